@@ -1,0 +1,60 @@
+"""A multiple-choice question: its text, its options and their letters.
+
+Reading a letter out of a reply is `videopro.answer_reading`; its names are offered here too, because whoever
+holds a question also reads its replies. Knows nothing of videos, models or runs.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from videopro.answer_reading import OFFICIAL_READERS, read_letter
+from videopro.errors import QuestionError
+
+__all__ = ["LETTERS", "OFFICIAL_READERS", "Question", "read_letter"]
+
+LETTERS = "ABCDEFGHIJ"
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question with 2 to 10 options, lettered A to J in their order.
+
+    Options may repeat (real benchmarks have such items), but neither the question nor an option may be empty.
+    Raises QuestionError for anything else.
+    """
+
+    text: str
+    choices: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if isinstance(self.choices, str) or not isinstance(self.choices, Sequence):
+            raise QuestionError(f"The options of a question must be a list of texts, not {self.choices!r}.")
+        object.__setattr__(self, "choices", tuple(self.choices))
+        if not isinstance(self.text, str) or not self.text.strip():
+            raise QuestionError("A question needs a text; this one is empty.")
+        if not 2 <= len(self.choices) <= len(LETTERS):
+            raise QuestionError(
+                f"A question needs 2 to {len(LETTERS)} options, this one has {len(self.choices)}: {self.text!r}."
+            )
+        for letter, choice in zip(LETTERS, self.choices, strict=False):
+            if not isinstance(choice, str) or not choice.strip():
+                raise QuestionError(f"Option {letter} of {self.text!r} must be a text, not {choice!r}.")
+
+    @property
+    def letters(self) -> tuple[str, ...]:
+        """The letters of the options, in order: ("A", "B", ...)."""
+        return tuple(LETTERS[: len(self.choices)])
+
+    def lettered_choices(self) -> str:
+        """One line an option: "A. red" newline "B. blue"."""
+        return "\n".join(
+            f"{letter}. {choice}" for letter, choice in zip(self.letters, self.choices, strict=True)
+        )
+
+    def choice(self, letter: str) -> str:
+        """The text of an option. Raises QuestionError for a letter that is not an option of this question."""
+        if letter not in self.letters:
+            raise QuestionError(
+                f"{letter!r} is no option of this question; its options are {', '.join(self.letters)}: {self.text!r}."
+            )
+        return self.choices[self.letters.index(letter)]
