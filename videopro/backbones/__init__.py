@@ -1,0 +1,69 @@
+"""VideoLLMs: transformers' Qwen-VL family and any OpenAI-compatible server, behind one interface.
+
+Importing this package loads no model library; `load_backbone` imports the one that is asked for.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from videopro.backbones.base import (
+    Answer,
+    Backbone,
+    BackboneConfig,
+    ChoiceRequest,
+    GenerateRequest,
+    Generation,
+    Prefix,
+)
+from videopro.errors import ConfigError
+
+__all__ = [
+    "Answer",
+    "Backbone",
+    "BackboneConfig",
+    "ChoiceRequest",
+    "GenerateRequest",
+    "Generation",
+    "Prefix",
+    "load_backbone",
+    "read_spec",
+]
+
+
+def read_spec(spec: str, **overrides: Any) -> BackboneConfig:
+    """The config that a short name stands for.
+
+    "pocket" is the shipped model; "server:MODEL@URL" is a served one; anything else is a hub name or a
+    folder. Raises `ConfigError` for a spec of no known form or an unknown override.
+    """
+    settings: dict[str, Any] = {"model": spec}
+    if spec == "pocket":
+        from videopro.pocket import model_dir
+
+        settings = {"model": str(model_dir())}
+    elif spec.startswith("server:"):
+        model, at, url = spec.removeprefix("server:").rpartition("@")
+        if not at or not model or not url:
+            raise ConfigError(
+                f"backbone {spec!r}: write server:MODEL@URL, as in server:qwen@http://localhost:8000/v1"
+            )
+        settings = {"model": model, "kind": "server", "base_url": url}
+    return BackboneConfig.from_mapping({**settings, **overrides})
+
+
+def load_backbone(spec: str | BackboneConfig, **overrides: Any) -> Backbone:
+    """Load a backbone by name or config.
+
+    Parameters: `spec`, "pocket", a hub name, a folder, "server:MODEL@URL" or a `BackboneConfig`; `overrides`,
+    fields of `BackboneConfig`. Raises `ConfigError` for settings that cannot be, `BackboneError` for a model
+    that cannot be loaded.
+    """
+    config = read_spec(spec, **overrides) if isinstance(spec, str) else spec.but(**overrides)
+    if config.kind == "server":
+        from videopro.backbones.server import ServerBackbone
+
+        return ServerBackbone(config)
+    from videopro.backbones.qwen import QwenBackbone
+
+    return QwenBackbone(config)
