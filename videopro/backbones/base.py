@@ -11,7 +11,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
@@ -164,6 +164,10 @@ class BackboneConfig:
     """Further tries after a failure that may pass."""
     video: Literal["auto", "video", "frames"] = "auto"
     """How frames are sent: as a video where the server takes one, always, or never."""
+    adapter_model: str | None = None
+    """The name by which the server knows `model` with its LoRA adapter (vLLM: --lora-modules NAME=PATH)."""
+    extra_body: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    """Further fields of every request, such as {"chat_template_kwargs": {"enable_thinking": True}}."""
 
     def __post_init__(self) -> None:
         if not self.model:
