@@ -1,0 +1,160 @@
+"""Asks questions about a pocket script: eleven a video, one of each kind, over nine families.
+
+Each question carries the intervals in which its evidence lies. Options are drawn so that the text alone gives
+nothing away: the right one is uniform over what it could be, and so is its place among the options. Knows
+scripts and words; nothing of pixels or files.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from videopro.pocket.script import Scene, Script, Spoken
+from videopro.pocket.vocabulary import (
+    COLORS,
+    COUNTS,
+    FAMILIES,
+    MOVES,
+    PHRASINGS,
+    PLACES,
+    SHAPES,
+    SIGNS,
+    THINGS,
+    TOPICS,
+    WEATHERS,
+)
+
+OPTIONS = 4
+LETTERS = "ABCDEFGH"
+
+Interval = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question of the pocket world. `evidence` in seconds from the start of the video."""
+
+    kind: str
+    family: str
+    text: str
+    choices: tuple[str, ...]
+    answer: str
+    evidence: tuple[Interval, ...]
+
+
+def ask(script: Script, *, phrasing: str = "usual") -> list[Asked]:
+    """The questions of one video, one of each kind; `phrasing` is "usual" or "heldout"."""
+    rng = np.random.default_rng([97, script.seed, len(script.scenes)])
+    once = [scene for scene in script.scenes if scene.role == "once" and scene.actor is not None]
+    signed = [scene for scene in script.scenes if scene.sign is not None]
+    # Different scenes where the video has enough of them.
+    picks = [once[int(i)] for i in rng.permutation(len(once))]
+    color, shape, move = (picks[i % len(picks)] for i in range(3))
+    order = picks[int(rng.integers(len(picks)))]
+    sign = signed[int(rng.integers(len(signed)))]
+    back = bool(rng.random() < 0.5)
+    asked = [
+        _question(rng, phrasing, "weather", script.weather, WEATHERS, [(0.0, script.duration)]),
+        _main_place(rng, phrasing, script),
+        _seen(rng, phrasing, "color", color),
+        _seen(rng, phrasing, "shape", shape),
+        _seen(rng, phrasing, "move", move),
+        _neighbour(rng, phrasing, script, order, back),
+        _count(rng, phrasing, script),
+        _question(rng, phrasing, "sign", sign.sign.word if sign.sign else "", SIGNS, [_span(sign)], place=sign.place),
+        _spoken(rng, phrasing, script),
+        _told(rng, phrasing, script),
+        _story(rng, phrasing, script),
+    ]
+    return asked
+
+
+def _span(scene: Scene) -> Interval:
+    return scene.start, scene.end
+
+
+def _question(
+    rng: np.random.Generator,
+    phrasing: str,
+    kind: str,
+    answer: str,
+    others: Sequence[str],
+    evidence: Sequence[Interval],
+    **words: str,
+) -> Asked:
+    """A question with one right option and three drawn from `others`, in random order."""
+    forms = PHRASINGS[kind][phrasing]
+    text = forms[int(rng.integers(len(forms)))].format(**words)
+    wrong = [o for o in others if o != answer]
+    choices = [answer, *(wrong[int(i)] for i in rng.permutation(len(wrong))[: OPTIONS - 1])]
+    choices = [choices[int(i)] for i in rng.permutation(OPTIONS)]
+    letter = LETTERS[choices.index(answer)]
+    return Asked(kind, FAMILIES[kind], text, tuple(choices), letter, tuple(evidence))
+
+
+def _seen(rng: np.random.Generator, phrasing: str, kind: str, scene: Scene) -> Asked:
+    """Colour, shape or movement of the one actor of a scene whose place is shown once."""
+    assert scene.actor is not None
+    answer = {"color": scene.actor.color, "shape": scene.actor.shape, "move": scene.actor.move}[kind]
+    others = {"color": tuple(COLORS), "shape": SHAPES, "move": MOVES}[kind]
+    words = {"place": scene.place} if kind == "shape" else {"place": scene.place, "shape": scene.actor.shape}
+    return _question(rng, phrasing, kind, answer, others, [_span(scene)], **words)
+
+
+def _main_place(rng: np.random.Generator, phrasing: str, script: Script) -> Asked:
+    """Where most of the video is; the wrong options are places that it does show, as far as there are any."""
+    seconds: dict[str, float] = {}
+    for scene in script.scenes:
+        seconds[scene.place] = seconds.get(scene.place, 0.0) + scene.end - scene.start
+    home = max(seconds, key=lambda place: seconds[place])
+    return _question(rng, phrasing, "main_place", home, tuple(seconds), [(0.0, script.duration)])
+
+
+def _neighbour(rng: np.random.Generator, phrasing: str, script: Script, scene: Scene, back: bool) -> Asked:
+    """The place right before or after one that is shown once; the place itself is never an option."""
+    at = script.scenes.index(scene)
+    other = script.scenes[at - 1 if back else at + 1]
+    evidence = (min(scene.start, other.start), max(scene.end, other.end))
+    others = [place for place in PLACES if place != scene.place]
+    kind = "before" if back else "after"
+    return _question(rng, phrasing, kind, other.place, others, [evidence], place=scene.place)
+
+
+def _count(rng: np.random.Generator, phrasing: str, script: Script) -> Asked:
+    """How often a place is visited that comes back (in a short video: home)."""
+    places = [scene.place for scene in script.scenes if scene.role == "again"]
+    place = places[0] if places else next(scene.place for scene in script.scenes if scene.role == "home")
+    visits = script.visits(place)
+    count = str(len(visits))
+    asked = _question(rng, phrasing, "count", count, COUNTS, [_span(s) for s in visits], place=place)
+    return replace(asked, choices=COUNTS, answer=LETTERS[COUNTS.index(count)])
+
+
+def _spoken(rng: np.random.Generator, phrasing: str, script: Script) -> Asked:
+    """Where the video is when a line is said that is said once."""
+    events = [line for line in script.lines if line.kind == "event"]
+    line = events[int(rng.integers(len(events)))]
+    scene = next(s for s in script.scenes if s.start <= line.start < s.end)
+    return _question(
+        rng, phrasing, "spoken", scene.place, PLACES, [(line.start, line.end)], line=line.text
+    )
+
+
+def _told(rng: np.random.Generator, phrasing: str, script: Script) -> Asked:
+    """A fact that only the narrator tells."""
+    facts = [line for line in script.lines if line.kind == "fact"]
+    fact = facts[int(rng.integers(len(facts)))]
+    return _question(
+        rng, phrasing, "narration", fact.thing, THINGS, [_when(fact)], name=fact.name, deed=fact.deed
+    )
+
+
+def _story(rng: np.random.Generator, phrasing: str, script: Script) -> Asked:
+    """What the narrator comes back to again and again; topics named once in passing may be options."""
+    evidence = [_when(line) for line in script.lines if line.kind == "topic"]
+    return _question(rng, phrasing, "story", script.topic, TOPICS, evidence)
+
+
+def _when(line: Spoken) -> Interval:
+    return line.start, line.end

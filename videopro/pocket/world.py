@@ -1,0 +1,185 @@
+"""Makes the pocket world's splits on disk: H.264 videos, .srt narration and questions, from seeds.
+
+    from videopro.pocket import world
+    folder = world.ensure("test")           # questions.jsonl, videos/NAME.mp4, videos/NAME.srt
+
+A split is made once and kept; making it again after an interruption goes on where it stopped. Every file is
+written under another name and renamed when whole. Knows scripts, drawing and files; nothing of models. Nothing
+else may read the scripts.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Collection, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from fractions import Fraction
+from pathlib import Path
+
+import av
+import pysubs2
+from rich.progress import Progress
+
+from videopro.errors import BenchmarkError
+from videopro.pocket import drawing, questions, script, vocabulary
+from videopro.pocket.script import LENGTHS, Script, make_script
+
+# Videos of each length in a split, and where its seeds begin. Disjoint by construction.
+SPLITS = {
+    "train": (60, 100_000),
+    "val": (12, 200_000),
+    "test": (22, 300_000),
+}
+SEED_ROOM = 10_000
+HELDOUT = "-heldout"
+
+
+def fingerprint() -> str:
+    """A hash of everything that decides what the world looks like: its code and words."""
+    digest = hashlib.sha256()
+    for module in (vocabulary, drawing, script, questions):
+        digest.update(Path(module.__file__ or "").read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def default_root() -> Path:
+    """Where worlds are kept: $VIDEOPRO_CACHE, else ~/.cache/videopro."""
+    return Path(os.environ.get("VIDEOPRO_CACHE") or Path.home() / ".cache" / "videopro")
+
+
+def video_names(split: str, seed: int | None = None) -> list[tuple[str, str, int]]:
+    """(name, length, seed) of each video of a split, the lengths in turn, so that any first few hold all three.
+
+    "train", "val" and "test" have their own seeds; "fresh" needs a `seed` of its own and has as many videos as
+    test. "-heldout" after any of them asks in the held-out manner about the same videos.
+    """
+    base = split.removesuffix(HELDOUT)
+    if base == "fresh":
+        if seed is None:
+            raise BenchmarkError("the pocket split 'fresh' needs a seed of your own: give --world-seed N")
+        count, first = SPLITS["test"][0], 1_000_000 + seed * SEED_ROOM
+    elif base in SPLITS:
+        if seed is not None:
+            raise BenchmarkError(f"the pocket split '{base}' has its own seeds: use the split 'fresh' with a seed")
+        count, first = SPLITS[base]
+    else:
+        known = ", ".join([*SPLITS, "fresh", *(f"{name}{HELDOUT}" for name in SPLITS)])
+        raise BenchmarkError(f"the pocket world has no split '{split}': take one of {known}")
+    return [(f"{length}_{i:03d}", length, first + i) for i in range(count) for length in LENGTHS]
+
+
+def records(split: str, seed: int | None = None) -> Iterator[dict[str, object]]:
+    """The question records of a split, in the order of `video_names`; draws nothing."""
+    phrasing = "heldout" if split.endswith(HELDOUT) else "usual"
+    for name, length, number in video_names(split, seed):
+        for asked in questions.ask(make_script(length, number), phrasing=phrasing):
+            yield {
+                "id": f"{split}_{name}_{asked.kind}",
+                "video": f"videos/{name}.mp4",
+                "subtitles": f"videos/{name}.srt",
+                "question": asked.text,
+                "choices": list(asked.choices),
+                "answer": asked.answer,
+                "family": asked.family,
+                "kind": asked.kind,
+                "length": length,
+                "evidence": [[round(a, 3), round(b, 3)] for a, b in asked.evidence],
+            }
+
+
+def ensure(
+    split: str,
+    root: Path | None = None,
+    seed: int | None = None,
+    *,
+    videos: Collection[str] | None = None,
+    quiet: bool = False,
+) -> Path:
+    """Make what is missing of a split and return its folder.
+
+    `videos` names those that are needed ("short_000"); all of them without it. `questions.jsonl` always lists
+    the whole split. Raises BenchmarkError when the folder cannot be written.
+    """
+    names = video_names(split, seed)
+    unknown = sorted(set(videos or ()) - {name for name, _, _ in names})
+    if unknown:
+        raise BenchmarkError(f"the pocket split '{split}' has no video '{unknown[0]}'")
+    base = split.removesuffix(HELDOUT) + ("" if seed is None else f"-{seed}")
+    shared = (root or default_root()) / f"pocket-{fingerprint()}" / base
+    folder = shared if not split.endswith(HELDOUT) else shared.with_name(base + HELDOUT)
+    try:
+        (shared / "videos").mkdir(parents=True, exist_ok=True)
+        if folder != shared:
+            folder.mkdir(exist_ok=True)
+            link = folder / "videos"
+            if not link.is_symlink():
+                link.symlink_to(os.path.relpath(shared / "videos", folder))
+        lines = "".join(json.dumps(record) + "\n" for record in records(split, seed))
+        listing = folder / "questions.jsonl"
+        if not listing.exists() or listing.read_text() != lines:
+            _replace(listing, lines.encode())
+        jobs = [
+            (length, number, shared / "videos" / name)
+            for name, length, number in names
+            if (videos is None or name in videos) and not (shared / "videos" / f"{name}.mp4").exists()
+        ]
+        _make_all(jobs, f"pocket {split}", quiet)
+    except OSError as error:
+        raise BenchmarkError(
+            f"cannot write the pocket world to {error.filename or shared}: {error.strerror}; "
+            "free some space there or set VIDEOPRO_CACHE to another folder"
+        ) from error
+    return folder
+
+
+def _make_all(jobs: list[tuple[str, int, Path]], title: str, quiet: bool) -> None:
+    if not jobs:
+        return
+    jobs.sort(key=lambda job: -LENGTHS.index(job[0]))  # the long ones first, so that no worker ends alone
+    workers = min(len(jobs), os.cpu_count() or 1)
+    with Progress(disable=quiet) as progress, ProcessPoolExecutor(workers) as pool:
+        task = progress.add_task(f"making {title} videos", total=len(jobs))
+        for done in [pool.submit(make_video, *job) for job in jobs]:
+            done.result()
+            progress.advance(task)
+
+
+def make_video(length: str, seed: int, stem: Path) -> None:
+    """Draw one video to `stem`.mp4 and its narration to `stem`.srt."""
+    plan = make_script(length, seed)
+    subtitles = pysubs2.SSAFile()
+    for line in plan.lines:
+        subtitles.append(pysubs2.SSAEvent(round(line.start * 1000), round(line.end * 1000), line.text))
+    _replace(stem.with_suffix(".srt"), subtitles.to_string("srt").encode())
+    part = stem.with_name(f".{stem.name}.{os.getpid()}.mp4")
+    try:
+        encode(plan, part)
+        part.replace(stem.with_suffix(".mp4"))
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def encode(plan: Script, path: Path) -> None:
+    """Write a script's frames as H.264 (4:2:0, B-frames, a keyframe every 250 frames or at a cut)."""
+    with av.open(str(path), "w", options={"movflags": "+faststart"}) as container:
+        stream = container.add_stream("libx264", rate=drawing.FPS)
+        stream.width, stream.height, stream.pix_fmt = drawing.WIDTH, drawing.HEIGHT, "yuv420p"
+        stream.codec_context.time_base = Fraction(1, drawing.FPS)
+        stream.codec_context.thread_count = 1
+        stream.options = {"preset": "veryfast", "crf": "20"}
+        count = 0
+        for scene in plan.scenes:
+            view = drawing.SceneView(scene.place, plan.weather, scene.actor, scene.sign, scene.seed)
+            while count < round(scene.end * drawing.FPS):
+                clock = count / drawing.FPS
+                frame = av.VideoFrame.from_ndarray(view.draw(clock - scene.start, clock), format="rgb24")
+                frame.pts, frame.time_base = count, Fraction(1, drawing.FPS)
+                container.mux(stream.encode(frame))
+                count += 1
+        container.mux(stream.encode(None))
+
+
+def _replace(path: Path, content: bytes) -> None:
+    part = path.with_name(f".{path.name}.{os.getpid()}")
+    part.write_bytes(content)
+    part.replace(path)
