@@ -7,8 +7,9 @@ holds a question also reads its replies. Knows nothing of videos, models or runs
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from videopro.answer_reading import OFFICIAL_READERS, read_letter
+from videopro.answer_reading import read_letter
 from videopro.errors import QuestionError
+from videopro.official_readers import OFFICIAL_READERS
 
 __all__ = ["LETTERS", "OFFICIAL_READERS", "Question", "read_letter"]
 
@@ -34,7 +35,8 @@ class Question:
             raise QuestionError("A question needs a text; this one is empty.")
         if not 2 <= len(self.choices) <= len(LETTERS):
             raise QuestionError(
-                f"A question needs 2 to {len(LETTERS)} options, this one has {len(self.choices)}: {self.text!r}."
+                f"A question needs 2 to {len(LETTERS)} options, this one has {len(self.choices)}: "
+                f"{self.text!r}."
             )
         for letter, choice in zip(LETTERS, self.choices, strict=False):
             if not isinstance(choice, str) or not choice.strip():
@@ -55,6 +57,7 @@ class Question:
         """The text of an option. Raises QuestionError for a letter that is not an option of this question."""
         if letter not in self.letters:
             raise QuestionError(
-                f"{letter!r} is no option of this question; its options are {', '.join(self.letters)}: {self.text!r}."
+                f"{letter!r} is no option of this question; its options are {', '.join(self.letters)}: "
+                f"{self.text!r}."
             )
         return self.choices[self.letters.index(letter)]
