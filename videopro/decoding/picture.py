@@ -1,0 +1,100 @@
+"""One decoded picture as an upright RGB array of the wanted size.
+
+Knows colour matrices, ranges, scaling and display matrices. Must not know files, times or sampling.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from typing import Any, cast
+
+import numpy as np
+from av.video.frame import VideoFrame
+from av.video.reformatter import ColorRange, Colorspace, Interpolation, VideoReformatter
+
+# ITU-T H.273 matrix coefficients -> swscale's coefficients.
+_MATRICES = {
+    1: Colorspace.ITU709,
+    4: Colorspace.FCC,
+    5: Colorspace.ITU601,
+    6: Colorspace.ITU601,
+    7: Colorspace.SMPTE240M,
+    9: Colorspace.BT2020,
+    10: Colorspace.BT2020,
+}
+
+
+class Painter:
+    """Turns pictures into RGB; keeps swscale's tables between pictures. For one thread."""
+
+    def __init__(self) -> None:
+        self._scaler = VideoReformatter()
+
+    def rgb(self, picture: VideoFrame, height: int, width: int, turn: Turn) -> np.ndarray:
+        """(height, width, 3) uint8 RGB, read-only: matrix and range as the stream says, scaled, then turned
+        upright.
+
+        A stream that names no matrix is taken as players take it: BT.709 from 720 lines on, else BT.601. HDR
+        transfer curves are not mapped to SDR. Downscaling is bicubic with a filter widened by the ratio, so
+        it does not alias.
+        """
+        if turn.swaps:
+            height, width = width, height
+        same = picture.height == height and picture.width == width
+        matrix = _MATRICES.get(picture.colorspace)
+        full = picture.color_range == ColorRange.JPEG or picture.format.name.startswith("yuvj")
+        if matrix is None:
+            hd = picture.height >= 720 or picture.width >= 1280
+            matrix = Colorspace.ITU709 if hd else Colorspace.ITU601
+        rgb = self._scaler.reformat(
+            picture,
+            width=width,
+            height=height,
+            format="rgb24",
+            src_colorspace=None if picture.format.is_rgb else matrix,
+            src_color_range=None if picture.format.is_rgb else (ColorRange.JPEG if full else ColorRange.MPEG),
+            interpolation=Interpolation.BILINEAR if same else Interpolation.BICUBIC,
+            threads=1,
+        )
+        image = turn.apply(rgb.to_ndarray())
+        image.flags.writeable = False
+        return image
+
+
+class Turn:
+    """How a picture is turned and mirrored for display: `degrees` clockwise (0, 90, 180, 270), after a
+    left-right mirroring if `mirrored`."""
+
+    def __init__(self, degrees: int = 0, mirrored: bool = False) -> None:
+        self.degrees = degrees
+        self.mirrored = mirrored
+
+    @classmethod
+    def of(cls, picture: VideoFrame) -> Turn:
+        """From the display matrix beside the picture (ISO/IEC 14496-12, 8.4.2.2); the nearest right angle."""
+        try:
+            # PyAV's stubs know only one kind of side data.
+            matrix = cast("Mapping[str, Any]", picture.side_data)["DISPLAYMATRIX"]
+        except KeyError:
+            return cls()
+        a, b, _, c, d = struct.unpack_from("=5i", bytes(matrix))
+        # x' = a x + c y, y' = b x + d y with y downwards: (a, b) is where "right" goes, (c, d) where "down"
+        # goes.
+        mirrored = a * d - b * c < 0
+        if mirrored:
+            a, b = -a, -b
+        if abs(a) >= abs(b):
+            return cls(0 if a >= 0 else 180, mirrored)
+        return cls(90 if b > 0 else 270, mirrored)
+
+    @property
+    def swaps(self) -> bool:
+        """Whether height and width change places."""
+        return self.degrees in (90, 270)
+
+    def apply(self, image: np.ndarray) -> np.ndarray:
+        """The upright picture, contiguous."""
+        if self.mirrored:
+            image = image[:, ::-1]
+        return np.ascontiguousarray(np.rot90(image, k=-(self.degrees // 90)))
