@@ -1,0 +1,32 @@
+"""Benchmarks by name: `load("pocket", split="test")`. A module a benchmark; this file only finds it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from videopro.benchmarks.base import Benchmark, Item, Protocol
+from videopro.benchmarks.jsonl import load_folder
+from videopro.benchmarks.pocket import load_pocket
+from videopro.config import near
+from videopro.errors import BenchmarkError
+
+__all__ = ["NAMES", "Benchmark", "Item", "Protocol", "load"]
+
+NAMES = ("pocket", "jsonl")
+
+
+def load(name: str, *, split: str = "", root: Path | None = None, world_seed: int | None = None) -> Benchmark:
+    """The benchmark `name`. `root` is its folder; only `pocket` can do without one, and only pocket's split
+    "fresh" takes a `world_seed`.
+
+    Raises BenchmarkError for an unknown name, a missing folder or broken annotations.
+    """
+    if name == "pocket":
+        return load_pocket(split or "test", root, world_seed)
+    if world_seed is not None:
+        raise BenchmarkError(f"{name}: has no --world-seed; only pocket's split 'fresh' is drawn from one")
+    if name == "jsonl":
+        if root is None:
+            raise BenchmarkError("jsonl: needs --root, the folder that holds questions.jsonl")
+        return load_folder(root, split=split)
+    raise BenchmarkError(f"unknown benchmark {name!r}; {near(name, NAMES)}")

@@ -1,0 +1,111 @@
+"""What a benchmark is to the runner: questions about videos, in an order, with the protocol that scores them.
+
+Knows questions and paths. Must not know methods, models or runs, and never opens a video.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from videopro.config import near
+from videopro.errors import BenchmarkError, ConfigError
+from videopro.question import Question
+
+# The parser of a benchmark that publishes no reader of replies: ours is the rule there.
+ROBUST = "robust"
+
+
+@dataclass(frozen=True)
+class Item:
+    """One question of a benchmark."""
+
+    id: str
+    """Unique in the benchmark."""
+    video: Path
+    video_key: str
+    """The benchmark's own name of the video; questions with the same key share it."""
+    question: Question
+    answer: str | None = None
+    """Letter of the right option; None where the benchmark keeps it to itself."""
+    subtitles: Path | None = None
+    """The file of subtitles that the benchmark lists; None if it has none for this video."""
+    subtitle_offset: float = 0.0
+    """Seconds of the original video before this file begins; subtracted from the subtitles' times."""
+    groups: Mapping[str, str] = field(default_factory=dict)
+    """Breakdowns of the result, such as {"family": "count", "duration": "long"}."""
+    evidence: tuple[tuple[float, float], ...] = ()
+    """Intervals (s) that hold the answer, where known. For analysis only: no method may read it."""
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """How a benchmark is asked and scored; part of a run's key."""
+
+    parser: str
+    """Name of the official reader of replies (a key of `videopro.question.OFFICIAL_READERS`), or ROBUST."""
+    prompt: str = "multiple_choice"
+    """Name of the answer prompt in `videopro.prompts`."""
+    metric: str = "accuracy"
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """Questions in the benchmark's own order. Raises BenchmarkError for no questions or a repeated id."""
+
+    name: str
+    split: str
+    items: Sequence[Item]
+    protocol: Protocol
+    version: str = ""
+    """Tells apart files of the same name and split that differ; part of a run's key."""
+    fetch: Callable[[Sequence[Item]], None] | None = None
+    """Makes the files of these questions that are made on demand; None: they are there, or are missing."""
+
+    def __post_init__(self) -> None:
+        if not self.items:
+            raise BenchmarkError(f"{self.name}, split {self.split!r}: has no questions")
+        seen: set[str] = set()
+        for item in self.items:
+            if item.id in seen:
+                raise BenchmarkError(
+                    f"{self.name}, split {self.split!r}: question id {item.id!r} comes twice"
+                )
+            seen.add(item.id)
+
+    def select(self, *, limit: int | None = None, ids: Sequence[str] = (), seed: int = 0) -> list[Item]:
+        """The questions of a run.
+
+        `limit` takes whole videos in an order drawn from `seed` until it is reached, the last one in part. So
+        a few questions are a fair sample of all (a benchmark's own order often begins with its short videos),
+        and a larger limit only adds. `ids` takes the questions of that name, in the benchmark's order. Raises
+        ConfigError for an unknown id or a limit below 1.
+        """
+        chosen = list(self.items)
+        if ids:
+            known = {item.id for item in chosen}
+            for one in ids:
+                if one not in known:
+                    raise ConfigError(
+                        f"ids: {self.name}, split {self.split!r}, has no question {one!r}; "
+                        f"{near(one, sorted(known)) if len(known) < 50 else _nearest(one, known)}"
+                    )
+            wanted = set(ids)
+            chosen = [item for item in chosen if item.id in wanted]
+        if limit is None:
+            return chosen
+        if limit < 1:
+            raise ConfigError(f"limit is {limit}; it must be at least 1 (leave it out for all questions)")
+        by_video: dict[str, list[Item]] = {}
+        for item in chosen:
+            by_video.setdefault(item.video_key, []).append(item)
+        videos = list(by_video)
+        random.Random(seed).shuffle(videos)
+        return [item for video in videos for item in by_video[video]][:limit]
+
+
+def _nearest(name: str, known: set[str]) -> str:
+    hint = near(name, sorted(known))
+    return hint if hint.startswith("did you mean") else f"it has {len(known)} others"

@@ -1,0 +1,129 @@
+"""A folder of one's own questions: `questions.jsonl` beside the videos, one JSON object a line.
+
+    {"id": "q1", "video": "videos/a.mp4", "question": "What is red?", "choices": ["a ball", "a car"],
+     "answer": "B", "subtitles": "videos/a.srt", "evidence": [[12.0, 15.5]], "family": "count"}
+
+`id`, `video`, `question` and `choices` are needed; paths are relative to the folder. `family`, `kind` and
+`length` become the groups "family", "kind" and "duration"; further groups go into "groups": {"name": "value"}.
+Videos that are missing are found out when they are asked about, so that a benchmark with a few lost videos still
+runs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from videopro.benchmarks.base import ROBUST, Benchmark, Item, Protocol
+from videopro.config import near
+from videopro.errors import BenchmarkError, QuestionError
+from videopro.question import Question
+
+FILE = "questions.jsonl"
+_FIELDS = (
+    "id", "video", "question", "choices", "answer", "subtitles", "evidence", "family", "kind", "length", "groups",
+)  # fmt: skip
+
+
+def load_folder(
+    root: Path, *, name: str = "jsonl", split: str = "", protocol: Protocol | None = None
+) -> Benchmark:
+    """Read `root/questions.jsonl`. Raises BenchmarkError, naming file, line, field and mend."""
+    path = root / FILE
+    if not root.is_dir():
+        raise BenchmarkError(
+            f"{name}: folder {root} does not exist; give the folder that holds {FILE} with --root"
+        )
+    try:
+        lines = path.read_text(encoding="utf-8").split("\n")
+    except FileNotFoundError as error:
+        raise BenchmarkError(f"{name}: {path} does not exist; the folder must hold {FILE}") from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise BenchmarkError(f"{name}: {path} cannot be read: {error}") from error
+    items: list[Item] = []
+    lines_of: dict[str, int] = {}
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        item = _item(line, root, f"{path}, line {number}")
+        if item.id in lines_of:
+            raise BenchmarkError(
+                f"{path}, line {number}: id {item.id!r} was given in line {lines_of[item.id]} already; ids "
+                "must differ"
+            )
+        lines_of[item.id] = number
+        items.append(item)
+    if not items:
+        raise BenchmarkError(f"{path}: holds no questions")
+    return Benchmark(name=name, split=split, items=items, protocol=protocol or Protocol(parser=ROBUST))
+
+
+def _item(line: str, root: Path, where: str) -> Item:
+    try:
+        record = json.loads(line)
+    except ValueError as error:
+        raise BenchmarkError(f"{where}: is not JSON ({error}); write one object a line") from error
+    if not isinstance(record, dict):
+        raise BenchmarkError(f"{where}: must be an object, not {type(record).__name__}")
+    for key in record:
+        if key not in _FIELDS:
+            raise BenchmarkError(f"{where}: unknown field {key!r}; {near(key, _FIELDS)}")
+    choices = record.get("choices")
+    if not isinstance(choices, list):
+        raise BenchmarkError(f"{where}: field 'choices' must be a list of 2 to 10 texts, not {choices!r}")
+    try:
+        question = Question(_text(record, "question", where), tuple(choices))
+        answer = record.get("answer")
+        if answer is not None:
+            question.choice(answer)
+    except QuestionError as error:
+        raise BenchmarkError(f"{where}: {error}") from error
+    video = _text(record, "video", where)
+    subtitles = _text(record, "subtitles", where) if record.get("subtitles") is not None else None
+    return Item(
+        id=_text(record, "id", where),
+        video=root / video,
+        video_key=video,
+        question=question,
+        answer=answer,
+        subtitles=root / subtitles if subtitles else None,
+        groups=_groups(record, where),
+        evidence=_evidence(record.get("evidence"), where),
+    )
+
+
+def _text(record: Mapping[str, Any], name: str, where: str) -> str:
+    value = record.get(name)
+    if not isinstance(value, str) or not value.strip():
+        problem = f"is {value!r}" if name in record else "is missing"
+        raise BenchmarkError(f"{where}: field {name!r} {problem}; it must be a text")
+    return value
+
+
+def _groups(record: Mapping[str, Any], where: str) -> dict[str, str]:
+    groups = {}
+    for field, group in (("family", "family"), ("kind", "kind"), ("length", "duration")):
+        if record.get(field) is not None:
+            groups[group] = _text(record, field, where)
+    more = record.get("groups")
+    if more is None:
+        return groups
+    if not isinstance(more, dict) or not all(isinstance(value, str) for value in more.values()):
+        raise BenchmarkError(
+            f'{where}: field \'groups\' must be an object of texts, such as {{"topic": "sport"}}'
+        )
+    return {**groups, **more}
+
+
+def _evidence(value: Any, where: str) -> tuple[tuple[float, float], ...]:
+    intervals = []
+    for pair in value if isinstance(value, list) else [value] if value is not None else []:
+        numbers = isinstance(pair, list) and len(pair) == 2 and all(isinstance(x, int | float) for x in pair)
+        if not numbers or not 0 <= pair[0] <= pair[1]:
+            raise BenchmarkError(
+                f"{where}: field 'evidence' holds {pair!r}; it must be a list of [start, end] in seconds"
+            )
+        intervals.append((float(pair[0]), float(pair[1])))
+    return tuple(intervals)

@@ -1,0 +1,225 @@
+"""What happened to one question, as one JSON line: the record that scoring, reports, synthesis and rewards
+read.
+
+Knows nothing of how a question is answered. Frames are references, never pixels. `videopro.trace_log` keeps
+the lines of a run. Raise `SCHEMA` whenever the meaning of a field changes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal, TypeAlias
+
+from videopro.errors import RunError
+
+SCHEMA = 1
+
+FrameRef: TypeAlias = tuple[float, ...]
+"""(time in s, height, width), or for a crop (time, height, width, x0, y0, x1, y1) with the box in 0..1."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What an answer took. What several questions shared is split evenly among them, so that sums over a run
+    are the run's; hence fractions of frames and calls."""
+
+    seconds: float = 0.0
+    """Wall time, stages and all."""
+    stages: Mapping[str, float] = field(default_factory=dict)
+    """Seconds by stage: "decode", "backbone", and whatever a method names."""
+    frames: float = 0.0
+    """Frames that were decoded."""
+    calls: float = 0.0
+    """Requests to a backbone."""
+    tokens_in: float = 0.0
+    """Prompt tokens over all calls; a shared prefix counts in each call that uses it."""
+    tokens_out: float = 0.0
+
+    def __add__(self, other: Cost) -> Cost:
+        stages = dict(self.stages)
+        for name, seconds in other.stages.items():
+            stages[name] = stages.get(name, 0.0) + seconds
+        return Cost(
+            self.seconds + other.seconds,
+            stages,
+            self.frames + other.frames,
+            self.calls + other.calls,
+            self.tokens_in + other.tokens_in,
+            self.tokens_out + other.tokens_out,
+        )
+
+    def share(self, among: int) -> Cost:
+        """One question's part of a cost that `among` questions caused together."""
+        return Cost(
+            self.seconds / among,
+            {name: seconds / among for name, seconds in self.stages.items()},
+            self.frames / among,
+            self.calls / among,
+            self.tokens_in / among,
+            self.tokens_out / among,
+        )
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why something did not work. `type` is the class of the error ("VideoError", "WorkerDied", ...)."""
+
+    type: str
+    message: str
+    line: int | None = None
+    """Line of the program, where there is one."""
+    log: str = ""
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of a module or of the backbone."""
+
+    fn: str
+    args: Mapping[str, Any]
+    result: str
+    """Short text of what came back."""
+    frames: tuple[FrameRef, ...] = ()
+    """The frames that were looked at."""
+    seconds: float = 0.0
+    cached: bool = False
+
+
+@dataclass(frozen=True)
+class Execution:
+    """What came of one round: of a program, or of the backbone's direct answer."""
+
+    status: Literal["ok", "failed", "empty"]
+    answer: str | None = None
+    """Option letter."""
+    confidence: float = 0.0
+    """Eq. 2; 0.0 unless an answering call made it."""
+    letters: Mapping[str, float] = field(default_factory=dict)
+    """Probability of each option's letter, not renormalised."""
+    claim: float | None = None
+    """The confidence that a program claimed for itself."""
+    error: Failure | None = None
+    calls: tuple[Call, ...] = ()
+    cost: Cost = field(default_factory=Cost)
+
+
+@dataclass(frozen=True)
+class Round:
+    """One turn: what was asked for, what the model wrote, what running it gave."""
+
+    prompt_kind: str
+    raw: str
+    """The model's reply, untouched."""
+    program: str | None = None
+    execution: Execution | None = None
+
+
+@dataclass(frozen=True)
+class Reply:
+    """An answer as it is scored."""
+
+    letter: str | None
+    """None: unparsed."""
+    confidence: float
+    letters: Mapping[str, float]
+    raw: str
+    """What an official scorer reads."""
+
+
+@dataclass(frozen=True)
+class VideoRef:
+    """The video of a question. `id` and `duration` are empty and 0 when it could not be opened."""
+
+    path: str
+    key: str
+    """The benchmark's own name of the video; intervals are clustered by it."""
+    id: str = ""
+    """Hash of the content."""
+    duration: float = 0.0
+    """Seconds."""
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Everything that happened to one question, and everything that scoring it again needs."""
+
+    schema: int
+    run_key: str
+    question_id: str
+    video: VideoRef
+    question: str
+    choices: tuple[str, ...]
+    gold: str | None
+    """Letter of the right option; None where the benchmark keeps it to itself."""
+    groups: Mapping[str, str] = field(default_factory=dict)
+    rounds: tuple[Round, ...] = ()
+    first: Reply | None = None
+    """The answer before any refinement."""
+    final: Reply | None = None
+    """The answer that counts; None only beside an `error`."""
+    official: str | None = None
+    """The letter that the benchmark's official reader takes from `final.raw`."""
+    error: Failure | None = None
+    """Why there is no answer: a broken video, a request that could not be served, a worker that died."""
+    notes: tuple[str, ...] = ()
+    """What a reader of the result should know, such as subtitles that the benchmark does not have."""
+    cost: Cost = field(default_factory=Cost)
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+    def to_line(self) -> bytes:
+        """One line of JSON in ASCII with its newline. Raises RunError for a number that JSON cannot hold."""
+        try:
+            text = json.dumps(dataclasses.asdict(self), allow_nan=False, separators=(",", ":"))
+        except (ValueError, TypeError) as error:
+            raise RunError(f"question {self.question_id!r}: its trace cannot be written: {error}") from error
+        return text.encode("ascii") + b"\n"
+
+    @classmethod
+    def from_line(cls, line: bytes) -> Trace:
+        """Read a line. Unknown fields (of a later schema) are left out, missing optional ones get their
+        defaults. Raises RunError for anything that is not a trace."""
+        try:
+            content = json.loads(line)
+        except ValueError as error:
+            raise RunError(f"not JSON: {error}") from error
+        if not isinstance(content, dict):
+            raise RunError(f"not a trace but a {type(content).__name__}")
+        return _read(cls, content, "trace")
+
+
+def _read(cls: Any, content: Mapping[str, Any], where: str) -> Any:
+    hints = typing.get_type_hints(cls)
+    values = {}
+    for one in fields(cls):
+        if one.name in content:
+            values[one.name] = _value(content[one.name], hints[one.name], f"{where}.{one.name}")
+        elif one.default is dataclasses.MISSING and one.default_factory is dataclasses.MISSING:
+            raise RunError(f"{where} has no {one.name!r}")
+    return cls(**values)
+
+
+def _value(value: Any, hint: Any, where: str) -> Any:
+    origin, parts = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (types.UnionType, typing.Union):
+        if value is None:
+            return None
+        return _value(value, next(part for part in parts if part is not type(None)), where)
+    if dataclasses.is_dataclass(hint):
+        if not isinstance(value, dict):
+            raise RunError(f"{where} must be an object, not {value!r}")
+        return _read(hint, value, where)
+    if origin is tuple:
+        if not isinstance(value, list):
+            raise RunError(f"{where} must be a list, not {value!r}")
+        return tuple(_value(part, parts[0], where) for part in value)
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    # `type(...) is`: True is no number here.
+    if hint in (str, int, float, bool) and type(value) is not hint:
+        raise RunError(f"{where} must be of type {hint.__name__}, not {value!r}")
+    return value

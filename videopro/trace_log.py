@@ -1,0 +1,151 @@
+"""The append-only file of a run: one trace a line, safe under several writers and under kill -9.
+
+Every append happens under an exclusive lock of the file, after reading what others appended since: a question
+that is there is not written again, and a tail without a newline can only be what a killed writer left, so it
+is cut. A line is one write and one fsync: what was reported as done is on the disk. Knows traces, and nothing
+of workers, methods or scoring.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from videopro.errors import RunError
+from videopro.trace import Trace
+
+
+def read_traces(path: Path) -> list[Trace]:
+    """The traces of a run, one a question, in the order in which they were written.
+
+    Reads only: a torn last line is left out and stays where it is. Raises RunError for a missing file or a
+    broken line.
+    """
+    log = TraceLog(path, writable=False)
+    try:
+        traces: dict[str, Trace] = {}
+        for trace in log.refresh():
+            # A question whose error was redone has two lines; the later one counts.
+            traces.pop(trace.question_id, None)
+            traces[trace.question_id] = trace
+        return list(traces.values())
+    finally:
+        log.close()
+
+
+class TraceLog:
+    """The file `traces.jsonl` of a run. It reads nothing until `refresh` or `append` is called.
+
+    With `writable`, the file is made if it is missing (its folder must exist). `redo_errors` makes a question
+    whose trace has an error count as not done until this object sees a further trace of it; both lines stay
+    in the file. Raises RunError for a file that cannot be opened.
+    """
+
+    def __init__(self, path: Path, *, writable: bool = True, redo_errors: bool = False) -> None:
+        self.path = path
+        self.torn = 0
+        """Torn last lines that this object cut."""
+        self._done: set[str] = set()
+        self._writable = writable
+        self._redo_errors = redo_errors
+        self._offset = 0
+        self._line = 0
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT if writable else os.O_RDONLY
+        try:
+            self._file = os.open(path, flags, 0o644)
+        except OSError as error:
+            raise RunError(f"{path}: cannot be opened ({error.strerror})") from error
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._file)
+
+    def refresh(self) -> list[Trace]:
+        """Read what was appended since the last call, by any process. Raises RunError for a broken line,
+        naming it.
+
+        The first call of a writable log cuts a torn last line.
+        """
+        if self._writable and self._offset == 0:
+            with self._locked():
+                return self._read_new(repair=True)
+        return self._read_new(repair=False)
+
+    def is_done(self, question_id: str) -> bool:
+        """Whether the question needs no further work, as far as this object has read."""
+        return question_id in self._done
+
+    def append(self, trace: Trace) -> bool:
+        """Write one trace durably; False, and nothing is written, if its question is done already.
+
+        On a full disk (or any other failure to write) the file is left as it was, and RunError is raised.
+        """
+        line = trace.to_line()
+        with self._locked():
+            self._read_new(repair=True)
+            if self.is_done(trace.question_id):
+                return False
+            try:
+                written = os.write(self._file, line)
+                if written == len(line):
+                    os.fsync(self._file)
+                    reason = ""
+                else:
+                    reason = "the disk is full"
+            except OSError as error:
+                reason = error.strerror or str(error)
+            if reason:
+                os.ftruncate(self._file, self._offset)
+                raise RunError(
+                    f"{self.path}: cannot be written ({reason}); what was done before is safe: mend "
+                    "this and give the same command again"
+                )
+            # Its own line counts as read: the caller knows this trace, and a redone error must not be redone.
+            self._offset += len(line)
+            self._line += 1
+            self._done.add(trace.question_id)
+        return True
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        fcntl.flock(self._file, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            fcntl.flock(self._file, fcntl.LOCK_UN)
+
+    def _read_new(self, *, repair: bool) -> list[Trace]:
+        """Parse the whole lines after the last one read. `repair` (only under the lock) cuts a torn tail."""
+        size = os.fstat(self._file).st_size
+        if size < self._offset:
+            raise RunError(f"{self.path}: became shorter while in use; another program has changed it")
+        first_time = self._offset == 0
+        new = bytearray()
+        while len(new) < size - self._offset:
+            part = os.pread(self._file, size - self._offset - len(new), self._offset + len(new))
+            if not part:
+                break
+            new += part
+        whole = new.rfind(b"\n") + 1
+        traces = []
+        for line in bytes(new[:whole]).split(b"\n")[:-1]:
+            self._line += 1
+            try:
+                trace = Trace.from_line(line)
+            except RunError as error:
+                raise RunError(
+                    f"{self.path}, line {self._line}: {error}; delete that line and give the same "
+                    "command again: its question will be answered anew"
+                ) from error
+            traces.append(trace)
+            # Errors that were there before this object came are open again; those written since are not.
+            if not (self._redo_errors and first_time and trace.error):
+                self._done.add(trace.question_id)
+        self._offset += whole
+        if repair and self._offset < size:
+            os.ftruncate(self._file, self._offset)
+            self.torn += 1
+        return traces
