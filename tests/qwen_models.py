@@ -1,0 +1,207 @@
+"""Tiny Qwen vision-language checkpoints of the real classes, made from configs, with a tokenizer of our own.
+
+Weights are random but larger than usual, so that differences between prompts are far above rounding.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import AutoModelForImageTextToText, PreTrainedTokenizerFast
+from transformers.models.qwen2_5_vl import Qwen2_5_VLConfig, Qwen2_5_VLProcessor
+from transformers.models.qwen2_vl.image_processing_qwen2_vl import Qwen2VLImageProcessor
+from transformers.models.qwen2_vl.video_processing_qwen2_vl import Qwen2VLVideoProcessor
+from transformers.models.qwen3_5 import Qwen3_5Config
+from transformers.models.qwen3_5_moe import Qwen3_5MoeConfig
+from transformers.models.qwen3_vl import Qwen3VLConfig, Qwen3VLProcessor
+from transformers.models.qwen3_vl.video_processing_qwen3_vl import Qwen3VLVideoProcessor
+from transformers.models.qwen3_vl_moe import Qwen3VLMoeConfig
+
+from videopro.question import Question
+from videopro.video import Frame
+
+CONTROL = [
+    "<|endoftext|>",
+    "<|im_start|>",
+    "<|im_end|>",
+    "<|vision_start|>",
+    "<|vision_end|>",
+    "<|vision_pad|>",
+    "<|image_pad|>",
+    "<|video_pad|>",
+]
+# In the manner of Qwen's own templates: roles between control tokens, pads for what is seen, an empty thinking block
+# on request.
+TEMPLATE = (
+    "{%- for m in messages -%}<|im_start|>{{ m.role }}\n"
+    "{%- if m.content is string -%}{{ m.content }}{%- else -%}{%- for p in m.content -%}"
+    "{%- if p.type == 'image' -%}<|vision_start|><|image_pad|><|vision_end|>"
+    "{%- elif p.type == 'video' -%}<|vision_start|><|video_pad|><|vision_end|>"
+    "{%- else -%}{{ p.text }}{%- endif -%}{%- endfor -%}{%- endif -%}<|im_end|>\n{% endfor -%}"
+    "{%- if add_generation_prompt -%}<|im_start|>assistant\n"
+    "{%- if thinks is defined or THINKS -%}<think>\n{%- if enable_thinking is false and not FORCED %}"
+    "\n</think>\n\n{%- endif -%}{%- endif -%}{%- endif -%}"
+)
+_CORPUS = [
+    "What colour is the ring? A. green B. red C. blue D. white",
+    "Reply with the letter of the right option only. Yes No seconds assistant user",
+    "How many rings are there? Which of them is seen after the bar? 0.5 1.0 2.5 <think> </think>",
+] * 4
+
+
+def template(thinks: bool = False, forced: bool = False) -> str:
+    """The chat template; with `thinks` it opens a thinking block, with `forced` it never closes it."""
+    return TEMPLATE.replace("THINKS", str(thinks).lower()).replace("FORCED", str(forced).lower())
+
+
+def tokenizer() -> PreTrainedTokenizerFast:
+    """A byte-level BPE with Qwen's control tokens."""
+    made = Tokenizer(models.BPE())
+    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=420,
+        special_tokens=CONTROL,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    made.train_from_iterator(_CORPUS, trainer)
+    return PreTrainedTokenizerFast(
+        tokenizer_object=made, eos_token="<|im_end|>", pad_token="<|endoftext|>", model_max_length=100_000
+    )
+
+
+@dataclass(frozen=True)
+class Family:
+    """How to make one kind of model."""
+
+    config: type
+    patch: int
+    has_times: bool
+    text: dict[str, Any]
+    vision: dict[str, Any]
+
+
+_TEXT = {
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 4096,
+    "initializer_range": 0.2,
+}
+_ROPE = {"rope_type": "default", "rope_theta": 10_000.0, "mrope_section": [1, 1, 2]}
+_MOE = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 24}
+_LINEAR = {
+    "layer_types": ["linear_attention", "full_attention"],
+    "linear_num_key_heads": 2,
+    "linear_num_value_heads": 4,
+    "linear_key_head_dim": 8,
+    "linear_value_head_dim": 8,
+    "head_dim": 16,
+    # Half of the head turns, as in the real models: 8 of 16 dimensions, 4 frequencies.
+    "rope_parameters": {**_ROPE, "partial_rotary_factor": 0.5, "mrope_interleaved": True},
+}
+_VISION = {
+    "depth": 2,
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_heads": 2,
+    "out_hidden_size": 32,
+    "temporal_patch_size": 2,
+    "spatial_merge_size": 2,
+    "initializer_range": 0.2,
+}
+_SIGHT = {**_VISION, "patch_size": 16, "num_position_embeddings": 64}
+_DEEP = {**_SIGHT, "deepstack_visual_indexes": [0]}
+FAMILIES: dict[str, Family] = {
+    "qwen2_5_vl": Family(
+        Qwen2_5_VLConfig,
+        14,
+        False,
+        {**_TEXT, "rope_parameters": _ROPE},
+        {**_VISION, "patch_size": 14, "window_size": 56, "fullatt_block_indexes": [1]},
+    ),
+    "qwen3_vl": Family(
+        Qwen3VLConfig,
+        16,
+        True,
+        {**_TEXT, "head_dim": 8, "rope_parameters": {**_ROPE, "mrope_interleaved": True}},
+        _DEEP,
+    ),
+    "qwen3_vl_moe": Family(
+        Qwen3VLMoeConfig,
+        16,
+        True,
+        {**_TEXT, **_MOE, "head_dim": 8, "rope_parameters": {**_ROPE, "mrope_interleaved": True}},
+        _DEEP,
+    ),
+    "qwen3_5": Family(Qwen3_5Config, 16, True, {**_TEXT, **_LINEAR}, _SIGHT),
+    "qwen3_5_moe": Family(
+        Qwen3_5MoeConfig,
+        16,
+        True,
+        {**_TEXT, **_LINEAR, **_MOE, "shared_expert_intermediate_size": 24},
+        _SIGHT,
+    ),
+}
+
+
+def save_checkpoint(family: str, folder: Path, *, seed: int = 0) -> Path:
+    """Write a random checkpoint of a family: weights, tokenizer, processor."""
+    kind = FAMILIES[family]
+    words = tokenizer()
+    size = len(words)
+    ids = words.convert_tokens_to_ids
+    tokens = {
+        "image_token_id": ids("<|image_pad|>"),
+        "video_token_id": ids("<|video_pad|>"),
+        "vision_start_token_id": ids("<|vision_start|>"),
+        "vision_end_token_id": ids("<|vision_end|>"),
+    }
+    ends = {"eos_token_id": ids("<|im_end|>"), "pad_token_id": ids("<|endoftext|>"), "bos_token_id": None}
+    config = kind.config(
+        text_config={**kind.text, "vocab_size": size, **ends},
+        vision_config=kind.vision,
+        tie_word_embeddings=False,
+        **tokens,
+    )
+    torch.manual_seed(seed)
+    model = AutoModelForImageTextToText.from_config(config)
+    model.generation_config.eos_token_id = ids("<|im_end|>")
+    model.generation_config.pad_token_id = ids("<|endoftext|>")
+    model.save_pretrained(folder)
+    pictures = Qwen2VLImageProcessor(patch_size=kind.patch)
+    if kind.has_times:
+        processor: Any = Qwen3VLProcessor(
+            pictures, words, Qwen3VLVideoProcessor(patch_size=16), chat_template=template()
+        )
+    else:
+        processor = Qwen2_5_VLProcessor(
+            pictures, words, Qwen2VLVideoProcessor(patch_size=14), chat_template=template()
+        )
+    processor.save_pretrained(folder)
+    return folder
+
+
+def pictures(
+    n: int, height: int = 64, width: int = 64, *, seed: int = 0, times: list[float] | None = None
+) -> list[Frame]:
+    """Frames of noise, a second apart or at the given times."""
+    draw = np.random.default_rng(seed)
+    return [
+        Frame(
+            draw.integers(0, 256, (height, width, 3), dtype=np.uint8), float(i if times is None else times[i])
+        )
+        for i in range(n)
+    ]
+
+
+QUESTION = Question("What colour is the ring?", ("green", "red", "blue"))
+OTHER = Question("How many rings are there, and which of them is seen after the bar?", ("1", "2"))

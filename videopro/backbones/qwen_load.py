@@ -1,0 +1,264 @@
+"""Loading a Qwen vision-language checkpoint: config, weights, processor, adapter; and saying clearly why not.
+
+Knows files, the hub and transformers' Auto classes; must not know frames or prompts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from peft import PeftConfig, PeftModel, get_peft_model_state_dict
+from peft.utils import load_peft_weights
+from transformers import AutoConfig, AutoModelForImageTextToText, AutoProcessor, PreTrainedModel
+from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING
+from transformers.processing_utils import ProcessorMixin
+from transformers.utils import cached_file
+
+from videopro.backbones.base import DEFAULT_FRAMES, DEFAULT_PIXELS, BackboneConfig, check_keys
+from videopro.backbones.fingerprint import folder_fingerprint
+from videopro.errors import BackboneError, ConfigError
+
+DEFAULTS_FILE = "videopro.json"
+"""In a checkpoint's folder: {"frames": N, "pixels": P}, the budgets that it was made for."""
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A checkpoint in memory."""
+
+    model: PreTrainedModel
+    """The base model; an adapter's layers are in it."""
+    adapter: PeftModel | None
+    """The same model's adapter, to turn it on and off."""
+    processor: ProcessorMixin
+    frames: int
+    pixels: int
+    facts: Mapping[str, object]
+    """What `Backbone.identity` says."""
+
+
+def load(config: BackboneConfig) -> Loaded:
+    """Load what `config` names; `BackboneError` or `ConfigError` with the mend otherwise."""
+    name = config.model
+    source = _source(name, "model")
+    settings = _settings(name, source)
+    folder = _folder(source)
+    defaults = _defaults(folder)
+    processor = _processor(name, source)
+    device_map, device = _device(config)
+    dtype = _dtype(config, device)
+    try:
+        loaded: Any = AutoModelForImageTextToText.from_pretrained(
+            source,
+            config=settings,
+            dtype=dtype,
+            attn_implementation=config.attention,
+            device_map=device_map,
+            output_loading_info=True,
+        )
+        model, info = loaded
+        if device_map is None:
+            model = model.to(device)
+    except torch.OutOfMemoryError as error:
+        raise BackboneError(
+            f"model {name!r} does not fit into the memory of {device}; use a smaller model, dtype 'bf16', or "
+            "device_map 'auto' to spread it"
+        ) from error
+    except (OSError, ValueError, RuntimeError, ImportError, KeyError) as error:
+        raise BackboneError(f"model {name!r}: its weights cannot be loaded ({_first_line(error)})") from error
+    if info["missing_keys"]:
+        some = ", ".join(sorted(info["missing_keys"])[:3])
+        raise BackboneError(
+            f"model {name!r}: {len(info['missing_keys'])} weights are missing ({some}, ...) and would be "
+            "random; "
+            "the folder or download is incomplete, or the checkpoint is of another architecture"
+        )
+    model.eval().requires_grad_(False)
+    adapter = _adapter(model, config.adapter, name) if config.adapter else None
+    facts: dict[str, object] = {
+        "kind": "qwen",
+        "model": Path(source).name if Path(source).is_dir() else source,
+        "class": type(model).__name__,
+        "weights": folder_fingerprint(folder),
+        "adapter": folder_fingerprint(_folder(_source(config.adapter, "adapter"), "adapter_config.json"))
+        if config.adapter
+        else None,
+        "dtype": str(dtype).removeprefix("torch."),
+        "attention": config.attention,
+        "frames": config.frames or defaults["frames"],
+        "pixels": config.pixels or defaults["pixels"],
+    }
+    return Loaded(
+        model=model,
+        adapter=adapter,
+        processor=processor,
+        frames=config.frames or defaults["frames"],
+        pixels=config.pixels or defaults["pixels"],
+        facts=facts,
+    )
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().split("\n")[0][:300] or type(error).__name__
+
+
+def _source(name: str, what: str) -> str:
+    """The path of an existing folder, else a hub name."""
+    path = Path(name).expanduser()
+    if path.is_dir():
+        return str(path)
+    if path.exists():
+        raise BackboneError(f"{what} {name!r} is a file; name the folder that holds its config and weights")
+    if name.startswith((".", "/", "~")) or name.count("/") != 1:
+        raise BackboneError(
+            f"{what} {name!r}: there is no such folder; give an existing one or a hub name such as "
+            "Qwen/Qwen3-VL-8B-Instruct"
+        )
+    return name
+
+
+def _settings(name: str, source: str) -> Any:
+    """The checkpoint's config, which must be that of a Qwen model with vision."""
+    if Path(source).is_dir() and not (Path(source) / "config.json").is_file():
+        hint = ""
+        if (Path(source) / "adapter_config.json").is_file():
+            hint = " (it holds an adapter: name its base as the model and this folder as 'adapter')"
+        raise BackboneError(
+            f"model {name!r}: the folder has no config.json{hint}; save_pretrained writes one"
+        )
+    try:
+        settings = AutoConfig.from_pretrained(source)
+    except OSError as error:
+        raise BackboneError(_unreachable(name, source, error)) from error
+    except (ValueError, KeyError) as error:
+        raise BackboneError(
+            f"model {name!r}: its config cannot be read ({_first_line(error)}); a newer transformers may "
+            "know it"
+        ) from error
+    known = type(settings) in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING
+    if not known or not settings.model_type.startswith("qwen") or "vision_config" not in settings.to_dict():
+        raise BackboneError(
+            f"model {name!r} is of type {settings.model_type!r}, not a Qwen model with vision; use "
+            "Qwen2.5-VL, "
+            "Qwen3-VL, Qwen3.5 or newer, or serve it and use 'server:MODEL@URL'"
+        )
+    return settings
+
+
+def _unreachable(name: str, source: str, error: BaseException) -> str:
+    if Path(source).is_dir():
+        return (
+            f"model {name!r}: a file is missing or broken ({_first_line(error)}); save or download it again"
+        )
+    return (
+        f"model {name!r} is no folder here and cannot be had from the hub ({_first_line(error)}); check "
+        "the name and "
+        "the network, set HF_TOKEN for a gated model, or give a local folder"
+    )
+
+
+def _processor(name: str, source: str) -> ProcessorMixin:
+    try:
+        processor = AutoProcessor.from_pretrained(source)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise BackboneError(
+            f"model {name!r}: its processor cannot be loaded ({_first_line(error)}); save it beside the "
+            "weights with "
+            "AutoProcessor.from_pretrained(BASE).save_pretrained(FOLDER)"
+        ) from error
+    # Without a processor's files the Auto class hands back a bare tokenizer.
+    if not isinstance(processor, ProcessorMixin) or "video_processor" not in processor.get_attributes():
+        raise BackboneError(
+            f"model {name!r}: the processor is missing (found only {type(processor).__name__}); save it "
+            "beside the "
+            "weights with AutoProcessor.from_pretrained(BASE).save_pretrained(FOLDER)"
+        )
+    if processor.chat_template is None:
+        raise BackboneError(
+            f"model {name!r}: the processor has no chat template; save chat_template.jinja beside it"
+        )
+    return processor
+
+
+def _folder(source: str, file: str = "config.json") -> Path:
+    """The folder with the checkpoint's files: itself, or its place in the hub's cache."""
+    if Path(source).is_dir():
+        return Path(source)
+    try:
+        return Path(str(cached_file(source, file))).parent
+    except OSError as error:
+        raise BackboneError(_unreachable(source, source, error)) from error
+
+
+def _defaults(folder: Path) -> dict[str, int]:
+    """The budgets that the checkpoint's own folder names, else the paper's."""
+    path = folder / DEFAULTS_FILE
+    found: dict[str, int] = {}
+    if path.is_file():
+        try:
+            found = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise ConfigError(f"{path}: not JSON ({_first_line(error)})") from error
+        check_keys(found, ("frames", "pixels"))
+        for key, value in found.items():
+            if not isinstance(value, int) or value < 1:
+                raise ConfigError(f"{path}: {key} is {value!r}; it must be a whole number of at least 1")
+    return {"frames": DEFAULT_FRAMES, "pixels": DEFAULT_PIXELS, **found}
+
+
+def _device(config: BackboneConfig) -> tuple[str | None, torch.device]:
+    """What to hand to from_pretrained, and the device where inputs go. None: move the whole model there."""
+    if config.device_map in ("auto", "balanced", "sequential"):
+        return config.device_map, torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if config.device_map is None:
+        return None, torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(config.device_map)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise BackboneError(
+            f"device_map {config.device_map!r} is no device of this machine ({_first_line(error)}); use "
+            "'cpu', 'cuda', "
+            "'cuda:N' or 'auto'"
+        ) from error
+    return None, device
+
+
+def _dtype(config: BackboneConfig, device: torch.device) -> torch.dtype:
+    if config.dtype == "auto":
+        return torch.float32 if device.type == "cpu" else torch.bfloat16
+    return {"bf16": torch.bfloat16, "fp32": torch.float32}[config.dtype]
+
+
+def _adapter(model: PreTrainedModel, adapter: str, name: str) -> PeftModel:
+    """Put an adapter's layers into the model; every weight of its file must have a place there, and none be
+    left."""
+    source = _source(adapter, "adapter")
+    if Path(source).is_dir() and not (Path(source) / "adapter_config.json").is_file():
+        raise BackboneError(
+            f"adapter {adapter!r}: the folder has no adapter_config.json; peft's save_pretrained does"
+        )
+    try:
+        settings = PeftConfig.from_pretrained(source)
+        settings.inference_mode = True
+        adapted = PeftModel.from_pretrained(model, source, config=settings)
+        stored = set(load_peft_weights(source, device="cpu"))
+    except (OSError, ValueError, RuntimeError, KeyError, TypeError) as error:
+        raise BackboneError(
+            f"adapter {adapter!r} does not fit model {name!r} ({_first_line(error)}); use the base it was "
+            "trained on"
+        ) from error
+    expected = set(get_peft_model_state_dict(adapted))
+    if stored != expected:
+        odd = sorted(stored ^ expected)
+        raise BackboneError(
+            f"adapter {adapter!r} does not fit model {name!r}: {len(odd)} weights without a counterpart "
+            f"({', '.join(odd[:2])}, ...); use the base it was trained on"
+        )
+    adapted.eval().requires_grad_(False)
+    return adapted

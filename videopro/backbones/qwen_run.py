@@ -1,0 +1,280 @@
+"""Running a Qwen vision-language model: batches, positions, caches, sampling.
+
+Positions are computed here and passed on, since the model would else keep those of its last call and use them
+for the next. Knows token ids and tensors; must not know frames, prompts, processors or letters.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import Cache, PreTrainedModel
+from transformers.generation import (
+    LogitsProcessorList,
+    SuppressTokensLogitsProcessor,
+    TemperatureLogitsWarper,
+    TopPLogitsWarper,
+)
+
+from videopro.backbones.qwen_inputs import Encoded
+
+
+@dataclass(frozen=True)
+class Shared:
+    """A prompt's head after its forward pass: what a later token needs to know of it."""
+
+    cache: Cache
+    length: int
+    following: int
+    """M-RoPE position of the token that follows; a video takes fewer positions than tokens."""
+    highest: int
+    """Highest M-RoPE position in the head, which may lie above `following` (Qwen2.5-VL spreads a video over
+    its seconds, and lets the text go on behind its rows and columns)."""
+
+
+@dataclass
+class State:
+    """A batch between two forward passes. Rows are padded on the left."""
+
+    cache: Cache
+    mask: torch.Tensor  # (rows, tokens so far), 1 for a token and 0 for padding
+    deltas: torch.Tensor  # (rows, 1), M-RoPE: what to add to a place in the row to get a position
+    logits: torch.Tensor  # (rows, vocabulary), float32, of the next token
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How replies are written; see `Backbone.generate`."""
+
+    max_new_tokens: int
+    temperature: float
+    top_p: float
+    seed: int | None
+
+
+@dataclass(frozen=True)
+class Written:
+    """One reply: token ids and natural log-probabilities, without the end-of-sequence token."""
+
+    ids: list[int]
+    logprobs: list[float]
+    ended: bool
+
+
+class QwenRun:
+    """Forward passes of one model. `ends` are the token ids that end a reply, `pad` fills up shorter rows."""
+
+    def __init__(self, model: PreTrainedModel, *, ends: Sequence[int], pad: int) -> None:
+        self.model = model
+        self._ends = frozenset(ends)
+        self._pad = pad
+        layers = model.config.get_text_config().to_dict().get("layer_types") or ()
+        self.is_recurrent = any(layer not in ("full_attention", "sliding_attention") for layer in layers)
+        """Whether some layers carry a state along the tokens; padding between tokens would enter it."""
+
+    @property
+    def device(self) -> torch.device:
+        """Where inputs go."""
+        embeddings: Any = self.model.get_input_embeddings()
+        return embeddings.weight.device
+
+    # Forward passes
+
+    def last_logits(self, rows: Sequence[Encoded]) -> torch.Tensor:
+        """Logits of the token after each row, (rows, vocabulary) float32, from one forward pass."""
+        positions, _ = self._positions(rows)
+        out = self.model(**self._batch(rows, positions), use_cache=False, logits_to_keep=1)
+        return out.logits[:, -1].float().to(self.device)
+
+    def share(self, head: Encoded) -> Shared:
+        """Run a head once and keep what its continuations need."""
+        # A token of text behind the head shows where the model's own rule lets text go on.
+        longer = Encoded((*head.ids, self._pad), (*head.types, 0), head.tensors, head.intervals)
+        positions, _ = self._positions([longer])
+        batch = self._batch([head], positions[..., :-1])
+        out = self.model(**batch, use_cache=True, logits_to_keep=1)
+        return Shared(
+            out.past_key_values,
+            len(head.ids),
+            following=int(positions[0, 0, -1]),
+            highest=int(positions[..., :-1].max()),
+        )
+
+    def last_logits_after(self, shared: Shared, tails: Sequence[Encoded]) -> torch.Tensor:
+        """Logits of the token after each tail of a shared head, (rows, vocabulary) float32, from one forward
+        pass.
+
+        Tails are padded on the right, where padding is behind every token that counts.
+        """
+        width = max(len(tail.ids) for tail in tails)
+        ids = self._tensor([[*tail.ids, *[self._pad] * (width - len(tail.ids))] for tail in tails])
+        mask = self._tensor([[1] * len(tail.ids) + [0] * (width - len(tail.ids)) for tail in tails])
+        last = mask.sum(-1) - 1
+        keep = last.unique()
+        # Logits of every place where some row ends; each row then takes its own.
+        logits, _ = self._continue(shared, ids, mask, keep=keep)
+        return logits[torch.arange(len(tails), device=logits.device), torch.searchsorted(keep, last)]
+
+    def start(self, rows: Sequence[Encoded]) -> State:
+        """Run prompts, to write replies to them."""
+        positions, deltas = self._positions(rows)
+        batch = self._batch(rows, positions)
+        out = self.model(**batch, use_cache=True, logits_to_keep=1)
+        logits = out.logits[:, -1].float().to(self.device)
+        return State(out.past_key_values, batch["attention_mask"], deltas, logits)
+
+    def start_after(self, shared: Shared, tails: Sequence[Encoded]) -> State:
+        """Run tails of a shared head, to write replies to them. All of one length where the model is
+        recurrent."""
+        mask = self._mask(tails)
+        logits, cache = self._continue(
+            shared, self._left([tail.ids for tail in tails], self._pad), mask, keep=1
+        )
+        # What transformers' own rule makes of the whole prompt: go on above its highest position.
+        lengths = mask.sum(-1, keepdim=True)
+        above = (shared.following + lengths - 1).clamp(min=shared.highest) + 1
+        whole = torch.cat([mask.new_ones(len(tails), shared.length), mask], dim=1)
+        return State(cache, whole, above - (shared.length + lengths), logits[:, -1])
+
+    def _continue(
+        self, shared: Shared, ids: torch.Tensor, mask: torch.Tensor, *, keep: int | torch.Tensor
+    ) -> tuple[torch.Tensor, Cache]:
+        rows, width = ids.shape
+        # A copy, since the pass appends to it, and never cut back: recurrent layers cannot be.
+        cache = copy.deepcopy(shared.cache)
+        if rows > 1:
+            cache.reorder_cache(torch.zeros_like(ids[:, 0]))  # type: ignore[arg-type]
+        whole = torch.cat([mask.new_ones(rows, shared.length), mask], dim=1)
+        out = self.model(
+            input_ids=ids,
+            attention_mask=whole,
+            position_ids=_text_positions(whole, shared.following - shared.length)[..., -width:],
+            past_key_values=cache,
+            use_cache=True,
+            logits_to_keep=keep,
+        )
+        return out.logits.float().to(self.device), out.past_key_values
+
+    def _step(self, state: State, tokens: torch.Tensor) -> State:
+        mask = torch.cat([state.mask, state.mask.new_ones(len(tokens), 1)], dim=1)
+        out = self.model(
+            input_ids=tokens[:, None],
+            attention_mask=mask,
+            position_ids=_text_positions(mask, state.deltas)[..., -1:],
+            past_key_values=state.cache,
+            use_cache=True,
+            logits_to_keep=1,
+        )
+        logits = out.logits[:, -1].float().to(self.device)
+        return replace(state, cache=out.past_key_values, mask=mask, logits=logits)
+
+    # Batches
+
+    def _tensor(self, rows: Sequence[Sequence[int]]) -> torch.Tensor:
+        return torch.tensor(rows, dtype=torch.long, device=self.device)
+
+    def _left(self, rows: Sequence[Sequence[int]], fill: int) -> torch.Tensor:
+        width = max(map(len, rows))
+        return self._tensor([[*[fill] * (width - len(row)), *row] for row in rows])
+
+    def _mask(self, rows: Sequence[Encoded]) -> torch.Tensor:
+        width = max(len(row.ids) for row in rows)
+        return self._tensor([[0] * (width - len(row.ids)) + [1] * len(row.ids) for row in rows])
+
+    def _visual(self, rows: Sequence[Encoded], names: Sequence[str]) -> dict[str, torch.Tensor]:
+        """Visual tensors of the rows that have them, one after another."""
+        parts = {name: [row.tensors[name] for row in rows if name in row.tensors] for name in names}
+        return {name: torch.cat(part).to(self.device) for name, part in parts.items() if part}
+
+    def _positions(self, rows: Sequence[Encoded]) -> tuple[torch.Tensor, torch.Tensor]:
+        """M-RoPE positions by the model's own rule, (3, rows, tokens), and deltas, (rows, 1)."""
+        extra = self._visual(rows, ("image_grid_thw", "video_grid_thw"))
+        intervals = [seconds for row in rows for seconds in row.intervals]
+        if intervals:
+            extra["second_per_grid_ts"] = torch.tensor(intervals, device=self.device)
+        ids = self._left([row.ids for row in rows], self._pad)
+        types = self._left([row.types for row in rows], 0)
+        core: Any = self.model.model
+        positions, deltas = core.get_rope_index(ids, types, attention_mask=self._mask(rows), **extra)
+        return positions, deltas.to(self.device)
+
+    def _batch(self, rows: Sequence[Encoded], positions: torch.Tensor) -> dict[str, torch.Tensor]:
+        """What the model takes for rows padded on the left."""
+        mask = self._mask(rows)
+        names = ("pixel_values", "image_grid_thw", "pixel_values_videos", "video_grid_thw")
+        return {
+            "input_ids": self._left([row.ids for row in rows], self._pad),
+            "mm_token_type_ids": self._left([row.types for row in rows], 0),
+            "attention_mask": mask,
+            "position_ids": torch.cat([_places(mask)[None], positions]),
+            **self._visual(rows, names),
+        }
+
+    # Writing
+
+    def write(
+        self, state: State, sampling: Sampling, rows: Sequence[int], *, banned: Sequence[int]
+    ) -> list[Written]:
+        """Write a reply for each row of `state`; `rows` are their numbers in the call, which seed what they draw;
+        `banned` are token ids that are never written.
+
+        Log-probabilities are those of the model's own distribution, before temperature, top-p and banned tokens.
+        """
+        warpers = LogitsProcessorList()
+        if banned:
+            warpers.append(SuppressTokensLogitsProcessor(banned, device=str(self.device)))
+        if sampling.temperature > 0:
+            warpers.append(TemperatureLogitsWarper(float(sampling.temperature)))
+            if sampling.top_p < 1:
+                warpers.append(TopPLogitsWarper(sampling.top_p))
+        draws = [_generator(self.device, sampling.seed, row) for row in rows]
+        written = [Written([], [], False) for _ in rows]
+        no_ids: Any = None  # none of these processors looks at what was written before
+        for step in range(sampling.max_new_tokens):
+            warped = warpers(no_ids, state.logits)
+            if sampling.temperature > 0:
+                chances = warped.softmax(-1)
+                tokens = torch.cat(
+                    [torch.multinomial(chances[i], 1, generator=draw) for i, draw in enumerate(draws)]
+                )
+            else:
+                tokens = warped.argmax(-1)
+            logprobs = state.logits.log_softmax(-1).gather(1, tokens[:, None])[:, 0]
+            for i, (token, logprob) in enumerate(zip(tokens.tolist(), logprobs.tolist(), strict=True)):
+                if written[i].ended:
+                    continue
+                if token in self._ends:
+                    written[i] = replace(written[i], ended=True)
+                else:
+                    written[i].ids.append(token)
+                    written[i].logprobs.append(logprob)
+            if all(one.ended for one in written) or step + 1 == sampling.max_new_tokens:
+                break
+            state = self._step(state, tokens)
+        return written
+
+
+def _places(mask: torch.Tensor) -> torch.Tensor:
+    """Each token's place in its row, padding not counted; (rows, tokens)."""
+    return (mask.cumsum(-1) - 1).clamp(min=0)
+
+
+def _text_positions(mask: torch.Tensor, deltas: torch.Tensor | int) -> torch.Tensor:
+    """Positions of text tokens: place, then the same position in time, height and width; (4, rows, tokens)."""
+    places = _places(mask)
+    return torch.cat([places[None], (places + deltas)[None].expand(3, -1, -1)])
+
+
+def _generator(device: torch.device, seed: int | None, row: int) -> torch.Generator:
+    """A source of chance of one row's own, so that neither its neighbours nor torch's global one matter."""
+    generator = torch.Generator(device)
+    if seed is None:
+        generator.seed()
+    else:
+        generator.manual_seed(int(np.random.SeedSequence([seed, row]).generate_state(1, np.uint64)[0] >> 1))
+    return generator
