@@ -17,7 +17,6 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from PIL import Image
 
 from videopro import prompts
 from videopro.backbones.base import (
@@ -42,13 +41,12 @@ from videopro.backbones.server_messages import (
     encode,
     fit,
     from_qwen,
-    jpeg,
     user_message,
 )
+from videopro.backbones.server_probe import find_form
 from videopro.backbones.server_replies import (
     NO_LOGPROBS,
     TOP_LOGPROBS,
-    prompt_tokens,
     read_choice,
     read_generation,
 )
@@ -73,9 +71,6 @@ _OURS = {
     "seed",
     "stream",
 }
-
-# Where the probe's frames are said to lie, in seconds: the later ones take more digits to write.
-_PROBE_STARTS = (0, 100_000)
 
 
 class ServerPrefix(Prefix):
@@ -364,31 +359,11 @@ class ServerBackbone(Backbone):
     def _video_form(self) -> Literal["video", "frames"]:
         with self._lock:
             if self._form is None:
-                self._form = self._probe()
+                self._form = find_form(
+                    functools.partial(self._send, retry_5xx=False), self.frames, self.pixels, self._server
+                )
                 logger.info("%s: frames are sent as %s", self._server, self._form)
             return self._form
-
-    def _probe(self) -> Literal["video", "frames"]:
-        """Send a blank video twice, said to lie at different times: true times make prompts of other lengths.
-
-        As many frames as a call may hold, so that a server's own cap on frames is met here.
-        """
-        blank = jpeg(Image.fromarray(np.full((128, 128, 3), 127, dtype=np.uint8)), self.pixels)
-        count = max(2, self.frames)
-        rows: list[tuple[Callable[[], Messages], Mapping[str, Any]]] = []
-        for start in _PROBE_STARTS:
-            encoded = EncodedFrames((blank,) * count, tuple(float(start + place) for place in range(count)))
-            fields = {"max_tokens": 1, "temperature": 0.0}
-            rows.append((functools.partial(user_message, encoded, "Reply with A.", True), fields))
-        try:
-            near, far = self._send(rows, retry_5xx=False)
-        except RequestRefused as refused:
-            if refused.status in (400, 404, 413, 415, 422, 500, 501):
-                logger.info("%s takes no sampled video: %s", self._server, refused)
-                return "frames"
-            raise
-        told = prompt_tokens(near, self._server) != prompt_tokens(far, self._server)
-        return "video" if told else "frames"
 
 
 def row_seed(seed: int, place: int) -> int:
