@@ -14,32 +14,31 @@ import contextlib
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 import av.error
 import numpy as np
-from av.container import InputContainer
 from av.packet import Packet
 from av.video.frame import VideoFrame
-from av.video.stream import VideoStream
 
-from videopro.decoding.opening import MAX_PIXELS, Deadline, opened, video_stream
+from videopro.decoding.opening import Deadline, opened
 from videopro.decoding.picture import Painter
-from videopro.decoding.probe import Probe, timestamp
+from videopro.decoding.probe import Probe
+from videopro.decoding.reader import Reader, Start, timestamp
 from videopro.errors import VideoError
 
-# Codecs in which FFmpeg's "skip what is not a reference" leaves out only pictures that no other picture
-# needs. H.264 says so of each picture (nal_ref_idc 0). HEVC says it only within a temporal layer, so it is
-# decoded in full.
-_SKIPPABLE = frozenset({"h264"})
 # Packets of one group that are kept between choosing and decoding; a longer group is read a second time
 # instead.
 _HELD_BYTES = 64 * 2**20
-# Groups that are tried further back when the nearest key frame does not lead to the picture (gradual
-# refresh).
+# How often an earlier key frame is tried when the nearest does not lead to the picture (gradual refresh, open
+# groups).
 _RETRIES = 3
 _MOST_WORKERS = 8
+# Containers whose timestamps stay the same after a seek. In others (MPEG program streams) FFmpeg guesses them
+# anew.
+_SEEKABLE = frozenset({"mov,mp4,m4a,3gp,3g2,mj2", "matroska,webm", "avi", "flv", "mpegts"})
 
 
 @dataclass
@@ -57,71 +56,12 @@ class _Group:
     """Ticks that are decoded in one go."""
 
     ticks: list[int]
-    start: _Start | None
+    start: Start | None
     """Where to start; None: at the start of the file, in order, without seeking."""
 
 
-@dataclass(frozen=True)
-class _Start:
-    """A key frame, and the tick to seek to so that it comes."""
-
-    key: int
-    target: int
-
-
-class _NoTimes(Exception):
-    """The container gives its packets no presentation times: only decoding in order tells them."""
-
-
-class _Reader:
-    """One open container and its decoder; for one thread."""
-
-    def __init__(self, container: InputContainer, probe: Probe, timeout: float, threads: int) -> None:
-        self.container = container
-        self.probe = probe
-        self.deadline = Deadline(timeout)
-        self.stream: VideoStream = video_stream(container, probe.path)
-        context = self.stream.codec_context
-        context.thread_type = "SLICE"  # threads by frame would decode ahead of every seek, for nothing
-        context.thread_count = threads
-        # Damage must be told, not painted over.
-        context.options = {"err_detect": "explode", "max_pixels": str(MAX_PIXELS)}
-        self.context = context
-        self.skips = context.codec.canonical_name in _SKIPPABLE and not probe.interlaced
-
-    def packets(self) -> Iterator[Packet]:
-        """The packets from here on."""
-        for packet in self.container.demux(self.stream):
-            self.deadline.check(self.probe.path)
-            if packet.size:
-                yield packet
-
-    def start_before(self, tick: int) -> _Start | None:
-        """A key frame from which the picture at a tick can be decoded; None if seeking finds none."""
-        target, step = tick, max(1, int(1 / self.probe.time_base))
-        while True:
-            try:
-                self.container.seek(target, stream=self.stream)
-            except (av.error.PermissionError, av.error.OSError, av.error.InvalidDataError):
-                return None
-            for packet in self.packets():
-                if packet.pts is None or (packet.dts is not None and packet.dts > tick):
-                    break
-                # In a container without an index, a seek may land between key frames.
-                if packet.is_keyframe and packet.pts <= tick:
-                    return _Start(packet.pts, target)
-            if target <= self.probe.first:
-                return None
-            target, step = max(self.probe.first, target - step), 2 * step
-
-    def packets_from(self, start: _Start) -> Iterator[Packet]:
-        """The packets from that key frame on; none when it does not come."""
-        self.container.seek(start.target, stream=self.stream)
-        found = False
-        for packet in self.packets():
-            found = found or (packet.is_keyframe and packet.pts == start.key)
-            if found:
-                yield packet
+class _NotSeekable(Exception):
+    """Seeking does not come back to a key frame, or packets have no presentation time: decode in order."""
 
 
 def shown_at(
@@ -138,44 +78,41 @@ def shown_at(
     """
     cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     shown = Shown()
-    lock, failures, stop = threading.Lock(), list[BaseException](), threading.Event()
+    lock, failures, deadlines = threading.Lock(), list[BaseException](), [Deadline(timeout)]
 
-    def work(reader: _Reader) -> None:
-        painter = Painter()
-
-        def keep(pts: int, picture: VideoFrame) -> None:
-            shown.images[pts] = painter.rgb(picture, *size, probe.turn)
-            reader.deadline.renew()
-
-        while not stop.is_set():
+    def work(reader: Reader) -> None:
+        worker = _Worker(reader, probe, size, known, shown)
+        while True:
             with lock:
-                if not groups:
+                if failures or not groups:
                     return
                 group = groups.popleft()
-            reader.deadline.renew()
-            shown.at.update(_decode(reader, group, known, keep))
+            worker.decode(group)
 
-    def work_apart() -> None:
+    def work_apart(deadline: Deadline) -> None:
         try:
-            with opened(probe.path, Deadline(timeout)) as own:
-                work(_Reader(own, probe, timeout, 1))
+            with opened(probe.path, deadline) as container:
+                work(Reader(container, probe.path, deadline))
         except BaseException as failure:
             failures.append(failure)
-            stop.set()
 
-    with opened(probe.path, Deadline(timeout)) as container:
-        reader = _Reader(container, probe, timeout, 1)
-        groups = deque(_plan(reader, sorted(set(ticks))))
+    with opened(probe.path, deadlines[0]) as container:
+        reader = Reader(container, probe.path, deadlines[0])
+        groups = deque(_plan(reader, sorted(set(ticks)), probe.first))
         workers = min(len(groups), cpus, _MOST_WORKERS)
         if workers == 1:
             reader.context.thread_count = cpus
-        threads = [threading.Thread(target=work_apart, name="videopro-decode") for _ in range(workers - 1)]
+        deadlines += [Deadline(timeout) for _ in range(workers - 1)]
+        threads = [threading.Thread(target=work_apart, args=(own,), daemon=True) for own in deadlines[1:]]
         for thread in threads:
             thread.start()
         try:
             work(reader)
+        except BaseException:
+            for deadline in deadlines:
+                deadline.cancel()
+            raise
         finally:
-            stop.set()
             for thread in threads:
                 thread.join()
     if failures:
@@ -183,169 +120,200 @@ def shown_at(
     return shown
 
 
-def _plan(reader: _Reader, ticks: list[int]) -> list[_Group]:
+def _plan(reader: Reader, ticks: list[int], first: int) -> list[_Group]:
     """Ascending ticks, grouped by the key frame before them."""
     groups: dict[int | None, _Group] = {}
+    seekable = reader.container.format.name in _SEEKABLE
     for tick in ticks:
-        start = reader.start_before(tick)
+        start = reader.start_before(tick, first) if seekable else None
         groups.setdefault(start.key if start else None, _Group([], start)).ticks.append(tick)
     return list(groups.values())
 
 
-def _decode(
-    reader: _Reader, group: _Group, known: Callable[[int], bool], keep: Callable[[int, VideoFrame], None]
-) -> dict[int, int]:
-    """Decode a group; which picture is shown at each of its ticks."""
-    start = group.start
-    for _ in range(_RETRIES + 1):
-        if start is None:
-            break
-        try:
-            at, missing = _decode_from(reader, start, group.ticks, known, keep)
-        except _NoTimes:
-            start = None
-            break
-        if not missing:
-            return at
-        if start.key <= reader.probe.first:
-            raise _damaged(reader.probe, missing[0])
-        start = reader.start_before(start.key - 1)
-    if start is not None:
-        raise _damaged(reader.probe, missing[0])
-    return _decode_in_order(reader, group.ticks, known, keep)
+@dataclass
+class _Passage:
+    """The packets from a key frame on, as far as a group needs them; an index counts them in decoding
+    order."""
+
+    start: Start
+    held: list[Packet] | None
+    """None when they are too many to keep."""
+    times: list[int]
+    """Timestamp of each."""
+    keys: list[int]
+    """Indices of the key frames."""
+    at: dict[int, int]
+    """Tick -> timestamp shown."""
+    index: dict[int, int]
+    """Timestamp -> index."""
 
 
-def _decode_from(
-    reader: _Reader,
-    start: _Start,
-    ticks: list[int],
-    known: Callable[[int], bool],
-    keep: Callable[[int, VideoFrame], None],
-) -> tuple[dict[int, int], list[int]]:
-    """(tick -> timestamp shown, timestamps that did not come out of the decoder)."""
-    held: list[Packet] | None = []
-    held_bytes = 0
-    times: list[int] = []
-    keys: list[int] = []
-    candidates: list[int] = []
-    for packet in reader.packets_from(start):
-        if packet.pts is None or packet.dts is None:
-            raise _NoTimes
-        if packet.is_keyframe:
-            keys.append(len(times))
-        times.append(packet.pts)
-        # An edit list keeps some packets for decoding only. What is shown before the key frame needs an
-        # earlier one.
-        if not packet.is_discard and packet.pts >= start.key:
-            candidates.append(packet.pts)
-        if held is not None:
-            held.append(packet)
-            held_bytes += packet.size
-            if held_bytes > _HELD_BYTES:
-                held = None
-        if (
-            packet.dts > ticks[-1]
-        ):  # a picture is never shown before its decoding time: nothing earlier can follow
-            break
-    if not candidates or min(candidates) > ticks[0]:
-        raise VideoError(
-            f"{reader.probe.path}: seeking in it is unreliable; remux it (ffmpeg -i IN -c copy OUT.mp4)"
-        )
-    order = np.unique(candidates)
-    at = {tick: int(order[np.searchsorted(order, tick, side="right") - 1]) for tick in ticks}
-    place = {pts: index for index, pts in reversed(list(enumerate(times)))}
-    wanted = {place[pts] for pts in set(at.values()) if not known(pts)}
-    missing = {times[index] for index in wanted}
+class _Worker:
+    """Decodes groups with one reader, into `shown`; for one thread."""
 
-    # Each wanted picture from the last key frame before it in decoding order and in time.
-    runs: dict[int, list[int]] = {}
-    for index in sorted(wanted):
-        key = max(k for k in keys if k <= index and times[k] <= times[index])
-        runs.setdefault(key, []).append(index)
+    def __init__(
+        self, reader: Reader, probe: Probe, size: tuple[int, int], known: Callable[[int], bool], shown: Shown
+    ) -> None:
+        self._reader = reader
+        self._probe = probe
+        self._size = size
+        self._known = known
+        self._shown = shown
+        self._painter = Painter()
 
-    def take(pictures: list[VideoFrame], limit: int) -> None:
-        for picture in pictures:
-            pts = picture.pts
-            if pts in missing and place[pts] < limit and not picture.is_corrupt:
-                missing.discard(pts)
-                keep(pts, picture)
-
-    packets = iter(held) if held is not None else reader.packets_from(start)
-    at_index = -1
-    context = reader.context
-    for key, run in runs.items():
-        context.flush_buffers()
-        if (
-            at_index >= key
-        ):  # a run that begins before the end of the last one: only with odd orders of key frames
-            packets = iter(held) if held is not None else reader.packets_from(start)
-            at_index = -1
-        here, limit = set(run), len(times)
-        for packet in packets:
-            at_index += 1
-            if at_index < key:
-                continue
-            if reader.skips:
-                context.skip_frame = "DEFAULT" if at_index in here else "NONREF"
+    def decode(self, group: _Group) -> None:
+        """Put the group's pictures, and which is shown when, into `shown`."""
+        reader, start, missing = self._reader, group.start, [group.ticks[0]]
+        reader.deadline.renew()
+        for attempt in range(_RETRIES + 1):
+            if start is None:
+                break
             try:
-                take(context.decode(packet), limit)
-            except av.error.InvalidDataError:
-                # What is shown before the key frame may refer to what was not decoded, and nothing after it
-                # refers to that. Any other damage spoils what follows.
-                if times[at_index] >= times[key]:
-                    limit = at_index
-                    break
-            if at_index == run[-1] or not missing:
+                passage = self._look(start, group.ticks)
+            except _NotSeekable:
+                start = None
                 break
-        with contextlib.suppress(av.error.InvalidDataError):  # told by what is missing
-            take(context.decode(None), limit)
-    context.flush_buffers()
-    return at, sorted(missing)
+            missing = self._decode_passage(passage, whole=attempt > 0)
+            if not missing:
+                self._shown.at.update(passage.at)
+                return
+            start = (
+                reader.start_before(start.key - 1, self._probe.first)
+                if start.key > self._probe.first
+                else None
+            )
+            if start is None:
+                raise damaged(self._probe, missing[0])
+        if start is not None:
+            raise damaged(self._probe, missing[0])
+        self._decode_in_order(group.ticks)
 
+    def _look(self, start: Start, ticks: list[int]) -> _Passage:
+        """Read packets until no picture for `ticks` (ascending) can follow, and choose by presentation
+        time."""
+        held: list[Packet] | None = []
+        held_bytes = 0
+        times: list[int] = []
+        keys: list[int] = []
+        candidates: list[int] = []
+        for packet in self._reader.packets_from(start):
+            if packet.pts is None:
+                raise _NotSeekable
+            if self._reader.is_start(packet):
+                keys.append(len(times))
+            times.append(packet.pts)
+            # An edit list keeps some packets for decoding only. What is shown before the first key frame
+            # needs an earlier one.
+            if not packet.is_discard and packet.pts >= start.key:
+                candidates.append(packet.pts)
+            if held is not None:
+                held.append(packet)
+                held_bytes += packet.size
+                if held_bytes > _HELD_BYTES:
+                    held = None
+            # A picture is never shown before its decoding time: nothing for the last tick can follow.
+            if packet.dts is not None and packet.dts > ticks[-1]:
+                break
+        if not candidates or min(candidates) > ticks[0]:
+            raise _NotSeekable
+        order = np.unique(candidates)
+        at = {tick: int(order[np.searchsorted(order, tick, side="right") - 1]) for tick in ticks}
+        index = {pts: place for place, pts in reversed(list(enumerate(times)))}
+        return _Passage(start, held, times, keys, at, index)
 
-def _decode_in_order(
-    reader: _Reader, ticks: list[int], known: Callable[[int], bool], keep: Callable[[int, VideoFrame], None]
-) -> dict[int, int]:
-    """The straightforward way: every picture from the start of the file."""
-    probe = reader.probe
-    at: dict[int, int] = {}
-    waiting = deque(ticks)
-    before: VideoFrame | None = None
-    before_time = 0
+    def _decode_passage(self, passage: _Passage, whole: bool) -> list[int]:
+        """Decode what the passage's ticks need; the timestamps that could not be had.
 
-    def settle(until: int | None) -> None:
-        """Give the picture at hand to the ticks before `until` (None: to all)."""
-        while waiting and before is not None and (until is None or until > waiting[0]):
-            at[waiting.popleft()] = before_time
-            if before_time not in at_once:
-                at_once.add(before_time)
-                if not known(before_time):
-                    keep(before_time, before)
+        Each picture is decoded from the last key frame before it, in decoding order and in time, or from the
+        passage's first (`whole`).
+        """
+        times = passage.times
+        wanted = sorted(passage.index[pts] for pts in set(passage.at.values()) if not self._known(pts))
+        runs: dict[int, list[int]] = {}
+        for place in wanted:
+            key = max(k for k in passage.keys if k <= place and times[k] <= times[place]) if not whole else 0
+            runs.setdefault(key, []).append(place)
+        missing: list[int] = []
+        for key, run in runs.items():
+            packets = passage.held if passage.held is not None else self._reader.packets_from(passage.start)
+            got = self._decode_run(islice(packets, key, run[-1] + 1), key, set(run), passage)
+            missing += [times[place] for place in run if times[place] not in got]
+        return missing
 
-    at_once: set[int] = set()
-    with opened(probe.path, Deadline(reader.deadline.seconds)) as container:
-        own = _Reader(container, probe, reader.deadline.seconds, 1)
-        for picture in _pictures(own):
-            shown = timestamp(picture)
-            if shown is None or (before is not None and shown <= before_time):
+    def _decode_run(self, packets: Iterable[Packet], key: int, run: set[int], passage: _Passage) -> set[int]:
+        """Decode `packets`, whose first has index `key`; the timestamps of `run` that came out whole."""
+        times, context = passage.times, self._reader.context
+        got: dict[int, np.ndarray] = {}
+        sent: set[int] = set()
+        came: set[int] = set()
+        spoilt: set[int] = set()
+
+        def take(pictures: list[VideoFrame]) -> None:
+            for picture in pictures:
+                place = passage.index.get(picture.pts) if picture.pts is not None else None
+                if place is None:
+                    continue
+                came.add(place)
+                if picture.is_corrupt:
+                    spoilt.add(place)
+                elif place in run:
+                    got[place] = self._painter.rgb(picture, *self._size, self._probe.turn)
+                    self._reader.deadline.renew()
+
+        context.flush_buffers()
+        for place, packet in enumerate(packets, key):
+            if place not in run and self._reader.is_needless(packet):
                 continue
-            settle(shown)
-            if not waiting:
-                break
-            before, before_time = picture, shown
-        settle(None)
-    if waiting:
-        raise _damaged(probe, waiting[0])
-    return at
+            sent.add(place)
+            try:
+                take(context.decode(packet))
+            except av.error.InvalidDataError:
+                spoilt.add(place)
+        with contextlib.suppress(av.error.InvalidDataError):  # told by what did not come
+            take(context.decode(None))
+        context.flush_buffers()
+        if self._reader.is_h264 and not self._probe.interlaced:
+            spoilt |= sent - came  # every packet is a picture: one that did not come was damaged and left out
+        # What is shown before the key frame may refer to what was not decoded, and nothing after it refers to
+        # that. Any other damage spoils what follows in decoding order.
+        limit = min((place for place in spoilt if times[place] >= times[key]), default=len(times))
+        whole = {times[place]: image for place, image in got.items() if place < limit}
+        self._shown.images.update(whole)
+        return set(whole)
+
+    def _decode_in_order(self, ticks: list[int]) -> None:
+        """The straightforward way: every picture from the start of the file."""
+        waiting = deque(ticks)
+        with opened(self._probe.path, self._reader.deadline) as container:
+            own = Reader(container, self._probe.path, self._reader.deadline)
+            before: tuple[int, VideoFrame] | None = None
+            for picture in own.pictures():
+                shown = timestamp(picture)
+                if shown is None or (before is not None and shown <= before[0]):
+                    continue
+                if before is not None:
+                    self._settle(waiting, before, shown)
+                if not waiting:
+                    return
+                before = (shown, picture)
+            if before is not None:
+                self._settle(waiting, before, None)
+        if waiting:
+            raise damaged(self._probe, waiting[0])
+
+    def _settle(self, waiting: deque[int], at_hand: tuple[int, VideoFrame], until: int | None) -> None:
+        """Give the picture at hand to the ticks before `until` (None: to all that wait)."""
+        pts, picture = at_hand
+        while waiting and (until is None or waiting[0] < until):
+            self._shown.at[waiting.popleft()] = pts
+            if pts not in self._shown.images and not self._known(pts):
+                if picture.is_corrupt:
+                    raise damaged(self._probe, pts)
+                self._shown.images[pts] = self._painter.rgb(picture, *self._size, self._probe.turn)
+                self._reader.deadline.renew()
 
 
-def _pictures(reader: _Reader) -> Iterator[VideoFrame]:
-    for packet in reader.packets():
-        yield from reader.context.decode(packet)
-    yield from reader.context.decode(None)
-
-
-def _damaged(probe: Probe, pts: int) -> VideoError:
+def damaged(probe: Probe, pts: int) -> VideoError:
     return VideoError(
         f"{probe.path}: the data of the picture at {probe.time(pts):.3f} s are damaged; "
         "download or copy the file again"

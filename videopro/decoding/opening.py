@@ -25,10 +25,7 @@ from videopro.errors import VideoError
 # Containers that carry timestamps of their own. Everything else that FFmpeg would open is refused: still
 # pictures are no video, playlists (hls, concat, dash) make FFmpeg open whatever else they name, raw streams
 # have no times.
-_FORMATS = (
-    "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,mpegts,mpeg,vob,flv,live_flv,asf,ogg,gif,ivf,mxf,nut,rm,wtv,dv,"
-    "mpegtsraw,apng"
-)
+_FORMATS = "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,flv,mpegts,mpeg,asf,ogg,gif"
 # 8K with some room. A picture beyond it could take gigabytes for the decoder's reference frames.
 MAX_PIXELS = 8192 * 4608
 _BLOCK = 256 * 1024
@@ -44,6 +41,10 @@ class Deadline:
 
     def renew(self) -> None:
         self._end = time.monotonic() + self.seconds
+
+    def cancel(self) -> None:
+        """Let the next check fail, in whatever thread it is made."""
+        self._end = float("-inf")
 
     @property
     def left(self) -> float:

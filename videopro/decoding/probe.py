@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
-from av.container import InputContainer
-from av.packet import Packet
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
-from videopro.decoding.opening import Deadline, check_file, check_whole, content_id, opened, video_stream
+from videopro.decoding.opening import Deadline, check_file, check_whole, content_id, opened
 from videopro.decoding.picture import Turn
+from videopro.decoding.reader import Reader, timestamp
 from videopro.errors import VideoError
 
 
@@ -72,9 +71,16 @@ def probe(path: Path, timeout: float) -> Probe:
             f"{path}: cannot be read ({error.strerror}); check its rights and the disk"
         ) from None
     with opened(path, deadline) as container:
-        stream = video_stream(container, path)
+        reader = Reader(container, path, deadline)
+        stream = reader.stream
+        if container.format.name == "avi" and reader.is_h264 and reader.context.has_b_frames:
+            raise VideoError(
+                f"{path}: AVI does not say when H.264's B-frames are shown; convert it: ffmpeg -i IN.avi OUT.mp4"
+            )
         _check_index(stream, path, state.st_size)
-        picture = _first_picture(container, stream, path, deadline)
+        picture = next(reader.pictures(), None)
+        if picture is None:
+            raise VideoError(f"{path}: its video track holds no picture; download or copy it again")
         first = timestamp(picture)
         if first is None or stream.time_base is None:
             raise VideoError(f"{path}: its pictures carry no times; put it into an MP4 or Matroska container")
@@ -85,7 +91,7 @@ def probe(path: Path, timeout: float) -> Probe:
             if s.type == "audio" and s.start_time is not None and s.time_base
         ]
         origin = min(starts)
-        last, end, fps = _end(container, stream, first, path, deadline)
+        last, end, fps = _end(reader, first)
         turn = Turn.of(picture)
         height, width = _upright(picture, stream, turn)
         return Probe(
@@ -107,12 +113,6 @@ def probe(path: Path, timeout: float) -> Probe:
         )
 
 
-def timestamp(item: VideoFrame | Packet) -> int | None:
-    """When the picture is shown, in ticks; containers without presentation times (AVI) only know the other
-    one."""
-    return item.pts if item.pts is not None else item.dts
-
-
 def _check_index(stream: VideoStream, path: Path, size: int) -> None:
     """An index entry beyond the end: the header promises data that are not there."""
     entries = stream.index_entries
@@ -122,40 +122,24 @@ def _check_index(stream: VideoStream, path: Path, size: int) -> None:
         )
 
 
-def _first_picture(
-    container: InputContainer, stream: VideoStream, path: Path, deadline: Deadline
-) -> VideoFrame:
-    for packet in container.demux(stream):
-        deadline.check(path)
-        for picture in packet.decode():
-            return picture
-    raise VideoError(f"{path}: its video track holds no picture; download or copy it again")
-
-
-def _end(
-    container: InputContainer, stream: VideoStream, first: int, path: Path, deadline: Deadline
-) -> tuple[int, int, float]:
+def _end(reader: Reader, first: int) -> tuple[int, int, float]:
     """Ticks of the last picture and of its end, and the average rate, from the packets themselves: headers
     lie."""
+    stream = reader.stream
     assert stream.time_base is not None
     claimed = stream.duration
-    if claimed is None and container.duration is not None:
-        claimed = int(Fraction(container.duration, 1_000_000) / stream.time_base)
-    last: int | None = None
-    length = 0
-    # From the last key frame by the header's word; if nothing is there, everything from the start.
-    for target in [first + claimed, first] if claimed else [first]:
-        container.seek(target, stream=stream)
-        for packet in container.demux(stream):
-            deadline.check(path)
-            shown = timestamp(packet)
-            if shown is None or packet.is_discard or (last is not None and shown <= last):
-                continue
+    if claimed is None and reader.container.duration is not None:
+        claimed = int(Fraction(reader.container.duration, 1_000_000) / stream.time_base)
+    # From the last key frame up to where the header says that the video ends, on to the real end; without
+    # such word or key frame, from the start.
+    start = reader.start_before(first + claimed, first) if claimed else None
+    if start is None:
+        reader.container.seek(first, stream=stream)
+    last, length = first, 0
+    for packet in reader.packets_from(start) if start else reader.packets():
+        shown = timestamp(packet)
+        if shown is not None and shown >= last and not packet.is_discard:
             last, length = shown, packet.duration or 0
-        if last is not None:
-            break
-    if last is None:
-        last = first
     rate = stream.average_rate or stream.guessed_rate
     if length <= 0 and rate:
         length = round(1 / (rate * stream.time_base))
