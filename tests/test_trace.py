@@ -1,4 +1,4 @@
-"""Traces and the log: what is written can be read, and killing, tearing and crowding lose or double nothing."""
+"""Traces and the log: what is written can be read; killing, tearing and crowding lose and double nothing."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ def _write_many(path: Path, ids: list[str]) -> None:
 
 
 def test_crowd_of_writers(tmp_path: Path) -> None:
-    """Four processes write the same 40 questions in different orders: each is there once, no line is mixed."""
+    """Four processes write the same 40 questions in different orders: each is there once, none is mixed."""
     path = tmp_path / "traces.jsonl"
     ids = [f"q{i}" for i in range(40)]
     context = multiprocessing.get_context("fork")

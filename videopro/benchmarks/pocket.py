@@ -13,7 +13,6 @@ from pathlib import Path
 from videopro.benchmarks.base import ROBUST, Benchmark, Item, Protocol
 from videopro.benchmarks.jsonl import load_folder
 from videopro.errors import BenchmarkError
-from videopro.pocket import world
 
 # The world asks for one letter; the official reading is the letter itself, by our own reader.
 PROTOCOL = Protocol(parser=ROBUST)
@@ -27,6 +26,8 @@ def load_pocket(split: str, root: Path | None = None, seed: int | None = None) -
     """
     if root is not None:
         return load_folder(root, name="pocket", split=split, protocol=PROTOCOL)
+    # What draws the world is of no use to a run about other videos.
+    from videopro.pocket import world
 
     def fetch(items: Sequence[Item]) -> None:
         _ensure(split, seed, {item.video.stem for item in items})
@@ -38,6 +39,8 @@ def load_pocket(split: str, root: Path | None = None, seed: int | None = None) -
 
 def _ensure(split: str, seed: int | None, videos: Collection[str]) -> Path:
     """Have videos made by one process at a time: ranks that start together would each make them all."""
+    from videopro.pocket import world
+
     root = world.default_root()
     try:
         root.mkdir(parents=True, exist_ok=True)

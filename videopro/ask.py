@@ -1,0 +1,129 @@
+"""python -m videopro.ask VIDEO "question" --choices ...: one question about one's own file.
+
+    python -m videopro.ask film.mp4 "What does she pick up?" --choices "a cup" "a book" --model pocket
+
+With choices it goes the same way as a benchmark's question; without, the model answers in its own words.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from videopro import methods, prompts
+from videopro.backbones import Backbone, Generation, load_backbone, read_spec
+from videopro.benchmarks import Item, Protocol
+from videopro.benchmarks.base import ROBUST
+from videopro.config import about, from_command_line
+from videopro.errors import ConfigError, VideoProError
+from videopro.methods.base import Context, Result
+from videopro.methods.metered import Meter
+from videopro.question import Question
+from videopro.subtitles import load_subtitles
+from videopro.video import Video, uniform_times
+
+PROG = "python -m videopro.ask"
+
+
+@dataclass(frozen=True)
+class AskConfig:
+    """One question about one file."""
+
+    video: Path = field(metadata=about("the video file", positional=True))
+    question: str = field(metadata=about("the question", positional=True))
+    model: str = field(metadata=about("pocket, a hub name, a folder, or server:MODEL@URL"))
+    choices: tuple[str, ...] = field(default=(), metadata=about("2 to 10 options; none: an answer in words"))
+    subtitles: Path | None = field(default=None, metadata=about("file of subtitles for the prompt"))
+    method: str = field(default="native", metadata=about("one of " + ", ".join(methods.METHODS)))
+    options: dict[str, Any] = field(
+        default_factory=dict, metadata=about("settings of the method, such as frames=16")
+    )
+    backbone: dict[str, Any] = field(
+        default_factory=dict, metadata=about("settings of the backbone, such as dtype=bf16 adapter=FOLDER")
+    )
+    max_new_tokens: int = field(default=256, metadata=about("longest answer in words, in tokens"))
+
+
+def main(argv: Sequence[str] | None = None, *, load: Callable[..., Backbone] = load_backbone) -> int:
+    """The command line. Returns the exit status: 0, or 2 for what the user can mend."""
+    try:
+        config = from_command_line(
+            AskConfig, sys.argv[1:] if argv is None else argv, PROG, "Ask one question about a video file."
+        )
+        ask(config, load=load)
+    except VideoProError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def ask(config: AskConfig, *, load: Callable[..., Backbone] = load_backbone) -> Result | Generation:
+    """Answer the question and print the answer. Raises VideoProError."""
+    # Everything that can be wrong with the request is found before a model is loaded.
+    question = Question(config.question, config.choices) if config.choices else None
+    method = methods.create(config.method, _options(config))
+    if load is load_backbone:
+        read_spec(config.model, **config.backbone)
+    video = Video.open(config.video)
+    if config.subtitles is not None:
+        load_subtitles(config.subtitles, duration=video.duration)
+    backbone = load(config.model, **config.backbone)
+    try:
+        context = Context(video, backbone, Protocol(parser=ROBUST), meter=Meter())
+        if question is None:
+            reply = _in_words(config, context)
+            Console().print(f"{reply.text}\n[dim]confidence {reply.confidence:.3f}[/dim]", highlight=False)
+            return reply
+        item = Item(
+            id="ask", video=config.video, video_key=video.id, question=question, subtitles=config.subtitles
+        )
+        result = method.run(item, context)
+        _show(result, question)
+        return result
+    finally:
+        backbone.close()
+
+
+def _options(config: AskConfig) -> dict[str, Any]:
+    """Subtitles that are given are meant to be read; `--options subtitles=frames` still says how."""
+    if config.subtitles is None or config.method not in methods.METHODS:
+        return config.options
+    if "subtitles" not in {one.name for one in fields(methods.METHODS[config.method].Settings)}:
+        raise ConfigError(f"subtitles: method {config.method!r} reads none")
+    return {"subtitles": "all", **config.options}
+
+
+def _in_words(config: AskConfig, context: Context) -> Generation:
+    frames = context.frames(uniform_times(0.0, context.video.duration, context.backbone.frames))
+    lines = ""
+    if config.subtitles is not None:
+        subtitles = load_subtitles(config.subtitles, duration=context.video.duration)
+        lines = "\n".join(line.text for line in subtitles.lines)
+    prompt = prompts.with_context(lines, prompts.open_ended(config.question))
+    return context.backbone.generate(frames, prompt, max_new_tokens=config.max_new_tokens)
+
+
+def _show(result: Result, question: Question) -> None:
+    console = Console()
+    reply = result.final
+    assert reply is not None
+    if reply.letter is None:
+        console.print(f"no option: the model says {reply.raw!r}", highlight=False)
+    else:
+        console.print(f"[bold]{reply.letter}. {question.choice(reply.letter)}[/bold]", highlight=False)
+    console.print(f"[dim]confidence {reply.confidence:.3f}[/dim]", highlight=False)
+    grid = Table(box=None, show_header=False, pad_edge=False)
+    for letter, choice in zip(question.letters, question.choices, strict=True):
+        share = reply.letters.get(letter, 0.0)
+        grid.add_row(letter, choice, "█" * round(30 * share), f"{share:.3f}")
+    console.print(grid)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,215 @@
+"""python -m videopro.infer: answer a benchmark's questions with a method and a model, into a run folder.
+
+    python -m videopro.infer --benchmark pocket --split test --method native --model pocket --output runs/NAME
+
+Killed at any moment, the same command goes on, with any number of workers; a larger --limit adds questions.
+`accelerate launch -m videopro.infer ...` places one worker on each GPU. Knows the parts by their interfaces
+and puts them together; the work itself is in `videopro.runner`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from videopro import benchmarks, methods
+from videopro.backbones import Backbone, load_backbone, read_spec
+from videopro.benchmarks import Benchmark, Item, Protocol
+from videopro.config import about, from_command_line
+from videopro.errors import ConfigError, RunError, VideoProError
+from videopro.runner.folder import RUN_FIELDS, RunFolder
+from videopro.runner.progress import Progress
+from videopro.runner.queue import units
+from videopro.runner.summary import summarize, table, write_summary
+from videopro.runner.supervisor import Supervisor, WorkerBug, place
+from videopro.runner.worker import Job
+from videopro.trace import Trace
+from videopro.trace_log import TraceLog, read_traces
+
+PROG = "python -m videopro.infer"
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """The settings of a run, as flags or as YAML."""
+
+    benchmark: str = field(metadata=about("one of " + ", ".join(benchmarks.NAMES)))
+    model: str = field(metadata=about("pocket, a hub name, a folder, or server:MODEL@URL"))
+    output: Path = field(metadata=about("folder of the run; resumed if it holds the same run"))
+    split: str = field(default="test", metadata=about("split of the benchmark"))
+    root: Path | None = field(
+        default=None, metadata=about("folder of the benchmark's files; only pocket can do without")
+    )
+    world_seed: int | None = field(default=None, metadata=about("seed of pocket's split 'fresh'"))
+    method: str = field(default="native", metadata=about("one of " + ", ".join(methods.METHODS)))
+    options: dict[str, Any] = field(
+        default_factory=dict, metadata=about("settings of the method, such as frames=16")
+    )
+    backbone: dict[str, Any] = field(
+        default_factory=dict, metadata=about("settings of the backbone, such as dtype=bf16 adapter=FOLDER")
+    )
+    limit: int | None = field(
+        default=None, metadata=about("answer this many: whole videos, in an order drawn from the seed")
+    )
+    ids: tuple[str, ...] = field(default=(), metadata=about("answer these questions only"))
+    seed: int = field(
+        default=0, metadata=about("seed of all that is random: the order of --limit, what a method draws")
+    )
+    workers: int = field(
+        default=1, metadata=about("worker processes (under accelerate launch: for each rank)")
+    )
+    redo_errors: bool = field(
+        default=False, metadata=about("answer questions again whose recorded result is an error")
+    )
+
+
+def main(argv: Sequence[str] | None = None, *, load: Callable[..., Backbone] = load_backbone) -> int:
+    """The command line. Returns the exit status: 0, 1 for a fault of ours, 2 for what the user can mend, 130
+    when interrupted. `load(model, **settings)` makes the backbone in each worker (tests give their own)."""
+    try:
+        config = from_command_line(
+            RunConfig,
+            sys.argv[1:] if argv is None else argv,
+            PROG,
+            "Answer a benchmark's questions about videos.",
+            ignore=RUN_FIELDS,
+        )
+        run(config, load=load)
+    except VideoProError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except WorkerBug as error:
+        print(
+            f"{error}\nerror: a fault of videopro (above) stopped the run; what was answered is safe",
+            file=sys.stderr,
+        )
+        return 1
+    except KeyboardInterrupt:
+        print("\nstopped; the same command goes on from here", file=sys.stderr)
+        return 130
+    return 0
+
+
+def run(config: RunConfig, *, load: Callable[..., Backbone] = load_backbone) -> dict[str, Any] | None:
+    """Answer the questions, print the table, and return the summary (None on ranks above 0).
+
+    Raises VideoProError for what the user can mend, WorkerBug for a fault of ours.
+    """
+    if config.workers < 1:
+        raise ConfigError(f"workers is {config.workers}; it must be at least 1")
+    method = methods.create(config.method, config.options)
+    if load is load_backbone:
+        # Settings that cannot be are found before anything is loaded.
+        read_spec(config.model, **config.backbone)
+    folder = RunFolder(config.output)
+    folder.check()
+    benchmark = benchmarks.load(
+        config.benchmark, split=config.split, root=config.root, world_seed=config.world_seed
+    )
+    items = benchmark.select(limit=config.limit, ids=config.ids, seed=config.seed)
+    identity = {
+        "method": method.identity(),
+        "protocol": {
+            "benchmark": benchmark.name,
+            "split": benchmark.split,
+            "version": benchmark.version,
+            **asdict(benchmark.protocol),
+        },
+        "generation": {"seed": config.seed},
+    }
+    folder.check_same(identity)
+    recorded = _recorded(folder)
+    check_questions(recorded, benchmark, folder)
+
+    rank = int(os.environ.get("RANK", "0"))
+    wanted = {item.id for item in items}
+    done = {trace.question_id for trace in recorded if not (config.redo_errors and trace.error)}
+    if not wanted <= done:
+        if benchmark.fetch is not None:
+            benchmark.fetch(items)
+        _answer(config, items, folder, identity, load, benchmark.protocol, rank)
+    if rank > 0:
+        return None
+    folder.clear_leases()
+    summary = summarize(read_traces(folder.traces))
+    write_summary(folder.summary, summary)
+    Console().print(table(summary))
+    Console().print(f"run folder: {folder.path}", soft_wrap=True)
+    return summary
+
+
+def _recorded(folder: RunFolder) -> list[Trace]:
+    """The traces of a run that is resumed, what a killed writer left half-written being cut away first."""
+    if not folder.traces.exists():
+        return []
+    log = TraceLog(folder.traces)
+    log.refresh()
+    log.close()
+    if log.torn:
+        print("a torn line, left by a killed run, was cut; its question is answered again", file=sys.stderr)
+    return read_traces(folder.traces)
+
+
+def _answer(
+    config: RunConfig,
+    items: Sequence[Item],
+    folder: RunFolder,
+    identity: Mapping[str, Any],
+    load: Callable[..., Backbone],
+    protocol: Protocol,
+    rank: int,
+) -> None:
+    """Have every question answered that is not, by workers of this process and of any other rank."""
+    with Progress([item.id for item in items], shown=rank == 0) as progress:
+
+        def prepare(model: dict[str, object]) -> Job:
+            key = folder.open(_as_mapping(config), {**identity, "model": model})
+            progress.watch(TraceLog(folder.traces, redo_errors=config.redo_errors))
+            return Job(folder, key, tuple(units(items)), protocol, config.seed, config.redo_errors)
+
+        supervisor = Supervisor(
+            place(config.workers, os.environ),
+            partial(load, config.model, **config.backbone),
+            (config.method, config.options),
+            prepare,
+            progress.update,
+        )
+        supervisor.run()
+
+
+def check_questions(recorded: Sequence[Trace], benchmark: Benchmark, folder: RunFolder) -> None:
+    """Refuse to go on when the benchmark's files say something else than when the run began. Raises
+    RunError."""
+    items = {item.id: item for item in benchmark.items}
+    for trace in recorded:
+        item = items.get(trace.question_id)
+        if item is None:
+            raise RunError(
+                f"{folder.traces}: question {trace.question_id!r} is no longer in {benchmark.name}, split "
+                f"{benchmark.split!r}; give the --root of that run or another --output"
+            )
+        now = (item.question.text, item.question.choices, item.answer)
+        if now != (trace.question, trace.choices, trace.gold):
+            raise RunError(
+                f"{folder.traces}: question {trace.question_id!r} has another text, options or answer in "
+                f"{benchmark.name} now; give the --root of that run or another --output"
+            )
+
+
+def _as_mapping(config: RunConfig) -> dict[str, Any]:
+    """The settings as YAML can hold them; a folder path is written as it was given."""
+    return {
+        key: str(value) if isinstance(value, Path) else list(value) if isinstance(value, tuple) else value
+        for key, value in asdict(config).items()
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

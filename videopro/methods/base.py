@@ -1,0 +1,113 @@
+"""What a method is: a way from a question to an answer, with a record of every round.
+
+Knows videos, subtitles, questions, backbones and traces. Must not know run folders, workers or scoring.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, ClassVar
+
+from videopro.backbones.base import Backbone
+from videopro.benchmarks.base import Item, Protocol
+from videopro.errors import BackboneError, SubtitleError, VideoError
+from videopro.methods.metered import Meter, MeteredBackbone
+from videopro.subtitles import Subtitles, load_subtitles
+from videopro.trace import Cost, Failure, Reply, Round
+from videopro.video import Frame, Video
+
+# What may be wrong with one question without anything being wrong with the run.
+QUESTION_ERRORS = (VideoError, SubtitleError, BackboneError)
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a method made of one question: an answer (`final`, perhaps unparsed) or an error, never
+    neither."""
+
+    rounds: tuple[Round, ...] = ()
+    first: Reply | None = None
+    """The answer before any refinement."""
+    final: Reply | None = None
+    error: Failure | None = None
+    notes: tuple[str, ...] = ()
+    cost: Cost = field(default_factory=Cost)
+
+
+def failed(error: Exception, rounds: tuple[Round, ...] = ()) -> Result:
+    """The result of a question that could not be answered; `error` is one of QUESTION_ERRORS."""
+    # The broad class, not a subclass of it: what leaves a denominator is decided by this word.
+    kind = next(one for one in QUESTION_ERRORS if isinstance(error, one))
+    return Result(rounds=rounds, error=Failure(kind.__name__, str(error)))
+
+
+class Context:
+    """What a method may use while it answers the questions of one video, with a meter on all of it.
+
+    `backbone` counts calls, tokens and seconds by itself; decode through `frames`, and wrap other
+    work worth telling apart in `with context.meter.stage("name")`.
+    """
+
+    def __init__(
+        self, video: Video, backbone: Backbone, protocol: Protocol, *, meter: Meter, seed: int = 0
+    ) -> None:
+        self.video = video
+        self.meter = meter
+        self.backbone: Backbone = MeteredBackbone(backbone, meter)
+        self.protocol = protocol
+        self.seed = seed
+        """Seed of everything random in a method."""
+
+    def frames(self, times: Sequence[float]) -> list[Frame]:
+        """The frames on display at `times` (s), at the size that the backbone looks at."""
+        size = self.backbone.frame_size(self.video.height, self.video.width, len(times))
+        with self.meter.stage("decode"):
+            frames = self.video.frames(times, size=size)
+        self.meter.add(Cost(frames=len(frames)))
+        return frames
+
+    def subtitles(self, item: Item) -> Subtitles | None:
+        """The subtitles that the benchmark lists for this question; None if it lists none. Raises
+        SubtitleError."""
+        if item.subtitles is None:
+            return None
+        with self.meter.stage("subtitles"):
+            return load_subtitles(
+                item.subtitles, duration=self.video.duration, start_offset=item.subtitle_offset
+            )
+
+
+class Method(ABC):
+    """A way to answer questions. `Settings` is a frozen dataclass whose fields say what they are `about`; a
+    method holds no state between questions, so that any worker may answer any of them."""
+
+    name: ClassVar[str]
+    Settings: ClassVar[type]
+
+    def __init__(self, settings: Any) -> None:
+        self.settings = settings
+
+    def identity(self) -> dict[str, Any]:
+        """What the run's key hashes of this method: its name and settings, JSON-able."""
+        return {"name": self.name, **asdict(self.settings)}
+
+    @abstractmethod
+    def run(self, item: Item, context: Context) -> Result:
+        """Answer one question. Raises one of QUESTION_ERRORS if it cannot be answered; any other exception
+        is a fault of ours and stops the run."""
+
+    def run_video(self, items: Sequence[Item], context: Context) -> Iterator[tuple[Item, Result]]:
+        """Answer questions about the context's video, giving each result, with its cost, as soon as it is
+        there.
+
+        A method that can share work between them overrides this; a question that cannot be answered must not
+        take the others with it.
+        """
+        for item in items:
+            try:
+                result = self.run(item, context)
+            except QUESTION_ERRORS as error:
+                result = failed(error)
+            yield item, replace(result, cost=context.meter.take())

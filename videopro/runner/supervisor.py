@@ -1,0 +1,306 @@
+"""The supervisor of a run's workers on one machine: starts them, sees them die, starts others, stops them.
+
+Workers share the queue by themselves (`videopro.runner.queue`), so the supervisor hands out nothing: it
+watches. A worker ends when the channel to its supervisor ends, whatever ended it. Knows processes and
+channels; must not know questions beyond their ids, and imports no model library.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, wait
+from typing import Any, TypeAlias
+
+from videopro.backbones.base import Backbone
+from videopro.errors import RunError, VideoProError
+from videopro.methods import create
+from videopro.runner.queue import record_death
+from videopro.runner.worker import Job, work
+
+# Makes the backbone, inside a worker. Must be picklable: a function of a module, or a partial of one.
+Loader: TypeAlias = Callable[[], Backbone]
+
+# Deaths in a row, for each worker, without a single further answer, after which the run stops.
+FRUITLESS_DEATHS = 6
+
+
+class WorkerBug(Exception):
+    """A worker met a fault of ours; the text is its traceback."""
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where the workers run: their number, the devices they share in turn, CPU threads for each."""
+
+    workers: int
+    threads: int
+    devices: tuple[str, ...] = ()
+    """Values for CUDA_VISIBLE_DEVICES, worker i taking number i modulo their count; empty: leave it alone."""
+    rank: int = 0
+
+    def environment(self, index: int) -> dict[str, str]:
+        """Variables that the worker is started with."""
+        variables = {"OMP_NUM_THREADS": str(self.threads)}
+        if self.devices:
+            variables["CUDA_VISIBLE_DEVICES"] = self.devices[index % len(self.devices)]
+        return variables
+
+
+def place(workers: int, environment: Mapping[str, str]) -> Placement:
+    """Where `workers` worker processes of this process run.
+
+    Started once by rank and device (accelerate launch, torchrun: LOCAL_RANK), they all use this rank's
+    device; else several workers take the machine's devices in turn, and a single one sees them all. The cores
+    are divided evenly, unless OMP_NUM_THREADS says how many a worker gets.
+    """
+    rank = int(environment.get("RANK", "0"))
+    visible = [one for one in environment.get("CUDA_VISIBLE_DEVICES", "").split(",") if one]
+    devices: tuple[str, ...] = ()
+    if "LOCAL_RANK" in environment:
+        local = int(environment["LOCAL_RANK"])
+        devices = (visible[local % len(visible)] if visible else str(local),)
+    elif workers > 1:
+        devices = tuple(visible) if visible else tuple(str(one) for one in range(_device_count()))
+    cores = len(os.sched_getaffinity(0))
+    here = workers * int(environment.get("LOCAL_WORLD_SIZE", "1"))
+    threads = int(environment.get("OMP_NUM_THREADS", max(1, cores // here)))
+    return Placement(workers, threads, devices, rank)
+
+
+def _device_count() -> int:
+    import torch
+
+    return torch.cuda.device_count()
+
+
+@dataclass
+class _Worker:
+    index: int
+    process: Any
+    channel: Connection
+    ready: bool = False
+    answering: list[str] = field(default_factory=list)
+    error: BaseException | None = None
+
+
+class Supervisor:
+    """Runs workers until all of them find nothing left to do.
+
+    `load` makes the backbone inside each worker. `prepare(identity)` is called once, with the identity of the
+    backbone that the first worker loaded, and gives the job: this is where the run's folder is made, so that
+    a model that cannot be loaded leaves no trace. `answered()` is called a few times a second and tells how
+    many questions of the run are done.
+    """
+
+    def __init__(
+        self,
+        placement: Placement,
+        load: Loader,
+        method: tuple[str, Mapping[str, Any]],
+        prepare: Callable[[dict[str, object]], Job],
+        answered: Callable[[], int],
+    ) -> None:
+        self.deaths = 0
+        """Workers that died and were replaced."""
+        self._placement = placement
+        self._load = load
+        self._method = method
+        self._prepare = prepare
+        self._answered = answered
+        self._identity: dict[str, object] | None = None
+        self._job: Job | None = None
+        self._workers: list[_Worker] = []
+
+    def run(self) -> None:
+        """Returns when every question of the run is done.
+
+        Raises what a worker raised (VideoProError), WorkerBug for a fault of ours, RunError when workers keep
+        dying; KeyboardInterrupt passes. No worker is left behind in any case.
+        """
+        fruitless, last = 0, 0
+        try:
+            self._workers = [self._start(index) for index in range(self._placement.workers)]
+            while self._workers:
+                wait([one.channel for one in self._workers], timeout=0.2)
+                ended = [worker for worker in self._workers if self._listen(worker)]
+                if self._job is not None and (answered := self._answered()) > last:
+                    fruitless, last = 0, answered
+                for worker in ended:
+                    self._workers.remove(worker)
+                    if worker.error is not None:
+                        raise worker.error
+                    if worker.process.exitcode == 0:
+                        continue
+                    fruitless += 1
+                    self._died(worker, fruitless)
+                    self._workers.append(self._start(worker.index))
+        finally:
+            self._stop()
+
+    def _start(self, index: int) -> _Worker:
+        context = multiprocessing.get_context("spawn")
+        ours, theirs = context.Pipe()
+        process = context.Process(
+            target=_main,
+            args=(theirs, index, self._placement, self._load, self._method),
+            name=f"worker-{index}",
+        )
+        # A child takes its environment and what it ignores from the moment of its start. Ctrl-C reaches every
+        # process of a terminal; only the supervisor acts on it.
+        variables = self._placement.environment(index)
+        before = {name: os.environ.get(name) for name in variables}
+        interrupt = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        os.environ.update(variables)
+        try:
+            process.start()
+        finally:
+            signal.signal(signal.SIGINT, interrupt)
+            for name, value in before.items():
+                if value is None:
+                    os.environ.pop(name, None)
+                else:
+                    os.environ[name] = value
+        # Only the child may hold its end, or its death would not end the channel.
+        theirs.close()
+        return _Worker(index, process, ours)
+
+    def _listen(self, worker: _Worker) -> bool:
+        """Take in what a worker says; True when it has ended."""
+        try:
+            while worker.channel.poll():
+                kind, content = worker.channel.recv()
+                if kind == "ready":
+                    worker.ready = True
+                    self._agree(worker, content)
+                elif kind == "answering":
+                    worker.answering = content
+                else:
+                    worker.error = content
+        except (EOFError, OSError):
+            worker.process.join()
+            worker.channel.close()
+            return True
+        return False
+
+    def _agree(self, worker: _Worker, identity: dict[str, object]) -> None:
+        if self._job is None:
+            self._identity, self._job = identity, self._prepare(identity)
+        elif identity != self._identity:
+            raise RunError(
+                f"worker {worker.index} loaded another model than the others ({identity} against "
+                f"{self._identity}); was it changed in the meantime? Give the same command again"
+            )
+        worker.channel.send(self._job)
+
+    def _died(self, worker: _Worker, fruitless: int) -> None:
+        """Decide what a death means. Raises RunError if starting another worker is of no use."""
+        code = worker.process.exitcode
+        how = (
+            f"killed by signal {-code} ({signal.Signals(-code).name})" if code < 0 else f"exit status {code}"
+        )
+        if not worker.ready and fruitless > 1:
+            raise RunError(
+                f"worker {worker.index} died twice while it loaded the model ({how}); is there enough memory "
+                f"for {self._placement.workers} workers?"
+            )
+        if fruitless >= FRUITLESS_DEATHS * self._placement.workers:
+            raise RunError(
+                f"workers died {fruitless} times without one more answer, the last one {how}; see the logs"
+            )
+        self.deaths += 1
+        if self._job is not None:
+            if worker.answering:
+                reason = f"the worker that answered it died ({how})"
+                record_death(self._job.folder.deaths, worker.answering, reason)
+            print(f"worker {worker.index} died ({how}); another one takes its place", file=sys.stderr)
+
+    def _stop(self) -> None:
+        for worker in self._workers:
+            # Closing the channel ends the worker; what does not end by itself is killed.
+            worker.channel.close()
+        for worker in self._workers:
+            worker.process.join(timeout=5)
+            if worker.process.is_alive():
+                worker.process.kill()
+                worker.process.join()
+
+
+class _Channel:
+    """A worker's end of the channel: it tells, waits for its job, and dies with its supervisor."""
+
+    def __init__(self, channel: Connection) -> None:
+        self._channel = channel
+        self._told = threading.Event()
+        self._job: Job | None = None
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def job(self) -> Job:
+        self._told.wait()
+        assert self._job is not None
+        return self._job
+
+    def tell(self, kind: str, content: Any) -> None:
+        try:
+            self._channel.send((kind, content))
+        except OSError:
+            os._exit(1)
+
+    def answering(self, ids: Sequence[str]) -> None:
+        self.tell("answering", list(ids))
+
+    def _watch(self) -> None:
+        try:
+            while True:
+                self._job = self._channel.recv()
+                self._told.set()
+        except (EOFError, OSError):
+            # The supervisor is gone. Whatever this worker is in the middle of is safe to leave: a torn line
+            # is cut, a lease is given back by the kernel.
+            os._exit(1)
+
+
+def _main(
+    connection: Connection,
+    index: int,
+    placement: Placement,
+    load: Loader,
+    method: tuple[str, Mapping[str, Any]],
+) -> None:
+    """A worker process."""
+    channel = _Channel(connection)
+    try:
+        backbone = load()
+        channel.tell("ready", backbone.identity())
+        job = channel.job()
+        _log_to(job, placement.rank, index)
+        work(job, create(*method), backbone, channel)
+        backbone.close()
+    except VideoProError as error:
+        channel.tell("error", error)
+        sys.exit(2)
+    except Exception:
+        channel.tell("error", WorkerBug(traceback.format_exc()))
+        sys.exit(1)
+
+
+def _log_to(job: Job, rank: int, index: int) -> None:
+    """Send what libraries print to a log of the run: two workers' progress bars make no terminal better."""
+    path = job.folder.logs / f"rank{rank}-worker{index}.log"
+    file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    os.write(file, f"-- {time.strftime('%Y-%m-%d %H:%M:%S')} pid {os.getpid()}\n".encode())
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.dup2(file, 1)
+    os.dup2(file, 2)
+    os.close(file)
+    # A fault in native code leaves its stack in the log.
+    faulthandler.enable()

@@ -1,0 +1,174 @@
+"""One worker: takes units from the queue, answers their questions, appends the traces.
+
+It tells its supervisor what it is doing through a channel, and ends when the channel does, so that no worker
+outlives its supervisor. Knows methods, backbones and the log; must not know how it was started or how many
+others there are. Imports no model library: the `load` function that it is given does.
+"""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from typing import Protocol
+
+from videopro import __version__
+from videopro.backbones.base import Backbone
+from videopro.benchmarks.base import ROBUST, Item
+from videopro.benchmarks.base import Protocol as BenchmarkProtocol
+from videopro.errors import BackboneError, VideoError
+from videopro.methods.base import Context, Method, Result, failed
+from videopro.methods.metered import Meter
+from videopro.question import OFFICIAL_READERS, Question, read_letter
+from videopro.runner.folder import RunFolder
+from videopro.runner.queue import Unit, lease, read_deaths
+from videopro.trace import SCHEMA, Failure, Trace, VideoRef
+from videopro.trace_log import TraceLog
+from videopro.video import Video
+
+# How often a worker without work looks whether another one has left some.
+IDLE_SECONDS = 0.2
+
+
+class Reporter(Protocol):
+    """What a worker tells while it works."""
+
+    def answering(self, ids: Sequence[str]) -> None:
+        """It begins with these questions, all at once; none: it is between questions."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """Everything that a worker needs besides a backbone."""
+
+    folder: RunFolder
+    run_key: str
+    units: tuple[Unit, ...]
+    protocol: BenchmarkProtocol
+    seed: int
+    redo_errors: bool = False
+
+
+def work(job: Job, method: Method, backbone: Backbone, report: Reporter) -> None:
+    """Answer questions until every one of the run is done, by whomever.
+
+    Raises RunError if the log cannot be written, BackboneError if the backbone serves nothing any more, and
+    whatever a fault of ours raises; what was answered before is in the log.
+    """
+    log = TraceLog(job.folder.traces, redo_errors=job.redo_errors)
+    try:
+        while True:
+            log.refresh()
+            pending = [unit for unit in job.units if not all(log.is_done(item.id) for item in unit.items)]
+            if not pending:
+                return
+            worked = False
+            for unit in pending:
+                with lease(job.folder.leases, unit) as mine:
+                    if not mine:
+                        continue
+                    # What the last holder finished is in the log by now.
+                    log.refresh()
+                    items = [item for item in unit.items if not log.is_done(item.id)]
+                    if items:
+                        _answer(items, job, method, backbone, log, report)
+                        worked = True
+            if not worked:
+                time.sleep(IDLE_SECONDS)
+    finally:
+        log.close()
+
+
+def _answer(
+    items: list[Item], job: Job, method: Method, backbone: Backbone, log: TraceLog, report: Reporter
+) -> None:
+    """Answer open questions about one video and log them."""
+    deaths = read_deaths(job.folder.deaths)
+    groups: list[list[Item]] = [[item for item in items if not deaths.is_suspect(item.id)]]
+    for item in items:
+        if deaths.is_guilty(item.id):
+            died = Failure(
+                "WorkerDied", f"{deaths.reasons[item.id]}, and so did others before it on this question"
+            )
+            log.append(make_trace(item, Result(error=died), VideoRef(str(item.video), item.video_key), job))
+        elif deaths.is_suspect(item.id):
+            groups.append([item])
+    for group in groups:
+        if group:
+            report.answering([item.id for item in group])
+            for item, result, video in _results(group, job, method, backbone):
+                if result.error is not None and result.error.type == BackboneError.__name__:
+                    check_alive(backbone, result.error)
+                log.append(make_trace(item, result, video, job))
+            report.answering([])
+
+
+def _results(
+    items: list[Item], job: Job, method: Method, backbone: Backbone
+) -> Iterator[tuple[Item, Result, VideoRef]]:
+    meter = Meter()
+    try:
+        with meter.stage("open"):
+            video = Video.open(items[0].video)
+    except VideoError as error:
+        for item in items:
+            yield item, failed(error), VideoRef(str(item.video), item.video_key)
+        return
+    reference = VideoRef(str(items[0].video), items[0].video_key, video.id, video.duration)
+    context = Context(video, backbone, job.protocol, meter=meter, seed=job.seed)
+    for item, result in method.run_video(items, context):
+        yield item, result, reference
+
+
+def check_alive(backbone: Backbone, failure: Failure) -> None:
+    """Tell a request that cannot be served from a backbone that serves none: a server that is gone, a device
+    in error. Without this, every question left would be recorded as unanswerable. Raises BackboneError."""
+    try:
+        backbone.answer(None, Question("Is one more than two?", ("yes", "no")))
+    except BackboneError as error:
+        raise BackboneError(
+            f"{failure.message}\nThe backbone serves no other request either, so the run stops; what was "
+            "answered is safe, and the same command goes on once this is mended."
+        ) from error
+
+
+def make_trace(item: Item, result: Result, video: VideoRef, job: Job) -> Trace:
+    """The record of one question."""
+    return Trace(
+        schema=SCHEMA,
+        run_key=job.run_key,
+        question_id=item.id,
+        video=video,
+        question=item.question.text,
+        choices=item.question.choices,
+        gold=item.answer,
+        groups=dict(item.groups),
+        rounds=result.rounds,
+        first=result.first,
+        final=result.final,
+        official=official_letter(result, item, job.protocol),
+        error=result.error,
+        notes=result.notes,
+        cost=result.cost,
+        versions=versions(),
+    )
+
+
+def official_letter(result: Result, item: Item, protocol: BenchmarkProtocol) -> str | None:
+    """What the benchmark's own scorer reads in the reply."""
+    if result.final is None:
+        return None
+    reader = read_letter if protocol.parser == ROBUST else OFFICIAL_READERS[protocol.parser]
+    return reader(result.final.raw, item.question)
+
+
+def versions() -> dict[str, str]:
+    """Versions of what an answer depends on."""
+    names = ("torch", "transformers", "av")
+    return {
+        "videopro": __version__,
+        "python": platform.python_version(),
+        **{n: metadata.version(n) for n in names},
+    }
