@@ -5,6 +5,8 @@ Weights are random but larger than usual, so that differences between prompts ar
 
 from __future__ import annotations
 
+import functools
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-from transformers import AutoModelForImageTextToText, PreTrainedTokenizerFast
+from transformers import AutoModelForImageTextToText, AutoProcessor, PreTrainedTokenizerFast
 from transformers.models.qwen2_5_vl import Qwen2_5_VLConfig, Qwen2_5_VLProcessor
 from transformers.models.qwen2_vl.image_processing_qwen2_vl import Qwen2VLImageProcessor
 from transformers.models.qwen2_vl.video_processing_qwen2_vl import Qwen2VLVideoProcessor
@@ -21,10 +23,14 @@ from transformers.models.qwen3_5_moe import Qwen3_5MoeConfig
 from transformers.models.qwen3_vl import Qwen3VLConfig, Qwen3VLProcessor
 from transformers.models.qwen3_vl.video_processing_qwen3_vl import Qwen3VLVideoProcessor
 from transformers.models.qwen3_vl_moe import Qwen3VLMoeConfig
+from transformers.video_utils import VideoMetadata
 
+from videopro.backbones.base import BackboneConfig
+from videopro.backbones.qwen import QwenBackbone
 from videopro.question import Question
 from videopro.video import Frame
 
+PIXELS = 64 * 64
 CONTROL = [
     "<|endoftext|>",
     "<|im_start|>",
@@ -35,21 +41,23 @@ CONTROL = [
     "<|image_pad|>",
     "<|video_pad|>",
 ]
-# In the manner of Qwen's own templates: roles between control tokens, pads for what is seen, an empty thinking block
-# on request.
+# In the manner of Qwen's own templates: roles between control tokens, pads for what is seen, an empty
+# thinking block on request.
 TEMPLATE = (
-    "{%- for m in messages -%}<|im_start|>{{ m.role }}\n"
-    "{%- if m.content is string -%}{{ m.content }}{%- else -%}{%- for p in m.content -%}"
-    "{%- if p.type == 'image' -%}<|vision_start|><|image_pad|><|vision_end|>"
-    "{%- elif p.type == 'video' -%}<|vision_start|><|video_pad|><|vision_end|>"
-    "{%- else -%}{{ p.text }}{%- endif -%}{%- endfor -%}{%- endif -%}<|im_end|>\n{% endfor -%}"
-    "{%- if add_generation_prompt -%}<|im_start|>assistant\n"
-    "{%- if thinks is defined or THINKS -%}<think>\n{%- if enable_thinking is false and not FORCED %}"
-    "\n</think>\n\n{%- endif -%}{%- endif -%}{%- endif -%}"
+    "{%- for m in messages %}{{- '<|im_start|>' + m.role + '\\n' }}"
+    "{%- if m.content is string %}{{- m.content }}{%- else %}{%- for p in m.content %}"
+    "{%- if p.type == 'image' %}{{- '<|vision_start|><|image_pad|><|vision_end|>' }}"
+    "{%- elif p.type == 'video' %}{{- '<|vision_start|><|video_pad|><|vision_end|>' }}"
+    "{%- else %}{{- p.text }}{%- endif %}{%- endfor %}{%- endif %}{{- '<|im_end|>\\n' }}{%- endfor %}"
+    "{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}"
+    "{%- if THINKS %}{{- '<think>\\n' }}{%- if enable_thinking is false and not FORCED %}"
+    "{{- '\\n</think>\\n\\n' }}{%- endif %}{%- endif %}{%- endif %}"
 )
 _CORPUS = [
     "What colour is the ring? A. green B. red C. blue D. white",
     "Reply with the letter of the right option only. Yes No seconds assistant user",
+    "Yes",
+    "No",
     "How many rings are there? Which of them is seen after the bar? 0.5 1.0 2.5 <think> </think>",
 ] * 4
 
@@ -188,6 +196,53 @@ def save_checkpoint(family: str, folder: Path, *, seed: int = 0) -> Path:
         )
     processor.save_pretrained(folder)
     return folder
+
+
+_ROOT = tempfile.TemporaryDirectory(prefix="videopro-qwen-")
+
+
+@functools.cache
+def checkpoint(family: str) -> Path:
+    """The folder of a family's checkpoint, made once a test session."""
+    return save_checkpoint(family, Path(_ROOT.name) / family)
+
+
+@functools.cache
+def backbone(family: str) -> QwenBackbone:
+    """That checkpoint as a backbone, shared by tests that leave it as it is."""
+    return load(family)
+
+
+def load(family: str, **settings: Any) -> QwenBackbone:
+    """That checkpoint as a backbone of its own."""
+    return QwenBackbone(BackboneConfig(str(checkpoint(family)), frames=8, pixels=PIXELS, **settings))
+
+
+def reference(family: str, **settings: Any) -> tuple[Any, Any]:
+    """The same weights and processor straight from transformers, without any of our code."""
+    model = AutoModelForImageTextToText.from_pretrained(checkpoint(family), dtype=torch.float32, **settings)
+    return model.eval(), AutoProcessor.from_pretrained(checkpoint(family))
+
+
+def official_inputs(family: str, processor: Any, frames: list[Frame] | None, text: str) -> Any:
+    """The prompt as the official processor makes it of an even number of frames of one size, a second
+    apart."""
+    parts = [] if frames is None else [{"type": "video"}]
+    messages = [{"role": "user", "content": [*parts, {"type": "text", "text": text}]}]
+    prompt = processor.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
+    if frames is None:
+        return processor(text=[prompt], return_tensors="pt")
+    video = torch.from_numpy(np.stack([frame.image for frame in frames])).permute(0, 3, 1, 2)
+    share = len(frames) if FAMILIES[family].has_times else 1
+    metadata = VideoMetadata(
+        total_num_frames=len(frames), fps=1.0, frames_indices=[frame.time for frame in frames]
+    )
+    options = {
+        "do_sample_frames": False,
+        "size": {"shortest_edge": 784 * share, "longest_edge": PIXELS * share},
+        "video_metadata": [metadata],
+    }
+    return processor(text=[prompt], videos=[video], videos_kwargs=options, return_tensors="pt")
 
 
 def pictures(

@@ -258,7 +258,8 @@ class QwenInputs:
         common = {"input_data_format": "channels_last", "device": str(self._device), **resizing}
         options: dict[str, Any] = {"text_kwargs": {"add_special_tokens": False}}
         if images:
-            options["images"] = list(images)
+            # Copies, since torch takes no arrays that are read-only.
+            options["images"] = [np.array(image) for image in images]
             options["images_kwargs"] = common
         if videos:
             options["videos"] = [video.pixels for video in videos]

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from peft import PeftConfig, PeftModel, get_peft_model_state_dict
 from peft.utils import load_peft_weights
+from safetensors import SafetensorError
 from transformers import AutoConfig, AutoModelForImageTextToText, AutoProcessor, PreTrainedModel
 from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING
 from transformers.processing_utils import ProcessorMixin
@@ -69,7 +70,7 @@ def load(config: BackboneConfig) -> Loaded:
             f"model {name!r} does not fit into the memory of {device}; use a smaller model, dtype 'bf16', or "
             "device_map 'auto' to spread it"
         ) from error
-    except (OSError, ValueError, RuntimeError, ImportError, KeyError) as error:
+    except (OSError, ValueError, RuntimeError, ImportError, KeyError, SafetensorError) as error:
         raise BackboneError(f"model {name!r}: its weights cannot be loaded ({_first_line(error)})") from error
     if info["missing_keys"]:
         some = ", ".join(sorted(info["missing_keys"])[:3])
@@ -248,7 +249,7 @@ def _adapter(model: PreTrainedModel, adapter: str, name: str) -> PeftModel:
         settings.inference_mode = True
         adapted = PeftModel.from_pretrained(model, source, config=settings)
         stored = set(load_peft_weights(source, device="cpu"))
-    except (OSError, ValueError, RuntimeError, KeyError, TypeError) as error:
+    except (OSError, ValueError, RuntimeError, KeyError, TypeError, SafetensorError) as error:
         raise BackboneError(
             f"adapter {adapter!r} does not fit model {name!r} ({_first_line(error)}); use the base it was "
             "trained on"

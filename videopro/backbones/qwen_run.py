@@ -220,10 +220,11 @@ class QwenRun:
     def write(
         self, state: State, sampling: Sampling, rows: Sequence[int], *, banned: Sequence[int]
     ) -> list[Written]:
-        """Write a reply for each row of `state`; `rows` are their numbers in the call, which seed what they draw;
-        `banned` are token ids that are never written.
+        """Write a reply for each row of `state`; `rows` are their numbers in the call, which seed what they
+        draw; `banned` are token ids that are never written.
 
-        Log-probabilities are those of the model's own distribution, before temperature, top-p and banned tokens.
+        Log-probabilities are those of the model's own distribution, before temperature, top-p and banned
+        tokens.
         """
         warpers = LogitsProcessorList()
         if banned:
@@ -265,7 +266,8 @@ def _places(mask: torch.Tensor) -> torch.Tensor:
 
 
 def _text_positions(mask: torch.Tensor, deltas: torch.Tensor | int) -> torch.Tensor:
-    """Positions of text tokens: place, then the same position in time, height and width; (4, rows, tokens)."""
+    """Positions of text tokens: place, then the same position in time, height and width; (4, rows,
+    tokens)."""
     places = _places(mask)
     return torch.cat([places[None], (places + deltas)[None].expand(3, -1, -1)])
 
