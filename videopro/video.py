@@ -14,14 +14,14 @@ from pathlib import Path
 
 import numpy as np
 
-from videopro.decoding.exact import shown_at
+from videopro.decoding import exact, torchcodec
 from videopro.decoding.probe import Probe, probe
 from videopro.errors import VideoError
 from videopro.framestore import FrameStore, shared_store
 
 __all__ = ["Frame", "FrameStore", "Video", "fps_times", "shared_store", "uniform_times"]
 
-_DECODERS = ("pyav",)
+_DECODERS = {"pyav": exact.shown_at, "torchcodec": torchcodec.shown_at}
 _LARGEST_SIDE = 16_384
 
 
@@ -126,10 +126,13 @@ class Video:
         process shares (`shared_store`). `VideoError` for anything but a complete file with a video track.
         """
         if decoder not in _DECODERS:
-            raise VideoError(f"decoder {decoder!r} is not known; choose 'pyav'")
+            raise VideoError(f"decoder {decoder!r} is not known; choose 'pyav' or 'torchcodec'")
         if not (timeout > 0 and math.isfinite(timeout)):
             raise VideoError(f"timeout is {timeout!r}; give seconds, more than 0")
-        return cls(probe(Path(path), timeout), decoder, timeout, store)
+        facts = probe(Path(path), timeout)
+        if decoder == "torchcodec":
+            torchcodec.check_usable(facts, timeout)
+        return cls(facts, decoder, timeout, store)
 
     def __repr__(self) -> str:
         return f"Video({str(self.path)!r}, {self.duration:.3f} s, {self.width}x{self.height}, {self.codec})"
@@ -195,7 +198,7 @@ class Video:
                         have[pts] = image
                     return image is not None
 
-                shown = shown_at(self._facts, left, size, known, self._timeout)
+                shown = _DECODERS[self._decoder](self._facts, left, size, known, self._timeout)
                 for pts, image in shown.images.items():
                     store.put((owner, pts, size), image)
                 have.update(shown.images)

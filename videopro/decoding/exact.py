@@ -64,6 +64,11 @@ class _NotSeekable(Exception):
     """Seeking does not come back to a key frame, or packets have no presentation time: decode in order."""
 
 
+def processors() -> int:
+    """Processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def shown_at(
     probe: Probe,
     ticks: Sequence[int],
@@ -76,8 +81,7 @@ def shown_at(
     Pictures for whose timestamp `known` is true are found but not decoded. `VideoError` when the data of a
     wanted picture are damaged, or when no picture came for `timeout` seconds.
     """
-    cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    shown = Shown()
+    cpus, shown = processors(), Shown()
     lock, failures, deadlines = threading.Lock(), list[BaseException](), [Deadline(timeout)]
 
     def work(reader: Reader) -> None:

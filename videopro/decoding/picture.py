@@ -24,6 +24,10 @@ _MATRICES = {
     10: Colorspace.BT2020,
 }
 
+# Bicubic, with a filter that swscale widens by the ratio when it shrinks, and with the chroma of every pixel:
+# without that flag a shrunken picture keeps half the colour resolution that the file has to give.
+_SCALING = Interpolation.BICUBIC | Interpolation.FULL_CHR_H_INT | Interpolation.ACCURATE_RND
+
 
 class Painter:
     """Turns pictures into RGB; keeps swscale's tables between pictures. For one thread."""
@@ -54,7 +58,7 @@ class Painter:
             format="rgb24",
             src_colorspace=None if picture.format.is_rgb else matrix,
             src_color_range=None if picture.format.is_rgb else (ColorRange.JPEG if full else ColorRange.MPEG),
-            interpolation=Interpolation.BILINEAR if same else Interpolation.BICUBIC,
+            interpolation=Interpolation.BILINEAR if same else _SCALING,
             threads=1,
         )
         image = turn.apply(rgb.to_ndarray())

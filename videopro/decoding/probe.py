@@ -27,6 +27,10 @@ class Probe:
     size: int
     """Bytes of the file, with `modified` (ns) the sign that it is still the same."""
     modified: int
+    container: str
+    """FFmpeg's name of the format."""
+    stream: int
+    """Index of the video track in the file."""
     codec: str
     time_base: Fraction
     """Seconds a tick."""
@@ -42,6 +46,9 @@ class Probe:
     height: int
     """Pixels upright, with square pixels."""
     width: int
+    coded_height: int
+    """Pixels of the first picture as stored: not turned, not stretched."""
+    coded_width: int
     turn: Turn
     interlaced: bool
 
@@ -75,7 +82,8 @@ def probe(path: Path, timeout: float) -> Probe:
         stream = reader.stream
         if container.format.name == "avi" and reader.is_h264 and reader.context.has_b_frames:
             raise VideoError(
-                f"{path}: AVI does not say when H.264's B-frames are shown; convert it: ffmpeg -i IN.avi OUT.mp4"
+                f"{path}: AVI does not say when B-frames of H.264 are shown; "
+                "convert it (ffmpeg -i IN.avi OUT.mp4)"
             )
         _check_index(stream, path, state.st_size)
         picture = next(reader.pictures(), None)
@@ -99,6 +107,8 @@ def probe(path: Path, timeout: float) -> Probe:
             id=identity,
             size=state.st_size,
             modified=state.st_mtime_ns,
+            container=container.format.name,
+            stream=stream.index,
             codec=stream.codec_context.codec.canonical_name,
             time_base=time_base,
             origin=origin,
@@ -108,6 +118,8 @@ def probe(path: Path, timeout: float) -> Probe:
             fps=fps,
             height=height,
             width=width,
+            coded_height=picture.height,
+            coded_width=picture.width,
             turn=turn,
             interlaced=picture.interlaced_frame,
         )
