@@ -1,0 +1,232 @@
+"""From scored questions to numbers: accuracy with intervals, groups, official accuracy, calibration.
+
+Questions about one video stand or fall together, so intervals are clustered by video. Pure functions over
+plain records; knows nothing of runs, models or files.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import pairwise
+from typing import Literal
+
+TEN_BINS = tuple(i / 10 for i in range(11))
+
+
+@dataclass(frozen=True)
+class Scored:
+    """One question with its verdicts.
+
+    `correct`: by the robust reader; an unparsed reply is wrong. `official_correct`: by the benchmark's own
+    reader, None where that reads nothing. `confidence`: 0 to 1 (Eq. 2), 0 when unparsed. `groups`: what the
+    question belongs to, for example {"family": "count", "duration": "long"}. ValueError for a record that
+    contradicts itself.
+    """
+
+    question_id: str
+    video: str
+    correct: bool
+    official_correct: bool | None
+    unparsed: bool
+    confidence: float
+    groups: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.confidence <= 1.0:
+            raise ValueError(f"{self.question_id}: a confidence lies in 0..1, not at {self.confidence}.")
+        if self.unparsed and (self.correct or self.confidence > 0):
+            raise ValueError(f"{self.question_id}: an unparsed reply is wrong and has confidence 0.")
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """A share of right answers with its 95 % interval; both None when there is no question."""
+
+    accuracy: float | None
+    ci95: tuple[float, float] | None
+    n: int
+    """Questions."""
+    clusters: int
+    """Videos that they are about."""
+
+
+@dataclass(frozen=True)
+class Bin:
+    """The questions with low <= confidence < high (the last bin holds 1.0 too)."""
+
+    low: float
+    high: float
+    mean_confidence: float | None
+    accuracy: Accuracy
+
+
+def accuracy(records: Sequence[Scored]) -> Accuracy:
+    """Accuracy with a 95 % interval clustered by video; see `clustered_interval`."""
+    return _share(records, lambda record: record.correct)
+
+
+def official_accuracy(records: Sequence[Scored], *, unparsed: Literal["wrong", "left out"]) -> Accuracy:
+    """Accuracy by the benchmark's own reader; what that cannot read is wrong, or leaves the denominator.
+
+    Video-MME's scorer leaves it out; scorers that draw a random option there are counted as wrong here.
+    """
+    if unparsed not in ("wrong", "left out"):
+        raise ValueError(f"unparsed is 'wrong' or 'left out', not {unparsed!r}.")
+    if unparsed == "left out":
+        records = [record for record in records if record.official_correct is not None]
+    return _share(records, lambda record: bool(record.official_correct))
+
+
+def group_accuracy(records: Sequence[Scored]) -> dict[str, dict[str, Accuracy]]:
+    """Accuracy per group: {"family": {"count": ..., "order": ...}, "duration": {...}}, names in order."""
+    members: dict[tuple[str, str], list[Scored]] = defaultdict(list)
+    for record in records:
+        for kind, name in record.groups.items():
+            members[kind, name].append(record)
+    grouped: dict[str, dict[str, Accuracy]] = {}
+    for kind, name in sorted(members):
+        grouped.setdefault(kind, {})[name] = accuracy(members[kind, name])
+    return grouped
+
+
+def macro_accuracy(groups: Mapping[str, Accuracy]) -> float | None:
+    """The mean of the groups' accuracies, each counting alike (MLVU's M-Avg over tasks); None without any."""
+    shares = [group.accuracy for group in groups.values() if group.accuracy is not None]
+    return sum(shares) / len(shares) if shares else None
+
+
+def unparsed_rate(records: Sequence[Scored]) -> float | None:
+    """The share of questions whose reply could not be read; None without questions."""
+    return sum(record.unparsed for record in records) / len(records) if records else None
+
+
+def coverage(found: Collection[str], listed: Collection[str]) -> float | None:
+    """The share of a benchmark's listed videos that were found and readable; None if it lists none."""
+    wanted = set(listed)
+    return len(wanted & set(found)) / len(wanted) if wanted else None
+
+
+# ---- calibration ------------------------------------------------------------------------------------------
+
+
+def reliability(records: Sequence[Scored], edges: Sequence[float] = TEN_BINS) -> tuple[Bin, ...]:
+    """Accuracy per bin of confidence, as in the paper's Fig. 2. `edges` rise from 0 to 1."""
+    if len(edges) < 2 or edges[0] != 0 or edges[-1] != 1 or any(low >= high for low, high in pairwise(edges)):
+        raise ValueError(f"The edges of confidence bins rise from 0 to 1, unlike {tuple(edges)}.")
+    bins = []
+    for low, high in pairwise(edges):
+        inside = [r for r in records if low <= r.confidence < high or (high == 1 == r.confidence)]
+        mean = sum(r.confidence for r in inside) / len(inside) if inside else None
+        bins.append(Bin(low, high, mean, accuracy(inside)))
+    return tuple(bins)
+
+
+def expected_calibration_error(records: Sequence[Scored], edges: Sequence[float] = TEN_BINS) -> float | None:
+    """The mean distance of confidence and accuracy over bins, weighted by their questions (Guo et al., 2017).
+
+    Bins are closed below, as the threshold tau is (confident means c >= tau). None without questions.
+    """
+    if not records:
+        return None
+    gaps = 0.0
+    for part in reliability(records, edges):
+        if part.mean_confidence is not None and part.accuracy.accuracy is not None:
+            gaps += part.accuracy.n * abs(part.accuracy.accuracy - part.mean_confidence)
+    return gaps / len(records)
+
+
+def auroc(records: Sequence[Scored]) -> float | None:
+    """How often a right answer is more confident than a wrong one, ties counting half (Mann-Whitney).
+
+    None if all answers are right or all are wrong.
+    """
+    right = sum(record.correct for record in records)
+    wrong = len(records) - right
+    if not right or not wrong:
+        return None
+    by_confidence: dict[float, list[int]] = defaultdict(lambda: [0, 0])
+    for record in records:
+        by_confidence[record.confidence][record.correct] += 1
+    won = 0.0
+    wrong_below = 0
+    for _, (here_wrong, here_right) in sorted(by_confidence.items()):
+        won += here_right * (wrong_below + here_wrong / 2)
+        wrong_below += here_wrong
+    return won / (right * wrong)
+
+
+# ---- intervals --------------------------------------------------------------------------------------------
+
+
+def clustered_interval(outcomes: Mapping[str, Sequence[bool]]) -> tuple[float, float]:
+    """A 95 % interval for a share of right answers, given each cluster's outcomes.
+
+    The variance of the mean is cluster-robust (Liang and Zeger, 1986, with the factor G / (G - 1); for the
+    evaluation of language models: Miller, "Adding Error Bars to Evals", 2024). It gives the design effect,
+    that the effective number of questions, and that a Wilson interval with Student's t on G - 1 degrees of
+    freedom. Unlike mean +- 1.96 SE it stays within 0..1 and keeps its coverage near 0 and 1 and with few
+    videos (Korn and Graubard, 1998; Dean and Pagano, 2015). A design effect below 1 counts as 1. If every
+    answer is right, or every one wrong, the data do not tell it: each video then counts as one observation,
+    the worst case. One cluster tells nothing of others: (0, 1).
+    """
+    n = sum(len(cluster) for cluster in outcomes.values())
+    count = len(outcomes)
+    if n == 0 or not all(outcomes.values()):
+        raise ValueError("An interval needs at least one outcome in every cluster.")
+    if count == 1:
+        return 0.0, 1.0
+    share = sum(map(sum, outcomes.values())) / n
+    independent = share * (1 - share) / n
+    if independent == 0:
+        effective = float(count)
+    else:
+        residuals = (sum(cluster) - share * len(cluster) for cluster in outcomes.values())
+        robust = count / (count - 1) * sum(residual**2 for residual in residuals) / n**2
+        effective = n / max(robust / independent, 1.0)
+    return _wilson(share, effective, _t975(count - 1))
+
+
+def _share(records: Sequence[Scored], right: Callable[[Scored], bool]) -> Accuracy:
+    if len({record.question_id for record in records}) < len(records):
+        raise ValueError("A question was scored twice; give every question once.")
+    outcomes: dict[str, list[bool]] = defaultdict(list)
+    for record in records:
+        outcomes[record.video].append(right(record))
+    if not records:
+        return Accuracy(None, None, 0, 0)
+    share = sum(map(sum, outcomes.values())) / len(records)
+    return Accuracy(share, clustered_interval(outcomes), len(records), len(outcomes))
+
+
+def _wilson(share: float, n: float, z: float) -> tuple[float, float]:
+    """Wilson's score interval (1927) of a share of n observations, for the quantile z."""
+    middle = (share + z**2 / (2 * n)) / (1 + z**2 / n)
+    half = z / (1 + z**2 / n) * math.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
+    return max(0.0, middle - half), min(1.0, middle + half)
+
+
+@lru_cache(maxsize=4096)
+def _t975(df: int) -> float:
+    """The 97.5 % quantile of Student's t, by bisection of its exact distribution for whole `df`."""
+    low, high = 1.9, 13.0  # the quantile falls from 12.71 (df = 1) to 1.96
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _t_within(middle, df) < 0.95 else (low, middle)
+    return (low + high) / 2
+
+
+def _t_within(t: float, df: int) -> float:
+    """P(|T| < t) of Student's t (Abramowitz and Stegun, 26.7.3 and 26.7.4)."""
+    angle = math.atan(t / math.sqrt(df))
+    sine, cosine = math.sin(angle), math.cos(angle)
+    odd = df % 2
+    term = cosine if odd else 1.0
+    total = term if df > 1 else 0.0
+    for k in range(3 if odd else 2, df - 1, 2):
+        term *= cosine**2 * (k - 1) / k
+        total += term
+    return 2 / math.pi * (angle + sine * total) if odd else sine * total
