@@ -213,13 +213,15 @@ class StubServer:
             return Fault(404, {"error": {"message": message, "type": "NotFoundError", "code": 404}})
         try:
             made = (fault or self.reply)(seen.body)
+            if isinstance(made, Fault):
+                return made
             if "video_url" in json.dumps(seen.body["messages"]):
                 if self.takes_video == "refused":
                     raise BadRequest("Unknown part type: video_url")
                 made["usage"]["prompt_tokens"] = 100 + len(_markers(video_times(seen.body, self.takes_video)))
         except BadRequest as error:
             return Fault(400, {"error": {"message": str(error), "type": "BadRequestError", "code": 400}})
-        return made if isinstance(made, Fault) else Fault(body=made)
+        return Fault(body=made)
 
 
 class _Server(ThreadingHTTPServer):

@@ -122,11 +122,13 @@ def test_a_server_that_fails_at_video_is_not_asked_again(make: Make, waits: Wait
 
 
 def test_the_probe_does_not_hide_that_the_server_refuses_the_key(make: Make) -> None:
-    with (
-        StubServer(models=None, key=KEY, takes_video="times") as stub,
-        pytest.raises(BackboneError, match=KEY_ENV),
-    ):
-        make(stub).answer(frames([1.0, 2.0]), COLOURS)
+    with StubServer(takes_video="times") as stub:
+        backbone = make(stub)
+        backbone.answer(None, COLOURS)
+        stub.key = KEY
+        with pytest.raises(BackboneError, match=KEY_ENV):
+            backbone.answer(frames([1.0, 2.0]), COLOURS)
+        assert "image_url" not in json.dumps(stub.chats)
 
 
 def test_one_frame_is_a_picture_and_crops_of_several_sizes_are_never_a_video(make: Make) -> None:
