@@ -90,19 +90,20 @@ def test_chance_shortens_a_wait_to_half_at_most(stub: StubServer, waits: Waits, 
     assert waits == [0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 15.0, 15.0]
 
 
-@pytest.mark.parametrize("fault", [Fault(body=b"{}", delay=1.0), Fault(body=b" " * 200, drip=0.02)])
+@pytest.mark.parametrize("fault", [Fault(body=b"{}", delay=30.0), Fault(body=b" " * 200, drip=0.1)])
 def test_a_server_that_is_too_slow_is_given_up_in_time(
     fault: Fault, stub: StubServer, make: Make, waits: Waits
 ) -> None:
-    backbone = make(stub, timeout=0.25, retries=1)
-    stub.faults = [fault]
-    assert backbone.answer(None, COLOURS).letter == "A"
+    backbone = make(stub, timeout=0.5, retries=1)
     stub.faults = [fault, fault]
     start = time.monotonic()
-    with pytest.raises(BackboneError, match=r"no reply within 0.25 s \(2 of 2 tries\).*timeout"):
+    with pytest.raises(BackboneError, match=r"no reply within 0.5 s \(2 of 2 tries\).*timeout"):
         backbone.answer(None, COLOURS)
-    assert time.monotonic() - start < 0.9
-    assert waits == [0.5, 0.5]
+    assert time.monotonic() - start < 10
+    assert waits == [0.5]
+    # One try too slow, the next in time.
+    stub.faults = [fault]
+    assert make(stub, timeout=1.0).answer(None, COLOURS).letter == "A"
 
 
 def test_a_server_that_is_slow_but_in_time_is_waited_for(stub: StubServer, make: Make, waits: Waits) -> None:
@@ -225,7 +226,7 @@ def test_one_failure_ends_a_batch_and_the_rest_is_not_sent(make: Make) -> None:
     def reply(body: dict[str, Any]) -> Any:
         if "bad" in text_of(body):
             raise BadRequest("no")
-        time.sleep(0.05)
+        time.sleep(0.5)
         return letter("A", [("A", -1.0)])
 
     requests = [ChoiceRequest(None, COLOURS, "bad")] + [ChoiceRequest(None, COLOURS, "good")] * 20

@@ -8,6 +8,7 @@ import re
 import signal
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -30,24 +31,33 @@ from videopro.errors import BackboneError, ConfigError
 from videopro.question import Question
 
 
-def slow_echo(body: dict[str, Any]) -> dict[str, Any]:
-    """Answers with the letter named in the prompt; the first one asked takes the longest."""
-    wanted = re.search(r"say ([A-J])", text_of(body)).group(1)  # type: ignore[union-attr]
-    time.sleep(0.12 if wanted == "A" else 0.03)
-    return letter(wanted, [(wanted, LN_05)])
+def meeting(size: int) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """Replies with the letter named in the prompt, once `size` requests are there at the same time.
+
+    The request that says A is answered last of those that it meets.
+    """
+    together = threading.Barrier(size, timeout=20)
+
+    def reply(body: dict[str, Any]) -> dict[str, Any]:
+        together.wait()
+        wanted = re.search(r"say ([A-J])", text_of(body)).group(1)  # type: ignore[union-attr]
+        time.sleep(0.1 if wanted == "A" else 0.0)
+        return letter(wanted, [(wanted, LN_05)])
+
+    return reply
 
 
 def test_a_batch_keeps_its_order_and_the_bound_on_requests_in_flight(make: Make) -> None:
-    question = Question("?", tuple("abcdefghij"))
+    question = Question("?", tuple("abcdefghi"))
     requests = [ChoiceRequest(None, question, f"say {name}") for name in question.letters]
-    with StubServer(slow_echo) as stub:
+    with StubServer(meeting(3)) as stub:
         answers = make(stub, concurrency=3).answer_batch(requests)
         assert [answer.letter for answer in answers] == list(question.letters)
         assert stub.peak == 3
 
 
 def test_threads_share_the_bound(make: Make) -> None:
-    with StubServer(slow_echo) as stub:
+    with StubServer(meeting(2)) as stub:
         backbone = make(stub, concurrency=2)
         threads = [
             threading.Thread(target=backbone.answer, args=(None, COLOURS), kwargs={"prompt": "say A"})
@@ -131,14 +141,20 @@ def test_adapter_blocks_of_two_threads_do_not_meet(make: Make) -> None:
 def test_ctrl_c_interrupts_at_once_and_leaves_the_backbone_usable(stub: StubServer, make: Make) -> None:
     backbone = make(stub, concurrency=4)
     backbone.answer(None, COLOURS)
-    stub.faults = [Fault(body=letter("B", [("B", -1.0)]), delay=3.0)] * 4
-    timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+    stub.faults = [Fault(body=letter("B", [("B", -1.0)]), delay=30.0)] * 4
+
+    def interrupt() -> None:
+        while stub.in_flight < 4:
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
     start = time.monotonic()
-    timer.start()
+    thread.start()
     with pytest.raises(KeyboardInterrupt):
         backbone.answer_batch([ChoiceRequest(None, COLOURS)] * 12)
-    assert time.monotonic() - start < 1.5
-    timer.join()
+    assert time.monotonic() - start < 15
+    thread.join()
     # The eight that waited for a place are never sent.
     asked = len(stub.chats)
     assert asked == 1 + 4
@@ -166,7 +182,7 @@ def test_after_close_calls_are_refused_and_no_thread_is_left(stub: StubServer, m
 
 def test_closing_ends_a_call_of_another_thread(stub: StubServer, make: Make) -> None:
     backbone = make(stub)
-    stub.faults = [Fault(body=letter("A", [("A", -1.0)]), delay=3.0)]
+    stub.faults = [Fault(body=letter("A", [("A", -1.0)]), delay=30.0)]
     caught: list[BaseException] = []
 
     def call() -> None:
@@ -180,7 +196,7 @@ def test_closing_ends_a_call_of_another_thread(stub: StubServer, make: Make) -> 
     while not stub.chats:
         time.sleep(0.01)
     backbone.close()
-    thread.join(2)
+    thread.join(15)
     assert not thread.is_alive()
     assert isinstance(caught[0], BackboneError)
 
