@@ -1,5 +1,7 @@
 """Questions, and letters read out of replies. Expected letters are given by hand, never by the reader."""
 
+from pathlib import Path
+
 import pytest
 
 from videopro.errors import QuestionError
@@ -468,6 +470,17 @@ def test_reply(reply: str, letter: str | None) -> None:
 )
 def test_reply_to_other_questions(question: Question, reply: str, letter: str | None) -> None:
     assert read_letter(reply, question) == letter
+
+
+def listed_replies() -> list[tuple[str, str | None]]:
+    rows = (Path(__file__).parent / "replies.txt").read_text(encoding="utf-8").splitlines()
+    pairs = [row.split("\t", 1) for row in rows if not row.startswith("#")]
+    return [(reply.replace("\\n", "\n"), None if letter == "-" else letter) for letter, reply in pairs]
+
+
+@pytest.mark.parametrize(("reply", "letter"), listed_replies())
+def test_listed_reply(reply: str, letter: str | None) -> None:
+    assert read_letter(reply, PETS) == letter
 
 
 @pytest.mark.parametrize("length", [10_000, 200_000])

@@ -31,8 +31,8 @@ _CLEAR = (
     r"|(?:because|since|as|is|was|due|based|for|given|and|or|with)\b))"
 )
 # Bounded, here and below: a reply that repeats one character for ever must not stall a run.
-_OPEN = r"[\s(\[{<\"'“‘«:]{0,9}"
-_CLOSE = r"[)\]}>\"'”’»]{0,6}"
+_OPEN = r"[\s(\[{<\"'“‘«:【「]{0,9}"
+_CLOSE = r"[)\]}>\"'”’»】」]{0,6}"
 _NEAR = 400  # characters round a letter that bear on it
 _LOOSE = rf"{_OPEN}(?P<letter>[B-HJ-Z]{_ENDS}|[A-Za-z]{_ENDS}{_CLEAR})"
 _STRICT = rf"{_OPEN}(?P<letter>[A-Z]{_ENDS}{_CLEAR})"
@@ -43,8 +43,13 @@ _SURELY = (
 )
 _IS = rf"(?:\s+(?:is|was|would be|should be|must be|will be|has to be)|'s|’s){_SURELY}"
 _THING = r"(?:answer|option|choice|response|solution|selection|prediction|conclusion|verdict)"
-_OF_THIS = r"(?:\s+(?:to|for|of)\s+(?:this|the|that|your)\s+\w+|\s+here|\s+(?:letter|number|choice|option))?"
-_ANSWER_IS = rf"\b{_THING}{_OF_THIS}(?:{_IS}|\s*(?::|=|->|→|=>|\s-\s|\n))"
+_OF_THIS = (
+    r"(?:\s+(?:to|for|of|among|from)\s+(?:this|the|that|these|your)(?:\s+given)?\s+\w+|\s+here"
+    r"|\s+(?:letter|number|choice|option))?"
+)
+_ANSWER_IS = (
+    rf"\b(?:{_THING}{_OF_THIS}|(?:correct|right|best)\s+letter)(?:{_IS}|\s*(?::|=|->|→|=>|\s[-–—]\s|\n))"
+)
 _NAMED = r"(?:\s*(?:the\s+)?(?:option|choice|letter|answer)\b:?)"
 _CJK_ANSWER = r"(?:答案|选项|應選|应选|故选|选择|选|選)\s*(?:应该|應該)?(?:是|为|為|は|[:=])?"
 _CHOOSE = (
@@ -54,11 +59,15 @@ _CHOOSE = (
 )
 _IT_IS = rf"\b(?:it|that|this){_IS}"
 _SO = r"\b(?:so|thus|hence|therefore|consequently|in\s+conclusion|overall)\b,?"
-_RIGHT = (
-    r"\s*(?:is|was|seems|appears|looks|must be|would be|should be)(?:\s+to\s+be)?"
-    r"(?:\s+(?:clearly|definitely|indeed|therefore|most\s+likely|likely|thus|also))*"
+_GOOD = (
     r"\s+(?:the\s+)?(?:(?:most|best|only|single)\s+)?"
-    r"(?:correct|right|accurate|true|appropriate|answer|best|likely\s+answer|fitting)\b"
+    r"(?:correct|right|accurate|true|appropriate|suitable|answer|best|likely\s+answer|fitting)\b"
+)
+_FITS = r"(?:fits|matches|describes|summari[sz]es|represents|captures|reflects|explains|answers)"
+_RIGHT = (
+    r"(?:\s*(?:is|was|seems|appears|looks|must be|would be|should be)(?:\s+to\s+be)?"
+    r"(?:\s+(?:clearly|definitely|indeed|therefore|most\s+likely|likely|thus|also))*"
+    rf"{_GOOD}|\s+best\s+{_FITS}\b|\s+{_FITS}\s+(?:\w+\s+){{0,3}}best\b)"
 )
 _GUESS = (
     r"\b(?:guess(?:\s+is)?|maybe|perhaps|probably|possibly|(?:most\s+)?likely"
@@ -78,29 +87,32 @@ _VERDICTS = _patterns(
     rf"(?i:(?:{_CHOOSE}|{_IT_IS}|{_SO})){_STRICT}",
     rf"(?:(?i:\b(?:option|choice|answer)\s*)|(?<![A-Za-z0-9_'’-]))"
     rf"{_OPEN}(?P<letter>[A-Z]){_CLOSE}[.:,]?(?i:{_RIGHT})",
+    rf"(?i:\bmak(?:es|ing){_NAMED}?){_OPEN}(?P<letter>[A-Z]){_CLOSE}(?i:{_GOOD})",
 )
 _GUESSES = _patterns(rf"(?i:{_GUESS}{_NAMED}){_LOOSE}", rf"(?i:{_GUESS}){_STRICT}")
 _TOLD_TEXT = re.compile(rf"(?i:{_ANSWER_IS})\s*(?P<text>[^\n]+)")
 
 _BARE = re.compile(
-    rf"^{_OPEN}(?:(?i:option|choice|letter)\s*)?{_OPEN}(?P<letter>[A-Za-z]){_CLOSE}[\s.,:;!]*{_CLOSE}$"
+    rf"^{_OPEN}(?:(?i:option|choice|letter)\s*)?{_OPEN}(?P<letter>[A-Za-z]){_CLOSE}[\s.,:;!?。、]*{_CLOSE}$"
 )
 _LEADING = re.compile(
     rf"""^{_OPEN}(?:
     # Option B:
     (?i:(?:option|choice|letter)\s+){_OPEN}(?P<named>[A-Z]){_ENDS}(?=\s*(?:$|[^\w\s]|because|since))
     # B. B) B - B (
-    |(?P<letter>[A-Z])(?:{_CLOSE}\s*[.):\]](?![A-Za-z0-9])|{_CLOSE}\s+[-–—(]|\)|{_CLOSE}\s*[–—])
+    |(?P<letter>[A-Z])(?:{_CLOSE}\s*[.):\]](?![A-Za-z0-9])|{_CLOSE}\s+[-–—(]|\)|{_CLOSE}\s*(?:[–—]|-\s))
     |(?P<comma>[A-HJ-Z]){_CLOSE}(?:,|;|!|\s+(?:because|since|as)\b)  # B, ... B because ...
     |(?P<small>[a-z])\)  # b) ...
+    |(?P<tight>[A-Z])[.:]|(?P<initial>[a-z])[.:]  # B.blue b. blue: only with the option's own text
     )\s*(?P<tail>[^\n]*)""",
     re.VERBOSE,
 )
 _LETTERED_LINE = re.compile(r"^[\s(\[{>-]*(?P<letter>[A-Z])\s*[)\]}.:]+\s*(?P<tail>\S[^\n]*)?$")
 _INLINE_LABEL = re.compile(r"(?<!\bis\s)(?<![A-Za-z0-9_(\[])[(\[]?([A-Z])[.):\]]+\s")
-_LAST_WORD = re.compile(rf"(?:^|[.!?:,;]['\"”’)]*\s+|\n\s*){_OPEN}(?P<letter>[A-Z]){_CLOSE}[.!]?{_CLOSE}\s*$")
+_LAST_WORD = re.compile(rf"(?:^|[.!?:]['\"”’)]*\s+|\n\s*){_OPEN}(?P<letter>[A-Z]){_CLOSE}[.!]?{_CLOSE}\s*$")
 _MORE = re.compile(
-    rf"{_CLOSE}\s*(?:/|&|,?\s*\b(?:or|and)\b|,)\s*(?i:(?:option|choice)\s+)?"
+    rf"{_CLOSE}\s*(?:/|&|,?\s*\b(?:or|and)\b|,)\s*(?i:(?:maybe|perhaps|possibly|even)\s+)?"
+    rf"(?i:(?:option|choice)\s+)?"
     rf"{_OPEN}(?P<letter>[A-Z]){_ENDS}{_CLEAR}"
 )
 
@@ -123,13 +135,16 @@ _THOUGHT_OPEN = re.compile(r"(?i)<(?:think|thinking|thought|reasoning|scratchpad
 _THOUGHT_CLOSE = re.compile(r"(?i)</(?:think|thinking|thought|reasoning|scratchpad)>")
 _ANSWER_TAG = re.compile(r"(?is)<(answer|final_answer|final)>(.*?)(?:</\1>|$)")
 _TOKEN = re.compile(r"<\|[^|<>]*\|>|</?s>|<(?:eos|bos|pad|end_of_turn)>")
-_TAG = re.compile(r"</?[A-Za-z][A-Za-z0-9_]*\s*/?>")
+_TAG = re.compile(r"</?(?![A-J]>)[A-Za-z][A-Za-z0-9_]*\s*/?>")
 _BOXED = re.compile(r"\\f?boxed\s*\{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}")
 _LATEX = re.compile(r"\\(?:text|textbf|textit|mathrm|mathbf|mathit|rm|bf)\s*\{([^{}]*)\}")
 _FIELD = r"(?:final[_ ]?)?(?:answer|option|choice|letter|result|prediction|response|best[_ ]option)"
 _LOOSE_FIELD = re.compile(rf"(?i)[\"']?\b({_FIELD})[\"']?\s*:\s*[\"']?([^\"',}}\n]+)")
 _OBJECT = re.compile(r"\{[^{}]*\}")
-_MARKUP = re.compile(r"[*`#~$]|\\[()\[\]]|(?<!\w)_+|_+(?!\w)|^[ \t]*>+", re.MULTILINE)
+_MARKUP = re.compile(r"[*`~$]|\\[()\[\]]|(?<!\w)_+|_+(?!\w)|^[ \t]*[>#]+", re.MULTILINE)
+_ONE_MORE = re.compile(r"(?:[,;&]|\band)\s*[(\[]?(?P<letter>[A-Z])[.):\]]+\s+(?=[A-Z])")
+_NAMED_AFTER = re.compile(r"[\s,]*\((?:(?i:option|choice)\s+)?(?P<letter>[A-Z])\)\s*$")
+_ONLY_LETTERS = re.compile(r"(?:[A-Z](?:[.,;:)/\s]+|$)){3,}")
 
 
 class _Unreadable(Exception):
@@ -207,6 +222,8 @@ def _prose(text: str, question: Question) -> str | None:
         return match["letter"].upper()
     if (whole := _by_text(plain, question)) is not None:
         return whole
+    if _ONLY_LETTERS.fullmatch(plain) and len(set(re.findall("[A-Z]", plain))) > 1:
+        raise _Unreadable
     listed, rest = _without_list(plain, question)
     final = [verdict for pattern in _FINAL for verdict in _verdicts(pattern, rest, question)]
     if final:
@@ -274,9 +291,13 @@ def _told_texts(text: str, question: Question) -> list[_Verdict]:
     """Verdicts that give an option's text instead of its letter: "The answer is red"."""
     told = []
     for match in _TOLD_TEXT.finditer(text):
-        letter = _by_text(_sentence(match["text"]), question) or _by_text(
-            re.split(r",|\b(?:because|since|as)\b", match["text"])[0], question
-        )
+        sentence = _sentence(match["text"])
+        named, letter = _NAMED_AFTER.search(sentence), None
+        for part in (sentence, re.split(r",|\b(?:because|since|as)\b", match["text"])[0]):
+            part = _NAMED_AFTER.sub("", part)
+            letter = letter or _by_text(part, question) or _by_label(part, question)
+        if letter and named and named["letter"] != letter:
+            raise _Unreadable
         before = text[max(0, match.start() - _NEAR) : match.start()].split("\n")[-1]
         if letter and not _NEGATED.search(before):
             told.append(_Verdict(letter, match.start(), match.end()))
@@ -292,22 +313,23 @@ def _first_and_last(text: str, question: Question) -> list[_Verdict]:
     elif (letter := _by_text(first_line, question)) is not None:
         found.append(_Verdict(letter, 0, len(first_line)))
     elif match := _LEADING.match(text):
-        form = next(name for name in ("named", "letter", "comma", "small") if match[name])
+        form = next(name for name, letter in match.groupdict().items() if letter and name != "tail")
         letter = match[form].upper()
-        more = _MORE.match(text, match.end(form))
-        if more and more["letter"] != letter:
-            raise _Unreadable
+        own = letter in question.letters and _is_text(match["tail"], question.choice(letter))
         # Labels A, B, ... in one line are a list of the options, and its first letter no verdict.
-        if not (letter == "A" and "B" in _INLINE_LABEL.findall(first_line)):
+        listed = letter == "A" and "B" in _INLINE_LABEL.findall(first_line)
+        more = _MORE.match(text, match.end(form))
+        if (
+            not listed
+            and not (more and more["letter"] != letter)
+            and (own or form not in ("tight", "initial"))
+        ):
             _check_tail(letter, match["tail"], question)
             found.append(_Verdict(letter, 0, match.start("tail")))
-            if letter in question.letters and _is_text(text[match.start("tail") :], question.choice(letter)):
+            if own and match.end("tail") == len(text):
                 return found  # the option's own text may end like a lone letter
-    else:
-        # "A red": a letter with its own option's text and no sign between them.
-        words = first_line.split(None, 1)
-        if len(words) == 2 and words[0] in question.letters and _is_text(words[1], question.choice(words[0])):
-            found.append(_Verdict(words[0], 0, len(first_line)))
+    elif letter := _by_label(first_line, question):
+        found.append(_Verdict(letter, 0, len(first_line)))
     if match := _LAST_WORD.search(text):
         found.append(_Verdict(match["letter"], match.start("letter"), match.end()))
     return found
@@ -338,6 +360,14 @@ def _check_tail(letter: str, tail: str, question: Question) -> None:
             raise _Unreadable
     if (match := _BARE.match(_sentence(tail))) and match["letter"].isupper() and match["letter"] != letter:
         raise _Unreadable
+    if (match := _ONE_MORE.search(tail.split("\n")[0])) and match["letter"] != letter:
+        raise _Unreadable
+
+
+def _by_label(text: str, question: Question) -> str | None:
+    """The letter of "A red": a letter and its own option's text, no sign between them."""
+    letter, _, words = text.strip().partition(" ")
+    return letter if letter in question.letters and _is_text(words, question.choice(letter)) else None
 
 
 def _sentence(text: str) -> str:
