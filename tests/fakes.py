@@ -110,7 +110,7 @@ class ColourBackbone(Backbone):
 
     A question's text can make it misbehave: "(kill)" kills the process, "(refuse)" raises BackboneError,
     "(bug)" raises ZeroDivisionError, "(mumble)" replies with no letter. `delay` (s) slows every answer; `log`
-    names a file that gets one line for each answer that was computed.
+    names a file that gets the prompt of each answer that was computed, as one line.
     """
 
     def __init__(
@@ -141,7 +141,7 @@ class ColourBackbone(Backbone):
         time.sleep(self._delay)
         if self._log:
             with open(self._log, "a") as file:
-                file.write(f"{os.getpid()} {text}\n")
+                file.write(f"{request.prompt!r}\n")
         frames = request.visual.frames if isinstance(request.visual, FakePrefix) else request.visual or ()
         if "(mumble)" in text or not frames:
             return Answer(None, 0.0, dict.fromkeys(request.question.letters, 0.01), "Hmm", 10, 1)

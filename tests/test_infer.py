@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import signal
@@ -46,7 +47,7 @@ def start(root: Path, output: Path, *more: str, **environment: str) -> subproces
 
 
 def finish(process: subprocess.Popen[str], status: int = 0) -> str:
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=180)
     assert process.returncode == status, out + err
     return out + err
 
@@ -58,7 +59,7 @@ def lines(output: Path) -> int:
         return 0
 
 
-def wait_for(condition: object, seconds: float = 30.0) -> None:
+def wait_for(condition: object, seconds: float = 120.0) -> None:
     assert callable(condition)
     end = time.monotonic() + seconds
     while not condition():
@@ -230,6 +231,50 @@ def test_a_broken_video_is_counted_and_can_be_mended(tmp_path: Path) -> None:
     assert (summary["n"], summary["coverage"], summary["errors"]) == (12, 1.0, {})
 
 
+SRT = """1
+00:00:00,100 --> 00:00:00,300
+<i>said early</i>
+
+2
+00:00:00,900 --> 00:00:01,100
+said in the middle
+"""
+
+
+@pytest.mark.parametrize(
+    ("how", "lines"),
+    [("none", ""), ("frames", "said in the middle\n"), ("all", "said early\nsaid in the middle\n")],
+)
+def test_subtitles_reach_the_prompt(tmp_path: Path, how: str, lines: str) -> None:
+    """One frame, at 1 s, so that "frames" takes the line that is on screen then, and not the other one."""
+    make_benchmark(tmp_path / "b", videos=1, questions=2)
+    (tmp_path / "b" / "a.srt").write_text(SRT)
+    records = [json.loads(line) for line in (tmp_path / "b" / "questions.jsonl").read_text().splitlines()]
+    records[0]["subtitles"] = "a.srt"
+    (tmp_path / "b" / "questions.jsonl").write_text("\n".join(map(json.dumps, records)))
+    log = tmp_path / "prompts.txt"
+    more = ("--options", "frames=1", f"subtitles={how}", "--backbone", f"log={log}")
+    assert main(flags(tmp_path / "b", tmp_path / "run", *more), load=load_fake) == 0
+    first, second = map(ast.literal_eval, log.read_text().splitlines())
+    assert first.startswith(lines + "Which colour is shown (0)?")
+    assert second.startswith("Which colour is shown (1)?")
+    notes = {t.question_id: t.notes for t in check_complete(tmp_path / "run", 2)}
+    assert notes == {"v0q0": (), "v0q1": () if how == "none" else ("no subtitles listed",)}
+
+
+def test_listed_subtitles_that_are_missing_are_an_error_of_that_question(tmp_path: Path) -> None:
+    make_benchmark(tmp_path / "b", videos=1, questions=2)
+    records = [json.loads(line) for line in (tmp_path / "b" / "questions.jsonl").read_text().splitlines()]
+    records[0]["subtitles"] = "gone.srt"
+    (tmp_path / "b" / "questions.jsonl").write_text("\n".join(map(json.dumps, records)))
+    assert main(flags(tmp_path / "b", tmp_path / "run", "--options", "subtitles=all"), load=load_fake) == 0
+    errors = {t.question_id: t.error for t in check_complete(tmp_path / "run", 2)}
+    assert errors["v0q1"] is None
+    assert errors["v0q0"] is not None
+    assert errors["v0q0"].type == "SubtitleError"
+    assert "gone.srt" in errors["v0q0"].message
+
+
 def rewrite(root: Path, question_id: str, text: str) -> None:
     """Give one question another text."""
     records = [json.loads(line) for line in (root / "questions.jsonl").read_text().splitlines()]
@@ -307,8 +352,8 @@ def test_kill_everything_and_resume_with_other_workers(root: Path, tmp_path: Pat
         pids = children(process.pid)
         assert len(pids) == int(workers)
         os.kill(process.pid, signal.SIGKILL)
-        process.communicate(timeout=10)
-        wait_for(lambda pids=pids: not any(alive(pid) for pid in pids), 5)
+        process.communicate(timeout=60)
+        wait_for(lambda pids=pids: not any(alive(pid) for pid in pids), 60)
         assert not (output / "summary.json").exists()
         with (output / "traces.jsonl").open("ab") as file:
             file.write(b'{"schema": 1, "run_k')
@@ -341,7 +386,7 @@ def test_ranks_share_a_run_and_one_may_die(root: Path, tmp_path: Path) -> None:
     ranks = [rank(0), rank(1)]
     wait_for(lambda: lines(output) > 1)
     os.kill(ranks[1].pid, signal.SIGKILL)
-    ranks[1].communicate(timeout=10)
+    ranks[1].communicate(timeout=60)
     text = finish(ranks[0])
     assert all(trace.error is None for trace in check_complete(output))
     assert "run folder" in text

@@ -15,6 +15,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from videopro import methods, prompts
 from videopro.backbones import Backbone, Generation, load_backbone, read_spec
@@ -78,7 +79,8 @@ def ask(config: AskConfig, *, load: Callable[..., Backbone] = load_backbone) -> 
         context = Context(video, backbone, Protocol(parser=ROBUST), meter=Meter())
         if question is None:
             reply = _in_words(config, context)
-            Console().print(f"{reply.text}\n[dim]confidence {reply.confidence:.3f}[/dim]", highlight=False)
+            _say(reply.text, "")
+            _say(f"confidence {reply.confidence:.3f}", "dim")
             return reply
         item = Item(
             id="ask", video=config.video, video_key=video.id, question=question, subtitles=config.subtitles
@@ -110,19 +112,23 @@ def _in_words(config: AskConfig, context: Context) -> Generation:
 
 
 def _show(result: Result, question: Question) -> None:
-    console = Console()
     reply = result.final
     assert reply is not None
     if reply.letter is None:
-        console.print(f"no option: the model says {reply.raw!r}", highlight=False)
+        _say(f"no option: the model says {reply.raw!r}", "bold")
     else:
-        console.print(f"[bold]{reply.letter}. {question.choice(reply.letter)}[/bold]", highlight=False)
-    console.print(f"[dim]confidence {reply.confidence:.3f}[/dim]", highlight=False)
+        _say(f"{reply.letter}. {question.choice(reply.letter)}", "bold")
+    _say(f"confidence {reply.confidence:.3f}", "dim")
     grid = Table(box=None, show_header=False, pad_edge=False)
     for letter, choice in zip(question.letters, question.choices, strict=True):
         share = reply.letters.get(letter, 0.0)
-        grid.add_row(letter, choice, "█" * round(30 * share), f"{share:.3f}")
-    console.print(grid)
+        grid.add_row(letter, Text(choice), "█" * round(30 * share), f"{share:.3f}")
+    Console().print(grid)
+
+
+def _say(text: str, style: str) -> None:
+    """Print what others wrote, to the letter: brackets are no markup here."""
+    Console().print(text, style=style, markup=False, highlight=False, soft_wrap=True)
 
 
 if __name__ == "__main__":

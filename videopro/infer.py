@@ -22,7 +22,7 @@ from rich.console import Console
 from videopro import benchmarks, methods
 from videopro.backbones import Backbone, load_backbone, read_spec
 from videopro.benchmarks import Benchmark, Item, Protocol
-from videopro.config import about, from_command_line
+from videopro.config import about, from_command_line, read_yaml
 from videopro.errors import ConfigError, RunError, VideoProError
 from videopro.runner.folder import RUN_FIELDS, RunFolder
 from videopro.runner.progress import Progress
@@ -138,7 +138,15 @@ def run(config: RunConfig, *, load: Callable[..., Backbone] = load_backbone) -> 
     if rank > 0:
         return None
     folder.clear_leases()
-    summary = summarize(read_traces(folder.traces))
+    about = {
+        "benchmark": benchmark.name,
+        "split": benchmark.split,
+        "method": method.name,
+        "model": config.model,
+        "subtitles": config.options.get("subtitles", "none"),
+        "run_key": read_yaml(folder.config)["run_key"],
+    }
+    summary = summarize(read_traces(folder.traces), benchmark.protocol, about)
     write_summary(folder.summary, summary)
     Console().print(table(summary))
     Console().print(f"run folder: {folder.path}", soft_wrap=True)

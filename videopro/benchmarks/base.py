@@ -9,6 +9,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from videopro.config import near
 from videopro.errors import BenchmarkError, ConfigError
@@ -48,7 +49,8 @@ class Protocol:
     """Name of the official reader of replies (a key of `videopro.question.OFFICIAL_READERS`), or ROBUST."""
     prompt: str = "multiple_choice"
     """Name of the answer prompt in `videopro.prompts`."""
-    metric: str = "accuracy"
+    official_unparsed: Literal["wrong", "left out"] = "wrong"
+    """What a reply counts as that the official reader cannot read: wrong, or not at all."""
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,8 @@
      "answer": "B", "subtitles": "videos/a.srt", "evidence": [[12.0, 15.5]], "family": "count"}
 
 `id`, `video`, `question` and `choices` are needed; paths are relative to the folder. `family`, `kind` and
-`length` become the groups "family", "kind" and "duration"; further groups go into "groups", an object of texts.
-Videos that are missing are found out when they are asked about, so that a benchmark with a few lost videos
-still runs.
+`length` become the groups "family", "kind" and "duration"; further ones go into "groups", an object of texts.
+Videos that are missing are found out when they are asked about: a benchmark with a few lost ones still runs.
 """
 
 from __future__ import annotations

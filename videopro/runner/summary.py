@@ -7,35 +7,93 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from rich.markup import escape
 from rich.table import Table
 
+from videopro import scoring
+from videopro.benchmarks.base import Protocol
 from videopro.errors import RunError
 from videopro.runner.folder import write_atomically
-from videopro.trace import Trace
+from videopro.scoring import Scored
+from videopro.trace import Cost, Trace
 
-# Errors of the input: no method could have answered, so such a question leaves the denominator and shows in the
-# coverage. Every other error (a refused request, a dead worker) counts as a wrong answer.
+# Errors of the input: no method could have answered, so such a question leaves the denominator and shows in
+# the coverage. Every other error (a refused request, a dead worker) counts as a wrong answer.
 INPUT_ERRORS = ("VideoError", "SubtitleError")
 
+# A breakdown with more names than this is in summary.json, not in the table.
+NAMES_SHOWN = 16
 
-def summarize(traces: Sequence[Trace]) -> dict[str, Any]:
-    """The numbers of a run. Raises RunError for a run without a single trace."""
-    if not traces:
-        raise RunError("the run has no traces, so there is nothing to sum up")
-    counted = [trace for trace in traces if trace.error is None or trace.error.type not in INPUT_ERRORS]
-    videos = {trace.video.key for trace in traces}
-    read = {trace.video.key for trace in counted}
-    right = [trace.final is not None and trace.final.letter == trace.gold for trace in counted]
+
+def scored(trace: Trace) -> Scored:
+    """The verdicts on one question. A question without an answer is wrong, and has not been unparsed."""
+    final = trace.final
+    return Scored(
+        question_id=trace.question_id,
+        video=trace.video.key,
+        correct=final is not None and final.letter is not None and final.letter == trace.gold,
+        official_correct=None if trace.official is None else trace.official == trace.gold,
+        unparsed=final is not None and final.letter is None,
+        confidence=final.confidence if final is not None else 0.0,
+        groups=trace.groups,
+    )
+
+
+def summarize(traces: Sequence[Trace], protocol: Protocol, about: Mapping[str, Any]) -> dict[str, Any]:
+    """The numbers of a run, JSON-able, beginning with `about` (which run it is).
+
+    `n` counts the questions that are scored: those whose right answer is known and whose video could be read.
+    Accuracies and rates are shares of 0..1; None where there is nothing to divide by.
+    """
+    answerable = [trace for trace in traces if trace.error is None or trace.error.type not in INPUT_ERRORS]
+    records = [scored(trace) for trace in answerable if trace.gold is not None]
+    overall = scoring.accuracy(records)
+    official = scoring.official_accuracy(records, unparsed=protocol.official_unparsed)
+    cost = sum((trace.cost for trace in traces), Cost())
     return {
-        "n": len(counted),
-        "accuracy": sum(right) / len(counted) if counted else None,
-        "coverage": len(read) / len(videos),
+        **about,
+        "n": overall.n,
+        "accuracy": overall.accuracy,
+        "accuracy_ci95": overall.ci95,
+        "official_accuracy": official.accuracy,
+        "unparsed": scoring.unparsed_rate(records),
+        "coverage": scoring.coverage(
+            {trace.video.key for trace in answerable}, {trace.video.key for trace in traces}
+        ),
+        "seconds_per_question": cost.seconds / len(traces) if traces else None,
+        "questions": len(traces),
+        "videos": len({trace.video.key for trace in traces}),
         "errors": dict(Counter(trace.error.type for trace in traces if trace.error)),
+        "notes": dict(Counter(note for trace in traces for note in trace.notes)),
+        "groups": {
+            kind: {name: _row(part) for name, part in parts.items()}
+            for kind, parts in scoring.group_accuracy(records).items()
+        },
+        "calibration": {
+            "bins": [
+                {"low": bin.low, "high": bin.high, "confidence": bin.mean_confidence, **_row(bin.accuracy)}
+                for bin in scoring.reliability(records)
+            ],
+            "expected_error": scoring.expected_calibration_error(records),
+            "auroc": scoring.auroc(records),
+        },
+        "cost": {
+            "seconds": cost.seconds,
+            "stages": dict(cost.stages),
+            "frames": cost.frames,
+            "calls": cost.calls,
+            "tokens_in": cost.tokens_in,
+            "tokens_out": cost.tokens_out,
+        },
     }
+
+
+def _row(part: scoring.Accuracy) -> dict[str, Any]:
+    return {"n": part.n, "accuracy": part.accuracy, "accuracy_ci95": part.ci95, "videos": part.clusters}
 
 
 def write_summary(path: Path, summary: Mapping[str, Any]) -> None:
@@ -47,6 +105,41 @@ def write_summary(path: Path, summary: Mapping[str, Any]) -> None:
 
 
 def table(summary: Mapping[str, Any]) -> Table:
-    grid = Table()
-    grid.add_row(*[str(v) for v in summary.values()])
+    """The summary for people: all questions, then each group."""
+    grid = Table(
+        title=escape("{method} on {benchmark} {split}, {model}".format(**summary)),
+        caption="\n".join(_caption(summary)),
+        caption_justify="left",
+    )
+    for name, justify in (("", "left"), ("n", "right"), ("accuracy %", "right"), ("95 % interval", "left")):
+        grid.add_column(name, justify="right" if justify == "right" else "left")
+    grid.add_row("all", *_cells(summary), end_section=True)
+    for kind, parts in summary["groups"].items():
+        if len(parts) <= NAMES_SHOWN:
+            for i, (name, part) in enumerate(parts.items()):
+                grid.add_row(escape(f"{kind}: {name}"), *_cells(part), end_section=i == len(parts) - 1)
     return grid
+
+
+def _cells(part: Mapping[str, Any]) -> tuple[str, str, str]:
+    interval = part["accuracy_ci95"]
+    between = f"{100 * interval[0]:.1f} to {100 * interval[1]:.1f}" if interval else "-"
+    return str(part["n"]), percent(part["accuracy"]), between
+
+
+def _caption(summary: Mapping[str, Any]) -> Iterator[str]:
+    yield f"official accuracy {percent(summary['official_accuracy'])} %"
+    coverage = percent(summary["coverage"])
+    yield f"unparsed {percent(summary['unparsed'])} %, coverage {coverage} % of the videos"
+    seconds = summary["seconds_per_question"]
+    if seconds is not None:
+        yield f"{seconds:.2f} s a question; subtitles: {summary['subtitles']}"
+    for kind, count in summary["errors"].items():
+        yield f"{count} questions without an answer: {kind}"
+    for note, count in summary["notes"].items():
+        yield f"{count} questions: {escape(note)}"
+
+
+def percent(share: float | None) -> str:
+    """A share as a percentage with one decimal; "-" for none."""
+    return "-" if share is None else f"{100 * share:.1f}"
