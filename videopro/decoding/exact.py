@@ -268,7 +268,9 @@ class _Worker:
         for place, packet in enumerate(packets, key):
             if place not in run and self._reader.is_needless(packet):
                 continue
-            sent.add(place)
+            self._reader.deadline.check(self._probe.path)
+            if not packet.is_discard:  # what an edit list cuts away is decoded, but never comes
+                sent.add(place)
             try:
                 take(context.decode(packet))
             except av.error.InvalidDataError:

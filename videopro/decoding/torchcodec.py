@@ -90,7 +90,8 @@ def _decoder(probe: Probe, file: _File, size: tuple[int, int] | None, mode: str)
     except (ImportError, RuntimeError, OSError) as error:
         raise VideoError(
             f"decoder 'torchcodec' cannot be used for {probe.path} ({_reason(error)}); "
-            "install videopro[torchcodec] and FFmpeg's shared libraries (apt-get install ffmpeg), or use decoder 'pyav'"
+            "install videopro[torchcodec] and FFmpeg's shared libraries (apt-get install ffmpeg), "
+            "or use decoder 'pyav'"
         ) from None
 
 
