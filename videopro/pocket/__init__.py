@@ -1,0 +1,19 @@
+"""The embedded pocket world: small real videos, questions about them, and a small Qwen3-VL that answers.
+
+`world` makes the videos, `checkpoint` builds the model's parts, `model_dir()` is the shipped model. It
+answers nothing about real-world video.
+"""
+
+from pathlib import Path
+
+from videopro.errors import BackboneError
+
+
+def model_dir() -> Path:
+    """The folder of the shipped pocket model, as the Auto classes load it."""
+    folder = Path(__file__).parent / "model"
+    if not (folder / "model.safetensors").exists():
+        raise BackboneError(
+            f"the pocket model is not in {folder}: install from a full clone, or train it with train/pocket.py"
+        )
+    return folder

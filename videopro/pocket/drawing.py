@@ -16,6 +16,8 @@ from videopro.pocket.vocabulary import COLORS
 WIDTH, HEIGHT = 320, 192
 FPS = 4
 HORIZON = 116
+# Raised with every change to what frames look like; part of the world's fingerprint.
+LOOKS = 1
 
 Color = tuple[int, int, int]
 
@@ -72,7 +74,9 @@ def _waves(pen: ImageDraw.ImageDraw, rng: np.random.Generator, horizon: int, col
     phase = float(rng.uniform(0, 6))
     pen.rectangle((0, horizon - 18, WIDTH, horizon + 12), fill=color)
     for row in range(many):
-        points = [(x, horizon + 12 + 3 * row + 5 * math.sin(x / 22 + phase + row)) for x in range(0, WIDTH + 8, 8)]
+        points = [
+            (x, horizon + 12 + 3 * row + 5 * math.sin(x / 22 + phase + row)) for x in range(0, WIDTH + 8, 8)
+        ]
         pen.line(points, fill=(236, 240, 240), width=2)
 
 
@@ -97,7 +101,9 @@ def _boats(pen: ImageDraw.ImageDraw, rng: np.random.Generator, horizon: int, col
         pen.line([(x, y), (x, y - 48)], fill=color, width=3)
 
 
-def _awnings(pen: ImageDraw.ImageDraw, rng: np.random.Generator, horizon: int, color: Color, many: int) -> None:
+def _awnings(
+    pen: ImageDraw.ImageDraw, rng: np.random.Generator, horizon: int, color: Color, many: int
+) -> None:
     step = WIDTH / many
     for i in range(many):
         fill = color if i % 2 else (222, 214, 204)
@@ -116,7 +122,9 @@ def _tiles(pen: ImageDraw.ImageDraw, rng: np.random.Generator, horizon: int, col
     pen.rectangle((0, horizon - 6, WIDTH, horizon + 8), fill=(120, 104, 92))
 
 
-def _flowers(pen: ImageDraw.ImageDraw, rng: np.random.Generator, horizon: int, color: Color, many: int) -> None:
+def _flowers(
+    pen: ImageDraw.ImageDraw, rng: np.random.Generator, horizon: int, color: Color, many: int
+) -> None:
     for _ in range(many):
         x, y = float(rng.uniform(0, WIDTH)), float(rng.uniform(horizon + 6, HEIGHT))
         pen.ellipse((x - 5, y - 5, x + 5, y + 5), fill=color)
@@ -131,7 +139,9 @@ def _rails(pen: ImageDraw.ImageDraw, rng: np.random.Generator, horizon: int, col
         pen.line([(x, horizon + 16), (x - 8, horizon + 58)], fill=color, width=5)
 
 
-def _battlements(pen: ImageDraw.ImageDraw, rng: np.random.Generator, horizon: int, color: Color, many: int) -> None:
+def _battlements(
+    pen: ImageDraw.ImageDraw, rng: np.random.Generator, horizon: int, color: Color, many: int
+) -> None:
     pen.rectangle((0, horizon - 40, WIDTH, horizon), fill=color)
     for x in range(0, WIDTH, 20):
         pen.rectangle((x, horizon - 52, x + 10, horizon - 40), fill=color)
@@ -139,33 +149,45 @@ def _battlements(pen: ImageDraw.ImageDraw, rng: np.random.Generator, horizon: in
         pen.rectangle((x - 18, horizon - 90, x + 18, horizon), fill=_moved(color, np.full(3, -18)))
 
 
-def _arches(pen: ImageDraw.ImageDraw, rng: np.random.Generator, horizon: int, color: Color, many: int) -> None:
+def _arches(
+    pen: ImageDraw.ImageDraw, rng: np.random.Generator, horizon: int, color: Color, many: int
+) -> None:
     pen.rectangle((0, horizon - 44, WIDTH, horizon + 10), fill=color)
     for x in _spread(rng, many):
         pen.ellipse((x - 28, horizon - 28, x + 28, horizon + 48), fill=(118, 150, 162))
 
 
-def _stalactites(pen: ImageDraw.ImageDraw, rng: np.random.Generator, horizon: int, color: Color, many: int) -> None:
+def _stalactites(
+    pen: ImageDraw.ImageDraw, rng: np.random.Generator, horizon: int, color: Color, many: int
+) -> None:
     for x in _spread(rng, many):
         pen.polygon([(x - 16, 0), (x + 16, 0), (x, float(rng.uniform(34, 84)))], fill=color)
 
 
-def _furrows(pen: ImageDraw.ImageDraw, rng: np.random.Generator, horizon: int, color: Color, many: int) -> None:
+def _furrows(
+    pen: ImageDraw.ImageDraw, rng: np.random.Generator, horizon: int, color: Color, many: int
+) -> None:
     for i in range(many):
-        pen.line([(WIDTH * (i + 0.5) / many, horizon), (WIDTH * (3 * i / many - 1), HEIGHT)], fill=color, width=5)
+        pen.line(
+            [(WIDTH * (i + 0.5) / many, horizon), (WIDTH * (3 * i / many - 1), HEIGHT)], fill=color, width=5
+        )
     x = float(rng.uniform(40, 280))
     pen.rectangle((x - 26, horizon - 42, x + 26, horizon), fill=(150, 84, 74))
     pen.polygon([(x - 32, horizon - 42), (x + 32, horizon - 42), (x, horizon - 66)], fill=(110, 62, 56))
 
 
-def _windows(pen: ImageDraw.ImageDraw, rng: np.random.Generator, horizon: int, color: Color, many: int) -> None:
+def _windows(
+    pen: ImageDraw.ImageDraw, rng: np.random.Generator, horizon: int, color: Color, many: int
+) -> None:
     pen.rectangle((0, 26, WIDTH, horizon), fill=color)
     for x in _spread(rng, many):
         for y in (38, 76):
             pen.rectangle((x - 16, y, x + 16, y + 26), fill=(206, 216, 220))
 
 
-def _shelves(pen: ImageDraw.ImageDraw, rng: np.random.Generator, horizon: int, color: Color, many: int) -> None:
+def _shelves(
+    pen: ImageDraw.ImageDraw, rng: np.random.Generator, horizon: int, color: Color, many: int
+) -> None:
     step = (horizon + 10) / many
     for row in range(many):
         y = row * step
@@ -175,7 +197,9 @@ def _shelves(pen: ImageDraw.ImageDraw, rng: np.random.Generator, horizon: int, c
         pen.rectangle((0, y + step - 4, WIDTH, y + step), fill=color)
 
 
-def _columns(pen: ImageDraw.ImageDraw, rng: np.random.Generator, horizon: int, color: Color, many: int) -> None:
+def _columns(
+    pen: ImageDraw.ImageDraw, rng: np.random.Generator, horizon: int, color: Color, many: int
+) -> None:
     pen.polygon([(0, 36), (WIDTH, 36), (WIDTH / 2, 2)], fill=_moved(color, np.full(3, -26)))
     for x in _spread(rng, many):
         pen.rectangle((x - 11, 36, x + 11, horizon + 6), fill=_moved(color, np.full(3, -40)))
@@ -199,21 +223,27 @@ def _peaks(pen: ImageDraw.ImageDraw, rng: np.random.Generator, horizon: int, col
         pen.polygon([(x - 18, top + 22), (x + 18, top + 22), (x, top)], fill=(236, 238, 242))
 
 
-def _ripples(pen: ImageDraw.ImageDraw, rng: np.random.Generator, horizon: int, color: Color, many: int) -> None:
+def _ripples(
+    pen: ImageDraw.ImageDraw, rng: np.random.Generator, horizon: int, color: Color, many: int
+) -> None:
     pen.rectangle((0, horizon - 12, WIDTH, horizon), fill=(88, 116, 96))
     for _ in range(many * 4):
         x, y = float(rng.uniform(0, WIDTH)), float(rng.uniform(horizon + 6, HEIGHT))
         pen.line([(x - 16, y), (x + 16, y)], fill=color, width=2)
 
 
-def _chimneys(pen: ImageDraw.ImageDraw, rng: np.random.Generator, horizon: int, color: Color, many: int) -> None:
+def _chimneys(
+    pen: ImageDraw.ImageDraw, rng: np.random.Generator, horizon: int, color: Color, many: int
+) -> None:
     pen.rectangle((0, horizon - 30, WIDTH, horizon), fill=color)
     for x in _spread(rng, many):
         pen.rectangle((x - 8, horizon - 92, x + 8, horizon), fill=_moved(color, np.full(3, -20)))
         pen.ellipse((x - 16, horizon - 112, x + 20, horizon - 90), fill=(188, 186, 186))
 
 
-def _houses(pen: ImageDraw.ImageDraw, rng: np.random.Generator, horizon: int, color: Color, many: int) -> None:
+def _houses(
+    pen: ImageDraw.ImageDraw, rng: np.random.Generator, horizon: int, color: Color, many: int
+) -> None:
     step = WIDTH / many
     for i in range(many):
         top = horizon - float(rng.uniform(44, 84))
@@ -249,7 +279,9 @@ def sprite(shape: str, color: str, size: int) -> np.ndarray:
         pen.ellipse((low, low, high, high), fill=fill, outline=edge, width=width)
     elif shape == "box":
         inset = big * 0.07
-        pen.rectangle((low + inset, low + inset, high - inset, high - inset), fill=fill, outline=edge, width=width)
+        pen.rectangle(
+            (low + inset, low + inset, high - inset, high - inset), fill=fill, outline=edge, width=width
+        )
     elif shape == "ring":
         pen.ellipse((low, low, high, high), fill=fill, outline=edge, width=width)
         hole = big * 0.27
@@ -269,11 +301,25 @@ def _outline(shape: str) -> list[tuple[float, float]]:
         return [(0.5, 0.0), (0.86, 0.5), (0.5, 1.0), (0.14, 0.5)]
     if shape == "cross":
         a, b = 0.33, 0.67
-        return [(a, 0), (b, 0), (b, a), (1, a), (1, b), (b, b), (b, 1), (a, 1), (a, b), (0, b), (0, a), (a, a)]
+        return [
+            (a, 0),
+            (b, 0),
+            (b, a),
+            (1, a),
+            (1, b),
+            (b, b),
+            (b, 1),
+            (a, 1),
+            (a, b),
+            (0, b),
+            (0, a),
+            (a, a),
+        ]
     if shape == "star":
         radii = [0.52 if i % 2 == 0 else 0.22 for i in range(10)]
         return [
-            (0.5 + r * math.sin(math.pi * i / 5), 0.53 - r * math.cos(math.pi * i / 5)) for i, r in enumerate(radii)
+            (0.5 + r * math.sin(math.pi * i / 5), 0.53 - r * math.cos(math.pi * i / 5))
+            for i, r in enumerate(radii)
         ]
     if shape == "heart":
         points = []
@@ -300,7 +346,9 @@ def sign_board(word: str) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Actor:
-    """Who is in a scene, and where: centre and path in pixels, size in pixels, phase and pace of the movement."""
+    """Who is in a scene, and where: centre and path in pixels, size in pixels, phase and pace of the
+    movement.
+    """
 
     shape: str
     color: str
@@ -328,9 +376,10 @@ class Actor:
         """Its bounding box (x0, y0, x1, y1) in pixels at `time`, cut at the frame's edges."""
         x, y, size = self.at(time)
         left, top = round(x - size / 2), round(y - size / 2)
-        columns, rows = np.nonzero(sprite(self.shape, self.color, size)[..., 3].max(0) > 127)[0], np.nonzero(
-            sprite(self.shape, self.color, size)[..., 3].max(1) > 127
-        )[0]
+        columns, rows = (
+            np.nonzero(sprite(self.shape, self.color, size)[..., 3].max(0) > 127)[0],
+            np.nonzero(sprite(self.shape, self.color, size)[..., 3].max(1) > 127)[0],
+        )
         return (
             max(0, left + int(columns[0])),
             max(0, top + int(rows[0])),
@@ -416,7 +465,12 @@ class SceneView:
         frame = self._ground.copy()
         if self.actor is not None:
             x, y, size = self.actor.at(time)
-            _paste(frame, sprite(self.actor.shape, self.actor.color, size), round(x - size / 2), round(y - size / 2))
+            _paste(
+                frame,
+                sprite(self.actor.shape, self.actor.color, size),
+                round(x - size / 2),
+                round(y - size / 2),
+            )
         if self.weather in ("rainy", "snowy"):
             rows, columns = _drops(self.weather, round(clock * FPS) % 16)
             frame[rows, columns] = (120, 150, 200) if self.weather == "rainy" else (250, 250, 252)

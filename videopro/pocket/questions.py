@@ -43,9 +43,12 @@ class Asked:
     evidence: tuple[Interval, ...]
 
 
-def ask(script: Script, *, phrasing: str = "usual") -> list[Asked]:
-    """The questions of one video, one of each kind; `phrasing` is "usual" or "heldout"."""
-    rng = np.random.default_rng([97, script.seed, len(script.scenes)])
+def ask(script: Script, *, phrasing: str = "usual", draw: int = 0) -> list[Asked]:
+    """The questions of one video, one of each kind; `phrasing` is "usual" or "heldout".
+
+    The world's own questions are draw 0; training asks more of the same videos with others.
+    """
+    rng = np.random.default_rng([97, script.seed, len(script.scenes), draw])
     once = [scene for scene in script.scenes if scene.role == "once" and scene.actor is not None]
     signed = [scene for scene in script.scenes if scene.sign is not None]
     # Different scenes where the video has enough of them.
@@ -54,7 +57,7 @@ def ask(script: Script, *, phrasing: str = "usual") -> list[Asked]:
     order = picks[int(rng.integers(len(picks)))]
     sign = signed[int(rng.integers(len(signed)))]
     back = bool(rng.random() < 0.5)
-    asked = [
+    return [
         _question(rng, phrasing, "weather", script.weather, WEATHERS, [(0.0, script.duration)]),
         _main_place(rng, phrasing, script),
         _seen(rng, phrasing, "color", color),
@@ -62,12 +65,13 @@ def ask(script: Script, *, phrasing: str = "usual") -> list[Asked]:
         _seen(rng, phrasing, "move", move),
         _neighbour(rng, phrasing, script, order, back),
         _count(rng, phrasing, script),
-        _question(rng, phrasing, "sign", sign.sign.word if sign.sign else "", SIGNS, [_span(sign)], place=sign.place),
+        _question(
+            rng, phrasing, "sign", sign.sign.word if sign.sign else "", SIGNS, [_span(sign)], place=sign.place
+        ),
         _spoken(rng, phrasing, script),
         _told(rng, phrasing, script),
         _story(rng, phrasing, script),
     ]
-    return asked
 
 
 def _span(scene: Scene) -> Interval:
@@ -136,9 +140,7 @@ def _spoken(rng: np.random.Generator, phrasing: str, script: Script) -> Asked:
     events = [line for line in script.lines if line.kind == "event"]
     line = events[int(rng.integers(len(events)))]
     scene = next(s for s in script.scenes if s.start <= line.start < s.end)
-    return _question(
-        rng, phrasing, "spoken", scene.place, PLACES, [(line.start, line.end)], line=line.text
-    )
+    return _question(rng, phrasing, "spoken", scene.place, PLACES, [(line.start, line.end)], line=line.text)
 
 
 def _told(rng: np.random.Generator, phrasing: str, script: Script) -> Asked:

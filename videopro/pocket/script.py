@@ -87,7 +87,9 @@ def make_script(length: str, seed: int) -> Script:
     spans = _spans(rng, length, roles)
     busy = 0.35 if length == "short" else 0.7
     words = list(rng.permutation(SIGNS))
-    signed = set(rng.choice([i for i, r in enumerate(roles) if r == "once"], _signs(length), replace=False).tolist())
+    signed = set(
+        rng.choice([i for i, r in enumerate(roles) if r == "once"], _signs(length), replace=False).tolist()
+    )
     scenes = []
     for index, (role, place, (start, end)) in enumerate(zip(roles, places, spans, strict=True)):
         actor = make_actor(rng) if role == "once" or rng.random() < busy else None

@@ -98,7 +98,10 @@ PHRASINGS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
             "What shape do we see at the {place}?",
             "At the {place} there is something. What is its shape?",
         ),
-        "heldout": ("What is the shape at the {place}?", "There is something at the {place}. Which shape is it?"),
+        "heldout": (
+            "What is the shape at the {place}?",
+            "There is something at the {place}. Which shape is it?",
+        ),
     },
     "move": {
         "usual": (
@@ -106,7 +109,10 @@ PHRASINGS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
             "How does the {shape} at the {place} move?",
             "At the {place} there is a {shape}. What does it do?",
         ),
-        "heldout": ("The {shape} at the {place} does what?", "There is a {shape} at the {place}. How does it move?"),
+        "heldout": (
+            "The {shape} at the {place} does what?",
+            "There is a {shape} at the {place}. How does it move?",
+        ),
     },
     "after": {
         "usual": (
@@ -122,7 +128,10 @@ PHRASINGS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
             "Where is the video right before the {place}?",
             "What place is shown right before the {place}?",
         ),
-        "heldout": ("Right before the {place}, which place is shown?", "Before the {place} comes what place?"),
+        "heldout": (
+            "Right before the {place}, which place is shown?",
+            "Before the {place} comes what place?",
+        ),
     },
     "count": {
         "usual": (
@@ -138,7 +147,10 @@ PHRASINGS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
             "Which word is on the sign at the {place}?",
             "At the {place} there is a sign. What does it say?",
         ),
-        "heldout": ("The sign at the {place} says what?", "There is a sign at the {place}. Which word is on it?"),
+        "heldout": (
+            "The sign at the {place} says what?",
+            "There is a sign at the {place}. Which word is on it?",
+        ),
     },
     "spoken": {
         "usual": (
@@ -157,7 +169,10 @@ PHRASINGS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
             "According to the narrator, {name} {deed} what?",
             "Which thing was it that {name} {deed}?",
         ),
-        "heldout": ("{name} {deed} which thing, according to the narrator?", "What was it that {name} {deed}?"),
+        "heldout": (
+            "{name} {deed} which thing, according to the narrator?",
+            "What was it that {name} {deed}?",
+        ),
     },
     "story": {
         "usual": (

@@ -4,8 +4,8 @@
     folder = world.ensure("test")           # questions.jsonl, videos/NAME.mp4, videos/NAME.srt
 
 A split is made once and kept; making it again after an interruption goes on where it stopped. Every file is
-written under another name and renamed when whole. Knows scripts, drawing and files; nothing of models. Nothing
-else may read the scripts.
+written under another name and renamed when whole. Knows scripts, drawing and files; nothing of models.
+Nothing else may read the scripts.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ import pysubs2
 from rich.progress import Progress
 
 from videopro.errors import BenchmarkError
-from videopro.pocket import drawing, questions, script, vocabulary
+from videopro.pocket import drawing, questions, vocabulary
 from videopro.pocket.script import LENGTHS, Script, make_script
 
 # Videos of each length in a split, and where its seeds begin. Disjoint by construction.
@@ -35,10 +35,18 @@ HELDOUT = "-heldout"
 
 
 def fingerprint() -> str:
-    """A hash of everything that decides what the world looks like: its code and words."""
+    """A hash of what the world is: its words, its looks, and what scripts and questions come from seeds.
+
+    Code may be rewritten without changing it; a world of another fingerprint is another benchmark.
+    """
     digest = hashlib.sha256()
-    for module in (vocabulary, drawing, script, questions):
-        digest.update(Path(module.__file__ or "").read_bytes())
+    words = {name: value for name, value in vars(vocabulary).items() if name.isupper()}
+    digest.update(repr(sorted(words.items())).encode())
+    digest.update(repr((drawing.LOOKS, drawing.WIDTH, drawing.HEIGHT, drawing.FPS, SPLITS)).encode())
+    for length in LENGTHS:
+        for seed in range(3):
+            plan = make_script(length, seed)
+            digest.update(repr((plan, questions.ask(plan))).encode())
     return digest.hexdigest()[:12]
 
 
@@ -48,10 +56,11 @@ def default_root() -> Path:
 
 
 def video_names(split: str, seed: int | None = None) -> list[tuple[str, str, int]]:
-    """(name, length, seed) of each video of a split, the lengths in turn, so that any first few hold all three.
+    """(name, length, seed) of each video of a split, the lengths in turn, so that any first few hold all
+    three.
 
-    "train", "val" and "test" have their own seeds; "fresh" needs a `seed` of its own and has as many videos as
-    test. "-heldout" after any of them asks in the held-out manner about the same videos.
+    "train", "val" and "test" have their own seeds; "fresh" needs a `seed` of its own and has as many videos
+    as test. "-heldout" after any of them asks in the held-out manner about the same videos.
     """
     base = split.removesuffix(HELDOUT)
     if base == "fresh":
@@ -60,7 +69,9 @@ def video_names(split: str, seed: int | None = None) -> list[tuple[str, str, int
         count, first = SPLITS["test"][0], 1_000_000 + seed * SEED_ROOM
     elif base in SPLITS:
         if seed is not None:
-            raise BenchmarkError(f"the pocket split '{base}' has its own seeds: use the split 'fresh' with a seed")
+            raise BenchmarkError(
+                f"the pocket split '{base}' has its own seeds: use the split 'fresh' with a seed"
+            )
         count, first = SPLITS[base]
     else:
         known = ", ".join([*SPLITS, "fresh", *(f"{name}{HELDOUT}" for name in SPLITS)])

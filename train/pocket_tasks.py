@@ -1,0 +1,420 @@
+"""What the pocket model is taught: short exchanges about scenes, whole videos, stills and lines of text.
+
+A row is what is seen (frames as a video, one picture, or nothing) and several exchanges about it, each a user
+text and the reply that is wanted. User texts are the very prompts of `videopro.prompts`. Only the usual
+phrasings of the world are taught. Knows nothing of tensors or of the model.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from videopro import prompts
+from videopro.pocket import questions
+from videopro.pocket.drawing import HEIGHT, WIDTH
+from videopro.pocket.script import make_script
+from videopro.pocket.vocabulary import (
+    ASIDE_LINES,
+    COLORS,
+    DEEDS,
+    FACT_LINES,
+    FILLER_LINES,
+    LINE_DOES,
+    LINE_KINDS,
+    LINE_WHO,
+    MOVES,
+    NAMES,
+    PHRASINGS,
+    PLACES,
+    SHAPES,
+    SIGNS,
+    THINGS,
+    TOPIC_LINES,
+    TOPICS,
+    WEATHERS,
+)
+from videopro.question import Question
+
+Rng = np.random.Generator
+Exchange = tuple[str, str]
+ALL_COLORS = tuple(COLORS)
+
+# Ways to ask about what is in sight, as a program asks about frames that it has found.
+LOCAL = {
+    "color": ("What color is the {shape}?", "Which color does the {shape} have?", "What is its color?"),
+    "shape": ("Which shape is it?", "What shape do we see?", "Which shape is shown here?"),
+    "move": ("What does the {shape} do?", "How does the {shape} move?", "What is the {shape} doing?"),
+    "place": ("Which place is this?", "Where is this?", "What place do we see?", "Which place is shown?"),
+    "weather": ("What is the weather?", "Which weather is it?", "How is the weather here?"),
+    "sign": ("What does the sign say?", "Which word is on the sign?", "What is written on the sign?"),
+}
+POOLS = {
+    "color": ALL_COLORS, "shape": SHAPES, "move": MOVES, "place": PLACES, "weather": WEATHERS, "sign": SIGNS,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Row:
+    """`frames` (n, h, w, 3) uint8 with their `times` (s) for a video, one `picture` (h, w, 3), or neither."""
+
+    exchanges: Sequence[Exchange]
+    frames: np.ndarray | None = None
+    times: Sequence[float] = ()
+    picture: np.ndarray | None = None
+
+
+def one(rng: Rng, options: Sequence[str]) -> str:
+    return options[int(rng.integers(len(options)))]
+
+
+def lettered(rng: Rng, text: str, answer: str, pool: Sequence[str], context: str = "") -> Exchange:
+    """The question with 2 to 6 options from a pool, mostly 4; the reply is the right letter."""
+    count = min(int(rng.choice([2, 3, 4, 5, 6], p=[0.06, 0.07, 0.74, 0.07, 0.06])), len(pool))
+    wrong = [o for o in pool if o != answer]
+    options = [answer, *(wrong[int(i)] for i in rng.permutation(len(wrong))[: count - 1])]
+    options = [options[int(i)] for i in rng.permutation(len(options))]
+    prompt = prompts.multiple_choice(Question(text, tuple(options)))
+    return prompts.with_context(context, prompt), questions.LETTERS[options.index(answer)]
+
+
+def in_words(text: str, answer: str, context: str = "") -> Exchange:
+    # With the space before it the word is the same token as among the options.
+    return prompts.with_context(context, prompts.open_ended(text)), f" {answer}"
+
+
+def asked(rng: Rng, text: str, answer: str, pool: Sequence[str], context: str = "") -> Exchange:
+    if rng.random() < 0.72:
+        return lettered(rng, text, answer, pool, context)
+    return in_words(text, answer, context)
+
+
+# ---- text alone ------------------------------------------------------------------------------------------
+
+
+def pick(rng: Rng, level: int = 3) -> Exchange:
+    """Find the option that is named: the circuit that every lettered answer rests on.
+
+    It forms within a few hundred steps among two to four of eight words, with nothing else in the prompt, and
+    carries over from there; straight from all words and the full prompt it does not. Levels: 0 colours, 1 what
+    can be seen, 2 all words, 3 in the full prompt.
+    """
+    pool = ALL_COLORS if level == 0 else POOLS[one(rng, list(POOLS))]
+    if level >= 2 and rng.random() < 0.5:
+        pool = one_pool(rng)
+    answer = one(rng, pool)
+    if level == 3 or (level > 0 and rng.random() < 0.4):
+        return lettered(rng, f"Pick {answer}.", answer, pool)
+    options = [pool[int(i)] for i in rng.permutation(len(pool))[: int(rng.integers(2, 5))]]
+    if answer not in options:
+        options[int(rng.integers(len(options)))] = answer
+    said = Question(f"Pick {answer}.", tuple(options))
+    return f"{said.text}\n{said.lettered_choices()}", questions.LETTERS[options.index(answer)]
+
+
+def one_pool(rng: Rng) -> Sequence[str]:
+    return (THINGS, TOPICS, NAMES, PLACES)[int(rng.integers(4))]
+
+
+def told(rng: Rng) -> Exchange:
+    """A fact among up to a few lines of narration."""
+    facts = int(rng.choice([1, 2, 3, 4], p=[0.4, 0.25, 0.2, 0.15]))
+    names, things = rng.permutation(NAMES), rng.permutation(THINGS)
+    deeds = [one(rng, DEEDS) for _ in range(facts)]
+    lines = [one(rng, FACT_LINES).format(name=names[k], deed=deeds[k], thing=things[k]) for k in range(facts)]
+    lines += [_aside(rng) for _ in range(int(rng.integers(0, 4)))]
+    lines = [lines[int(i)] for i in rng.permutation(len(lines))]
+    form = one(rng, PHRASINGS["narration"]["usual"])
+    text = form.format(name=names[0], deed=deeds[0])
+    return asked(rng, text, str(things[0]), THINGS, _subtitled(rng, lines))
+
+
+def story(rng: Rng) -> Exchange:
+    """The topic that lines come back to, among others named once."""
+    topics = [str(t) for t in rng.permutation(TOPICS)]
+    lines = [one(rng, TOPIC_LINES).format(topic=topics[0]) for _ in range(int(rng.integers(2, 9)))]
+    lines += [one(rng, ASIDE_LINES).format(topic=t) for t in topics[1 : 1 + int(rng.integers(0, 4))]]
+    lines += [_aside(rng) for _ in range(int(rng.integers(0, 7)))]
+    lines = [lines[int(i)] for i in rng.permutation(len(lines))]
+    return asked(rng, one(rng, PHRASINGS["story"]["usual"]), topics[0], TOPICS, _subtitled(rng, lines))
+
+
+def read_sign(rng: Rng) -> Exchange:
+    """OCR text, and what the sign says."""
+    word = one(rng, SIGNS)
+    other = one(rng, SIGNS).lower() if rng.random() < 0.2 else ""
+    context = f"{one(rng, ('Text', 'Text read from the frames', 'The sign reads'))}: {word} {other}".rstrip()
+    place = one(rng, PLACES)
+    forms = (*LOCAL["sign"], *PHRASINGS["sign"]["usual"])
+    return asked(rng, one(rng, forms).format(place=place), word, SIGNS, context)
+
+
+def described(rng: Rng) -> Exchange:
+    """Scenes in words, and a question that names one of them: binding, without pictures."""
+    count = int(rng.choice([1, 2, 3, 4]))
+    places = [str(p) for p in rng.permutation(PLACES)[:count]]
+    looks = [(one(rng, ALL_COLORS), one(rng, SHAPES), one(rng, MOVES)) for _ in places]
+    lines = [f"A {c} {s} {m} at the {p}." for p, (c, s, m) in zip(places, looks, strict=True)]
+    color, shape, move = looks[0]
+    kind, answer = (("color", color), ("shape", shape), ("move", move))[int(rng.integers(3))]
+    text = one(rng, PHRASINGS[kind]["usual"]).format(place=places[0], shape=shape)
+    context = "\n".join(lines[int(i)] for i in rng.permutation(count))
+    return asked(rng, text, answer, POOLS[kind], context)
+
+
+def heard(rng: Rng) -> Exchange:
+    """Whether a line was said: yes or no."""
+    lines = [_event(rng) for _ in range(int(rng.integers(1, 4)))]
+    said = rng.random() < 0.5
+    line = one(rng, lines) if said else _event(rng)
+    text = f'Does the narrator say "{line}"'
+    return prompts.with_context(
+        _subtitled(rng, lines), prompts.yes_no(text)
+    ), "Yes" if line in lines else "No"
+
+
+def _event(rng: Rng) -> str:
+    return f"The {one(rng, LINE_KINDS)} {one(rng, LINE_WHO)} {one(rng, LINE_DOES)}."
+
+
+def _aside(rng: Rng) -> str:
+    return one(rng, FILLER_LINES) if rng.random() < 0.6 else _event(rng)
+
+
+def _subtitled(rng: Rng, lines: Sequence[str]) -> str:
+    return one(rng, ("Subtitles:\n", "Narration:\n", "")) + one(rng, ("\n", " ")).join(lines)
+
+
+TEXT_TASKS: tuple[tuple[Callable[[Rng], Exchange], float], ...] = (
+    (pick, 0.3),
+    (told, 0.22),
+    (story, 0.14),
+    (read_sign, 0.1),
+    (described, 0.16),
+    (heard, 0.08),
+)
+
+
+def pick_row(rng: Rng, level: int) -> Row:
+    return Row([pick(rng, level) for _ in range(10)])
+
+
+def text_row(rng: Rng, easy: float) -> Row:
+    """Eight exchanges without pictures; `easy` is the share of picking alone."""
+    weights = np.array([w for _, w in TEXT_TASKS])
+    tasks = [task for task, _ in TEXT_TASKS]
+    exchanges = [
+        pick(rng)
+        if rng.random() < easy
+        else tasks[int(rng.choice(len(tasks), p=weights / weights.sum()))](rng)
+        for _ in range(8)
+    ]
+    return Row(exchanges)
+
+
+# ---- pictures --------------------------------------------------------------------------------------------
+
+
+class Frames:
+    """The frames of `train.pocket_frames`, as rows to learn from."""
+
+    def __init__(self, folder: Path) -> None:
+        load = lambda name: np.load(folder / f"{name}.npy", mmap_mode="r")  # noqa: E731
+        self.scenes, self.stills, self.videos = load("scenes"), load("stills"), load("videos")
+        self.facts = json.loads((folder / "scenes.json").read_text())
+        self.video_facts = json.loads((folder / "videos.json").read_text())
+        self.acted = [i for i, f in enumerate(self.facts) if f["actor"]]
+        self.signed = [i for i, f in enumerate(self.facts) if f["sign"]]
+
+    def scene_row(self, rng: Rng) -> Row:
+        """Two to sixteen frames of one scene."""
+        index = int(rng.choice(self.acted)) if rng.random() < 0.85 else int(rng.integers(len(self.facts)))
+        fact = self.facts[index]
+        count = int(rng.choice([2, 4, 6, 8, 16], p=[0.15, 0.35, 0.15, 0.25, 0.1]))
+        step = 16 // count if 16 % count == 0 else 2
+        first = int(rng.integers(16 - step * (count - 1)))
+        taken = first + step * np.arange(count)
+        spacing = fact["seconds"] / 16 if rng.random() < 0.7 else float(rng.uniform(0.25, 4))
+        start = float(rng.uniform(0, 1000)) if rng.random() < 0.6 else float(rng.uniform(0, 100))
+        many = 5 if count < 16 else 6
+        exchanges = [self._about(rng, fact, count) for _ in range(many)]
+        return Row(exchanges, self.scenes[index][taken], [start + spacing * float(i) for i in taken])
+
+    def _about(self, rng: Rng, fact: dict, count: int) -> Exchange:
+        """One exchange about a single scene."""
+        roll = rng.random()
+        actor, place = fact["actor"], fact["place"]
+        if roll < 0.08:
+            return prompts.caption(), f" {describe(fact)}"
+        if roll < 0.28:
+            return self._yes_no(rng, fact)
+        if roll < 0.40 or actor is None:
+            kind = "place" if rng.random() < 0.55 else "weather"
+            return asked(rng, one(rng, LOCAL[kind]), fact[kind], POOLS[kind])
+        if roll < 0.44 and fact["sign"]:
+            form = one(rng, (*LOCAL["sign"], *PHRASINGS["sign"]["usual"])).format(place=place)
+            return asked(rng, form, fact["sign"], SIGNS)
+        if roll < 0.47:
+            return TEXT_TASKS[int(rng.integers(1, 4))][0](rng)  # words that were found, beside frames
+        kind = one(rng, ("color", "color", "shape", "shape", "move") if count > 2 else ("color", "shape"))
+        forms = PHRASINGS[kind]["usual"] if rng.random() < 0.6 else LOCAL[kind]
+        text = one(rng, forms).format(place=place, shape=actor["shape"])
+        return asked(rng, text, actor[kind], POOLS[kind])
+
+    def _yes_no(self, rng: Rng, fact: dict) -> Exchange:
+        """Something that is so, or with one word changed."""
+        actor, true = fact["actor"], bool(rng.random() < 0.5)
+
+        def word(kind: str, right: str) -> str:
+            return right if true else one(rng, [o for o in POOLS[kind] if o != right])
+
+        if actor is None or rng.random() < 0.4:
+            place = word("place", fact["place"])
+            form = one(rng, ("Is this the {}?", "Is this at the {}?", "Do we see the {} here?"))
+            return prompts.yes_no(form.format(place)), "Yes" if true else "No"
+        roll = rng.random()
+        if roll < 0.35:
+            text = one(rng, ("Is there a {}?", "Do we see a {}?")).format(word("shape", actor["shape"]))
+        elif roll < 0.6:
+            text = f"Is the {actor['shape']} {word('color', actor['color'])}?"
+        elif roll < 0.8:
+            color = word("color", actor["color"])
+            text = one(rng, ("Is there a {} {}?", "Do we see a {} {}?")).format(color, actor["shape"])
+        elif roll < 0.9:
+            return prompts.yes_no("Is there a sign?"), "Yes" if fact["sign"] else "No"
+        else:
+            text = f"Is it {word('weather', fact['weather'])} here?"
+        return prompts.yes_no(text), "Yes" if true else "No"
+
+    def joined_row(self, rng: Rng, most: int) -> Row:
+        """Frames of two to `most` scenes one after another: which is which, and which comes next."""
+        count = int(rng.integers(2, most + 1))
+        picked: list[int] = []
+        while len(picked) < count:
+            index = int(rng.choice(self.acted))
+            if self.facts[index]["place"] not in [self.facts[i]["place"] for i in picked]:
+                picked.append(index)
+        total = 8 if count <= 3 and rng.random() < 0.6 else 16
+        cuts = np.sort(rng.choice(np.arange(1, total), count - 1, replace=False))
+        shares = np.diff([0, *cuts, total])
+        parts, times, time = [], [], float(rng.uniform(0, 900))
+        spacing = float(rng.uniform(0.5, 8))
+        for index, share in zip(picked, shares, strict=True):
+            taken = np.sort(rng.choice(16, int(share), replace=False))
+            parts.append(self.scenes[index][taken])
+            times += [time + spacing * i for i in range(int(share))]
+            time = times[-1] + spacing
+        facts = [self.facts[i] for i in picked]
+        exchanges = [self._among(rng, facts) for _ in range(6)]
+        return Row(exchanges, np.concatenate(parts), times)
+
+    def _among(self, rng: Rng, facts: list[dict]) -> Exchange:
+        """One exchange about one scene of several."""
+        at = int(rng.integers(len(facts)))
+        fact, actor = facts[at], facts[at]["actor"]
+        roll = rng.random()
+        if roll < 0.62:
+            kind = one(rng, ("color", "color", "shape", "shape", "move"))
+            text = one(rng, PHRASINGS[kind]["usual"]).format(place=fact["place"], shape=actor["shape"])
+            pool = POOLS[kind]
+            if rng.random() < 0.4:  # among what is in sight, so that a guess does not do
+                sight = tuple(dict.fromkeys(f["actor"][kind] for f in facts))
+                pool = sight if len(sight) > 1 else pool
+            return asked(rng, text, actor[kind], pool)
+        if roll < 0.85:
+            back = bool(rng.random() < 0.5)
+            at = int(rng.integers(1, len(facts))) if back else int(rng.integers(len(facts) - 1))
+            other = facts[at - 1 if back else at + 1]["place"]
+            text = one(rng, PHRASINGS["before" if back else "after"]["usual"]).format(
+                place=facts[at]["place"]
+            )
+            return asked(rng, text, other, [p for p in PLACES if p != facts[at]["place"]])
+        there = bool(rng.random() < 0.5)
+        seen = [f["place"] for f in facts]
+        place = one(rng, seen if there else [p for p in PLACES if p not in seen])
+        text = one(rng, ("Does the video show the {}?", "Do we see the {} here?")).format(place)
+        return prompts.yes_no(text), "Yes" if there else "No"
+
+    def video_row(self, rng: Rng) -> Row:
+        """A whole video from 16 uniform frames, with the world's own kinds of question."""
+        index = int(rng.integers(len(self.video_facts)))
+        fact = self.video_facts[index]
+        drawn = asks(fact["length"], fact["seed"], int(rng.integers(6)))
+        weights = np.array([0.5 if q.family in ("story", "narration", "sign") else 1.5 for q in drawn])
+        taken = rng.choice(len(drawn), 6, replace=False, p=weights / weights.sum())
+        exchanges = []
+        for question in [drawn[int(i)] for i in taken]:
+            prompt = prompts.multiple_choice(Question(question.text, question.choices))
+            exchanges.append((prompt, question.answer))
+        return Row(exchanges, self.videos[index], fact["times"])
+
+    def picture_row(self, rng: Rng, size: tuple[int, int]) -> Row:
+        """One picture, whole or cut: where things are, what a sign says, what is there. `size` (h, w) of
+        a whole one.
+        """
+        if rng.random() < 0.3:
+            return self._sign_row(rng)
+        index = int(rng.integers(len(self.facts)))
+        fact, still = self.facts[index], self.stills[index]
+        exchanges = [self._located(rng, fact) for _ in range(3)]
+        exchanges.append(self._about(rng, fact, 1))
+        return Row(exchanges, picture=resized(still, size))
+
+    def _located(self, rng: Rng, fact: dict) -> Exchange:
+        actor = fact["actor"]
+        kinds = [k for k in ("actor", "sign") if fact[k]]
+        if not kinds or rng.random() < 0.12:
+            missing = [s for s in SHAPES if actor is None or s != actor["shape"]]
+            return prompts.locate(one(rng, missing)), "[]"
+        kind = one(rng, kinds) if rng.random() < 0.3 else kinds[0]
+        if kind == "sign":
+            name = "sign"
+        else:
+            assert actor is not None
+            name = actor["shape"] if rng.random() < 0.6 else f"{actor['color']} {actor['shape']}"
+        return prompts.locate(name), box_text(fact[f"{kind}_box"])
+
+    def _sign_row(self, rng: Rng) -> Row:
+        """A picture cut around a sign, tightly or loosely, and what it says."""
+        index = int(rng.choice(self.signed))
+        fact, still = self.facts[index], self.stills[index]
+        x0, y0, x1, y1 = fact["sign_box"]
+        room = float(rng.choice([0.05, 0.2, 0.5, 1.0]))
+        dx, dy = (x1 - x0) * room, (y1 - y0) * room
+        left, right = int(max(0, x0 - dx * rng.random())), int(min(WIDTH, x1 + dx * rng.random() + 1))
+        top, bottom = int(max(0, y0 - dy * rng.random())), int(min(HEIGHT, y1 + dy * rng.random() + 1))
+        part = still[top:bottom, left:right]
+        forms = (*LOCAL["sign"], *(f.format(place=fact["place"]) for f in PHRASINGS["sign"]["usual"]))
+        exchanges = [asked(rng, one(rng, forms), fact["sign"], SIGNS) for _ in range(3)]
+        return Row(exchanges, picture=part)
+
+
+def describe(fact: dict) -> str:
+    """The caption of a scene."""
+    actor = fact["actor"]
+    who = f"A {actor['color']} {actor['shape']} {actor['move']}" if actor else "Nothing moves"
+    return f"{who} at the {fact['place']}. It is {fact['weather']}."
+
+
+def box_text(box: Sequence[float]) -> str:
+    """A box in pixels as Qwen3-VL writes boxes: JSON with relative coordinates from 0 to 1000."""
+    x0, y0, x1, y1 = (
+        round(v * 1000 / extent) for v, extent in zip(box, (WIDTH, HEIGHT, WIDTH, HEIGHT), strict=True)
+    )
+    return f'{{"bbox_2d": [{x0}, {y0}, {x1}, {y1}]}}'
+
+
+@lru_cache(maxsize=20_000)
+def asks(length: str, seed: int, draw: int) -> list[questions.Asked]:
+    """The world's questions about a video, by another draw than its own."""
+    return questions.ask(make_script(length, seed), draw=draw)
+
+
+def resized(picture: np.ndarray, size: tuple[int, int]) -> np.ndarray:
+    from PIL import Image
+
+    height, width = size
+    return np.asarray(Image.fromarray(np.asarray(picture)).resize((width, height), Image.Resampling.BICUBIC))

@@ -1,0 +1,220 @@
+"""Builds the pocket model's parts: tokenizer, processor, configuration and untrained weights.
+
+All of them are the classes that a real Qwen3-VL checkpoint uses, at a small size, so that `AutoProcessor`
+and `AutoModelForImageTextToText` load a saved folder. `train/pocket.py` trains what this builds. Knows the
+world's words, and nothing of its scripts.
+"""
+
+import json
+import re
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers
+from transformers import (
+    PreTrainedTokenizerFast,
+    Qwen2VLImageProcessor,
+    Qwen3VLConfig,
+    Qwen3VLForConditionalGeneration,
+    Qwen3VLProcessor,
+    Qwen3VLVideoProcessor,
+)
+
+from videopro.pocket import lexicon, vocabulary
+
+FRAMES = 16
+FRAME_SIZE = (96, 160)  # height, width in pixels: half of what the videos have
+PIXELS = FRAME_SIZE[0] * FRAME_SIZE[1]
+
+# A word with the space before it, a digit, one mark with the space before it, a line break with its
+# indentation. Names with underscores stay whole, so that a module is one token.
+_PIECES = r" ?[\p{L}_]+|\p{N}| ?```| ?[^\s\p{L}\p{N}_]|\n+ *| +(?=\n)| +"
+
+SPECIAL = (
+    "<|endoftext|>",
+    "<|im_start|>",
+    "<|im_end|>",
+    "<|vision_start|>",
+    "<|vision_end|>",
+    "<|image_pad|>",
+    "<|video_pad|>",
+)
+# Read and written often enough to be one token each, but ordinary text.
+TAGS = ("<planning>", "</planning>", "<code>", "</code>")
+
+# Turns in the form of Qwen's chat templates; image and video parts become the marks that the processor
+# expands. (Around a video it sets the vision marks itself, frame by frame.)
+CHAT_TEMPLATE = """\
+{%- for message in messages -%}
+<|im_start|>{{ message.role }}
+{% if message.content is string -%}
+{{ message.content }}
+{%- else -%}
+{%- for part in message.content -%}
+{%- if part.type == 'video' or 'video' in part -%}
+<|video_pad|>
+{%- elif part.type == 'image' or 'image' in part or 'image_url' in part -%}
+<|vision_start|><|image_pad|><|vision_end|>
+{%- elif 'text' in part -%}
+{{ part.text }}
+{%- endif -%}
+{%- endfor -%}
+{%- endif -%}
+<|im_end|>
+{% endfor -%}
+{%- if add_generation_prompt -%}
+<|im_start|>assistant
+{% endif -%}
+"""
+
+
+def words() -> list[str]:
+    """Every word, name and mark that is one token, bare and with a space before it, in a fixed order."""
+    world = [
+        *vocabulary.COLORS, *vocabulary.SHAPES, *vocabulary.MOVES, *vocabulary.WEATHERS, *vocabulary.PLACES,
+        *vocabulary.SIGNS, *vocabulary.NAMES, *vocabulary.DEEDS, *vocabulary.THINGS, *vocabulary.TOPICS,
+        *vocabulary.LINE_KINDS, *vocabulary.LINE_WHO, *vocabulary.LINE_DOES, *vocabulary.FACT_LINES,
+        *vocabulary.TOPIC_LINES, *vocabulary.ASIDE_LINES, *vocabulary.FILLER_LINES,
+        *(form for kinds in vocabulary.PHRASINGS.values() for forms in kinds.values() for form in forms),
+        *vocabulary.FAMILIES.values(), "\n".join("ABCDEFGHIJ"),
+    ]  # fmt: skip
+    text = "\n".join([*world, lexicon.TEXT])
+    pieces = dict.fromkeys(p for word in re.findall(r"[^\W\d]+", text) for p in (word, " " + word))
+    for mark in re.findall(r"```|[^\w\s]", text):
+        pieces |= dict.fromkeys((mark, " " + mark))
+    for breaks in ("\n", "\n\n", *(f"\n{' ' * (4 * depth)}" for depth in range(1, 6))):
+        pieces[breaks] = None
+    pieces |= dict.fromkeys(" " * n for n in (1, 2, 4, 8))
+    return list(pieces)
+
+
+def build_tokenizer() -> PreTrainedTokenizerFast:
+    """A byte-level tokenizer that takes each known word whole and falls back to bytes for the rest."""
+    byte = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    vocabulary_: dict[str, int] = {}
+    for letter in sorted(pre_tokenizers.ByteLevel.alphabet()):
+        vocabulary_[letter] = len(vocabulary_)
+    for word in words():
+        spelled = "".join(piece for piece, _ in byte.pre_tokenize_str(word))
+        vocabulary_.setdefault(spelled, len(vocabulary_))
+    # ignore_merges: a known word is taken as it is; with no merges, an unknown one is spelled in bytes.
+    tokenizer = Tokenizer(models.BPE(vocab=vocabulary_, merges=[], ignore_merges=True))
+    split = pre_tokenizers.Split(Regex(_PIECES), behavior="isolated")
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([split, byte])  # type: ignore[assignment]
+    tokenizer.decoder = decoders.ByteLevel()  # type: ignore[assignment]
+    tokenizer.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in SPECIAL])
+    tokenizer.add_tokens([AddedToken(tag, special=False, normalized=False) for tag in TAGS])
+    fast = PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        eos_token="<|im_end|>",
+        pad_token="<|endoftext|>",
+        additional_special_tokens=list(SPECIAL[1:]),
+        model_max_length=8192,
+        clean_up_tokenization_spaces=False,
+    )
+    fast.chat_template = CHAT_TEMPLATE
+    return fast
+
+
+def build_processor() -> Qwen3VLProcessor:
+    """The processor: videos at 96x160 a frame (15 tokens for two frames), images and crops at about as
+    much.
+    """
+    shape: dict[str, Any] = {"patch_size": 16, "temporal_patch_size": 2, "merge_size": 2}
+    plain: dict[str, Any] = {"image_mean": [0.5] * 3, "image_std": [0.5] * 3}
+    image = Qwen2VLImageProcessor(
+        size={"shortest_edge": PIXELS * 9 // 10, "longest_edge": PIXELS}, **shape, **plain
+    )
+    video = Qwen3VLVideoProcessor(
+        size={"shortest_edge": 32 * 32 * 2, "longest_edge": PIXELS * FRAMES},
+        do_sample_frames=False,
+        **shape,
+        **plain,
+    )
+    tokenizer = build_tokenizer()
+    return Qwen3VLProcessor(
+        image_processor=image, tokenizer=tokenizer, video_processor=video, chat_template=CHAT_TEMPLATE
+    )
+
+
+def build_config(tokenizer: PreTrainedTokenizerFast) -> Qwen3VLConfig:
+    """About 6 M weights: 6 language layers of width 256, 4 vision layers of width 160, one DeepStack
+    level.
+    """
+    number = tokenizer.get_vocab().__getitem__
+    return Qwen3VLConfig(
+        text_config={
+            "vocab_size": -(-len(tokenizer) // 64) * 64,
+            "hidden_size": 256,
+            "intermediate_size": 640,
+            "num_hidden_layers": 6,
+            "num_attention_heads": 4,
+            "num_key_value_heads": 2,
+            "head_dim": 64,
+            "max_position_embeddings": 8192,
+            "rope_parameters": {
+                "rope_type": "default",
+                "rope_theta": 10000.0,
+                "mrope_section": [12, 10, 10],
+                "mrope_interleaved": True,
+            },
+            "tie_word_embeddings": True,
+            "bos_token_id": None,
+            "eos_token_id": number("<|im_end|>"),
+            "pad_token_id": number("<|endoftext|>"),
+        },
+        vision_config={
+            "depth": 4,
+            "hidden_size": 160,
+            "intermediate_size": 480,
+            "num_heads": 4,
+            "patch_size": 16,
+            "spatial_merge_size": 2,
+            "temporal_patch_size": 2,
+            "out_hidden_size": 256,
+            "num_position_embeddings": 256,
+            "deepstack_visual_indexes": [1],
+        },
+        image_token_id=number("<|image_pad|>"),
+        video_token_id=number("<|video_pad|>"),
+        vision_start_token_id=number("<|vision_start|>"),
+        vision_end_token_id=number("<|vision_end|>"),
+        tie_word_embeddings=True,
+    )
+
+
+def build_model(tokenizer: PreTrainedTokenizerFast, seed: int) -> Qwen3VLForConditionalGeneration:
+    """Untrained weights in fp32.
+
+    The language layers start out so that a word's own embedding is not drowned by what layers add to it: with
+    the classes' plain 0.02 everywhere, finding a named option did not form in 18 thousand exchanges; so it
+    forms in five. A word has the same embedding with and without the space before it.
+    """
+    torch.manual_seed(seed)
+    config = build_config(tokenizer)
+    model = Qwen3VLForConditionalGeneration(config)
+    model.generation_config.eos_token_id = tokenizer.eos_token_id
+    model.generation_config.pad_token_id = tokenizer.pad_token_id
+    known = tokenizer.get_vocab()
+    depth = 2 * model.model.language_model.config.num_hidden_layers
+    with torch.no_grad():
+        for name, weight in model.model.language_model.layers.named_parameters():
+            if weight.ndim == 2:
+                last = name.endswith(("o_proj.weight", "down_proj.weight"))
+                weight.normal_(0.0, (weight.shape[1] * (depth if last else 1)) ** -0.5)
+        table = cast(torch.nn.Embedding, model.get_input_embeddings()).weight
+        table.mul_(3.0)
+        for token, index in known.items():
+            if token.startswith("Ġ") and token[1:] in known:
+                table[index] = table[known[token[1:]]]
+    return model
+
+
+def save(model: Qwen3VLForConditionalGeneration, processor: Qwen3VLProcessor, folder: Path) -> None:
+    """Write a folder that the Auto classes load; bf16 weights. `videopro.json` tells our backbone its
+    budget.
+    """
+    model.save_pretrained(folder)
+    processor.save_pretrained(folder)
+    (folder / "videopro.json").write_text(json.dumps({"frames": FRAMES, "pixels": PIXELS}) + "\n")
