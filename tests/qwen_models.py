@@ -14,15 +14,18 @@ from typing import Any
 import numpy as np
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
-from transformers import AutoModelForImageTextToText, AutoProcessor, PreTrainedTokenizerFast
-from transformers.models.qwen2_5_vl import Qwen2_5_VLConfig, Qwen2_5_VLProcessor
+from transformers import (
+    CONFIG_MAPPING,
+    AutoConfig,
+    AutoModelForImageTextToText,
+    AutoProcessor,
+    PreTrainedTokenizerFast,
+)
+from transformers.models.qwen2_5_vl import Qwen2_5_VLProcessor
 from transformers.models.qwen2_vl.image_processing_qwen2_vl import Qwen2VLImageProcessor
 from transformers.models.qwen2_vl.video_processing_qwen2_vl import Qwen2VLVideoProcessor
-from transformers.models.qwen3_5 import Qwen3_5Config
-from transformers.models.qwen3_5_moe import Qwen3_5MoeConfig
-from transformers.models.qwen3_vl import Qwen3VLConfig, Qwen3VLProcessor
+from transformers.models.qwen3_vl import Qwen3VLProcessor
 from transformers.models.qwen3_vl.video_processing_qwen3_vl import Qwen3VLVideoProcessor
-from transformers.models.qwen3_vl_moe import Qwen3VLMoeConfig
 from transformers.video_utils import VideoMetadata
 
 from videopro.backbones.base import BackboneConfig
@@ -88,7 +91,6 @@ def tokenizer() -> PreTrainedTokenizerFast:
 class Family:
     """How to make one kind of model."""
 
-    config: type
     patch: int
     has_times: bool
     text: dict[str, Any]
@@ -130,35 +132,59 @@ _SIGHT = {**_VISION, "patch_size": 16, "num_position_embeddings": 64}
 _DEEP = {**_SIGHT, "deepstack_visual_indexes": [0]}
 FAMILIES: dict[str, Family] = {
     "qwen2_5_vl": Family(
-        Qwen2_5_VLConfig,
         14,
         False,
         {**_TEXT, "rope_parameters": _ROPE},
         {**_VISION, "patch_size": 14, "window_size": 56, "fullatt_block_indexes": [1]},
     ),
     "qwen3_vl": Family(
-        Qwen3VLConfig,
         16,
         True,
         {**_TEXT, "head_dim": 8, "rope_parameters": {**_ROPE, "mrope_interleaved": True}},
         _DEEP,
     ),
     "qwen3_vl_moe": Family(
-        Qwen3VLMoeConfig,
         16,
         True,
         {**_TEXT, **_MOE, "head_dim": 8, "rope_parameters": {**_ROPE, "mrope_interleaved": True}},
         _DEEP,
     ),
-    "qwen3_5": Family(Qwen3_5Config, 16, True, {**_TEXT, **_LINEAR}, _SIGHT),
+    "qwen3_5": Family(16, True, {**_TEXT, **_LINEAR}, _SIGHT),
     "qwen3_5_moe": Family(
-        Qwen3_5MoeConfig,
         16,
         True,
         {**_TEXT, **_LINEAR, **_MOE, "shared_expert_intermediate_size": 24},
         _SIGHT,
     ),
 }
+
+# Experimental, and so perhaps not in every version: linear and indexed attention, n-gram embeddings.
+if "qwen4_exp" in CONFIG_MAPPING:
+    FAMILIES["qwen4_exp"] = Family(
+        16,
+        True,
+        {
+            **_TEXT,
+            **_LINEAR,
+            **_MOE,
+            "layer_types": ["linear_attention", "indexed_attention"],
+            "shared_expert_intermediate_size": 24,
+            "hc_count": 2,
+            "hc_lowrank": 8,
+            "indexer_n_heads": 2,
+            "indexer_kv_heads": 1,
+            "indexer_head_dim": 16,
+            "indexer_budget": 64,
+            "indexer_compress_ratio": 4,
+            "ple_layer_ids": [1],
+            "ple_embed_dim": 32,
+            "heads_per_ngram": 2,
+            "ngram_vocab_size_base": 97,
+            "make_ngram_vocab_size_divisible_by": 8,
+            "split_ngram_parts": 1,
+        },
+        _SIGHT,
+    )
 
 
 def save_checkpoint(family: str, folder: Path, *, seed: int = 0) -> Path:
@@ -174,7 +200,8 @@ def save_checkpoint(family: str, folder: Path, *, seed: int = 0) -> Path:
         "vision_end_token_id": ids("<|vision_end|>"),
     }
     ends = {"eos_token_id": ids("<|im_end|>"), "pad_token_id": ids("<|endoftext|>"), "bos_token_id": None}
-    config = kind.config(
+    config = AutoConfig.for_model(
+        family,
         text_config={**kind.text, "vocab_size": size, **ends},
         vision_config=kind.vision,
         tie_word_embeddings=False,

@@ -112,8 +112,20 @@ def test_an_adapter_of_another_model_is_refused(tmp_path: Path) -> None:
     weights = load_file(damaged / "adapter_model.safetensors")
     weights.pop(sorted(weights)[0])
     save_file(weights, damaged / "adapter_model.safetensors", metadata={"format": "pt"})
-    with pytest.raises(BackboneError, match="1 weights without a counterpart"):
+    with pytest.raises(BackboneError, match="has 7 weights and 8 are needed"):
         load("qwen3_vl", adapter=str(damaged))
+    renamed = lora("qwen3_vl", tmp_path / "renamed")
+    weights = load_file(renamed / "adapter_model.safetensors")
+    weights = {name.replace("layers.1", "layers.7"): weight for name, weight in weights.items()}
+    save_file(weights, renamed / "adapter_model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(BackboneError, match=r"has 8 weights and 8 are needed .*missing adapter keys"):
+        load("qwen3_vl", adapter=str(renamed))
+    longer = lora("qwen3_vl", tmp_path / "longer")
+    weights = load_file(longer / "adapter_model.safetensors")
+    weights.update({name.replace("layers.1", "layers.7"): weight.clone() for name, weight in weights.items()})
+    save_file(weights, longer / "adapter_model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(BackboneError, match="has 12 weights and 8 are needed"):
+        load("qwen3_vl", adapter=str(longer))
     with pytest.raises(BackboneError, match=r"no adapter_config\.json"):
         load("qwen3_vl", adapter=str(checkpoint("qwen3_vl")))
     with pytest.raises(BackboneError, match="there is no such folder"):

@@ -6,6 +6,7 @@ Knows files, the hub and transformers' Auto classes; must not know frames or pro
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -244,22 +245,30 @@ def _adapter(model: PreTrainedModel, adapter: str, name: str) -> PeftModel:
         raise BackboneError(
             f"adapter {adapter!r}: the folder has no adapter_config.json; peft's save_pretrained does"
         )
-    try:
-        settings = PeftConfig.from_pretrained(source)
-        settings.inference_mode = True
-        adapted = PeftModel.from_pretrained(model, source, config=settings)
-        stored = set(load_peft_weights(source, device="cpu"))
-    except (OSError, ValueError, RuntimeError, KeyError, TypeError, SafetensorError) as error:
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        try:
+            settings = PeftConfig.from_pretrained(source)
+            settings.inference_mode = True
+            adapted = PeftModel.from_pretrained(model, source, config=settings)
+            stored = len(load_peft_weights(source, device="cpu"))
+        except (OSError, ValueError, RuntimeError, KeyError, TypeError, SafetensorError) as error:
+            raise BackboneError(
+                f"adapter {adapter!r} does not fit model {name!r} ({_first_line(error)}); use the base it "
+                "was "
+                "trained on"
+            ) from error
+    # peft only warns of weights that it did not find, and is silent about those it had no place for. Names
+    # cannot be compared: peft itself maps those of older versions.
+    lacking = [str(one.message) for one in said if "missing adapter keys" in str(one.message)]
+    expected = len(get_peft_model_state_dict(adapted))
+    if lacking or stored != expected:
         raise BackboneError(
-            f"adapter {adapter!r} does not fit model {name!r} ({_first_line(error)}); use the base it was "
-            "trained on"
-        ) from error
-    expected = set(get_peft_model_state_dict(adapted))
-    if stored != expected:
-        odd = sorted(stored ^ expected)
-        raise BackboneError(
-            f"adapter {adapter!r} does not fit model {name!r}: {len(odd)} weights without a counterpart "
-            f"({', '.join(odd[:2])}, ...); use the base it was trained on"
+            f"adapter {adapter!r} does not fit model {name!r}: its file has {stored} weights and "
+            f"{expected} are "
+            f"needed ({', '.join(lacking)[:200]}); use the base it was trained on"
         )
+    for one in said:
+        warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
     adapted.eval().requires_grad_(False)
     return adapted
