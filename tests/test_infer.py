@@ -17,9 +17,14 @@ import pytest
 import yaml
 
 from tests.fakes import load_fake, make_benchmark
+from videopro.backbones import read_spec
+from videopro.config import from_command_line
 from videopro.infer import RunConfig, main, run
+from videopro.methods import create
 from videopro.trace import Trace
 from videopro.trace_log import read_traces
+
+CONFIGS = Path(__file__).parent.parent / "configs" / "infer"
 
 
 @pytest.fixture(scope="module")
@@ -516,7 +521,9 @@ def test_limits_are_prefixes_of_each_other(root: Path) -> None:
         assert sorted(whole) == sorted(item.id for item in benchmark.items)
         for limit in range(1, 12):
             assert [item.id for item in benchmark.select(limit=limit, seed=seed)] == whole[:limit]
-    assert benchmark.select(limit=3, seed=0) != benchmark.select(limit=3, seed=1)
+        # Two of the videos are short and two are long: the first six questions are about one of each.
+        assert {item.groups["duration"] for item in benchmark.select(limit=6, seed=seed)} == {"short", "long"}
+    assert len({tuple(item.id for item in benchmark.select(limit=3, seed=seed)) for seed in range(8)}) > 2
 
 
 def test_run_from_python(root: Path, tmp_path: Path) -> None:
@@ -526,3 +533,13 @@ def test_run_from_python(root: Path, tmp_path: Path) -> None:
     )
     assert summary is not None
     assert (summary["n"], summary["accuracy"]) == (1, 1.0)
+
+
+@pytest.mark.parametrize("path", sorted(CONFIGS.glob("*.yaml")), ids=lambda path: path.name)
+def test_shipped_settings(path: Path) -> None:
+    """Every file in configs/infer has known keys of the right types, down to the method and the backbone."""
+    argv = ["--config", str(path), "--output", "x"]
+    config = from_command_line(RunConfig, argv, "infer", "")
+    create(config.method, config.options)
+    if config.model != "pocket":
+        read_spec(config.model, **config.backbone)

@@ -148,7 +148,7 @@ def run(config: RunConfig, *, load: Callable[..., Backbone] = load_backbone) -> 
     }
     summary = summarize(read_traces(folder.traces), benchmark.protocol, about)
     write_summary(folder.summary, summary)
-    Console().print(table(summary))
+    Console().print(table(summary, benchmark.breakdowns))
     Console().print(f"run folder: {folder.path}", soft_wrap=True)
     return summary
 

@@ -61,6 +61,8 @@ class Benchmark:
     split: str
     items: Sequence[Item]
     protocol: Protocol
+    breakdowns: tuple[str, ...] = ("family", "duration")
+    """The groups that the benchmark is reported by; others are in the summary only."""
     version: str = ""
     """Tells apart files of the same name and split that differ; part of a run's key."""
     fetch: Callable[[Sequence[Item]], None] | None = None
@@ -80,9 +82,10 @@ class Benchmark:
     def select(self, *, limit: int | None = None, ids: Sequence[str] = (), seed: int = 0) -> list[Item]:
         """The questions of a run.
 
-        `limit` takes whole videos in an order drawn from `seed` until it is reached, the last one in part. So
-        a few questions are a fair sample of all (a benchmark's own order often begins with its short videos),
-        and a larger limit only adds. `ids` takes the questions of that name, in the benchmark's order. Raises
+        `limit` takes whole videos in an order drawn from `seed` until it is reached, the last one in part;
+        the order keeps the groups "duration" in proportion all the way. So a few questions are a fair sample of
+        all (a benchmark's own order often begins with its short videos), few videos are decoded for them, and
+        a larger limit only adds. `ids` takes the questions of that name, in the benchmark's order. Raises
         ConfigError for an unknown id or a limit below 1.
         """
         chosen = list(self.items)
@@ -105,6 +108,16 @@ class Benchmark:
             by_video.setdefault(item.video_key, []).append(item)
         videos = list(by_video)
         random.Random(seed).shuffle(videos)
+        strata: dict[str, list[str]] = {}
+        for video in videos:
+            strata.setdefault(by_video[video][0].groups.get("duration", ""), []).append(video)
+        # A video's place is how far through its stratum it comes; those at one place stay as shuffled.
+        place = {
+            video: (rank + 0.5) / len(stratum)
+            for stratum in strata.values()
+            for rank, video in enumerate(stratum)
+        }
+        videos.sort(key=place.__getitem__)
         return [item for video in videos for item in by_video[video]][:limit]
 
 

@@ -25,9 +25,6 @@ from videopro.trace import Cost, Trace
 # the coverage. Every other error (a refused request, a dead worker) counts as a wrong answer.
 INPUT_ERRORS = ("VideoError", "SubtitleError")
 
-# A breakdown with more names than this is in summary.json, not in the table.
-NAMES_SHOWN = 16
-
 
 def scored(trace: Trace) -> Scored:
     """The verdicts on one question. A question without an answer is wrong, and has not been unparsed."""
@@ -104,20 +101,22 @@ def write_summary(path: Path, summary: Mapping[str, Any]) -> None:
         raise RunError(f"{path}: cannot be written ({error.strerror})") from error
 
 
-def table(summary: Mapping[str, Any]) -> Table:
-    """The summary for people: all questions, then each group."""
+def table(summary: Mapping[str, Any], breakdowns: Sequence[str]) -> Table:
+    """The summary for people: all questions, then the groups that `breakdowns` names."""
     grid = Table(
         title=escape("{method} on {benchmark} {split}, {model}".format(**summary)),
         caption="\n".join(_caption(summary)),
         caption_justify="left",
     )
-    for name, justify in (("", "left"), ("n", "right"), ("accuracy %", "right"), ("95 % interval", "left")):
-        grid.add_column(name, justify="right" if justify == "right" else "left")
+    grid.add_column("")
+    grid.add_column("n", justify="right")
+    grid.add_column("accuracy %", justify="right")
+    grid.add_column("95 % interval")
     grid.add_row("all", *_cells(summary), end_section=True)
-    for kind, parts in summary["groups"].items():
-        if len(parts) <= NAMES_SHOWN:
-            for i, (name, part) in enumerate(parts.items()):
-                grid.add_row(escape(f"{kind}: {name}"), *_cells(part), end_section=i == len(parts) - 1)
+    for kind in breakdowns:
+        parts = summary["groups"].get(kind, {})
+        for i, (name, part) in enumerate(parts.items(), start=1):
+            grid.add_row(escape(f"{kind}: {name}"), *_cells(part), end_section=i == len(parts))
     return grid
 
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib import metadata
 from typing import Protocol
 
@@ -164,7 +165,8 @@ def official_letter(result: Result, item: Item, protocol: BenchmarkProtocol) -> 
     return reader(result.final.raw, item.question)
 
 
-def versions() -> dict[str, str]:
+@cache
+def versions() -> Mapping[str, str]:
     """Versions of what an answer depends on."""
     names = ("torch", "transformers", "av")
     return {
