@@ -21,6 +21,7 @@ from videopro.backbones import read_spec
 from videopro.config import from_command_line
 from videopro.infer import RunConfig, main, run
 from videopro.methods import create
+from videopro.runner.supervisor import place
 from videopro.trace import Trace
 from videopro.trace_log import read_traces
 
@@ -543,3 +544,20 @@ def test_shipped_settings(path: Path) -> None:
     create(config.method, config.options)
     if config.model != "pocket":
         read_spec(config.model, **config.backbone)
+
+
+def test_placement() -> None:
+    """Each rank its device, several workers the devices in turn, one worker all of them; cores are divided."""
+    variables = {"RANK": "5", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "4", "OMP_NUM_THREADS": "3"}
+    rank = place(2, variables)
+    assert rank.rank == 5
+    assert [rank.environment(i) for i in (0, 1)] == [
+        {"OMP_NUM_THREADS": "3", "CUDA_VISIBLE_DEVICES": "1"}
+    ] * 2
+    assert place(1, {**variables, "CUDA_VISIBLE_DEVICES": "4,6"}).devices == ("6",)
+    several = place(3, {"CUDA_VISIBLE_DEVICES": "4,6"})
+    assert [several.environment(i)["CUDA_VISIBLE_DEVICES"] for i in range(3)] == ["4", "6", "4"]
+    assert place(1, {"CUDA_VISIBLE_DEVICES": "4,6"}).devices == ()
+    cores = len(os.sched_getaffinity(0))
+    assert place(1, {}).threads == cores
+    assert place(cores, {"CUDA_VISIBLE_DEVICES": "0"}).threads == 1
