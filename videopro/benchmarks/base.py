@@ -82,11 +82,11 @@ class Benchmark:
     def select(self, *, limit: int | None = None, ids: Sequence[str] = (), seed: int = 0) -> list[Item]:
         """The questions of a run.
 
-        `limit` takes whole videos in an order drawn from `seed` until it is reached, the last one in part. The
-        order keeps the groups "duration" in proportion all the way. So a few questions are a fair sample of
-        all (a benchmark's own order often begins with its short videos), few videos are decoded for them,
-        and a larger limit only adds. `ids` takes the questions of that name, in the benchmark's order. Raises
-        ConfigError for an unknown id or a limit below 1.
+        `limit` takes whole videos in an order drawn from `seed` until it is reached, the last one in part.
+        The order keeps the groups "duration" in proportion all the way. So a few questions are a fair
+        sample of all (a benchmark's own order often begins with its short videos), few videos are decoded
+        for them, and a larger limit only adds. `ids` takes the questions of that name, in the benchmark's
+        order. Raises ConfigError for an unknown id or a limit below 1.
         """
         chosen = list(self.items)
         if ids:
