@@ -547,7 +547,7 @@ def test_shipped_settings(path: Path) -> None:
 
 
 def test_placement() -> None:
-    """Each rank its device, several workers the devices in turn, one worker all of them; cores are divided."""
+    """Each rank its device, several workers the devices in turn, one worker all of them; cores divided."""
     variables = {"RANK": "5", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "4", "OMP_NUM_THREADS": "3"}
     rank = place(2, variables)
     assert rank.rank == 5
