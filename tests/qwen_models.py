@@ -260,10 +260,16 @@ def official_inputs(family: str, processor: Any, frames: list[Frame] | None, tex
     if frames is None:
         return processor(text=[prompt], return_tensors="pt")
     video = torch.from_numpy(np.stack([frame.image for frame in frames])).permute(0, 3, 1, 2)
-    share = len(frames) if FAMILIES[family].has_times else 1
-    metadata = VideoMetadata(
-        total_num_frames=len(frames), fps=1.0, frames_indices=[frame.time for frame in frames]
-    )
+    times = [frame.time for frame in frames]
+    if FAMILIES[family].has_times:
+        share = len(frames)
+        metadata = VideoMetadata(total_num_frames=len(frames), fps=1.0, frames_indices=times)
+    else:
+        share = 1
+        indices = list(range(len(frames)))
+        metadata = VideoMetadata(
+            total_num_frames=len(frames), fps=1 / (times[1] - times[0]), frames_indices=indices
+        )
     options = {
         "do_sample_frames": False,
         "size": {"shortest_edge": 784 * share, "longest_edge": PIXELS * share},

@@ -110,6 +110,19 @@ def test_batches_and_prefixes_write_the_same(family: str) -> None:
             assert same(made[1], alone[2])
 
 
+@pytest.mark.parametrize("family", ["qwen2_5_vl", "qwen3_vl"])
+def test_a_video_of_many_seconds_and_a_short_prompt(family: str) -> None:
+    # Qwen2.5-VL spreads such a video over more positions than the whole prompt has tokens.
+    own = backbone(family)
+    frames = pictures(4, times=[0.0, 60.0, 120.0, 180.0])
+    alone = own.generate(frames, "Which?", max_new_tokens=6, temperature=2.0, seed=3)
+    assert len(alone.token_ids) == 6
+    expected = rescored(family, frames, "Which?", alone.token_ids)
+    assert alone.logprobs == pytest.approx(expected, abs=TOLERANCE)
+    with own.prefix(frames) as prefix:
+        assert same(own.generate(prefix, "Which?", max_new_tokens=6, temperature=2.0, seed=3), alone)
+
+
 def test_a_seed_fixes_each_row_whatever_its_neighbours() -> None:
     own = backbone("qwen3_vl")
     options: dict[str, Any] = {"max_new_tokens": 8, "temperature": 2.0, "seed": 7}

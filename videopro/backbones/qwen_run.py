@@ -31,10 +31,8 @@ class Shared:
     cache: Cache
     length: int
     following: int
-    """M-RoPE position of the token that follows; a video takes fewer positions than tokens."""
-    highest: int
-    """Highest M-RoPE position in the head, which may lie above `following` (Qwen2.5-VL spreads a video over
-    its seconds, and lets the text go on behind its rows and columns)."""
+    """M-RoPE position of the token that follows; a video takes other positions than its tokens have
+    places."""
 
 
 @dataclass
@@ -87,23 +85,17 @@ class QwenRun:
 
     def last_logits(self, rows: Sequence[Encoded]) -> torch.Tensor:
         """Logits of the token after each row, (rows, vocabulary) float32, from one forward pass."""
-        positions, _ = self._positions(rows)
-        out = self.model(**self._batch(rows, positions), use_cache=False, logits_to_keep=1)
+        out = self.model(**self._batch(rows, self._positions(rows)), use_cache=False, logits_to_keep=1)
         return out.logits[:, -1].float().to(self.device)
 
     def share(self, head: Encoded) -> Shared:
         """Run a head once and keep what its continuations need."""
         # A token of text behind the head shows where the model's own rule lets text go on.
         longer = Encoded((*head.ids, self._pad), (*head.types, 0), head.tensors, head.intervals)
-        positions, _ = self._positions([longer])
+        positions = self._positions([longer])
         batch = self._batch([head], positions[..., :-1])
         out = self.model(**batch, use_cache=True, logits_to_keep=1)
-        return Shared(
-            out.past_key_values,
-            len(head.ids),
-            following=int(positions[0, 0, -1]),
-            highest=int(positions[..., :-1].max()),
-        )
+        return Shared(out.past_key_values, len(head.ids), following=int(positions[0, 0, -1]))
 
     def last_logits_after(self, shared: Shared, tails: Sequence[Encoded]) -> torch.Tensor:
         """Logits of the token after each tail of a shared head, (rows, vocabulary) float32, from one forward
@@ -122,11 +114,16 @@ class QwenRun:
 
     def start(self, rows: Sequence[Encoded]) -> State:
         """Run prompts, to write replies to them."""
-        positions, deltas = self._positions(rows)
+        positions = self._positions(rows)
         batch = self._batch(rows, positions)
         out = self.model(**batch, use_cache=True, logits_to_keep=1)
         logits = out.logits[:, -1].float().to(self.device)
-        return State(out.past_key_values, batch["attention_mask"], deltas, logits)
+        mask = batch["attention_mask"]
+        # The reply goes on behind the last token, as in one pass over prompt and reply. The deltas of
+        # get_rope_index go on above the highest position instead, which a Qwen2.5-VL video of many seconds
+        # puts elsewhere.
+        deltas = positions[0, :, -1:] + 1 - mask.sum(-1, keepdim=True)
+        return State(out.past_key_values, mask, deltas, logits)
 
     def start_after(self, shared: Shared, tails: Sequence[Encoded]) -> State:
         """Run tails of a shared head, to write replies to them. All of one length where the model is
@@ -135,11 +132,9 @@ class QwenRun:
         logits, cache = self._continue(
             shared, self._left([tail.ids for tail in tails], self._pad), mask, keep=1
         )
-        # What transformers' own rule makes of the whole prompt: go on above its highest position.
-        lengths = mask.sum(-1, keepdim=True)
-        above = (shared.following + lengths - 1).clamp(min=shared.highest) + 1
         whole = torch.cat([mask.new_ones(len(tails), shared.length), mask], dim=1)
-        return State(cache, whole, above - (shared.length + lengths), logits[:, -1])
+        deltas = mask.new_full((len(tails), 1), shared.following - shared.length)
+        return State(cache, whole, deltas, logits[:, -1])
 
     def _continue(
         self, shared: Shared, ids: torch.Tensor, mask: torch.Tensor, *, keep: int | torch.Tensor
@@ -191,8 +186,8 @@ class QwenRun:
         parts = {name: [row.tensors[name] for row in rows if name in row.tensors] for name in names}
         return {name: torch.cat(part).to(self.device) for name, part in parts.items() if part}
 
-    def _positions(self, rows: Sequence[Encoded]) -> tuple[torch.Tensor, torch.Tensor]:
-        """M-RoPE positions by the model's own rule, (3, rows, tokens), and deltas, (rows, 1)."""
+    def _positions(self, rows: Sequence[Encoded]) -> torch.Tensor:
+        """M-RoPE positions by the model's own rule, (3, rows, tokens), for rows padded on the left."""
         extra = self._visual(rows, ("image_grid_thw", "video_grid_thw"))
         intervals = [seconds for row in rows for seconds in row.intervals]
         if intervals:
@@ -200,8 +195,8 @@ class QwenRun:
         ids = self._left([row.ids for row in rows], self._pad)
         types = self._left([row.types for row in rows], 0)
         core: Any = self.model.model
-        positions, deltas = core.get_rope_index(ids, types, attention_mask=self._mask(rows), **extra)
-        return positions, deltas.to(self.device)
+        positions, _ = core.get_rope_index(ids, types, attention_mask=self._mask(rows), **extra)
+        return positions
 
     def _batch(self, rows: Sequence[Encoded], positions: torch.Tensor) -> dict[str, torch.Tensor]:
         """What the model takes for rows padded on the left."""
