@@ -73,6 +73,20 @@ def _hours_without_data(path: Path) -> None:
     path.write_bytes(data[: data.index(b"mdat") - 4])
 
 
+def _absurd_counts(each: int) -> Callable[[Path], None]:
+    """A few kilobytes that claim 60 million samples: FFmpeg would reserve gigabytes for them."""
+
+    def write(path: Path) -> None:
+        make(path, 40, options={"bf": "0"})
+        data = bytearray(path.read_bytes())
+        for kind, at, value in ((b"stsz", 4, each), (b"stsz", 8, 60_000_000), (b"stts", 8, 60_000_000)):
+            where = box(data, kind) + at
+            data[where : where + 4] = value.to_bytes(4, "big")
+        path.write_bytes(data)
+
+    return write
+
+
 def _no_pictures_inside(path: Path) -> None:
     make(path, 40)
     data = bytearray(path.read_bytes())
@@ -102,6 +116,8 @@ _BAD: dict[str, tuple[Callable[[Path], object], str]] = {
     "cut avi": (_cut("a.avi", 0.6), "cut off"),
     "cut fragments": (_cut("a.mp4", 0.6, {"movflags": "frag_keyframe+empty_moov"}), "cut off"),
     "hours without data": (_hours_without_data, "cut off"),
+    "sixty million samples": (_absurd_counts(100), "cut off"),
+    "sixty million samples of no size": (_absurd_counts(0), "60000000 pictures"),
     "nothing inside": (_no_pictures_inside, ""),
 }
 

@@ -20,6 +20,7 @@ import av.error
 from av.container import InputContainer
 from av.video.stream import VideoStream
 
+from videopro.decoding import mp4
 from videopro.errors import VideoError
 
 # Containers that carry timestamps of their own. Everything else that FFmpeg would open is refused: still
@@ -29,7 +30,8 @@ _FORMATS = "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,flv,mpegts,mpeg,asf,ogg,gi
 # 8K with some room. A picture beyond it could take gigabytes for the decoder's reference frames.
 MAX_PIXELS = 8192 * 4608
 _BLOCK = 256 * 1024
-_BOXES_WITH_DATA = (b"mdat", b"moov", b"moof")
+# A day at 240 pictures a second. FFmpeg reserves memory for as many as an MP4 header claims, before it looks.
+_MAX_PICTURES = 24 * 3600 * 240
 
 
 class Deadline:
@@ -103,15 +105,18 @@ def content_id(path: Path, size: int) -> str:
 
 
 def check_whole(path: Path, size: int) -> None:
-    """Raise `VideoError` when the container's own sizes say that the file goes on beyond its end.
+    """Raise `VideoError` when the container's own sizes say that the file goes on beyond its end, or its counts cannot
+    be true.
 
     Reads MP4/QuickTime boxes (ISO/IEC 14496-12), the Matroska segment (RFC 9559) and the RIFF size of AVI.
     Transport streams and the like state no size: cut anywhere, they are simply shorter.
     """
+    samples = 0
     with open(path, "rb") as file:
         head = file.read(12)
         if head[4:8] in (b"ftyp", b"moov", b"mdat", b"free", b"wide", b"skip", b"pnot", b"styp"):
-            end = _mp4_end(file, size)
+            end = mp4.promised_end(file, size)
+            samples = mp4.video_samples(file, size)
         elif head[:4] == b"\x1a\x45\xdf\xa3":
             end = _matroska_end(file)
         elif head[:4] == b"RIFF" and head[8:] == b"AVI ":
@@ -123,25 +128,10 @@ def check_whole(path: Path, size: int) -> None:
             f"{path}: is cut off; it has {size} of the {end} bytes that its header promises: "
             "download or copy it again"
         )
-
-
-def _mp4_end(file: BinaryIO, size: int) -> int:
-    """Where the data-bearing box that reaches furthest ends."""
-    at = end = 0
-    while at + 8 <= size:
-        file.seek(at)
-        head = file.read(16)
-        length = int.from_bytes(head[:4], "big")
-        if length == 1 and len(head) == 16:
-            length = int.from_bytes(head[8:], "big")
-        if (
-            length < 8
-        ):  # 0: up to the end of the file; less than a box head: padding or damage, left to FFmpeg
-            break
-        at += length
-        if head[4:8] in _BOXES_WITH_DATA:
-            end = at
-    return end
+    if samples > _MAX_PICTURES:
+        raise VideoError(
+            f"{path}: its header speaks of {samples} pictures, which no real video has; make it anew"
+        )
 
 
 def _matroska_end(file: BinaryIO) -> int:
