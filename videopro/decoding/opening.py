@@ -105,8 +105,8 @@ def content_id(path: Path, size: int) -> str:
 
 
 def check_whole(path: Path, size: int) -> None:
-    """Raise `VideoError` when the container's own sizes say that the file goes on beyond its end, or its counts cannot
-    be true.
+    """Raise `VideoError` when the container's own sizes say that the file goes on beyond its end, or its
+    counts cannot be true.
 
     Reads MP4/QuickTime boxes (ISO/IEC 14496-12), the Matroska segment (RFC 9559) and the RIFF size of AVI.
     Transport streams and the like state no size: cut anywhere, they are simply shorter.
