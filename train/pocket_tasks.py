@@ -289,6 +289,39 @@ class Frames:
             text = f"Is it {word('weather', fact['weather'])} here?"
         return prompts.yes_no(text), "Yes" if true else "No"
 
+    def look_row(self, rng: Rng, size: tuple[int, int], words: float) -> Row:
+        """One thing from near to far: cut out closely, loosely, or in the whole picture.
+
+        Colour and shape of a thing that fills a sixtieth of a frame are not found from the start; where it
+        fills the picture they are, and what names them carries over. `words` is the share of answers in
+        words, which come before letters.
+        """
+        index = int(rng.choice(self.acted))
+        fact, still = self.facts[index], self.stills[index]
+        whole = rng.random() < 0.25
+        exchanges = [self._looked(rng, fact, whole, words) for _ in range(5)]
+        if whole:
+            return Row(exchanges, picture=resized(still, size))
+        x0, y0, x1, y1 = fact["actor_box"]
+        room = float(rng.choice([0.15, 0.5, 1.0, 1.8]))
+        dx, dy = (x1 - x0) * room, (y1 - y0) * room
+        left, right = int(max(0, x0 - dx * rng.random())), int(min(WIDTH, x1 + dx * rng.random()))
+        top, bottom = int(max(0, y0 - dy * rng.random())), int(min(HEIGHT, y1 + dy * rng.random()))
+        return Row(exchanges, picture=resized(still[top:bottom, left:right], size))
+
+    def glance_row(self, rng: Rng, words: float) -> Row:
+        """Two frames of one scene, and what is in them."""
+        index, first = int(rng.choice(self.acted)), int(rng.integers(15))
+        exchanges = [self._looked(rng, self.facts[index], True, words) for _ in range(5)]
+        return Row(exchanges, self.scenes[index][first : first + 2], [first / 2, first / 2 + 0.5])
+
+    def _looked(self, rng: Rng, fact: dict, whole: bool, words: float) -> Exchange:
+        actor = fact["actor"]
+        kind = one(rng, ("color", "color", "shape", "shape", *(("place", "weather") if whole else ())))
+        text = one(rng, LOCAL[kind]).format(shape=actor["shape"])
+        answer = actor[kind] if kind in actor else fact[kind]
+        return in_words(text, answer) if rng.random() < words else lettered(rng, text, answer, POOLS[kind])
+
     def joined_row(self, rng: Rng, most: int) -> Row:
         """Frames of two to `most` scenes one after another: which is which, and which comes next."""
         count = int(rng.integers(2, most + 1))

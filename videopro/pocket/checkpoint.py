@@ -205,6 +205,9 @@ def build_model(tokenizer: PreTrainedTokenizerFast, seed: int) -> Qwen3VLForCond
                 weight.normal_(0.0, (weight.shape[1] * (depth if last else 1)) ** -0.5)
         table = cast(torch.nn.Embedding, model.get_input_embeddings()).weight
         table.mul_(3.0)
+        # What is seen enters the language layers at about the size of word embeddings.
+        for merger in (model.model.visual.merger, *model.model.visual.deepstack_merger_list):
+            merger.linear_fc2.weight.mul_(0.4)
         for token, index in known.items():
             if token.startswith("Ġ") and token[1:] in known:
                 table[index] = table[known[token[1:]]]
