@@ -77,11 +77,15 @@ class Lessons(IterableDataset):
                 return [[pick_row(rng, level) for _ in range(4)]]
             return [[text_row(rng, max(0.15, 2.0 - 2.0 * at)) for _ in range(3)]]
         if step < self.recipe.look_until:
-            words = 1.0 if step - before < 0.45 * (self.recipe.look_until - before) else 0.4
+            at = (step - before) / (self.recipe.look_until - before)
+            level = 0 if at < 0.25 else 1 if at < 0.55 else 2
+            if at < 0.65:
+                picks = [pick_row(rng, level) for _ in range(3)]
+                return [picks, [frames.look_row(rng, FRAME_SIZE, 1.0) for _ in range(8)]]
             return [
-                [text_row(rng, 0.1)],
-                [frames.look_row(rng, FRAME_SIZE, words) for _ in range(8)],
-                [frames.glance_row(rng, words) for _ in range(4)],
+                [text_row(rng, 0.5) for _ in range(2)],
+                [frames.look_row(rng, FRAME_SIZE, 0.4) for _ in range(8)],
+                [frames.glance_row(rng, 0.4) for _ in range(4)],
             ]
         done = (step - before) / (self.recipe.steps - before)
         groups = [[text_row(rng, 0.1) for _ in range(2)]]

@@ -74,7 +74,9 @@ class QwenInputs:
             )
         self.patch: int = self._video.patch_size * self._video.merge_size
         """Pixels along the side of what becomes one token."""
-        self._end: str = processor.tokenizer.convert_ids_to_tokens(self.token_id("<|vision_end|>"))
+        self._ends = ("<|vision_end|>", "<|video_pad|>", "<|image_pad|>")
+        for mark in self._ends:
+            self.token_id(mark)
 
     # Tokens
 
@@ -127,6 +129,13 @@ class QwenInputs:
             text += "\n</think>\n\n"
         return text
 
+    def _last_mark(self, rendered: str) -> str:
+        """The special token that closes the visual part of a rendered prompt.
+
+        A template may leave the marks around a video to the processor: then its placeholder is the last.
+        """
+        return max(self._ends, key=rendered.rfind)
+
     def _tokens(self, text: str) -> list[int]:
         return self.tokenizer(text, add_special_tokens=False)["input_ids"]
 
@@ -140,7 +149,7 @@ class QwenInputs:
         header."""
         rendered = self.render(_user([{"type": "video"}], text), one_token=one_token)
         # Tokenised behind the token that ends the head, so that nothing is taken for the start of a text.
-        after = rendered[rendered.rindex(self._end) :] + reply
+        after = rendered[rendered.rindex(self._last_mark(rendered)) :] + reply
         ids = self._tokens(after)[1:]
         return Encoded(tuple(ids), (0,) * len(ids))
 
@@ -236,7 +245,8 @@ class QwenInputs:
         floor: int = 0,
     ) -> Encoded:
         rendered = self.render(messages)
-        text = rendered[: rendered.rindex(self._end) + len(self._end)]
+        mark = self._last_mark(rendered)
+        text = rendered[: rendered.rindex(mark) + len(mark)]
         if video is not None:
             share = len(video.pixels) if self.has_times else 1
             return self.encode(text, videos=[video], size=self._size(share, floor))
