@@ -77,16 +77,13 @@ class Lessons(IterableDataset):
                 return [[pick_row(rng, level) for _ in range(4)]]
             return [[text_row(rng, max(0.15, 2.0 - 2.0 * at)) for _ in range(3)]]
         if step < self.recipe.look_until:
-            at = (step - before) / (self.recipe.look_until - before)
-            level = 0 if at < 0.25 else 1 if at < 0.55 else 2
-            if at < 0.65:
-                picks = [pick_row(rng, level) for _ in range(3)]
-                return [picks, [frames.look_row(rng, FRAME_SIZE, 1.0) for _ in range(8)]]
-            return [
-                [text_row(rng, 0.5) for _ in range(2)],
-                [frames.look_row(rng, FRAME_SIZE, 0.4) for _ in range(8)],
-                [frames.glance_row(rng, 0.4) for _ in range(4)],
-            ]
+            words = 0.7 if step - before < 0.6 * (self.recipe.look_until - before) else 0.4
+            groups = [[frames.look_row(rng, FRAME_SIZE, words) for _ in range(8)]]
+            if step % 3 == 0:
+                groups.append([text_row(rng, 0.3)])
+            elif step % 3 == 1:
+                groups.append([frames.glance_row(rng, words) for _ in range(3)])
+            return groups
         done = (step - before) / (self.recipe.steps - before)
         groups = [[text_row(rng, 0.1) for _ in range(2)]]
         groups.append([frames.scene_row(rng) for _ in range(6 if done < 0.35 else 4)])
@@ -111,7 +108,7 @@ def groups_of(model: Qwen3VLForConditionalGeneration, recipe: Recipe) -> list[di
     thousand times as far as it moves a weight: at the full rate the features grew to 200 times the size of
     word embeddings within a thousand steps, and nothing was learned from them. It gets a twentieth.
     """
-    shares = {"visual.patch_embed": 0.05, "visual.": 1.0, "": 1.0}
+    shares = {"visual.patch_embed": 0.05, "visual.": 0.3, "": 1.0}
     groups: dict[tuple[str, bool], list[torch.nn.Parameter]] = defaultdict(list)
     for name, weight in model.named_parameters():
         part = next(key for key in shares if key in name)

@@ -1,6 +1,8 @@
 """Measures what the pocket model can do on a split of the pocket world, and writes it down.
 
-    python -m train.pocket_figures --model videopro/pocket/model --split test --output FILE.json
+    python -m train.pocket_figures --model pocket --split test --output videopro/pocket/model/figures.json
+
+The output holds one entry a split; measuring a split again replaces its own.
 
 Whole videos from 16 uniform frames, the evidence intervals, found words in the prompt, a cut-out sign, the text
 alone, boxes, captions, and how confidence tells. Reads the world's scripts, to know where things are: it is
@@ -235,7 +237,8 @@ def main() -> None:
     args = parser.parse_args()
     figures = measure(load_backbone(args.model), args.split)
     if args.output:
-        args.output.write_text(json.dumps(figures, indent=1) + "\n")
+        known = json.loads(args.output.read_text()) if args.output.exists() else {}
+        args.output.write_text(json.dumps({**known, args.split: figures}, indent=1) + "\n")
     console = Console()
     console.print(show(figures))
     console.print({key: figures[key] for key in ("sure", "boxes", "captions", "confidence")})
