@@ -1,4 +1,6 @@
-"""The pocket model's parts: tokens, training batches against transformers' own processor, the shipped weights."""
+"""The pocket model's parts: tokens, training batches against transformers' own processor, the shipped
+weights.
+"""
 
 import json
 from pathlib import Path
@@ -119,7 +121,9 @@ def test_stills_get_the_size_that_the_processor_gives_them(saved: Path, size: tu
 
 
 def test_the_shipped_model_knows_its_world() -> None:
-    """The recorded world is this one, the weights fit their limit, and sure answers are right on val videos."""
+    """The recorded world is this one, the weights fit their limit, and sure answers are right on val
+    videos.
+    """
     folder = model_dir()
     record = json.loads((folder / "figures.json").read_text())
     assert record["test"]["world"] == world.fingerprint()

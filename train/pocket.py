@@ -104,9 +104,10 @@ class Lessons(IterableDataset):
 def groups_of(model: Qwen3VLForConditionalGeneration, recipe: Recipe) -> list[dict[str, Any]]:
     """Parameter groups with their share of the rate and their weight decay.
 
-    A patch is 1,536 numbers that mostly agree, so a step of Adam moves what comes out of the patch embedding a
-    thousand times as far as it moves a weight: at the full rate the features grew to 200 times the size of
-    word embeddings within a thousand steps, and nothing was learned from them. It gets a twentieth.
+    A patch is 1,536 numbers that mostly agree, so a step of Adam moves what comes out of the patch
+    embedding a thousand times as far as it moves a weight: at the full rate the features grew to 200 times
+    the size of word embeddings within a thousand steps, and nothing was learned from them. It gets a
+    twentieth.
     """
     shares = {"visual.patch_embed": 0.05, "visual.": 0.3, "": 1.0}
     groups: dict[tuple[str, bool], list[torch.nn.Parameter]] = defaultdict(list)
@@ -222,7 +223,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--steps", type=int, default=9000)
     parser.add_argument("--text-steps", type=int, default=1500)
-    parser.add_argument("--language-from", type=Path, help="state.pt of a run whose language layers to begin with")
+    parser.add_argument("--language-from", type=Path, help="state.pt of a run to take language layers from")
     parser.add_argument("--look-until", type=int, default=3000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=2)

@@ -4,9 +4,9 @@
 
 The output holds one entry a split; measuring a split again replaces its own.
 
-Whole videos from 16 uniform frames, the evidence intervals, found words in the prompt, a cut-out sign, the text
-alone, boxes, captions, and how confidence tells. Reads the world's scripts, to know where things are: it is
-part of making the model, not of anything that answers.
+Whole videos from 16 uniform frames, the evidence intervals, found words in the prompt, a cut-out sign, the
+text alone, boxes, captions, and how confidence tells. Reads the world's scripts, to know where things are:
+it is part of making the model, not of anything that answers.
 """
 
 import argparse
@@ -143,7 +143,9 @@ def _found(plan: Script, asked: Asked, video: Video) -> ChoiceRequest | None:
 
 
 def _relative(box: tuple[float, float, float, float], room: float = 0.0) -> tuple[float, float, float, float]:
-    """A box in pixels as shares of the frame, widened on all sides by `room` of its size, cut at the edges."""
+    """A box in pixels as shares of the frame, widened on all sides by `room` of its size, cut at the
+    edges.
+    """
     x0, y0, x1, y1 = box
     dx, dy = (x1 - x0) * room, (y1 - y0) * room
     return (

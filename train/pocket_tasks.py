@@ -98,9 +98,9 @@ def asked(rng: Rng, text: str, answer: str, pool: Sequence[str], context: str = 
 def pick(rng: Rng, level: int = 3) -> Exchange:
     """Find the option that is named: the circuit that every lettered answer rests on.
 
-    It forms within a few hundred steps among two to four of eight words, with nothing else in the prompt, and
-    carries over from there; straight from all words and the full prompt it does not. Levels: 0 colours, 1 what
-    can be seen, 2 all words, 3 in the full prompt.
+    It forms within a few hundred steps among two to four of eight words, with nothing else in the prompt,
+    and carries over from there; straight from all words and the full prompt it does not. Levels: 0 colours,
+    1 what can be seen, 2 all words, 3 in the full prompt.
     """
     pool = ALL_COLORS if level == 0 else POOLS[one(rng, list(POOLS))]
     if level >= 2 and rng.random() < 0.5:

@@ -29,7 +29,9 @@ def caption() -> str:
 
 
 def locate(text: str) -> str:
-    """Ask for the box of a named thing in one image, in Qwen-VL's form: relative coordinates from 0 to 1000."""
+    """Ask for the box of a named thing in one image, in Qwen-VL's form: relative coordinates from 0 to
+    1000.
+    """
     return f"Locate the {text} in the image.\nReply with its box as JSON only."
 
 
