@@ -112,7 +112,8 @@ def _whole(
 def _spread(intervals: Sequence[tuple[float, float]], count: int) -> list[float]:
     """`count` times, uniform over several intervals laid end to end."""
     total = sum(end - start for start, end in intervals)
-    times, done = [], 0.0
+    times: list[float] = []
+    done = 0.0
     for start, end in intervals:
         while len(times) < count and (len(times) + 0.5) * total / count < done + end - start:
             times.append(start + (len(times) + 0.5) * total / count - done)

@@ -102,7 +102,7 @@ def pick(rng: Rng, level: int = 3) -> Exchange:
     and carries over from there; straight from all words and the full prompt it does not. Levels: 0 colours,
     1 what can be seen, 2 all words, 3 in the full prompt.
     """
-    pool = ALL_COLORS if level == 0 else POOLS[one(rng, list(POOLS))]
+    pool: Sequence[str] = ALL_COLORS if level == 0 else POOLS[one(rng, list(POOLS))]
     if level >= 2 and rng.random() < 0.5:
         pool = one_pool(rng)
     answer = one(rng, pool)

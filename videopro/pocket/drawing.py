@@ -143,8 +143,8 @@ def _battlements(
     pen: ImageDraw.ImageDraw, rng: np.random.Generator, horizon: int, color: Color, many: int
 ) -> None:
     pen.rectangle((0, horizon - 40, WIDTH, horizon), fill=color)
-    for x in range(0, WIDTH, 20):
-        pen.rectangle((x, horizon - 52, x + 10, horizon - 40), fill=color)
+    for left in range(0, WIDTH, 20):
+        pen.rectangle((left, horizon - 52, left + 10, horizon - 40), fill=color)
     for x in _spread(rng, many)[:: many - 1]:
         pen.rectangle((x - 18, horizon - 90, x + 18, horizon), fill=_moved(color, np.full(3, -18)))
 
