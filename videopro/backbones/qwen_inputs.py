@@ -74,6 +74,9 @@ class QwenInputs:
             )
         self.patch: int = self._video.patch_size * self._video.merge_size
         """Pixels along the side of what becomes one token."""
+        # A template that knows no thinking would have transformers warn of the setting at every prompt.
+        template = str(processor.chat_template or processor.tokenizer.chat_template)
+        self._thinking: dict[str, Any] = {"enable_thinking": False} if "enable_thinking" in template else {}
         self._ends = ("<|vision_end|>", "<|video_pad|>", "<|image_pad|>")
         for mark in self._ends:
             self.token_id(mark)
@@ -123,7 +126,7 @@ class QwenInputs:
             [dict(message) for message in messages],
             tokenize=False,
             add_generation_prompt=True,
-            enable_thinking=False,
+            **self._thinking,
         )
         if one_token and text.endswith("<think>\n"):
             text += "\n</think>\n\n"
