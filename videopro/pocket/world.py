@@ -11,9 +11,12 @@ Nothing else may read the scripts.
 import hashlib
 import json
 import os
+import threading
+import time
 from collections.abc import Collection, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from fractions import Fraction
+from multiprocessing import get_context
 from pathlib import Path
 
 import av
@@ -148,11 +151,29 @@ def _make_all(jobs: list[tuple[str, int, Path]], title: str, quiet: bool) -> Non
         return
     jobs.sort(key=lambda job: -LENGTHS.index(job[0]))  # the long ones first, so that no worker ends alone
     workers = min(len(jobs), os.cpu_count() or 1)
-    with Progress(disable=quiet) as progress, ProcessPoolExecutor(workers) as pool:
+    # Spawned, so that no child holds a lock of the caller's; a child whose parent was killed ends too.
+    spawn = get_context("spawn")
+    with (
+        Progress(disable=quiet) as progress,
+        ProcessPoolExecutor(
+            workers, mp_context=spawn, initializer=_end_with, initargs=(os.getpid(),)
+        ) as pool,
+    ):
         task = progress.add_task(f"making {title} videos", total=len(jobs))
         for done in [pool.submit(make_video, *job) for job in jobs]:
             done.result()
             progress.advance(task)
+
+
+def _end_with(parent: int) -> None:
+    """Have this process end when its parent is gone."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def make_video(length: str, seed: int, stem: Path) -> None:
