@@ -187,9 +187,8 @@ def build_config(tokenizer: PreTrainedTokenizerFast) -> Qwen3VLConfig:
 def build_model(tokenizer: PreTrainedTokenizerFast, seed: int) -> Qwen3VLForConditionalGeneration:
     """Untrained weights in fp32.
 
-    The language layers start out so that a word's own embedding is not drowned by what layers add to it: with
-    the classes' plain 0.02 everywhere, finding a named option did not form in 18 thousand exchanges; so it
-    forms in five. A word has the same embedding with and without the space before it.
+    The language layers start out so that a word's own embedding is not drowned by what layers add to it. A
+    word has the same embedding with and without the space before it.
     """
     torch.manual_seed(seed)
     config = build_config(tokenizer)
