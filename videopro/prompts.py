@@ -23,6 +23,23 @@ def open_ended(text: str) -> str:
     return f"{text}\nReply in a few words."
 
 
+def count(text: str) -> str:
+    """The question how many of something there are; a text that asks already stays as it is. Options or a
+    form of reply come after it."""
+    return text if text.rstrip().endswith("?") else f"How many {text} are there?"
+
+
+def summarize(question: Question, transcript: str, words: int) -> str:
+    """Ask for what a transcript says that helps with a question, in at most so many words (section 3.2,
+    global context)."""
+    return (
+        f"Subtitles of the whole video:\n{transcript}\n\n"
+        f"A question about the video:\n{question.text}\n{question.lettered_choices()}\n"
+        f"Sum up, in at most {words} words, what the subtitles say that bears on the question: the thread of "
+        "the story, and names, events and their order where they matter. Do not answer the question."
+    )
+
+
 def caption() -> str:
     """Ask what is to be seen."""
     return "Describe what is shown.\nReply in one sentence."

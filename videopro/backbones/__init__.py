@@ -15,6 +15,7 @@ from videopro.backbones.base import (
     GenerateRequest,
     Generation,
     Prefix,
+    YesNoRequest,
 )
 from videopro.errors import ConfigError
 
@@ -26,6 +27,7 @@ __all__ = [
     "GenerateRequest",
     "Generation",
     "Prefix",
+    "YesNoRequest",
     "load_backbone",
     "read_spec",
 ]

@@ -116,6 +116,14 @@ class ChoiceRequest:
 
 
 @dataclass(frozen=True)
+class YesNoRequest:
+    """One yes-or-no question about one visual; write `text` with `prompts.yes_no`."""
+
+    visual: Visual
+    text: str
+
+
+@dataclass(frozen=True)
 class GenerateRequest:
     """One prompt about one visual."""
 
@@ -254,6 +262,10 @@ class Backbone(ABC):
     @abstractmethod
     def yes_no(self, visual: Visual, text: str) -> Answer:
         """The prompt `text` answered with Yes or No (write it with `prompts.yes_no`)."""
+
+    def yes_no_batch(self, requests: Sequence[YesNoRequest]) -> list[Answer]:
+        """Several yes-or-no questions; one after another where a backbone has nothing better."""
+        return [self.yes_no(request.visual, request.text) for request in requests]
 
     def generate(
         self,

@@ -26,6 +26,7 @@ from videopro.backbones.base import (
     Generation,
     Prefix,
     Visual,
+    YesNoRequest,
 )
 from videopro.backbones.qwen_chat import read_messages
 from videopro.backbones.qwen_inputs import Encoded, QwenInputs
@@ -118,6 +119,10 @@ class QwenBackbone(Backbone):
     def yes_no(self, visual: Visual, text: str) -> Answer:
         """The prompt `text` answered with Yes or No, from one forward pass."""
         return self._choose([(visual, text, YES_NO)])[0]
+
+    def yes_no_batch(self, requests: Sequence[YesNoRequest]) -> list[Answer]:
+        """Several yes-or-no questions, batched like letters."""
+        return self._choose([(request.visual, request.text, YES_NO) for request in requests])
 
     def _choose(self, asked: Sequence[tuple[Visual, str, Sequence[str]]]) -> list[Answer]:
         def rows(numbers: Sequence[int], shared: Shared | None, parts: Sequence[Encoded]) -> list[Answer]:

@@ -31,6 +31,7 @@ from videopro.backbones.base import (
     Generation,
     Prefix,
     Visual,
+    YesNoRequest,
 )
 from videopro.backbones.server_http import Endpoint, RequestRefused, unknown_model
 from videopro.backbones.server_messages import (
@@ -192,6 +193,11 @@ class ServerBackbone(Backbone):
         """The prompt `text` answered with Yes or No, read like a letter."""
         (reply,) = self._choose([visual], [text])
         return read_choice(reply, YES_NO, self._server)
+
+    def yes_no_batch(self, requests: Sequence[YesNoRequest]) -> list[Answer]:
+        """Several yes-or-no questions, up to `concurrency` requests at a time."""
+        replies = self._choose([request.visual for request in requests], [one.text for one in requests])
+        return [read_choice(reply, YES_NO, self._server) for reply in replies]
 
     def generate_batch(
         self,

@@ -18,6 +18,7 @@ from videopro.backbones.base import (
     Generation,
     Prefix,
     Visual,
+    YesNoRequest,
 )
 from videopro.trace import Cost
 
@@ -76,6 +77,12 @@ class MeteredBackbone(Backbone):
             answer = self._inner.yes_no(visual, text)
         self._count([answer])
         return answer
+
+    def yes_no_batch(self, requests: Sequence[YesNoRequest]) -> list[Answer]:
+        with self._meter.stage("backbone"):
+            answers = self._inner.yes_no_batch(requests)
+        self._count(answers)
+        return answers
 
     def generate_batch(
         self,

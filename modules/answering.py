@@ -1,0 +1,142 @@
+"""Reasoning and answers: the backbone asked about the video or about frames, with its confidence (Eq. 2).
+
+Only these calls make a confidence; `make_result` records what a program claims. Knows backbones and prompts;
+nothing of how frames were found.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from modules.arguments import Anything, Choices, Count, Frames, MaybeText, Stretch, Text
+from modules.errors import ArgumentError
+from modules.handles import AnswerHandle, FrameHandle, shorten
+from modules.registry import module
+from modules.video_context import Call
+from videopro import prompts
+from videopro.backbones.base import YES_NO, Answer, ChoiceRequest, YesNoRequest
+from videopro.question import Question
+from videopro.video import Frame, uniform_times
+
+WORDS_IN_REPLY = 64
+"""Tokens of an answer in words at most."""
+
+
+@module(family="answering")
+def query_native(call: Call, video: Stretch, question: Text, choices: Choices) -> AnswerHandle:
+    """Answer a multiple-choice question directly from frames over the whole video, in a single look.
+
+    Returns an answer: `letter, confidence = query_native(...)`; the answer itself may be returned.
+    """
+    times = uniform_times(video.start, video.end, call.on.backbone.frames)
+    frames = call.see([FrameHandle(video.video, time) for time in times])
+    return _choose(call, frames, Question(question, choices), "", "native")
+
+
+@module(family="answering")
+def query_mc(
+    call: Call, frames: Frames, question: Text, choices: Choices, context: MaybeText = ""
+) -> AnswerHandle:
+    """Answer a multiple-choice question from frames that were found. `context` is text to go by: subtitle
+    lines, what OCR read, notes.
+
+    Returns an answer: `letter, confidence = query_mc(...)`; the answer itself may be returned.
+    """
+    return _choose(call, call.see(frames), Question(question, choices), context, "mc")
+
+
+@module(family="answering")
+def query_yn(
+    call: Call, frames: Frames, question: Text, context: MaybeText = ""
+) -> AnswerHandle:
+    """Answer a yes-or-no question about frames.
+
+    Returns an answer that compares with "Yes" and "No", is true for Yes, and has a confidence.
+    """
+    prompt = prompts.with_context(context, prompts.yes_no(question))
+    (answer,) = call.on.backbone.yes_no_batch([YesNoRequest(call.see(frames), prompt)])
+    return _handle(answer, "yes_no", YES_NO)
+
+
+@module(family="answering")
+def query_frames(
+    call: Call, frames: Frames, question: Text, context: MaybeText = ""
+) -> AnswerHandle:
+    """Answer an open question about frames in a few words.
+
+    Returns an answer that reads as its text, with a confidence.
+    """
+    prompt = prompts.with_context(context, prompts.open_ended(question))
+    reply = call.on.backbone.generate(call.see(frames), prompt, max_new_tokens=WORDS_IN_REPLY)
+    return AnswerHandle(reply.text.strip(), reply.confidence, reply.text, "frames")
+
+
+@module(family="answering")
+def query_count(
+    call: Call, frames: Frames, text: Text, most: Count = 9, context: MaybeText = ""
+) -> AnswerHandle:
+    """Count what `text` names ("people in red") or asks ("How many goals are scored?") over frames, up to
+    `most` (1 to 9).
+
+    Returns an answer with the number and its confidence; it compares and adds like the number, `most` meaning
+    that many or more.
+    """
+    if most > 9:
+        raise ArgumentError(f"query_count(): most is {most}; it must be 1 to 9")
+    # The number is chosen among options, not written: one pass, the confidence of a letter, and a backbone
+    # that is good at letters only can do it.
+    numbers = [str(number) for number in range(most)]
+    question = Question(prompts.count(text), (*numbers, f"{most} or more"))
+    answer = _choose(call, call.see(frames), question, context, "count")
+    number = str(question.letters.index(answer.answer)) if answer.answer else ""
+    chances = {str(i): answer.letters[letter] for i, letter in enumerate(question.letters)}
+    return AnswerHandle(number, answer.confidence, answer.raw_output, "count", letters=chances)
+
+
+@module(family="answering", remember=False)
+def make_result(
+    call: Call,
+    answer: Anything = "",
+    confidence: Anything = 0.0,
+    raw_output: Anything = "",
+    **metadata: Anything,
+) -> AnswerHandle:
+    """Put together a final answer from a letter. The confidence given here is noted as the program's own claim;
+    the one that counts comes from the query that gave the letter.
+
+    Returns an answer.
+    """
+    source = answer if isinstance(answer, AnswerHandle) else None
+    if source is not None:
+        text = source.answer
+    elif answer is None:
+        text = ""
+    elif isinstance(answer, str):
+        text = answer.strip()
+    else:
+        raise ArgumentError(f"make_result(): answer must be a letter, not {type(answer).__name__}")
+    if isinstance(confidence, bool) or not isinstance(confidence, int | float):
+        raise ArgumentError(
+            f"make_result(): confidence must be a number from 0 to 1, not {type(confidence).__name__}"
+        )
+    # A claim beyond 0..1, or none (nan), claims nothing more than its bound.
+    claim = min(max(float(confidence), 0.0), 1.0) if confidence == confidence else 0.0
+    if isinstance(raw_output, AnswerHandle):
+        raw_output = raw_output.raw_output
+    return AnswerHandle(
+        text, claim, shorten(str(raw_output), 4000) or text, "result", extra=metadata, source=source
+    )
+
+
+def _choose(
+    call: Call, frames: list[Frame], question: Question, context: str, mode: str
+) -> AnswerHandle:
+    prompt = prompts.with_context(context, prompts.multiple_choice(question))
+    (answer,) = call.on.backbone.answer_batch([ChoiceRequest(frames, question, prompt)])
+    return _handle(answer, mode, question.choices)
+
+
+def _handle(answer: Answer, mode: str, choices: Any) -> AnswerHandle:
+    return AnswerHandle(
+        answer.letter or "", answer.confidence, answer.raw, mode, tuple(choices), dict(answer.letters)
+    )

@@ -1,0 +1,175 @@
+"""Fine-grained extraction: things and text in frames, and parts of frames (section 3.2, A.1).
+
+Boxes in a program are pixels of the frame at the video's own resolution, as in the release. Knows the
+interfaces of detectors, trackers and OCR; nothing of the models behind them.
+"""
+
+from __future__ import annotations
+
+from modules.arguments import Box, Frames, OneFrame, Share, Text
+from modules.detection import Corners
+from modules.errors import ArgumentError
+from modules.handles import BoxHandle, FrameHandle, TrackHandle
+from modules.registry import module
+from modules.video_context import Call
+
+
+@module(family="extraction", needs=("detector",))
+def detect_object(
+    call: Call, frame: OneFrame, text: Text, box_threshold: Share = 0.5, text_threshold: Share = 0.25
+) -> list[BoxHandle]:
+    """Find the things that `text` names in one frame.
+
+    Returns a list of boxes, best first, empty if nothing is found; a box unpacks as x0, y0, x1, y1 in pixels
+    and has a label and a score.
+    """
+    detector = call.on.detector
+    assert detector is not None
+    (picture,) = call.look([frame], size=detector.frame_size(call.on.video.height, call.on.video.width))
+    found = detector.detect(picture, text, box_threshold=box_threshold, text_threshold=text_threshold)
+    return [BoxHandle(*_pixels(one.box, frame), one.label, round(one.score, 4)) for one in found]
+
+
+@module(family="extraction", needs=("tracker",))
+def track_object(call: Call, frames: Frames, text: Text) -> list[TrackHandle]:
+    """Follow the things that `text` names through frames (whole frames, or one and the same crop of each).
+
+    Returns a list of tracks, one for each thing, empty if nothing is found; a track has times, boxes (one a
+    frame, None where it is not seen), start, end and a score.
+    """
+    tracker = call.on.tracker
+    assert tracker is not None
+    if len({frame.box for frame in frames}) > 1:
+        raise ArgumentError("track_object(): the frames are crops of different places; give whole frames")
+    size = tracker.frame_size(call.on.video.height, call.on.video.width)
+    pictures = call.look(frames, size=size)
+    times = tuple(round(picture.time, 3) for picture in pictures)
+    return [
+        TrackHandle(
+            number,
+            text,
+            round(track.score, 4),
+            times,
+            tuple(None if box is None else _pixels(box, frames[0]) for box in track.boxes),
+        )
+        for number, track in enumerate(tracker.track(pictures, text), start=1)
+    ]
+
+
+@module(family="extraction", needs=("ocr",))
+def run_ocr(call: Call, frame: OneFrame) -> str:
+    """Read the text that is written in one frame; crop first to read small text.
+
+    Returns the text, one piece a line from top to bottom, or "" if there is none.
+    """
+    assert call.on.ocr is not None
+    (picture,) = call.look([frame])
+    return "\n".join(words.text for words in call.on.ocr.read(picture.image))
+
+
+@module(family="extraction", remember=False)
+def crop(call: Call, frame: OneFrame, box: Box) -> FrameHandle:
+    """Cut out the part of a frame within a box of detect_object, or [x0, y0, x1, y1] in pixels (or all from 0
+    to 1, as shares of the frame).
+
+    Returns a frame.
+    """
+    x0, y0, x1, y1 = box
+    # A box of at most one pixel is never meant.
+    if max(abs(value) for value in box) <= 1:
+        x0, y0, x1, y1 = x0 * frame.width, y0 * frame.height, x1 * frame.width, y1 * frame.height
+    left, top = max(min(x0, x1), 0.0), max(min(y0, y1), 0.0)
+    right, bottom = min(max(x0, x1), frame.width), min(max(y0, y1), frame.height)
+    if left >= right or top >= bottom:
+        raise ArgumentError(
+            f"crop(): box [{box[0]:g}, {box[1]:g}, {box[2]:g}, {box[3]:g}] holds nothing of the frame, which is "
+            f"{frame.width} wide and {frame.height} high; give x0 < x1 and y0 < y1 within it"
+        )
+    return frame.part(left, top, right, bottom)
+
+
+@module(family="extraction", remember=False)
+def crop_left(call: Call, frame: OneFrame) -> FrameHandle:
+    """Cut out the left half of a frame.
+
+    Returns a frame.
+    """
+    return _half(frame, 0, 0, 0.5, 1)
+
+
+@module(family="extraction", remember=False)
+def crop_right(call: Call, frame: OneFrame) -> FrameHandle:
+    """Cut out the right half of a frame.
+
+    Returns a frame.
+    """
+    return _half(frame, 0.5, 0, 1, 1)
+
+
+@module(family="extraction", remember=False)
+def crop_top(call: Call, frame: OneFrame) -> FrameHandle:
+    """Cut out the upper half of a frame.
+
+    Returns a frame.
+    """
+    return _half(frame, 0, 0, 1, 0.5)
+
+
+@module(family="extraction", remember=False)
+def crop_bottom(call: Call, frame: OneFrame) -> FrameHandle:
+    """Cut out the lower half of a frame.
+
+    Returns a frame.
+    """
+    return _half(frame, 0, 0.5, 1, 1)
+
+
+@module(family="extraction", remember=False)
+def crop_left_top(call: Call, frame: OneFrame) -> FrameHandle:
+    """Cut out the upper left quarter of a frame.
+
+    Returns a frame.
+    """
+    return _half(frame, 0, 0, 0.5, 0.5)
+
+
+@module(family="extraction", remember=False)
+def crop_right_top(call: Call, frame: OneFrame) -> FrameHandle:
+    """Cut out the upper right quarter of a frame.
+
+    Returns a frame.
+    """
+    return _half(frame, 0.5, 0, 1, 0.5)
+
+
+@module(family="extraction", remember=False)
+def crop_left_bottom(call: Call, frame: OneFrame) -> FrameHandle:
+    """Cut out the lower left quarter of a frame.
+
+    Returns a frame.
+    """
+    return _half(frame, 0, 0.5, 0.5, 1)
+
+
+@module(family="extraction", remember=False)
+def crop_right_bottom(call: Call, frame: OneFrame) -> FrameHandle:
+    """Cut out the lower right quarter of a frame.
+
+    Returns a frame.
+    """
+    return _half(frame, 0.5, 0.5, 1, 1)
+
+
+def _half(frame: FrameHandle, x0: float, y0: float, x1: float, y1: float) -> FrameHandle:
+    """A part by shares of the frame."""
+    return frame.part(x0 * frame.width, y0 * frame.height, x1 * frame.width, y1 * frame.height)
+
+
+def _pixels(box: Corners, frame: FrameHandle) -> Corners:
+    x0, y0, x1, y1 = box
+    return (
+        round(x0 * frame.width, 1),
+        round(y0 * frame.height, 1),
+        round(x1 * frame.width, 1),
+        round(y1 * frame.height, 1),
+    )

@@ -1,0 +1,187 @@
+"""One video's callable modules, as a program calls them: checked, counted, recorded, remembered.
+
+    context = VideoContext(video, backbone, subtitles=..., index=..., ...)     # once a video
+    library = ModuleLibrary(context)                                         # once a program
+    outcome = executor.run(program, library.functions(), inputs, prelude=library.prelude)
+
+To add a module, decorate a function with `modules.library.module`. Knows the families and their contexts; must
+not know programs, planning, runs or training.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any
+
+from modules import answering, context, extraction, localization, retrieval
+from modules.arguments import bind, checked
+from modules.errors import UnavailableError
+from modules.handles import AnswerHandle, Handle, VideoHandle, show
+from modules.memory import CallMemory
+from modules.prelude import PRELUDE
+from modules.reference import reference
+from modules.registry import ALIASES, MODULES, NEEDS, Module, module
+from modules.video_context import Call, VideoContext
+from videopro.errors import VideoProError
+from videopro.trace import Call as Record
+from videopro.trace import FrameRef
+
+__all__ = ["CallMemory", "ModuleLibrary", "VideoContext", "available", "module"]
+
+# Imported for the modules that they register.
+_BUILT_IN = (retrieval, localization, extraction, context, answering)
+
+Remembered = tuple[Any, tuple[FrameRef, ...], int]
+"""A result, the frames that were looked at for it, and how many of the budget they took."""
+
+
+def available(context: VideoContext) -> list[Module]:
+    """The modules that have everything they need for this video, in the order of their registration."""
+    return [one for one in MODULES.values() if all(context.has(need) for need in one.needs)]
+
+
+class ModuleLibrary:
+    """The modules of one video for one program. A program's calls come one at a time; several libraries may
+    share a context and a memory from several threads."""
+
+    prelude = PRELUDE
+    """Source for the executor's child: how handles behave inside a program."""
+
+    def __init__(
+        self, context: VideoContext, *, memory: CallMemory[Remembered] | None = None, max_frames: int = 4096
+    ) -> None:
+        """`memory` None: the one that the process shares. `max_frames`: frames that the program may look at,
+        over all of its calls; remembered calls count like others, so that a program does not fail or pass by
+        what was asked before."""
+        self.context = context
+        self.calls: list[Record] = []
+        """Every call so far, failed ones included (their result is the error)."""
+        self.answers: list[AnswerHandle] = []
+        """What the answering calls gave, in order: where confidence comes from."""
+        self.faults: list[VideoProError] = []
+        """Errors that are no fault of the program: an unreadable video, a model that cannot be reached. A
+        program may catch them and go on; whoever runs it should not take its answer for one."""
+        self.frames = 0
+        """Frames looked at so far."""
+        self._max_frames = max_frames
+        self._memory = memory if memory is not None else shared_memory()
+
+    @property
+    def video(self) -> VideoHandle:
+        """What a program gets as `video`."""
+        return self.context.handle
+
+    def functions(self) -> dict[str, Callable[..., Any]]:
+        """The modules by name. One that lacks what it needs is there too, and says so when it is called, but
+        `reference` leaves it out."""
+        return {name: self._callable(one) for name, one in MODULES.items()}
+
+    def reference(self) -> str:
+        """The API reference of this video's modules, made from their signatures and docstrings."""
+        return reference(available(self.context))
+
+    def _callable(self, one: Module) -> Callable[..., Any]:
+        @functools.wraps(one.function)
+        def call(*args: Any, **keywords: Any) -> Any:
+            return self._run(one, args, keywords)
+
+        # The module's own first parameter is no part of what a program calls.
+        del call.__wrapped__
+        return call
+
+    def _run(self, one: Module, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+        started = time.perf_counter()
+        shown: dict[str, Any] = {
+            **{parameter.name: _plain(value) for parameter, value in zip(one.takes, args, strict=False)},
+            **{name: _plain(value) for name, value in keywords.items()},
+        }
+        cached = False
+        looked: tuple[FrameRef, ...] = ()
+        result: Any = None
+        text = ""
+        try:
+            self._check_needs(one)
+            bound = bind(one.name, one.takes, ALIASES, args, keywords)
+            values = checked(one.name, one.takes, bound, self.context.scope)
+            (result, looked, count), cached = self._result(one, values)
+            self.frames += count
+            text = show(result)
+        except Exception as error:
+            text = f"{type(error).__name__}: {error}"
+            if isinstance(error, VideoProError) and not _is_programs(error):
+                self.faults.append(error)
+            raise
+        finally:
+            seconds = time.perf_counter() - started
+            self.calls.append(Record(one.name, shown, text, looked, seconds, cached))
+        if isinstance(result, AnswerHandle) and not result.is_claim:
+            self.answers.append(result)
+        return _fresh(result)
+
+    def _check_needs(self, one: Module) -> None:
+        missing = next((need for need in one.needs if not self.context.has(need)), None)
+        if missing is not None:
+            raise UnavailableError(f"{one.name}() cannot be used: {NEEDS[missing]}; do without it")
+
+    def _result(self, one: Module, values: Mapping[str, Any]) -> tuple[Remembered, bool]:
+        left = self._max_frames - self.frames
+
+        def compute() -> Remembered:
+            call = Call(self.context, left)
+            return one.function(call, **values), tuple(call.looked), left - call.frames_left
+
+        if not one.is_remembered:
+            return compute(), False
+        key = (one.name, self.context.identity(one.family), _key(values))
+        remembered, cached = self._memory.get(key, compute)
+        if cached and remembered[2] > left:
+            # Not enough budget for what it took: fail as it would have without the memory.
+            return compute(), False
+        return remembered, cached
+
+
+_memory: CallMemory[Remembered] = CallMemory()
+
+
+def shared_memory() -> CallMemory[Remembered]:
+    """The memory that a process shares by default."""
+    return _memory
+
+
+def _is_programs(error: VideoProError) -> bool:
+    from modules.errors import ModuleError
+
+    return isinstance(error, ModuleError)
+
+
+def _key(value: Any) -> Hashable:
+    """A value of checked arguments as part of a key."""
+    if isinstance(value, Handle):
+        return value.key
+    if isinstance(value, Mapping):
+        return tuple((name, _key(one)) for name, one in value.items())
+    if isinstance(value, list | tuple):
+        return tuple(_key(one) for one in value)
+    return (type(value).__name__, value)
+
+
+def _fresh(value: Any) -> Any:
+    """The same with lists of its own, so that what a caller does to them is not remembered."""
+    if isinstance(value, list):
+        return [_fresh(one) for one in value]
+    if isinstance(value, tuple):
+        return tuple(_fresh(one) for one in value)
+    return value
+
+
+def _plain(value: Any) -> Any:
+    """An argument as a trace keeps it."""
+    if value is None or isinstance(value, bool | int):
+        return value
+    if isinstance(value, float):
+        return value if value == value and abs(value) != float("inf") else str(value)
+    if isinstance(value, str):
+        return value[:500]
+    return show(value)

@@ -1,0 +1,100 @@
+"""Temporal localization: the frames of a stretch of the video, with the subtitles on at their times (A.1).
+
+Frames are references; nothing is decoded here. Times are seconds of the whole video, also for a clip. Knows
+windows and sampling; nothing of models.
+"""
+
+from __future__ import annotations
+
+from modules.arguments import FrameCount, Length, Seconds, Stretch
+from modules.errors import ArgumentError
+from modules.handles import ClipHandle, FrameHandle, VideoHandle
+from modules.registry import module
+from modules.video_context import Call
+from videopro.video import fps_times, uniform_times
+
+
+@module(family="localization", remember=False)
+def extract_frames(call: Call, video: Stretch, num_frames: FrameCount = 32) -> list[FrameHandle]:
+    """Take frames of the whole video or of a clip, evenly spread, at most one a second and at most
+    num_frames.
+
+    Returns a list of frames in order of time; frame.time is in seconds.
+    """
+    times = fps_times(video.start, video.end, 1.0, num_frames)
+    return [call.on.frame(time) for time in times]
+
+
+@module(family="localization", remember=False)
+def trim_frames(
+    call: Call, video: Stretch, start: Seconds, end: Seconds, num_frames: FrameCount = 64
+) -> list[FrameHandle]:
+    """Take num_frames frames, evenly spread, from `start` to `end` seconds of the video.
+
+    Returns a list of frames in order of time.
+    """
+    if end <= start:
+        raise ArgumentError(f"trim_frames(): start is {start:g} and end is {end:g}; start must come first")
+    return _within(call, "trim_frames", video, start, end, num_frames)
+
+
+@module(family="localization", remember=False)
+def trim_around(
+    call: Call,
+    video: Stretch,
+    timestamp: Seconds,
+    intervals: Length = 30,
+    num_frames: FrameCount = 64,
+) -> list[FrameHandle]:
+    """Take num_frames frames from the `intervals` seconds around `timestamp` (seconds), half before and half
+    after.
+
+    Returns a list of frames in order of time.
+    """
+    start, end = timestamp - intervals / 2, timestamp + intervals / 2
+    return _within(call, "trim_around", video, start, end, num_frames)
+
+
+@module(family="localization", remember=False)
+def trim_before(
+    call: Call,
+    video: Stretch,
+    timestamp: Seconds,
+    intervals: Length = 30,
+    num_frames: FrameCount = 64,
+) -> list[FrameHandle]:
+    """Take num_frames frames from the `intervals` seconds before `timestamp` (seconds).
+
+    Returns a list of frames in order of time.
+    """
+    return _within(call, "trim_before", video, timestamp - intervals, timestamp, num_frames)
+
+
+@module(family="localization", remember=False)
+def trim_after(
+    call: Call,
+    video: Stretch,
+    timestamp: Seconds,
+    intervals: Length = 30,
+    num_frames: FrameCount = 64,
+) -> list[FrameHandle]:
+    """Take num_frames frames from the `intervals` seconds after `timestamp` (seconds).
+
+    Returns a list of frames in order of time.
+    """
+    return _within(call, "trim_after", video, timestamp, timestamp + intervals, num_frames)
+
+
+def _within(
+    call: Call, name: str, video: VideoHandle | ClipHandle, start: float, end: float, count: int
+) -> list[FrameHandle]:
+    """Frames of the part of start..end that lies in the video or clip. A window that reaches over an edge is
+    cut, as a program that takes a few seconds more on each side expects; one wholly outside is an error."""
+    first, last = max(start, video.start), min(end, video.end)
+    if first >= last:
+        what = "video" if isinstance(video, VideoHandle) else "clip"
+        raise ArgumentError(
+            f"{name}(): {start:g}-{end:g} s lies outside the {what}, which goes from {video.start:g} to "
+            f"{video.end:g} s (times are seconds of the whole video)"
+        )
+    return [call.on.frame(time) for time in uniform_times(first, last, count)]

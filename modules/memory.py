@@ -1,0 +1,69 @@
+"""Remembering module calls: what was computed once for a video is not computed again.
+
+Refinement, the rollouts of a group and sweeps repeat most calls. Knows keys and results, and nothing of
+modules.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from concurrent.futures import Future
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class CallMemory(Generic[T]):
+    """Results by key, the least recently used leaving beyond `most`; thread safe. Two that ask for the same
+    at once share one computation. Failures are not remembered.
+
+    Results are handed out as they are: they must not be changed.
+    """
+
+    def __init__(self, most: int = 20_000) -> None:
+        self.most = most
+        self._results: OrderedDict[Hashable, Future[T]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._results)
+
+    def get(self, key: Hashable, compute: Callable[[], T]) -> tuple[T, bool]:
+        """The result for a key, and whether it was there already."""
+        with self._lock:
+            future = self._results.get(key)
+            if future is None:
+                mine: Future[T] = Future()
+                self._results[key] = mine
+            else:
+                self._results.move_to_end(key)
+        if future is not None:
+            try:
+                return future.result(), True
+            except _Failed:
+                # Who computed it failed, perhaps for reasons of their own (a budget): try it oneself.
+                return compute(), False
+        try:
+            result = compute()
+        except BaseException:
+            with self._lock:
+                if self._results.get(key) is mine:
+                    del self._results[key]
+            mine.set_exception(_Failed())
+            raise
+        mine.set_result(result)
+        with self._lock:
+            while len(self._results) > self.most:
+                self._results.popitem(last=False)
+        return result, False
+
+    def clear(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            self._results.clear()
+
+
+class _Failed(Exception):
+    """The computation that one waited for failed."""

@@ -1,0 +1,58 @@
+"""The API reference that planners read, made from signatures and docstrings.
+
+    python -m modules.reference > docs/modules.md
+
+Knows the registry and handles; nothing of planners.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+
+from modules.handles import HANDLES
+from modules.registry import FAMILIES, MODULES, Module
+
+_OPENING = """# Modules
+
+What a program may call, and what it then holds. Made by `python -m modules.reference`; change the modules, not
+this file.
+"""
+
+
+def reference(modules: Sequence[Module]) -> str:
+    """The reference of some modules, by family in the order of FAMILIES, as text in Markdown."""
+    parts = []
+    for family, title in FAMILIES.items():
+        own = [one for one in modules if one.family == family]
+        if own:
+            parts.append(f"## {title}\n\n" + "\n\n".join(map(_entry, own)))
+    return "\n\n".join([*parts, _held()]) + "\n"
+
+
+def _entry(one: Module) -> str:
+    returns = f"\n  Returns {_line(one.gives)}" if one.gives else ""
+    return f"- `{one.signature}`\n  {_line(one.doc)}{returns}"
+
+
+def _held() -> str:
+    lines = ["## What a program holds", ""]
+    for kind in HANDLES:
+        fields = ", ".join(kind.__program_fields__)
+        lines.append(f"- {kind.__program_kind__} ({fields}): {_line(inspect.getdoc(kind) or '')}")
+    return "\n".join(lines)
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def main() -> None:
+    """Print the reference of every module."""
+    import modules.library  # noqa: F401  registers the modules
+
+    print(f"{_OPENING}\n{reference(list(MODULES.values()))}", end="")
+
+
+if __name__ == "__main__":
+    main()
