@@ -1,0 +1,60 @@
+"""Running a program that nobody trusts: `run(program_text, functions, inputs, limits)`.
+
+The program runs in a locked CPython process of its own (`inside`), never in this one; it sees the functions
+that it is given, plain data, and opaque handles. Usable without the rest of VideoPro: it knows nothing of
+videos, modules or models, and imports nothing but the standard library.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from videopro.executor.conversation import use_frames
+from videopro.executor.outcome import DEFAULT_LIMITS, Limits, ModuleCall, Outcome, ProgramError, SandboxError
+from videopro.executor.pool import Executor
+
+__all__ = [
+    "Executor",
+    "Limits",
+    "ModuleCall",
+    "Outcome",
+    "ProgramError",
+    "SandboxError",
+    "run",
+    "use_frames",
+]
+
+_lock = threading.Lock()
+_shared: tuple[int, Executor] | None = None
+
+
+def run(
+    program_text: str,
+    functions: Mapping[str, Callable[..., Any]],
+    inputs: Mapping[str, Any],
+    limits: Limits = DEFAULT_LIMITS,
+    prelude: str = "",
+    *,
+    fatal: tuple[type[BaseException], ...] = (),
+) -> Outcome:
+    """Run one program in this process's shared executor; see `Executor.run`."""
+    return _executor().run(program_text, functions, inputs, limits, prelude, fatal=fatal)
+
+
+def _executor() -> Executor:
+    global _shared
+    with _lock:
+        # A fork of this process has no part in its parent's executor.
+        if _shared is None or _shared[0] != os.getpid():
+            _shared = os.getpid(), Executor()
+        return _shared[1]
+
+
+@atexit.register
+def _close() -> None:
+    if _shared is not None and _shared[0] == os.getpid():
+        _shared[1].close()

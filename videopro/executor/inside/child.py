@@ -1,0 +1,352 @@
+"""A program's process: lock the door, run the program, say what came of it.
+
+Everything here runs beside the program and can be tampered with by it; the host therefore checks every word
+that comes out, and the kernel holds the walls. What this file owes is the ordinary case: CPython's own
+behaviour, clear errors with the program's line, budgets that `except Exception` does not catch.
+"""
+
+from __future__ import annotations
+import __future__
+
+import builtins
+import faulthandler
+import gc
+import marshal
+import os
+import signal
+import sys
+import types
+from base64 import b64decode
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn
+
+from . import lock
+from .allowed import FORBIDDEN_BUILTINS, MODULES
+from .filter import SOCKET_FD
+from .handle import Handle, Handles
+from .output import Output
+from .wire import (
+    CALL,
+    ERROR,
+    HEADER,
+    PRINT,
+    RAISE,
+    RESULT,
+    START,
+    VALUE,
+    TooLarge,
+    frame,
+    pack,
+    parse,
+    unpack,
+)
+
+ENTRY = "execute_command"
+FILE = "<program>"
+NAME = "__program__"
+GRACE = 0.3
+"""Seconds of processor time from the exception that says that time is up to the end."""
+BROKEN = 70
+"""Exit status of a process that could not even say what went wrong."""
+
+
+class Budget(BaseException):
+    """A limit was reached. Not an Exception: programs catch those by habit."""
+
+
+class CpuLimit(Budget):
+    """The program used up its processor time."""
+
+
+class OutputLimit(Budget):
+    """The program printed too much."""
+
+
+_REAL_IMPORT = builtins.__import__
+
+
+def _read(count: int) -> bytes:
+    found = os.read(SOCKET_FD, count)
+    while len(found) < count:
+        more = os.read(SOCKET_FD, count - len(found))
+        if not more:
+            os._exit(BROKEN)  # The host is gone.
+        found += more
+    return found
+
+
+def _receive() -> tuple[bytes, Any]:
+    kind, length = HEADER.unpack(_read(HEADER.size))
+    return kind, parse(_read(length).decode("ascii"))
+
+
+def _send(message: bytes) -> None:
+    left = memoryview(message)
+    while left:
+        left = left[os.write(SOCKET_FD, left) :]
+
+
+class Session:
+    """One program's conversation with the host. `start`: the host's first message."""
+
+    def __init__(self, start: Mapping[str, Any]) -> None:
+        self.limits: Mapping[str, Any] = start["limits"]
+        self.output = Output(self.limits["output_bytes"], OutputLimit)
+        self.handles = Handles()
+        self.errors: dict[tuple[str, str], type[BaseException]] = {}
+
+    def pack(self, value: Any, *, size: int) -> Any:
+        """Plain data and handles as JSON. Raises TypeError and TooLarge."""
+        return pack(
+            value, self.handles.pack, items=self.limits["items"], size=size, depth=self.limits["depth"] + 2
+        )
+
+    def printed(self) -> bytes:
+        """A message with what was printed since the last one, or nothing."""
+        text = self.output.take()
+        return frame(PRINT, text) if text else b""
+
+    def unpack(self, packed: Any) -> Any:
+        """A value of the host's."""
+        return unpack(
+            packed, lambda content: self.handles.unpack(content, self.unpack), items=1 << 30, depth=99
+        )
+
+    def call(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Have the host call a function. Raises what it raised."""
+        try:
+            packed = self.pack((args, kwargs), size=self.limits["argument_bytes"])["t"]
+        except TypeError as error:
+            raise TypeError(f"{name}() was given {error}") from None
+        except (TooLarge, RecursionError) as error:
+            raise TooLarge(f"an argument of {name}() cannot be passed: {error}") from None
+        message = frame(CALL, [name, *packed, _line()])
+        if len(message) > self.limits["argument_bytes"]:
+            raise TooLarge(
+                f"the arguments of {name}() are larger than {self.limits['argument_bytes']:,} bytes"
+            )
+        _send(self.printed() + message)
+        kind, reply = _receive()
+        if kind == VALUE:
+            return self.unpack(reply)
+        if kind == RAISE:
+            raise self.error(*reply)
+        raise type(reply[0], (Budget,), {})(reply[1])
+
+    def error(self, name: str, base: str, message: str) -> BaseException:
+        """The host's exception: the builtin of that name, or a class of that name below the builtin
+        `base`.
+        """
+        made = self.errors.get((name, base))
+        if made is None:
+            parent = getattr(builtins, base)
+            made = parent if name == base else type(name, (parent,), {"__module__": "builtins"})
+            self.errors[name, base] = made
+        # Without __init__, which for some classes asks for more than a message.
+        error = made.__new__(made)
+        error.args = (message,)
+        return error
+
+    def function(self, name: str) -> Callable[..., Any]:
+        """The host's function of that name, as the program sees it."""
+
+        def module(*args: Any, **kwargs: Any) -> Any:
+            return self.call(name, args, kwargs)
+
+        module.__name__ = module.__qualname__ = name
+        return module
+
+
+def _line() -> int:
+    """The program's line that is running."""
+    frame_ = sys._getframe(2)
+    while frame_ is not None:
+        if frame_.f_code.co_filename == FILE:
+            return frame_.f_lineno
+        frame_ = frame_.f_back  # type: ignore[assignment]
+    return 0
+
+
+def _guarded_import(
+    name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0
+) -> Any:
+    """`import` as programs have it."""
+    if level == 0 and name in MODULES:
+        return _REAL_IMPORT(name, globals, locals, fromlist, level)
+    raise ImportError(
+        f"{name!r} is not available to programs; these modules are: {', '.join(MODULES)}", name=name
+    )
+
+
+def _absent(name: str) -> Callable[..., NoReturn]:
+    def absent(*args: Any, **kwargs: Any) -> NoReturn:
+        raise NameError(f"{name}() is not available to programs", name=name)
+
+    absent.__name__ = absent.__qualname__ = name
+    return absent
+
+
+def _program_builtins() -> dict[str, Any]:
+    found = dict(vars(builtins))
+    found.update({name: _absent(name) for name in FORBIDDEN_BUILTINS})
+    found["__import__"] = _guarded_import
+    return found
+
+
+_BUILTINS: dict[str, Any] = {}
+
+
+def warm_up() -> None:
+    """Make in the zygote what every program needs."""
+    _BUILTINS.update(_program_builtins())
+    compile("f'{1:.2f}'", FILE, "exec")
+
+
+def _arguments(entry: Any, inputs: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    """What to call the entry function with: those inputs that its signature names."""
+    code = getattr(entry, "__code__", None)
+    if code is None:
+        return [], dict(inputs)
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    optional = len(entry.__defaults__ or ())
+    required = [*names[: code.co_argcount - optional]]
+    required += [name for name in names[code.co_argcount :] if name not in (entry.__kwdefaults__ or {})]
+    missing = [name for name in required if name not in inputs]
+    if missing:
+        raise TypeError(
+            f"{ENTRY}() asks for {', '.join(map(repr, missing))}; what it can have is {', '.join(inputs)}"
+        )
+    given = {name: inputs[name] for name in names if name in inputs}
+    first = [given.pop(name) for name in names[: code.co_posonlyargcount] if name in given]
+    if code.co_flags & 0x08:  # **kwargs takes the rest
+        given.update({name: value for name, value in inputs.items() if name not in names})
+    return first, given
+
+
+def _run(session: Session, start: Mapping[str, Any]) -> Any:
+    functions = {name: session.function(name) for name in start["functions"]}
+    prelude: dict[str, Any] = {
+        "__name__": "__prelude__",
+        "__builtins__": builtins,
+        "Handle": Handle,
+        **functions,
+    }
+    if start["prelude"]:
+        exec(marshal.loads(b64decode(start["prelude"])), prelude)
+    session.handles.learn(prelude)
+    inputs = {name: session.unpack(value) for name, value in start["inputs"].items()}
+
+    # A module of its own: dataclasses, enums and typing look up where a class was made.
+    module = types.ModuleType(NAME)
+    sys.modules[NAME] = module
+    space = vars(module)
+    space["__builtins__"] = _BUILTINS
+    space.update(
+        {name: value for name, value in prelude.items() if not name.startswith("_") and name != "Handle"}
+    )
+    space.update(functions)
+    space.update(inputs)
+    # Annotations stay text: planners annotate with types that only the host has.
+    code = compile(start["program"], FILE, "exec", __future__.annotations.compiler_flag, dont_inherit=True)
+    exec(code, space)
+    entry = space.get(ENTRY)
+    if not callable(entry):
+        raise NameError(f"the program defines no function {ENTRY}")
+    args, kwargs = _arguments(entry, inputs)
+    return entry(*args, **kwargs)
+
+
+def main(machine: str, base: int) -> None:
+    """The life of a program's process, to its end. `base`: address space of the zygote in bytes."""
+    kind, start = _receive()
+    if kind != START:
+        os._exit(BROKEN)
+    limits = start["limits"]
+    session = Session(start)
+    sys.stdout = sys.stderr = session.output  # type: ignore[assignment]
+    sys.stdin = None  # type: ignore[assignment]
+
+    def out_of_time(number: int, frame_: Any) -> None:
+        raise CpuLimit(f"the program used its {limits['cpu_seconds']:g} s of processor time")
+
+    # First an exception inside the program, again and again should it be swallowed; then, also for a program
+    # that never leaves a C function, a dump of the stack and the end; the kernel's own limit comes last.
+    signal.signal(signal.SIGPROF, out_of_time)
+    faulthandler.enable(SOCKET_FD, all_threads=False)
+    faulthandler.register(signal.SIGVTALRM, SOCKET_FD, all_threads=False, chain=True)
+    gc.enable()
+    cpu = limits["cpu_seconds"]
+    signal.setitimer(signal.ITIMER_PROF, cpu, 0.05)
+    signal.setitimer(signal.ITIMER_VIRTUAL, cpu + GRACE)
+    lock.child(machine, base + limits["memory_bytes"], int(cpu + GRACE) + 1)
+    _talk(session, start)
+
+
+def _talk(session: Session, start: Mapping[str, Any]) -> None:
+    reserve = bytearray(1 << 18)
+    try:
+        try:
+            value = _run(session, start)
+            try:
+                packed = session.pack(value, size=session.limits["argument_bytes"])
+            except TypeError as error:
+                raise TypeError(f"{ENTRY} returned {error}") from None
+            except (TooLarge, RecursionError) as error:
+                raise TooLarge(f"what {ENTRY} returned is too large: {error}") from None
+            message = frame(RESULT, packed)
+            if len(message) > session.limits["argument_bytes"]:
+                raise TooLarge(
+                    f"what {ENTRY} returned is larger than {session.limits['argument_bytes']:,} bytes"
+                )
+        except BaseException as error:
+            # The timer would go on to interrupt; a hostile __str__ meets the second one.
+            signal.signal(signal.SIGPROF, signal.SIG_IGN)
+            del reserve  # After a MemoryError there must be room for saying so.
+            message = frame(ERROR, _told(error, session.limits["error_bytes"]))
+        message = session.printed() + message
+    except BaseException as error:
+        message = frame(ERROR, [[type(error).__name__, "", []]])
+    _send(message)
+    os._exit(0)
+
+
+def _told(error: BaseException, size: int) -> list[Any]:
+    """An exception and what caused it: [type, message, [[line, function], ...]] each, the last raised
+    first.
+    """
+    told: list[Any] = []
+    seen: list[BaseException] = []
+    following: BaseException | None = error
+    while following is not None and len(told) < 3 and following not in seen:
+        seen.append(following)
+        told.append([type(following).__name__, _message(following)[:size], _places(following)])
+        hidden = following.__suppress_context__
+        following = following.__cause__ or (None if hidden else following.__context__)
+    return told
+
+
+def _message(error: BaseException) -> str:
+    if isinstance(error, KeyError) and len(error.args) == 1 and isinstance(error.args[0], str):
+        return error.args[0]
+    if isinstance(error, SyntaxError):
+        return str(error.msg)
+    try:
+        return str(error)
+    except Exception:
+        return ""
+
+
+def _places(error: BaseException) -> list[list[Any]]:
+    if isinstance(error, SyntaxError) and error.filename == FILE:
+        return [[error.lineno or 0, ""]]
+    places: list[list[Any]] = []
+    trace = error.__traceback__
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        if code.co_filename == FILE:
+            places.append([trace.tb_lineno, code.co_name])
+        trace = trace.tb_next
+    return places if len(places) <= 10 else [*places[:5], *places[-5:]]
+
+
+__all__ = ["BROKEN", "SOCKET_FD", "main", "warm_up"]

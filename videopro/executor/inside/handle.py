@@ -1,0 +1,99 @@
+"""Handles: what a program holds instead of a video, a frame or an answer.
+
+An id that means something to the host only, a kind, and a few read-only values. Equal and hashed by id, so
+that handles serve as dict keys. A prelude gives the handles of a kind their behaviour with `class
+Kind(Handle)`. Making one up gains nothing: the host knows which ids it gave to this program. Knows nothing
+of the host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+
+class Handle:
+    """One host object. Its declared values are its attributes."""
+
+    __slots__ = ("_fields", "_id")
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        raise TypeError(f"a {type(self).__name__} cannot be made by a program: the modules give them")
+
+    def __getattr__(self, name: str) -> Any:
+        # Only for what the class does not have.
+        fields = object.__getattribute__(self, "_fields")
+        try:
+            return fields[name]
+        except KeyError:
+            known = ", ".join(fields) or "none"
+            message = f"{type(self).__name__!r} object has no attribute {name!r}; its attributes: {known}"
+            raise AttributeError(message, name=name) from None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"a {type(self).__name__} is read-only", name=name)
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"a {type(self).__name__} is read-only", name=name)
+
+    def __eq__(self, other: object) -> Any:
+        return self._id == other._id if isinstance(other, Handle) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._id)
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self._fields.items())})"
+        )
+
+    def __dir__(self) -> list[str]:
+        return sorted({*object.__dir__(self), *self._fields})
+
+    def __copy__(self) -> Handle:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Handle:
+        return self
+
+
+class Handles:
+    """The handles of one program."""
+
+    def __init__(self) -> None:
+        self._classes: dict[str, type[Handle]] = {}
+        self._known: dict[int, Handle] = {}
+
+    def learn(self, space: Mapping[str, Any]) -> None:
+        """Take the classes of handles from a prelude's names."""
+        for name, value in space.items():
+            if isinstance(value, type) and issubclass(value, Handle) and value is not Handle:
+                self._classes[name] = value
+
+    def unpack(self, content: Any, unpack: Callable[[Any], Any]) -> Handle:
+        """The handle of the host's [id] or, the first time, [id, kind, fields]."""
+        known = self._known.get(content[0])
+        if known is not None:
+            return known
+        number, kind, fields = content
+        cls = self._classes.get(kind)
+        if cls is None:
+            cls = self._classes[kind] = type(kind, (Handle,), {"__slots__": ()})
+        handle = object.__new__(cls)
+        kept: dict[str, Any] = {}
+        object.__setattr__(handle, "_id", number)
+        object.__setattr__(handle, "_fields", kept)
+        # Known before its fields are read: they may lead back to it.
+        self._known[number] = handle
+        for name, value in fields.items():
+            kept[name] = unpack(value)
+        return handle
+
+    def pack(self, value: Any, part: Callable[[Any], Any]) -> Any:
+        """What the host is told of something that is not plain data."""
+        if isinstance(value, Handle):
+            return {"h": value._id}
+        kind = type(value).__name__
+        if hasattr(value, "__next__") or kind in ("dict_keys", "dict_values", "dict_items", "range", "deque"):
+            raise TypeError(f"a {kind}, which cannot leave the program: make it a list")
+        raise TypeError(f"a {kind}, which cannot leave the program: only plain data and handles can")

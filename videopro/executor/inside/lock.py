@@ -1,0 +1,148 @@
+"""The walls: what the zygote gives up once, and what each program's process gives up before its program runs.
+
+Seccomp is the one that must stand; the others (Landlock, namespaces, an empty root, another user) are set
+up where the kernel has them, and `zygote` reports which. Linux only, through libc, with nothing to install.
+Knows nothing of programs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import platform
+import resource
+
+from . import filter as seccomp
+
+NOBODY = 65534
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_syscall = _libc.syscall
+_syscall.restype = ctypes.c_long
+_prctl = _libc.prctl
+_prctl.argtypes = [ctypes.c_int, *[ctypes.c_ulong] * 4]
+
+_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS = 1, 4, 22, 38
+_SECCOMP_MODE_FILTER = 2
+_CLONE = {"mount": 0x00020000, "uts": 0x04000000, "ipc": 0x08000000, "net": 0x40000000}
+_CLONE_NEWUSER = 0x10000000
+_MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_REC, _MS_PRIVATE = 2, 4, 8, 16384, 1 << 18
+# The same numbers on x86_64 and aarch64 (both tables agree from 424 on); capset differs.
+_LANDLOCK_CREATE, _LANDLOCK_RESTRICT = 444, 446
+_CAPSET = {"x86_64": 126, "aarch64": 91}
+
+
+class _Filter(ctypes.Structure):
+    _fields_ = [("length", ctypes.c_ushort), ("code", ctypes.c_char_p)]
+
+
+def _check(result: int, what: str) -> None:
+    if result != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")
+
+
+def zygote() -> list[str]:
+    """Close in the process that forks programs. Returns the names of the walls that stand.
+
+    Call when everything that will ever be imported is imported. `host`: the process id of who started us.
+    Raises OSError where no_new_privs cannot be set, without which there is no seccomp.
+    """
+    _check(_prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs")
+    walls = ["no_new_privs"]
+    # When memory runs out, a program goes before the process that holds the models.
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+        file.write("1000")
+    for wall in (_namespaces, _empty_root, _another_user, _no_capabilities, _landlock):
+        with contextlib.suppress(OSError):  # Not granted here: seccomp does not need it.
+            walls.append(wall())
+    _check(_prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0), "dumpable")
+    return walls
+
+
+def _namespaces() -> str:
+    flags = sum(_CLONE.values())
+    if os.geteuid() == 0 and _libc.unshare(flags) == 0:
+        return "namespaces"
+    uid, gid = os.geteuid(), os.getegid()
+    _check(_libc.unshare(flags | _CLONE_NEWUSER), "namespaces")
+    for name, text in (("setgroups", "deny"), ("gid_map", f"0 {gid} 1"), ("uid_map", f"0 {uid} 1")):
+        with open(f"/proc/self/{name}", "w") as file:
+            file.write(text)
+    return "user namespace"
+
+
+def _empty_root() -> str:
+    _check(_libc.mount(None, b"/", None, _MS_REC | _MS_PRIVATE, None), "private mounts")
+    flags = _MS_NOSUID | _MS_NODEV | _MS_NOEXEC
+    _check(_libc.mount(b"none", b"/tmp", b"tmpfs", flags, b"size=4k,nr_inodes=2,mode=555"), "an empty root")
+    os.chroot("/tmp")
+    os.chdir("/")
+    return "empty root"
+
+
+def _another_user() -> str:
+    if os.geteuid() != 0:
+        raise OSError("there is nothing to drop")
+    os.setgroups([])
+    os.setresgid(NOBODY, NOBODY, NOBODY)
+    os.setresuid(NOBODY, NOBODY, NOBODY)
+    return "another user"
+
+
+def _no_capabilities() -> str:
+    header = (ctypes.c_uint32 * 2)(0x20080522, 0)  # _LINUX_CAPABILITY_VERSION_3, this process
+    _check(_syscall(_CAPSET[platform.machine()], header, (ctypes.c_uint32 * 6)()), "capabilities")
+    return "no capabilities"
+
+
+def _landlock() -> str:
+    version = _syscall(_LANDLOCK_CREATE, None, ctypes.c_size_t(0), ctypes.c_uint32(1))
+    if version < 1:
+        raise OSError(ctypes.get_errno(), "no Landlock")
+    files = (1 << (13, 14, 15, 15, 16)[min(version, 5) - 1]) - 1
+    network = 3 if version >= 4 else 0
+    scopes = 3 if version >= 6 else 0
+    rules = (ctypes.c_uint64 * 3)(files, network, scopes)
+    size = 24 if version >= 6 else 16 if version >= 4 else 8
+    # Handled and with no rule that allows: all of it is denied.
+    ruleset = _syscall(_LANDLOCK_CREATE, rules, ctypes.c_size_t(size), ctypes.c_uint32(0))
+    if ruleset < 0:
+        raise OSError(ctypes.get_errno(), "no Landlock")
+    try:
+        _check(_syscall(_LANDLOCK_RESTRICT, ctypes.c_int(ruleset), ctypes.c_uint32(0)), "Landlock")
+    finally:
+        os.close(ruleset)
+    return f"landlock {version}"
+
+
+def address_space() -> int:
+    """Bytes of address space that this process has. Ask before the walls: it is read from /proc."""
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[0]) * resource.getpagesize()
+
+
+def die_with(parent: int) -> None:
+    """End this process when its parent ends. Raises OSError if that has already happened."""
+    _prctl(_PR_SET_PDEATHSIG, 9, 0, 0, 0)
+    if os.getppid() != parent:
+        raise OSError("the parent is gone")
+
+
+def child(machine: str, memory: int, cpu_seconds: int) -> None:
+    """Close in a program's process, for good. `memory`: bytes of address space in all. Raises OSError."""
+    none = (0, 0)
+    resource.setrlimit(resource.RLIMIT_CORE, none)
+    resource.setrlimit(resource.RLIMIT_FSIZE, none)
+    resource.setrlimit(resource.RLIMIT_NPROC, none)
+    resource.setrlimit(resource.RLIMIT_MEMLOCK, none)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (seccomp.SOCKET_FD + 1,) * 2)
+    resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds + 1))
+    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+    code = seccomp.program(machine, os.getpid())
+    loaded = _Filter(len(code) // 8, code)
+    _check(
+        _prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.addressof(loaded), 0, 0),
+        "the seccomp filter",
+    )

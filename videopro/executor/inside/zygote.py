@@ -1,0 +1,151 @@
+"""The process that forks one locked child for each program.
+
+Started by exec with an empty environment, never forked from the process that holds the models. It imports
+what programs may use, gives up what it can (`lock.zygote`), and then answers one kind of request on its
+control socket: a datagram with two descriptors, the program's socket and a report socket. The program's
+socket goes to a fork; on the report socket the host may ask for the child's end ("t": with a dump of its
+stack, "k": at once; a closed socket means "k" too), and reads one line of JSON when the child has ended.
+Only this process kills and reaps, so that no signal can meet a process id that was given to somebody else.
+Knows nothing of what a program is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import json
+import os
+import platform
+import random
+import resource
+import selectors
+import signal
+import socket
+import sys
+from typing import Any
+
+from . import child, lock
+from .allowed import MODULES
+from .wire import ERROR, frame
+
+# Looked up late by what programs use: strptime, and the codecs that a str method may name.
+_LATE = ("_strptime", "encodings.ascii", "encodings.latin_1", "encodings.utf_8", "encodings.utf_16")
+
+
+class Zygote:
+    """The loop of the zygote. `control`: the socket to the host; `host`: the host's process id."""
+
+    def __init__(self, control: socket.socket, host: int) -> None:
+        self.control = control
+        self.machine = platform.machine()
+        self.pid = os.getpid()
+        self.reports: dict[int, socket.socket] = {}
+        self.selector = selectors.DefaultSelector()
+        self.selector.register(control, selectors.EVENT_READ, "control")
+        # The control socket may stay open in a fork of the host; a pidfd tells of the host itself.
+        with contextlib.suppress(OSError):
+            self.selector.register(os.pidfd_open(host), selectors.EVENT_READ, "host")
+        self.woken, waker = os.pipe()
+        os.set_blocking(self.woken, False)
+        os.set_blocking(waker, False)
+        signal.signal(signal.SIGCHLD, lambda number, frame: None)
+        signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
+        self.selector.register(self.woken, selectors.EVENT_READ, "children")
+        self.waker = waker
+        self.descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+
+    def prepare(self) -> dict[str, Any]:
+        """Import, then close in. Returns what the host is told: the walls that stand."""
+        for name in (*MODULES, *_LATE):
+            importlib.import_module(name)
+        random.seed(0)
+        child.warm_up()
+        self.base = lock.address_space()
+        walls = lock.zygote()
+        gc.disable()
+        gc.collect()
+        gc.freeze()
+        return {"walls": walls, "base": self.base}
+
+    def serve(self) -> None:
+        """Fork, kill and reap until the host is gone."""
+        while True:
+            for key, _ in self.selector.select():
+                if key.data == "control":
+                    if not self._request():
+                        return
+                elif key.data == "host":
+                    return
+                elif key.data == "children":
+                    self._reap()
+                elif self.reports.get(key.data) is key.fileobj:  # Not reaped a moment ago.
+                    self._kill(key.data)
+
+    def _request(self) -> bool:
+        message, descriptors, _, _ = socket.recv_fds(self.control, 16, 2)
+        if not message:
+            return False
+        program, report = descriptors[0], socket.socket(fileno=descriptors[1])
+        try:
+            pid = os.fork()
+        except OSError as error:
+            report.send(json.dumps(str(error)).encode("ascii"))
+            report.close()
+            os.close(program)
+            return True
+        if pid == 0:
+            self._become_child(program)
+        os.close(program)
+        self.reports[pid] = report
+        self.selector.register(report, selectors.EVENT_READ, pid)
+        return True
+
+    def _become_child(self, program: int) -> None:
+        try:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            os.dup2(program, child.SOCKET_FD)
+            os.closerange(child.SOCKET_FD + 1, self.descriptors)
+            lock.die_with(self.pid)
+            child.main(self.machine, self.base)
+        except BaseException as error:  # The door could not be locked: say so, and run nothing.
+            os.write(child.SOCKET_FD, frame(ERROR, [[type(error).__name__, str(error), []]]))
+        finally:
+            os._exit(child.BROKEN)
+
+    def _kill(self, pid: int) -> None:
+        try:
+            order = self.reports[pid].recv(1)
+        except OSError:
+            order = b""
+        os.kill(pid, signal.SIGVTALRM if order == b"t" else signal.SIGKILL)
+        if not order:
+            self.selector.unregister(self.reports[pid])
+
+    def _reap(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            os.read(self.woken, 4096)
+        while self.reports:
+            pid, status, used = os.wait4(-1, os.WNOHANG)
+            if pid == 0:
+                return
+            report = self.reports.pop(pid)
+            if report in self.selector.get_map():
+                self.selector.unregister(report)
+            ended = [os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime, used.ru_maxrss * 1024]
+            with contextlib.suppress(OSError):  # The host may have given this program up.
+                report.send(json.dumps(ended).encode("ascii"))
+            report.close()
+
+
+def main(descriptor: int, host: int) -> None:
+    """Run as `python -c` with the descriptor of the control socket and the host's process id."""
+    if os.getppid() != host:
+        return
+    os.set_inheritable(descriptor, False)
+    zygote = Zygote(socket.socket(fileno=descriptor), host)
+    ready = zygote.prepare()
+    sys.path.clear()
+    zygote.control.send(json.dumps(ready).encode("ascii"))
+    zygote.serve()

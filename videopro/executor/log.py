@@ -1,0 +1,57 @@
+"""The log of a failed or doubtful program, as the refinement prompt shows it (Fig. 11: "Runtime error log").
+
+Type and message, the program's own lines, the calls made so far, what it printed. Everything in it is text
+that a hostile program may have chosen: it is made harmless and bounded. Knows outcomes, and nothing of
+processes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from videopro.executor.outcome import ModuleCall
+from videopro.executor.text import harmless, shorten
+
+Told = tuple[str, str, Sequence[tuple[int, str]]]
+"""An exception: its type, its message, and the program's (line, function)s, outermost first."""
+
+_CALLS_SHOWN = 20
+
+
+def compose(
+    source: Sequence[str], raised: Sequence[Told], calls: Sequence[ModuleCall], output: str, most: int
+) -> str:
+    """The log. `source`: the program's lines. `raised`: the exception, then what it came from."""
+    error = []
+    for number, (kind, message, places) in enumerate(raised):
+        if number:
+            error.append("which came from:")
+        error.append(f"{kind}: {message}" if message else kind)
+        error.extend(_place(source, line, function) for line, function in places)
+    made = []
+    if calls:
+        made.append("calls so far:")
+        left_out = len(calls) - _CALLS_SHOWN
+        for number, call in enumerate(calls, 1):
+            # The first ones tell what was looked for, the last ones what went wrong.
+            if left_out > 0 and _CALLS_SHOWN // 2 < number <= _CALLS_SHOWN // 2 + left_out:
+                if number == _CALLS_SHOWN // 2 + 1:
+                    made.append(f"  ({left_out} more)")
+                continue
+            where = f"line {call.line}: " if call.line else ""
+            came = f"raised {call.error}" if call.error is not None else f"gave {call.result}"
+            made.append(f"  {where}{call.fn}({call.args}) {came}")
+    elif raised:
+        made.append("no module was called")
+    printed = (
+        ["printed:", *(f"  {line}" for line in shorten(output, 500).splitlines())] if output.strip() else []
+    )
+    first = shorten(harmless("\n".join(error)), most)
+    rest = harmless("\n".join([*made, *printed]))
+    return shorten("\n".join(part for part in (first, rest) if part), most)
+
+
+def _place(source: Sequence[str], line: int, function: str) -> str:
+    where = f"in {function}" if function and function != "<module>" else "at the top level"
+    text = source[line - 1].strip() if 0 < line <= len(source) else ""
+    return f"  line {line}, {where}: {shorten(text, 200)}" if text else f"  line {line}, {where}"

@@ -1,0 +1,82 @@
+"""The host's side of handles: which objects a program holds, by numbers that mean nothing elsewhere.
+
+One table per run. A program can name only what it was given; whatever else it claims is refused. Knows the
+wire's values, and nothing of processes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from videopro.executor.inside import wire
+from videopro.executor.outcome import Limits
+
+
+class Forged(ValueError):
+    """What came from the program's process is nothing that an honest one sends."""
+
+
+class Things:
+    """The host objects that one program was given."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._numbers: dict[int, int] = {}
+        self._objects: list[Any] = []
+
+    def pack(self, value: Any, size: int) -> Any:
+        """A value for the program: plain data as it is, anything else as a handle.
+
+        An object's declared fields are read the first time that it crosses. Raises TooLarge, and then nothing
+        of it has been given.
+        """
+        before = len(self._objects)
+        try:
+            return wire.pack(value, self._pack_thing, items=size // 2, size=size, depth=self._limits.depth)
+        except BaseException:
+            for one in self._objects[before:]:
+                del self._numbers[id(one)]
+            del self._objects[before:]
+            raise
+
+    def _pack_thing(self, value: Any, part: Callable[[Any], Any]) -> Any:
+        number = self._numbers.get(id(value))
+        if number is not None:
+            return {"h": [number]}
+        number = self._numbers[id(value)] = len(self._objects)
+        self._objects.append(value)
+        kind, names = described(value)
+        return {"h": [number, kind, {name: part(getattr(value, name)) for name in names}]}
+
+    def unpack(self, packed: Any) -> Any:
+        """A value from the program. Raises Forged for one that no honest process sends."""
+        try:
+            return wire.unpack(
+                packed, self._object, items=self._limits.items + 2, depth=self._limits.depth + 2
+            )
+        except (ValueError, TypeError) as error:
+            raise Forged(str(error)) from error
+
+    def _object(self, number: Any) -> Any:
+        if type(number) is not int or not 0 <= number < len(self._objects):
+            raise Forged("a handle that was never given")
+        return self._objects[number]
+
+
+def described(value: Any) -> tuple[str, tuple[str, ...]]:
+    """The kind and the field names of a host object, as its class declares them."""
+    cls = type(value)
+    return getattr(cls, "__program_kind__", cls.__name__), getattr(cls, "__program_fields__", ())
+
+
+def named(value: Any) -> str:
+    """A host object as a log shows it: `Clip(start=10.0, end=20.0)`."""
+    kind, names = described(value)
+    shown = []
+    for name in names:
+        field = getattr(value, name)
+        if field is None or isinstance(field, (bool, int, float, str)):
+            text = f"{field:.6g}" if isinstance(field, float) else repr(field)
+            shown.append(f"{name}={text if len(text) <= 60 else text[:59] + '…'}")
+    return f"{kind}({', '.join(shown)})"
