@@ -46,9 +46,7 @@ def query_mc(
 
 
 @module(family="answering")
-def query_yn(
-    call: Call, frames: Frames, question: Text, context: MaybeText = ""
-) -> AnswerHandle:
+def query_yn(call: Call, frames: Frames, question: Text, context: MaybeText = "") -> AnswerHandle:
     """Answer a yes-or-no question about frames.
 
     Returns an answer that compares with "Yes" and "No", is true for Yes, and has a confidence.
@@ -59,9 +57,7 @@ def query_yn(
 
 
 @module(family="answering")
-def query_frames(
-    call: Call, frames: Frames, question: Text, context: MaybeText = ""
-) -> AnswerHandle:
+def query_frames(call: Call, frames: Frames, question: Text, context: MaybeText = "") -> AnswerHandle:
     """Answer an open question about frames in a few words.
 
     Returns an answer that reads as its text, with a confidence.
@@ -101,8 +97,8 @@ def make_result(
     raw_output: Anything = "",
     **metadata: Anything,
 ) -> AnswerHandle:
-    """Put together a final answer from a letter. The confidence given here is noted as the program's own claim;
-    the one that counts comes from the query that gave the letter.
+    """Put together a final answer from a letter. The confidence given here is noted as the program's own
+    claim; the one that counts comes from the query that gave the letter.
 
     Returns an answer.
     """
@@ -128,9 +124,7 @@ def make_result(
     )
 
 
-def _choose(
-    call: Call, frames: list[Frame], question: Question, context: str, mode: str
-) -> AnswerHandle:
+def _choose(call: Call, frames: list[Frame], question: Question, context: str, mode: str) -> AnswerHandle:
     prompt = prompts.with_context(context, prompts.multiple_choice(question))
     (answer,) = call.on.backbone.answer_batch([ChoiceRequest(frames, question, prompt)])
     return _handle(answer, mode, question.choices)

@@ -28,7 +28,8 @@ def get_subtitle_hints(
     word_number: Count = 300,
 ) -> str:
     """Tell what the subtitles of the whole video say that bears on a question, in about `word_number` words:
-    for the story as a whole, or facts that are only spoken. `duration` limits it to the first so many seconds.
+    for the story as a whole, or facts that are only spoken. `duration` limits it to the first so many
+    seconds.
 
     Returns a text to pass on as context, as in `query_mc(frames, question, choices, context=hints)`.
     """

@@ -144,13 +144,15 @@ class BackboneDetector(Detector):
         if reply.confidence <= box_threshold:
             return []
         scale = (1000.0, 1000.0) if self._coordinates == "relative" else (float(width), float(height))
-        boxes = [_within((x0 / scale[0], y0 / scale[1], x1 / scale[0], y1 / scale[1])) for x0, y0, x1, y1 in
-                 read_boxes(reply.text)]
+        boxes = [
+            _within((x0 / scale[0], y0 / scale[1], x1 / scale[0], y1 / scale[1]))
+            for x0, y0, x1, y1 in read_boxes(reply.text)
+        ]
         return [Detection(box, reply.confidence, text) for box in dict.fromkeys(boxes) if _has_area(box)]
 
 
 def load_detector(spec: str, backbone: Backbone, *, device: str | None = None) -> Detector:
-    """"backbone" (its own grounding) or "grounding-dino:HUB_OR_FOLDER". ConfigError for anything else."""
+    """ "backbone" (its own grounding) or "grounding-dino:HUB_OR_FOLDER". ConfigError for anything else."""
     kind, _, name = spec.partition(":")
     if spec == "backbone":
         return BackboneDetector(backbone)

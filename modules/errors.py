@@ -24,9 +24,5 @@ class UnavailableError(ModuleError):
     """A module whose model, index or subtitles this video does not have."""
 
 
-class BudgetError(ModuleError):
-    """A program that looked at more frames than it may."""
-
-
 class ModelError(VideoProError):
     """A model behind a module that cannot be loaded; a user's matter, not a program's."""

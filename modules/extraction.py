@@ -82,8 +82,8 @@ def crop(call: Call, frame: OneFrame, box: Box) -> FrameHandle:
     right, bottom = min(max(x0, x1), frame.width), min(max(y0, y1), frame.height)
     if left >= right or top >= bottom:
         raise ArgumentError(
-            f"crop(): box [{box[0]:g}, {box[1]:g}, {box[2]:g}, {box[3]:g}] holds nothing of the frame, which is "
-            f"{frame.width} wide and {frame.height} high; give x0 < x1 and y0 < y1 within it"
+            f"crop(): box [{box[0]:g}, {box[1]:g}, {box[2]:g}, {box[3]:g}] holds nothing of the frame, which "
+            f"is {frame.width} wide and {frame.height} high; give x0 < x1 and y0 < y1 within it"
         )
     return frame.part(left, top, right, bottom)
 

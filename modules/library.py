@@ -1,11 +1,11 @@
 """One video's callable modules, as a program calls them: checked, counted, recorded, remembered.
 
     context = VideoContext(video, backbone, subtitles=..., index=..., ...)     # once a video
-    library = ModuleLibrary(context)                                         # once a program
+    library = ModuleLibrary(context, use_frames=executor.use_frames)         # once a program
     outcome = executor.run(program, library.functions(), inputs, prelude=library.prelude)
 
-To add a module, decorate a function with `modules.library.module`. Knows the families and their contexts; must
-not know programs, planning, runs or training.
+To add a module, decorate a function with `modules.library.module`. Knows the families and their contexts;
+must not know programs, planning, runs or training.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 from modules import answering, context, extraction, localization, retrieval
 from modules.arguments import bind, checked
-from modules.errors import UnavailableError
+from modules.errors import ModuleError, UnavailableError
 from modules.handles import AnswerHandle, Handle, VideoHandle, show
 from modules.memory import CallMemory
 from modules.prelude import PRELUDE
@@ -50,11 +50,16 @@ class ModuleLibrary:
     """Source for the executor's child: how handles behave inside a program."""
 
     def __init__(
-        self, context: VideoContext, *, memory: CallMemory[Remembered] | None = None, max_frames: int = 4096
+        self,
+        context: VideoContext,
+        *,
+        memory: CallMemory[Remembered] | None = None,
+        use_frames: Callable[[int], None] = lambda count: None,
     ) -> None:
-        """`memory` None: the one that the process shares. `max_frames`: frames that the program may look at,
-        over all of its calls; remembered calls count like others, so that a program does not fail or pass by
-        what was asked before."""
+        """`memory` None: the one that the process shares. `use_frames` is told, on the caller's thread and
+        before anything is decoded, how many frames a call looks at (`videopro.executor.use_frames` keeps a
+        budget); remembered calls count like others, so that a program does not fail or pass by what was asked
+        before."""
         self.context = context
         self.calls: list[Record] = []
         """Every call so far, failed ones included (their result is the error)."""
@@ -62,10 +67,11 @@ class ModuleLibrary:
         """What the answering calls gave, in order: where confidence comes from."""
         self.faults: list[VideoProError] = []
         """Errors that are no fault of the program: an unreadable video, a model that cannot be reached. A
-        program may catch them and go on; whoever runs it should not take its answer for one."""
+        program may catch them and go on, unless they are `fatal` to its executor; whoever runs it should not
+        take its answer for one."""
         self.frames = 0
         """Frames looked at so far."""
-        self._max_frames = max_frames
+        self._use_frames = use_frames
         self._memory = memory if memory is not None else shared_memory()
 
     @property
@@ -126,19 +132,16 @@ class ModuleLibrary:
             raise UnavailableError(f"{one.name}() cannot be used: {NEEDS[missing]}; do without it")
 
     def _result(self, one: Module, values: Mapping[str, Any]) -> tuple[Remembered, bool]:
-        left = self._max_frames - self.frames
-
         def compute() -> Remembered:
-            call = Call(self.context, left)
-            return one.function(call, **values), tuple(call.looked), left - call.frames_left
+            call = Call(self.context, self._use_frames)
+            return one.run(call, values), tuple(call.looked), call.used
 
         if not one.is_remembered:
             return compute(), False
         key = (one.name, self.context.identity(one.family), _key(values))
         remembered, cached = self._memory.get(key, compute)
-        if cached and remembered[2] > left:
-            # Not enough budget for what it took: fail as it would have without the memory.
-            return compute(), False
+        if cached:
+            self._use_frames(remembered[2])
         return remembered, cached
 
 
@@ -151,8 +154,6 @@ def shared_memory() -> CallMemory[Remembered]:
 
 
 def _is_programs(error: VideoProError) -> bool:
-    from modules.errors import ModuleError
-
     return isinstance(error, ModuleError)
 
 

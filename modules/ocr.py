@@ -105,7 +105,8 @@ class Easy(Ocr):
     """EasyOCR, in any of its languages; it fetches its models at the first use."""
 
     def __init__(self, languages: tuple[str, ...] = ("en",)) -> None:
-        """`languages` by EasyOCR's codes ("en", "ch_sim"). ModelError where the extra or a model is missing."""
+        """`languages` by EasyOCR's codes ("en", "ch_sim"). ModelError where the extra or a model is
+        missing."""
         try:
             import easyocr
         except ImportError as error:
@@ -133,7 +134,7 @@ class Easy(Ocr):
 
 
 def load_ocr(spec: str) -> Ocr:
-    """"rapidocr", or "easyocr" with its languages: "easyocr:en,ch_sim". ConfigError for anything else."""
+    """ "rapidocr", or "easyocr" with its languages: "easyocr:en,ch_sim". ConfigError for anything else."""
     kind, _, languages = spec.partition(":")
     if spec == "rapidocr":
         return Rapid()

@@ -15,8 +15,8 @@ from modules.registry import FAMILIES, MODULES, Module
 
 _OPENING = """# Modules
 
-What a program may call, and what it then holds. Made by `python -m modules.reference`; change the modules, not
-this file.
+What a program may call, and what it then holds. Made by `python -m modules.reference`; change the modules,
+not this file.
 """
 
 

@@ -53,14 +53,23 @@ class Module:
     gives: str
     """What comes back, in the words of the docstring's "Returns"."""
     needs: tuple[str, ...]
-    is_remember: bool
-    """Whether equal arguments give equal results, so that a call is remembered."""
+    is_remembered: bool
+    """Whether the result of a call stands for equal calls: one that rests on the arguments and models alone,
+    and costs more than looking it up."""
     doc: str
 
     @property
     def signature(self) -> str:
         """The call as a program writes it."""
         return signature_text(self.name, self.takes)
+
+    def run(self, context: Any, values: Mapping[str, Any]) -> Any:
+        """Run the function with arguments by parameter, as `modules.arguments` checked them."""
+        keywords = dict(values)
+        for one in self.takes:
+            if one.is_rest:
+                keywords |= keywords.pop(one.name)
+        return self.function(context, **keywords)
 
 
 MODULES: dict[str, Module] = {}
@@ -88,7 +97,14 @@ def module(*, family: str, needs: Sequence[str] = (), remember: bool = True) -> 
             raise ValueError(f"module {name!r} needs a docstring: it is what planners read")
         summary, _, gives = doc.partition("\nReturns ")
         MODULES[name] = Module(
-            name, function, family, parameters(function), gives.strip(), tuple(needs), remember, summary.strip()
+            name,
+            function,
+            family,
+            parameters(function),
+            gives.strip(),
+            tuple(needs),
+            remember,
+            summary.strip(),
         )
         return function
 

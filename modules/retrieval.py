@@ -28,15 +28,13 @@ def get_informative_clips(
     found = call.on.index.search(query, top_k, start=video.start, end=end)
     if not found:
         raise NotFoundError(
-            f"get_informative_clips(): no clip found for the query {query!r} within {video.start:.1f}-{end:.1f} "
-            "s; search the whole video, or take frames with extract_frames"
+            f"get_informative_clips(): no clip found for the query {query!r} within {video.start:.1f}-"
+            f"{end:.1f} s; search the whole video, or take frames with extract_frames"
         )
     clips = []
     for number, score in sorted(found):
         clip_start, clip_end = call.on.index.clips[number]
-        clips.append(
-            call.on.clip(max(clip_start, video.start), min(clip_end, end), round(float(score), 4))
-        )
+        clips.append(call.on.clip(max(clip_start, video.start), min(clip_end, end), round(float(score), 4)))
     return [(clip.start, clip.end) for clip in clips], clips
 
 
@@ -64,8 +62,6 @@ def get_informative_subtitles(
             f"{video.start:.1f}-{end:.1f} s; use other words, or get_informative_clips for what is seen"
         )
     return [
-        LineHandle(
-            call.on.video, lines[number].start, lines[number].end, round(score, 4), lines[number].text
-        )
+        LineHandle(call.on.video, lines[number].start, lines[number].end, round(score, 4), lines[number].text)
         for number, score in sorted(inside[:top_k])
     ]

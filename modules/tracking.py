@@ -98,8 +98,8 @@ class Sam3Tracker(Tracker):
 
 
 class LinkedDetections(Tracker):
-    """A detector in every frame, its finds linked by how near they are: for frames a second apart or so, where
-    nothing knows masks."""
+    """A detector in every frame, its finds linked by how near they are: for frames a second apart or so,
+    where nothing knows masks."""
 
     def __init__(self, detector: Detector, *, box_threshold: float = 0.5) -> None:
         self._detector = detector
@@ -164,7 +164,7 @@ def _first_seen_first(tracks: list[Track]) -> list[Track]:
 
 
 def load_tracker(spec: str, detector: Detector | None, *, device: str | None = None) -> Tracker:
-    """"sam3:HUB_OR_FOLDER", or "detector" for linked finds of the detector that is given. ConfigError for
+    """ "sam3:HUB_OR_FOLDER", or "detector" for linked finds of the detector that is given. ConfigError for
     anything else, ModelError for "detector" without one."""
     kind, _, name = spec.partition(":")
     if kind == "sam3" and name:

@@ -1,7 +1,7 @@
 """What one video's modules work on, and what a single call may use of it.
 
-`VideoContext` is made once a video and shared by every program about it; `Call` is one call of a module, which
-notes the frames that it looks at. Knows videos, subtitles, backbones and the models' interfaces.
+`VideoContext` is made once a video and shared by every program about it; `Call` is one call of a module,
+which notes the frames that it looks at. Knows videos, subtitles, backbones and the models' interfaces.
 """
 
 from __future__ import annotations
@@ -9,12 +9,11 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from modules.arguments import Scope
-from modules.errors import BudgetError
 from modules.handles import ClipHandle, FrameHandle, VideoHandle
 from modules.subtitle_search import SubtitleSearch
 from videopro.backbones.base import Backbone
@@ -124,26 +123,22 @@ class Call:
     """One call of a module: the video's context, and the frames that the call looks at."""
 
     on: VideoContext
-    frames_left: int
-    """How many frames the program may still look at."""
+    use_frames: Callable[[int], None] = lambda count: None
+    """Told how many frames are about to be looked at; raises when a program has looked at too many."""
     looked: list[FrameRef] = field(default_factory=list)
+    used: int = 0
+    """What `use_frames` was told so far."""
 
-    def look(
-        self, handles: Sequence[FrameHandle], *, size: tuple[int, int] | None = None
-    ) -> list[Frame]:
+    def look(self, handles: Sequence[FrameHandle], *, size: tuple[int, int] | None = None) -> list[Frame]:
         """The frames behind handles, in order of time, each once; noted, and counted.
 
         Full frames come at `size` (height, width; None: the video's own), crops at the video's own
-        resolution. BudgetError when the program has looked at too many frames.
+        resolution.
         """
         wanted = list({handle.key: handle for handle in handles}.values())
         wanted.sort(key=lambda handle: handle.time)
-        if len(wanted) > self.frames_left:
-            raise BudgetError(
-                f"this program may look at {self.frames_left} more frames, and this call needs {len(wanted)}; "
-                "look at fewer"
-            )
-        self.frames_left -= len(wanted)
+        self.use_frames(len(wanted))
+        self.used += len(wanted)
         video = self.on.video
         whole = [handle for handle in wanted if handle.box is None]
         parts = [handle for handle in wanted if handle.box is not None]
@@ -173,9 +168,7 @@ class Call:
             step = len(ordered) / budget
             ordered = [ordered[int((i + 0.5) * step)] for i in range(budget)]
         video = self.on.video
-        return self.look(
-            ordered, size=self.on.backbone.frame_size(video.height, video.width, len(ordered))
-        )
+        return self.look(ordered, size=self.on.backbone.frame_size(video.height, video.width, len(ordered)))
 
 
 def frame_ref(frame: Frame) -> FrameRef:
