@@ -36,5 +36,8 @@ MODULES = (
     "unicodedata",
 )
 
+# Imported late, in a program's name, by what it may use: by datetime and time.
+LATE = ("_strptime",)
+
 # Builtins that reach out of a program, or around the checks of it.
 FORBIDDEN_BUILTINS = ("breakpoint", "compile", "eval", "exec", "exit", "help", "input", "open", "quit")

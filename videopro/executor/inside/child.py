@@ -12,7 +12,9 @@ import builtins
 import faulthandler
 import gc
 import marshal
+import mmap
 import os
+import random
 import signal
 import sys
 import types
@@ -21,7 +23,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 from . import lock
-from .allowed import FORBIDDEN_BUILTINS, MODULES
+from .allowed import FORBIDDEN_BUILTINS, LATE, MODULES
 from .filter import SOCKET_FD
 from .handle import Handle, Handles
 from .output import Output
@@ -171,7 +173,7 @@ def _guarded_import(
     name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0
 ) -> Any:
     """`import` as programs have it."""
-    if level == 0 and name in MODULES:
+    if level == 0 and (name in MODULES or name in LATE):
         return _REAL_IMPORT(name, globals, locals, fromlist, level)
     raise ImportError(
         f"{name!r} is not available to programs; these modules are: {', '.join(MODULES)}", name=name
@@ -194,12 +196,24 @@ def _program_builtins() -> dict[str, Any]:
 
 
 _BUILTINS: dict[str, Any] = {}
+# Address space to let go of when a program has used up its own, so that there is room to say so.
+_reserve = mmap.mmap(-1, 1 << 20)
+_cpu_seconds = 0.0
+
+
+def _out_of_time(number: int, frame_: Any) -> None:
+    raise CpuLimit(f"the program used its {_cpu_seconds:g} s of processor time")
 
 
 def warm_up() -> None:
-    """Make in the zygote what every program needs."""
+    """Do in the zygote what every program's process needs."""
     _BUILTINS.update(_program_builtins())
     compile("f'{1:.2f}'", FILE, "exec")
+    # First an exception inside the program, again and again should it be swallowed; then, also for a program
+    # that never leaves a C function, a dump of the stack and the end; the kernel's own limit comes last.
+    signal.signal(signal.SIGPROF, _out_of_time)
+    faulthandler.enable(SOCKET_FD, all_threads=False)
+    faulthandler.register(signal.SIGVTALRM, SOCKET_FD, all_threads=False, chain=True)
 
 
 def _arguments(entry: Any, inputs: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
@@ -256,8 +270,13 @@ def _run(session: Session, start: Mapping[str, Any]) -> Any:
     return entry(*args, **kwargs)
 
 
-def main(machine: str, base: int) -> None:
-    """The life of a program's process, to its end. `base`: address space of the zygote in bytes."""
+def main(code: bytes, base: int) -> None:
+    """The life of a program's process, to its end.
+
+    `code`: the seccomp filter. `base`: bytes of address space that the zygote has. Raises OSError if the door
+    cannot be locked, and then has run nothing.
+    """
+    global _cpu_seconds
     kind, start = _receive()
     if kind != START:
         os._exit(BROKEN)
@@ -265,49 +284,38 @@ def main(machine: str, base: int) -> None:
     session = Session(start)
     sys.stdout = sys.stderr = session.output  # type: ignore[assignment]
     sys.stdin = None  # type: ignore[assignment]
-
-    def out_of_time(number: int, frame_: Any) -> None:
-        raise CpuLimit(f"the program used its {limits['cpu_seconds']:g} s of processor time")
-
-    # First an exception inside the program, again and again should it be swallowed; then, also for a program
-    # that never leaves a C function, a dump of the stack and the end; the kernel's own limit comes last.
-    signal.signal(signal.SIGPROF, out_of_time)
-    faulthandler.enable(SOCKET_FD, all_threads=False)
-    faulthandler.register(signal.SIGVTALRM, SOCKET_FD, all_threads=False, chain=True)
+    random.seed(0)  # The random module takes a fresh seed in every fork; runs are to be repeatable.
     gc.enable()
-    cpu = limits["cpu_seconds"]
+    cpu = _cpu_seconds = limits["cpu_seconds"]
     signal.setitimer(signal.ITIMER_PROF, cpu, 0.05)
     signal.setitimer(signal.ITIMER_VIRTUAL, cpu + GRACE)
-    lock.child(machine, base + limits["memory_bytes"], int(cpu + GRACE) + 1)
-    _talk(session, start)
+    lock.child(code, base + limits["memory_bytes"], int(cpu + GRACE) + 1)
+    _send(_last_words(session, start))
+    os._exit(0)
 
 
-def _talk(session: Session, start: Mapping[str, Any]) -> None:
-    reserve = bytearray(1 << 18)
+def _last_words(session: Session, start: Mapping[str, Any]) -> bytes:
+    size = session.limits["argument_bytes"]
     try:
         try:
             value = _run(session, start)
             try:
-                packed = session.pack(value, size=session.limits["argument_bytes"])
+                packed = session.pack(value, size=size)
             except TypeError as error:
                 raise TypeError(f"{ENTRY} returned {error}") from None
             except (TooLarge, RecursionError) as error:
                 raise TooLarge(f"what {ENTRY} returned is too large: {error}") from None
             message = frame(RESULT, packed)
-            if len(message) > session.limits["argument_bytes"]:
-                raise TooLarge(
-                    f"what {ENTRY} returned is larger than {session.limits['argument_bytes']:,} bytes"
-                )
+            if len(message) > size:
+                raise TooLarge(f"what {ENTRY} returned is larger than {size:,} bytes")
         except BaseException as error:
-            # The timer would go on to interrupt; a hostile __str__ meets the second one.
+            # The first timer would go on to interrupt; a hostile __str__ meets the second one.
             signal.signal(signal.SIGPROF, signal.SIG_IGN)
-            del reserve  # After a MemoryError there must be room for saying so.
+            _reserve.close()
             message = frame(ERROR, _told(error, session.limits["error_bytes"]))
-        message = session.printed() + message
+        return session.printed() + message
     except BaseException as error:
-        message = frame(ERROR, [[type(error).__name__, "", []]])
-    _send(message)
-    os._exit(0)
+        return frame(ERROR, [[type(error).__name__, "", []]])
 
 
 def _told(error: BaseException, size: int) -> list[Any]:

@@ -29,6 +29,8 @@ _RETURN = 0x06  # BPF_RET | BPF_K
 # first.
 _NUMBER, _ARCH, _ARGUMENTS = 0, 4, 16
 
+_ANY_PROCESS = 0x7FFFFFFF  # No process has this id.
+
 
 class Machine(NamedTuple):
     """How a kind of processor names itself and its system calls."""
@@ -101,8 +103,11 @@ MACHINES = {
 }
 
 
-def program(machine: str, pid: int) -> bytes:
-    """The filter of the process `pid` as an array of struct sock_filter. KeyError for an unknown machine."""
+def program(machine: str) -> bytes:
+    """The filter as an array of struct sock_filter, for any process: `of_process` addresses it.
+
+    KeyError for an unknown machine.
+    """
     this = MACHINES[machine]
     code: list[tuple[int, int, int, int]] = [
         (_LOAD, 0, 0, _ARCH),
@@ -138,8 +143,17 @@ def program(machine: str, pid: int) -> bytes:
     )
     guarded("mprotect", argument(2), (_ANY_BIT, 0, 1, PROT_EXEC), refuse)
     # To itself: how abort() and faulthandler end the process.
-    guarded("tgkill", argument(0), (_EQUAL, 1, 0, pid), refuse)
+    guarded("tgkill", argument(0), (_EQUAL, 1, 0, _ANY_PROCESS), refuse)
     for name in _FREE:
         code += [(_EQUAL, 0, 1, this.calls[name]), (_RETURN, 0, 0, ALLOW)]
     code.append(refuse)
-    return b"".join(struct.pack("<HBBI", *one) for one in code)
+    return b"".join(_instruction(*one) for one in code)
+
+
+def of_process(code: bytes, pid: int) -> bytes:
+    """The filter for the process `pid`, made from `program`'s."""
+    return code.replace(_instruction(_EQUAL, 1, 0, _ANY_PROCESS), _instruction(_EQUAL, 1, 0, pid))
+
+
+def _instruction(code: int, if_true: int, if_false: int, value: int) -> bytes:
+    return struct.pack("<HBBI", code, if_true, if_false, value)

@@ -130,8 +130,11 @@ def die_with(parent: int) -> None:
         raise OSError("the parent is gone")
 
 
-def child(machine: str, memory: int, cpu_seconds: int) -> None:
-    """Close in a program's process, for good. `memory`: bytes of address space in all. Raises OSError."""
+def child(code: bytes, memory: int, cpu_seconds: int) -> None:
+    """Close in a program's process, for good. Raises OSError.
+
+    `code`: `filter.program`'s. `memory`: bytes of address space in all.
+    """
     none = (0, 0)
     resource.setrlimit(resource.RLIMIT_CORE, none)
     resource.setrlimit(resource.RLIMIT_FSIZE, none)
@@ -140,8 +143,8 @@ def child(machine: str, memory: int, cpu_seconds: int) -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (seccomp.SOCKET_FD + 1,) * 2)
     resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds + 1))
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
-    code = seccomp.program(machine, os.getpid())
-    loaded = _Filter(len(code) // 8, code)
+    mine = seccomp.of_process(code, os.getpid())
+    loaded = _Filter(len(mine) // 8, mine)
     _check(
         _prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.addressof(loaded), 0, 0),
         "the seccomp filter",

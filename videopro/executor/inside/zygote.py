@@ -17,7 +17,6 @@ import importlib
 import json
 import os
 import platform
-import random
 import resource
 import selectors
 import signal
@@ -25,12 +24,12 @@ import socket
 import sys
 from typing import Any
 
-from . import child, lock
-from .allowed import MODULES
+from . import child, filter, lock
+from .allowed import LATE, MODULES
 from .wire import ERROR, frame
 
-# Looked up late by what programs use: strptime, and the codecs that a str method may name.
-_LATE = ("_strptime", "encodings.ascii", "encodings.latin_1", "encodings.utf_8", "encodings.utf_16")
+# The codecs that a str method may name.
+_CODECS = ("encodings.ascii", "encodings.latin_1", "encodings.utf_8", "encodings.utf_16")
 
 
 class Zygote:
@@ -38,7 +37,7 @@ class Zygote:
 
     def __init__(self, control: socket.socket, host: int) -> None:
         self.control = control
-        self.machine = platform.machine()
+        self.filter = filter.program(platform.machine())
         self.pid = os.getpid()
         self.reports: dict[int, socket.socket] = {}
         self.selector = selectors.DefaultSelector()
@@ -57,9 +56,8 @@ class Zygote:
 
     def prepare(self) -> dict[str, Any]:
         """Import, then close in. Returns what the host is told: the walls that stand."""
-        for name in (*MODULES, *_LATE):
+        for name in (*MODULES, *LATE, *_CODECS):
             importlib.import_module(name)
-        random.seed(0)
         child.warm_up()
         self.base = lock.address_space()
         walls = lock.zygote()
@@ -108,7 +106,7 @@ class Zygote:
             os.dup2(program, child.SOCKET_FD)
             os.closerange(child.SOCKET_FD + 1, self.descriptors)
             lock.die_with(self.pid)
-            child.main(self.machine, self.base)
+            child.main(self.filter, self.base)
         except BaseException as error:  # The door could not be locked: say so, and run nothing.
             os.write(child.SOCKET_FD, frame(ERROR, [[type(error).__name__, str(error), []]]))
         finally:
