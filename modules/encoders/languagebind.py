@@ -1,0 +1,177 @@
+"""LanguageBind_Video as an encoder: a checkpoint's folder, frames to pixels, texts to tokens.
+
+The published preprocessing with its random mirroring left out: scaled to the short side, the middle square,
+OpenAI CLIP's mean and deviation. The published packages take a clip's first and last frame and those evenly
+between; here they are the midpoints of equal parts, so that no clip shows its neighbour's frame. Knows the
+model's parts and files; nothing of indices or questions.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from modules.encoders.base import VideoTextEncoder
+from modules.encoders.languagebind_model import LanguageBindConfig, LanguageBindVideo
+from modules.errors import ModelError
+from modules.hub import device_of
+from videopro.backbones.fingerprint import folder_fingerprint
+from videopro.video import Frame
+
+MEAN = (0.48145466, 0.4578275, 0.40821073)
+STD = (0.26862954, 0.26130258, 0.27577711)
+
+_FILES = (
+    "config.json",
+    "*.safetensors",
+    "*.bin",
+    "tokenizer*",
+    "special_tokens_map.json",
+    "*.txt",
+    "vocab.json",
+)
+_BATCH = 16
+
+
+class LanguageBindEncoder(VideoTextEncoder):
+    """A LanguageBind_Video checkpoint, such as LanguageBind/LanguageBind_Video_FT."""
+
+    def __init__(
+        self, source: str, *, name: str = "", device: str | None = None, dtype: str = "float32"
+    ) -> None:
+        """`source`: a folder or a hub name. `ModelError` for one that cannot be had or does not fit."""
+        self.name = name or f"languagebind:{source}"
+        folder = checkpoint_folder(source)
+        try:
+            config = LanguageBindConfig.read(json.loads((folder / "config.json").read_text(encoding="utf-8")))
+            self.model = LanguageBindVideo(config)
+            self.model.load_checkpoint(_weights(folder))
+            self.tokenizer = _tokenizer(folder)
+        except (OSError, ValueError) as error:
+            raise ModelError(
+                f"{self.name}: {folder} holds no usable LanguageBind_Video checkpoint: {error}"
+            ) from error
+        self._device, self._dtype = device_of(device), dtype
+        self.model.to(self._device, getattr(torch, dtype)).eval()
+        self.clip_frames = config.vision.num_frames
+        self._side = config.vision.image_size
+        self._longest = config.text.max_position_embeddings
+        self._fingerprint = folder_fingerprint(folder)
+
+    def identity(self) -> dict[str, object]:
+        return {
+            "encoder": "languagebind",
+            "weights": self._fingerprint,
+            "frames": self.clip_frames,
+            "pixels": self._side,
+            "dtype": self._dtype,
+        }
+
+    def frame_size(self, height: int, width: int) -> tuple[int, int]:
+        return short_side(height, width, self._side)
+
+    @torch.inference_mode()
+    def encode_clips(self, clips: Sequence[Sequence[Frame]]) -> np.ndarray:
+        self.check(clips)
+        rows = [np.zeros((0, self.model.config.projection_dim), np.float32)]
+        for part in _parts(clips):
+            pixels = torch.stack([to_pixels([frame.image for frame in clip], self._side) for clip in part])
+            rows.append(_rows(self.model.encode_video(pixels.to(self._device, getattr(torch, self._dtype)))))
+        return np.concatenate(rows)
+
+    @torch.inference_mode()
+    def encode_texts(self, texts: Sequence[str]) -> np.ndarray:
+        rows = [np.zeros((0, self.model.config.projection_dim), np.float32)]
+        for part in _parts(texts):
+            tokens = self.tokenizer(
+                list(part), padding=True, truncation=True, max_length=self._longest, return_tensors="pt"
+            ).to(self._device)
+            rows.append(_rows(self.model.encode_text(tokens.input_ids, tokens.attention_mask)))
+        return np.concatenate(rows)
+
+
+def checkpoint_folder(source: str) -> Path:
+    """The folder of a checkpoint that is a folder already or a name on the hub. `ModelError` if neither."""
+    folder = Path(source).expanduser()
+    if folder.is_dir():
+        return folder
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
+
+    try:
+        return Path(snapshot_download(source, allow_patterns=list(_FILES)))
+    except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
+        reason = str(error).strip().split("\n")[0][:300]
+        raise ModelError(
+            f"{source!r} is neither a folder nor a checkpoint that can be fetched ({reason}); give a folder, or a "
+            "hub name such as LanguageBind/LanguageBind_Video_FT"
+        ) from error
+
+
+def short_side(height: int, width: int, side: int) -> tuple[int, int]:
+    """(height, width) with the shorter one `side` pixels, the other in proportion, rounded down."""
+    if width < height:
+        return int(height / width * side), side
+    return side, int(width / height * side)
+
+
+def to_pixels(images: Sequence[np.ndarray], side: int) -> Tensor:
+    """(3, n, side, side) float32 of n (height, width, 3) uint8 pictures: scaled, the middle square,
+    normalized."""
+    pictures = torch.from_numpy(np.stack(images)).permute(0, 3, 1, 2).float() / 255
+    pictures = (pictures - torch.tensor(MEAN)[:, None, None]) / torch.tensor(STD)[:, None, None]
+    size = short_side(*pictures.shape[2:], side)
+    if tuple(pictures.shape[2:]) != size:
+        pictures = torch.nn.functional.interpolate(pictures, size, mode="bilinear", align_corners=False)
+    top, left = (round((length - side) / 2) for length in size)
+    return pictures[:, :, top : top + side, left : left + side].transpose(0, 1)
+
+
+def _parts(items: Sequence[Any]) -> Iterator[Sequence[Any]]:
+    return (items[start : start + _BATCH] for start in range(0, len(items), _BATCH))
+
+
+def _rows(vectors: Tensor) -> np.ndarray:
+    return vectors.float().cpu().numpy()
+
+
+def _weights(folder: Path) -> dict[str, Tensor]:
+    """The state dict in a folder: safetensors, else PyTorch's pickle, read without running any code."""
+    from safetensors.torch import load_file
+
+    files = sorted(folder.glob("*.safetensors"))
+    if files:
+        return {key: value for path in files for key, value in load_file(path).items()}
+    files = sorted(folder.glob("pytorch_model*.bin"))
+    if not files:
+        raise ValueError("there is neither model.safetensors nor pytorch_model.bin")
+    return {
+        key: value
+        for path in files
+        for key, value in torch.load(path, map_location="cpu", weights_only=True).items()
+    }
+
+
+def _tokenizer(folder: Path) -> Any:
+    """The checkpoint's tokenizer, padding on the right. The published folders name a class of their own
+    package, which is CLIP's with another name."""
+    from transformers import AutoTokenizer, CLIPTokenizer
+
+    settings = folder / "tokenizer_config.json"
+    named = json.loads(settings.read_text(encoding="utf-8")) if settings.is_file() else {}
+    kind = CLIPTokenizer if "LanguageBind" in named.get("tokenizer_class", "LanguageBind") else AutoTokenizer
+    tokenizer = kind.from_pretrained(folder, padding_side="right")
+    ids = tokenizer("a").input_ids
+    if tokenizer.eos_token_id is None or ids[-1] != tokenizer.eos_token_id:
+        raise ValueError(
+            "its tokenizer does not end a text with its end token, from which the embedding is taken"
+        )
+    if tokenizer.pad_token_id is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    return tokenizer
