@@ -1,0 +1,433 @@
+"""The walls around a program's process and the life of the zygote behind them.
+
+The filter is judged twice: by an interpreter of BPF written here, for both kinds of processor, with system
+call numbers read from the kernel's tables; and by what the kernel says of a running child.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from videopro.executor import Executor, Limits, SandboxError, conversation, pool
+from videopro.executor.inside import filter as seccomp
+
+ONE = "def execute_command():\n    return 1"
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Executor]:
+    with Executor() as made:
+        yield made
+
+
+# ---- the filter -------------------------------------------------------------------------------------------
+
+PID = 4711
+X86, ARM = 0xC000003E, 0xC00000B7
+ANONYMOUS = 0xFFFFFFFFFFFFFFFF  # A descriptor of -1, as the kernel sees it.
+
+
+def judged(machine: str, arch: int, number: int, *arguments: int) -> int:
+    """What the filter returns, by the rules of classic BPF (Linux's networking/filter.rst)."""
+    code = seccomp.of_process(seccomp.program(machine), PID)
+    data = struct.pack("<iIQ6Q", number, arch, 0, *arguments, *[0] * (6 - len(arguments)))
+    accumulator, at = 0, 0
+    while True:
+        kind, true, false, value = struct.unpack_from("<HBBI", code, 8 * at)
+        at += 1
+        if kind == 0x20:
+            (accumulator,) = struct.unpack_from("<I", data, value)
+        elif kind == 0x06:
+            return int(value)
+        else:
+            holds = {
+                0x15: accumulator == value,
+                0x35: accumulator >= value,
+                0x45: accumulator & value != 0,
+            }[kind]
+            at += true if holds else false
+
+
+ALLOW, REFUSE, KILL = 0x7FFF0000, 0x00050001, 0x80000000
+# name: number on x86_64, on aarch64.
+FORBIDDEN = {
+    "openat": (257, 56),
+    "close": (3, 57),
+    "ioctl": (16, 29),
+    "dup": (32, 23),
+    "sendto": (44, 206),
+    "sendmsg": (46, 211),
+    "recvmsg": (47, 212),
+    "socket": (41, 198),
+    "connect": (42, 203),
+    "clone": (56, 220),
+    "clone3": (435, 435),
+    "execve": (59, 221),
+    "execveat": (322, 281),
+    "kill": (62, 129),
+    "tkill": (200, 130),
+    "ptrace": (101, 117),
+    "prctl": (157, 167),
+    "seccomp": (317, 277),
+    "prlimit64": (302, 261),
+    "setitimer": (38, 103),
+    "memfd_create": (319, 279),
+    "io_uring_setup": (425, 425),
+    "bpf": (321, 280),
+    "process_vm_writev": (311, 271),
+    "pidfd_open": (434, 434),
+    "userfaultfd": (323, 282),
+    "keyctl": (250, 219),
+    "unshare": (272, 97),
+    "mount": (165, 40),
+    "writev": (20, 66),
+    "pwrite64": (18, 68),
+    "pkey_mprotect": (329, 288),
+}
+GUARDED = {"read": (0, 63), "write": (1, 64), "mmap": (9, 222), "mprotect": (10, 226), "tgkill": (234, 131)}
+
+
+@pytest.mark.parametrize(("machine", "arch", "column"), [("x86_64", X86, 0), ("aarch64", ARM, 1)])
+def test_the_filter_on_both_processors(machine: str, arch: int, column: int) -> None:
+    def call(name: str, *arguments: int) -> int:
+        return judged(machine, arch, GUARDED[name][column], *arguments)
+
+    for name, numbers in FORBIDDEN.items():
+        assert judged(machine, arch, numbers[column], 3, 3, 3) == REFUSE, name
+    for name in ("read", "write"):
+        assert call(name, 3, 0xDEAD, 10) == ALLOW
+        assert [call(name, fd, 0xDEAD, 10) for fd in (0, 1, 2, 4, 2**32 - 1)] == [REFUSE] * 5
+    assert call("mmap", 0, 4096, 3, 0x22, ANONYMOUS) == ALLOW
+    assert call("mmap", 0, 4096, 7, 0x22, ANONYMOUS) == REFUSE
+    assert call("mmap", 0, 4096, 4, 0x22, ANONYMOUS) == REFUSE
+    assert call("mmap", 0, 4096, 1, 0x02, 3) == REFUSE
+    assert call("mprotect", 0xDEAD000, 4096, 3) == ALLOW
+    assert call("mprotect", 0xDEAD000, 4096, 5) == REFUSE
+    assert call("tgkill", PID, PID, 6) == ALLOW
+    assert call("tgkill", PID + 1, PID + 1, 9) == REFUSE
+    assert call("tgkill", 2**32 - 1, 1, 9) == REFUSE
+    for number in (12, 231) if column == 0 else (214, 94):  # brk, exit_group
+        assert judged(machine, arch, number) == ALLOW
+    everything = {n for n in range(600) if judged(machine, arch, n, 9, 9, 9, 9, 9) == ALLOW}
+    assert len(everything) == 23  # 22 that are allowed whatever their arguments, and mprotect to 9.
+    assert judged(machine, 0x40000003, 1, 3) == KILL  # i386 on x86_64
+    assert judged(machine, 0x40000028, 1, 3) == KILL  # 32-bit ARM
+    assert judged(machine, ARM if column == 0 else X86, 1, 3) == KILL
+    foreign = judged("x86_64", X86, 0x40000000 + 1, 3)
+    assert foreign == KILL  # The x32 ABI's write.
+
+
+def status_of(pid: int) -> dict[str, str]:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
+
+
+def children_of(pid: int) -> list[int]:
+    return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def zygote_of(executor: Executor) -> int:
+    assert executor._zygote is not None
+    return executor._zygote.pid
+
+
+def test_what_the_kernel_says_of_a_running_program() -> None:
+    found: list[dict[str, str]] = []
+    limits: list[str] = []
+
+    def look() -> None:
+        (child,) = children_of(zygote_of(executor))
+        found.append(status_of(child))
+        limits.append(Path(f"/proc/{child}/limits").read_text())
+
+    with Executor() as executor:
+        program = "def execute_command():\n    look()"
+        assert executor.run(program, {"look": look}, {}, Limits(cpu_seconds=3.0)).status == "empty"
+        assert "no_new_privs" in executor.walls
+    (child,) = found
+    assert child["Seccomp"] == "2"
+    assert child["NoNewPrivs"] == "1"
+    assert int(child["CapEff"], 16) == int(child["CapPrm"], 16) == 0
+    assert child["Threads"] == "1"
+    if os.geteuid() == 0 and "another user" in executor.walls:
+        assert child["Uid"].split() == ["65534"] * 4
+    rows = {line[:26].strip(): line[26:].split()[:2] for line in limits[0].splitlines()}
+    assert rows["Max processes"] == rows["Max file size"] == rows["Max core file size"] == ["0", "0"]
+    assert rows["Max open files"] == ["4", "4"]
+    assert rows["Max cpu time"] == ["4", "5"]
+
+
+ATTEMPTS = {
+    "open": "os.open('/etc/passwd', 0)",
+    "listdir": "os.listdir('/')",
+    "stat": "os.stat('/')",
+    "fork": "os.fork()",
+    "exec": "os.execv('/bin/sh', ['sh'])",
+    "spawn": "os.posix_spawn('/bin/sh', ['sh'], {})",
+    "kill the host": "os.kill(HOST, 9)",
+    "kill everybody": "os.kill(-1, 9)",
+    "another descriptor": "os.write(4, b'x')",
+    "standard error": "os.write(2, b'x')",
+    "socket": "sys.modules['_socket'].socket()",
+    "pipe": "os.pipe()",
+    "memfd": "os.memfd_create('x')",
+    "uname": "os.uname()",
+    "thread": "sys.modules['_thread'].start_new_thread(print, ())",
+    "limits": "sys.modules['resource'].setrlimit(sys.modules['resource'].RLIMIT_AS, (-1, -1))",
+    "alarm": "sys.modules['signal'].setitimer(0, 1)",
+}
+
+
+@pytest.mark.parametrize("name", ATTEMPTS)
+def test_reaching_for_the_system_is_an_ordinary_error(shared: Executor, name: str) -> None:
+    program = (
+        "import random, enum\nos, sys = random._os, enum.sys\n\ndef execute_command(HOST):\n"
+        f"    {ATTEMPTS[name]}\n    return 'it worked'"
+    )
+    outcome = shared.run(program, {}, {"HOST": os.getpid()})
+    assert outcome.status == "failed"
+    assert outcome.error is not None
+    # CPython's own words for a thread that does not start, a limit and a timer that are refused.
+    other = {"thread": "RuntimeError", "limits": "ValueError", "alarm": "itimer_error"}
+    assert outcome.error.type == other.get(name, "PermissionError"), outcome
+    assert outcome.error.line == 5
+
+
+def test_nothing_of_the_host_is_in_a_programs_process(shared: Executor) -> None:
+    program = (
+        "import enum, random\n"
+        "def execute_command():\n    return sorted(enum.sys.modules), dict(random._os.environ), enum.sys.argv"
+    )
+    modules, environment, arguments = shared.run(program, {}, {}).value
+    assert {"math", "re", "statistics"} <= set(modules)
+    heavy = (
+        "torch",
+        "numpy",
+        "transformers",
+        "PIL",
+        "videopro",
+        "av",
+        "site",
+        "threading",
+        "subprocess",
+        "asyncio",
+    )
+    assert not [name for name in modules if name.split(".")[0] in heavy]
+    assert set(environment) <= {"PYTHONHASHSEED", "LC_CTYPE"}
+    assert arguments == ["-c"]
+
+
+def test_the_host_side_imports_nothing_heavy() -> None:
+    code = "import videopro.executor, videopro.program, sys; print(' '.join(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
+    assert not {"torch", "numpy", "transformers", "PIL"} & set(done.stdout.split())
+
+
+# ---- fails closed -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A copy of the walls in which one text is replaced by another."""
+
+    def make(name: str, old: str, new: str) -> None:
+        shutil.copytree(ROOT / "videopro/executor/inside", tmp_path / "inside")
+        path = tmp_path / "inside" / name
+        text = path.read_text(encoding="utf-8")
+        assert text.count(old) == 1
+        path.write_text(text.replace(old, new), encoding="utf-8")
+        monkeypatch.setattr(pool, "_HERE", tmp_path)
+
+    return make
+
+
+def test_without_the_filter_nothing_runs(broken: Any) -> None:
+    broken("lock.py", "_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER,", "_PR_SET_DUMPABLE, 0,")
+    with pytest.raises(SandboxError, match=r"sandbox this still works: .*write to another"):
+        Executor()
+
+
+@pytest.mark.parametrize("hole", ["openat", "mmap", "socket"])
+def test_a_hole_in_the_filter_is_found(broken: Any, hole: str) -> None:
+    if hole == "mmap":
+        broken("filter.py", "PROT_EXEC = 4", "PROT_EXEC = 8")
+    else:
+        numbers = {"openat": "257, 56", "socket": "41, 198"}[hole]
+        broken("filter.py", '"brk": (12, 214),', f'"brk": (12, 214), "{hole}": ({numbers}),')
+        path = pool._HERE / "inside" / "filter.py"
+        path.write_text(path.read_text().replace('    "brk",\n', f'    "brk",\n    "{hole}",\n'))
+    with pytest.raises(SandboxError, match="inside the sandbox this still works"):
+        Executor()
+
+
+def test_a_kernel_without_seccomp_is_refused(broken: Any) -> None:
+    broken("lock.py", "_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER,", "_PR_SET_SECCOMP, 77,")
+    with pytest.raises(SandboxError, match="the seccomp filter: Invalid argument"):
+        Executor()
+
+
+def test_a_zygote_that_does_not_come_up_says_why(broken: Any) -> None:
+    broken("zygote.py", "def main(", "raise RuntimeError('no luck')\n\n\ndef main(")
+    with pytest.raises(SandboxError, match="no luck"):
+        Executor()
+
+
+# ---- the life of the zygote -------------------------------------------------------------------------------
+
+
+def test_a_zygote_that_dies_is_replaced() -> None:
+    with Executor() as executor:
+        first = zygote_of(executor)
+        os.kill(first, signal.SIGKILL)
+        time.sleep(0.2)
+        assert executor.run(ONE, {}, {}).value == 1
+        assert zygote_of(executor) != first
+
+
+def test_a_program_that_loses_its_zygote_is_no_programs_failure() -> None:
+    with Executor() as executor:
+        program = "def execute_command():\n    die()\n    while True: pass"
+        with pytest.raises(SandboxError, match="died"):
+            executor.run(program, {"die": lambda: os.kill(zygote_of(executor), signal.SIGKILL)}, {})
+        assert executor.run(ONE, {}, {}).value == 1
+
+
+def test_closing() -> None:
+    executor = Executor()
+    zygote = zygote_of(executor)
+    executor.close()
+    executor.close()
+    assert not Path(f"/proc/{zygote}").exists()
+    with pytest.raises(SandboxError, match="closed"):
+        executor.run(ONE, {}, {})
+
+
+def test_closing_ends_the_programs_that_run() -> None:
+    executor = Executor()
+    caught: list[BaseException] = []
+
+    def one() -> None:
+        try:
+            executor.run("def execute_command():\n    import time\n    time.sleep(60)", {}, {})
+        except SandboxError as error:
+            caught.append(error)
+
+    thread = threading.Thread(target=one)
+    thread.start()
+    while not children_of(zygote_of(executor)):
+        time.sleep(0.01)
+    (child,) = children_of(zygote_of(executor))
+    executor.close()
+    thread.join(30)
+    assert len(caught) == 1
+    assert gone(child)
+
+
+def gone(pid: int, seconds: float = 20.0) -> bool:
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        try:
+            if status_of(pid)["State"].startswith("Z"):
+                return True
+        except OSError:
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def test_a_thread_that_started_it_may_end() -> None:
+    made: list[Executor] = []
+    thread = threading.Thread(target=lambda: made.append(Executor()))
+    thread.start()
+    thread.join()
+    with made[0] as executor:
+        time.sleep(0.1)
+        assert executor.run(ONE, {}, {}).value == 1
+
+
+HOST = """
+import os, sys, time
+from videopro.executor import Executor
+executor = Executor()
+def stay():
+    zygote = executor._zygote.pid
+    children = open(f"/proc/{zygote}/task/{zygote}/children").read().split()
+    if os.fork() == 0:  # A fork of the host keeps its sockets open.
+        time.sleep(30); os._exit(0)
+    print(zygote, *children, flush=True)
+    time.sleep(60)
+executor.run("def execute_command():\\n    stay()", {"stay": stay}, {})
+"""
+
+
+def test_nothing_outlives_a_host_that_is_killed() -> None:
+    with subprocess.Popen([sys.executable, "-c", HOST], stdout=subprocess.PIPE, text=True, cwd=ROOT) as host:
+        assert host.stdout is not None
+        pids = [int(one) for one in host.stdout.readline().split()]
+        assert len(pids) == 2
+        host.kill()
+        assert all(gone(pid) for pid in pids)
+
+
+FORKED = """
+import os
+from videopro import executor
+assert executor.run("def execute_command():\\n    return 1", {}, {}).value == 1
+first = executor._executor()
+if os.fork() == 0:
+    assert executor.run("def execute_command():\\n    return 2", {}, {}).value == 2
+    assert executor._executor() is not first
+    executor._close()
+    os._exit(7)
+status = os.waitstatus_to_exitcode(os.wait()[1])
+assert executor._executor() is first
+assert executor.run("def execute_command():\\n    return 3", {}, {}).value == 3
+raise SystemExit(status)
+"""
+
+
+def test_a_fork_of_the_host_has_an_executor_of_its_own() -> None:
+    assert subprocess.run([sys.executable, "-c", FORKED], cwd=ROOT, timeout=120, check=False).returncode == 7
+
+
+def test_nothing_piles_up(shared: Executor) -> None:
+    def open_files(pid: int | str) -> int:
+        return len(os.listdir(f"/proc/{pid}/fd"))
+
+    crash = "def execute_command():\n    import random\n    random._os._exit(3)"
+    for program in (ONE, crash):
+        shared.run(program, {}, {})
+    before = open_files("self"), len(threading.enumerate())
+    zygote = open_files(zygote_of(shared)) if os.geteuid() == 0 else 0
+    for number in range(30):
+        shared.run((ONE, crash)[number % 2], {}, {})
+    assert (open_files("self"), len(threading.enumerate())) == before
+    assert children_of(zygote_of(shared)) == []
+    assert (open_files(zygote_of(shared)) if os.geteuid() == 0 else 0) == zygote
+
+
+def test_where_programs_cannot_run_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool.platform, "machine", lambda: "riscv64")
+    with pytest.raises(SandboxError, match="x86_64 or aarch64, not on linux on riscv64"):
+        Executor()
+
+
+def test_the_host_never_executes_a_program() -> None:
+    folder = Path(conversation.__file__).parent
+    for path in folder.glob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        assert "exec(" not in text.replace("_exec(", ""), path
+        assert "eval(" not in text, path
