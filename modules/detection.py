@@ -97,9 +97,12 @@ class GroundingDino(Detector):
                 target_sizes=[(height, width)],
             )
         detections = [
-            Detection(_within((x0 / width, y0 / height, x1 / width, y1 / height)), score, label or text)
+            Detection(_within((x0 / width, y0 / height, x1 / width, y1 / height)), score, _named(label, text))
             for (x0, y0, x1, y1), score, label in zip(
-                found["boxes"].tolist(), found["scores"].tolist(), found["text_labels"], strict=True
+                found["boxes"].tolist(),
+                found["scores"].tolist(),
+                found["text_labels"],
+                strict=False,  # where nothing is found, there is one empty label
             )
         ]
         return sorted(
@@ -164,6 +167,7 @@ def load_detector(spec: str, backbone: Backbone, *, device: str | None = None) -
     )
 
 
+_OPENING = re.compile(r"[\[{]")
 _ARRAY = re.compile(r"\[\s*(-?\d+(?:\.\d+)?(?:\s*,\s*-?\d+(?:\.\d+)?){3})\s*\]")
 
 
@@ -175,16 +179,18 @@ def read_boxes(reply: str) -> list[Corners]:
     found = list(_json_boxes(text))
     if not found:
         found = [_four(match.split(",")) for match in _ARRAY.findall(text)]
-    return [box for box in found if all(math.isfinite(value) for value in box)]
+    return found
 
 
 def _json_boxes(text: str) -> Iterator[Corners]:
     decoder = json.JSONDecoder()
     at = 0
-    while match := re.compile(r"[\[{]").search(text, at):
+    while match := _OPENING.search(text, at):
         try:
             value, at = decoder.raw_decode(text, match.start())
-        except (ValueError, RecursionError):
+        except RecursionError:
+            return
+        except ValueError:
             at = match.start() + 1
             continue
         yield from _boxes_in(value)
@@ -198,7 +204,8 @@ def _boxes_in(value: Any) -> Iterator[Corners]:
                 return
     elif isinstance(value, list):
         if len(value) == 4 and all(isinstance(one, int | float) for one in value):
-            yield _four(value)
+            if all(map(math.isfinite, value)):
+                yield _four(value)
         else:
             for one in value:
                 yield from _boxes_in(one)
@@ -207,6 +214,11 @@ def _boxes_in(value: Any) -> Iterator[Corners]:
 def _four(values: Any) -> Corners:
     x0, y0, x1, y1 = (float(value) for value in values)
     return min(x0, x1), min(y0, y1), max(x0, x1), max(y0, y1)
+
+
+def _named(label: str, text: str) -> str:
+    """The words that scored, without the marks between names; the whole text where none did."""
+    return " ".join(label.replace("[SEP]", " ").replace("[CLS]", " ").replace(".", " ").split()) or text
 
 
 def _within(box: Corners) -> Corners:

@@ -26,13 +26,13 @@ def reference(modules: Sequence[Module]) -> str:
     for family, title in FAMILIES.items():
         own = [one for one in modules if one.family == family]
         if own:
-            parts.append(f"## {title}\n\n" + "\n\n".join(map(_entry, own)))
+            parts.append(f"## {title}\n\n" + "\n".join(map(_entry, own)))
     return "\n\n".join([*parts, _held()]) + "\n"
 
 
 def _entry(one: Module) -> str:
-    returns = f"\n  Returns {_line(one.gives)}" if one.gives else ""
-    return f"- `{one.signature}`\n  {_line(one.doc)}{returns}"
+    returns = f" Returns {_line(one.gives)}" if one.gives else ""
+    return f"- `{one.signature}`: {_line(one.doc)}{returns}"
 
 
 def _held() -> str:
