@@ -11,6 +11,8 @@ import textwrap
 from collections.abc import Callable
 from typing import Any
 
+from videopro.executor import use_frames
+
 
 class Thing:
     """A host object with declared fields."""
@@ -127,6 +129,7 @@ class World:
 
     def extract_frames(self, video: Any, num_frames: int = 4) -> list[Frame]:
         self.calls.append("extract_frames")
+        use_frames(num_frames)  # As a real module does: before the work, or 10**30 frames would be made.
         start, end = (0.0, 100.0) if video is self.video else (video.start, video.end)
         return [self.frames[int(start + (end - start) * n / num_frames)] for n in range(num_frames)]
 

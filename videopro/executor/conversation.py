@@ -270,7 +270,9 @@ class Conversation:
                 if type(kind) is not str or type(message) is not str:
                     raise Forged("an error that is none")
                 where = [(int(line), str(function)[:100]) for line, function in places[:10]]
-                told.append((shorten(kind, 100), shorten(message, self._limits.error_bytes), where))
+                # A class may be called anything; a type of error is one word.
+                kind = kind if re.fullmatch(r"\w{1,100}", kind) else "Exception"
+                told.append((kind, shorten(message, self._limits.error_bytes), where))
         except (TypeError, ValueError, KeyError) as error:
             raise Forged("an error that is none") from error
         if not told:

@@ -1,0 +1,67 @@
+"""Hostile and malformed programs against the executor: what came of them, and whether the host is as it was.
+
+    python perf/hostile.py [--count 1000] [--seed 0] [--side-by-side 2] [--json FILE]
+
+The programs are `tests/hostile_programs.py`'s, what they could harm is `tests/hostile_world.py`'s. Ends with
+status 1 if a program got through.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from tests.hostile_programs import corpus
+from tests.hostile_world import Surroundings, run_all
+from videopro.executor import Executor
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--count", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--side-by-side", type=int, default=2)
+    parser.add_argument("--json", type=Path, help="write the tallies here")
+    options = parser.parse_args()
+    begun = time.monotonic()
+    with Surroundings() as surroundings, Executor() as executor:
+        tallies = run_all(
+            corpus(options.count, options.seed), executor, surroundings, side_by_side=options.side_by_side
+        )
+        harm = surroundings.differences()
+        walls = executor.walls
+    seconds = time.monotonic() - begun
+    print(f"{'family':<30} {'n':>4} {'slowest':>8}  outcomes")
+    for name, tally in sorted(tallies.items()):
+        outcomes = ", ".join(f"{number} {kind}" for kind, number in tally.outcomes.most_common())
+        print(f"{name:<30} {tally.outcomes.total():>4} {tally.slowest:>7.2f}s  {outcomes}")
+    total = sum(tally.outcomes.total() for tally in tallies.values())
+    print(
+        f"\n{total} programs in {len(tallies)} families, {seconds:.0f} s, walls: {', '.join(walls)}, seccomp"
+    )
+    print("the host is untouched" if not harm else "\n".join(["HARM:", *harm]))
+    if options.json:
+        record = {
+            "programs": total,
+            "families": {name: dict(tally.outcomes.most_common()) for name, tally in sorted(tallies.items())},
+            "seed": options.seed,
+            "seconds": round(seconds, 1),
+            "walls": [*walls, "seccomp"],
+            "harm": harm,
+            "python": platform.python_version(),
+            "kernel": platform.release(),
+        }
+        options.json.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    return 1 if harm else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
