@@ -2,29 +2,28 @@
 
     python -m videopro.ask film.mp4 "What does she pick up?" --choices "a cup" "a book" --model pocket
 
-With choices it goes the same way as a benchmark's question; without, the model answers in its own words.
+With choices it goes the same way as a benchmark's question; without, the model answers in its own words. What
+a program does is shown as it happens (`videopro.ask_view`).
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-
 from videopro import methods, prompts
+from videopro.ask_view import Follower, say, show_answer
 from videopro.backbones import Backbone, Generation, load_backbone, read_spec
 from videopro.benchmarks import Item, Protocol
 from videopro.benchmarks.base import ROBUST
 from videopro.config import about, from_command_line
 from videopro.errors import ConfigError, VideoProError
+from videopro.metering import Meter
+from videopro.methods import ShortFlags
 from videopro.methods.base import Context, Result
-from videopro.methods.metered import Meter
 from videopro.question import Question
 from videopro.subtitles import load_subtitles
 from videopro.video import Video, uniform_times
@@ -33,7 +32,7 @@ PROG = "python -m videopro.ask"
 
 
 @dataclass(frozen=True)
-class AskConfig:
+class AskConfig(ShortFlags):
     """One question about one file."""
 
     video: Path = field(metadata=about("the video file", positional=True))
@@ -49,6 +48,7 @@ class AskConfig:
         default_factory=dict, metadata=about("settings of the backbone, such as dtype=bf16 adapter=FOLDER")
     )
     max_new_tokens: int = field(default=256, metadata=about("longest answer in words, in tokens"))
+    seed: int = field(default=0, metadata=about("seed of all that is random"))
 
 
 def main(argv: Sequence[str] | None = None, *, load: Callable[..., Backbone] = load_backbone) -> int:
@@ -69,6 +69,8 @@ def ask(config: AskConfig, *, load: Callable[..., Backbone] = load_backbone) -> 
     # Everything that can be wrong with the request is found before a model is loaded.
     question = Question(config.question, config.choices) if config.choices else None
     method = methods.create(config.method, _options(config))
+    if question is None and config.method != "native":
+        raise ConfigError(f"method {config.method!r} answers by choosing; give --choices")
     if load is load_backbone:
         read_spec(config.model, **config.backbone)
     video = Video.open(config.video)
@@ -76,17 +78,19 @@ def ask(config: AskConfig, *, load: Callable[..., Backbone] = load_backbone) -> 
         load_subtitles(config.subtitles, duration=video.duration)
     backbone = load(config.model, **config.backbone)
     try:
-        context = Context(video, backbone, Protocol(parser=ROBUST), meter=Meter())
+        context = Context(
+            video, backbone, Protocol(parser=ROBUST), meter=Meter(), seed=config.seed, watch=Follower()
+        )
         if question is None:
             reply = _in_words(config, context)
-            _say(reply.text, "")
-            _say(f"confidence {reply.confidence:.3f}", "dim")
+            say(reply.text)
+            say(f"confidence {reply.confidence:.3f}", "dim")
             return reply
         item = Item(
             id="ask", video=config.video, video_key=video.id, question=question, subtitles=config.subtitles
         )
         result = method.run(item, context)
-        _show(result, question)
+        show_answer(result, question)
         return result
     finally:
         backbone.close()
@@ -94,11 +98,10 @@ def ask(config: AskConfig, *, load: Callable[..., Backbone] = load_backbone) -> 
 
 def _options(config: AskConfig) -> dict[str, Any]:
     """Subtitles that are given are meant to be read; `--options subtitles=frames` still says how."""
-    if config.subtitles is None or config.method not in methods.METHODS:
-        return config.options
-    if "subtitles" not in {one.name for one in fields(methods.METHODS[config.method].Settings)}:
-        raise ConfigError(f"subtitles: method {config.method!r} reads none")
-    return {"subtitles": "all", **config.options}
+    options = config.method_options(config.method, config.options)
+    if config.subtitles is not None and config.method == "native":
+        return {"subtitles": "all", **options}
+    return options
 
 
 def _in_words(config: AskConfig, context: Context) -> Generation:
@@ -109,26 +112,6 @@ def _in_words(config: AskConfig, context: Context) -> Generation:
         lines = "\n".join(line.text for line in subtitles.lines)
     prompt = prompts.with_context(lines, prompts.open_ended(config.question))
     return context.backbone.generate(frames, prompt, max_new_tokens=config.max_new_tokens)
-
-
-def _show(result: Result, question: Question) -> None:
-    reply = result.final
-    assert reply is not None
-    if reply.letter is None:
-        _say(f"no option: the model says {reply.raw!r}", "bold")
-    else:
-        _say(f"{reply.letter}. {question.choice(reply.letter)}", "bold")
-    _say(f"confidence {reply.confidence:.3f}", "dim")
-    grid = Table(box=None, show_header=False, pad_edge=False)
-    for letter, choice in zip(question.letters, question.choices, strict=True):
-        share = reply.letters.get(letter, 0.0)
-        grid.add_row(letter, Text(choice), "█" * round(30 * share), f"{share:.3f}")
-    Console().print(grid)
-
-
-def _say(text: str, style: str) -> None:
-    """Print what others wrote, to the letter: brackets are no markup here."""
-    Console().print(text, style=style, markup=False, highlight=False, soft_wrap=True)
 
 
 if __name__ == "__main__":

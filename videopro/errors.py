@@ -28,6 +28,10 @@ class BackboneError(VideoProError):
     """A model that cannot be loaded or reached, or a request that it cannot serve."""
 
 
+QUESTION_ERRORS = (VideoError, SubtitleError, BackboneError)
+"""What may be wrong with one question without anything being wrong with the run."""
+
+
 class BenchmarkError(VideoProError):
     """A benchmark folder or annotation file that is missing or broken."""
 

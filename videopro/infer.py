@@ -24,6 +24,7 @@ from videopro.backbones import Backbone, load_backbone, read_spec
 from videopro.benchmarks import Benchmark, Item, Protocol
 from videopro.config import about, from_command_line, read_yaml
 from videopro.errors import ConfigError, RunError, VideoProError
+from videopro.methods import ShortFlags
 from videopro.runner.folder import RUN_FIELDS, RunFolder
 from videopro.runner.progress import Progress
 from videopro.runner.queue import units
@@ -37,7 +38,7 @@ PROG = "python -m videopro.infer"
 
 
 @dataclass(frozen=True)
-class RunConfig:
+class RunConfig(ShortFlags):
     """The settings of a run, as flags or as YAML."""
 
     benchmark: str = field(metadata=about("one of " + ", ".join(benchmarks.NAMES)))
@@ -104,7 +105,8 @@ def run(config: RunConfig, *, load: Callable[..., Backbone] = load_backbone) -> 
     """
     if config.workers < 1:
         raise ConfigError(f"workers is {config.workers}; it must be at least 1")
-    method = methods.create(config.method, config.options)
+    options = config.method_options(config.method, config.options)
+    method = methods.create(config.method, options)
     if load is load_backbone:
         # Settings that cannot be are found before anything is loaded.
         read_spec(config.model, **config.backbone)
@@ -134,7 +136,7 @@ def run(config: RunConfig, *, load: Callable[..., Backbone] = load_backbone) -> 
     if not wanted <= done:
         if benchmark.fetch is not None:
             benchmark.fetch(items)
-        _answer(config, items, folder, identity, load, benchmark.protocol, rank)
+        _answer(config, options, items, folder, identity, load, benchmark.protocol, rank)
     if rank > 0:
         return None
     folder.clear_leases()
@@ -143,7 +145,8 @@ def run(config: RunConfig, *, load: Callable[..., Backbone] = load_backbone) -> 
         "split": benchmark.split,
         "method": method.name,
         "model": config.model,
-        "subtitles": config.options.get("subtitles", "none"),
+        "subtitles": method.settings.subtitles,
+        "settings": method.identity(),
         "run_key": read_yaml(folder.config)["run_key"],
     }
     summary = summarize(read_traces(folder.traces), benchmark.protocol, about)
@@ -167,6 +170,7 @@ def _recorded(folder: RunFolder) -> list[Trace]:
 
 def _answer(
     config: RunConfig,
+    options: Mapping[str, Any],
     items: Sequence[Item],
     folder: RunFolder,
     identity: Mapping[str, Any],
@@ -185,7 +189,7 @@ def _answer(
         supervisor = Supervisor(
             place(config.workers, os.environ),
             partial(load, config.model, **config.backbone),
-            (config.method, config.options),
+            (config.method, options),
             prepare,
             progress.update,
         )

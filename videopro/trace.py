@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeAlias
 
 from videopro.errors import RunError
 
-SCHEMA = 1
+SCHEMA = 2
 
 FrameRef: TypeAlias = tuple[float, ...]
 """(time in s, height, width), or for a crop (time, height, width, x0, y0, x1, y1) with the box in 0..1."""
@@ -103,6 +103,8 @@ class Execution:
     """Probability of each option's letter, not renormalised."""
     claim: float | None = None
     """The confidence that a program claimed for itself."""
+    raw: str = ""
+    """What an official scorer reads of this answer."""
     error: Failure | None = None
     calls: tuple[Call, ...] = ()
     cost: Cost = field(default_factory=Cost)
@@ -113,10 +115,21 @@ class Round:
     """One turn: what was asked for, what the model wrote, what running it gave."""
 
     prompt_kind: str
+    """ "native" for a direct answer; of a program `videopro.planners.Kind`; "fallback" for the direct answer
+    where no program gave one."""
     raw: str
     """The model's reply, untouched."""
     program: str | None = None
     execution: Execution | None = None
+    mode: Literal["native", "program"] | None = None
+    """How the program reasons; None where none was written."""
+    faults: tuple[str, ...] = ()
+    """Why the reply is not well-formed; empty when it is."""
+    notes: Mapping[str, str] = field(default_factory=dict)
+    """What the planner says of its own reply, such as the fault that the pocket teacher put into it. For
+    reports only: no later prompt shows it."""
+    planning: Cost = field(default_factory=Cost)
+    """What writing the reply took; running it is `execution.cost`."""
 
 
 @dataclass(frozen=True)
@@ -162,6 +175,11 @@ class Trace:
     """The answer before any refinement."""
     final: Reply | None = None
     """The answer that counts; None only beside an `error`."""
+    settled: int | None = None
+    """The place in `rounds` of the answer that counts; None without rounds. Those behind it were stored for
+    other thresholds (`refine_below`), or gave nothing better."""
+    refined: int = 0
+    """Refinements that this run's own settings called for."""
     official: str | None = None
     """The letter that the benchmark's official reader takes from `final.raw`."""
     error: Failure | None = None

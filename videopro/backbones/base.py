@@ -129,6 +129,9 @@ class GenerateRequest:
 
     visual: Visual
     text: str
+    seed: int | None = None
+    """Fixes what sampling draws for this request, wherever it stands among others: the same as that seed in a
+    call of its own. None: the call's seed and the request's place."""
 
 
 @dataclass(frozen=True)
@@ -296,7 +299,8 @@ class Backbone(ABC):
         top_p: float = 1.0,
         seed: int | None = None,
     ) -> list[Generation]:
-        """Several written replies. With a seed, what row i draws depends on (seed, i) only."""
+        """Several written replies. With a seed, what row i draws depends on (seed, i) only; a request's own
+        seed takes the place of both."""
 
     @abstractmethod
     def chat(

@@ -166,12 +166,18 @@ class QwenBackbone(Backbone):
     ) -> list[Generation]:
         """Several written replies. The model's own sampling settings are not used, only those given here."""
         sampling = _sampling(max_new_tokens, temperature, top_p, seed)
+        for request in requests:
+            _check_seed(request.seed)
 
         def rows(numbers: Sequence[int], shared: Shared | None, parts: Sequence[Encoded]) -> list[Generation]:
             run = self._runner
             state = run.start(parts) if shared is None else run.start_after(shared, parts)
             before = 0 if shared is None else shared.length
-            written = run.write(state, sampling, numbers, banned=self._banned)
+            draws = [
+                (sampling.seed, number) if (own := requests[number].seed) is None else (own, 0)
+                for number in numbers
+            ]
+            written = run.write(state, sampling, draws, banned=self._banned)
             return [
                 self._generation(one, before + len(part.ids))
                 for one, part in zip(written, parts, strict=True)
@@ -198,7 +204,9 @@ class QwenBackbone(Backbone):
         sampling = _sampling(max_new_tokens, temperature, top_p, seed)
         with self._guard():
             prompt = read_messages(self._inputs, messages)
-            written = self._runner.write(self._runner.start([prompt]), sampling, [0], banned=self._banned)
+            written = self._runner.write(
+                self._runner.start([prompt]), sampling, [(sampling.seed, 0)], banned=self._banned
+            )
         return self._generation(written[0], len(prompt.ids))
 
     def _generation(self, written: Written, tokens_in: int) -> Generation:
@@ -338,6 +346,10 @@ def _sampling(max_new_tokens: int, temperature: float, top_p: float, seed: int |
         raise BackboneError(f"temperature is {temperature}; it must be 0 (greedy) or more")
     if not 0 < top_p <= 1:
         raise BackboneError(f"top_p is {top_p}; it must be above 0 and at most 1")
+    _check_seed(seed)
+    return Sampling(max_new_tokens, temperature, top_p, seed)
+
+
+def _check_seed(seed: int | None) -> None:
     if seed is not None and seed < 0:
         raise BackboneError(f"seed is {seed}; it must be 0 or more")
-    return Sampling(max_new_tokens, temperature, top_p, seed)

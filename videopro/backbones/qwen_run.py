@@ -213,10 +213,15 @@ class QwenRun:
     # Writing
 
     def write(
-        self, state: State, sampling: Sampling, rows: Sequence[int], *, banned: Sequence[int]
+        self,
+        state: State,
+        sampling: Sampling,
+        seeds: Sequence[tuple[int | None, int]],
+        *,
+        banned: Sequence[int],
     ) -> list[Written]:
-        """Write a reply for each row of `state`; `rows` are their numbers in the call, which seed what they
-        draw; `banned` are token ids that are never written.
+        """Write a reply for each row of `state`; `seeds` are a seed and a number for each, which together
+        seed what it draws; `banned` are token ids that are never written.
 
         Log-probabilities are those of the model's own distribution, before temperature, top-p and banned
         tokens.
@@ -228,8 +233,8 @@ class QwenRun:
             warpers.append(TemperatureLogitsWarper(float(sampling.temperature)))
             if sampling.top_p < 1:
                 warpers.append(TopPLogitsWarper(sampling.top_p))
-        draws = [_generator(self.device, sampling.seed, row) for row in rows]
-        written = [Written([], [], False) for _ in rows]
+        draws = [_generator(self.device, seed, number) for seed, number in seeds]
+        written = [Written([], [], False) for _ in seeds]
         no_ids: Any = None  # none of these processors looks at what was written before
         for step in range(sampling.max_new_tokens):
             warped = warpers(no_ids, state.logits)

@@ -213,7 +213,11 @@ class ServerBackbone(Backbone):
         rows = [
             functools.partial(self._message, request.visual, request.text, as_video) for request in requests
         ]
-        return self._write(rows, max_new_tokens, temperature, top_p, seed)
+        seeds = [
+            row_seed(seed, place) if request.seed is None and seed is not None else request.seed
+            for place, request in enumerate(requests)
+        ]
+        return self._write(rows, max_new_tokens, temperature, top_p, seeds)
 
     def chat(
         self,
@@ -235,7 +239,7 @@ class ServerBackbone(Backbone):
         row = functools.partial(
             from_qwen, messages, as_video=as_video, frames=self.frames, pixels=self.pixels
         )
-        return self._write([row], max_new_tokens, temperature, top_p, seed)[0]
+        return self._write([row], max_new_tokens, temperature, top_p, [seed])[0]
 
     def prefix(self, frames: Sequence[Frame]) -> ServerPrefix:
         """Encode frames as JPEGs once."""
@@ -281,15 +285,15 @@ class ServerBackbone(Backbone):
         max_new_tokens: int,
         temperature: float,
         top_p: float,
-        seed: int | None,
+        seeds: Sequence[int | None],
     ) -> list[Generation]:
         fields: list[dict[str, Any]] = []
-        for place in range(len(rows)):
+        for seed in seeds:
             row: dict[str, Any] = {"max_tokens": max_new_tokens, "temperature": temperature}
             if temperature > 0:
                 row["top_p"] = top_p
                 if seed is not None:
-                    row["seed"] = row_seed(seed, place)
+                    row["seed"] = seed
             fields.append(row)
         replies = self._send(list(zip(rows, fields, strict=True)))
         return [read_generation(reply, self._server) for reply in replies]

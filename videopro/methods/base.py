@@ -12,14 +12,12 @@ from typing import Any, ClassVar
 
 from videopro.backbones.base import Backbone
 from videopro.benchmarks.base import Item, Protocol
-from videopro.errors import BackboneError, SubtitleError, VideoError
-from videopro.methods.metered import Meter, MeteredBackbone
+from videopro.errors import QUESTION_ERRORS
+from videopro.metering import Meter, MeteredBackbone
 from videopro.subtitles import Subtitles, load_subtitles
 from videopro.trace import Cost, Failure, Reply, Round
 from videopro.video import Frame, Video
-
-# What may be wrong with one question without anything being wrong with the run.
-QUESTION_ERRORS = (VideoError, SubtitleError, BackboneError)
+from videopro.watching import Watcher
 
 
 @dataclass(frozen=True)
@@ -32,6 +30,10 @@ class Result:
     """The answer before any refinement."""
     final: Reply | None = None
     error: Failure | None = None
+    settled: int | None = None
+    """The place in `rounds` of the answer that counts."""
+    refined: int = 0
+    """Refinements that the method's own settings called for."""
     notes: tuple[str, ...] = ()
     cost: Cost = field(default_factory=Cost)
 
@@ -51,11 +53,22 @@ class Context:
     """
 
     def __init__(
-        self, video: Video, backbone: Backbone, protocol: Protocol, *, meter: Meter, seed: int = 0
+        self,
+        video: Video,
+        backbone: Backbone,
+        protocol: Protocol,
+        *,
+        meter: Meter,
+        seed: int = 0,
+        watch: Watcher | None = None,
     ) -> None:
         self.video = video
         self.meter = meter
         self.backbone: Backbone = MeteredBackbone(backbone, meter)
+        self.uncounted = backbone
+        """The same backbone without the meter, for a method that counts by itself."""
+        self.watch = watch
+        """Told what happens while it happens; None: nobody looks on."""
         self.protocol = protocol
         self.seed = seed
         """Seed of everything random in a method."""

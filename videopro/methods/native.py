@@ -129,6 +129,8 @@ def _result(answer: Answer, frames: Sequence[Frame], notes: tuple[str, ...]) -> 
         answer=answer.letter,
         confidence=answer.confidence,
         letters=dict(answer.letters),
+        raw=answer.raw,
         calls=(Call("answer", {"frames": len(frames)}, answer.raw, frame_refs(frames)),),
     )
-    return Result((Round("native", answer.raw, execution=execution),), reply, reply, notes=notes)
+    only = Round("native", answer.raw, execution=execution, mode="native")
+    return Result((only,), reply, reply, settled=0, notes=notes)

@@ -18,6 +18,7 @@ from videopro import scoring
 from videopro.benchmarks.base import Protocol
 from videopro.errors import RunError
 from videopro.runner.folder import write_atomically
+from videopro.runner.programs import program_numbers
 from videopro.scoring import Scored
 from videopro.trace import Cost, Trace
 
@@ -40,14 +41,25 @@ def scored(trace: Trace) -> Scored:
     )
 
 
+def records_of(traces: Sequence[Trace]) -> list[Scored]:
+    """The verdicts on the questions that are scored: those whose right answer is known and whose video
+    could be
+    read."""
+    return [scored(trace) for trace in traces if trace.gold is not None and _is_answerable(trace)]
+
+
+def _is_answerable(trace: Trace) -> bool:
+    return trace.error is None or trace.error.type not in INPUT_ERRORS
+
+
 def summarize(traces: Sequence[Trace], protocol: Protocol, about: Mapping[str, Any]) -> dict[str, Any]:
     """The numbers of a run, JSON-able, beginning with `about` (which run it is).
 
-    `n` counts the questions that are scored: those whose right answer is known and whose video could be read.
-    Accuracies and rates are shares of 0..1; None where there is nothing to divide by.
+    `n` counts the questions that are scored (`records_of`). Accuracies and rates are shares of 0..1; None
+    where there is nothing to divide by.
     """
-    answerable = [trace for trace in traces if trace.error is None or trace.error.type not in INPUT_ERRORS]
-    records = [scored(trace) for trace in answerable if trace.gold is not None]
+    answerable = [trace for trace in traces if _is_answerable(trace)]
+    records = records_of(traces)
     overall = scoring.accuracy(records)
     official = scoring.official_accuracy(records, unparsed=protocol.official_unparsed)
     cost = sum((trace.cost for trace in traces), Cost())
@@ -78,6 +90,7 @@ def summarize(traces: Sequence[Trace], protocol: Protocol, about: Mapping[str, A
             "expected_error": scoring.expected_calibration_error(records),
             "auroc": scoring.auroc(records),
         },
+        **program_numbers(traces),
         "cost": {
             "seconds": cost.seconds,
             "stages": dict(cost.stages),
@@ -133,6 +146,23 @@ def _caption(summary: Mapping[str, Any]) -> Iterator[str]:
     seconds = summary["seconds_per_question"]
     if seconds is not None:
         yield f"{seconds:.2f} s a question; subtitles: {summary['subtitles']}"
+    modes = summary["modes"]
+    if modes["program"] or modes["refined"] or modes["none"]:
+        yield (
+            f"native {percent(modes['native'])} %, program {percent(modes['program'])} %, refined "
+            f"{percent(modes['refined'])} %, fallback {percent(modes['fallback'])} %; "
+            f"{summary['output']['characters']:.0f} characters written a question"
+        )
+    for kind, one in summary["repairs"]["by_state"].items():
+        yield (
+            f"{kind} at first: {one['n']}, answered after refinement: {one['repaired']}; right "
+            f"{one['right_before']} before, {one['right_after']} after"
+        )
+    for kind, one in summary["repairs"]["by_fault"].items():
+        yield (
+            f"teacher's fault {kind!r}: {one['n']}, failed {one['failed']} (repaired "
+            f"{one['repaired_of_failed']}), right {one['right_before']} before, {one['right_after']} after"
+        )
     for kind, count in summary["errors"].items():
         yield f"{count} questions without an answer: {kind}"
     for note, count in summary["notes"].items():

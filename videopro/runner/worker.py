@@ -20,8 +20,8 @@ from videopro.backbones.base import Backbone
 from videopro.benchmarks.base import ROBUST, Item
 from videopro.benchmarks.base import Protocol as BenchmarkProtocol
 from videopro.errors import BackboneError, VideoError
+from videopro.metering import Meter
 from videopro.methods.base import Context, Method, Result, failed
-from videopro.methods.metered import Meter
 from videopro.question import OFFICIAL_READERS, Question, read_letter
 from videopro.runner.folder import RunFolder
 from videopro.runner.queue import Unit, lease, read_deaths
@@ -149,6 +149,8 @@ def make_trace(item: Item, result: Result, video: VideoRef, job: Job) -> Trace:
         rounds=result.rounds,
         first=result.first,
         final=result.final,
+        settled=result.settled,
+        refined=result.refined,
         official=official_letter(result, item, job.protocol),
         error=result.error,
         notes=result.notes,

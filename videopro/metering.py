@@ -5,7 +5,9 @@ Knows the backbone's interface and the trace's `Cost`, and nothing of methods.
 
 from __future__ import annotations
 
+import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
@@ -23,16 +25,12 @@ from videopro.backbones.base import (
 from videopro.trace import Cost
 
 
-class Meter:
-    """Adds up costs until they are taken. One thread at a time."""
+class Counter(ABC):
+    """Where costs are told."""
 
-    def __init__(self) -> None:
-        self._cost = Cost()
-        self._since = time.perf_counter()
-
+    @abstractmethod
     def add(self, cost: Cost) -> None:
         """Count frames, calls or tokens."""
-        self._cost = self._cost + cost
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
@@ -43,6 +41,17 @@ class Meter:
         finally:
             self.add(Cost(stages={name: time.perf_counter() - started}))
 
+
+class Meter(Counter):
+    """Adds up costs until they are taken. One thread at a time."""
+
+    def __init__(self) -> None:
+        self._cost = Cost()
+        self._since = time.perf_counter()
+
+    def add(self, cost: Cost) -> None:
+        self._cost = self._cost + cost
+
     def take(self) -> Cost:
         """Everything since the last call, `seconds` being the wall time since then."""
         now = time.perf_counter()
@@ -51,10 +60,34 @@ class Meter:
         return cost
 
 
+class ThreadMeter(Counter):
+    """Counts into the meter that the calling thread has chosen, so that programs that run side by side on one
+    backbone are counted apart."""
+
+    def __init__(self) -> None:
+        self._chosen = threading.local()
+
+    @contextmanager
+    def into(self, meter: Meter) -> Iterator[None]:
+        """Within the block, what this thread does counts there."""
+        before = self._chosen.__dict__.get("meter")
+        self._chosen.meter = meter
+        try:
+            yield
+        finally:
+            self._chosen.meter = before
+
+    def add(self, cost: Cost) -> None:
+        meter = self._chosen.__dict__.get("meter")
+        if meter is None:
+            raise RuntimeError("a call is counted in a thread that has chosen no meter")
+        meter.add(cost)
+
+
 class MeteredBackbone(Backbone):
     """The same backbone, whose calls are counted: stage "backbone", and "encode" for prefixes."""
 
-    def __init__(self, inner: Backbone, meter: Meter) -> None:
+    def __init__(self, inner: Backbone, meter: Counter) -> None:
         self._inner = inner
         self._meter = meter
         self.name = inner.name

@@ -1,0 +1,191 @@
+"""python -m videopro.compare: several runs in one table: accuracy, output, runtime and modes (Tables 2 and
+5).
+
+    python -m videopro.compare runs/native runs/program runs/videopro
+    python -m videopro.compare --methods native program videopro --planner pocket-teacher \\
+        --benchmark pocket --split test --model pocket --output runs/table
+
+The second form runs each method into a folder of its name first, or goes on where it was stopped; a setting
+that only some of the methods have goes to those. Knows runs by their folders.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from videopro import infer, methods
+from videopro.backbones import Backbone, load_backbone
+from videopro.config import about, from_command_line, near
+from videopro.errors import ConfigError, RunError, VideoProError
+from videopro.infer import RunConfig
+from videopro.methods import METHODS, ShortFlags
+from videopro.runner.folder import RUN_FIELDS, RunFolder
+from videopro.runner.summary import percent, records_of
+from videopro.runner.supervisor import WorkerBug
+from videopro.scoring import Difference, Scored, paired_difference
+from videopro.trace_log import read_traces
+
+PROG = "python -m videopro.compare"
+
+
+@dataclass(frozen=True)
+class CompareConfig(RunConfig):
+    """The settings of `videopro.infer`, for several methods."""
+
+    methods: tuple[str, ...] = field(default=(), metadata=about("methods to run, the first to compare with"))
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One run of a comparison."""
+
+    name: str
+    summary: Mapping[str, Any]
+    records: Sequence[Scored]
+
+
+def main(argv: Sequence[str] | None = None, *, load: Callable[..., Backbone] = load_backbone) -> int:
+    """The command line. Returns the exit status of `videopro.infer`."""
+    argv = list(sys.argv[1:] if argv is None else argv)
+    try:
+        if argv and not argv[0].startswith("-"):
+            runs = [read_run(Path(one)) for one in argv]
+        else:
+            config = from_command_line(
+                CompareConfig,
+                argv,
+                PROG,
+                "Run several methods on a benchmark and compare them; or give the folders of runs.",
+                ignore=RUN_FIELDS,
+            )
+            runs = run_methods(config, load=load)
+        Console().print(comparison(runs))
+    except VideoProError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except WorkerBug as error:
+        print(f"{error}\nerror: a fault of videopro (above) stopped the run", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("\nstopped; the same command goes on from here", file=sys.stderr)
+        return 130
+    return 0
+
+
+def run_methods(config: CompareConfig, *, load: Callable[..., Backbone] = load_backbone) -> list[Compared]:
+    """Run each method into OUTPUT/METHOD. Raises VideoProError, before anything is run where it can be."""
+    if len(config.methods) < 2 or len(set(config.methods)) < len(config.methods):
+        raise ConfigError(
+            f"methods is {' '.join(config.methods) or 'empty'}; give two or more different ones"
+        )
+    unknown = [name for name in config.methods if name not in METHODS]
+    if unknown:
+        raise ConfigError(f"unknown method {unknown[0]!r}; {near(unknown[0], list(METHODS))}")
+    settings = {name: {one.name for one in fields(METHODS[name].Settings)} for name in config.methods}
+    for key in {**config.options, **config.flags_given()}:
+        if not any(key in known for known in settings.values()):
+            raise ConfigError(f"none of the methods {', '.join(config.methods)} has a setting {key!r}")
+    alone = {one.name: getattr(config, one.name) for one in fields(RunConfig)}
+    flags = {one.name for one in fields(ShortFlags)}
+    each = {
+        name: RunConfig(
+            **{
+                **{key: None if key in flags and key not in known else own for key, own in alone.items()},
+                "method": name,
+                "options": {key: own for key, own in config.options.items() if key in known},
+                "output": config.output / name,
+            }
+        )
+        for name, known in settings.items()
+    }
+    for name, one in each.items():
+        methods.create(name, one.method_options(name, one.options))
+    for one in each.values():
+        infer.run(one, load=load)
+    return [replace(read_run(one.output), name=name) for name, one in each.items()]
+
+
+def read_run(path: Path) -> Compared:
+    """A finished run's numbers, and the verdicts on its questions. Raises RunError for a folder that holds
+    none."""
+    folder = RunFolder(path)
+    try:
+        summary = json.loads(folder.summary.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise RunError(
+            f"{folder.summary}: cannot be read ({error}); give the folder of a finished run"
+        ) from error
+    lacking = [key for key in ("modes", "output", "method") if key not in summary]
+    if lacking:
+        raise RunError(
+            f"{folder.summary}: has no {lacking[0]!r}, as an older version wrote it; give the run's own "
+            "command again to have it written anew"
+        )
+    return Compared(path.name, summary, records_of(read_traces(folder.traces)))
+
+
+def comparison(runs: Sequence[Compared]) -> Table:
+    """One row a run. Differences are to the first run, question by question on those that both have."""
+    grid = Table(title=escape(_title(runs)), caption="\n".join(_caption(runs)), caption_justify="left")
+    for name in ("", "n", "accuracy %", "95 % interval", "difference", "95 % interval"):
+        grid.add_column(name, justify="left" if name in ("", "95 % interval") else "right")
+    for name in (
+        "characters",
+        "tokens out",
+        "s a question",
+        "native %",
+        "program %",
+        "refined %",
+        "fallback %",
+    ):
+        grid.add_column(name, justify="right")
+    for place, one in enumerate(runs):
+        gap = paired_difference(one.records, runs[0].records) if place else None
+        grid.add_row(escape(one.name), *_numbers(one.summary, gap))
+    return grid
+
+
+def _numbers(summary: Mapping[str, Any], gap: Difference | None) -> list[str]:
+    interval, modes, output = summary["accuracy_ci95"], summary["modes"], summary["output"]
+    cells = [str(summary["n"]), percent(summary["accuracy"]), _between(interval)]
+    if gap is None or gap.difference is None:
+        cells += ["", ""]
+    else:
+        cells += [f"{100 * gap.difference:+.1f}", _between(gap.ci95)]
+    cells += [_number(output["characters"], 0), _number(output["tokens"], 0)]
+    cells.append(_number(summary["seconds_per_question"], 2))
+    return [*cells, *(percent(modes[name]) for name in ("native", "program", "refined", "fallback"))]
+
+
+def _between(interval: Sequence[float] | None) -> str:
+    return f"{100 * interval[0]:.1f} to {100 * interval[1]:.1f}" if interval else "-"
+
+
+def _number(value: float | None, digits: int) -> str:
+    return "-" if value is None else f"{value:.{digits}f}"
+
+
+def _title(runs: Sequence[Compared]) -> str:
+    worlds = {"{benchmark} {split}, {model}".format(**one.summary) for one in runs}
+    return worlds.pop() if len(worlds) == 1 else "runs on different benchmarks or models"
+
+
+def _caption(runs: Sequence[Compared]) -> list[str]:
+    told = ["differences to the first row, paired by question; intervals clustered by video"]
+    asked = [{record.question_id for record in one.records} for one in runs]
+    if any(own != asked[0] for own in asked):
+        told.append("the runs do not have the same questions: accuracies are over each run's own")
+    return told
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,149 @@
+"""Running one program about one question with the modules of its video: from a program to an Execution.
+
+Knows the executor, the module library and traces; nothing of planners or of what comes of a bad result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from modules.errors import ModelError
+from modules.library import ModuleLibrary, VideoContext
+from modules.results import ProgramAnswer, read_result
+from videopro.errors import BackboneError, ConfigError, SubtitleError, VideoError, VideoProError
+from videopro.executor import Limits, Outcome, run, use_frames
+from videopro.executor.conversation import Breach
+from videopro.metering import Meter, ThreadMeter
+from videopro.program import Program
+from videopro.question import Question
+from videopro.trace import Cost, Execution, Failure
+from videopro.watching import Watcher
+
+NO_PROGRAM = "NoProgram"
+
+
+class _Fault(Exception):
+    """A module met a fault of ours, which is no failure of the program's: `error`."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+# What ends a program whatever it catches: nothing that it did is the cause, and its answer would say nothing.
+_FATAL = (VideoError, SubtitleError, BackboneError, ConfigError, ModelError, _Fault)
+
+
+def execute(
+    program: Program,
+    question: Question,
+    context: VideoContext,
+    *,
+    limits: Limits,
+    counted: ThreadMeter,
+    watch: Watcher | None = None,
+) -> tuple[Execution, str]:
+    """Run a program on this thread. Returns what came of it, and the log for a refinement prompt.
+
+    `counted` is the meter behind the context's backbone. A program's failure is an execution; raises
+    VideoProError for what is wrong with the video, the model or the machinery, and whatever a fault of ours
+    raises.
+    """
+    if not program.code.strip():
+        why = " ".join(program.reasons)
+        error = Failure(NO_PROGRAM, "The reply holds no program.", log=f"{NO_PROGRAM}: {why}")
+        execution, log = Execution("failed", error=error), error.log
+    else:
+        execution, log = _run(program, question, context, limits, counted, watch)
+    if watch is not None:
+        watch.ended(execution)
+    return execution, log
+
+
+def _run(
+    program: Program,
+    question: Question,
+    context: VideoContext,
+    limits: Limits,
+    counted: ThreadMeter,
+    watch: Watcher | None,
+) -> tuple[Execution, str]:
+    library = ModuleLibrary(context, use_frames=use_frames)
+    inputs: Mapping[str, Any] = {
+        "video": library.video,
+        # The release's name of the same thing.
+        "video_path": library.video,
+        "question": question.text,
+        "choices": list(question.choices),
+        "duration": context.video.duration,
+    }
+    functions = {name: _guarded(function, library, watch) for name, function in library.functions().items()}
+    meter = Meter()
+    with counted.into(meter):
+        try:
+            outcome = run(program.code, functions, inputs, limits, library.prelude, fatal=_FATAL)
+        except _Fault as fault:
+            raise fault.error from None
+    cost = _cost(meter, library)
+    if outcome.status == "failed":
+        assert outcome.error is not None
+        error = Failure(outcome.error.type, outcome.error.message, outcome.error.line, outcome.log)
+        return Execution("failed", error=error, calls=tuple(library.calls), cost=cost), outcome.log
+    answer = read_result(outcome.value, question, library.answers)
+    return _answered(answer, library, cost), _told(outcome, answer)
+
+
+def answer_natively(
+    question: Question, context: VideoContext, *, counted: ThreadMeter, watch: Watcher | None = None
+) -> Execution:
+    """The direct answer of the native program, without a program."""
+    library = ModuleLibrary(context)
+    meter = Meter()
+    with counted.into(meter):
+        query = _guarded(library.functions()["query_native"], library, watch)
+        value = query(library.video, question.text, list(question.choices))
+    return _answered(read_result(value, question, library.answers), library, _cost(meter, library))
+
+
+def _answered(answer: ProgramAnswer, library: ModuleLibrary, cost: Cost) -> Execution:
+    return Execution(
+        status="ok" if answer.letter is not None else "empty",
+        answer=answer.letter,
+        confidence=answer.confidence,
+        letters=dict(answer.letters),
+        claim=answer.claim,
+        raw=answer.raw,
+        calls=tuple(library.calls),
+        cost=cost,
+    )
+
+
+def _told(outcome: Outcome, answer: ProgramAnswer) -> str:
+    """The log of a program that came to its end."""
+    if answer.letter is not None:
+        return outcome.log
+    what = f"what it returned names no option: {answer.raw!r}" if answer.raw else "it returned nothing"
+    return f"The program gave no answer: {what}\n{outcome.log}".rstrip()
+
+
+def _cost(meter: Meter, library: ModuleLibrary) -> Cost:
+    cost = meter.take()
+    return cost + Cost(stages={"run": cost.seconds}, frames=library.frames)
+
+
+def _guarded(
+    function: Callable[..., Any], library: ModuleLibrary, watch: Watcher | None
+) -> Callable[..., Any]:
+    def call(*args: Any, **keywords: Any) -> Any:
+        try:
+            return function(*args, **keywords)
+        except (VideoProError, Breach):
+            raise
+        except Exception as error:
+            raise _Fault(error) from error
+        finally:
+            if watch is not None:
+                watch.called(library.calls[-1])
+
+    return call

@@ -1,0 +1,262 @@
+"""Methods that answer by programs: `program` always takes several steps, `adaptive` chooses, `videopro`
+refines.
+
+They differ in settings of one way (`videopro.reason`). Planner and models are loaded at the first question
+and kept for the process; nothing is kept from one question to another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal
+
+from modules.batching import BatchingBackbone
+from videopro.backbones.base import Backbone, Visual
+from videopro.benchmarks.base import Item
+from videopro.config import about
+from videopro.decision import Final
+from videopro.errors import QUESTION_ERRORS, ConfigError
+from videopro.metering import MeteredBackbone, ThreadMeter
+from videopro.methods.base import Context, Method, Result, failed
+from videopro.module_models import ModuleModels, ModuleSettings, is_pocket
+from videopro.planners import Planner, check_planner, load_planner
+from videopro.reason import Reasoned, Reasoner, ReasonSettings, Shows, Task
+from videopro.trace import Cost
+from videopro.video import uniform_times
+
+
+@dataclass(frozen=True)
+class ProgramSettings(ModuleSettings):
+    """Settings of every method that writes programs; those of ModuleSettings say what models stand behind the
+    modules."""
+
+    planner: str = field(
+        default="self",
+        metadata=about(
+            "who writes programs: self (the backbone), pocket-teacher, api:MODEL or api:MODEL@URL"
+        ),
+    )
+    planner_frames: int | None = field(
+        default=None,
+        metadata=about("frames in the planner's prompt, 0 for none; unset: the backbone's budget"),
+    )
+    planner_prompt: Literal["auto", "short", "full"] = field(
+        default="auto",
+        metadata=about(
+            "full: with the API reference and examples; auto: short for a backbone with an adapter"
+        ),
+    )
+    temperature: float = field(default=0.7, metadata=about("of planning; 0 is greedy"))
+    top_p: float = field(default=1.0, metadata=about("of planning"))
+    max_new_tokens: int = field(default=1024, metadata=about("longest program, in tokens"))
+    api_key_env: str | None = field(
+        default=None,
+        metadata=about("variable with the key for api:MODEL@URL; unset: OPENAI_API_KEY for OpenAI only"),
+    )
+    subtitles: Literal["listed", "none"] = field(
+        default="listed", metadata=about("subtitles for the modules: those the benchmark lists, or none")
+    )
+    answer_adapter: Literal["off", "on"] = field(
+        default="off", metadata=about("whether modules answer with the planner's adapter on")
+    )
+    fallback: Literal["none", "native"] = field(
+        default="none", metadata=about("what answers where no program did: nothing, or a direct answer")
+    )
+    together: int = field(default=8, metadata=about("questions of a video that go side by side"))
+
+    def __post_init__(self) -> None:
+        check_planner(self.planner)
+        if self.planner_frames is not None and self.planner_frames < 0:
+            raise ConfigError(f"planner_frames is {self.planner_frames}; it must be 0 or more")
+        if self.planner_frames and self.planner != "self":
+            raise ConfigError(
+                f"planner_frames is {self.planner_frames}, and planner {self.planner!r} sees no video; leave "
+                "it out"
+            )
+        if self.temperature < 0:
+            raise ConfigError(f"temperature is {self.temperature}; it must be 0 or more")
+        if self.max_new_tokens < 1:
+            raise ConfigError(f"max_new_tokens is {self.max_new_tokens}; it must be at least 1")
+        self.reasoning()
+
+    def reasoning(self) -> ReasonSettings:
+        """The same as `videopro.reason` takes it. Raises ConfigError."""
+        return ReasonSettings(max_rounds=0, fallback=self.fallback == "native", together=self.together)
+
+
+@dataclass(frozen=True)
+class VideoProSettings(ProgramSettings):
+    """Settings of the method with refinement."""
+
+    fallback: Literal["none", "native"] = field(
+        default="native", metadata=about("what answers where no program did: nothing, or a direct answer")
+    )
+    tau: float = field(default=0.75, metadata=about("a confidence below it asks for a refinement"))
+    max_rounds: int = field(default=1, metadata=about("refinements of a question at most"))
+    refine_below: float | None = field(
+        default=None, metadata=about("store refinements up to this confidence, for other tau; unset: tau")
+    )
+    final: Final = field(default="last", metadata=about("which answer counts: last, or best by confidence"))
+    refinement_shows: Shows = field(
+        default="program",
+        metadata=about(
+            "what the prompt shows of an unsure answer: program, with its result, or with its log"
+        ),
+    )
+
+    def reasoning(self) -> ReasonSettings:
+        return ReasonSettings(
+            tau=self.tau,
+            max_rounds=self.max_rounds,
+            refine_below=self.refine_below,
+            final=self.final,
+            shows=self.refinement_shows,
+            fallback=self.fallback == "native",
+            together=self.together,
+        )
+
+
+class ProgramMethod(Method):
+    """What the three share."""
+
+    adaptive: ClassVar[bool]
+    settings: ProgramSettings
+
+    def __init__(self, settings: Any) -> None:
+        super().__init__(settings)
+        self._loaded: tuple[Backbone, Planner, ModuleModels] | None = None
+
+    def identity(self) -> dict[str, Any]:
+        facts = super().identity()
+        # How many go side by side changes nothing but time.
+        del facts["together"]
+        if self.settings.planner == "pocket-teacher":
+            from videopro.planners.pocket_teacher import PocketTeacher
+
+            facts["teacher"] = PocketTeacher().identity()
+        return facts
+
+    def run(self, item: Item, context: Context) -> Result:
+        """Answer one question."""
+        (reasoned,), notes = self._reason([item], context)
+        if reasoned.error is not None:
+            raise reasoned.error
+        return replace(_result(reasoned, notes), cost=_shared([reasoned], context) + reasoned.cost)
+
+    def run_video(self, items: Sequence[Item], context: Context) -> Iterator[tuple[Item, Result]]:
+        """Answer questions side by side, `together` of them at a time."""
+        # Questions about one video may list different subtitles, and a context has one.
+        groups: dict[tuple[Any, float], list[Item]] = {}
+        for item in items:
+            groups.setdefault((item.subtitles, item.subtitle_offset), []).append(item)
+        for group in groups.values():
+            for start in range(0, len(group), self.settings.together):
+                yield from self._some(group[start : start + self.settings.together], context)
+
+    def _some(self, items: Sequence[Item], context: Context) -> Iterator[tuple[Item, Result]]:
+        try:
+            reasoned, notes = self._reason(items, context)
+        except QUESTION_ERRORS as error:
+            reasoned, notes = [Reasoned(error=error) for _ in items], ()
+        shared = _shared(reasoned, context)
+        for item, one in zip(items, reasoned, strict=True):
+            yield item, replace(_result(one, notes), cost=shared + one.cost)
+
+    def _reason(self, items: Sequence[Item], context: Context) -> tuple[list[Reasoned], tuple[str, ...]]:
+        """Reason about questions that share their subtitles; also notes on all of them."""
+        planner, models = self._load(context.uncounted)
+        adapter = None if self.settings.answer_adapter == "on" else False
+        counted = ThreadMeter()
+        backbone = MeteredBackbone(BatchingBackbone(context.uncounted, adapter=adapter), counted)
+        subtitles = context.subtitles(items[0]) if self.settings.subtitles == "listed" else None
+        with context.meter.stage("modules"), counted.into(context.meter):
+            modules = models.context(context.video, backbone, subtitles)
+        notes = ("no subtitles listed",) if modules.subtitles is None else ()
+        with ExitStack() as stack:
+            reasoner = Reasoner(
+                planner,
+                self._reasoning(),
+                counted=counted,
+                visual=self._visual(planner, context, stack),
+                seed=context.seed,
+                watch=context.watch,
+            )
+            return reasoner.reason([Task(item.question, modules) for item in items]), notes
+
+    def _reasoning(self) -> ReasonSettings:
+        return replace(self.settings.reasoning(), adaptive=self.adaptive)
+
+    def _visual(self, planner: Planner, context: Context, stack: ExitStack) -> Visual:
+        """The video as the planner sees it: encoded once for all questions and refinements."""
+        count = self.settings.planner_frames
+        count = context.backbone.frames if count is None else count
+        if not planner.sees_video or count == 0:
+            return None
+        frames = context.frames(uniform_times(0.0, context.video.duration, count))
+        return stack.enter_context(context.backbone.prefix(frames))
+
+    def _load(self, backbone: Backbone) -> tuple[Planner, ModuleModels]:
+        """The planner and the models for a backbone, loaded once."""
+        if self._loaded is None or self._loaded[0] is not backbone:
+            settings = self.settings
+            facts = backbone.identity()
+            adapted = bool(facts.get("adapter") or facts.get("adapter_model"))
+            planner = load_planner(
+                settings.planner,
+                backbone,
+                knows_form=adapted
+                if settings.planner_prompt == "auto"
+                else settings.planner_prompt == "short",
+                temperature=settings.temperature,
+                top_p=settings.top_p,
+                max_new_tokens=settings.max_new_tokens,
+                api_key_env=settings.api_key_env,
+            )
+            self._loaded = backbone, planner, ModuleModels(settings, pocket=is_pocket(backbone))
+        return self._loaded[1:]
+
+
+class Program(ProgramMethod):
+    """Always several steps (Table 2: multi-step visual program)."""
+
+    name = "program"
+    Settings = ProgramSettings
+    adaptive = False
+
+
+class Adaptive(ProgramMethod):
+    """A single look or several steps, as the planner decides, without refinement (section 3.4)."""
+
+    name = "adaptive"
+    Settings = ProgramSettings
+    adaptive = True
+
+
+class VideoPro(ProgramMethod):
+    """Adaptive reasoning with self-refinement (section 3.5)."""
+
+    name = "videopro"
+    Settings = VideoProSettings
+    adaptive = True
+
+
+def _shared(reasoned: Sequence[Reasoned], context: Context) -> Cost:
+    """Each question's part of what was done for all of them: frames, index, the video's encoding."""
+    own = sum(one.cost.seconds for one in reasoned)
+    taken = context.meter.take()
+    return replace(taken, seconds=max(0.0, taken.seconds - own)).share(len(reasoned))
+
+
+def _result(reasoned: Reasoned, notes: tuple[str, ...]) -> Result:
+    if reasoned.error is not None:
+        return failed(reasoned.error, reasoned.rounds)
+    return Result(
+        reasoned.rounds,
+        reasoned.first,
+        reasoned.final,
+        settled=reasoned.settled,
+        refined=reasoned.refined,
+        notes=notes,
+    )

@@ -1,0 +1,57 @@
+"""Planners: who writes programs. `load_planner("pocket-teacher", ...)`.
+
+Importing this package loads no model library.
+"""
+
+from __future__ import annotations
+
+from videopro.backbones.base import Backbone
+from videopro.errors import ConfigError
+from videopro.planners.base import PLANS, Kind, Planner, PlanRequest, Written
+
+__all__ = ["PLANS", "Kind", "PlanRequest", "Planner", "Written", "check_planner", "load_planner"]
+
+
+def check_planner(spec: str) -> None:
+    """Raise ConfigError for a spec of no known form."""
+    if spec in ("self", "pocket-teacher") or (spec.startswith("api:") and len(spec) > len("api:")):
+        return
+    raise ConfigError(f"planner {spec!r}: write self, pocket-teacher, api:MODEL or api:MODEL@URL")
+
+
+def load_planner(
+    spec: str,
+    backbone: Backbone,
+    *,
+    knows_form: bool = False,
+    temperature: float = 0.7,
+    top_p: float = 1.0,
+    max_new_tokens: int = 1024,
+    api_key_env: str | None = None,
+) -> Planner:
+    """The planner that a short name stands for: "self" (`backbone` itself), "pocket-teacher", "api:MODEL" or
+    "api:MODEL@URL". `knows_form`: "self" was trained on the prompts' form. ConfigError for any other spec."""
+    check_planner(spec)
+    if spec == "pocket-teacher":
+        from videopro.planners.pocket_teacher import PocketTeacher
+
+        return PocketTeacher()
+    if spec == "self":
+        from videopro.planners.backbone import BackbonePlanner
+
+        return BackbonePlanner(
+            backbone,
+            knows_form=knows_form,
+            temperature=temperature,
+            top_p=top_p,
+            max_new_tokens=max_new_tokens,
+        )
+    from videopro.planners.api import ApiPlanner
+
+    return ApiPlanner(
+        spec.removeprefix("api:"),
+        temperature=temperature,
+        top_p=top_p,
+        max_new_tokens=max_new_tokens,
+        api_key_env=api_key_env,
+    )

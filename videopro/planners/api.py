@@ -1,0 +1,130 @@
+"""A teacher behind an OpenAI-compatible endpoint: it reads the prompt, never the video (section 4).
+
+Needs no log-probabilities, which the endpoints of reasoning models do not give. Knows HTTP through the server
+backbone's endpoint.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from videopro.backbones.base import BackboneConfig
+from videopro.backbones.server_http import Endpoint, RequestRefused
+from videopro.errors import BackboneError, ConfigError
+from videopro.planners.base import Planner, PlanRequest, Written
+
+DEFAULT_URL = "https://api.openai.com/v1"
+# Reasoning models refuse a temperature and call the limit by another name.
+_REASONING = {"temperature": None, "top_p": None, "max_tokens": "max_completion_tokens"}
+
+
+class ApiPlanner(Planner):
+    """`MODEL` or `MODEL@URL`; without a URL the environment's OPENAI_BASE_URL, else OpenAI's own."""
+
+    def __init__(
+        self,
+        spec: str,
+        *,
+        temperature: float = 0.7,
+        top_p: float = 1.0,
+        max_new_tokens: int = 4096,
+        api_key_env: str | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        uniform: Callable[[], float] = random.random,
+    ) -> None:
+        """`api_key_env`: the variable that holds the key; None: OPENAI_API_KEY for OpenAI itself, else none.
+        `sleep` and `uniform` stand in for waiting and chance between tries. ConfigError for a spec of another
+        form."""
+        # A model's name may hold an @; what comes behind the last one is a URL or belongs to it.
+        model, at, url = spec.rpartition("@")
+        if not at or "://" not in url:
+            model, url = spec, os.environ.get("OPENAI_BASE_URL", DEFAULT_URL)
+        if not model:
+            raise ConfigError(f"planner 'api:{spec}': write api:MODEL or api:MODEL@URL")
+        self.name = f"api:{spec}"
+        self._model = model
+        self._url = url
+        self._temperature = temperature
+        self._top_p = top_p
+        self._longest = max_new_tokens
+        self._refused: set[str] = set()
+        """Fields that the server does not take."""
+        self._endpoint = Endpoint(
+            BackboneConfig(model=model, kind="server", base_url=url, api_key_env=api_key_env),
+            sleep=sleep,
+            uniform=uniform,
+        )
+
+    def identity(self) -> dict[str, object]:
+        return {
+            "planner": "api",
+            "model": self._model,
+            "url": self._endpoint.url,
+            "temperature": self._temperature,
+            "top_p": self._top_p,
+            "max_new_tokens": self._longest,
+        }
+
+    def write(self, requests: Sequence[PlanRequest]) -> list[Written]:
+        while True:
+            try:
+                replies = self._endpoint.complete([partial(self._body, one) for one in requests])
+            except RequestRefused as refused:
+                field = self._field_refused(refused)
+                if field is None:
+                    raise
+                self._refused.add(field)
+                continue
+            return [self._written(reply) for reply in replies]
+
+    def close(self) -> None:
+        self._endpoint.close()
+
+    def _body(self, request: PlanRequest) -> Mapping[str, Any]:
+        fields: dict[str, Any] = {
+            "temperature": self._temperature,
+            "top_p": self._top_p,
+            "max_tokens": self._longest,
+            "seed": request.seed,
+        }
+        for name in self._refused:
+            value, other = fields.pop(name), _REASONING.get(name)
+            if other is not None:
+                fields[other] = value
+        return {
+            "model": self._model,
+            "messages": [{"role": "user", "content": request.prompt}],
+            **fields,
+        }
+
+    def _field_refused(self, refused: RequestRefused) -> str | None:
+        """Which field of ours a refusal is about, if it is about one that can be left out."""
+        if refused.status != 400:
+            return None
+        told = str(refused)
+        named = [name for name in (*_REASONING, "seed") if name in told and name not in self._refused]
+        return named[0] if named else None
+
+    def _written(self, reply: Any) -> Written:
+        choice, usage = reply.choices[0], reply.usage
+        text = choice.message.content
+        if text is None:
+            raise BackboneError(
+                f"planner {self.name}: the reply has no text (finish reason {choice.finish_reason!r}); its "
+                f"limit of {self._longest} tokens may have gone into reasoning"
+            )
+        notes = {"left out": ", ".join(sorted(self._refused))} if self._refused else {}
+        if choice.finish_reason == "length":
+            notes["cut off"] = f"after {self._longest} tokens"
+        return Written(
+            text,
+            usage.prompt_tokens if usage else 0,
+            usage.completion_tokens if usage else 0,
+            1,
+            notes,
+        )

@@ -1,0 +1,354 @@
+"""Programs by kind of question, as the pocket teacher writes them when it makes no mistake.
+
+Each kind has its ways, the plain one first and then wider ones: more clips, frames checked one by one, text
+cut out before it is read. A way that calls a module which the API reference does not have is no way; a
+question that no other way fits is answered from clips that its own words find. Knows readings of questions
+and the names of modules; nothing of videos or of what answers.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import json
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+
+from videopro.planners.pocket_reading import Reading
+from videopro.prompts import NATIVE_PROGRAM
+
+HEAD = "def execute_command(video, question):\n"
+
+
+@dataclass(frozen=True)
+class Way:
+    """A program with the plan that goes with it."""
+
+    planning: str
+    code: str
+
+    @property
+    def reply(self) -> str:
+        """The whole reply."""
+        return f"<planning>\n{self.planning}\n</planning>\n<code>\n{self.code}\n</code>"
+
+    def modules(self) -> set[str]:
+        """Names of the modules that the program calls: of all that it calls and Python does not have."""
+        nodes = ast.walk(ast.parse(self.code))
+        called = {n.func.id for n in nodes if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
+        return called - set(dir(builtins))
+
+
+NATIVE = Way("One glance at the whole video is enough.", NATIVE_PROGRAM)
+
+GLANCE = ("weather", "main_place")
+"""Kinds that any part of the video, or all of it at once, answers."""
+
+
+def ways(reading: Reading, modules: Collection[str]) -> list[Way]:
+    """The programs of several steps for a question, best first; `modules` are the names that there are."""
+    makers = [*_WAYS.get(reading.kind, ()), *_WAYS["other"]]
+    made = [maker(reading) for maker in makers]
+    return [way for way in made if way.modules() <= set(modules)]
+
+
+def _text(value: str) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _program(body: str) -> str:
+    return HEAD + "\n".join(f"    {line}" if line else "" for line in body.strip("\n").split("\n"))
+
+
+# ---- one thing at one place --------------------------------------------------------------------------------
+
+
+def _scene(r: Reading) -> Way:
+    return Way(
+        f"First find the clip with the {r.subject}. Then ask about the frames of that clip.",
+        _program(f"""
+intervals, clips = get_informative_clips(video, {_text(r.subject)}, top_k=1)
+start, end = intervals[0]
+frames = trim_frames(video, start, end, num_frames=16)
+return query_mc(frames, question, choices)"""),
+    )
+
+
+def _scene_checked(r: Reading) -> Way:
+    return Way(
+        f"Find more clips of the {r.place}. Keep the frames that show it, then ask about these frames.",
+        _program(f"""
+intervals, clips = get_informative_clips(video, {_text(r.place)}, top_k=3)
+frames = []
+for clip in clips:
+    frames.extend(extract_frames(clip, num_frames=8))
+kept = []
+for frame in frames:
+    if query_yn(frame, {_text(f"Is this the {r.place}?")}) == "Yes":
+        kept.append(frame)
+if not kept:
+    kept = frames
+return query_mc(kept, question, choices)"""),
+    )
+
+
+# ---- before and after --------------------------------------------------------------------------------------
+
+_WHICH = "Which place is this?"
+
+
+def _neighbour(r: Reading) -> Way:
+    after = r.kind == "after"
+    index, window = ("-1", "time + 2, time + 8") if after else ("0", "time - 8, time - 2")
+    return Way(
+        f"First find the scene of the {r.place}: the frames around the clip that show it. Then ask about the "
+        f"frames right {r.kind} the scene.",
+        _program(f"""
+intervals, clips = get_informative_clips(video, {_text(r.place)}, top_k=1)
+start, end = intervals[0]
+times = []
+for frame in trim_frames(video, start - 10, end + 10, num_frames=16):
+    if query_yn(frame, {_text(f"Is this the {r.place}?")}) == "Yes":
+        times.append(frame.time)
+if not times:
+    times = [start, end]
+time = times[{index}]
+frames = trim_frames(video, {window}, num_frames=8)
+return query_mc(frames, {_text(_WHICH)}, choices)"""),
+    )
+
+
+def _neighbour_narrow(r: Reading) -> Way:
+    after = r.kind == "after"
+    window = "end + 3, end + 9" if after else "start - 9, start - 3"
+    return Way(
+        f"Find the best clip of the {r.place} among more. Then ask about the frames {r.kind} that clip.",
+        _program(f"""
+intervals, clips = get_informative_clips(video, {_text(f"the video shows the {r.place}")}, top_k=3)
+best = max(clips, key=lambda clip: clip.score)
+start, end = best
+frames = trim_frames(video, {window}, num_frames=8)
+return query_mc(frames, {_text(_WHICH)}, choices)"""),
+    )
+
+
+# ---- how many scenes ---------------------------------------------------------------------------------------
+
+
+def _count(r: Reading, top_k: int = 12, frames: int = 3) -> Way:
+    return Way(
+        f"Find all clips of the {r.place}. Count the parts of the video that show the {r.place}: clips right "
+        "after another are one scene. Then ask with the count.",
+        _program(f"""
+intervals, clips = get_informative_clips(video, {_text(r.place)}, top_k={top_k})
+count = 0
+last = -100
+kept = []
+for clip in clips:
+    frames = extract_frames(clip, num_frames={frames})
+    if query_yn(frames, {_text(f"Is this the {r.place}?")}) == "Yes":
+        if clip.start - last > 5:
+            count = count + 1
+        last = clip.end
+        kept.append(frames[0])
+if not kept:
+    kept = extract_frames(video, num_frames=16)
+return query_mc(kept, question, choices, context=f"Scenes at the {r.place}: {{count}}")"""),
+    )
+
+
+def _count_wider(r: Reading) -> Way:
+    return _count(r, top_k=24, frames=2)
+
+
+# ---- words to read -----------------------------------------------------------------------------------------
+
+
+def _sign(r: Reading) -> Way:
+    return Way(
+        f"First find the clips of the {r.place}. Then read the text in the frames, and ask with that text.",
+        _program(f"""
+intervals, clips = get_informative_clips(video, {_text(f"sign at the {r.place}")}, top_k=2)
+texts = []
+kept = []
+for clip in clips:
+    for frame in extract_frames(clip, num_frames=4):
+        text = run_ocr(frame)
+        if text:
+            kept.append(frame)
+            if text not in texts:
+                texts.append(text)
+if not kept:
+    kept = extract_frames(clips[0], num_frames=16)
+context = "Text read from the frames: " + " ".join(texts)
+return query_mc(kept, question, choices, context=context)"""),
+    )
+
+
+def _sign_cut_out(r: Reading) -> Way:
+    return Way(
+        f"Find more clips of the {r.place}. Cut the sign out of the frames, read the text, and ask with it.",
+        _program(f"""
+intervals, clips = get_informative_clips(video, {_text(r.place)}, top_k=3)
+frames = []
+for clip in clips:
+    frames.extend(extract_frames(clip, num_frames=4))
+texts = []
+parts = []
+for frame in frames:
+    boxes = detect_object(frame, "sign", box_threshold=0.3)
+    if boxes:
+        part = crop(frame, boxes[0])
+        text = run_ocr(part)
+        parts.append(part)
+        if text and text not in texts:
+            texts.append(text)
+if not parts:
+    parts = frames
+context = "Text read from the frames: " + " ".join(texts)
+return query_mc(parts, question, choices, context=context)"""),
+    )
+
+
+# ---- words to hear -----------------------------------------------------------------------------------------
+
+
+def _spoken(r: Reading) -> Way:
+    return Way(
+        "First find the line of the narrator. Then ask about the frames at that time.",
+        _program(f"""
+lines = get_informative_subtitles(video, {_text(r.line)}, top_k=1)
+start, end = lines[0]
+frames = trim_frames(video, start, end, num_frames=8)
+return query_mc(frames, {_text(_WHICH)}, choices)"""),
+    )
+
+
+def _spoken_wider(r: Reading) -> Way:
+    return Way(
+        "Find the line of the narrator, and ask about the frames around that time.",
+        _program(f"""
+lines = get_informative_subtitles(video, {_text(r.line)}, top_k=1)
+start, end = lines[0]
+frames = trim_around(video, (start + end) / 2, intervals=6, num_frames=16)
+return query_mc(frames, question, choices, context=lines[0].text)"""),
+    )
+
+
+def _narration(r: Reading) -> Way:
+    return Way(
+        f"The narrator says it: find the lines about {r.line}, and ask with these lines.",
+        _program(f"""
+lines = get_informative_subtitles(video, {_text(r.line)}, top_k=2)
+frames = trim_around(video, lines[0].start, intervals=4, num_frames=4)
+context = "Subtitles:\\n" + "\\n".join([line.text for line in lines])
+return query_mc(frames, question, choices, context=context)"""),
+    )
+
+
+def _narration_wider(r: Reading) -> Way:
+    return Way(
+        f"Find more lines about {r.line}, keep the lines with the name, and ask with these lines.",
+        _program(f"""
+name = {_text(r.line.split()[0])}
+lines = get_informative_subtitles(video, {_text(r.line)}, top_k=6)
+kept = [line for line in lines if name in line.text]
+if not kept:
+    kept = lines
+frames = trim_around(video, kept[0].start, intervals=4, num_frames=4)
+context = "Subtitles:\\n" + "\\n".join([line.text for line in kept])
+return query_mc(frames, question, choices, context=context)"""),
+    )
+
+
+def _story(r: Reading) -> Way:
+    return Way(
+        "It is about the whole story: get the subtitles of the whole video, and ask with them.",
+        _program("""
+hints = get_subtitle_hints(video, question, choices)
+frames = extract_frames(video, num_frames=8)
+return query_mc(frames, question, choices, context="Subtitles:\\n" + hints)"""),
+    )
+
+
+def _story_by_option(r: Reading) -> Way:
+    return Way(
+        "Count the lines of the narrator about each option, and ask with the lines.",
+        _program("""
+texts = []
+for choice in choices:
+    try:
+        lines = get_informative_subtitles(video, choice, top_k=8)
+    except Exception:
+        lines = []
+    for line in lines:
+        if choice in line.text and line.text not in texts:
+            texts.append(line.text)
+frames = extract_frames(video, num_frames=8)
+return query_mc(frames, question, choices, context="Subtitles:\\n" + "\\n".join(texts))"""),
+    )
+
+
+# ---- the whole, and anything else --------------------------------------------------------------------------
+
+
+def _whole(r: Reading) -> Way:
+    return Way(
+        "The whole video shows it: ask about frames of the whole video.",
+        _program("""
+frames = extract_frames(video, num_frames=16)
+return query_mc(frames, question, choices)"""),
+    )
+
+
+def _parts(r: Reading) -> Way:
+    return Way(
+        "Look at the beginning, the middle and the end of the video, and take the best answer.",
+        _program("""
+best = None
+for part in [0, 1, 2]:
+    frames = trim_frames(video, duration * part / 3, duration * (part + 1) / 3, num_frames=16)
+    answer = query_mc(frames, question, choices)
+    if best is None or answer.confidence > best.confidence:
+        best = answer
+return best"""),
+    )
+
+
+def _by_question(r: Reading) -> Way:
+    return Way(
+        "First find the clips that fit the question. Then ask about their frames.",
+        _program(f"""
+intervals, clips = get_informative_clips(video, {_text(r.text)}, top_k=3)
+frames = []
+for clip in clips:
+    frames.extend(extract_frames(clip, num_frames=8))
+return query_mc(frames, question, choices)"""),
+    )
+
+
+_WAYS: dict[str, tuple[Callable[[Reading], Way], ...]] = {
+    "weather": (_whole, _parts),
+    "main_place": (_whole, _parts),
+    "color": (_scene, _scene_checked),
+    "shape": (_scene, _scene_checked),
+    "move": (_scene, _scene_checked),
+    "after": (_neighbour, _neighbour_narrow),
+    "before": (_neighbour, _neighbour_narrow),
+    "count": (_count, _count_wider),
+    "sign": (_sign, _sign_cut_out),
+    "spoken": (_spoken, _spoken_wider),
+    "narration": (_narration, _narration_wider),
+    "story": (_story, _story_by_option),
+    "other": (_by_question, _whole),
+}
+
+
+def functions_of(reference: str) -> Iterator[str]:
+    """Names of the functions in an API reference, or in a prompt that holds one: its lines "-
+    `name(...)`".
+    """
+    for line in reference.split("\n"):
+        head, bracket, _ = line.partition("(")
+        if bracket and head.startswith("- `") and head[3:].isidentifier():
+            yield head[3:]

@@ -1,0 +1,100 @@
+"""What a question asks for, read from its words alone: the kinds that the pocket world asks, and any other.
+
+As somebody would read it who never saw the world: by a few words that give a kind away, in whatever order
+they come. Knows no script, no vocabulary and no list of phrasings.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+QuestionKind = Literal[
+    "weather",
+    "main_place",
+    "color",
+    "shape",
+    "move",
+    "after",
+    "before",
+    "count",
+    "sign",
+    "spoken",
+    "narration",
+    "story",
+    "other",
+]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A question as understood: its kind, and the words in it that say what to look for."""
+
+    kind: QuestionKind
+    text: str
+    place: str = ""
+    thing: str = ""
+    line: str = ""
+    """Words that are spoken."""
+
+    @property
+    def subject(self) -> str:
+        """What is to be found, in words to look for."""
+        if self.line:
+            return self.line
+        parts = [part for part in (self.thing, self.place and f"at the {self.place}") if part]
+        return " ".join(parts) or self.text.rstrip("?")
+
+
+def read_question(text: str) -> Reading:
+    """The kind of a question and its words; "other" for one that fits no kind."""
+    low = text.lower()
+    quoted = re.search(r'["“](.+?)["”]', text)
+    if quoted and re.search(r"\b(say|says|said)\b", low):
+        return Reading("spoken", text, line=quoted[1])
+    if re.search(r"\bsign\b", low):
+        return _found("sign", text, place=_place(low))
+    if re.search(r"\b(weather)\b", low):
+        return Reading("weather", text)
+    order = re.search(r"\b(after|before) the (\w+)", low)
+    if order:
+        return Reading("after" if order[1] == "after" else "before", text, place=order[2])
+    if re.search(r"\bhow (many|often)\b", low):
+        return _found("count", text, place=_place(low) or _shown(low))
+    if re.search(r"\b(story|topic)\b", low) or re.search(r"\bnarrator\b.*\babout\b", low):
+        return Reading("story", text)
+    if re.search(r"\bmost of\b|\bmost of the time\b", low) and re.search(r"\b(where|places?)\b", low):
+        return Reading("main_place", text)
+    for kind, words in (("color", r"colou?r"), ("shape", r"shape")):
+        if re.search(rf"\b{words}\b", low):
+            thing = _thing(low) if kind == "color" else ""
+            return _found(kind, text, place=_place(low), thing=thing)
+    if re.search(r"\b(do|does|move|moves)\b", low) and _place(low) and _thing(low):
+        return Reading("move", text, place=_place(low), thing=_thing(low))
+    told = re.search(
+        r"(?:\bthat |\bnarrator, |^)([A-Z]\w+ (?:\w+ed|lost|found|bought|sold|hid|made|took))\b", text
+    )
+    if told:
+        return Reading("narration", text, line=told[1])
+    return Reading("other", text)
+
+
+def _found(kind: QuestionKind, text: str, *, place: str, thing: str = "") -> Reading:
+    """The kind, if the words say where to look."""
+    return Reading(kind, text, place=place, thing=thing) if place else Reading("other", text)
+
+
+def _place(low: str) -> str:
+    match = re.search(r"\bat the (\w+)", low)
+    return match[1] if match else ""
+
+
+def _shown(low: str) -> str:
+    match = re.search(r"\bthe (\w+) (?:is )?shown\b|\bsee the (\w+)", low)
+    return (match[1] or match[2]) if match else ""
+
+
+def _thing(low: str) -> str:
+    match = re.search(r"\bthere is an? (\w+)|\b(?:the|an?) (\w+) at the\b|\bdoes the (\w+)", low)
+    return next(word for word in match.groups() if word) if match else ""

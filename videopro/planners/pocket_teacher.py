@@ -1,0 +1,139 @@
+"""The offline teacher of the pocket world: programs by kind of question, with mistakes, as a stand-in for the
+large language model that taught the paper's (GPT-5, section 4).
+
+As a planner it sees the question, its choices and the API reference, and nothing else; as a refiner the
+text of the refinement prompt, and nothing else: it does not know what it wrote before or which fault it put
+there, and errs again, though less. It reads no video, no script and no answer. Knows questions and programs
+as text.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from videopro.errors import QuestionError
+from videopro.planners.base import PLANS, Planner, PlanRequest, Written
+from videopro.planners.pocket_faults import SHARES, with_fault
+from videopro.planners.pocket_programs import GLANCE, NATIVE, Way, functions_of, ways
+from videopro.planners.pocket_reading import read_question
+from videopro.program import parse
+from videopro.question import Question
+
+REFINED_SHARE = 0.3
+"""How much of `SHARES` a refinement's own faults come with: 12 % of refinements instead of 40 %."""
+
+
+class PocketTeacher(Planner):
+    """Writes what the paper's teacher would. `faults` scales the shares of its faults: 0 makes none, 1
+    those of
+    `pocket_faults.SHARES`."""
+
+    name = "pocket-teacher"
+
+    def __init__(self, *, faults: float = 1.0) -> None:
+        if not 0 <= faults <= 1:
+            raise ValueError(f"faults is {faults}; it must lie in 0..1")
+        self._faults = faults
+
+    def identity(self) -> dict[str, object]:
+        return {"planner": self.name, "version": 1, "faults": self._faults}
+
+    def write(self, requests: Sequence[PlanRequest]) -> list[Written]:
+        return [
+            self.plan(one.question, one.reference, adaptive=one.kind == "plan", seed=one.seed)
+            if one.kind in PLANS
+            else self.refine(one.prompt, seed=one.seed)
+            for one in requests
+        ]
+
+    def plan(self, question: Question, reference: str, *, adaptive: bool, seed: int = 0) -> Written:
+        """A program for a question. `adaptive`: a single look where that is enough."""
+        reading = read_question(question.text)
+        if adaptive and reading.kind in GLANCE:
+            return Written(NATIVE.reply, notes={"fault": "none"})
+        found = ways(reading, set(functions_of(reference)))
+        if not found:
+            return Written(NATIVE.reply, notes={"fault": "none"})
+        rng = _rng("plan", question.text, *question.choices, reference, str(adaptive), str(seed))
+        return self._reply(found[0], question.text, rng, 1.0)
+
+    def refine(self, prompt: str, *, seed: int = 0) -> Written:
+        """A better program, from the text of a refinement prompt. QuestionError for a text that is none."""
+        read = read_refinement(prompt)
+        found = ways(read_question(read.question.text), set(functions_of(prompt)))
+        if not found:
+            return Written(NATIVE.reply, notes={"fault": "none"})
+        rng = _rng("refine", prompt, str(seed))
+        # What was tried in the same words and failed or was unsure is not tried again.
+        tried = parse(f"<code>\n{read.program}\n</code>").canonical
+        told = [way for way in found if parse(way.reply).canonical != tried]
+        way = (told or found)[0]
+        return self._reply(
+            Way(f"{_diagnosis(read.log)} {way.planning}", way.code), read.question.text, rng, REFINED_SHARE
+        )
+
+    def _reply(self, way: Way, question: str, rng: random.Random, share: float) -> Written:
+        shares: Mapping[str, float] = {kind: part * share * self._faults for kind, part in SHARES.items()}
+        fault = with_fault(way.code, question, rng, shares)
+        if fault is None:
+            return Written(way.reply, notes={"fault": "none"})
+        return Written(Way(way.planning, fault.code).reply, notes={"fault": fault.kind, "form": fault.form})
+
+
+@dataclass(frozen=True)
+class Refinement:
+    """What a refinement prompt says."""
+
+    question: Question
+    program: str
+    log: str
+
+
+_SHOWN = re.compile(
+    r"^Question: (?P<text>.*)\nChoices:\n(?P<choices>.*?)\n\n(?:Buggy|Existing) program:\n<code>\n"
+    r"(?P<program>.*?)\n</code>(?P<rest>.*)\Z",
+    re.MULTILINE | re.DOTALL,
+)
+
+
+def read_refinement(prompt: str) -> Refinement:
+    """The question, the program and the log in a prompt of `videopro.prompts`. QuestionError for a text that
+    holds none."""
+    # Only the part from the last question on: an API reference before it may say anything.
+    start = prompt.rfind("\nQuestion: ", 0, _program_start(prompt))
+    found = _SHOWN.search(prompt, start + 1) if start >= 0 else None
+    if found is None:
+        raise QuestionError(f"This is no prompt for a refinement: {prompt[:200]!r}")
+    choices = re.split(r"^[A-J]\. ", found["choices"], flags=re.MULTILINE)[1:]
+    _, _, log = found["rest"].partition("\nLog:\n")
+    return Refinement(
+        Question(found["text"], tuple(choice.rstrip("\n") for choice in choices)), found["program"], log
+    )
+
+
+def _program_start(prompt: str) -> int:
+    starts = [
+        at for name in ("Buggy", "Existing") if (at := prompt.find(f"\n{name} program:\n<code>\n")) >= 0
+    ]
+    return min(starts, default=0)
+
+
+def _diagnosis(log: str) -> str:
+    """What a log's first line says went wrong, in words for the plan."""
+    first = log.strip().split("\n")[0]
+    error, colon, _ = first.partition(":")
+    if colon and error.isidentifier() and error[0].isupper():
+        if error == "NotFoundError":
+            return "Nothing was found: other words are needed."
+        return f"The log says {error}: write it again without the error."
+    return "The answer is unsure: look again."
+
+
+def _rng(*parts: str) -> random.Random:
+    """A source of chance that depends on these texts alone, the same on every machine."""
+    return random.Random(hashlib.sha256(json.dumps(parts).encode()).digest())
