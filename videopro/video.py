@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
-from videopro.decoding import exact, torchcodec
+from videopro.decoding import exact, stream, torchcodec
 from videopro.decoding.probe import Probe, probe
 from videopro.errors import VideoError
 from videopro.framestore import FrameStore, shared_store
@@ -163,6 +163,24 @@ class Video:
     ) -> list[Frame]:
         """`n` frames at the midpoints of `n` equal parts of start..end (None: the whole video)."""
         return self.frames(uniform_times(start, self.duration if end is None else end, n), size=size)
+
+    def stream(self, times: Iterable[float], *, size: tuple[int, int] | None = None) -> Iterator[Frame]:
+        """The frames that `frames` would give, in order of time, one by one, in a single pass over the file.
+
+        Decoding runs ahead in threads by a few groups of pictures, so that a long video takes little memory
+        and whoever works on the frames need not wait. The store is neither asked nor filled. A stream that is
+        not read to its end is to be closed. `times` as in `frames`, ascending.
+        """
+        wanted, (height, width) = list(times), size if size is not None else (self.height, self.width)
+        if any(not math.isfinite(time) for time in wanted) or wanted != sorted(wanted):
+            raise VideoError(f"{self.path}: give finite times in seconds, in ascending order")
+        self._check_unchanged()
+        facts = self._facts
+        ticks = [facts.tick(time) for time in wanted]
+        for pts, image in stream.in_order(
+            facts, ticks, (int(height), int(width)), self._timeout, _DECODERS[self._decoder]
+        ):
+            yield Frame(image, facts.time(pts), self.id)
 
     def _images(self, ticks: list[int], size: tuple[int, int]) -> dict[int, tuple[int, np.ndarray]]:
         """Tick -> (timestamp shown, pixels), from the store or decoded."""

@@ -30,16 +30,16 @@ def pocket_folder() -> Path:
 def load_encoder(spec: str, device: str | None = None, *, dtype: str = "float32") -> VideoTextEncoder:
     """Load a video-text encoder.
 
-    `spec`: "pocket", or one of languagebind, clip, siglip2, pe_video, with ":" and a folder or hub name behind
-    it for another checkpoint than the usual one. `device` None: the first accelerator, else the CPU. `dtype`:
-    float32, bfloat16 or float16. Raises `ConfigError` for a spec of no known form, `ModelError` for a
-    checkpoint that cannot be had or does not fit.
+    `spec`: "pocket", or one of languagebind, clip, siglip2, pe_video, with ":" and a folder or hub name
+    behind it for another checkpoint than the usual one. `device` None: the first accelerator, else the CPU.
+    `dtype`: float32, bfloat16 or float16. Raises `ConfigError` for a spec of no known form, `ModelError` for
+    a checkpoint that cannot be had or does not fit.
     """
     kind, _, source = spec.partition(":")
     if kind not in (*DEFAULTS, "pocket") or (kind == "pocket" and source):
         raise ConfigError(
-            f"encoder {spec!r} is not known; {near(kind, [*DEFAULTS, 'pocket'])}. A checkpoint comes behind a "
-            "colon, as in languagebind:LanguageBind/LanguageBind_Video_FT"
+            f"encoder {spec!r} is not known; {near(kind, [*DEFAULTS, 'pocket'])}. A checkpoint comes behind "
+            "a colon, as in languagebind:LanguageBind/LanguageBind_Video_FT"
         )
     if dtype not in ("float32", "bfloat16", "float16"):
         raise ConfigError(f"dtype is {dtype!r}; it must be float32, bfloat16 or float16")

@@ -6,16 +6,25 @@ is loaded (`modules.encoders.load_encoder`).
 
 from __future__ import annotations
 
+import threading
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from videopro.video import uniform_times
 
 if TYPE_CHECKING:
+    import torch
+
     from videopro.video import Frame
+
+
+T = TypeVar("T")
+
+BATCH = 16
+"""Clips or texts that go through a model together."""
 
 
 class VideoTextEncoder(ABC):
@@ -29,6 +38,11 @@ class VideoTextEncoder(ABC):
     clip_frames: int
     """Frames that stand for one clip."""
 
+    def __init__(self, name: str) -> None:
+        self.name = name
+        # Fast tokenizers refuse two threads at once.
+        self._lock = threading.Lock()
+
     @abstractmethod
     def identity(self) -> dict[str, object]:
         """All that embeddings rest on (kind, weights' fingerprint, frames, precision), as plain data."""
@@ -38,25 +52,41 @@ class VideoTextEncoder(ABC):
         """(height, width) in pixels at which frames of a video of that size are wanted."""
 
     @abstractmethod
-    def encode_clips(self, clips: Sequence[Sequence[Frame]]) -> np.ndarray:
-        """(n, d) of n clips, each of `clip_frames` frames in order of time, all of one size. `ValueError`
-        for another number of frames."""
+    def _embed_clips(self, clips: Sequence[Sequence[np.ndarray]]) -> torch.Tensor:
+        """(n, d) of at most `BATCH` clips of (height, width, 3) uint8 pictures, of any length."""
 
     @abstractmethod
-    def encode_texts(self, texts: Sequence[str]) -> np.ndarray:
-        """(n, d) of n texts; what exceeds the model's text length is cut off."""
+    def _embed_texts(self, texts: Sequence[str]) -> torch.Tensor:
+        """(n, d) of at most `BATCH` texts, of any length."""
 
-    def clip_times(self, start: float, end: float) -> list[float]:
-        """Seconds at which a clip's frames are taken: the midpoints of `clip_frames` equal parts."""
-        return uniform_times(start, end, self.clip_frames)
-
-    def check(self, clips: Sequence[Sequence[Frame]]) -> None:
-        """`ValueError` unless each clip has `clip_frames` frames."""
+    def encode_clips(self, clips: Sequence[Sequence[Frame]]) -> np.ndarray:
+        """(n, d) of n clips, each of `clip_frames` frames in order of time, all of one size. `ValueError`
+        for no clip or another number of frames."""
         for frames in clips:
             if len(frames) != self.clip_frames:
                 raise ValueError(
                     f"{self.name}: a clip of {len(frames)} frames; this encoder takes {self.clip_frames}"
                 )
+        return self._encode(self._embed_clips, [[frame.image for frame in frames] for frames in clips])
+
+    def encode_texts(self, texts: Sequence[str]) -> np.ndarray:
+        """(n, d) of n texts; what exceeds the model's text length is cut off. `ValueError` for none."""
+        return self._encode(self._embed_texts, texts)
+
+    def clip_times(self, start: float, end: float) -> list[float]:
+        """Seconds at which a clip's frames are taken: the midpoints of `clip_frames` equal parts."""
+        return uniform_times(start, end, self.clip_frames)
+
+    def _encode(self, embed: Callable[[Sequence[T]], torch.Tensor], items: Sequence[T]) -> np.ndarray:
+        import torch
+        from torch.nn.functional import normalize
+
+        if not items:
+            raise ValueError(f"{self.name}: nothing to embed")
+        with self._lock, torch.inference_mode():
+            rows = [embed(items[at : at + BATCH]) for at in range(0, len(items), BATCH)]
+            vectors: np.ndarray = normalize(torch.cat(rows).float(), dim=-1).cpu().numpy()
+            return vectors
 
 
 class TextEncoder(ABC):
@@ -77,7 +107,8 @@ class TextEncoder(ABC):
         """(n, d) of n queries, with the model's own prompt for queries where it has one."""
 
 
-def unit_rows(rows: np.ndarray) -> np.ndarray:
-    """(n, d) float32, each row divided by its length."""
-    rows = np.asarray(rows, dtype=np.float32)
-    return rows / np.linalg.norm(rows, axis=-1, keepdims=True)
+def short_side(height: int, width: int, side: int) -> tuple[int, int]:
+    """(height, width) with the shorter one `side` pixels, the other in proportion, rounded down."""
+    if width < height:
+        return int(height / width * side), side
+    return side, int(width / height * side)

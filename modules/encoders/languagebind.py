@@ -9,7 +9,7 @@ model's parts and files; nothing of indices or questions.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,26 +17,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from modules.encoders.base import VideoTextEncoder
+from modules.encoders.base import VideoTextEncoder, short_side
+from modules.encoders.checkpoint import checkpoint_folder
 from modules.encoders.languagebind_model import LanguageBindConfig, LanguageBindVideo
 from modules.errors import ModelError
 from modules.hub import device_of
 from videopro.backbones.fingerprint import folder_fingerprint
-from videopro.video import Frame
 
 MEAN = (0.48145466, 0.4578275, 0.40821073)
 STD = (0.26862954, 0.26130258, 0.27577711)
-
-_FILES = (
-    "config.json",
-    "*.safetensors",
-    "*.bin",
-    "tokenizer*",
-    "special_tokens_map.json",
-    "*.txt",
-    "vocab.json",
-)
-_BATCH = 16
 
 
 class LanguageBindEncoder(VideoTextEncoder):
@@ -46,7 +35,7 @@ class LanguageBindEncoder(VideoTextEncoder):
         self, source: str, *, name: str = "", device: str | None = None, dtype: str = "float32"
     ) -> None:
         """`source`: a folder or a hub name. `ModelError` for one that cannot be had or does not fit."""
-        self.name = name or f"languagebind:{source}"
+        super().__init__(name or f"languagebind:{source}")
         folder = checkpoint_folder(source)
         try:
             config = LanguageBindConfig.read(json.loads((folder / "config.json").read_text(encoding="utf-8")))
@@ -76,49 +65,15 @@ class LanguageBindEncoder(VideoTextEncoder):
     def frame_size(self, height: int, width: int) -> tuple[int, int]:
         return short_side(height, width, self._side)
 
-    @torch.inference_mode()
-    def encode_clips(self, clips: Sequence[Sequence[Frame]]) -> np.ndarray:
-        self.check(clips)
-        rows = [np.zeros((0, self.model.config.projection_dim), np.float32)]
-        for part in _parts(clips):
-            pixels = torch.stack([to_pixels([frame.image for frame in clip], self._side) for clip in part])
-            rows.append(_rows(self.model.encode_video(pixels.to(self._device, getattr(torch, self._dtype)))))
-        return np.concatenate(rows)
+    def _embed_clips(self, clips: Sequence[Sequence[np.ndarray]]) -> Tensor:
+        pixels = torch.stack([to_pixels(clip, self._side) for clip in clips])
+        return self.model.encode_video(pixels.to(self._device, getattr(torch, self._dtype)))
 
-    @torch.inference_mode()
-    def encode_texts(self, texts: Sequence[str]) -> np.ndarray:
-        rows = [np.zeros((0, self.model.config.projection_dim), np.float32)]
-        for part in _parts(texts):
-            tokens = self.tokenizer(
-                list(part), padding=True, truncation=True, max_length=self._longest, return_tensors="pt"
-            ).to(self._device)
-            rows.append(_rows(self.model.encode_text(tokens.input_ids, tokens.attention_mask)))
-        return np.concatenate(rows)
-
-
-def checkpoint_folder(source: str) -> Path:
-    """The folder of a checkpoint that is a folder already or a name on the hub. `ModelError` if neither."""
-    folder = Path(source).expanduser()
-    if folder.is_dir():
-        return folder
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
-
-    try:
-        return Path(snapshot_download(source, allow_patterns=list(_FILES)))
-    except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
-        reason = str(error).strip().split("\n")[0][:300]
-        raise ModelError(
-            f"{source!r} is neither a folder nor a checkpoint that can be fetched ({reason}); give a folder, or a "
-            "hub name such as LanguageBind/LanguageBind_Video_FT"
-        ) from error
-
-
-def short_side(height: int, width: int, side: int) -> tuple[int, int]:
-    """(height, width) with the shorter one `side` pixels, the other in proportion, rounded down."""
-    if width < height:
-        return int(height / width * side), side
-    return side, int(width / height * side)
+    def _embed_texts(self, texts: Sequence[str]) -> Tensor:
+        tokens = self.tokenizer(
+            list(texts), padding=True, truncation=True, max_length=self._longest, return_tensors="pt"
+        ).to(self._device)
+        return self.model.encode_text(tokens.input_ids, tokens.attention_mask)
 
 
 def to_pixels(images: Sequence[np.ndarray], side: int) -> Tensor:
@@ -131,14 +86,6 @@ def to_pixels(images: Sequence[np.ndarray], side: int) -> Tensor:
         pictures = torch.nn.functional.interpolate(pictures, size, mode="bilinear", align_corners=False)
     top, left = (round((length - side) / 2) for length in size)
     return pictures[:, :, top : top + side, left : left + side].transpose(0, 1)
-
-
-def _parts(items: Sequence[Any]) -> Iterator[Sequence[Any]]:
-    return (items[start : start + _BATCH] for start in range(0, len(items), _BATCH))
-
-
-def _rows(vectors: Tensor) -> np.ndarray:
-    return vectors.float().cpu().numpy()
 
 
 def _weights(folder: Path) -> dict[str, Tensor]:

@@ -1,5 +1,5 @@
-"""LanguageBind_Video's two towers in plain torch: a CLIP text tower, and a CLIP vision tower with attention over
-time in every layer (Zhu et al. 2024, "LanguageBind").
+"""LanguageBind_Video's two towers in plain torch: a CLIP text tower, and a CLIP vision tower with attention
+over time in every layer (Zhu et al. 2024, "LanguageBind").
 
 Parameters have the published checkpoints' names ("pre_layrnorm" included), so that their state dicts load as
 they are. Knows tensors; nothing of files, frames or tokenizers.
@@ -86,7 +86,7 @@ def _part(config: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def _sizes(kind: type, given: Mapping[str, Any], where: str, only: tuple[str, ...] = ()) -> dict[str, Any]:
-    """The fields of `kind` out of `given`. Class defaults would be some other model's sizes: none are used."""
+    """The fields of `kind` out of `given`. Class defaults would be another model's sizes: none are used."""
     names = only or tuple(kind.__dataclass_fields__)  # type: ignore[attr-defined]
     missing = [name for name in names if given.get(name) is None]
     if missing:
@@ -273,7 +273,8 @@ class LanguageBindVideo(nn.Module):
         state = dict(state)
         if any("lora_" in key for key in state):
             raise ValueError(
-                "these weights are wrapped in LoRA; take the fully fine-tuned checkpoint, LanguageBind_Video_FT"
+                "these weights are wrapped in LoRA; take the fully fine-tuned checkpoint, "
+                "LanguageBind_Video_FT"
             )
         # Older transformers stored the positions 0, 1, 2 ... as buffers.
         for tower in ("text_model", "vision_model"):

@@ -11,8 +11,8 @@ The file beside it was made once, on a CPU, with Python 3.10:
     pip install --no-deps languagebind==0.1.0 pytorchvideo==0.1.5
     python make.py golden.npz
 
-transformers 4.30.2 and tokenizers 0.13.3 are what the authors' requirements.txt names. One tiny model of the
-form of the published ones, of each of the two kinds, its weights drawn from a seed; pixels, texts (padded ones too) and frames for the
+transformers 4.30.2 and tokenizers 0.13.3 are what the authors' requirements.txt names. One tiny model of each
+of the two published kinds, its weights drawn from a seed; pixels, texts (padded ones too) and frames for the
 published preprocessing, with its random mirroring left out. Everything that the port needs is in the file:
 configuration, weights, inputs, outputs.
 """

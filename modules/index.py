@@ -1,0 +1,227 @@
+"""The clip index of a video: an embedding for every 10-second clip, made once, kept on disk, searched.
+
+    from modules.index import build_index
+    index = build_index(Video.open("film.mp4"), load_encoder("pocket"))
+    for number, score in index.search("a red ring at the beach", 3):
+        print(index.clips[number], score)
+
+Section 3.2 and A.1 of the paper (clips of 10 s). One pass over the file, with exact bounds by presentation
+time. A file of the index is named by the video's content, the encoder's identity and the clip length, so it
+outlives a move of the video and never serves another encoder. An interrupted build goes on where it stopped;
+of two processes that want the same index one builds it and the other waits. Knows videos and the encoders'
+interface; nothing of programs or questions.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import math
+import os
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+
+from modules.encoders.base import BATCH, VideoTextEncoder
+from videopro.errors import ConfigError
+from videopro.video import Frame, Video
+
+CLIP_SECONDS = 10.0
+_FORMAT = 1
+# Clips that are embedded together and put on disk together: what a killed build loses at most.
+_PART = 2 * BATCH
+# Less than this much of a last clip is rounding, no clip.
+_SLACK = 1e-3
+
+Progress = Callable[[int, int], None]
+"""Told the clips that are done and all there are."""
+
+
+@dataclass(frozen=True, eq=False)
+class ClipIndex:
+    """The clips of one video and their embeddings. Thread safe."""
+
+    video: str
+    """Content id of the file (`Video.id`)."""
+    clip_seconds: float
+    clips: tuple[tuple[float, float], ...]
+    """(start, end) in seconds of each clip, in order, without gaps; the last one ends with the video."""
+    vectors: np.ndarray = field(repr=False)
+    """(clips, d) float32, rows of length 1."""
+    encoder: VideoTextEncoder = field(repr=False)
+
+    @property
+    def encoder_name(self) -> str:
+        return self.encoder.name
+
+    def identity(self) -> dict[str, object]:
+        """All that search results rest on besides the video, as plain data."""
+        return {"clip_seconds": self.clip_seconds, "encoder": self.encoder.identity()}
+
+    def search(
+        self, query: str, top_k: int, *, start: float | None = None, end: float | None = None
+    ) -> list[tuple[int, float]]:
+        """(number of a clip, cosine similarity) of the `top_k` best clips, best first, earlier ones first
+        among equals.
+
+        Only clips that share some time with `start`..`end` (seconds; None: the whole video); fewer than
+        `top_k`, or none, when there are not so many. `ValueError` for a `top_k` below 1.
+        """
+        if top_k < 1:
+            raise ValueError(f"top_k is {top_k}; it must be at least 1")
+        low, high = start if start is not None else -math.inf, end if end is not None else math.inf
+        inside = [i for i, (a, b) in enumerate(self.clips) if a < high and b > low]
+        if not inside:
+            return []
+        (wanted,) = self.encoder.encode_texts([query])
+        scores = self.vectors[inside] @ wanted
+        best = np.argsort(-scores, kind="stable")[:top_k]
+        return [(inside[int(i)], float(scores[i])) for i in best]
+
+
+def clip_bounds(duration: float, clip_seconds: float = CLIP_SECONDS) -> tuple[tuple[float, float], ...]:
+    """(start, end) in seconds of the clips of a video: `clip_seconds` each, the last one as long as is left.
+
+    `ConfigError` for a clip length that is not more than 0.
+    """
+    if not (clip_seconds > 0 and math.isfinite(clip_seconds)):
+        raise ConfigError(f"clip_seconds is {clip_seconds!r}; give seconds, more than 0")
+    count = max(1, math.ceil((duration - _SLACK) / clip_seconds))
+    starts = [i * clip_seconds for i in range(count)]
+    return tuple(zip(starts, [*starts[1:], duration], strict=True))
+
+
+def default_root() -> Path:
+    """Where indexes are kept: `index` in $VIDEOPRO_CACHE, else in ~/.cache/videopro."""
+    return Path(os.environ.get("VIDEOPRO_CACHE") or Path.home() / ".cache" / "videopro") / "index"
+
+
+def index_path(
+    video: Video, encoder: VideoTextEncoder, *, clip_seconds: float = CLIP_SECONDS, root: Path | None = None
+) -> Path:
+    """The file in which that index is or would be."""
+    about = {"format": _FORMAT, "clip_seconds": float(clip_seconds), "encoder": encoder.identity()}
+    key = hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:16]
+    return (root or default_root()) / video.id / f"{key}.npz"
+
+
+def load_index(
+    video: Video, encoder: VideoTextEncoder, *, clip_seconds: float = CLIP_SECONDS, root: Path | None = None
+) -> ClipIndex | None:
+    """The index that is on disk; None if it is not there or not whole (a file cut off by a full disk counts
+    as absent, and is made again)."""
+    bounds = clip_bounds(video.duration, clip_seconds)
+    vectors = _read(index_path(video, encoder, clip_seconds=clip_seconds, root=root), len(bounds))
+    if vectors is None:
+        return None
+    return ClipIndex(video.id, float(clip_seconds), bounds, vectors, encoder)
+
+
+def build_index(
+    video: Video,
+    encoder: VideoTextEncoder,
+    *,
+    clip_seconds: float = CLIP_SECONDS,
+    root: Path | None = None,
+    progress: Progress | None = None,
+) -> ClipIndex:
+    """The index of a video: read if it is on disk, else made and written.
+
+    `root` None: `default_root()`. `progress(done, all)` is called as clips get done. `VideoError` for a video
+    that cannot be read, `ConfigError` for a clip length that cannot be or a folder that cannot be written.
+    """
+    bounds = clip_bounds(video.duration, clip_seconds)
+    known = load_index(video, encoder, clip_seconds=clip_seconds, root=root)
+    if known is not None:
+        return known
+    path = index_path(video, encoder, clip_seconds=clip_seconds, root=root)
+    try:
+        with _alone(path):
+            # Whoever held the lock before may have made it.
+            vectors = _read(path, len(bounds))
+            if vectors is None:
+                vectors = _make(video, encoder, bounds, path, progress)
+    except OSError as error:
+        raise ConfigError(
+            f"the index cannot be written to {error.filename or path.parent} ({error.strerror}); free "
+            "some space there, or name another folder (VIDEOPRO_CACHE, or --root)"
+        ) from error
+    return ClipIndex(video.id, float(clip_seconds), bounds, vectors, encoder)
+
+
+def _make(
+    video: Video,
+    encoder: VideoTextEncoder,
+    bounds: tuple[tuple[float, float], ...],
+    path: Path,
+    progress: Progress | None,
+) -> np.ndarray:
+    parts = [range(at, min(at + _PART, len(bounds))) for at in range(0, len(bounds), _PART)]
+    files = [path.with_suffix(f".part{number}") for number in range(len(parts))]
+    done = {n: rows for n, part in enumerate(parts) if (rows := _read(files[n], len(part))) is not None}
+    count = sum(len(rows) for rows in done.values())
+    told = progress or (lambda done, all: None)
+    told(count, len(bounds))
+    missing = [n for n in range(len(parts)) if n not in done]
+    clips = [bounds[i] for n in missing for i in parts[n]]
+    frames = video.stream(
+        (time for start, end in clips for time in encoder.clip_times(start, end)),
+        size=encoder.frame_size(video.height, video.width),
+    )
+    try:
+        for n in missing:
+            rows = []
+            for at in range(0, len(parts[n]), BATCH):
+                batch = _clips(frames, len(parts[n][at : at + BATCH]), encoder.clip_frames)
+                rows.append(encoder.encode_clips(batch))
+                count += len(batch)
+                told(count, len(bounds))
+            done[n] = np.concatenate(rows)
+            _write(files[n], done[n])
+    finally:
+        frames.close()
+    vectors = np.concatenate([done[n] for n in range(len(parts))])
+    _write(path, vectors)
+    for file in files:
+        file.unlink(missing_ok=True)
+    return vectors
+
+
+def _clips(frames: Iterator[Frame], count: int, length: int) -> list[list[Frame]]:
+    return [list(islice(frames, length)) for _ in range(count)]
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Only one process at a time builds this index; the lock of one that is killed is free again."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _read(path: Path, count: int) -> np.ndarray | None:
+    """The vectors in a file; None if it is missing or is not whole."""
+    try:
+        with np.load(path) as file:
+            vectors: np.ndarray = file["vectors"]
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+        return None
+    return vectors if vectors.ndim == 2 and len(vectors) == count else None
+
+
+def _write(path: Path, vectors: np.ndarray) -> None:
+    """Under another name first, so that nobody reads half a file."""
+    part = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with part.open("wb") as file:
+            np.savez(file, vectors=vectors)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)

@@ -1,0 +1,119 @@
+"""python -m videopro.index: embed the clips of videos, so that programs can search them; search one by hand.
+
+    python -m videopro.index film.mp4 --encoder pocket --query "a ring at the beach"
+    python -m videopro.index FOLDER --encoder languagebind
+
+Killed, the same command goes on. Knows the index and encoders by their interfaces.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from modules.encoders import VideoTextEncoder, load_encoder
+from modules.index import CLIP_SECONDS, ClipIndex, build_index, clip_bounds, index_path
+from videopro.config import about, from_command_line
+from videopro.errors import ConfigError, VideoError, VideoProError
+from videopro.video import Video
+
+PROG = "python -m videopro.index"
+_SUFFIXES = {".mp4", ".m4v", ".mov", ".mkv", ".webm", ".avi", ".ts", ".mpg", ".mpeg", ".flv", ".wmv"}
+
+
+@dataclass(frozen=True)
+class IndexConfig:
+    """Which videos, with what."""
+
+    video: Path = field(metadata=about("a video file, or a folder of them", positional=True))
+    encoder: str = field(
+        default="pocket",
+        metadata=about("pocket, languagebind, clip, siglip2 or pe_video, with :FOLDER_OR_HUB_NAME behind it"),
+    )
+    clip_seconds: float = field(default=CLIP_SECONDS, metadata=about("length of a clip"))
+    root: Path | None = field(
+        default=None,
+        metadata=about("folder for indexes (default: index in $VIDEOPRO_CACHE or ~/.cache/videopro)"),
+    )
+    device: str | None = field(default=None, metadata=about("such as cuda:1; default: the first accelerator"))
+    dtype: str = field(default="float32", metadata=about("float32, bfloat16 or float16"))
+    query: str | None = field(default=None, metadata=about("print the clips of the video that fit this best"))
+    top_k: int = field(default=3, metadata=about("how many clips a query prints"))
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line. Returns the exit status: 0, 2 for what the user can mend, 130 when interrupted."""
+    try:
+        config = from_command_line(
+            IndexConfig, sys.argv[1:] if argv is None else argv, PROG, "Embed the clips of videos for search."
+        )
+        return index(config)
+    except VideoProError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("\nstopped; the same command goes on from here", file=sys.stderr)
+        return 130
+
+
+def index(config: IndexConfig) -> int:
+    """Index every video. A video that cannot be read is told and left out, the others are done; the status is
+    then 2. Raises VideoProError for what concerns all."""
+    clip_bounds(1.0, config.clip_seconds)  # a length that cannot be is told before anything is loaded
+    if config.top_k < 1:
+        raise ConfigError(f"top_k is {config.top_k}; it must be at least 1")
+    paths = _videos(config.video)
+    if config.query is not None and len(paths) != 1:
+        raise ConfigError(f"--query searches one video, and {config.video} holds {len(paths)}")
+    encoder = load_encoder(config.encoder, config.device, dtype=config.dtype)
+    failed = 0
+    for path in paths:
+        try:
+            made = _one(path, encoder, config)
+        except VideoError as error:
+            print(f"error: {error}", file=sys.stderr)
+            failed += 1
+            continue
+        if config.query is not None:
+            for number, score in made.search(config.query, config.top_k):
+                start, end = made.clips[number]
+                print(f"{start:8.1f} to {end:8.1f} s   {score:.3f}")
+    return 2 if failed else 0
+
+
+def _one(path: Path, encoder: VideoTextEncoder, config: IndexConfig) -> ClipIndex:
+    video, began = Video.open(path), time.monotonic()
+    with Progress(
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
+        console=Console(stderr=True), transient=True,
+    ) as bar:  # fmt: skip
+        task = bar.add_task(path.name, total=None)
+        made = build_index(
+            video,
+            encoder,
+            clip_seconds=config.clip_seconds,
+            root=config.root,
+            progress=lambda done, all: bar.update(task, completed=done, total=all),
+        )
+    where = index_path(video, encoder, clip_seconds=config.clip_seconds, root=config.root)
+    print(f"{path}: {len(made.clips)} clips, {time.monotonic() - began:.1f} s, {where}")
+    return made
+
+
+def _videos(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return [path]
+    found = sorted(p for p in path.rglob("*") if p.suffix.lower() in _SUFFIXES and p.is_file())
+    if not found:
+        raise ConfigError(f"{path}: no video files in it ({', '.join(sorted(_SUFFIXES))})")
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main())
