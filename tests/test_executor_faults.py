@@ -26,10 +26,11 @@ def send(kind, body):
     while data:
         data = data[os.write(3, data):]
 
+EMPTY = {"t": [{"t": []}, {"d": []}]}
+
 def call(*parts):
     send("c", json.dumps(parts).encode())
 """
-NO_ARGUMENTS = '{"t": []}, {"d": []}'
 
 
 @pytest.fixture(scope="module")
@@ -342,14 +343,16 @@ def test_an_integer_of_megabytes(pool: Executor) -> None:
         'send(\'e\', b\'[["A", "b", [["x", 1]]]]\')',
         "send('e', b'[[\"A\", \"b\", 5]]')",
         "send('o', b'[1]')",
-        "call('system', {'t': ['ls']}, {'d': []}, 1)",
-        "call('__class__', {'t': []}, {'d': []}, 1)",
-        "call(['look'], {'t': []}, {'d': []}, 1)",
-        "call('look', [], {}, 1)",
-        "call('look', {'t': []}, {'d': [[1, 2]]}, 1)",
-        "call('look', {'t': []}, {'d': []}, 'x')",
-        "call('look', {'t': []}, {'d': []})",
-        "call('look', {'t': [{'h': 5}]}, {'d': []}, 1)",
+        "call('system', {'t': [{'t': ['ls']}, {'d': []}]}, 1)",
+        "call('__class__', EMPTY, 1)",
+        "call(['look'], EMPTY, 1)",
+        "call('look', [[], {}], 1)",
+        "call('look', {'t': [{'t': []}]}, 1)",
+        "call('look', {'t': [{'t': []}, {'t': []}]}, 1)",
+        "call('look', {'t': [{'t': []}, {'d': [[1, 2]]}]}, 1)",
+        "call('look', EMPTY, 'x')",
+        "call('look', EMPTY)",
+        "call('look', {'t': [{'t': [{'h': 5}]}, {'d': []}]}, 1)",
         "send('c', b'7')",
         "os.write(3, b'Fatal nonsense'); os._exit(0)",
         "os.write(3, b'Stack'); os._exit(0)",
@@ -379,7 +382,7 @@ def test_keys_that_collide_are_few(pool: Executor) -> None:
 def test_a_process_that_never_reads(pool: Executor) -> None:
     """It asks for results of megabytes and leaves them lying: the host's sending has a deadline."""
     lines = (
-        f"for n in range(40): call('look', *json.loads('[{NO_ARGUMENTS}]'), 1)",
+        "for n in range(40): call('look', EMPTY, 1)",
         "while True: time.sleep(9)",
     )
     outcome = run(

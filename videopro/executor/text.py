@@ -21,6 +21,8 @@ _UNSEEN = re.compile(
 
 def harmless(text: str) -> str:
     """Without control characters and lone surrogates; marks of chat templates broken by a space."""
+    if text.isprintable() and "<" not in text and "[" not in text:  # Nearly all are: spare them the rest.
+        return text
     text = _UNSEEN.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
     # Broken up rather than cut out: what a cut leaves behind can be a mark again.
     return _SQUARE_MARK.sub("[ ", _ANGLE_MARK.sub("< ", text))

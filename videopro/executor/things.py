@@ -11,6 +11,7 @@ from typing import Any
 
 from videopro.executor.inside import wire
 from videopro.executor.outcome import Limits
+from videopro.executor.text import shorten
 
 
 class Forged(ValueError):
@@ -71,12 +72,14 @@ def described(value: Any) -> tuple[str, tuple[str, ...]]:
 
 
 def named(value: Any) -> str:
-    """A host object as a log shows it: `Clip(start=10.0, end=20.0)`."""
+    """A host object as a log shows it: by its class's own repr, else as `Clip(start=10, end=20)`."""
+    if type(value).__repr__ is not object.__repr__:
+        return shorten(repr(value), 120)
     kind, names = described(value)
     shown = []
     for name in names:
         field = getattr(value, name)
         if field is None or isinstance(field, (bool, int, float, str)):
             text = f"{field:.6g}" if isinstance(field, float) else repr(field)
-            shown.append(f"{name}={text if len(text) <= 60 else text[:59] + '…'}")
+            shown.append(f"{name}={shorten(text, 60)}")
     return f"{kind}({', '.join(shown)})"

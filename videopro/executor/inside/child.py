@@ -67,19 +67,25 @@ class OutputLimit(Budget):
 _REAL_IMPORT = builtins.__import__
 
 
-def _read(count: int) -> bytes:
-    found = os.read(SOCKET_FD, count)
-    while len(found) < count:
-        more = os.read(SOCKET_FD, count - len(found))
-        if not more:
-            os._exit(BROKEN)  # The host is gone.
-        found += more
+def _read(most: int) -> bytes:
+    found = os.read(SOCKET_FD, most)
+    if not found:
+        os._exit(BROKEN)  # The host is gone.
     return found
 
 
 def _receive() -> tuple[bytes, Any]:
-    kind, length = HEADER.unpack(_read(HEADER.size))
-    return kind, parse(_read(length).decode("ascii"))
+    # The host says one thing at a time: what is read is the beginning of one message, or all of it.
+    message = _read(1 << 13)
+    while len(message) < HEADER.size:
+        message += _read(1 << 13)
+    kind, length = HEADER.unpack_from(message)
+    parts = [message[HEADER.size :]]
+    length -= len(parts[0])
+    while length > 0:
+        parts.append(_read(1 << 18))
+        length -= len(parts[-1])
+    return kind, parse(b"".join(parts).decode("ascii"))
 
 
 def _send(message: bytes) -> None:
@@ -117,12 +123,12 @@ class Session:
     def call(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Have the host call a function. Raises what it raised."""
         try:
-            packed = self.pack((args, kwargs), size=self.limits["argument_bytes"])["t"]
+            packed = self.pack((args, kwargs), size=self.limits["argument_bytes"])
         except TypeError as error:
             raise TypeError(f"{name}() was given {error}") from None
         except (TooLarge, RecursionError) as error:
             raise TooLarge(f"an argument of {name}() cannot be passed: {error}") from None
-        message = frame(CALL, [name, *packed, _line()])
+        message = frame(CALL, [name, packed, _line()])
         if len(message) > self.limits["argument_bytes"]:
             raise TooLarge(
                 f"the arguments of {name}() are larger than {self.limits['argument_bytes']:,} bytes"

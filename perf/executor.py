@@ -1,0 +1,213 @@
+"""One generated program, behind our walls and elsewhere: time of a program and a call, programs a second.
+
+    python perf/executor.py [--programs 300] [--write]
+
+Contenders: `videopro.executor`; smolagents' LocalPythonExecutor, which interprets the syntax tree in the host
+process; and a plain `python -c` child for each program, which talks to the host in lines of JSON and confines
+nothing. All on the same machine in one run; look at the ratios. "Equal" counts the ordinary programs of
+`tests/program_world.py` that give CPython's result. `--write` keeps the figures in perf/executor.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from tests.program_world import ORDINARY, PRELUDE, AnswerOnHost, World, natively
+from videopro.executor import Executor, Limits
+
+RESULTS = Path(__file__).with_suffix(".json")
+PROGRAM = ORDINARY["release signature"]
+CALLS = 2000
+CALLING = f"""
+def execute_command(video, question):
+    for n in range({CALLS}):
+        look(n, text="a red kite")
+    return {CALLS}"""
+
+Run = Callable[[str, dict[str, Callable[..., Any]], dict[str, Any]], Any]
+
+
+def ours(executor: Executor) -> Run:
+    """Behind the walls."""
+
+    def run(program: str, functions: dict[str, Callable[..., Any]], inputs: dict[str, Any]) -> Any:
+        outcome = executor.run(program, functions, inputs, Limits(calls=CALLS + 1), PRELUDE)
+        if outcome.error is not None:
+            raise RuntimeError(outcome.log)
+        return outcome.value
+
+    return run
+
+
+def smolagents() -> Run:
+    """An interpreter in the host process, as smolagents' agents use it: a fresh one for each program."""
+    from smolagents.local_python_executor import LocalPythonExecutor
+
+    modules = ("contextlib", "dataclasses", "decimal", "enum", "fractions", "functools", "heapq", "bisect")
+    modules += ("json", "string", "typing")
+
+    def run(program: str, functions: dict[str, Callable[..., Any]], inputs: dict[str, Any]) -> Any:
+        interpreter = LocalPythonExecutor(additional_authorized_imports=list(modules))
+        interpreter.send_tools(functions)
+        interpreter.send_variables(inputs)
+        head = program.partition("execute_command(")[2].partition("):")[0]
+        names = [name for name in inputs if f"{name}" in head.replace(":", ",").replace(" ", "").split(",")]
+        call = ", ".join(f"{name}={name}" for name in names)
+        return interpreter(f"{program}\nexecute_command({call})").output
+
+    return run
+
+
+# What `python -c` runs: the program from the first line, calls as lines of JSON, and the result as the last.
+_CHILD = """
+import json, sys
+start = json.loads(sys.stdin.readline())
+def proxy(name):
+    def call(*args, **kwargs):
+        print(json.dumps([name, args, kwargs]), flush=True)
+        return json.loads(sys.stdin.readline())
+    return call
+space = {name: proxy(name) for name in start["functions"]}
+exec(start["program"], space)
+print(json.dumps(["", space["execute_command"]("video", "question"), {}]), flush=True)
+"""
+
+
+def plain_child() -> Run:
+    """A fresh interpreter for each program; plain data only, nothing confined."""
+
+    def run(program: str, functions: dict[str, Callable[..., Any]], inputs: dict[str, Any]) -> Any:
+        command = [sys.executable, "-I", "-c", _CHILD]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
+            assert child.stdin is not None
+            assert child.stdout is not None
+
+            def tell(message: Any) -> None:
+                assert child.stdin is not None
+                child.stdin.write(json.dumps(message) + "\n")
+                child.stdin.flush()
+
+            tell({"program": program, "functions": list(functions)})
+            for line in child.stdout:
+                name, args, kwargs = json.loads(line)
+                if not name:
+                    return args
+                tell(functions[name](*args, **kwargs))
+        raise RuntimeError("the child ended without a result")
+
+    return run
+
+
+PLAIN = """
+def execute_command(video, question):
+    intervals = get_informative_clips(video, "the sign", top_k=2)
+    frames = []
+    for start, end in intervals:
+        frames.extend(extract_frames(video, start, end))
+    return query_mc(frames, question)"""
+PLAIN_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "get_informative_clips": lambda video, query, top_k=3: [[10.0 * n, 10.0 * n + 10] for n in range(top_k)],
+    "extract_frames": lambda video, start, end: [start, end],
+    "query_mc": lambda frames, question: ["A", 0.5],
+}
+INPUTS = {"video": "v", "question": "What is written on the sign?"}
+
+
+def measure(run: Run, programs: int) -> dict[str, float]:
+    """Medians of milliseconds a program (three calls in it) and microseconds a call; programs a second from
+    two threads."""
+
+    def one(_: int = 0) -> float:
+        begun = time.perf_counter()
+        if list(run(PLAIN, PLAIN_FUNCTIONS, INPUTS)) != ["A", 0.5]:
+            raise RuntimeError("a wrong result")
+        return time.perf_counter() - begun
+
+    for _ in range(3):
+        one()
+    single = statistics.median(one() for _ in range(programs))
+    calls = []
+    for _ in range(5):
+        stamps: list[float] = []
+
+        def look(n: int, text: str, stamps: list[float] = stamps) -> int:
+            stamps.append(time.perf_counter())
+            return n
+
+        if run(CALLING, {"look": look}, INPUTS) != CALLS:
+            raise RuntimeError("a wrong result")
+        calls.append(statistics.median(after - before for before, after in pairwise(stamps)))
+    begun = time.perf_counter()
+    with ThreadPoolExecutor(2) as threads:
+        list(threads.map(one, range(programs)))
+    return {
+        "program_ms": round(single * 1e3, 3),
+        "call_us": round(statistics.median(calls) * 1e6, 2),
+        "programs_per_s": round(programs / (time.perf_counter() - begun), 1),
+    }
+
+
+def equal(run: Run) -> int:
+    """How many of the ordinary programs give CPython's result, in value and type."""
+    count = 0
+    for program in ORDINARY.values():
+        wanted = natively(program, World())
+        world = World()
+        try:
+            got = run(program, world.functions(), world.inputs())
+        except Exception:
+            continue
+        if isinstance(wanted, AnswerOnHost):
+            count += isinstance(got, AnswerOnHost) and [*got] == [*wanted]
+        else:
+            count += bool(got == wanted)
+    return count
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--programs", type=int, default=300)
+    parser.add_argument("--write", action="store_true", help=f"keep the figures in {RESULTS.name}")
+    options = parser.parse_args()
+    rows: dict[str, dict[str, Any]] = {}
+    with Executor() as executor:
+        rows["videopro"] = {**measure(ours(executor), options.programs), "equal": equal(ours(executor))}
+    interpreted = smolagents()
+    rows["smolagents"] = {**measure(interpreted, options.programs), "equal": equal(interpreted)}
+    rows["python -c"] = measure(plain_child(), max(options.programs // 10, 5))
+    print(f"{'':<12} {'ms/program':>11} {'us/call':>9} {'programs/s':>11} {'equal':>7}")
+    for name, row in rows.items():
+        same = f"{row['equal']}/{len(ORDINARY)}" if "equal" in row else "-"
+        times = f"{row['program_ms']:>11.2f} {row['call_us']:>9.1f} {row['programs_per_s']:>11.0f}"
+        print(f"{name:<12} {times} {same:>7}")
+    ratio = rows["python -c"]["program_ms"] / rows["videopro"]["program_ms"]
+    print(f"\na program of ours takes 1/{ratio:.1f} of a plain child's time")
+    if options.write:
+        record = {
+            "results": rows,
+            "ordinary_programs": len(ORDINARY),
+            "cores": os.cpu_count(),
+            "python": platform.python_version(),
+            "kernel": platform.release(),
+        }
+        RESULTS.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
