@@ -132,8 +132,15 @@ def test_crops_of_several_sizes_are_enlarged_images_with_their_times(processors:
     text = processor.tokenizer.decode(made.ids)
     assert "<1.5 seconds><|vision_start|><|image_pad|>" in text
     assert "<9.0 seconds><|vision_start|><|image_pad|>" in text
+    expected = processor.image_processor(
+        images=[torch.tensor(frame.image).permute(2, 0, 1) for frame in frames],
+        size={"shortest_edge": PIXELS * 9 // 10, "longest_edge": PIXELS},
+        return_tensors="pt",
+    )
+    assert torch.equal(made.tensors["image_grid_thw"], expected["image_grid_thw"])
+    assert torch.equal(made.tensors["pixel_values"], expected["pixel_values"])
     areas = made.tensors["image_grid_thw"][:, 1:].prod(-1) * 256
-    assert all(PIXELS // 2 <= area <= PIXELS for area in areas.tolist())
+    assert all(area > 2 * 40 * 24 for area in areas.tolist())
 
 
 @pytest.mark.parametrize(

@@ -147,6 +147,16 @@ def test_what_cannot_pass_is_told_at_once(
     assert not waits
 
 
+def test_a_key_that_was_not_named_for_a_server_stays_here(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    with StubServer(key=KEY) as stub:
+        with pytest.raises(BackboneError, match=r"wants a key; name the variable.*api_key_env"):
+            make(stub, api_key_env=None).answer(None, COLOURS)
+        assert make(stub, api_key_env="OPENAI_API_KEY").answer(None, COLOURS).letter == "A"
+
+
 @pytest.mark.parametrize("models", [None, [{"id": "served"}]])
 def test_the_key_is_sent_and_never_told(
     models: Any, make: Make, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture

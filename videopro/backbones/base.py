@@ -100,8 +100,8 @@ class Prefix(ABC):
         self.close()
 
 
-# What a model looks at: frames in time order (one frame goes as an image), a shared prefix, or nothing (text
-# only).
+# What a model looks at: frames in the order in which they are shown (one frame goes as an image), a shared
+# prefix, or nothing (text only).
 Visual: TypeAlias = "Sequence[Frame] | Prefix | None"
 
 
@@ -165,8 +165,9 @@ class BackboneConfig:
     # server
     base_url: str | None = None
     """Address of an OpenAI-compatible endpoint, such as http://localhost:8000/v1."""
-    api_key_env: str = "OPENAI_API_KEY"
-    """Environment variable that holds the key; the key itself is never written anywhere."""
+    api_key_env: str | None = None
+    """Environment variable that holds the key; the key itself is never written anywhere. None:
+    OPENAI_API_KEY for OpenAI's own address, and no key for any other."""
     concurrency: int = 8
     """Requests in flight at most."""
     timeout: float = 300.0
@@ -234,8 +235,9 @@ def check_keys(settings: Mapping[str, Any], known: Sequence[str]) -> None:
 class Backbone(ABC):
     """A VideoLLM. Every method raises `BackboneError` when the model or server cannot serve the request.
 
-    `visual` is a sequence of frames in time order, a `Prefix` of this backbone, or None for text only.
-    Batched calls return results in the order of the requests, equal to single calls up to rounding.
+    `visual` is a sequence of frames in the order in which they are shown, a `Prefix` of this backbone, or
+    None for text only. Batched calls return results in the order of the requests, equal to single calls up
+    to rounding.
     """
 
     name: str

@@ -20,7 +20,8 @@ from qwen_vl_utils.vision_process import (
 )
 from torchvision.transforms.v2 import functional as tvF
 
-from videopro.backbones.qwen_inputs import Encoded, QwenInputs, SizedVideo, plain
+from videopro.backbones.control_tokens import plain
+from videopro.backbones.qwen_inputs import Encoded, QwenInputs, SizedVideo
 from videopro.errors import BackboneError
 from videopro.video import Frame, Video
 

@@ -8,7 +8,6 @@ not know weights, caches or sampling.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -22,13 +21,13 @@ from transformers.models.qwen3_vl.video_processing_qwen3_vl import smart_resize 
 from transformers.processing_utils import ProcessorMixin
 from transformers.video_utils import VideoMetadata
 
+from videopro.backbones.control_tokens import plain
 from videopro.errors import BackboneError
 
 if TYPE_CHECKING:
     from videopro.video import Frame
 
 # <|im_end|>, <|video_pad|> and the like, written in a question, a subtitle or a sign.
-_CONTROL = re.compile(r"<\|(\w+)\|>")
 _SHORTEST_INTERVAL = 1e-3
 """Seconds between two frames at least, where a model takes one interval: frames of equal times have none."""
 
@@ -165,12 +164,12 @@ class QwenInputs:
         spacing for Qwen2.5-VL, which takes one interval a video, so scattered frames lose their own times
         there. An odd number is filled up by repeating the last frame, as the processor itself does. One frame
         is an image. Frames of several sizes (crops) are images, each after its time. Frames are never
-        enlarged, unless crops are among them: then to half of the pixel budget at least, since enlarging is
-        what one crops for.
+        enlarged, unless crops are among them: then to nine tenths of the pixel budget at least, since
+        enlarging is what one crops for.
         """
         self._check(frames)
         shapes = {frame.image.shape for frame in frames}
-        floor = self.pixels // 2 if any(frame.box is not None for frame in frames) else 0
+        floor = self.pixels * 9 // 10 if any(frame.box is not None for frame in frames) else 0
         if len(frames) > 1 and len(shapes) == 1:
             return self._encode(_user([{"type": "video"}], ""), video=self.as_video(frames), floor=floor)
         parts: list[dict[str, Any]] = []
@@ -302,12 +301,6 @@ class SizedVideo:
     pixels: np.ndarray
     """(frames, height, width, 3) uint8; as many frames as temporal patches hold."""
     metadata: VideoMetadata
-
-
-def plain(text: str) -> str:
-    """The text with control tokens of the chat form broken up, so that what was found in a video cannot end a
-    turn or stand for pixels: `<|im_end|>` becomes `< |im_end| >`."""
-    return _CONTROL.sub(r"< |\1| >", text)
 
 
 def _user(parts: Sequence[Mapping[str, Any]], text: str) -> list[dict[str, Any]]:

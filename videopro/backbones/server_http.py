@@ -81,7 +81,8 @@ class Endpoint:
     ) -> None:
         self.url = public_url(config.base_url or "")
         self._config = config
-        self._key = os.environ.get(config.api_key_env, "").strip()
+        self._key_env = config.api_key_env or _default_key_env(config.base_url or "")
+        self._key = os.environ.get(self._key_env, "").strip() if self._key_env else ""
         self._sleep = sleep
         self._uniform = uniform
         self._lock = threading.Lock()
@@ -270,11 +271,14 @@ class Endpoint:
         words = self._words(error)
         if status in (401, 403):
             # The words are left out: servers repeat parts of the key in them.
-            given = (
-                f"refused the key in the environment variable {self._config.api_key_env}"
-                if self._key
-                else f"wants a key; put it into the environment variable {self._config.api_key_env}"
-            )
+            if self._key:
+                given = f"refused the key in the environment variable {self._key_env}"
+            elif self._key_env:
+                given = f"wants a key; put it into the environment variable {self._key_env}"
+            else:
+                given = (
+                    "wants a key; name the variable that holds it as the backbone's 'api_key_env'"
+                )
             return RequestRefused(f"server {self.url} {given} (status {status})", status), None
         if status == 429:
             failure = RequestRefused(
@@ -342,6 +346,11 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
 def unknown_model(url: str, model: str, offered: Sequence[str]) -> str:
     """What to say when a server does not know a model."""
     return f"server {url} has no model {model!r}; it offers: {', '.join(offered)}"
+
+
+def _default_key_env(url: str) -> str | None:
+    """A key is given to nobody but whom it is for, unless the user says so."""
+    return "OPENAI_API_KEY" if urlsplit(url).hostname == "api.openai.com" else None
 
 
 def public_url(url: str) -> str:

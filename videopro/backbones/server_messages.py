@@ -25,7 +25,6 @@ from __future__ import annotations
 import base64
 import io
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +34,7 @@ from urllib.parse import unquote, urlparse
 import numpy as np
 from PIL import Image, UnidentifiedImageError
 
+from videopro.backbones.control_tokens import plain
 from videopro.errors import BackboneError, VideoError
 
 if TYPE_CHECKING:
@@ -50,7 +50,6 @@ DEFAULT_SAMPLE_FPS = 2.0
 # Near-lossless: small rendered text stays readable, and a 50,176-pixel frame is about 15 KB.
 JPEG_QUALITY = 95
 # <|im_end|>, <|video_pad|> and the like, written in a question, a subtitle or a sign.
-_CONTROL = re.compile(r"<\|(\w+)\|>")
 
 
 @dataclass(frozen=True)
@@ -120,15 +119,6 @@ def visual_parts(encoded: EncodedFrames, as_video: bool) -> tuple[list[dict[str,
     for picture, time in zip(encoded.jpegs, encoded.times, strict=True):
         parts += [{"type": "text", "text": f"<{time:.1f} seconds>"}, _image_part(picture)]
     return parts, {}
-
-
-def plain(text: str) -> str:
-    """The text with control tokens of the chat form broken up, as local models get it.
-
-    What was found in a video can then neither end a turn nor stand for pixels: a server reads control tokens
-    wherever they are written. `<|im_end|>` becomes `< |im_end| >`.
-    """
-    return _CONTROL.sub(r"< |\1| >", text)
 
 
 def user_message(encoded: EncodedFrames | None, text: str, as_video: bool) -> Messages:
