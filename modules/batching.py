@@ -43,7 +43,8 @@ class BatchingBackbone(Backbone):
 
     It answers with the adapter off (DESIGN.md: who answers inside modules), or on, or as it is (None).
     Requests of one batch that fail together are tried again by caller, so that one that cannot be served
-    takes no other with it. Sampling with a seed goes alone: what a row draws depends on its place.
+    takes no other with it. Sampling goes alone where what a row draws depends on its place, that is, unless
+    each request has a seed of its own.
     """
 
     def __init__(self, inner: Backbone, *, adapter: bool | None = False, most: int = 64) -> None:
@@ -96,7 +97,8 @@ class BatchingBackbone(Backbone):
             )
 
         # An object of its own as part of the kind: equal to no other.
-        alone: tuple[Any, ...] = (object(),) if temperature > 0 else ()
+        seeded = all(request.seed is not None for request in requests)
+        alone: tuple[Any, ...] = (object(),) if temperature > 0 and not seeded else ()
         return self._ask(("generate", max_new_tokens, temperature, top_p, seed, *alone), requests, serve)
 
     def chat(

@@ -35,7 +35,7 @@ def get_subtitle_hints(
     """
     assert call.on.subtitles is not None
     end = video.end if duration is None else min(video.end, video.start + duration)
-    lines = call.on.subtitles.between(video.start, end)
+    lines: Sequence[Line] = call.on.subtitles.between(video.start, end)
     if not lines:
         raise NotFoundError(
             f"get_subtitle_hints(): nothing is said within {video.start:.1f}-{end:.1f} s about {question!r}; "

@@ -79,7 +79,7 @@ class ClipHandle(Handle):
     """A stretch of the video, `start` to `end` seconds, with what is said in it; unpacks as (start, end)."""
 
     __program_kind__ = "Clip"
-    __program_fields__ = ("start", "end", "duration", "score", "subtitles")
+    __program_fields__: ClassVar[tuple[str, ...]] = ("start", "end", "duration", "score", "subtitles")
 
     video: Video
     start: float

@@ -17,14 +17,13 @@ from typing import Any
 
 from modules import answering, context, extraction, localization, retrieval
 from modules.arguments import bind, checked
-from modules.errors import ModuleError, UnavailableError
+from modules.errors import UnavailableError
 from modules.handles import AnswerHandle, Handle, VideoHandle, show
 from modules.memory import CallMemory
 from modules.prelude import PRELUDE
 from modules.reference import reference
 from modules.registry import ALIASES, MODULES, NEEDS, Module, module
 from modules.video_context import Call, VideoContext
-from videopro.errors import VideoProError
 from videopro.trace import Call as Record
 from videopro.trace import FrameRef
 
@@ -44,7 +43,11 @@ def available(context: VideoContext) -> list[Module]:
 
 class ModuleLibrary:
     """The modules of one video for one program. A program's calls come one at a time; several libraries may
-    share a context and a memory from several threads."""
+    share a context and a memory from several threads.
+
+    A module raises ModuleError for what the program can mend. Any other VideoProError (an unreadable video, a
+    model that cannot be reached) is no fault of the program: whoever runs it should not let it go on.
+    """
 
     prelude = PRELUDE
     """Source for the executor's child: how handles behave inside a program."""
@@ -65,10 +68,6 @@ class ModuleLibrary:
         """Every call so far, failed ones included (their result is the error)."""
         self.answers: list[AnswerHandle] = []
         """What the answering calls gave, in order: where confidence comes from."""
-        self.faults: list[VideoProError] = []
-        """Errors that are no fault of the program: an unreadable video, a model that cannot be reached. A
-        program may catch them and go on, unless they are `fatal` to its executor; whoever runs it should not
-        take its answer for one."""
         self.frames = 0
         """Frames looked at so far."""
         self._use_frames = use_frames
@@ -116,8 +115,6 @@ class ModuleLibrary:
             text = show(result)
         except Exception as error:
             text = f"{type(error).__name__}: {error}"
-            if isinstance(error, VideoProError) and not _is_programs(error):
-                self.faults.append(error)
             raise
         finally:
             seconds = time.perf_counter() - started
@@ -151,10 +148,6 @@ _memory: CallMemory[Remembered] = CallMemory()
 def shared_memory() -> CallMemory[Remembered]:
     """The memory that a process shares by default."""
     return _memory
-
-
-def _is_programs(error: VideoProError) -> bool:
-    return isinstance(error, ModuleError)
 
 
 def _key(value: Any) -> Hashable:

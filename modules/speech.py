@@ -148,10 +148,11 @@ def transcribe(video: Video, speech: Speech, root: Path) -> Subtitles:
         pass
     except (OSError, ValueError, TypeError) as error:
         raise SubtitleError(f"{path} cannot be read as a transcript ({error}); delete it") from error
+    sound = sound_of(video.path)
+    # Whisper goes on writing behind the end of the sound when it feels like it.
+    end = min(video.duration, len(sound) / RATE)
     lines = tuple(
-        Line(line.start, min(line.end, video.duration), line.text)
-        for line in speech.hear(sound_of(video.path))
-        if line.start < video.duration
+        Line(line.start, min(line.end, end), line.text) for line in speech.hear(sound) if line.start < end
     )
     _write(path, json.dumps([[line.start, line.end, line.text] for line in lines]))
     return Subtitles(lines, source)

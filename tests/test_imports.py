@@ -28,6 +28,16 @@ ABOVE = (
     "videopro.report",
 )
 TRAINING = ("data_synthesis", "train")
+# What writes, runs and reads programs: modules are called by it and know nothing of it.
+PROGRAMS = (
+    "videopro.program",
+    "videopro.executor",
+    "videopro.execution",
+    "videopro.decision",
+    "videopro.watching",
+    "videopro.metering",
+    "videopro.module_models",
+)
 
 
 @dataclass(frozen=True)
@@ -63,7 +73,12 @@ RULES = {
         # Where the shipped model lies.
         but=("videopro.pocket",),
     ),
-    "modules": Rule(("modules",), ("videopro.pocket", *ABOVE, *TRAINING)),
+    "modules": Rule(
+        ("modules",),
+        ("videopro.pocket", *PROGRAMS, *ABOVE, *TRAINING),
+        # Where the shipped models lie.
+        but=("videopro.pocket",),
+    ),
     "nobody knows training": Rule(("videopro", "modules", "perf"), TRAINING),
     "training and synthesis": Rule(("data_synthesis",), ("train",)),
 }
@@ -203,6 +218,17 @@ def test_every_way_to_import_is_seen(text: str) -> None:
     (chain,) = offences(RULES["the ground"], knowledge(texts))
     assert chain.startswith("videopro.video -> ")
     assert chain.endswith("videopro.infer")
+
+
+@pytest.mark.parametrize(
+    "text", ["from videopro.executor import use_frames", "from videopro import reason", "import train.sft"]
+)
+def test_a_module_that_knows_its_callers_is_seen(text: str) -> None:
+    texts = dict.fromkeys(
+        ("videopro", "videopro.executor", "videopro.reason", "train", "train.sft", "modules"), ""
+    )
+    (chain,) = offences(RULES["modules"], knowledge({**texts, "modules.answering": text}))
+    assert chain.startswith("modules.answering -> ")
 
 
 def test_a_package_reaches_its_own_modules_through_dots() -> None:

@@ -12,7 +12,7 @@ import pytest
 from modules.batching import BatchingBackbone
 from tests.modules_world import CHOICES, ReadingBackbone, video
 from videopro import prompts
-from videopro.backbones.base import Answer, ChoiceRequest
+from videopro.backbones.base import Answer, ChoiceRequest, GenerateRequest
 from videopro.errors import BackboneError, ConfigError
 from videopro.question import Question
 
@@ -90,12 +90,19 @@ def test_different_kinds_of_call_do_not_mix() -> None:
     assert together(calls) == ["B", "Yes", "40", "40"] * 4
 
 
-def test_sampling_goes_alone() -> None:
+def test_sampling_goes_alone_unless_each_request_has_its_seed() -> None:
     inner = ReadingBackbone(delay=0.03)
     front = BatchingBackbone(inner)
     frames = video().frames([10.0])
     together([lambda: front.generate(frames, "What?", temperature=0.7, seed=3)] * 5)
     assert inner.batches == [1] * 5
+    # With a seed of its own a request draws the same in any company.
+    seeded = [GenerateRequest(frames, "What?", seed=i) for i in range(8)]
+    together(
+        [lambda one=one: front.generate_batch([one], temperature=0.7) for one in seeded]  # type: ignore[misc]
+    )
+    assert sum(inner.batches) == 13
+    assert max(inner.batches) > 1
 
 
 def test_a_fault_reaches_everyone_and_leaves_the_front_usable() -> None:

@@ -209,7 +209,7 @@ def whisper() -> Path:
         decoder_attention_heads=2,
         encoder_ffn_dim=24,
         decoder_ffn_dim=24,
-        max_target_positions=64,
+        max_target_positions=448,
         pad_token_id=number("<|endoftext|>"),
         bos_token_id=number("<|endoftext|>"),
         eos_token_id=number("<|endoftext|>"),
@@ -234,5 +234,7 @@ def whisper() -> Path:
         return_timestamps=True,
     )
     model.save_pretrained(where)
-    WhisperProcessor(WhisperFeatureExtractor(feature_size=80), tokenizer).save_pretrained(where)
+    features = WhisperFeatureExtractor(feature_size=80)
+    WhisperProcessor(features, tokenizer).save_pretrained(where)
+    features.save_pretrained(where)
     return where
