@@ -66,7 +66,7 @@ def test_a_loop_ends_with_its_line(pool: Executor) -> None:
     failed(outcome, "CpuLimit", "the program used its 0.2 s of processor time")
     assert outcome.error is not None
     assert outcome.error.line in (3, 4)
-    assert 0.2 <= outcome.cpu_seconds < 1.0
+    assert 0.15 < outcome.cpu_seconds < 1.0  # The kernel counts in ticks.
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from videopro.executor.conversation import use_frames
+from videopro.executor.calls import use_frames
 from videopro.executor.outcome import DEFAULT_LIMITS, Limits, ModuleCall, Outcome, ProgramError, SandboxError
 from videopro.executor.pool import Executor
 

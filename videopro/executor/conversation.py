@@ -8,7 +8,6 @@ anything else than the protocol ends the run. Knows sockets and limits; how the 
 
 from __future__ import annotations
 
-import builtins
 import contextlib
 import json
 import re
@@ -16,37 +15,21 @@ import signal
 import socket
 import struct
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextvars import ContextVar
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn
 
+from videopro.executor.calls import Breach, Calls, Raised
+from videopro.executor.ending import Ending, Use, failure
 from videopro.executor.inside import wire
 from videopro.executor.log import Told
-from videopro.executor.outcome import Limits, ModuleCall, SandboxError
-from videopro.executor.text import brief, harmless, shorten
-from videopro.executor.things import Forged, Things, named
+from videopro.executor.outcome import Limits, SandboxError
+from videopro.executor.text import shorten
+from videopro.executor.things import Forged
 
 _DUMP_LINE = re.compile(rb'File "<program>", line (\d{1,7}) in (\w{1,100}|<\w{1,20}>)')
 # Seconds that a process has to end by itself: after its last word, and after it was told to stop.
 _LEAVE = 2.0
 _STOP = 1.0
-# Builtin exceptions that a message alone makes.
-_BASES = {
-    name: cls
-    for name, cls in vars(builtins).items()
-    if isinstance(cls, type)
-    and issubclass(cls, Exception)
-    and not issubclass(cls, (SyntaxError, UnicodeError, BaseExceptionGroup))
-} | {"UnicodeError": UnicodeError}
-
-
-class Breach(Exception):
-    """A budget is used up: the program ends. `kind`: the budget's name; `places`: where, if that is known."""
-
-    def __init__(self, kind: str, message: str, places: Sequence[tuple[int, str]] = ()) -> None:
-        super().__init__(message)
-        self.kind = kind
-        self.places = places
 
 
 class ZygoteGone(SandboxError):
@@ -59,42 +42,6 @@ class _Ended(Exception):
 
 class _Late(Exception):
     """The wall clock ran out."""
-
-
-class Frames:
-    """The budget of frames of one run."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._used = 0
-
-    def use(self, count: int) -> None:
-        """Count frames. Raises Breach."""
-        self._used += count
-        if self._used > self._most:
-            raise Breach("FrameLimit", f"the program's calls looked at more than {self._most:,} frames")
-
-
-_frames: ContextVar[Frames | None] = ContextVar("frames", default=None)
-
-
-def use_frames(count: int) -> None:
-    """For the host's functions: this call looks at `count` frames. Ends the program that is over its budget.
-
-    Call it before the work is done, on the thread that the function was called on. Outside a program it does
-    nothing.
-    """
-    budget = _frames.get()
-    if budget is not None:
-        budget.use(count)
-
-
-class Ending(NamedTuple):
-    """How a program ended, before it is put into words."""
-
-    value: Any
-    raised: tuple[Told, ...]
-    """Empty when it returned."""
 
 
 class Conversation:
@@ -112,8 +59,8 @@ class Conversation:
         self._report = report
         self._functions = functions
         self._limits = limits
-        self._fatal = fatal
-        self._things = Things(limits)
+        self._calls = Calls(functions, limits, fatal)
+        self._things = self._calls.things
         self._buffer = b""
         self._left = limits.wall_seconds
         self._armed = 0.0
@@ -124,18 +71,15 @@ class Conversation:
             wire.PRINT: 6 * limits.output_bytes + 64,
             wire.ERROR: 3 * 6 * limits.error_bytes + (1 << 16),
         }
-        self.calls: list[ModuleCall] = []
+        self.calls = self._calls.made
         self.output = ""
-        self.exit: Sequence[Any] = ()
-        """Exit status (negative: a signal), seconds of processor time, peak bytes."""
+        self.use = Use()
+        self._status = 0  # How its process exited; negative: by which signal.
 
     def hold(self, program: str, inputs: Mapping[str, Any], prelude: str) -> Ending:
         """Run the program to its end. Raises SandboxError when the machinery fails, and what is fatal."""
-        token = _frames.set(Frames(self._limits.frames))
-        try:
+        with self._calls.counted():
             return self._hold(program, inputs, prelude)
-        finally:
-            _frames.reset(token)
 
     def _hold(self, program: str, inputs: Mapping[str, Any], prelude: str) -> Ending:
         try:
@@ -155,16 +99,15 @@ class Conversation:
             self._send(wire.frame(wire.START, start))
             ending = self._talk()
         except Breach as breach:
-            ending = Ending(None, ((breach.kind, str(breach), breach.places),))
+            ending = failure(breach.kind, str(breach), breach.places)
             self._end(b"k")
         except Forged as error:
-            message = f"the program meddled with its own process: {error}"
-            ending = Ending(None, (("ProtocolError", message, ()),))
+            ending = failure("ProtocolError", f"the program meddled with its own process: {error}")
             self._end(b"k")
         except _Late:
             dump = self._end(b"t")
             message = f"the program took more than {self._limits.wall_seconds:g} s, its calls not counted"
-            ending = Ending(None, (("WallLimit", message, _places(dump)),))
+            ending = failure("WallLimit", message, _places(dump))
         except _Ended:
             dump, self._buffer = self._buffer, b""
             self._end(b"")
@@ -215,38 +158,15 @@ class Conversation:
         args, kwargs = given
         if not all(type(key) is str for key in kwargs):
             raise Forged("a call with a keyword that is none")
-        if len(self.calls) >= self._limits.calls:
-            self._stop("CallLimit", f"the program made more than {self._limits.calls} calls", line)
-        shown = self._arguments(args, kwargs)
-        begun = time.perf_counter()
-
-        def record(result: str, error: str | None = None) -> None:
-            seconds = time.perf_counter() - begun
-            self.calls.append(ModuleCall(name, shown, result, seconds, error, line if line > 0 else None))
-
         try:
-            value = function(*args, **kwargs)
+            message = wire.frame(wire.VALUE, self._calls.make(name, args, kwargs, line))
+        except Raised as raised:
+            message = wire.frame(wire.RAISE, raised.told)
         except Breach as breach:
-            record("", f"{breach.kind}: {breach}")
             self._stop(breach.kind, str(breach), line)
-        except self._fatal as error:
-            record("", self._raised(error))
-            raise
-        except Exception as error:
-            record("", self._raised(error))
-            self._send(wire.frame(wire.RAISE, self._exception(error)))
-            return
-        try:
-            message = wire.frame(wire.VALUE, self._things.pack(value, self._limits.result_bytes))
-        except wire.TooLarge as error:
-            told = f"the result of {name}() cannot be passed: {error}"
-            record("", f"TooLarge: {told}")
-            self._send(wire.frame(wire.RAISE, ["TooLarge", "ValueError", told]))
-            return
-        record(self._brief(value))
         self._send(message)
 
-    def _stop(self, kind: str, message: str, line: int) -> None:
+    def _stop(self, kind: str, message: str, line: int) -> NoReturn:
         """End a program that is over a budget, and let it unwind for a moment."""
         self._send(wire.frame(wire.STOP, [kind, message]))
         self._left = min(self._left, _STOP)
@@ -272,7 +192,9 @@ class Conversation:
             for kind, message, places in content[:3]:
                 if type(kind) is not str or type(message) is not str:
                     raise Forged("an error that is none")
-                where = [(int(line), str(function)[:100]) for line, function in places[:10]]
+                where = [(line, function[:100]) for line, function in places[:10]]
+                if not all(type(line) is int and type(name) is str for line, name in where):
+                    raise Forged("an error that is none")
                 # A class may be called anything; a type of error is one word.
                 kind = kind if re.fullmatch(r"\w{1,100}", kind) else "Exception"
                 told.append((kind, shorten(message, self._limits.error_bytes), where))
@@ -282,41 +204,22 @@ class Conversation:
             raise Forged("an error that is none")
         return tuple(told)
 
-    # ---- words --------------------------------------------------------------------------------------------
-
-    def _arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-        parts = [brief(one, named) for one in args]
-        parts += [f"{name}={brief(one, named)}" for name, one in kwargs.items()]
-        return harmless(shorten(", ".join(parts), 400))
-
-    def _brief(self, value: Any) -> str:
-        return harmless(brief(value, named))
-
-    def _raised(self, error: BaseException) -> str:
-        return harmless(shorten(f"{type(error).__name__}: {error}", 300))
-
-    def _exception(self, error: Exception) -> list[str]:
-        """An exception for the program: its name, the nearest builtin above it, its message."""
-        base = next(cls.__name__ for cls in type(error).__mro__ if _BASES.get(cls.__name__) is cls)
-        message = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
-        return [type(error).__name__, base, shorten(message, self._limits.error_bytes)]
-
     def _died(self, dump: bytes) -> Ending:
         """What a process that ended without a word died of."""
-        status, seconds, _ = self.exit
+        status = self._status
         places = _places(dump)
         out_of_time = f"the program used more than its {self._limits.cpu_seconds:g} s of processor time"
         if status in (-signal.SIGVTALRM, -signal.SIGXCPU) or (
-            status == -signal.SIGKILL and seconds >= self._limits.cpu_seconds
+            status == -signal.SIGKILL and self.use.cpu_seconds >= self._limits.cpu_seconds
         ):
-            return Ending(None, (("CpuLimit", out_of_time, places),))
+            return failure("CpuLimit", out_of_time, places)
         if status < 0:
             what = f"the program's process was ended by {signal.Signals(-status).name}"
         else:
             what = f"the program ended its own process with status {status}"
         if -status == signal.SIGSEGV:
             what += ", as after a recursion too deep for the machine's stack"
-        return Ending(None, (("Crashed", what, places),))
+        return failure("Crashed", what, places)
 
     # ---- sockets ------------------------------------------------------------------------------------------
 
@@ -430,7 +333,8 @@ class Conversation:
         told = json.loads(ended)
         if isinstance(told, str):
             raise SandboxError(f"no process can be started for a program: {told}")
-        self.exit = told
+        self._status, cpu_seconds, peak_bytes = told
+        self.use = Use(cpu_seconds, peak_bytes)
         return dump
 
     def _order(self, order: bytes) -> None:

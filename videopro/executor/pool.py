@@ -22,11 +22,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from videopro.executor.conversation import Conversation, Ending, ZygoteGone
+from videopro.executor.conversation import Conversation, ZygoteGone
+from videopro.executor.ending import outcome, too_long
 from videopro.executor.inside.filter import MACHINES
-from videopro.executor.log import compose
-from videopro.executor.outcome import DEFAULT_LIMITS, Limits, Outcome, ProgramError, SandboxError
-from videopro.executor.text import harmless, shorten
+from videopro.executor.outcome import DEFAULT_LIMITS, Limits, Outcome, SandboxError
 
 _HERE = Path(__file__).resolve().parent
 # Without site, user folders, .pyc files and warnings. -I would ignore the fixed hash seed, which makes the
@@ -85,10 +84,9 @@ class Executor:
         A program's failure is an Outcome. Raises SandboxError when the machinery fails.
         """
         begun = time.monotonic()
-        size = len(program_text.encode("utf-8", "surrogatepass"))
-        if size > limits.source_bytes:
-            message = f"the program has {size:,} bytes, more than {limits.source_bytes:,}"
-            return _outcome("", Ending(None, (("SourceLimit", message, ()),)), None, limits, begun)
+        refused = too_long(program_text, limits)
+        if refused is not None:
+            return outcome("", refused, limits, begun)
         code = _compiled(prelude)
         for trial in (1, 2):
             generation = self._generation
@@ -104,7 +102,15 @@ class Executor:
                 if trial == 2 or (conversation is not None and conversation.calls):
                     raise
             else:
-                return _outcome(program_text, ending, conversation, limits, begun)
+                return outcome(
+                    program_text,
+                    ending,
+                    limits,
+                    begun,
+                    conversation.calls,
+                    conversation.output,
+                    conversation.use,
+                )
         raise AssertionError("unreachable")
 
     def close(self) -> None:
@@ -216,34 +222,3 @@ def _compiled(prelude: str) -> str:
     if not prelude:
         return ""
     return b64encode(marshal.dumps(compile(prelude, "<prelude>", "exec"))).decode("ascii")
-
-
-def _outcome(
-    program: str, ending: Ending, conversation: Conversation | None, limits: Limits, begun: float
-) -> Outcome:
-    lines = program.splitlines()
-    calls = tuple(conversation.calls) if conversation else ()
-    output = harmless(conversation.output) if conversation else ""
-    _, cpu, peak = conversation.exit if conversation else (0, 0.0, 0)
-    error = None
-    if ending.raised:
-        kind, message, places = ending.raised[0]
-        line = places[-1][0] if places else None
-        if line is not None and not 0 < line <= len(lines):
-            line = None
-        source = harmless(shorten(lines[line - 1].strip(), 300)) if line else ""
-        error = ProgramError(harmless(kind), harmless(message), line, source)
-    blank = ending.value is None or ending.value in ("", [], (), {}, set(), frozenset())
-    if isinstance(ending.value, str):
-        blank = not ending.value.strip()
-    return Outcome(
-        status="failed" if error else "empty" if blank else "ok",
-        value=ending.value,
-        error=error,
-        log=compose(lines, ending.raised, calls, output, limits.log_chars),
-        calls=calls,
-        seconds=time.monotonic() - begun,
-        cpu_seconds=cpu,
-        peak_bytes=peak,
-        output=output,
-    )

@@ -1,0 +1,142 @@
+"""A program's calls of the host's functions: made here, counted, recorded, their results fitted for the way
+back.
+
+The same for every kind of sandbox. Knows functions, budgets and the record; how a call came in and how its
+result goes back is the sandbox's.
+"""
+
+from __future__ import annotations
+
+import builtins
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+from videopro.executor.inside import wire
+from videopro.executor.outcome import Limits, ModuleCall
+from videopro.executor.text import brief, harmless, shorten
+from videopro.executor.things import Things, named
+
+# Builtin exceptions that a message alone makes.
+_BASES = {
+    name: cls
+    for name, cls in vars(builtins).items()
+    if isinstance(cls, type)
+    and issubclass(cls, Exception)
+    and not issubclass(cls, (SyntaxError, UnicodeError, BaseExceptionGroup))
+} | {"UnicodeError": UnicodeError}
+
+
+class Breach(Exception):
+    """A budget is used up: the program ends. `kind`: the budget's name; `places`: where, if that is known."""
+
+    def __init__(self, kind: str, message: str, places: Sequence[tuple[int, str]] = ()) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.places = places
+
+
+class Raised(Exception):
+    """An exception that the program is to see: its name, the nearest builtin above it, its message."""
+
+    def __init__(self, name: str, base: str, message: str) -> None:
+        super().__init__(message)
+        self.told = [name, base, message]
+
+
+class Frames:
+    """The budget of frames of one run."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._used = 0
+
+    def use(self, count: int) -> None:
+        """Count frames. Raises Breach."""
+        self._used += count
+        if self._used > self._most:
+            raise Breach("FrameLimit", f"the program's calls looked at more than {self._most:,} frames")
+
+
+_frames: ContextVar[Frames | None] = ContextVar("frames", default=None)
+
+
+def use_frames(count: int) -> None:
+    """For the host's functions: this call looks at `count` frames. Ends the program that is over its budget.
+
+    Call it before the work is done, on the thread that the function was called on. Outside a program it does
+    nothing.
+    """
+    budget = _frames.get()
+    if budget is not None:
+        budget.use(count)
+
+
+class Calls:
+    """The calls of one program. `fatal`: what ends the program and is raised to whoever runs it."""
+
+    def __init__(
+        self,
+        functions: Mapping[str, Callable[..., Any]],
+        limits: Limits,
+        fatal: tuple[type[BaseException], ...],
+    ) -> None:
+        self._functions = functions
+        self._limits = limits
+        self._fatal = fatal
+        self.things = Things(limits)
+        self.made: list[ModuleCall] = []
+
+    @contextmanager
+    def counted(self) -> Iterator[None]:
+        """Around a run, on its thread: what `use_frames` counts is this program's."""
+        token = _frames.set(Frames(self._limits.frames))
+        try:
+            yield
+        finally:
+            _frames.reset(token)
+
+    def make(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], line: int) -> Any:
+        """Call a function. Returns its result as the wire packs it.
+
+        Raises Raised for what the program is to see, Breach when a budget is used up, and what is fatal.
+        """
+        if len(self.made) >= self._limits.calls:
+            raise Breach("CallLimit", f"the program made more than {self._limits.calls} calls")
+        parts = [brief(one, named) for one in args]
+        parts += [f"{key}={brief(one, named)}" for key, one in kwargs.items()]
+        shown = harmless(shorten(", ".join(parts), 400))
+        begun = time.perf_counter()
+
+        def record(result: str, error: str | None = None) -> None:
+            seconds = time.perf_counter() - begun
+            self.made.append(ModuleCall(name, shown, result, seconds, error, line if line > 0 else None))
+
+        def failed(error: BaseException, kind: str) -> None:
+            record("", harmless(shorten(f"{kind}: {error}", 300)))
+
+        try:
+            value = self._functions[name](*args, **kwargs)
+            packed = self.things.pack(value, self._limits.result_bytes)
+        except Breach as error:
+            failed(error, error.kind)
+            raise
+        except self._fatal as error:
+            failed(error, type(error).__name__)
+            raise
+        except wire.TooLarge as error:
+            told = Raised("TooLarge", "ValueError", f"the result of {name}() cannot be passed: {error}")
+            failed(told, "TooLarge")
+            raise told from error
+        except Exception as error:
+            failed(error, type(error).__name__)
+            raise self._raised(error) from error
+        record(harmless(brief(value, named)))
+        return packed
+
+    def _raised(self, error: Exception) -> Raised:
+        base = next(cls.__name__ for cls in type(error).__mro__ if _BASES.get(cls.__name__) is cls)
+        message = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
+        return Raised(type(error).__name__, base, shorten(message, self._limits.error_bytes))

@@ -1,0 +1,78 @@
+"""How a program ended, and the Outcome that is made of it. The same for every kind of sandbox."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from videopro.executor.log import Told, compose
+from videopro.executor.outcome import Limits, ModuleCall, Outcome, ProgramError
+from videopro.executor.text import harmless, shorten
+
+
+class Ending(NamedTuple):
+    """How a program ended, before it is put into words."""
+
+    value: Any
+    raised: tuple[Told, ...]
+    """The exception and what it came from; empty when the program returned."""
+
+
+class Use(NamedTuple):
+    """What it used."""
+
+    cpu_seconds: float = 0.0
+    peak_bytes: int = 0
+
+
+def failure(kind: str, message: str, places: Sequence[tuple[int, str]] = ()) -> Ending:
+    """The ending of a program that failed. `places`: (line, function)s of the program, outermost first."""
+    return Ending(None, ((kind, message, places),))
+
+
+def too_long(program: str, limits: Limits) -> Ending | None:
+    """The ending of a program whose text is beyond its bounds; None for one that is not."""
+    size = len(program.encode("utf-8", "surrogatepass"))
+    if size <= limits.source_bytes:
+        return None
+    return failure("SourceLimit", f"the program has {size:,} bytes, more than {limits.source_bytes:,}")
+
+
+def outcome(
+    program: str,
+    ending: Ending,
+    limits: Limits,
+    begun: float,
+    calls: Sequence[ModuleCall] = (),
+    output: str = "",
+    use: Use = Use(),  # noqa: B008 -- immutable
+) -> Outcome:
+    """The Outcome of an ending. `begun`: the monotonic clock's time when it was asked for."""
+    lines = program.splitlines()
+    output = harmless(output)
+    error = None
+    if ending.raised:
+        kind, message, places = ending.raised[0]
+        line = places[-1][0] if places else None
+        if line is not None and not 0 < line <= len(lines):
+            line = None
+        source = harmless(shorten(lines[line - 1].strip(), 300)) if line else ""
+        error = ProgramError(harmless(kind), harmless(message), line, source)
+    return Outcome(
+        status="failed" if error else "empty" if _blank(ending.value) else "ok",
+        value=ending.value,
+        error=error,
+        log=compose(lines, ending.raised, calls, output, limits.log_chars),
+        calls=tuple(calls),
+        seconds=time.monotonic() - begun,
+        cpu_seconds=use.cpu_seconds,
+        peak_bytes=use.peak_bytes,
+        output=output,
+    )
+
+
+def _blank(value: Any) -> bool:
+    if isinstance(value, str):
+        return not value.strip()
+    return value is None or (isinstance(value, (list, tuple, dict, set, frozenset)) and not value)
