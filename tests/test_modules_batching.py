@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from modules.batching import BatchingBackbone
+from tests import qwen_models
 from tests.modules_world import CHOICES, ReadingBackbone, video
 from videopro import prompts
-from videopro.backbones.base import Answer, ChoiceRequest, GenerateRequest
+from videopro.backbones.base import Answer, ChoiceRequest, GenerateRequest, YesNoRequest
 from videopro.errors import BackboneError, ConfigError
 from videopro.question import Question
 
@@ -117,6 +118,25 @@ def test_a_fault_reaches_everyone_and_leaves_the_front_usable() -> None:
         front.answer_batch([request(1.0, "broken")])
     assert front.answer_batch([request(1.0)])[0].letter == "B"
     assert front.answer_batch([]) == []
+
+
+def test_a_real_model_answers_in_batches_as_it_does_alone() -> None:
+    inner = qwen_models.backbone("qwen3_vl")
+    front = BatchingBackbone(inner)
+    texts = [prompts.yes_no(f"Is number {i} red?") for i in range(3)]
+    looks = [qwen_models.pictures(2, seed=i) for i in range(3)]
+    alone = [inner.yes_no(look, text) for look, text in zip(looks, texts, strict=True)]
+    asked = [YesNoRequest(look, text) for look, text in zip(looks, texts, strict=True)]
+    for batched in (
+        front.yes_no_batch(asked),
+        together([lambda one=one: front.yes_no_batch([one])[0] for one in asked]),  # type: ignore[misc]
+    ):
+        assert [one.letter for one in batched] == [one.letter for one in alone]
+        for one, single in zip(batched, alone, strict=True):
+            assert one.letters == pytest.approx(single.letters, abs=1e-5)
+            assert one.tokens_in == single.tokens_in
+    # Different pictures and questions do give different answers.
+    assert len({round(one.letters["Yes"], 6) for one in alone}) == 3
 
 
 def test_the_adapter_is_a_setting_and_part_of_what_it_is() -> None:

@@ -24,7 +24,7 @@ from tests.stub_server import (
     text_of,
 )
 from videopro import prompts
-from videopro.backbones import GenerateRequest
+from videopro.backbones import GenerateRequest, YesNoRequest
 from videopro.errors import BackboneError
 
 
@@ -88,6 +88,18 @@ def test_yes_and_no(make: Make) -> None:
     assert stub.chats[0]["max_tokens"] == 1
     assert (answer.letter, answer.confidence) == ("No", pytest.approx(0.5, abs=1e-7))
     assert answer.letters == {"Yes": pytest.approx(0.2, abs=1e-7), "No": answer.confidence}
+
+
+def test_several_yes_and_no_in_their_order(make: Make) -> None:
+    def reply(body: Any) -> Any:
+        word = "Yes" if "snow" in text_of(body) else "No"
+        return letter(word, [(word, LN_05)])
+
+    asked = [YesNoRequest(None, prompts.yes_no(f"Is there {thing}?")) for thing in ("rain", "snow", "fog")]
+    with StubServer(reply) as stub:
+        answers = make(stub).yes_no_batch(asked)
+        assert len(stub.chats) == 3
+    assert [answer.letter for answer in answers] == ["No", "Yes", "No"]
 
 
 @pytest.mark.parametrize(
