@@ -57,15 +57,17 @@ def smolagents() -> Run:
     """An interpreter in the host process, as smolagents' agents use it: a fresh one for each program."""
     from smolagents.local_python_executor import LocalPythonExecutor
 
-    modules = ("contextlib", "dataclasses", "decimal", "enum", "fractions", "functools", "heapq", "bisect")
-    modules += ("json", "string", "typing")
+    modules = [
+        *("bisect", "contextlib", "dataclasses", "decimal", "enum", "fractions"),
+        *("functools", "heapq", "json", "string", "typing"),
+    ]
 
     def run(program: str, functions: dict[str, Callable[..., Any]], inputs: dict[str, Any]) -> Any:
-        interpreter = LocalPythonExecutor(additional_authorized_imports=list(modules))
+        interpreter = LocalPythonExecutor(additional_authorized_imports=modules)
         interpreter.send_tools(functions)
         interpreter.send_variables(inputs)
         head = program.partition("execute_command(")[2].partition("):")[0]
-        names = [name for name in inputs if f"{name}" in head.replace(":", ",").replace(" ", "").split(",")]
+        names = [name for name in inputs if name in head.replace(":", ",").replace(" ", "").split(",")]
         call = ", ".join(f"{name}={name}" for name in names)
         return interpreter(f"{program}\nexecute_command({call})").output
 

@@ -31,10 +31,13 @@ class Video(Thing):
 
 class Clip(Thing):
     __program_fields__ = ("start", "end")
+    start: float
+    end: float
 
 
 class Frame(Thing):
     __program_fields__ = ("timestamp", "width", "height")
+    timestamp: float
 
 
 class AnswerOnHost(Thing):
@@ -42,6 +45,8 @@ class AnswerOnHost(Thing):
 
     __program_kind__ = "Answer"
     __program_fields__ = ("answer", "confidence")
+    answer: str
+    confidence: float
 
     def __iter__(self) -> Any:
         return iter((self.answer, self.confidence))

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from videopro.executor.calls import use_frames
+from videopro.executor.monty import MontyExecutor, warn
 from videopro.executor.outcome import DEFAULT_LIMITS, Limits, ModuleCall, Outcome, ProgramError, SandboxError
 from videopro.executor.pool import Executor
 
@@ -21,15 +22,33 @@ __all__ = [
     "Executor",
     "Limits",
     "ModuleCall",
+    "MontyExecutor",
     "Outcome",
     "ProgramError",
     "SandboxError",
+    "open_executor",
     "run",
     "use_frames",
 ]
 
 _lock = threading.Lock()
-_shared: tuple[int, Executor] | None = None
+_shared: tuple[int, Executor | MontyExecutor] | None = None
+
+
+def open_executor() -> Executor | MontyExecutor:
+    """The sandbox of this machine: locked processes, or Monty with a warning where the kernel has no seccomp.
+
+    Raises SandboxError where there is neither. Close it, or use it as a context manager.
+    """
+    try:
+        return Executor()
+    except SandboxError as reason:
+        try:
+            monty = MontyExecutor()
+        except SandboxError as error:
+            raise SandboxError(f"{reason} {error}") from error
+        warn(str(reason))
+        return monty
 
 
 def run(
@@ -45,12 +64,12 @@ def run(
     return _executor().run(program_text, functions, inputs, limits, prelude, fatal=fatal)
 
 
-def _executor() -> Executor:
+def _executor() -> Executor | MontyExecutor:
     global _shared
     with _lock:
         # A fork of this process has no part in its parent's executor.
         if _shared is None or _shared[0] != os.getpid():
-            _shared = os.getpid(), Executor()
+            _shared = os.getpid(), open_executor()
         return _shared[1]
 
 

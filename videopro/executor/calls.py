@@ -17,7 +17,7 @@ from typing import Any
 from videopro.executor.inside import wire
 from videopro.executor.outcome import Limits, ModuleCall
 from videopro.executor.text import brief, harmless, shorten
-from videopro.executor.things import Things, named
+from videopro.executor.things import Forged, Things, named
 
 # Builtin exceptions that a message alone makes.
 _BASES = {
@@ -98,11 +98,19 @@ class Calls:
         finally:
             _frames.reset(token)
 
-    def make(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], line: int) -> Any:
+    def make(self, name: Any, given: Any, line: int) -> Any:
         """Call a function. Returns its result as the wire packs it.
 
-        Raises Raised for what the program is to see, Breach when a budget is used up, and what is fatal.
+        `given`: its arguments as the program's process sent them, unpacked: (args, kwargs). Raises Raised for
+        what the program is to see, Breach when a budget is used up, Forged for what is no call, and what is
+        fatal.
         """
+        function = self._functions.get(name) if type(name) is str else None
+        if function is None or type(given) is not tuple or [type(one) for one in given] != [tuple, dict]:
+            raise Forged("a call of nothing")
+        args, kwargs = given
+        if not all(type(key) is str for key in kwargs):
+            raise Forged("a call with a keyword that is none")
         if len(self.made) >= self._limits.calls:
             raise Breach("CallLimit", f"the program made more than {self._limits.calls} calls")
         parts = [brief(one, named) for one in args]
@@ -118,7 +126,7 @@ class Calls:
             record("", harmless(shorten(f"{kind}: {error}", 300)))
 
         try:
-            value = self._functions[name](*args, **kwargs)
+            value = function(*args, **kwargs)
             packed = self.things.pack(value, self._limits.result_bytes)
         except Breach as error:
             failed(error, error.kind)

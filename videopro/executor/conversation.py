@@ -57,7 +57,7 @@ class Conversation:
     ) -> None:
         self._program = program
         self._report = report
-        self._functions = functions
+        self._functions = tuple(functions)
         self._limits = limits
         self._calls = Calls(functions, limits, fatal)
         self._things = self._calls.things
@@ -91,7 +91,7 @@ class Conversation:
         start = {
             "program": program,
             "inputs": packed,
-            "functions": list(self._functions),
+            "functions": self._functions,
             "prelude": prelude,
             "limits": vars(self._limits),
         }
@@ -151,15 +151,9 @@ class Conversation:
         if type(content) is not list or len(content) != 3 or type(content[2]) is not int:
             raise Forged("a call that is none")
         name, packed, line = content
-        function = self._functions.get(name) if type(name) is str else None
         given = self._things.unpack(packed)
-        if function is None or type(given) is not tuple or [type(one) for one in given] != [tuple, dict]:
-            raise Forged("a call of nothing")
-        args, kwargs = given
-        if not all(type(key) is str for key in kwargs):
-            raise Forged("a call with a keyword that is none")
         try:
-            message = wire.frame(wire.VALUE, self._calls.make(name, args, kwargs, line))
+            message = wire.frame(wire.VALUE, self._calls.make(name, given, line))
         except Raised as raised:
             message = wire.frame(wire.RAISE, raised.told)
         except Breach as breach:

@@ -318,13 +318,13 @@ def _last_words(session: Session, start: Mapping[str, Any]) -> bytes:
             # The first timer would go on to interrupt; a hostile __str__ meets the second one.
             signal.signal(signal.SIGPROF, signal.SIG_IGN)
             _reserve.close()
-            message = frame(ERROR, _told(error, session.limits["error_bytes"]))
+            message = frame(ERROR, _told(error, session.limits))
         return session.printed() + message
     except BaseException as error:
         return frame(ERROR, [[type(error).__name__, "", []]])
 
 
-def _told(error: BaseException, size: int) -> list[Any]:
+def _told(error: BaseException, limits: Mapping[str, Any]) -> list[Any]:
     """An exception and what caused it: [type, message, [[line, function], ...]] each, the last raised
     first.
     """
@@ -333,7 +333,10 @@ def _told(error: BaseException, size: int) -> list[Any]:
     following: BaseException | None = error
     while following is not None and len(told) < 3 and following not in seen:
         seen.append(following)
-        told.append([type(following).__name__, _message(following)[:size], _places(following)])
+        message = _message(following)[: limits["error_bytes"]]
+        if isinstance(following, MemoryError) and not message:
+            message = f"the program may use {limits['memory_bytes'] >> 20:,} MiB"
+        told.append([type(following).__name__, message, _places(following)])
         hidden = following.__suppress_context__
         following = following.__cause__ or (None if hidden else following.__context__)
     return told
