@@ -1,18 +1,21 @@
 """Trains the shipped pocket model from nothing, on two cores.
 
-    python -m train.pocket_frames --output FOLDER/frames
-    python -m train.pocket --frames FOLDER/frames --output FOLDER/run --steps 9000
+    python -m train.pocket_frames --output F/frames --scenes 5000 --videos 3000
+    python -m train.pocket_vision --frames F/frames --output F/vision
+    python -m train.pocket --output F/language --steps 3000 --pick-steps 1500 --decay 0
+    python -m train.pocket --frames F/frames --vision-from F/vision --language-from F/language/state.pt \\
+        --output F/run --steps 4000 --hold-vision 1500 --lr 8e-4
 
-A curriculum: picking an option by name, in text alone; facts in text; then scenes, stills, several scenes,
-and whole videos. The same command resumes from the last checkpoint. Writes `log.jsonl` (losses and held-out
-accuracy by kind) and `model/`, the folder that `videopro/pocket/model` ships.
+The vision layers learn by themselves to name what each cell of a picture shows, the language layers to pick
+options and to find facts in text; the last command joins them. Each resumes from its last checkpoint. Writes
+`log.jsonl` (losses and held-out accuracy by kind) and, at the end, `model/`, the folder that
+`videopro/pocket/model` ships.
 """
 
 import argparse
-import json
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,119 +26,114 @@ from torch.utils.data import DataLoader, IterableDataset
 from transformers import Qwen3VLForConditionalGeneration
 
 from train.pocket_batches import Batch, Encoder
-from train.pocket_tasks import Frames, Row, pick_row, text_row
+from train.pocket_runs import HELD_OUT, note, resume, save
+from train.pocket_symbols import Table, translate
+from train.pocket_tasks import Frames, Rng, Row, pick_row, text_row
+from train.pocket_vision import see_all
 from videopro.pocket import checkpoint
 from videopro.pocket.checkpoint import FRAME_SIZE
-
-HELD_OUT = 200  # scenes and videos at the end of the pool that are only measured on
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """What is taught when, in shares of all steps."""
+    """How long, and how fast."""
 
     steps: int
-    text_until: int  # steps of text alone
-    look_until: int  # steps up to which one thing is looked at, from near to far
+    pick_until: int = 0  # steps of picking and looking alone
     seed: int = 0
     lr: float = 1e-3
     warmup: int = 150
-    decay: float = 0.25  # the last share of the steps, over which the rate falls to a fiftieth
-    weight_decay: float = 0.05
+    decay: float = 0.3  # the last share of the steps, over which the rate falls
 
     def rate(self, step: int) -> float:
-        rise = min(1.0, (step + 1) / self.warmup)
-        # Pictures are new to the model: the rate rises again when they come.
-        if step >= self.text_until:
-            rise = min(rise, 0.3 + 0.7 * (step - self.text_until) / self.warmup)
-        fall = max(0.02, min(1.0, (self.steps - step) / (self.decay * self.steps)))
-        return self.lr * rise * fall
+        fall = 1.0 if self.decay == 0 else min(1.0, (self.steps - step) / (self.decay * self.steps))
+        return self.lr * min(1.0, (step + 1) / self.warmup) * max(0.02, fall)
+
+
+def language_rows(recipe: Recipe, rng: Rng, step: int) -> list[list[Row]]:
+    """Picking an option by name, among more and more words; then lines of text."""
+    if step < recipe.pick_until:
+        at = step / recipe.pick_until
+        return [[pick_row(rng, 0 if at < 0.15 else 1 if at < 0.75 else 2) for _ in range(4)]]
+    done = (step - recipe.pick_until) / (recipe.steps - recipe.pick_until)
+    return [[text_row(rng, max(0.15, 0.5 - done)) for _ in range(3)]]
+
+
+def pixel_rows(recipe: Recipe, rng: Rng, step: int, frames: Frames) -> list[list[Row]]:
+    """Text, and pixels: one scene or a crop, then several scenes, then whole videos."""
+    done, kind = step / recipe.steps, step % 6
+    groups = [[text_row(rng, 0.15) for _ in range(3)]] if step % 2 else []
+    groups.append([frames.scene_row(rng) for _ in range(5)])
+    if done < 0.15 and kind % 3:
+        groups.append([frames.glance_row(rng, 0.3) for _ in range(6)])
+    elif kind in (0, 3):
+        groups.append([frames.picture_row(rng, FRAME_SIZE) for _ in range(6)])
+    elif kind == 1:
+        groups.append([frames.look_row(rng, FRAME_SIZE, 0.3) for _ in range(6)])
+    elif kind == 2 or done < 0.4:
+        groups.append([frames.joined_row(rng, 2 if done < 0.2 else 3 if done < 0.4 else 6) for _ in range(5)])
+    else:
+        groups.append([frames.video_row(rng) for _ in range(5)])
+    return groups
 
 
 class Lessons(IterableDataset):
-    """Endless batches: of each step the text one first, then the pictures that the step is for."""
+    """Endless batches of a stage, a pure function of the seed and the step."""
 
-    def __init__(self, recipe: Recipe, frames: Path, start: int) -> None:
-        self.recipe, self.frames, self.start = recipe, frames, start
+    def __init__(self, recipe: Recipe, pool: Path | None, start: int) -> None:
+        self.recipe, self.pool, self.start = recipe, pool, start
 
     def __iter__(self) -> Iterator[tuple[int, list[Batch]]]:
         encoder = Encoder(checkpoint.build_tokenizer())
-        frames = Frames(self.frames)
-        frames.acted = [i for i in frames.acted if i < len(frames.facts) - HELD_OUT]
-        frames.signed = [i for i in frames.signed if i < len(frames.facts) - HELD_OUT]
-        frames.facts, frames.video_facts = frames.facts[:-HELD_OUT], frames.video_facts[:-HELD_OUT]
+        frames = None if self.pool is None else Frames(self.pool)
+        if frames is not None:
+            frames.keep(slice(None, -HELD_OUT), slice(None, -HELD_OUT))
         for step in range(self.start, self.recipe.steps):
             rng = np.random.default_rng([self.recipe.seed, step])
-            yield step, [encoder.batch(rows) for rows in self.rows(rng, step, frames)]
-
-    def rows(self, rng: np.random.Generator, step: int, frames: Frames) -> list[list[Row]]:
-        before = self.recipe.text_until
-        if step < before:
-            at = step / before
-            if at < 0.75:
-                level = 0 if at < 0.125 else 1 if at < 0.55 else 2
-                return [[pick_row(rng, level) for _ in range(4)]]
-            return [[text_row(rng, max(0.15, 2.0 - 2.0 * at)) for _ in range(3)]]
-        if step < self.recipe.look_until:
-            words = 0.7 if step - before < 0.6 * (self.recipe.look_until - before) else 0.4
-            groups = [[frames.look_row(rng, FRAME_SIZE, words) for _ in range(8)]]
-            if step % 3 == 0:
-                groups.append([text_row(rng, 0.3)])
-            elif step % 3 == 1:
-                groups.append([frames.glance_row(rng, words) for _ in range(3)])
-            return groups
-        done = (step - before) / (self.recipe.steps - before)
-        groups = [[text_row(rng, 0.1) for _ in range(2)]]
-        groups.append([frames.scene_row(rng) for _ in range(6 if done < 0.35 else 4)])
-        kinds = ["joined", "video", "picture"]
-        kind = kinds[step % 3] if done > 0.12 else ("scene", "picture")[step % 2]
-        if kind == "joined":
-            most = 2 if done < 0.25 else 3 if done < 0.4 else 4 if done < 0.6 else 6
-            groups.append([frames.joined_row(rng, most) for _ in range(5)])
-        elif kind == "video":
-            groups.append([frames.video_row(rng) for _ in range(5)])
-        elif kind == "picture":
-            groups.append([frames.picture_row(rng, FRAME_SIZE) for _ in range(8)])
-        else:
-            groups.append([frames.scene_row(rng) for _ in range(4)])
-        return groups
+            if frames is None:
+                groups = language_rows(self.recipe, rng, step)
+            else:
+                groups = pixel_rows(self.recipe, rng, step, frames)
+            yield step, [encoder.batch(rows) for rows in groups]
 
 
-def groups_of(model: Qwen3VLForConditionalGeneration, recipe: Recipe) -> list[dict[str, Any]]:
+def shares(model: Qwen3VLForConditionalGeneration, weight_decay: float = 0.05) -> list[dict[str, Any]]:
     """Parameter groups with their share of the rate and their weight decay.
 
     A patch is 1,536 numbers that mostly agree, so a step of Adam moves what comes out of the patch
     embedding a thousand times as far as it moves a weight: at the full rate the features grew to 200 times
-    the size of word embeddings within a thousand steps, and nothing was learned from them. It gets a
-    twentieth.
+    the size of word embeddings within a thousand steps, and nothing was learned from them.
     """
-    shares = {"visual.patch_embed": 0.05, "visual.": 0.3, "": 1.0}
+    rates = {"visual.patch_embed": 0.05, "visual.": 0.5, "": 1.0}
     groups: dict[tuple[str, bool], list[torch.nn.Parameter]] = defaultdict(list)
     for name, weight in model.named_parameters():
-        part = next(key for key in shares if key in name)
+        part = next(key for key in rates if key in name)
         groups[part, weight.ndim >= 2].append(weight)
     return [
-        {"params": weights, "share": shares[part], "weight_decay": recipe.weight_decay if decayed else 0.0}
+        {"params": weights, "share": rates[part], "weight_decay": weight_decay if decayed else 0.0}
         for (part, decayed), weights in groups.items()
     ]
 
 
 def hidden(model: Qwen3VLForConditionalGeneration, batch: Batch) -> torch.Tensor:
     """(B, L, D) last hidden states of a batch."""
-    seen = {}
+    inner = model.model
+    embeds = inner.language_model.embed_tokens(batch.input_ids)
+    seen, levels, where = None, None, None
     if batch.pixels is not None and batch.grid is not None:
-        name, grid = (
-            ("pixel_values_videos", "video_grid_thw")
-            if batch.is_video
-            else ("pixel_values", "image_grid_thw")
-        )
-        seen = {name: batch.pixels.float() / 127.5 - 1, grid: batch.grid}
-    out: torch.Tensor = model.model(
-        input_ids=batch.input_ids,
+        with torch.set_grad_enabled(torch.is_grad_enabled() and inner.visual.pos_embed.weight.requires_grad):
+            seen, levels = see_all(inner.visual, batch.pixels.float() / 127.5 - 1, batch.grid)
+    if seen is not None:
+        marks = (inner.config.image_token_id, inner.config.video_token_id)
+        where = (batch.input_ids == marks[0]) | (batch.input_ids == marks[1])
+        embeds = embeds.masked_scatter(where[..., None], seen.to(embeds.dtype))
+    out: torch.Tensor = inner.language_model(
+        inputs_embeds=embeds,
         attention_mask=batch.mask,
         position_ids=batch.position_ids,
+        visual_pos_masks=where,
+        deepstack_visual_embeds=levels,
         use_cache=False,
-        **seen,
     ).last_hidden_state
     return out
 
@@ -152,28 +150,21 @@ def loss_of(model: Qwen3VLForConditionalGeneration, batch: Batch) -> torch.Tenso
 
 
 @torch.no_grad()
-def measure(model: Qwen3VLForConditionalGeneration, pool: Path, rows: int = 60) -> dict[str, float]:
+def measure(
+    model: Qwen3VLForConditionalGeneration, frames: Frames | None, rows: int = 60
+) -> dict[str, float]:
     """Share of first reply tokens that are right on held-out rows, by kind of row and of reply."""
     model.eval()
-    encoder, frames = Encoder(checkpoint.build_tokenizer()), Frames(pool)
-    first = len(frames.facts) - HELD_OUT
-    frames.facts, frames.scenes, frames.stills = (
-        frames.facts[first:],
-        frames.scenes[first:],
-        frames.stills[first:],
-    )
-    frames.acted = [i for i, f in enumerate(frames.facts) if f["actor"]]
-    frames.signed = [i for i, f in enumerate(frames.facts) if f["sign"]]
-    first = len(frames.video_facts) - HELD_OUT
-    frames.video_facts, frames.videos = frames.video_facts[first:], frames.videos[first:]
+    encoder = Encoder(checkpoint.build_tokenizer())
     rng = np.random.default_rng(99)
-    makers = {
-        "text": lambda: text_row(rng, 0.0),
-        "scene": lambda: frames.scene_row(rng),
-        "joined": lambda: frames.joined_row(rng, 3),
-        "video": lambda: frames.video_row(rng),
-        "picture": lambda: frames.picture_row(rng, FRAME_SIZE),
-    }
+    makers: dict[str, Callable[[], Row]] = {"text": lambda: text_row(rng, 0.0)}
+    if frames is not None:
+        makers |= {
+            "scene": lambda: frames.scene_row(rng),
+            "joined": lambda: frames.joined_row(rng, 3),
+            "video": lambda: frames.video_row(rng),
+            "picture": lambda: frames.picture_row(rng, FRAME_SIZE),
+        }
     hits: dict[str, list[bool]] = defaultdict(list)
     for name, make in makers.items():
         for _ in range(rows // 6):
@@ -219,39 +210,53 @@ def _form(said: str, reply: str) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--frames", type=Path, required=True)
     parser.add_argument("--output", type=Path, required=True)
-    parser.add_argument("--steps", type=int, default=9000)
-    parser.add_argument("--text-steps", type=int, default=1500)
-    parser.add_argument("--language-from", type=Path, help="state.pt of a run to take language layers from")
-    parser.add_argument("--look-until", type=int, default=3000)
+    parser.add_argument("--frames", type=Path, help="the pool of pixels; without it, text is learned alone")
+    parser.add_argument("--vision-from", type=Path, help="folder of train.pocket_vision")
+    parser.add_argument("--language-from", type=Path, help="state.pt of this command without --frames")
+    parser.add_argument("--steps", type=int, required=True)
+    parser.add_argument("--pick-steps", type=int, default=0)
+    parser.add_argument(
+        "--hold-vision", type=int, default=0, help="steps without learning in the vision layers"
+    )
+    parser.add_argument("--lr", type=float, default=1e-3)
+    parser.add_argument("--decay", type=float, default=0.3)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=2)
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     args.output.mkdir(parents=True, exist_ok=True)
-    recipe = Recipe(args.steps, args.text_steps, args.look_until, args.seed)
+    recipe = Recipe(args.steps, args.pick_steps, args.seed, args.lr, decay=args.decay)
 
     processor = checkpoint.build_processor()
     model = checkpoint.build_model(processor.tokenizer, args.seed)
-    optimizer = torch.optim.AdamW(groups_of(model, recipe), lr=recipe.lr, betas=(0.9, 0.95), fused=True)
-    saved, start, spent = args.output / "state.pt", 0, 0.0
-    if args.language_from and not saved.exists():
-        known = torch.load(args.language_from, weights_only=True)["model"]
-        model.load_state_dict({k: v for k, v in known.items() if ".visual." not in k}, strict=False)
-    if saved.exists():
-        state = torch.load(saved, weights_only=True)
-        model.load_state_dict(state["model"])
-        optimizer.load_state_dict(state["optimizer"])
-        start, spent = state["step"], state["seconds"]
+    embeddings = model.get_input_embeddings().weight
+    codes = Table(embeddings.shape[1], processor.tokenizer)
+    if args.language_from:
+        model.load_state_dict(torch.load(args.language_from, weights_only=True)["model"])
+    if args.vision_from:
+        seen = torch.load(args.vision_from / "state.pt", weights_only=True)["model"]
+        model.model.visual.load_state_dict(seen)
+        aims = torch.load(args.vision_from / "table.pt", weights_only=True)
+        translate(model.model.visual.merger.linear_fc2, aims, codes.of(embeddings))
+        with torch.no_grad():  # it was not taught: what it adds grows from nothing
+            for merger in model.model.visual.deepstack_merger_list:
+                merger.linear_fc2.weight.zero_()
+                merger.linear_fc2.bias.zero_()
+    optimizer = torch.optim.AdamW(shares(model), lr=recipe.lr, betas=(0.9, 0.95), fused=True)
+    start, spent = resume(args.output, model, optimizer)
+    held_out = Frames(args.frames) if args.frames else None
+    if held_out is not None:
+        held_out.keep(slice(-HELD_OUT, None), slice(-HELD_OUT, None))
 
-    log = (args.output / "log.jsonl").open("a")
     loader = DataLoader(
         Lessons(recipe, args.frames, start), batch_size=None, num_workers=1, prefetch_factor=4
     )
     model.train()
     begun, recent = time.time() - spent, []
     for step, batches in loader:
+        # What is seen stays as it is while the language layers learn to read it.
+        model.model.visual.requires_grad_(step >= args.hold_vision)
         for group in optimizer.param_groups:
             group["lr"] = recipe.rate(step) * group["share"]
         total = []
@@ -263,35 +268,18 @@ def main() -> None:
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
-        recent.append(total)
+        recent.append(float(np.mean(total)))
         if (step + 1) % 50 == 0:
-            means = [
-                round(float(np.mean([r[k] for r in recent if len(r) > k])), 4) for k in range(len(total))
-            ]
-            _note(
-                log,
-                {
-                    "step": step + 1,
-                    "loss": means,
-                    "lr": recipe.rate(step),
-                    "seconds": round(time.time() - begun),
-                },
-            )
+            line = {"step": step + 1, "loss": round(float(np.mean(recent)), 4), "lr": recipe.rate(step)}
+            note(args.output, {**line, "seconds": round(time.time() - begun)})
             recent = []
         if (step + 1) % 500 == 0 or step + 1 == recipe.steps:
             with torch.autocast("cpu", torch.bfloat16):
-                _note(log, {"step": step + 1, "held_out": measure(model, args.frames)})
-            state = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
-            part = saved.with_suffix(".part")
-            torch.save({**state, "step": step + 1, "seconds": time.time() - begun}, part)
-            part.replace(saved)
-    checkpoint.save(model.bfloat16(), processor, args.output / "model")
-
-
-def _note(log: object, record: dict[str, object]) -> None:
-    line = json.dumps(record)
-    print(line, flush=True)
-    print(line, file=log, flush=True)  # type: ignore[call-overload]
+                figures = measure(model, held_out)
+            note(args.output, {"step": step + 1, "held_out": figures})
+            save(args.output, model, optimizer, step + 1, time.time() - begun)
+    if args.frames:
+        checkpoint.save(model.bfloat16(), processor, args.output / "model")
 
 
 if __name__ == "__main__":

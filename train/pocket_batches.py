@@ -31,7 +31,6 @@ class Batch:
     exchange: torch.Tensor  # (B, L): which exchange a token belongs to; 0 is what all share, -1 padding
     pixels: torch.Tensor | None  # (patches, 1536) uint8
     grid: torch.Tensor | None  # (videos or images, 3)
-    is_video: bool
 
 
 def patches(frames: np.ndarray) -> tuple[np.ndarray, tuple[int, int, int]]:
@@ -137,7 +136,6 @@ class Encoder:
             part,
             torch.from_numpy(np.concatenate(pixels)) if pixels else None,
             torch.tensor(grids) if grids else None,
-            rows[0].frames is not None,
         )
 
     def _row(

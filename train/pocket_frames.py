@@ -11,6 +11,7 @@ import argparse
 import io
 import json
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
 import av
@@ -19,20 +20,21 @@ from rich.progress import track
 
 from videopro.pocket import drawing, vocabulary
 from videopro.pocket.checkpoint import FRAME_SIZE, FRAMES
-from videopro.pocket.script import LENGTHS, make_actor, make_script, make_sign
+from videopro.pocket.drawing import Actor, Sign
+from videopro.pocket.script import LENGTHS, Scene, Script, make_actor, make_script, make_sign
 
 SCENE_SEED = 5_000_000
 VIDEO_SEED = 6_000_000
 
 
-def coded(pictures: list[np.ndarray], rng: np.random.Generator) -> list[av.VideoFrame]:
+def coded(pictures: list[np.ndarray], crf: int) -> list[av.VideoFrame]:
     """The same pictures after H.264, at about the world's quality."""
     buffer = io.BytesIO()
     with av.open(buffer, "w", format="mp4") as container:
         stream = container.add_stream("libx264", rate=drawing.FPS)
         stream.width, stream.height, stream.pix_fmt = drawing.WIDTH, drawing.HEIGHT, "yuv420p"
         stream.codec_context.thread_count = 1
-        stream.options = {"preset": "veryfast", "crf": str(int(rng.integers(18, 25)))}
+        stream.options = {"preset": "veryfast", "crf": str(crf)}
         for picture in pictures:
             container.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
         container.mux(stream.encode(None))
@@ -47,29 +49,59 @@ def small(frame: av.VideoFrame) -> np.ndarray:
     return frame.reformat(width, height, "rgb24", interpolation="BICUBIC").to_ndarray()
 
 
-def scene(seed: int) -> tuple[np.ndarray, np.ndarray, dict[str, object]]:
-    """16 small frames of one random scene, one frame at full size, and what is in it."""
+@dataclass(frozen=True)
+class Plan:
+    """One random scene before it is drawn: what is in it, and when its 16 frames are."""
+
+    view: tuple[str, str, Actor | None, Sign | None, int]  # the arguments of `drawing.SceneView`
+    times: list[float]  # s into the scene
+    clock: float  # s of the video at which the scene starts
+    crf: int
+    big: int  # which frame is also kept at full size
+    facts: dict[str, object]
+
+
+def plan_scene(seed: int) -> Plan:
+    """A pure function of the seed, cheap beside drawing."""
     rng = np.random.default_rng([SCENE_SEED, seed])
     place = vocabulary.PLACES[seed % len(vocabulary.PLACES)]
     weather = str(rng.choice(vocabulary.WEATHERS))
     actor = make_actor(rng) if rng.random() < 0.9 else None
     sign = make_sign(rng, str(rng.choice(vocabulary.SIGNS))) if rng.random() < 0.4 else None
-    view = drawing.SceneView(place, weather, actor, sign, int(rng.integers(2**31)))
+    look = int(rng.integers(2**31))
     seconds = float(rng.uniform(8, 14))
     clock = float(rng.uniform(0, 600))
     times = [round((i + 0.5) * seconds / FRAMES * drawing.FPS) / drawing.FPS for i in range(FRAMES)]
-    frames = coded([view.draw(t, clock + t) for t in times], rng)
-    big = int(rng.integers(FRAMES))
+    crf, big = int(rng.integers(18, 25)), int(rng.integers(FRAMES))
     facts: dict[str, object] = {
         "place": place,
         "weather": weather,
         "seconds": seconds,
         "actor": actor and {"shape": actor.shape, "color": actor.color, "move": actor.move},
+        "actor_boxes": actor and [actor.box(t) for t in times],
         "actor_box": actor and actor.box(times[big]),
         "sign": sign and sign.word,
         "sign_box": sign and sign.box(),
     }
-    return np.stack([small(f) for f in frames]), frames[big].to_ndarray(format="rgb24"), facts
+    return Plan((place, weather, actor, sign, look), times, clock, crf, big, facts)
+
+
+def scene(seed: int) -> tuple[np.ndarray, np.ndarray, dict[str, object]]:
+    """16 small frames of one random scene, one frame at full size, and what is in it."""
+    plan = plan_scene(seed)
+    view = drawing.SceneView(*plan.view)
+    frames = coded([view.draw(t, plan.clock + t) for t in plan.times], plan.crf)
+    return np.stack([small(f) for f in frames]), frames[plan.big].to_ndarray(format="rgb24"), plan.facts
+
+
+def shown(plan: Script, count: int = FRAMES) -> list[tuple[float, Scene, float]]:
+    """Of `count` frames uniform over a video: time (s), scene, and time within the scene (s)."""
+    rows = []
+    for i in range(count):
+        time = (i + 0.5) * plan.duration / count
+        at = next(s for s in plan.scenes if s.start <= time < s.end)
+        rows.append((time, at, int(time * drawing.FPS) / drawing.FPS - at.start))
+    return rows
 
 
 def whole(seed: int) -> tuple[np.ndarray, dict[str, object]]:
@@ -77,14 +109,12 @@ def whole(seed: int) -> tuple[np.ndarray, dict[str, object]]:
     length = LENGTHS[seed % len(LENGTHS)]
     plan = make_script(length, VIDEO_SEED + seed)
     rng = np.random.default_rng([VIDEO_SEED, seed])
-    times = [(i + 0.5) * plan.duration / FRAMES for i in range(FRAMES)]
-    pictures = []
-    for time in times:
-        at = next(s for s in plan.scenes if s.start <= time < s.end)
+    pictures, times = [], []
+    for time, at, inside in shown(plan):
         view = drawing.SceneView(at.place, plan.weather, at.actor, at.sign, at.seed)
-        shown = int(time * drawing.FPS) / drawing.FPS
-        pictures.append(view.draw(shown - at.start, shown))
-    frames = coded(pictures, rng)
+        pictures.append(view.draw(inside, at.start + inside))
+        times.append(time)
+    frames = coded(pictures, int(rng.integers(18, 25)))
     return np.stack([small(f) for f in frames]), {"length": length, "seed": VIDEO_SEED + seed, "times": times}
 
 

@@ -226,8 +226,17 @@ class Frames:
         self.scenes, self.stills, self.videos = load("scenes"), load("stills"), load("videos")
         self.facts = json.loads((folder / "scenes.json").read_text())
         self.video_facts = json.loads((folder / "videos.json").read_text())
+        self._sort()
+
+    def _sort(self) -> None:
         self.acted = [i for i, f in enumerate(self.facts) if f["actor"]]
         self.signed = [i for i, f in enumerate(self.facts) if f["sign"]]
+
+    def keep(self, scenes: slice, videos: slice) -> None:
+        """Only these scenes and videos from now on."""
+        self.facts, self.scenes, self.stills = self.facts[scenes], self.scenes[scenes], self.stills[scenes]
+        self.video_facts, self.videos = self.video_facts[videos], self.videos[videos]
+        self._sort()
 
     def scene_row(self, rng: Rng) -> Row:
         """Two to sixteen frames of one scene."""
@@ -297,11 +306,11 @@ class Frames:
         words, which come before letters.
         """
         index = int(rng.choice(self.acted))
-        fact, still = self.facts[index], self.stills[index]
-        whole = rng.random() < 0.25
+        fact, whole = self.facts[index], rng.random() < 0.25
         exchanges = [self._looked(rng, fact, whole, words) for _ in range(5)]
         if whole:
-            return Row(exchanges, picture=resized(still, size))
+            return Row(exchanges, picture=resized(self.stills[index], size))
+        still = self.stills[index]
         x0, y0, x1, y1 = fact["actor_box"]
         room = float(rng.choice([0.15, 0.5, 1.0, 1.8]))
         dx, dy = (x1 - x0) * room, (y1 - y0) * room
@@ -391,10 +400,10 @@ class Frames:
         if rng.random() < 0.3:
             return self._sign_row(rng)
         index = int(rng.integers(len(self.facts)))
-        fact, still = self.facts[index], self.stills[index]
+        fact = self.facts[index]
         exchanges = [self._located(rng, fact) for _ in range(3)]
         exchanges.append(self._about(rng, fact, 1))
-        return Row(exchanges, picture=resized(still, size))
+        return Row(exchanges, picture=resized(self.stills[index], size))
 
     def _located(self, rng: Rng, fact: dict) -> Exchange:
         actor = fact["actor"]

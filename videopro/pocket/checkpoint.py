@@ -139,8 +139,11 @@ def build_processor() -> Qwen3VLProcessor:
 
 
 def build_config(tokenizer: PreTrainedTokenizerFast) -> Qwen3VLConfig:
-    """About 6 M weights: 6 language layers of width 256, 4 vision layers of width 160, one DeepStack
-    level.
+    """7.6 M weights: 6 language layers of width 256, 4 vision layers of width 160, one DeepStack level.
+
+    What a word means when it is read and when it is written are two tables: in one, Adam pushes each word
+    that no reply uses away from all replies, until what the words have in common is twice as long as what
+    tells them apart.
     """
     number = tokenizer.get_vocab().__getitem__
     return Qwen3VLConfig(
@@ -159,7 +162,7 @@ def build_config(tokenizer: PreTrainedTokenizerFast) -> Qwen3VLConfig:
                 "mrope_section": [12, 10, 10],
                 "mrope_interleaved": True,
             },
-            "tie_word_embeddings": True,
+            "tie_word_embeddings": False,
             "bos_token_id": None,
             "eos_token_id": number("<|im_end|>"),
             "pad_token_id": number("<|endoftext|>"),
@@ -180,15 +183,18 @@ def build_config(tokenizer: PreTrainedTokenizerFast) -> Qwen3VLConfig:
         video_token_id=number("<|video_pad|>"),
         vision_start_token_id=number("<|vision_start|>"),
         vision_end_token_id=number("<|vision_end|>"),
-        tie_word_embeddings=True,
+        tie_word_embeddings=False,
     )
 
 
 def build_model(tokenizer: PreTrainedTokenizerFast, seed: int) -> Qwen3VLForConditionalGeneration:
     """Untrained weights in fp32.
 
-    The language layers start out so that a word's own embedding is not drowned by what layers add to it. A
-    word has the same embedding with and without the space before it.
+    The language layers start out so that a word's own embedding is not drowned by what layers add to it, a
+    word read is a word written, and attention is sharp enough to single out one word of hundreds (queries and
+    keys are normalised: at a gain of 1 no two of them differ enough). To pick the option that is named was
+    learned within 150 steps so, 350 without the gain, and not within 750 with neither. A word has the same
+    embedding with and without the space before it.
     """
     torch.manual_seed(seed)
     config = build_config(tokenizer)
@@ -202,6 +208,8 @@ def build_model(tokenizer: PreTrainedTokenizerFast, seed: int) -> Qwen3VLForCond
             if weight.ndim == 2:
                 last = name.endswith(("o_proj.weight", "down_proj.weight"))
                 weight.normal_(0.0, (weight.shape[1] * (depth if last else 1)) ** -0.5)
+            elif name.endswith(("q_norm.weight", "k_norm.weight")):
+                weight.fill_(1.8)
         table = cast(torch.nn.Embedding, model.get_input_embeddings()).weight
         table.mul_(3.0)
         # What is seen enters the language layers at about the size of word embeddings.
@@ -210,6 +218,7 @@ def build_model(tokenizer: PreTrainedTokenizerFast, seed: int) -> Qwen3VLForCond
         for token, index in known.items():
             if token.startswith("Ġ") and token[1:] in known:
                 table[index] = table[known[token[1:]]]
+        model.lm_head.weight.copy_(table)
     return model
 
 

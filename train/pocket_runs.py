@@ -1,0 +1,41 @@
+"""What the trainings of the pocket model keep on disk: a log and the last state. Knows no task."""
+
+import json
+from pathlib import Path
+
+import torch
+
+HELD_OUT = 200  # scenes and videos at the end of a pool that are only measured on
+
+
+def note(folder: Path, record: dict[str, object]) -> None:
+    """One line in `log.jsonl`, and on screen."""
+    line = json.dumps(record)
+    print(line, flush=True)
+    with (folder / "log.jsonl").open("a") as log:
+        print(line, file=log)
+
+
+def save(
+    folder: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer, step: int, seconds: float
+) -> None:
+    """`state.pt`, whole or not at all."""
+    part = folder / "state.part"
+    state = {
+        "model": model.state_dict(),
+        "optimizer": optimizer.state_dict(),
+        "step": step,
+        "seconds": seconds,
+    }
+    torch.save(state, part)
+    part.replace(folder / "state.pt")
+
+
+def resume(folder: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> tuple[int, float]:
+    """Steps done and seconds spent; both are taken from `state.pt` if there is one."""
+    if not (folder / "state.pt").exists():
+        return 0, 0.0
+    state = torch.load(folder / "state.pt", weights_only=True)
+    model.load_state_dict(state["model"])
+    optimizer.load_state_dict(state["optimizer"])
+    return int(state["step"]), float(state["seconds"])
