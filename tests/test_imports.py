@@ -25,6 +25,7 @@ ABOVE = (
     "videopro.runner",
     "videopro.infer",
     "videopro.ask",
+    "videopro.index",
     "videopro.report",
 )
 TRAINING = ("data_synthesis", "train")

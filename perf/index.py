@@ -1,0 +1,207 @@
+"""Indexing a video by its 10-second clips, beside the way of the paper's release: cut the file every 10 s
+into mp4 files, open and decode each again. The encoder is the same.
+
+    python perf/index.py [--encoder pocket] [--minutes 10] [--work FOLDER] [--rounds 3]
+
+The file is the one of perf/decode.py (640x360 H.264, x264's defaults), or its beginning. Each way runs in a
+process of its own; the time is from opening the file to all embeddings, without imports and the loading of
+the encoder. The release copies packets, so its clips begin at key frames; cutting exactly means encoding
+anew. Both are measured: decord reads each cut, as LanguageBind's own preprocessing does, and its frames are
+scaled by the encoder. `worst_start_s` is how far from its bounds a way's clips begin. Writes perf/index.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parent))
+from decode import RATE, make_ten_minutes, read_number, versions
+
+from modules.encoders import VideoTextEncoder, load_encoder
+from modules.index import CLIP_SECONDS, build_index, clip_bounds
+from videopro.video import Frame, FrameStore, Video
+
+RESULTS = Path(__file__).with_suffix(".json")
+
+
+def ours(path: Path, encoder: VideoTextEncoder, scratch: Path) -> tuple[np.ndarray, float]:
+    made = build_index(Video.open(path, store=FrameStore()), encoder, root=scratch)
+    return made.vectors, 0.0
+
+
+def cut_by_copy(path: Path, encoder: VideoTextEncoder, scratch: Path) -> tuple[np.ndarray, float]:
+    return _cut_and_embed(path, encoder, scratch, _copied)
+
+
+def cut_by_encoding(path: Path, encoder: VideoTextEncoder, scratch: Path) -> tuple[np.ndarray, float]:
+    return _cut_and_embed(path, encoder, scratch, _encoded)
+
+
+WAYS: dict[str, Callable[[Path, VideoTextEncoder, Path], tuple[np.ndarray, float]]] = {
+    "videopro": ours,
+    "cut by copying (the release)": cut_by_copy,
+    "cut exactly, encoding anew": cut_by_encoding,
+}
+
+
+def _cut_and_embed(
+    path: Path,
+    encoder: VideoTextEncoder,
+    scratch: Path,
+    cut: Callable[[Path, tuple[tuple[float, float], ...], Path], Iterator[Path]],
+) -> tuple[np.ndarray, float]:
+    import decord
+
+    bounds = clip_bounds(Video.open(path).duration)
+    rows, worst = [], 0.0
+    for (start, _), clip in zip(bounds, cut(path, bounds, scratch), strict=True):
+        reader = decord.VideoReader(str(clip))
+        numbers = np.linspace(0, len(reader) - 1, encoder.clip_frames).astype(int)
+        pictures = reader.get_batch(numbers).asnumpy()
+        worst = max(worst, abs(read_number(pictures[0]) / RATE - start))
+        rows.append(encoder.encode_clips([[Frame(picture, 0.0) for picture in pictures]]))
+    return np.concatenate(rows), worst
+
+
+def _copied(path: Path, bounds: tuple[tuple[float, float], ...], folder: Path) -> Iterator[Path]:
+    """Packets from the key frame at or before each bound on, as `ffmpeg -ss ... -c copy` takes them."""
+    import av
+
+    for number, (start, end) in enumerate(bounds):
+        target = folder / f"{number}.mp4"
+        with av.open(str(path)) as source, av.open(str(target), "w") as out:
+            track = source.streams.video[0]
+            assert track.time_base is not None
+            copy = out.add_stream_from_template(track)
+            source.seek(int(start / track.time_base), stream=track)
+            first = None
+            for packet in source.demux(track):
+                if packet.pts is None or packet.dts is None:
+                    continue
+                first = packet.dts if first is None else first
+                if packet.dts * track.time_base >= end:
+                    break
+                packet.pts, packet.dts, packet.stream = packet.pts - first, packet.dts - first, copy
+                out.mux(packet)
+        yield target
+
+
+def _encoded(path: Path, bounds: tuple[tuple[float, float], ...], folder: Path) -> Iterator[Path]:
+    """Every picture of a clip, encoded anew by x264 at its quickest."""
+    import av
+
+    with av.open(str(path)) as source:
+        track = source.streams.video[0]
+        track.thread_type = "AUTO"
+        pictures = source.decode(track)
+        waiting = next(pictures, None)
+        for number, (_, end) in enumerate(bounds):
+            target = folder / f"{number}.mp4"
+            with av.open(str(target), "w") as out:
+                made = out.add_stream("libx264", rate=RATE, options={"preset": "ultrafast", "crf": "18"})
+                made.height, made.width, made.pix_fmt = track.height, track.width, "yuv420p"
+                count = 0
+                while waiting is not None and waiting.time is not None and waiting.time < end - 1e-6:
+                    waiting.pts, waiting.time_base = count, made.codec_context.time_base
+                    out.mux(made.encode(waiting))
+                    waiting, count = next(pictures, None), count + 1
+                out.mux(made.encode(None))
+            yield target
+
+
+def run_one(way: str, path: Path, spec: str) -> dict[str, object]:
+    encoder = load_encoder(spec)
+    encoder.encode_clips([[Frame(np.zeros((360, 640, 3), np.uint8), 0.0)] * encoder.clip_frames])
+    if way != "videopro":
+        import decord  # noqa: F401
+    with tempfile.TemporaryDirectory() as scratch:
+        start = time.perf_counter()
+        vectors, worst = WAYS[way](path, encoder, Path(scratch))
+        seconds = time.perf_counter() - start
+    return {"seconds": seconds, "clips": len(vectors), "worst_start_s": round(worst, 3)}
+
+
+def beginning(ten: Path, minutes: float, path: Path) -> None:
+    """The packets of the first minutes."""
+    import av
+
+    with av.open(str(ten)) as source, av.open(str(path), "w") as out:
+        track = source.streams.video[0]
+        copy = out.add_stream_from_template(track)
+        for packet in source.demux(track):
+            if packet.dts is not None and packet.pts is not None:
+                if packet.dts * (track.time_base or 1) >= minutes * 60:
+                    break
+                packet.stream = copy
+                out.mux(packet)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--encoder", default="pocket", help="as videopro.index takes it")
+    parser.add_argument("--minutes", type=float, default=10.0, help="length of the file, at most 10")
+    parser.add_argument("--work", type=Path, help="folder that keeps the file for the next run")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.one:
+        way, path, spec = options.one
+        print(json.dumps(run_one(way, Path(path), spec)))
+        return
+    runs: dict[str, list[dict[str, object]]] = {name: [] for name in WAYS}
+    with tempfile.TemporaryDirectory() as scratch:
+        work = options.work or Path(scratch)
+        work.mkdir(parents=True, exist_ok=True)
+        ten, path = work / "ten.mp4", work / f"first-{options.minutes:g}.mp4"
+        if not ten.exists():
+            print("making the file (about half a minute)", flush=True)
+            make_ten_minutes(ten.with_suffix(".part.mp4"))
+            ten.with_suffix(".part.mp4").rename(ten)
+        beginning(ten, options.minutes, path)
+        for _ in range(options.rounds):
+            for name in WAYS:
+                done = subprocess.run(
+                    [sys.executable, __file__, "--one", name, str(path), options.encoder],
+                    capture_output=True,
+                    text=True,
+                    timeout=1800,
+                )
+                if done.returncode != 0:
+                    sys.exit(f"{name}: {done.stderr.strip().splitlines()[-1]}")
+                runs[name].append(json.loads(done.stdout.splitlines()[-1]))
+    rows = {}
+    for name, results in runs.items():
+        seconds = [float(str(result["seconds"])) for result in results]
+        rows[name] = {
+            "best_s": round(min(seconds), 3),
+            "median_s": round(statistics.median(seconds), 3),
+            "clips": results[-1]["clips"],
+            "worst_start_s": results[-1]["worst_start_s"],
+        }
+    release = rows["cut by copying (the release)"]["best_s"]
+    print(f"{options.minutes:g} minutes, clips of {CLIP_SECONDS:g} s, encoder {options.encoder}")
+    for name, row in rows.items():
+        row["times_faster_than_release"] = round(float(str(release)) / float(str(row["best_s"])), 2)
+        print(f"  {name:<30}", "  ".join(f"{key} {value}" for key, value in row.items()))
+    result = {
+        "results": rows,
+        "minutes": options.minutes,
+        "encoder": options.encoder,
+        "rounds": options.rounds,
+        "versions": versions(),
+    }
+    RESULTS.write_text(json.dumps(result, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
