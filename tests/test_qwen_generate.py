@@ -140,6 +140,24 @@ def test_a_seed_fixes_each_row_whatever_its_neighbours() -> None:
     assert len(drawn) == 3
 
 
+def test_a_requests_own_seed_makes_it_independent_of_its_place() -> None:
+    """As in a call of its own with that seed, wherever it stands and whatever the call's seed is."""
+    own = backbone("qwen3_vl")
+    options: dict[str, Any] = {"max_new_tokens": 8, "temperature": 2.0}
+    alone = own.generate(None, "Which?", seed=11, **options)
+    asked = [
+        GenerateRequest(None, "Which?"),
+        GenerateRequest(None, "Which?", 12),
+        GenerateRequest(None, "Which?", 11),
+    ]
+    rows = own.generate_batch(asked, seed=7, **options)
+    assert same(rows[2], alone)
+    assert same(rows[0], own.generate(None, "Which?", seed=7, **options))
+    assert rows[1].token_ids != rows[2].token_ids
+    with pytest.raises(BackboneError, match="seed is -2"):
+        own.generate_batch([GenerateRequest(None, "Which?", -2)], **options)
+
+
 def test_draws_follow_the_model() -> None:
     own = load("qwen3_vl", batch_size=500)
     tokens = reference("qwen3_vl")[1].tokenizer.convert_tokens_to_ids(["A", "B"])

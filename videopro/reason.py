@@ -1,5 +1,4 @@
-"""Adaptive reasoning and self-refinement (sections 3.4 and 3.5): plan, run, and refine what failed or is
-unsure.
+"""Adaptive reasoning and self-refinement (sections 3.4, 3.5): plan, run, refine what failed or is unsure.
 
 Several questions about one video go through it together: their programs are asked for in one batch and run
 side by side, their module calls meeting in batches on the backbone. Knows planners, programs and how they
@@ -204,7 +203,7 @@ class Reasoner:
             one = Round(
                 request.kind,
                 reply.text,
-                state.program.code,
+                state.program.code or None,
                 mode=state.program.mode if state.program.code.strip() else None,
                 faults=state.program.reasons,
                 notes=dict(reply.notes),

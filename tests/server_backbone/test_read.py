@@ -188,3 +188,10 @@ def test_each_row_draws_with_its_own_seed_and_always_the_same(make: Make) -> Non
     assert seeds[0]["a"] == 5
     assert len(set(seeds[0].values())) == 3
     assert all(0 <= seed < 2**31 for seed in seeds[0].values())
+
+
+def test_a_requests_own_seed_is_sent_for_it(make: Make) -> None:
+    with StubServer(lambda body: completion("x", [entry("x", -0.1)])) as stub:
+        rows = [GenerateRequest(None, f"row {seed}", seed) for seed in (31, 32)]
+        make(stub).generate_batch(rows, temperature=1.0, seed=5)
+        assert {text_of(body): body["seed"] for body in stub.chats} == {"row 31": 31, "row 32": 32}

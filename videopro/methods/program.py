@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
 from modules.batching import BatchingBackbone
+from modules.library import VideoContext
 from videopro.backbones.base import Backbone, Visual
 from videopro.benchmarks.base import Item
 from videopro.config import about
@@ -130,8 +131,9 @@ class ProgramMethod(Method):
 
     def identity(self) -> dict[str, Any]:
         facts = super().identity()
-        # How many go side by side changes nothing but time.
+        # How many go side by side changes nothing but time, and a key decides no answer.
         del facts["together"]
+        del facts["api_key_env"]
         if self.settings.planner == "pocket-teacher":
             from videopro.planners.pocket_teacher import PocketTeacher
 
@@ -140,10 +142,12 @@ class ProgramMethod(Method):
 
     def run(self, item: Item, context: Context) -> Result:
         """Answer one question."""
-        (reasoned,), notes = self._reason([item], context)
+        with ExitStack() as stack:
+            reasoner, modules = self._prepare(item, context, stack)
+            (reasoned,) = reasoner.reason([Task(item.question, modules)])
         if reasoned.error is not None:
             raise reasoned.error
-        return replace(_result(reasoned, notes), cost=_shared([reasoned], context) + reasoned.cost)
+        return replace(_result(reasoned, modules), cost=_left(context, [reasoned]) + reasoned.cost)
 
     def run_video(self, items: Sequence[Item], context: Context) -> Iterator[tuple[Item, Result]]:
         """Answer questions side by side, `together` of them at a time."""
@@ -152,41 +156,45 @@ class ProgramMethod(Method):
         for item in items:
             groups.setdefault((item.subtitles, item.subtitle_offset), []).append(item)
         for group in groups.values():
-            for start in range(0, len(group), self.settings.together):
-                yield from self._some(group[start : start + self.settings.together], context)
+            yield from self._group(group, context)
 
-    def _some(self, items: Sequence[Item], context: Context) -> Iterator[tuple[Item, Result]]:
-        try:
-            reasoned, notes = self._reason(items, context)
-        except QUESTION_ERRORS as error:
-            reasoned, notes = [Reasoned(error=error) for _ in items], ()
-        shared = _shared(reasoned, context)
-        for item, one in zip(items, reasoned, strict=True):
-            yield item, replace(_result(one, notes), cost=shared + one.cost)
+    def _group(self, items: Sequence[Item], context: Context) -> Iterator[tuple[Item, Result]]:
+        with ExitStack() as stack:
+            try:
+                reasoner, modules = self._prepare(items[0], context, stack)
+            except QUESTION_ERRORS as error:
+                cost = context.meter.take().share(len(items))
+                yield from ((item, replace(failed(error), cost=cost)) for item in items)
+                return
+            # Frames, index and encoding of the video are every question's, whenever its turn is.
+            prepared = context.meter.take().share(len(items))
+            for start in range(0, len(items), self.settings.together):
+                some = items[start : start + self.settings.together]
+                reasoned = reasoner.reason([Task(item.question, modules) for item in some])
+                shared = prepared + _left(context, reasoned).share(len(some))
+                for item, one in zip(some, reasoned, strict=True):
+                    yield item, replace(_result(one, modules), cost=shared + one.cost)
 
-    def _reason(self, items: Sequence[Item], context: Context) -> tuple[list[Reasoned], tuple[str, ...]]:
-        """Reason about questions that share their subtitles; also notes on all of them."""
+    def _prepare(self, item: Item, context: Context, stack: ExitStack) -> tuple[Reasoner, VideoContext]:
+        """The reasoner and the modules for questions with this one's subtitles; `stack` ends what they
+        hold.
+        """
         planner, models = self._load(context.uncounted)
         adapter = None if self.settings.answer_adapter == "on" else False
         counted = ThreadMeter()
         backbone = MeteredBackbone(BatchingBackbone(context.uncounted, adapter=adapter), counted)
-        subtitles = context.subtitles(items[0]) if self.settings.subtitles == "listed" else None
+        subtitles = context.subtitles(item) if self.settings.subtitles == "listed" else None
         with context.meter.stage("modules"), counted.into(context.meter):
             modules = models.context(context.video, backbone, subtitles)
-        notes = ("no subtitles listed",) if modules.subtitles is None else ()
-        with ExitStack() as stack:
-            reasoner = Reasoner(
-                planner,
-                self._reasoning(),
-                counted=counted,
-                visual=self._visual(planner, context, stack),
-                seed=context.seed,
-                watch=context.watch,
-            )
-            return reasoner.reason([Task(item.question, modules) for item in items]), notes
-
-    def _reasoning(self) -> ReasonSettings:
-        return replace(self.settings.reasoning(), adaptive=self.adaptive)
+        reasoner = Reasoner(
+            planner,
+            replace(self.settings.reasoning(), adaptive=self.adaptive),
+            counted=counted,
+            visual=self._visual(planner, context, stack),
+            seed=context.seed,
+            watch=context.watch,
+        )
+        return reasoner, modules
 
     def _visual(self, planner: Planner, context: Context, stack: ExitStack) -> Visual:
         """The video as the planner sees it: encoded once for all questions and refinements."""
@@ -242,14 +250,14 @@ class VideoPro(ProgramMethod):
     adaptive = True
 
 
-def _shared(reasoned: Sequence[Reasoned], context: Context) -> Cost:
-    """Each question's part of what was done for all of them: frames, index, the video's encoding."""
+def _left(context: Context, reasoned: Sequence[Reasoned]) -> Cost:
+    """What the meter has that is no question's own."""
     own = sum(one.cost.seconds for one in reasoned)
     taken = context.meter.take()
-    return replace(taken, seconds=max(0.0, taken.seconds - own)).share(len(reasoned))
+    return replace(taken, seconds=max(0.0, taken.seconds - own))
 
 
-def _result(reasoned: Reasoned, notes: tuple[str, ...]) -> Result:
+def _result(reasoned: Reasoned, modules: VideoContext) -> Result:
     if reasoned.error is not None:
         return failed(reasoned.error, reasoned.rounds)
     return Result(
@@ -258,5 +266,5 @@ def _result(reasoned: Reasoned, notes: tuple[str, ...]) -> Result:
         reasoned.final,
         settled=reasoned.settled,
         refined=reasoned.refined,
-        notes=notes,
+        notes=("no subtitles",) if modules.subtitles is None else (),
     )

@@ -15,10 +15,12 @@ from typing import Any
 
 from videopro.backbones.base import BackboneConfig
 from videopro.backbones.server_http import Endpoint, RequestRefused
-from videopro.errors import BackboneError, ConfigError
+from videopro.errors import BackboneError, ConfigError, RunError
 from videopro.planners.base import Planner, PlanRequest, Written
 
 DEFAULT_URL = "https://api.openai.com/v1"
+# Statuses that are about one request: its form or its length. Any other stands in the way of them all.
+_QUESTIONS = (400, 413, 422)
 # Reasoning models refuse a temperature and call the limit by another name.
 _REASONING = {"temperature": None, "top_p": None, "max_tokens": "max_completion_tokens"}
 
@@ -71,15 +73,21 @@ class ApiPlanner(Planner):
         }
 
     def write(self, requests: Sequence[PlanRequest]) -> list[Written]:
+        """Raises RunError where the endpoint serves no request at all: it cannot be reached, or refuses the
+        key or the model."""
         while True:
             try:
                 replies = self._endpoint.complete([partial(self._body, one) for one in requests])
             except RequestRefused as refused:
                 field = self._field_refused(refused)
-                if field is None:
+                if field is not None:
+                    self._refused.add(field)
+                    continue
+                if refused.status in _QUESTIONS:
                     raise
-                self._refused.add(field)
-                continue
+                raise RunError(self._stopped(refused)) from None
+            except BackboneError as gone:
+                raise RunError(self._stopped(gone)) from None
             return [self._written(reply) for reply in replies]
 
     def close(self) -> None:
@@ -109,6 +117,12 @@ class ApiPlanner(Planner):
         told = str(refused)
         named = [name for name in (*_REASONING, "seed") if name in told and name not in self._refused]
         return named[0] if named else None
+
+    def _stopped(self, error: BackboneError) -> str:
+        return (
+            f"planner {self.name}: {error}\nNo other question would be served either, so the run stops; what "
+            "was answered is safe, and the same command goes on once this is mended."
+        )
 
     def _written(self, reply: Any) -> Written:
         choice, usage = reply.choices[0], reply.usage

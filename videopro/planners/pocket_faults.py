@@ -1,5 +1,4 @@
-"""The mistakes of the pocket teacher: what a large language model gets wrong in such programs, made on
-purpose.
+"""The pocket teacher's mistakes: what a large language model gets wrong in such programs, made on purpose.
 
 Four classes, each with a few forms, put into a right program's text. How often each comes is `SHARES`:
 
@@ -10,8 +9,8 @@ Four classes, each with a few forms, put into a right program's text. How often 
 
 The other 60 % are right. A class that a program offers no place for is drawn again among the others, so
 that the share of faulty programs is the same for every kind of question; forms within a class come alike
-often. The first two classes mostly run and answer wrongly or unsurely, the last two mostly fail. Knows
-programs as text.
+often. The first two classes mostly run and answer wrongly or unsurely; the last two fail, unless they sit in
+a branch that is not taken. Knows programs as text.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ import builtins
 import json
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from videopro.planners.pocket_reading import Reading
 from videopro.prompts import NATIVE_PROGRAM
@@ -32,11 +33,10 @@ class Way:
         """The whole reply."""
         return f"<planning>\n{self.planning}\n</planning>\n<code>\n{self.code}\n</code>"
 
-    def modules(self) -> set[str]:
+    @property
+    def modules(self) -> frozenset[str]:
         """Names of the modules that the program calls: of all that it calls and Python does not have."""
-        nodes = ast.walk(ast.parse(self.code))
-        called = {n.func.id for n in nodes if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
-        return called - set(dir(builtins))
+        return _called(self.code)
 
 
 NATIVE = Way("One glance at the whole video is enough.", NATIVE_PROGRAM)
@@ -49,7 +49,14 @@ def ways(reading: Reading, modules: Collection[str]) -> list[Way]:
     """The programs of several steps for a question, best first; `modules` are the names that there are."""
     makers = [*_WAYS.get(reading.kind, ()), *_WAYS["other"]]
     made = [maker(reading) for maker in makers]
-    return [way for way in made if way.modules() <= set(modules)]
+    return [way for way in made if way.modules <= set(modules)]
+
+
+@lru_cache(maxsize=4096)
+def _called(code: str) -> frozenset[str]:
+    nodes = ast.walk(ast.parse(code))
+    called = {n.func.id for n in nodes if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
+    return frozenset(called - set(dir(builtins)))
 
 
 def _text(value: str) -> str:

@@ -15,6 +15,7 @@ import random
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from videopro.errors import QuestionError
 from videopro.planners.base import PLANS, Planner, PlanRequest, Written
@@ -70,9 +71,9 @@ class PocketTeacher(Planner):
             return Written(NATIVE.reply, notes={"fault": "none"})
         rng = _rng("refine", prompt, str(seed))
         # What was tried in the same words and failed or was unsure is not tried again.
-        tried = parse(f"<code>\n{read.program}\n</code>").canonical
-        told = [way for way in found if parse(way.reply).canonical != tried]
-        way = (told or found)[0]
+        tried = _canonical(read.program)
+        untried = [way for way in found if _canonical(way.code) != tried]
+        way = (untried or found)[0]
         return self._reply(
             Way(f"{_diagnosis(read.log)} {way.planning}", way.code), read.question.text, rng, REFINED_SHARE
         )
@@ -95,7 +96,7 @@ class Refinement:
 
 
 _SHOWN = re.compile(
-    r"^Question: (?P<text>.*)\nChoices:\n(?P<choices>.*?)\n\n(?:Buggy|Existing) program:\n<code>\n"
+    r"^Question: (?P<text>.*?)\nChoices:\n(?P<choices>.*?)\n\n(?:Buggy|Existing) program:\n<code>\n"
     r"(?P<program>.*?)\n</code>(?P<rest>.*)\Z",
     re.MULTILINE | re.DOTALL,
 )
@@ -121,6 +122,11 @@ def _program_start(prompt: str) -> int:
         at for name in ("Buggy", "Existing") if (at := prompt.find(f"\n{name} program:\n<code>\n")) >= 0
     ]
     return min(starts, default=0)
+
+
+@lru_cache(maxsize=4096)
+def _canonical(code: str) -> str:
+    return parse(f"<code>\n{code}\n</code>").canonical
 
 
 def _diagnosis(log: str) -> str:

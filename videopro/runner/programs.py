@@ -18,8 +18,9 @@ def program_numbers(traces: Sequence[Trace]) -> dict[str, Any]:
     `modes`: how the first reply reasons (Table 5: native and program make up the whole, with replies that
     hold no program as a third part), and how many questions were refined or answered by the fallback;
     refinements that were only stored for other thresholds do not count. `output`: characters and tokens
-    written a question (Table 2). `repairs`: for each way in which first programs went wrong, and for each
-    fault that the pocket teacher put in, how many there were and what became of them.
+    written a question (Table 2). `planning`: what writing all programs took. `repairs`: for each way in
+    which first programs went wrong, and for each fault that the pocket teacher put in, how many there were
+    and what became of them.
     """
     own = [trace for trace in traces if trace.error is None and trace.rounds]
     n = len(own)
@@ -38,6 +39,10 @@ def program_numbers(traces: Sequence[Trace]) -> dict[str, Any]:
         "output": {
             "characters": sum(len(one.raw) for trace in own for one in counted(trace)) / n if n else None,
             "tokens": sum(trace.cost.tokens_out for trace in own) / n if n else None,
+        },
+        "planning": {
+            name: sum(getattr(one.planning, name) for trace in traces for one in trace.rounds)
+            for name in ("calls", "tokens_in", "tokens_out", "seconds")
         },
         "repairs": {
             "by_state": _repairs(own, _state),

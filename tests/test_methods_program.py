@@ -1,0 +1,536 @@
+"""The methods that write programs, in runs and on the command line: what they record, what tables show,
+which settings reach them, and that no right answer reaches a planner."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from modules import library as module_library
+from modules.memory import CallMemory
+from tests import reason_world as world
+from tests.fakes import load_fake, make_benchmark, make_video
+from tests.reason_world import BROKEN, NATIVE, QUESTION, SceneBackbone, ScriptedPlanner
+from tests.test_infer import SRT
+from videopro import ask, compare, infer
+from videopro.benchmarks import Item, Protocol
+from videopro.benchmarks.base import ROBUST
+from videopro.errors import ConfigError
+from videopro.infer import RunConfig
+from videopro.metering import Meter
+from videopro.methods import METHODS, Context, create
+from videopro.methods import program as program_module
+from videopro.module_models import POCKET, REAL, ModuleModels, ModuleSettings
+from videopro.planners.pocket_faults import SHARES
+from videopro.runner.programs import program_numbers
+from videopro.runner.summary import records_of
+from videopro.scoring import Scored, paired_difference
+from videopro.trace import Cost, Execution, Failure, Reply, Round, Trace, VideoRef
+from videopro.trace_log import read_traces
+
+NO_MODELS = ("encoder=none", "text_encoder=none", "ocr=none", "detector=none", "tracker=none")
+OPTIONS: dict[str, Any] = dict.fromkeys((one.split("=")[0] for one in NO_MODELS), "none")
+
+
+@pytest.fixture(autouse=True)
+def own_memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(module_library, "_memory", CallMemory())
+    monkeypatch.setenv("VIDEOPRO_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two videos with three questions each; the third question of each has a wrong gold answer."""
+    folder = tmp_path_factory.mktemp("colours")
+    make_benchmark(folder, videos=2)
+    return folder
+
+
+def item(**changes: Any) -> Item:
+    return replace(Item("q1", Path("unused.mp4"), "v", QUESTION, answer="B"), **changes)
+
+
+def context(backbone: SceneBackbone, **options: Any) -> Context:
+    return Context(world.video(), backbone, Protocol(parser=ROBUST), meter=Meter(), **options)
+
+
+# ---- one question through a method -----------------------------------------------------------------------
+
+
+def test_the_teachers_program_is_the_same_whatever_else_an_item_holds() -> None:
+    """Through the whole method: with every other field removed, and with a right answer that lies."""
+    bare = item(id="other", answer=None, video_key="w")
+    full = item(
+        groups={"family": "attribute", "duration": "long"},
+        evidence=((10.0, 20.0),),
+        video=Path("elsewhere.mp4"),
+    )
+    lying = item(answer="C", groups={"family": "count"}, evidence=((50.0, 60.0),))
+    for seed in range(4):
+        raws = []
+        for one in (bare, full, lying):
+            method = create("videopro", {**OPTIONS, "planner": "pocket-teacher"})
+            result = method.run(one, context(SceneBackbone(), seed=seed))
+            raws.append([round_.raw for round_ in result.rounds if round_.prompt_kind != "fallback"])
+        assert raws[0] == raws[1] == raws[2]
+
+
+def test_the_backbone_plans_from_the_video_and_answers_without_its_adapter() -> None:
+    backbone = SceneBackbone(lambda request: NATIVE)
+    method = create("adaptive", OPTIONS)
+    result = method.run(item(), context(backbone))
+    ((request, frames, adapted),) = backbone.written
+    assert (frames, adapted, backbone.prefixes) == (12, True, 1)
+    assert "Available functions" not in request.text, "an adapter was trained on the short form"
+    assert [adapted for _, adapted in backbone.asked] == [False]
+    assert result.final is not None
+    assert (result.final.letter, result.settled, result.refined) == ("D", 0, 0)
+    assert [(r.prompt_kind, r.mode) for r in result.rounds] == [("plan", "native")]
+    # 12 frames for the planner, 12 looked at by the program; 200 tokens of the one prompt, 112 of the other.
+    assert (result.cost.frames, result.cost.calls, result.cost.tokens_in) == (24, 2, 312)
+    assert {"decode", "encode", "plan", "run", "backbone", "modules"} <= set(result.cost.stages)
+
+
+@pytest.mark.parametrize(
+    ("options", "frames", "reference"),
+    [
+        ({"planner_frames": 0}, 0, False),
+        ({"planner_frames": 5}, 5, False),
+        ({"planner_prompt": "full"}, 12, True),
+        ({"planner_prompt": "short"}, 12, False),
+    ],
+)
+def test_what_the_planner_gets_is_a_setting(options: dict[str, Any], frames: int, reference: bool) -> None:
+    backbone = SceneBackbone(lambda request: NATIVE)
+    create("program", {**OPTIONS, **options}).run(item(), context(backbone))
+    ((request, seen, _),) = backbone.written
+    assert seen == frames
+    assert ("Available functions" in request.text) == reference
+    assert "Do not call query_native" in request.text
+
+
+def test_modules_may_answer_with_the_adapter_on() -> None:
+    backbone = SceneBackbone(lambda request: NATIVE)
+    create("adaptive", {**OPTIONS, "answer_adapter": "on"}).run(item(), context(backbone))
+    assert [adapted for _, adapted in backbone.asked] == [True]
+
+
+def test_questions_with_other_subtitles_get_other_modules(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two questions about a video, one lists subtitles: its planner is told of the subtitle modules."""
+    (tmp_path / "a.srt").write_text(SRT)
+    planner = ScriptedPlanner(lambda request: NATIVE, knows_form=False)
+    monkeypatch.setattr(program_module, "load_planner", lambda *args, **options: planner)
+    method = create("adaptive", OPTIONS)
+    items = [item(), item(id="q2", subtitles=tmp_path / "a.srt"), item(id="q3")]
+    results = {one.id: result for one, result in method.run_video(items, context(SceneBackbone()))}
+    assert [results[name].notes for name in ("q1", "q2", "q3")] == [
+        ("no subtitles",),
+        (),
+        ("no subtitles",),
+    ]
+    assert ["get_subtitle_hints" in request.reference for request in planner.requests] == [False, False, True]
+    method = create("adaptive", {**OPTIONS, "subtitles": "none"})
+    results = {one.id: result for one, result in method.run_video(items, context(SceneBackbone()))}
+    assert results["q2"].notes == ("no subtitles",)
+
+
+def test_an_unreadable_subtitle_file_is_its_questions_matter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planner = ScriptedPlanner(lambda request: NATIVE)
+    monkeypatch.setattr(program_module, "load_planner", lambda *args, **options: planner)
+    items = [item(), item(id="q2", subtitles=tmp_path / "none.srt")]
+    answered = create("adaptive", OPTIONS).run_video(items, context(SceneBackbone()))
+    results = {one.id: result for one, result in answered}
+    assert results["q1"].final is not None
+    assert results["q2"].error is not None
+    assert results["q2"].error.type == "SubtitleError"
+
+
+def test_costs_of_several_questions_add_up_to_what_was_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    backbone = SceneBackbone(lambda request: NATIVE)
+    method = create("adaptive", OPTIONS)
+    items = [item(id=f"q{i}", question=replace(QUESTION, text=f"Which {i}?")) for i in range(3)]
+    outer = Meter()
+    results = [result for _, result in method.run_video(items, context(backbone))]
+    total = sum((result.cost for result in results), Cost())
+    # The planner's 12 frames are decoded and encoded once; each question looks at 12 and asks twice.
+    assert (round(total.frames, 6), total.calls, total.tokens_in) == (12 + 3 * 12, 6, 3 * 312)
+    assert backbone.prefixes == 1
+    # The same where they take turns: one video, one encoding.
+    backbone = SceneBackbone(lambda request: NATIVE)
+    turns = create("adaptive", {**OPTIONS, "together": 1}).run_video(items, context(backbone))
+    in_turn = sum((result.cost for _, result in turns), Cost())
+    assert (round(in_turn.frames, 6), in_turn.calls, backbone.prefixes) == (12 + 3 * 12, 6, 1)
+    assert total.seconds <= outer.take().seconds
+
+
+# ---- runs ------------------------------------------------------------------------------------------------
+
+
+def flags(root: Path, output: Path, *more: str) -> list[str]:
+    base = ["--benchmark", "jsonl", "--root", str(root), "--model", "m", "--output", str(output)]
+    return [*base, "--options", *NO_MODELS, *more]
+
+
+def test_a_run_with_the_teacher_and_what_its_summary_says(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / "run"
+    argv = flags(root, output, "--method", "videopro", "--planner", "pocket-teacher", "--tau", "0.95")
+    assert infer.main(argv, load=load_fake) == 0
+    traces = read_traces(output / "traces.jsonl")
+    assert len(traces) == 6
+    for trace in traces:
+        assert trace.schema == 2
+        assert trace.error is None
+        # The fake answers with 0.9: below this tau every answer is refined.
+        assert trace.refined == 1
+        assert [one.prompt_kind for one in trace.rounds[:1]] == ["plan"]
+        assert trace.settled is not None
+        assert trace.final is not None
+        counts = trace.rounds[trace.settled].execution
+        assert counts is not None
+        assert counts.answer == trace.final.letter
+        assert trace.rounds[0].notes["fault"] in ("none", *SHARES)
+    summary = json.loads((output / "summary.json").read_text())
+    assert summary["modes"]["program"] == 1.0
+    assert summary["modes"]["refined"] == 1.0
+    assert summary["settings"]["planner"] == "pocket-teacher"
+    assert summary["subtitles"] == "listed"
+    written = sum(len(one.raw) for trace in traces for one in trace.rounds[: trace.refined + 1])
+    assert summary["output"]["characters"] == pytest.approx(written / 6)
+    shown = capsys.readouterr().out
+    assert "refined 100.0 %" in " ".join(shown.split())
+    # The same command goes on, and finds everything done; another tau is another run.
+    assert infer.main(argv, load=load_fake) == 0
+    assert infer.main([*argv[:-1], "0.5"], load=load_fake) == 2
+    assert "method.tau: the run has 0.95, this command 0.5" in capsys.readouterr().err
+
+
+def test_several_methods_in_one_table_from_one_command(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "220")
+    output = tmp_path / "table"
+    argv = ["--methods", "native", "program", "videopro", *flags(root, output), "--planner", "pocket-teacher"]
+    assert compare.main(argv, load=load_fake) == 0
+    table = capsys.readouterr().out.rpartition("characters")[2]
+    cells_of = [re.split(r"\s*│\s*", line)[1:-1] for line in table.splitlines() if "│" in line]
+    rows = {cells[0]: cells for cells in cells_of}
+    assert list(rows) == ["native", "program", "videopro"]
+    summaries = {name: json.loads((output / name / "summary.json").read_text()) for name in rows}
+    assert summaries["native"]["modes"] == {
+        "native": 1.0,
+        "program": 0.0,
+        "none": 0.0,
+        "refined": 0.0,
+        "fallback": 0.0,
+    }
+    for name, cells in rows.items():
+        assert cells[1] == "6"
+        assert float(cells[2]) == pytest.approx(100 * summaries[name]["accuracy"], abs=0.05)
+    # The same from the folders of the runs.
+    capsys.readouterr()
+    assert compare.main([str(output / "native"), str(output / "program")]) == 0
+    assert "differences to the first row" in " ".join(capsys.readouterr().out.split())
+
+
+BAD_FLAGS = [
+    (["--method", "native", "--tau", "0.5"], "--tau: method 'native' has none; methods with it: videopro"),
+    (["--method", "program", "--max-rounds", "2"], "--max-rounds: method 'program' has none"),
+    (["--method", "videopro", "--planner", "nobody"], "planner 'nobody'"),
+    (["--method", "videopro", "--final", "first"], "final is 'first'; it must be one of last, best"),
+    (["--method", "videopro", "--tau", "2"], "tau is 2.0"),
+    (["--method", "videopro", "--refine-below", "0.5"], "refine_below is 0.5"),
+    (["--method", "videopro", "--planner", "pocket-teacher", "--planner-frames", "8"], "sees no video"),
+    (["--method", "videopro", "--tau", "0.5", "--options", "tau=0.6"], "--options says tau=0.6"),
+]
+
+
+@pytest.mark.parametrize(("argv", "told"), BAD_FLAGS, ids=[told for _, told in BAD_FLAGS])
+def test_flags_that_cannot_be_are_refused_before_anything_is_made(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], argv: list[str], told: str
+) -> None:
+    output = tmp_path / "run"
+    base = ["--benchmark", "jsonl", "--root", str(root), "--model", "m", "--output", str(output)]
+    assert infer.main([*base, *argv], load=load_fake) == 2
+    assert told in capsys.readouterr().err
+    assert not output.exists()
+
+
+BAD_COMPARISONS = [
+    (["--methods", "native"], "give two or more"),
+    (["--methods", "native", "magic"], "unknown method 'magic'"),
+    (
+        ["--methods", "native", "program", "--tau", "0.5"],
+        "none of the methods native, program has a setting 'tau'",
+    ),
+    (["--methods", "native", "program", "--options", "framse=3"], "has a setting 'framse'"),
+    (["nowhere"], "give the folder of a finished run"),
+]
+
+
+@pytest.mark.parametrize(("argv", "told"), BAD_COMPARISONS, ids=[told for _, told in BAD_COMPARISONS])
+def test_comparisons_that_cannot_be_are_refused(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], argv: list[str], told: str
+) -> None:
+    base = ["--benchmark", "jsonl", "--root", str(root), "--model", "m", "--output", str(tmp_path / "run")]
+    assert compare.main([*argv, *base] if argv[0].startswith("-") else argv, load=load_fake) == 2
+    assert told in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_written_config_makes_the_same_run(root: Path, tmp_path: Path) -> None:
+    argv = flags(root, tmp_path / "one", "--method", "program", "--planner", "pocket-teacher", "--limit", "1")
+    assert infer.main(argv, load=load_fake) == 0
+    again = ["--config", str(tmp_path / "one" / "config.yaml"), "--output", str(tmp_path / "two")]
+    assert infer.main(again, load=load_fake) == 0
+    one, two = (read_traces(tmp_path / name / "traces.jsonl") for name in ("one", "two"))
+    assert one[0].run_key == two[0].run_key
+    assert one[0].rounds[0].raw == two[0].rounds[0].raw
+
+
+# ---- numbers: by hand ------------------------------------------------------------------------------------
+
+
+def trace(
+    name: str, gold: str, rounds: list[Round], first: str | None, last: str | None, refined: int
+) -> Trace:
+    return Trace(
+        2,
+        "key",
+        name,
+        VideoRef("v", "v"),
+        "Q?",
+        ("a", "b"),
+        gold,
+        rounds=tuple(rounds),
+        first=Reply(first, 0.5 if first else 0.0, {}, ""),
+        final=Reply(last, 0.5 if last else 0.0, {}, ""),
+        settled=refined,
+        refined=refined,
+        cost=Cost(tokens_out=len(rounds) * 10),
+    )
+
+
+def one_round(kind: str, raw: str, status: Any, mode: Any, fault: str = "") -> Round:
+    error = Failure("NameError", "x") if status == "failed" else None
+    execution = Execution(status, "A" if status == "ok" else None, error=error)
+    return Round(kind, raw, "x", execution, mode=mode, notes={"fault": fault} if fault else {})
+
+
+def test_modes_output_and_repairs_are_counted() -> None:
+    traces = [
+        # Broken and mended.
+        trace(
+            "1",
+            "A",
+            [
+                one_round("plan", "x" * 100, "failed", "program", "plain bug"),
+                one_round("bug_fix", "x" * 50, "ok", "program"),
+            ],
+            None,
+            "A",
+            1,
+        ),
+        # Broken and not mended, answered directly.
+        trace(
+            "2",
+            "B",
+            [
+                one_round("plan", "x" * 100, "failed", "program", "plain bug"),
+                one_round("bug_fix", "x" * 50, "failed", "program"),
+                one_round("fallback", "B", "ok", "native"),
+            ],
+            None,
+            "A",
+            1,
+        ),
+        # Unsure, and worse after its refinement.
+        trace(
+            "3",
+            "A",
+            [
+                one_round("plan", "x" * 30, "ok", "native", "none"),
+                one_round("native_refinement", "x" * 70, "ok", "program"),
+            ],
+            "A",
+            "B",
+            1,
+        ),
+        # Sure; its refinement is stored for other thresholds.
+        trace(
+            "4",
+            "A",
+            [
+                one_round("plan", "x" * 10, "ok", "program", "clumsy query"),
+                one_round("program_refinement", "x" * 999, "ok", "program"),
+            ],
+            "A",
+            "A",
+            0,
+        ),
+    ]
+    numbers = program_numbers(traces)
+    assert numbers["modes"] == {
+        "native": 0.25,
+        "program": 0.75,
+        "none": 0.0,
+        "refined": 0.75,
+        "fallback": 0.25,
+    }
+    assert numbers["output"] == {"characters": (150 + 150 + 100 + 10) / 4, "tokens": (20 + 30 + 20 + 20) / 4}
+    assert numbers["repairs"]["by_state"] == {
+        "failed": {
+            "n": 2, "failed": 2, "refined": 2, "repaired": 1, "repaired_of_failed": 1,
+            "right_before": 0, "right_after": 1,
+        },
+        "unsure": {
+            "n": 1, "failed": 0, "refined": 1, "repaired": 1, "repaired_of_failed": 0,
+            "right_before": 1, "right_after": 0,
+        },
+    }  # fmt: skip
+    by_fault = numbers["repairs"]["by_fault"]
+    assert {name: (one["n"], one["refined"], one["right_after"]) for name, one in by_fault.items()} == {
+        "plain bug": (2, 2, 1),
+        "none": (1, 1, 0),
+        "clumsy query": (1, 0, 1),
+    }
+    assert program_numbers([])["modes"]["native"] is None
+
+
+def scored(marks: dict[str, str]) -> Iterator[Scored]:
+    """From {"video": "1011"}: one question a digit."""
+    for video, digits in marks.items():
+        for i, digit in enumerate(digits):
+            yield Scored(f"{video}{i}", video, digit == "1", None, False, 0.5)
+
+
+def test_paired_differences_by_hand() -> None:
+    """Differences by video: a: 1, 1; b: 0, 1; c: -1, 0. Their mean is 2/6; the residuals' sums are 4/3, 1/3
+    and -5/3, whose squares sum to 42/9. The standard error is sqrt(3/2 x 42/9) / 6 = sqrt(7) / 6; Student's
+    t (2 degrees of freedom, 97.5 %) is 4.30265."""
+    first = list(scored({"a": "11", "b": "11", "c": "01"}))
+    second = list(scored({"a": "00", "b": "10", "c": "11"}))
+    gap = paired_difference(first, second)
+    assert (gap.difference, gap.n, gap.clusters) == (pytest.approx(1 / 3), 6, 3)
+    half = 4.30265 * 7**0.5 / 6
+    assert gap.ci95 == pytest.approx((max(-1, 1 / 3 - half), 1.0), abs=1e-4)
+
+
+def test_paired_differences_of_equal_runs_and_of_none() -> None:
+    same = list(scored({str(i): "10" for i in range(20)}))
+    gap = paired_difference(same, same)
+    # None of 20 videos differs: up to 13.9 % may (1 - 0.05 ** (1 / 20)).
+    assert gap.difference == 0
+    assert gap.ci95 == pytest.approx((-0.1391, 0.1391), abs=1e-4)
+    assert paired_difference(same, list(scored({"other": "1"}))).difference is None
+    assert paired_difference(list(scored({"a": "1"})), list(scored({"a": "0"}))).ci95 == (-1.0, 1.0)
+
+
+def test_records_leave_out_what_no_method_could_answer() -> None:
+    good = trace("1", "A", [one_round("plan", "x", "ok", "program")], "A", "A", 0)
+    broken = replace(good, question_id="2", error=Failure("VideoError", "x"), final=None)
+    refused = replace(good, question_id="3", error=Failure("BackboneError", "x"), final=None)
+    hidden = replace(good, question_id="4", gold=None)
+    assert [one.question_id for one in records_of([good, broken, refused, hidden])] == ["1", "3"]
+
+
+# ---- models behind modules -------------------------------------------------------------------------------
+
+
+def test_auto_is_the_papers_for_a_real_model_and_pockets_own_for_pocket() -> None:
+    settings = ModuleSettings(ocr="easyocr:en", tracker="none")
+    assert ModuleModels(settings, pocket=False).names == {**REAL, "ocr": "easyocr:en", "tracker": "none"}
+    assert ModuleModels(settings, pocket=True).names == {**POCKET, "ocr": "easyocr:en", "tracker": "none"}
+    assert ModuleModels(settings, pocket=True).identity()["summarize"] is False
+    assert ModuleModels(settings, pocket=False).identity()["summarize"] is True
+
+
+def test_models_are_loaded_once_and_what_is_none_is_absent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded: list[str] = []
+
+    def load(spec: str) -> Any:
+        loaded.append(spec)
+        return world.ColourOcr()
+
+    monkeypatch.setattr("modules.ocr.load_ocr", load)
+    models = ModuleModels(
+        ModuleSettings(**{**OPTIONS, "ocr": "rapidocr", "detector": "backbone"}), pocket=True, root=tmp_path
+    )
+    backbone = SceneBackbone()
+    made = [models.context(world.video(), backbone, None) for _ in range(2)]
+    assert loaded == ["rapidocr"]
+    assert made[0].ocr is made[1].ocr
+    assert made[0].detector is not None
+    assert [made[0].index, made[0].tracker, made[0].subtitles, made[0].search] == [None] * 4
+
+
+def test_a_model_that_cannot_be_had_says_how_to_do_without() -> None:
+    models = ModuleModels(ModuleSettings(**{**OPTIONS, "ocr": "magic"}), pocket=True)
+    with pytest.raises(ConfigError, match="--options ocr=none"):
+        models.context(world.video(), SceneBackbone(), None)
+
+
+def test_settings_are_in_the_runs_identity_unless_they_change_nothing() -> None:
+    one = create("videopro", {"together": 2, "planner": "pocket-teacher"}).identity()
+    two = create("videopro", {"together": 5, "planner": "pocket-teacher"}).identity()
+    assert one == two
+    assert one["teacher"]["faults"] == 1.0
+    assert set(METHODS) == {"native", "program", "adaptive", "videopro"}
+    assert one != create("videopro", {"tau": 0.7, "planner": "pocket-teacher"}).identity()
+    json.dumps(one)
+
+
+# ---- one's own video -------------------------------------------------------------------------------------
+
+
+def test_ask_shows_the_program_and_each_call(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    replies = {"plan": BROKEN, "bug_fix": NATIVE}
+    planner = ScriptedPlanner(lambda request: replies[request.kind])
+    monkeypatch.setattr(program_module, "load_planner", lambda *args, **options: planner)
+    make_video(tmp_path / "film.mp4", "blue")
+    argv = [str(tmp_path / "film.mp4"), "Which [colour]?", "--choices", "red", "blue", "--model", "m"]
+    assert ask.main([*argv, "--method", "videopro", "--options", *NO_MODELS], load=load_fake) == 0
+    shown = capsys.readouterr().out
+    order = [
+        "program (",
+        "A plan.",
+        "return query_mc(clips, question, choices)",
+        "failed: NameError, line 2: name 'clips' is not defined",
+        "refined program: it failed",
+        "return query_native(video, question, choices)",
+        "query_native(video=Video(2.0 s), question=Which [colour]?, choices=['red', 'blue'])",
+        "Answer('B', confidence 0.900)",
+        "it answered B, confidence 0.900",
+        "B. blue",
+    ]
+    places = [shown.find(one) for one in order]
+    assert -1 not in places, [one for one, place in zip(order, places, strict=True) if place < 0]
+    assert places == sorted(places)
+
+
+def test_ask_needs_choices_for_a_program(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    make_video(tmp_path / "film.mp4", "blue")
+    argv = [str(tmp_path / "film.mp4"), "What?", "--model", "m", "--method", "program"]
+    assert ask.main(argv, load=load_fake) == 2
+    assert "give --choices" in capsys.readouterr().err
+
+
+def test_the_settings_of_a_run_can_be_made_in_python() -> None:
+    config = RunConfig("jsonl", "m", Path("x"), method="videopro", tau=0.5)
+    assert config.method_options("videopro", {"final": "best"}) == {"final": "best", "tau": 0.5}
