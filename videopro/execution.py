@@ -129,7 +129,9 @@ def _told(outcome: Outcome, answer: ProgramAnswer) -> str:
 
 def _cost(meter: Meter, library: ModuleLibrary) -> Cost:
     cost = meter.take()
-    return cost + Cost(stages={"run": cost.seconds}, frames=library.frames)
+    # What is remembered was looked at before.
+    frames = sum(len(call.frames) for call in library.calls if not call.cached)
+    return cost + Cost(stages={"run": cost.seconds}, frames=frames)
 
 
 def _guarded(

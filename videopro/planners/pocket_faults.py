@@ -123,11 +123,11 @@ def _attribute(code: str, asked: Asked) -> str:
     return re.sub(rf"\b({pattern})\b", lambda m: _ATTRIBUTES[m[1]], code, count=1)
 
 
-def _not_imported(code: str, asked: Asked) -> str:
+def _undefined(code: str, asked: Asked) -> str:
     head, found, tail = code.partition("\n    return query_mc(frames,")
     if not found:
         return code
-    return f"{head}\n    frames = np.array(frames)\n    return query_mc(frames,{tail}"
+    return f"{head}\n    frames = helper(frames)\n    return query_mc(frames,{tail}"
 
 
 _WINDOW = r"trim_frames\(video, (.*), (.*), num"
@@ -151,8 +151,8 @@ FORMS: Mapping[str, Mapping[str, Change]] = {
         ),
     },
     "misused call": {
-        "unknown keyword": _swap(r"top_k=", "max_results="),
-        "another unknown keyword": _swap(r"num_frames=", "frame_count="),
+        "unknown keyword": _swap(r"top_k=", "limit="),
+        "another unknown keyword": _swap(r"num_frames=", "total="),
         "choices left out": _swap(r"return query_mc\((\w+), ([^)]*?), choices", r"return query_mc(\1, \2"),
         "choices as one text": _swap(r", choices(.*\))$", r", str(choices)\1"),
         "frames and question swapped": _swap(_LAST_QUERY, r"return query_mc(\2, \1, choices"),
@@ -161,7 +161,7 @@ FORMS: Mapping[str, Mapping[str, Change]] = {
     },
     "plain bug": {
         "a wrong name": _misnamed,
-        "a name that is not there": _not_imported,
+        "a name that is not there": _undefined,
         "an index beyond the list": _swap(r"(intervals|lines|clips|kept|hints)\[0\]", r"\1[99]"),
         "an attribute that is not there": _attribute,
         "unpacked too far": _swap(r"start, end = (\w+)\[0\]", r"start, end, score = \1[0]"),

@@ -39,7 +39,7 @@ class Way:
         return _called(self.code)
 
 
-NATIVE = Way("One glance at the whole video is enough.", NATIVE_PROGRAM)
+NATIVE = Way("This needs one glance at the whole video.", NATIVE_PROGRAM)
 
 GLANCE = ("weather", "main_place")
 """Kinds that any part of the video, or all of it at once, answers."""
@@ -71,8 +71,9 @@ def _program(body: str) -> str:
 
 
 def _scene(r: Reading) -> Way:
+    what = f"with the {r.subject}" if r.thing else r.subject
     return Way(
-        f"First find the clip with the {r.subject}. Then ask about the frames of that clip.",
+        f"This needs one scene: first find the clip {what}, then ask about its frames.",
         _program(f"""
 intervals, clips = get_informative_clips(video, {_text(r.subject)}, top_k=1)
 start, end = intervals[0]
@@ -83,7 +84,7 @@ return query_mc(frames, question, choices)"""),
 
 def _scene_checked(r: Reading) -> Way:
     return Way(
-        f"Find more clips of the {r.place}. Keep the frames that show it, then ask about these frames.",
+        f"This needs more clips of the {r.place}: keep the frames that show it, then ask about these.",
         _program(f"""
 intervals, clips = get_informative_clips(video, {_text(r.place)}, top_k=3)
 frames = []
@@ -108,8 +109,8 @@ def _neighbour(r: Reading) -> Way:
     after = r.kind == "after"
     index, window = ("-1", "time + 2, time + 8") if after else ("0", "time - 8, time - 2")
     return Way(
-        f"First find the scene of the {r.place}: the frames around the clip that show it. Then ask about the "
-        f"frames right {r.kind} the scene.",
+        f"This needs the scene of the {r.place}: first find the frames around its clip that show it, then "
+        f"ask about the frames right {r.kind} the scene.",
         _program(f"""
 intervals, clips = get_informative_clips(video, {_text(r.place)}, top_k=1)
 start, end = intervals[0]
@@ -129,9 +130,9 @@ def _neighbour_narrow(r: Reading) -> Way:
     after = r.kind == "after"
     window = "end + 3, end + 9" if after else "start - 9, start - 3"
     return Way(
-        f"Find the best clip of the {r.place} among more. Then ask about the frames {r.kind} that clip.",
+        f"This needs the best clip of the {r.place}: find it, then ask about the frames {r.kind} that clip.",
         _program(f"""
-intervals, clips = get_informative_clips(video, {_text(f"the video shows the {r.place}")}, top_k=3)
+intervals, clips = get_informative_clips(video, {_text(f"a scene at the {r.place}")}, top_k=3)
 best = max(clips, key=lambda clip: clip.score)
 start, end = best
 frames = trim_frames(video, {window}, num_frames=8)
@@ -144,8 +145,8 @@ return query_mc(frames, {_text(_WHICH)}, choices)"""),
 
 def _count(r: Reading, top_k: int = 12, frames: int = 3) -> Way:
     return Way(
-        f"Find all clips of the {r.place}. Count the parts of the video that show the {r.place}: clips right "
-        "after another are one scene. Then ask with the count.",
+        f"This needs all clips of the {r.place}: find the parts that show it, where clips right after "
+        "another are one scene, then ask with the count.",
         _program(f"""
 intervals, clips = get_informative_clips(video, {_text(r.place)}, top_k={top_k})
 count = 0
@@ -160,7 +161,7 @@ for clip in clips:
         kept.append(frames[0])
 if not kept:
     kept = extract_frames(video, num_frames=16)
-return query_mc(kept, question, choices, context=f"Scenes at the {r.place}: {{count}}")"""),
+return query_mc(kept, question, choices, context=f"scenes at the {r.place}: {{count}}")"""),
     )
 
 
@@ -173,9 +174,10 @@ def _count_wider(r: Reading) -> Way:
 
 def _sign(r: Reading) -> Way:
     return Way(
-        f"First find the clips of the {r.place}. Then read the text in the frames, and ask with that text.",
+        f"This needs the text on the sign: find the clips of the {r.place}, read the frames, and ask with "
+        "the text.",
         _program(f"""
-intervals, clips = get_informative_clips(video, {_text(f"sign at the {r.place}")}, top_k=2)
+intervals, clips = get_informative_clips(video, {_text(f"the sign at the {r.place}")}, top_k=2)
 texts = []
 kept = []
 for clip in clips:
@@ -194,7 +196,8 @@ return query_mc(kept, question, choices, context=context)"""),
 
 def _sign_cut_out(r: Reading) -> Way:
     return Way(
-        f"Find more clips of the {r.place}. Cut the sign out of the frames, read the text, and ask with it.",
+        f"This needs more clips of the {r.place}: cut the sign out of the frames, read it, and ask with the "
+        "text.",
         _program(f"""
 intervals, clips = get_informative_clips(video, {_text(r.place)}, top_k=3)
 frames = []
@@ -222,7 +225,7 @@ return query_mc(parts, question, choices, context=context)"""),
 
 def _spoken(r: Reading) -> Way:
     return Way(
-        "First find the line of the narrator. Then ask about the frames at that time.",
+        "This needs the line of the narrator: find it, then ask about the frames at that time.",
         _program(f"""
 lines = get_informative_subtitles(video, {_text(r.line)}, top_k=1)
 start, end = lines[0]
@@ -233,7 +236,7 @@ return query_mc(frames, {_text(_WHICH)}, choices)"""),
 
 def _spoken_wider(r: Reading) -> Way:
     return Way(
-        "Find the line of the narrator, and ask about the frames around that time.",
+        "This needs the line of the narrator: find it, then ask about the frames around that time.",
         _program(f"""
 lines = get_informative_subtitles(video, {_text(r.line)}, top_k=1)
 start, end = lines[0]
@@ -255,7 +258,7 @@ return query_mc(frames, question, choices, context=context)"""),
 
 def _narration_wider(r: Reading) -> Way:
     return Way(
-        f"Find more lines about {r.line}, keep the lines with the name, and ask with these lines.",
+        f"This needs more lines about {r.line}: keep the lines with the name, and ask with these.",
         _program(f"""
 name = {_text(r.line.split()[0])}
 lines = get_informative_subtitles(video, {_text(r.line)}, top_k=6)
@@ -270,7 +273,7 @@ return query_mc(frames, question, choices, context=context)"""),
 
 def _story(r: Reading) -> Way:
     return Way(
-        "It is about the whole story: get the subtitles of the whole video, and ask with them.",
+        "This is about the whole story: get the subtitles of the whole video, and ask with them.",
         _program("""
 hints = get_subtitle_hints(video, question, choices)
 frames = extract_frames(video, num_frames=8)
@@ -280,7 +283,7 @@ return query_mc(frames, question, choices, context="Subtitles:\\n" + hints)"""),
 
 def _story_by_option(r: Reading) -> Way:
     return Way(
-        "Count the lines of the narrator about each option, and ask with the lines.",
+        "This needs the lines of the narrator about each option: find them, and ask with them.",
         _program("""
 texts = []
 for choice in choices:
@@ -310,7 +313,8 @@ return query_mc(frames, question, choices)"""),
 
 def _parts(r: Reading) -> Way:
     return Way(
-        "Look at the beginning, the middle and the end of the video, and take the best answer.",
+        "This needs the beginning, the middle and the end of the video: ask about each, and take the best "
+        "answer.",
         _program("""
 best = None
 for part in [0, 1, 2]:
@@ -324,7 +328,7 @@ return best"""),
 
 def _by_question(r: Reading) -> Way:
     return Way(
-        "First find the clips that fit the question. Then ask about their frames.",
+        "This needs the clips that the question is about: find them, then ask about their frames.",
         _program(f"""
 intervals, clips = get_informative_clips(video, {_text(r.text)}, top_k=3)
 frames = []

@@ -66,7 +66,8 @@ def read_question(text: str) -> Reading:
         return Reading("story", text)
     if re.search(r"\bmost of\b|\bmost of the time\b", low) and re.search(r"\b(where|places?)\b", low):
         return Reading("main_place", text)
-    for kind, words in (("color", r"colou?r"), ("shape", r"shape")):
+    looks: tuple[tuple[QuestionKind, str], ...] = (("color", r"colou?r"), ("shape", r"shape"))
+    for kind, words in looks:
         if re.search(rf"\b{words}\b", low):
             thing = _thing(low) if kind == "color" else ""
             return _found(kind, text, place=_place(low), thing=thing)

@@ -135,7 +135,7 @@ def _diagnosis(log: str) -> str:
     error, colon, _ = first.partition(":")
     if colon and error.isidentifier() and error[0].isupper():
         if error == "NotFoundError":
-            return "Nothing was found: other words are needed."
+            return "The query found nothing: use other words."
         return f"The log says {error}: write it again without the error."
     return "The answer is unsure: look again."
 
