@@ -4,19 +4,21 @@
     python -m train.pocket_vision --frames F/frames --output F/vision
     python -m train.pocket --output F/language --steps 3000 --pick-steps 1500 --decay 0
     python -m train.pocket --frames F/frames --vision-from F/vision --language-from F/language/state.pt \\
-        --output F/run --steps 4000 --hold-vision 1500 --lr 8e-4
+        --output F/run --steps 3500 --hold-vision 2900 --lr 8e-4
+    python -m train.pocket --frames F/frames --language-from F/run/state.pt --output F/boxes --boxes \\
+        --steps 1500 --hold-vision 1500 --lr 7e-4 --decay 0.4
 
 The vision layers learn by themselves to name what each cell of a picture shows, the language layers to pick
-options and to find facts in text; the last command joins them. Each resumes from its last checkpoint. Writes
-`log.jsonl` (losses and held-out accuracy by kind) and, at the end, `model/`, the folder that
-`videopro/pocket/model` ships.
+options and to find facts in text; then they are joined, and at the end it is mostly asked where things are.
+Each resumes from its last checkpoint. Writes `log.jsonl` (losses and held-out accuracy by kind) and, at the
+end, `model/`, the folder that `videopro/pocket/model` ships.
 """
 
 import argparse
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -77,11 +79,17 @@ def pixel_rows(recipe: Recipe, rng: Rng, step: int, frames: Frames) -> list[list
     return groups
 
 
+def box_rows(recipe: Recipe, rng: Rng, step: int, frames: Frames) -> list[list[Row]]:
+    """Where things are, most of the time; the rest so that nothing is forgotten."""
+    groups = [[frames.box_row(rng, FRAME_SIZE) for _ in range(16)]]
+    return groups if step % 3 else groups + pixel_rows(replace(recipe, steps=1), rng, step // 3, frames)
+
+
 class Lessons(IterableDataset):
     """Endless batches of a stage, a pure function of the seed and the step."""
 
-    def __init__(self, recipe: Recipe, pool: Path | None, start: int) -> None:
-        self.recipe, self.pool, self.start = recipe, pool, start
+    def __init__(self, recipe: Recipe, pool: Path | None, start: int, boxes: bool) -> None:
+        self.recipe, self.pool, self.start, self.boxes = recipe, pool, start, boxes
 
     def __iter__(self) -> Iterator[tuple[int, list[Batch]]]:
         encoder = Encoder(checkpoint.build_tokenizer())
@@ -93,7 +101,7 @@ class Lessons(IterableDataset):
             if frames is None:
                 groups = language_rows(self.recipe, rng, step)
             else:
-                groups = pixel_rows(self.recipe, rng, step, frames)
+                groups = (box_rows if self.boxes else pixel_rows)(self.recipe, rng, step, frames)
             yield step, [encoder.batch(rows) for rows in groups]
 
 
@@ -212,6 +220,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--frames", type=Path, help="the pool of pixels; without it, text is learned alone")
+    parser.add_argument("--boxes", action="store_true", help="mostly where things are, at the end")
     parser.add_argument("--vision-from", type=Path, help="folder of train.pocket_vision")
     parser.add_argument("--language-from", type=Path, help="state.pt of this command without --frames")
     parser.add_argument("--steps", type=int, required=True)
@@ -250,7 +259,7 @@ def main() -> None:
         held_out.keep(slice(-HELD_OUT, None), slice(-HELD_OUT, None))
 
     loader = DataLoader(
-        Lessons(recipe, args.frames, start), batch_size=None, num_workers=1, prefetch_factor=4
+        Lessons(recipe, args.frames, start, args.boxes), batch_size=None, num_workers=1, prefetch_factor=4
     )
     model.train()
     begun, recent = time.time() - spent, []

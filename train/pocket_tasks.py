@@ -405,6 +405,12 @@ class Frames:
         exchanges.append(self._about(rng, fact, 1))
         return Row(exchanges, picture=resized(self.stills[index], size))
 
+    def box_row(self, rng: Rng, size: tuple[int, int]) -> Row:
+        """A whole picture, and where something is in it."""
+        index = int(rng.choice(self.acted))
+        exchanges = [self._located(rng, self.facts[index]) for _ in range(2)]
+        return Row(exchanges, picture=resized(self.stills[index], size))
+
     def _located(self, rng: Rng, fact: dict) -> Exchange:
         actor = fact["actor"]
         kinds = [k for k in ("actor", "sign") if fact[k]]
