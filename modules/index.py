@@ -176,13 +176,13 @@ def _make(
     )
     try:
         for n in missing:
-            rows = []
+            coded: list[np.ndarray] = []
             for at in range(0, len(parts[n]), BATCH):
                 batch = _clips(frames, len(parts[n][at : at + BATCH]), encoder.clip_frames)
-                rows.append(encoder.encode_clips(batch))
+                coded.append(encoder.encode_clips(batch))
                 count += len(batch)
                 told(count, len(bounds))
-            done[n] = np.concatenate(rows)
+            done[n] = np.concatenate(coded)
             _write(files[n], done[n])
     finally:
         frames.close()

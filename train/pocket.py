@@ -20,7 +20,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -239,7 +239,7 @@ def main() -> None:
 
     processor = checkpoint.build_processor()
     model = checkpoint.build_model(processor.tokenizer, args.seed)
-    embeddings = model.get_input_embeddings().weight
+    embeddings = cast(torch.nn.Embedding, model.get_input_embeddings()).weight
     codes = Table(embeddings.shape[1], processor.tokenizer)
     if args.language_from:
         model.load_state_dict(torch.load(args.language_from, weights_only=True)["model"])

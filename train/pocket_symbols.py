@@ -37,7 +37,7 @@ def symbols(
     cells = np.zeros((height, width, CODES), np.float32)
     cells[:, :, INDEX[fact["place"]]] = 1
     cells[:, :, INDEX[fact["weather"]]] = 1
-    things = []
+    things: list[tuple[Box, tuple[str, ...]]] = []
     if fact["sign"]:
         things.append((fact["sign_box"], (fact["sign"],)))
     if fact["actor"] and actor_box is not None:
@@ -92,7 +92,7 @@ def video_symbols(length: str, seed: int) -> np.ndarray:
             "sign": at.sign and at.sign.word,
             "sign_box": at.sign and at.sign.box(),
         }
-        frames.append(symbols(fact, at.actor and at.actor.box(inside)))
+        frames.append(symbols(fact, None if at.actor is None else at.actor.box(inside)))
     return np.stack(frames)
 
 

@@ -11,7 +11,7 @@ import argparse
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -35,12 +35,12 @@ from videopro.pocket.drawing import HEIGHT, WIDTH
 CROP_SIZES = ((96, 160), (128, 96), (96, 128), (160, 96), (64, 224), (224, 64), (64, 192))
 
 
-def see(visual: Qwen3VLVisionModel, pixels: torch.Tensor) -> tuple[torch.Tensor, list[torch.Tensor]]:
+def see(visual: Any, pixels: torch.Tensor) -> tuple[torch.Tensor, list[torch.Tensor]]:
     """What `visual` gives for n frame groups of one size, all at once instead of one after another.
 
     pixels: (n, h, w, 1536) normalised patches in the processor's order, h and w in patches. Returns
     (n * cells, D) merged features and the same for each DeepStack level. A test holds it to the model's own
-    forward.
+    forward. `visual` is a `Qwen3VLVisionModel` (its parts have no types to check).
     """
     count, height, width, _ = pixels.shape
     grid = torch.tensor([[1, height, width]])
@@ -118,8 +118,9 @@ def whiten(visual: Qwen3VLVisionModel, samples: torch.Tensor) -> None:
     size = spread[: visual.patch_embed.proj.out_channels] / len(samples) ** 0.5
     # Far down the components are noise of the codec: they are not blown up further than to a tenth.
     filters = parts[: len(size)] / (size + 0.1 * size[len(size) // 4])[:, None]
-    visual.patch_embed.proj.weight.copy_(0.5 * filters.view_as(visual.patch_embed.proj.weight))
-    visual.patch_embed.proj.bias.copy_(-0.5 * filters @ mean)
+    patch: Any = visual.patch_embed.proj
+    patch.weight.copy_(0.5 * filters.view_as(patch.weight))
+    patch.bias.copy_(-0.5 * filters @ mean)
     visual.pos_embed.weight.mul_(10)
 
 
@@ -272,7 +273,7 @@ def main() -> None:
 
     tokenizer = checkpoint.build_tokenizer()
     model = checkpoint.build_model(tokenizer, args.seed)
-    embeddings = model.get_input_embeddings().weight.detach()
+    embeddings = cast(torch.nn.Embedding, model.get_input_embeddings()).weight.detach()
     table = Table(embeddings.shape[1], tokenizer).of(embeddings)
     assert table.shape[0] == CODES
     torch.save(table, args.output / "table.pt")

@@ -94,19 +94,16 @@ def run_methods(config: CompareConfig, *, load: Callable[..., Backbone] = load_b
     for key in {**config.options, **config.flags_given()}:
         if not any(key in known for known in settings.values()):
             raise ConfigError(f"none of the methods {', '.join(config.methods)} has a setting {key!r}")
-    alone = {one.name: getattr(config, one.name) for one in fields(RunConfig)}
+    alone: dict[str, Any] = {one.name: getattr(config, one.name) for one in fields(RunConfig)}
     flags = {one.name for one in fields(ShortFlags)}
-    each = {
-        name: RunConfig(
-            **{
-                **{key: None if key in flags and key not in known else own for key, own in alone.items()},
-                "method": name,
-                "options": {key: own for key, own in config.options.items() if key in known},
-                "output": config.output / name,
-            }
-        )
-        for name, known in settings.items()
-    }
+    each: dict[str, RunConfig] = {}
+    for name, known in settings.items():
+        own: dict[str, Any] = {
+            key: None if key in flags and key not in known else value for key, value in alone.items()
+        }
+        own |= {"method": name, "output": config.output / name}
+        own["options"] = {key: value for key, value in config.options.items() if key in known}
+        each[name] = RunConfig(**own)
     for name, one in each.items():
         methods.create(name, one.method_options(name, one.options))
     for one in each.values():

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -164,7 +164,9 @@ class Video:
         """`n` frames at the midpoints of `n` equal parts of start..end (None: the whole video)."""
         return self.frames(uniform_times(start, self.duration if end is None else end, n), size=size)
 
-    def stream(self, times: Iterable[float], *, size: tuple[int, int] | None = None) -> Iterator[Frame]:
+    def stream(
+        self, times: Iterable[float], *, size: tuple[int, int] | None = None
+    ) -> Generator[Frame, None, None]:
         """The frames that `frames` would give, in order of time, one by one, in a single pass over the file.
 
         Decoding runs ahead in threads by a few groups of pictures, so that a long video takes little memory

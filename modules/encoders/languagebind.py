@@ -81,7 +81,8 @@ def to_pixels(images: Sequence[np.ndarray], side: int) -> Tensor:
     normalized."""
     pictures = torch.from_numpy(np.stack(images)).permute(0, 3, 1, 2).float() / 255
     pictures = (pictures - torch.tensor(MEAN)[:, None, None]) / torch.tensor(STD)[:, None, None]
-    size = short_side(*pictures.shape[2:], side)
+    height, width = pictures.shape[2:]
+    size = short_side(height, width, side)
     if tuple(pictures.shape[2:]) != size:
         pictures = torch.nn.functional.interpolate(pictures, size, mode="bilinear", align_corners=False)
     top, left = (round((length - side) / 2) for length in size)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -100,8 +100,9 @@ class Attention(nn.Module):
     def __init__(self, config: TowerConfig) -> None:
         super().__init__()
         self.heads = config.num_attention_heads
-        for name in ("q_proj", "k_proj", "v_proj", "out_proj"):
-            self.add_module(name, nn.Linear(config.hidden_size, config.hidden_size))
+        width = config.hidden_size
+        self.q_proj, self.k_proj = nn.Linear(width, width), nn.Linear(width, width)
+        self.v_proj, self.out_proj = nn.Linear(width, width), nn.Linear(width, width)
 
     def forward(self, x: Tensor, *, causal: bool = False) -> Tensor:
         n, length, width = x.shape
@@ -195,7 +196,7 @@ class VisionEmbeddings(nn.Module):
     def forward(self, pictures: Tensor) -> Tensor:
         """(videos * frames, 3, side, side) to (videos * frames, 1 + patches, width)."""
         rows, width = len(pictures), self.position_embedding.embedding_dim
-        kernel = self.patch_embedding.weight.view(width, 3, self.side, self.side)
+        kernel = cast(Tensor, self.patch_embedding.weight).view(width, 3, self.side, self.side)
         patches = nn.functional.conv2d(pictures, kernel, stride=self.side).flatten(2).transpose(1, 2)
         first = self.class_embedding.view(-1, width)
         first = first.repeat(rows // len(first), 1) if len(first) > 1 else first.expand(rows, width)

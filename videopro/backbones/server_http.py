@@ -276,9 +276,7 @@ class Endpoint:
             elif self._key_env:
                 given = f"wants a key; put it into the environment variable {self._key_env}"
             else:
-                given = (
-                    "wants a key; name the variable that holds it as the backbone's 'api_key_env'"
-                )
+                given = "wants a key; name the variable that holds it as the backbone's 'api_key_env'"
             return RequestRefused(f"server {self.url} {given} (status {status})", status), None
         if status == 429:
             failure = RequestRefused(
