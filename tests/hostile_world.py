@@ -57,6 +57,7 @@ class Surroundings:
         self.other = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(100000)"])
         random.seed(1)
         self.before = self._state()
+        self.threads = threading.active_count()
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -87,7 +88,6 @@ class Surroundings:
             "limits": [resource.getrlimit(number) for number in range(16)],
             "builtins": sorted(vars(sys.modules["builtins"])),
             "random": random.getstate(),
-            "threads": threading.active_count(),
             "tmp": {name for name in os.listdir("/tmp") if "videopro" in name},
         }
 
@@ -102,6 +102,9 @@ class Surroundings:
             for name, was in self.before.items()
             if after[name] != was
         ]
+        # Threads of earlier work may end meanwhile; none may have come.
+        if threading.active_count() > self.threads:
+            found.append(f"{threading.active_count()} threads run, {self.threads} did")
         if self.other.poll() is not None:
             found.append("another process was ended")
         for name, receive in (("connection", self.listener.accept), ("datagram", self._datagram)):
