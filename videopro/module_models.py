@@ -23,9 +23,8 @@ from videopro.subtitles import Subtitles
 from videopro.video import Video
 
 if TYPE_CHECKING:
-    from modules.index import ClipIndex
-
     from modules.encoders import TextEncoder, VideoTextEncoder
+    from modules.index import ClipIndex
     from modules.ocr import Ocr
     from modules.speech import Speech
 
