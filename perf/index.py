@@ -20,6 +20,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -99,6 +100,7 @@ def _copied(path: Path, bounds: tuple[tuple[float, float], ...], folder: Path) -
 def _encoded(path: Path, bounds: tuple[tuple[float, float], ...], folder: Path) -> Iterator[Path]:
     """Every picture of a clip, encoded anew by x264 at its quickest."""
     import av
+    from av.video.frame import PictureType
 
     with av.open(str(path)) as source:
         track = source.streams.video[0]
@@ -110,9 +112,11 @@ def _encoded(path: Path, bounds: tuple[tuple[float, float], ...], folder: Path) 
             with av.open(str(target), "w") as out:
                 made = out.add_stream("libx264", rate=RATE, options={"preset": "ultrafast", "crf": "18"})
                 made.height, made.width, made.pix_fmt = track.height, track.width, "yuv420p"
+                made.codec_context.time_base = Fraction(1, RATE)
                 count = 0
                 while waiting is not None and waiting.time is not None and waiting.time < end - 1e-6:
-                    waiting.pts, waiting.time_base = count, made.codec_context.time_base
+                    waiting.pts, waiting.time_base = count, Fraction(1, RATE)
+                    waiting.pict_type = PictureType.NONE  # or the encoder would repeat the source's kinds
                     out.mux(made.encode(waiting))
                     waiting, count = next(pictures, None), count + 1
                 out.mux(made.encode(None))

@@ -12,6 +12,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from modules import encoders
 from modules.encoders import load_encoder
 from modules.encoders.base import short_side
 from modules.encoders.languagebind import LanguageBindEncoder, to_pixels
@@ -190,6 +191,15 @@ def test_errors_name_the_fault(folder: Path, tmp_path: Path) -> None:
     encoder = LanguageBindEncoder(str(folder), device="cpu")
     with pytest.raises(ValueError, match="a clip of 2 frames; this encoder takes 3"):
         encoder.encode_clips([clip(1, frames=2)])
+
+
+def test_a_missing_pocket_encoder_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(encoders, "pocket_folder", lambda: tmp_path)
+    with pytest.raises(ModelError, match=r"train it with train/retriever\.py"):
+        load_encoder("pocket", "cpu")
+    languagebind_folder(tmp_path)
+    save_file(weights_of("vl"), tmp_path / "model.safetensors")
+    assert load_encoder("pocket", "cpu").name == "pocket"
 
 
 def test_the_short_side_is_rounded_down() -> None:

@@ -28,12 +28,15 @@ EMPTY = {"place": "beach", "sign": None, "actor": None, "shape": None, "color": 
 
 @pytest.fixture(scope="module")
 def pool(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """240 scenes, 16 flat pictures each: the place says how bright, the number of the frame how blue."""
-    folder = tmp_path_factory.mktemp("pool")
-    frames, facts = np.zeros((240, 16, 96, 160, 3), np.uint8), []
+    """240 scenes, 16 pictures each: a pattern of its own for each place; the first pixel says which place
+    and which frame."""
+    folder, rng = tmp_path_factory.mktemp("pool"), np.random.default_rng(0)
+    patterns = rng.integers(0, 256, (20, 4, 6, 3), dtype=np.uint8).repeat(8, 1).repeat(9, 2)
+    frames, facts = np.zeros((240, 16, 32, 54, 3), np.uint8), []
     for i in range(240):
-        frames[i, ..., :2] = 12 * (i % 20)
-        frames[i, ..., 2] = np.arange(16)[:, None, None]
+        frames[i] = patterns[i % 20]
+        frames[i, :, 0, 0, 0] = 12 * (i % 20)
+        frames[i, :, 0, 0, 2] = np.arange(16)
         actor = {"shape": "ring", "color": "red", "move": "rests"} if i % 3 else None
         facts.append({
             "place": vocabulary.PLACES[i % 20], "seconds": 8.0 + i % 7, "actor": actor,
@@ -74,7 +77,7 @@ def test_texts_say_what_they_need_and_no_heldout_wording_is_used() -> None:
 def test_a_clip_shows_ten_seconds_in_order_and_fit_is_the_share(pool: Path) -> None:
     pairs = Pairs(pool, 4)
     batch = pairs.batch(200, (0, 0))
-    assert batch.frames.shape == (200, 4, 96, 160, 3)
+    assert batch.frames.shape == (200, 4, 32, 54, 3)
     places, moments = batch.frames[:, :, 0, 0, 0] // 12, batch.frames[:, :, 0, 0, 2].astype(int)
     cut = (places != places[:, :1]).any(1)
     assert 0.2 < cut.mean() < 0.5
@@ -135,22 +138,11 @@ def test_a_few_steps_learn_resume_and_ship(
     monkeypatch.setattr(retriever, "pocket_config", lambda size: small)
     monkeypatch.setattr(retriever, "HELD_OUT", 40)
     monkeypatch.setattr(retriever, "SAVE_EVERY", 30)
-    monkeypatch.setattr(retriever.Recipe, "rate", lambda self, step: 2e-3)
+    monkeypatch.setattr(retriever.Recipe, "rate", lambda self, step: 2e-3 * min(1.0, (step + 1) / 15))
 
     def run() -> list[dict]:
-        given = [
-            "--frames",
-            str(pool),
-            "--output",
-            str(tmp_path),
-            "--steps",
-            "60",
-            "--batch",
-            "24",
-            "--threads",
-            "1",
-        ]
-        monkeypatch.setattr(sys, "argv", ["retriever", *given, "--splits"])
+        given = ["--frames", str(pool), "--output", str(tmp_path), "--steps", "50", "--batch", "48"]
+        monkeypatch.setattr(sys, "argv", ["retriever", *given, "--threads", "1", "--splits"])
         retriever.main()
         return [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
 
@@ -166,11 +158,11 @@ def test_a_few_steps_learn_resume_and_ship(
     log = run()
     assert [line["step"] for line in log if "loss" in line] == [25, 50]  # 30 steps were not done again
     held = [line["held_out"]["top1"] for line in log if "held_out" in line]
-    assert held[-1] > 0.25  # by chance one in ten: a tenth of the clips fit
+    assert held[-1] > 0.6  # a tenth of the clips fit a text
     encoder = load_encoder(f"languagebind:{tmp_path / 'model'}", "cpu")
     assert sum(p.stat().st_size for p in (tmp_path / "model").iterdir()) <= retriever.MOST_BYTES
     record = json.loads((tmp_path / "model" / "training_record.json").read_text())
-    assert record["recipe"]["steps"] == 60
+    assert record["recipe"]["steps"] == 50
     assert record["held_out"]["top1"] == held[-1]
     clips = Pairs(pool, 4).batch(4, (5, 5)).frames
     assert encoder.encode_clips([[Frame(f, 0.0) for f in frames] for frames in clips]).shape == (4, 96)

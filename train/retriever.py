@@ -38,7 +38,7 @@ class Recipe:
     steps: int = 1500
     batch: int = 64
     lr: float = 1e-3
-    warmup: int = 150
+    warmup: int = 100
     weight_decay: float = 0.05
     seed: int = 0
 
@@ -166,7 +166,8 @@ def main() -> None:
     optimizer = torch.optim.AdamW(
         [{"params": decayed, "weight_decay": recipe.weight_decay}, {"params": others, "weight_decay": 0.0}],
         lr=recipe.lr,
-        betas=(0.9, 0.98),
+        # On toy scenes 40 steps so taught more than 120 with 0.98; without a warm-up 50 taught nothing.
+        betas=(0.9, 0.95),
         fused=True,
     )
     start, spent = resume(args.output, model, optimizer)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from modules.encoders.base import TextEncoder, VideoTextEncoder
+from modules.errors import ModelError
 from videopro.config import near
 from videopro.errors import ConfigError
 
@@ -43,6 +44,11 @@ def load_encoder(spec: str, device: str | None = None, *, dtype: str = "float32"
         )
     if dtype not in ("float32", "bfloat16", "float16"):
         raise ConfigError(f"dtype is {dtype!r}; it must be float32, bfloat16 or float16")
+    if kind == "pocket" and not (pocket_folder() / "model.safetensors").is_file():
+        raise ModelError(
+            f"the pocket encoder is not in {pocket_folder()}: take a full clone, or train it with "
+            "train/retriever.py"
+        )
     source = str(pocket_folder()) if kind == "pocket" else source or DEFAULTS[kind]
     if kind in ("languagebind", "pocket"):
         from modules.encoders.languagebind import LanguageBindEncoder

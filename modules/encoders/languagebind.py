@@ -109,11 +109,12 @@ def _weights(folder: Path) -> dict[str, Tensor]:
 def _tokenizer(folder: Path) -> Any:
     """The checkpoint's tokenizer, padding on the right. The published folders name a class of their own
     package, which is CLIP's with another name."""
-    from transformers import AutoTokenizer, CLIPTokenizer
+    from transformers import CLIPTokenizer, PreTrainedTokenizerFast
 
     settings = folder / "tokenizer_config.json"
     named = json.loads(settings.read_text(encoding="utf-8")) if settings.is_file() else {}
-    kind = CLIPTokenizer if "LanguageBind" in named.get("tokenizer_class", "LanguageBind") else AutoTokenizer
+    is_clip = any(name in named.get("tokenizer_class", "CLIP") for name in ("LanguageBind", "CLIP"))
+    kind = CLIPTokenizer if is_clip else PreTrainedTokenizerFast
     tokenizer = kind.from_pretrained(folder, padding_side="right")
     ids = tokenizer("a").input_ids
     if tokenizer.eos_token_id is None or ids[-1] != tokenizer.eos_token_id:
