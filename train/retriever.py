@@ -30,12 +30,12 @@ from train.pocket_runs import HELD_OUT, note, resume, save
 from train.retriever_recall import recall
 
 MOST_BYTES = 4_000_000
-SAVE_EVERY = 250
+SAVE_EVERY = 150
 
 
 @dataclass(frozen=True)
 class Recipe:
-    steps: int = 1500
+    steps: int = 900
     batch: int = 64
     lr: float = 1e-3
     warmup: int = 100
