@@ -25,6 +25,8 @@ ABOVE = (
     "videopro.runner",
     "videopro.infer",
     "videopro.ask",
+    "videopro.ask_view",
+    "videopro.compare",
     "videopro.index",
     "videopro.report",
 )

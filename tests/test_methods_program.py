@@ -456,6 +456,15 @@ def test_auto_is_the_papers_for_a_real_model_and_pockets_own_for_pocket() -> Non
     assert ModuleModels(settings, pocket=False).identity()["summarize"] is True
 
 
+def test_other_weights_in_the_same_folder_are_another_run(tmp_path: Path) -> None:
+    models = ModuleModels(ModuleSettings(encoder=f"languagebind:{tmp_path}"), pocket=False)
+    (tmp_path / "config.json").write_text("{}")
+    before = models.identity()
+    assert models.identity() == before
+    (tmp_path / "config.json").write_text("{ }")
+    assert models.identity() != before
+
+
 def test_models_are_loaded_once_and_what_is_none_is_absent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

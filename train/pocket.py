@@ -80,9 +80,9 @@ def pixel_rows(recipe: Recipe, rng: Rng, step: int, frames: Frames) -> list[list
 
 
 def box_rows(recipe: Recipe, rng: Rng, step: int, frames: Frames) -> list[list[Row]]:
-    """Where things are, most of the time; the rest so that nothing is forgotten."""
+    """Where things are, half of the time; the rest so that nothing is forgotten."""
     groups = [[frames.box_row(rng, FRAME_SIZE) for _ in range(16)]]
-    return groups if step % 3 else groups + pixel_rows(replace(recipe, steps=1), rng, step // 3, frames)
+    return groups if step % 2 else groups + pixel_rows(replace(recipe, steps=1), rng, step // 2, frames)
 
 
 class Lessons(IterableDataset):
@@ -223,6 +223,7 @@ def main() -> None:
     parser.add_argument("--boxes", action="store_true", help="mostly where things are, at the end")
     parser.add_argument("--vision-from", type=Path, help="folder of train.pocket_vision")
     parser.add_argument("--language-from", type=Path, help="state.pt of this command without --frames")
+    parser.add_argument("--model-from", help="folder of a saved model: goes on from its weights")
     parser.add_argument("--steps", type=int, required=True)
     parser.add_argument("--pick-steps", type=int, default=0)
     parser.add_argument(
@@ -241,6 +242,9 @@ def main() -> None:
     model = checkpoint.build_model(processor.tokenizer, args.seed)
     embeddings = cast(torch.nn.Embedding, model.get_input_embeddings()).weight
     codes = Table(embeddings.shape[1], processor.tokenizer)
+    if args.model_from:
+        trained = Qwen3VLForConditionalGeneration.from_pretrained(args.model_from, dtype=torch.float32)
+        model.load_state_dict(trained.state_dict())
     if args.language_from:
         model.load_state_dict(torch.load(args.language_from, weights_only=True)["model"])
     if args.vision_from:

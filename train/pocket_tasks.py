@@ -406,8 +406,8 @@ class Frames:
         return Row(exchanges, picture=resized(self.stills[index], size))
 
     def box_row(self, rng: Rng, size: tuple[int, int]) -> Row:
-        """A whole picture, and where something is in it."""
-        index = int(rng.choice(self.acted))
+        """A whole picture, and where something is in it; signs, which few scenes have, more often."""
+        index = int(rng.choice(self.signed if rng.random() < 0.3 else self.acted))
         exchanges = [self._located(rng, self.facts[index]) for _ in range(2)]
         return Row(exchanges, picture=resized(self.stills[index], size))
 
@@ -417,7 +417,7 @@ class Frames:
         if not kinds or rng.random() < 0.12:
             missing = [s for s in SHAPES if actor is None or s != actor["shape"]]
             return prompts.locate(one(rng, missing)), "[]"
-        kind = one(rng, kinds) if rng.random() < 0.3 else kinds[0]
+        kind = one(rng, kinds) if rng.random() < 0.7 else kinds[0]
         if kind == "sign":
             name = "sign"
         else:

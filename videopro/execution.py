@@ -12,8 +12,7 @@ from modules.errors import ModelError
 from modules.library import ModuleLibrary, VideoContext
 from modules.results import ProgramAnswer, read_result
 from videopro.errors import BackboneError, ConfigError, SubtitleError, VideoError, VideoProError
-from videopro.executor import Limits, Outcome, run, use_frames
-from videopro.executor.calls import Breach
+from videopro.executor import Breach, Limits, Outcome, run, use_frames
 from videopro.metering import Meter, ThreadMeter
 from videopro.program import Program
 from videopro.question import Question

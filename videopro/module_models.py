@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from modules.errors import ModelError
 from modules.library import VideoContext
 from videopro.backbones.base import Backbone
+from videopro.backbones.fingerprint import folder_fingerprint
 from videopro.config import about
 from videopro.errors import BackboneError, ConfigError
 from videopro.subtitles import Subtitles
@@ -107,8 +108,11 @@ class ModuleModels:
         self._loaded: dict[str, Any] = {}
 
     def identity(self) -> dict[str, object]:
-        """What a run's key hashes."""
-        return {**self.names, "speech": self._speech_name, "summarize": self._summarize}
+        """What a run's key hashes: names, and what lies in the folders among them."""
+        names = {**self.names, "speech": self._speech_name}
+        folders = {part: folder for part, name in names.items() if (folder := _folder(name))}
+        weights = {part: folder_fingerprint(folder) for part, folder in folders.items()}
+        return {**names, "summarize": self._summarize, "weights": weights}
 
     def context(self, video: Video, backbone: Backbone, subtitles: Subtitles | None) -> VideoContext:
         """What one video's modules work on; its clips are indexed if they have not been. `backbone` answers.
@@ -190,6 +194,14 @@ class ModuleModels:
                 hint = "" if part == "speech" else f" (or do without it: --options {part}=none)"
                 raise type(error)(f"{error}{hint}") from error
         return self._loaded[part]
+
+
+def _folder(name: str) -> Path | None:
+    """The folder that a model's name stands for, if it is one of this machine."""
+    from modules.encoders import pocket_folder
+
+    folder = pocket_folder() if name == "pocket" else Path(name.partition(":")[2] or name)
+    return folder if folder.is_dir() else None
 
 
 def module_settings(settings: object) -> ModuleSettings:

@@ -13,12 +13,13 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from videopro.executor.calls import use_frames
+from videopro.executor.calls import Breach, use_frames
 from videopro.executor.monty import MontyExecutor, warn
 from videopro.executor.outcome import DEFAULT_LIMITS, Limits, ModuleCall, Outcome, ProgramError, SandboxError
 from videopro.executor.pool import Executor
 
 __all__ = [
+    "Breach",
     "Executor",
     "Limits",
     "ModuleCall",
