@@ -20,6 +20,7 @@ from videopro.pocket.script import make_script
 from videopro.pocket.vocabulary import (
     ASIDE_LINES,
     COLORS,
+    COUNTS,
     DEEDS,
     FACT_LINES,
     FILLER_LINES,
@@ -165,6 +166,14 @@ def described(rng: Rng) -> Exchange:
     return asked(rng, text, answer, POOLS[kind], context)
 
 
+def counted(rng: Rng) -> Exchange:
+    """A number that was counted, and how many there are."""
+    place, number = one(rng, PLACES), one(rng, COUNTS)
+    context = one(rng, ("scenes at the {}: {}", "The {} is shown {} times.", "count of scenes at the {}: {}"))
+    text = one(rng, PHRASINGS["count"]["usual"]).format(place=place)
+    return asked(rng, text, number, COUNTS, context.format(place, number))
+
+
 def heard(rng: Rng) -> Exchange:
     """Whether a line was said: yes or no."""
     lines = [_event(rng) for _ in range(int(rng.integers(1, 4)))]
@@ -195,7 +204,11 @@ TEXT_TASKS: tuple[tuple[Callable[[Rng], Exchange], float], ...] = (
     (read_sign, 0.1),
     (described, 0.16),
     (heard, 0.08),
+    (counted, 0.08),
 )
+
+
+FOUND_TASKS = (told, story, read_sign, counted)
 
 
 def pick_row(rng: Rng, level: int) -> Row:
@@ -266,8 +279,8 @@ class Frames:
         if roll < 0.44 and fact["sign"]:
             form = one(rng, (*LOCAL["sign"], *PHRASINGS["sign"]["usual"])).format(place=place)
             return asked(rng, form, fact["sign"], SIGNS)
-        if roll < 0.47:
-            return TEXT_TASKS[int(rng.integers(1, 4))][0](rng)  # words that were found, beside frames
+        if roll < 0.50:
+            return FOUND_TASKS[int(rng.integers(len(FOUND_TASKS)))](rng)  # what was found, beside frames
         kind = one(rng, ("color", "color", "shape", "shape", "move") if count > 2 else ("color", "shape"))
         forms = PHRASINGS[kind]["usual"] if rng.random() < 0.6 else LOCAL[kind]
         text = one(rng, forms).format(place=place, shape=actor["shape"])
