@@ -174,6 +174,14 @@ def counted(rng: Rng) -> Exchange:
     return asked(rng, text, number, COUNTS, context.format(place, number))
 
 
+def moved(rng: Rng) -> Exchange:
+    """What something was found to do, and what it does."""
+    place, shape, move = one(rng, PLACES), one(rng, SHAPES), one(rng, MOVES)
+    context = one(rng, ("the {} {} at the {}", "The {} {}.", "A {} {} at the {}.")).format(shape, move, place)
+    forms = (*PHRASINGS["move"]["usual"], *LOCAL["move"])
+    return asked(rng, one(rng, forms).format(place=place, shape=shape), move, MOVES, context)
+
+
 def heard(rng: Rng) -> Exchange:
     """Whether a line was said: yes or no."""
     lines = [_event(rng) for _ in range(int(rng.integers(1, 4)))]
@@ -205,10 +213,11 @@ TEXT_TASKS: tuple[tuple[Callable[[Rng], Exchange], float], ...] = (
     (described, 0.16),
     (heard, 0.08),
     (counted, 0.08),
+    (moved, 0.08),
 )
 
 
-FOUND_TASKS = (told, story, read_sign, counted)
+FOUND_TASKS = (told, story, read_sign, counted, moved)
 
 
 def pick_row(rng: Rng, level: int) -> Row:
@@ -279,7 +288,7 @@ class Frames:
         if roll < 0.44 and fact["sign"]:
             form = one(rng, (*LOCAL["sign"], *PHRASINGS["sign"]["usual"])).format(place=place)
             return asked(rng, form, fact["sign"], SIGNS)
-        if roll < 0.50:
+        if roll < 0.52:
             return FOUND_TASKS[int(rng.integers(len(FOUND_TASKS)))](rng)  # what was found, beside frames
         kind = one(rng, ("color", "color", "shape", "shape", "move") if count > 2 else ("color", "shape"))
         forms = PHRASINGS[kind]["usual"] if rng.random() < 0.6 else LOCAL[kind]
