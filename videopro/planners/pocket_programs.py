@@ -100,6 +100,41 @@ return query_mc(kept, question, choices)"""),
     )
 
 
+# ---- how it moves ------------------------------------------------------------------------------------------
+
+
+def _move(r: Reading) -> Way:
+    return Way(
+        f"This needs the places of the {r.thing} over time: find it in each frame of its clip, then ask with "
+        "how it moves.",
+        _program(f"""
+intervals, clips = get_informative_clips(video, {_text(r.subject)}, top_k=1)
+start, end = intervals[0]
+frames = trim_frames(video, start, end, num_frames=10)
+xs = []
+ys = []
+sizes = []
+for frame in frames:
+    boxes = detect_object(frame, {_text(r.thing)}, box_threshold=0.3)
+    if boxes:
+        x0, y0, x1, y1 = boxes[0]
+        xs.append((x0 + x1) / 2 / frame.width)
+        ys.append((y0 + y1) / 2 / frame.height)
+        sizes.append(y1 - y0)
+text = ""
+if len(xs) > 4:
+    xs, ys, sizes = [sorted(values)[1:-1] for values in (xs, ys, sizes)]
+    x = xs[-1] - xs[0] > 0.1
+    y = ys[-1] - ys[0] > 0.1
+    if x or y:
+        move = "circles" if x and y else "slides" if x else "jumps"
+    else:
+        move = "pulses" if sizes[-1] > 1.4 * sizes[0] else "rests"
+    text = {_text(f"The {r.thing} ")} + move + "."
+return query_mc(frames, question, choices, context=text)"""),
+    )
+
+
 # ---- before and after --------------------------------------------------------------------------------------
 
 _WHICH = "Which place is this?"
@@ -161,6 +196,9 @@ for clip in clips:
         kept.append(frames[0])
 if not kept:
     kept = extract_frames(video, num_frames=16)
+numbers = [choice for choice in choices if choice.isdigit()]
+if numbers:
+    count = min(numbers, key=lambda choice: abs(int(choice) - count))
 return query_mc(kept, question, choices, context=f"scenes at the {r.place}: {{count}}")"""),
     )
 
@@ -343,7 +381,7 @@ _WAYS: dict[str, tuple[Callable[[Reading], Way], ...]] = {
     "main_place": (_whole, _parts),
     "color": (_scene, _scene_checked),
     "shape": (_scene, _scene_checked),
-    "move": (_scene, _scene_checked),
+    "move": (_move, _scene),
     "after": (_neighbour, _neighbour_narrow),
     "before": (_neighbour, _neighbour_narrow),
     "count": (_count, _count_wider),
