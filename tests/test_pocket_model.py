@@ -13,7 +13,7 @@ from transformers.video_utils import VideoMetadata
 
 from train.pocket import hidden, loss_of
 from train.pocket_batches import Encoder, patches, still_size
-from train.pocket_tasks import Row
+from train.pocket_exchanges import Row
 from videopro.backbones import load_backbone
 from videopro.pocket import checkpoint, model_dir, vocabulary, world
 from videopro.question import Question

@@ -28,9 +28,10 @@ from torch.utils.data import DataLoader, IterableDataset
 from transformers import Qwen3VLForConditionalGeneration
 
 from train.pocket_batches import Batch, Encoder
+from train.pocket_exchanges import Rng, Row, pick_row, text_row
 from train.pocket_runs import HELD_OUT, note, resume, save
 from train.pocket_symbols import Table, translate
-from train.pocket_tasks import Frames, Rng, Row, pick_row, text_row
+from train.pocket_tasks import Frames
 from train.pocket_vision import see_all
 from videopro.pocket import checkpoint
 from videopro.pocket.checkpoint import FRAME_SIZE

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from transformers import PreTrainedTokenizerFast
 
-from train.pocket_tasks import Row
+from train.pocket_exchanges import Row
 from videopro.pocket.checkpoint import PIXELS
 
 PATCH, MERGE = 16, 2

@@ -25,9 +25,10 @@ from transformers.models.qwen3_vl.modeling_qwen3_vl import (
 )
 
 from train.pocket_batches import MERGE, PATCH, patches
+from train.pocket_exchanges import Rng
 from train.pocket_runs import HELD_OUT, note, resume, save
 from train.pocket_symbols import CODES, GROUPS, KNOTS, WORDS, Table, scene_symbols, symbols, video_symbols
-from train.pocket_tasks import Frames, Rng, resized
+from train.pocket_tasks import Frames, resized
 from videopro.pocket import checkpoint
 from videopro.pocket.checkpoint import FRAME_SIZE
 from videopro.pocket.drawing import HEIGHT, WIDTH
