@@ -62,6 +62,7 @@ _KINDS = (0.5, 0.4, 0.1)
 def retriever_tokenizer() -> PreTrainedTokenizerFast:
     """The pocket model's tokenizer, with its end token behind every text, where the embedding is taken."""
     tokenizer = build_tokenizer()
+    tokenizer.chat_template = None
     end = str(tokenizer.eos_token)
     tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
         single=f"$A {end}", special_tokens=[(end, int(tokenizer.eos_token_id))]
