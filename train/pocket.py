@@ -29,7 +29,7 @@ from transformers import Qwen3VLForConditionalGeneration
 
 from train.pocket_batches import Batch, Encoder
 from train.pocket_exchanges import Rng, Row, pick_row, text_row
-from train.pocket_runs import HELD_OUT, note, resume, save
+from train.pocket_runs import HELD_OUT, mixed_precision, note, resume, save
 from train.pocket_symbols import Table, translate
 from train.pocket_tasks import Frames
 from train.pocket_vision import see_all
@@ -275,7 +275,7 @@ def main() -> None:
             group["lr"] = recipe.rate(step) * group["share"]
         total = []
         for batch in batches:
-            with torch.autocast("cpu", torch.bfloat16):
+            with mixed_precision():
                 loss = loss_of(model, batch)
             (loss / len(batches)).backward()
             total.append(float(loss.detach()))
@@ -288,7 +288,7 @@ def main() -> None:
             note(args.output, {**line, "seconds": round(time.time() - begun)})
             recent = []
         if (step + 1) % 500 == 0 or step + 1 == recipe.steps:
-            with torch.autocast("cpu", torch.bfloat16):
+            with mixed_precision():
                 figures = measure(model, held_out)
             note(args.output, {"step": step + 1, "held_out": figures})
             save(args.output, model, optimizer, step + 1, time.time() - begun)

@@ -26,7 +26,7 @@ from transformers.models.qwen3_vl.modeling_qwen3_vl import (
 
 from train.pocket_batches import MERGE, PATCH, patches
 from train.pocket_exchanges import Rng
-from train.pocket_runs import HELD_OUT, note, resume, save
+from train.pocket_runs import HELD_OUT, mixed_precision, note, resume, save
 from train.pocket_symbols import CODES, GROUPS, KNOTS, WORDS, Table, scene_symbols, symbols, video_symbols
 from train.pocket_tasks import Frames, resized
 from videopro.pocket import checkpoint
@@ -303,7 +303,7 @@ def main() -> None:
         fall = min(1.0, (args.steps - step) / (0.25 * args.steps))
         for group in optimizer.param_groups:
             group["lr"] = args.lr * min(1.0, (step + 1) / 200) * max(0.02, fall) * group["share"]
-        with torch.autocast("cpu", torch.bfloat16):
+        with mixed_precision():
             out, _ = see(visual, pixels.float() / 127.5 - 1)
         loss = loss_of(out, codes.flatten(0, 2), table)
         loss.backward()
@@ -322,7 +322,7 @@ def main() -> None:
             )
             recent = []
         if (step + 1) % 500 == 0 or step + 1 == args.steps:
-            with torch.autocast("cpu", torch.bfloat16):
+            with mixed_precision():
                 note(args.output, {"step": step + 1, "held_out": measure(visual, args.frames, table)})
             save(args.output, visual, optimizer, step + 1, time.time() - begun)
 

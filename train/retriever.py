@@ -26,7 +26,7 @@ from torch.nn.functional import log_softmax
 from modules.encoders.languagebind import to_pixels
 from modules.encoders.languagebind_model import LanguageBindConfig, LanguageBindVideo
 from train.pocket_pairs import Batch, Pairs, retriever_tokenizer
-from train.pocket_runs import HELD_OUT, note, resume, save
+from train.pocket_runs import HELD_OUT, mixed_precision, note, resume, save
 from train.retriever_recall import recall
 
 MOST_BYTES = 4_000_000
@@ -97,7 +97,7 @@ def loss_of(model: LanguageBindVideo, batch: Batch, tokenizer: object) -> torch.
     side = model.config.vision.image_size
     pixels = torch.stack([to_pixels(list(frames), side) for frames in batch.frames])
     tokens = tokenizer(batch.texts, padding=True, return_tensors="pt")
-    with torch.autocast("cpu", torch.bfloat16):
+    with mixed_precision():
         clips = model.encode_video(pixels)
         texts = model.encode_text(tokens.input_ids, tokens.attention_mask)
     scores = model.logit_scale.exp().clamp(max=100.0) * texts.float() @ clips.float().T
