@@ -11,8 +11,8 @@ HELD_OUT = 200  # scenes and videos at the end of a pool that are only measured 
 
 
 def mixed_precision() -> torch.autocast:
-    """bf16 where the CPU multiplies it in hardware; elsewhere it is five times slower than fp32, which is then
-    left as it is."""
+    """bf16 where the CPU multiplies it in hardware; elsewhere it was five times slower than fp32, which then
+    stays."""
     known = torch.cpu.get_capabilities()
     return torch.autocast("cpu", torch.bfloat16, enabled=known.get("amx_bf16") or known.get("avx512_bf16"))
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, Group
 from rich.markup import escape
 from rich.table import Table
 
@@ -130,37 +130,37 @@ def read_run(path: Path) -> Compared:
     return Compared(path.name, summary, records_of(read_traces(folder.traces)))
 
 
-def comparison(runs: Sequence[Compared]) -> Table:
-    """One row a run. Differences are to the first run, question by question on those that both have."""
-    grid = Table(title=escape(_title(runs)), caption="\n".join(_caption(runs)), caption_justify="left")
+def comparison(runs: Sequence[Compared]) -> Group:
+    """Two tables with a row a run: accuracy, and what it took. Differences are to the first run, question by
+    question on those that both have."""
+    right = Table(title=escape(_title(runs)), caption="\n".join(_caption(runs)), caption_justify="left")
     for name in ("", "n", "accuracy %", "95 % interval", "difference", "95 % interval"):
-        grid.add_column(name, justify="left" if name in ("", "95 % interval") else "right")
-    for name in (
-        "characters",
-        "tokens out",
-        "s a question",
-        "native %",
-        "program %",
-        "refined %",
-        "fallback %",
-    ):
-        grid.add_column(name, justify="right")
+        right.add_column(name, justify="left" if name in ("", "95 % interval") else "right")
+    took = Table(title="written and seconds, each question; modes in %")
+    for name in ("", "chars", "tokens", "s", "native", "program", "refined", "fallback"):
+        took.add_column(name, justify="right" if name else "left")
     for place, one in enumerate(runs):
         gap = paired_difference(one.records, runs[0].records) if place else None
-        grid.add_row(escape(one.name), *_numbers(one.summary, gap))
-    return grid
+        right.add_row(escape(one.name), *_accuracy(one.summary, gap))
+        took.add_row(escape(one.name), *_cost(one.summary))
+    return Group(right, took)
 
 
-def _numbers(summary: Mapping[str, Any], gap: Difference | None) -> list[str]:
-    interval, modes, output = summary["accuracy_ci95"], summary["modes"], summary["output"]
-    cells = [str(summary["n"]), percent(summary["accuracy"]), _between(interval)]
+def _accuracy(summary: Mapping[str, Any], gap: Difference | None) -> list[str]:
+    cells = [str(summary["n"]), percent(summary["accuracy"]), _between(summary["accuracy_ci95"])]
     if gap is None or gap.difference is None:
-        cells += ["", ""]
-    else:
-        cells += [f"{100 * gap.difference:+.1f}", _between(gap.ci95)]
-    cells += [_number(output["characters"], 0), _number(output["tokens"], 0)]
-    cells.append(_number(summary["seconds_per_question"], 2))
-    return [*cells, *(percent(modes[name]) for name in ("native", "program", "refined", "fallback"))]
+        return [*cells, "", ""]
+    return [*cells, f"{100 * gap.difference:+.1f}", _between(gap.ci95)]
+
+
+def _cost(summary: Mapping[str, Any]) -> list[str]:
+    output, modes = summary["output"], summary["modes"]
+    return [
+        _number(output["characters"], 0),
+        _number(output["tokens"], 0),
+        _number(summary["seconds_per_question"], 2),
+        *(percent(modes[name]) for name in ("native", "program", "refined", "fallback")),
+    ]
 
 
 def _between(interval: Sequence[float] | None) -> str:

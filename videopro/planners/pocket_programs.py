@@ -100,7 +100,38 @@ return query_mc(kept, question, choices)"""),
     )
 
 
+def _scene_cut_out(r: Reading) -> Way:
+    return Way(
+        f"This needs the {r.thing} alone: cut it out of the frames of its clip, then ask about these parts.",
+        _program(f"""
+intervals, clips = get_informative_clips(video, {_text(r.place)}, top_k=1)
+frames = extract_frames(clips[0], num_frames=8)
+parts = []
+for frame in frames:
+    boxes = detect_object(frame, {_text(r.thing)}, box_threshold=0.3)
+    if boxes and query_yn(frame, {_text(f"Is this the {r.place}?")}) == "Yes":
+        parts.append(crop(frame, boxes[0]))
+if not parts:
+    parts = frames
+return query_mc(parts, question, choices)"""),
+    )
+
+
 # ---- how it moves ------------------------------------------------------------------------------------------
+
+
+_MOVES = """
+text = ""
+if len(xs) > 4:
+    xs, ys, sizes = [sorted(values)[1:-1] for values in (xs, ys, sizes)]
+    x = xs[-1] - xs[0] > 0.1
+    y = ys[-1] - ys[0] > 0.1
+    if x or y:
+        move = "circles" if x and y else "slides" if x else "jumps"
+    else:
+        move = "pulses" if sizes[-1] > 1.4 * sizes[0] else "rests"
+    text = {thing} + move + "."
+return query_mc(frames, question, choices, context=text)"""
 
 
 def _move(r: Reading) -> Way:
@@ -120,18 +151,25 @@ for frame in frames:
         x0, y0, x1, y1 = boxes[0]
         xs.append((x0 + x1) / 2 / frame.width)
         ys.append((y0 + y1) / 2 / frame.height)
-        sizes.append(y1 - y0)
-text = ""
-if len(xs) > 4:
-    xs, ys, sizes = [sorted(values)[1:-1] for values in (xs, ys, sizes)]
-    x = xs[-1] - xs[0] > 0.1
-    y = ys[-1] - ys[0] > 0.1
-    if x or y:
-        move = "circles" if x and y else "slides" if x else "jumps"
-    else:
-        move = "pulses" if sizes[-1] > 1.4 * sizes[0] else "rests"
-    text = {_text(f"The {r.thing} ")} + move + "."
-return query_mc(frames, question, choices, context=text)"""),
+        sizes.append(y1 - y0){_MOVES.format(thing=_text(f"The {r.thing} "))}"""),
+    )
+
+
+def _move_tracked(r: Reading) -> Way:
+    return Way(
+        f"This needs the {r.thing} in more frames: track it through its clip, then ask with how it moves.",
+        _program(f"""
+intervals, clips = get_informative_clips(video, {_text(f"the {r.thing} at the {r.place}")}, top_k=1)
+frames = trim_frames(video, clips[0].start, clips[0].end, num_frames=16)
+xs = []
+ys = []
+sizes = []
+for track in track_object(frames, {_text(r.thing)}):
+    for box in track.boxes:
+        if box:
+            xs.append((box[0] + box[2]) / 2 / frames[0].width)
+            ys.append((box[1] + box[3]) / 2 / frames[0].height)
+            sizes.append(box[3] - box[1]){_MOVES.format(thing=_text(f"The {r.thing} "))}"""),
     )
 
 
@@ -232,27 +270,24 @@ return query_mc(kept, question, choices, context=context)"""),
     )
 
 
-def _sign_cut_out(r: Reading) -> Way:
+def _sign_in_parts(r: Reading) -> Way:
     return Way(
-        f"This needs more clips of the {r.place}: cut the sign out of the frames, read it, and ask with the "
-        "text.",
+        f"This needs more clips of the {r.place}: read each part of the frames, and ask with the text.",
         _program(f"""
 intervals, clips = get_informative_clips(video, {_text(r.place)}, top_k=3)
-frames = []
-for clip in clips:
-    frames.extend(extract_frames(clip, num_frames=4))
 texts = []
 parts = []
-for frame in frames:
-    boxes = detect_object(frame, "sign", box_threshold=0.3)
-    if boxes:
-        part = crop(frame, boxes[0])
-        text = run_ocr(part)
-        parts.append(part)
-        if text and text not in texts:
-            texts.append(text)
+for clip in clips:
+    for frame in extract_frames(clip, num_frames=2):
+        if query_yn(frame, {_text(f"Is this the {r.place}?")}) == "Yes":
+            for part in [crop_left_top(frame), crop_right_top(frame), crop_left(frame), crop_right(frame)]:
+                text = run_ocr(part)
+                if text:
+                    parts.append(part)
+                    if text not in texts:
+                        texts.append(text)
 if not parts:
-    parts = frames
+    parts = extract_frames(clips[0], num_frames=16)
 context = "Text read from the frames: " + " ".join(texts)
 return query_mc(parts, question, choices, context=context)"""),
     )
@@ -379,13 +414,13 @@ return query_mc(frames, question, choices)"""),
 _WAYS: dict[str, tuple[Callable[[Reading], Way], ...]] = {
     "weather": (_whole, _parts),
     "main_place": (_whole, _parts),
-    "color": (_scene, _scene_checked),
+    "color": (_scene, _scene_cut_out),
     "shape": (_scene, _scene_checked),
-    "move": (_move, _scene),
+    "move": (_move, _move_tracked),
     "after": (_neighbour, _neighbour_narrow),
     "before": (_neighbour, _neighbour_narrow),
     "count": (_count, _count_wider),
-    "sign": (_sign, _sign_cut_out),
+    "sign": (_sign, _sign_in_parts),
     "spoken": (_spoken, _spoken_wider),
     "narration": (_narration, _narration_wider),
     "story": (_story, _story_by_option),
