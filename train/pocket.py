@@ -7,6 +7,8 @@
         --output F/run --steps 3500 --hold-vision 2900 --lr 8e-4
     python -m train.pocket --frames F/frames --language-from F/run/state.pt --output F/boxes --boxes \\
         --steps 1500 --hold-vision 1500 --lr 7e-4 --decay 0.4
+    python -m train.pocket --frames F/frames --model-from F/boxes/model --output F/boxes2 --boxes \\
+        --steps 1500 --hold-vision 500 --lr 7e-4 --decay 0.4
 
 The vision layers learn by themselves to name what each cell of a picture shows, the language layers to pick
 options and to find facts in text; then they are joined, and at the end it is mostly asked where things are.
