@@ -36,8 +36,8 @@ class Guard:
             more = f", and {len(found) - 1} more videos are, too" if len(found) > 1 else ""
             mini = " (if CG-Bench mini is for training: --cg-bench-mini training)" if "mini" in why else ""
             raise ConfigError(
-                f"{asked.benchmark.name}: video {key!r} is {why}, which is for evaluation{more}; give another "
-                f"split or source, or leave such videos out with --evaluation skip{mini}"
+                f"{asked.benchmark.name}: video {key!r} is {why}, which is for evaluation{more}; give "
+                f"another split or source, or leave such videos out with --evaluation skip{mini}"
             )
         kept = [item for item in items if item.video_key not in found]
         if len(kept) < len(items):

@@ -52,8 +52,8 @@ class ApiPlanner(Planner):
     ) -> None:
         """`api_key_env`: the variable that holds the key; None: OPENAI_API_KEY for OpenAI itself, else none.
         `concurrency`: requests in flight at most, of all threads together; `timeout`: seconds for one of
-        them. `sleep` and `uniform` stand in for waiting and chance between tries. ConfigError for a spec of another
-        form."""
+        them. `sleep` and `uniform` stand in for waiting and chance between tries. ConfigError for a spec of
+        another form."""
         # A model's name may hold an @; what comes behind the last one is a URL or belongs to it.
         model, at, url = spec.rpartition("@")
         if not at or "://" not in url:
