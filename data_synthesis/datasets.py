@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +22,9 @@ from videopro.runner.folder import write_atomically
 from videopro.trace import Trace
 
 SFT, GRPO = "sft.jsonl", "grpo.jsonl"
+
+# In a text these stand for media or are control tokens to whoever reads it for training.
+_TAGS = re.compile(r"<(?:video|image|audio)>|<\|")
 
 
 @dataclass
@@ -80,6 +84,9 @@ def assemble(
         if why:
             made.rejected["question: video of an evaluation split"] += 1
             continue
+        if any(_TAGS.search(text) for text in (trace.question, *trace.choices)):
+            made.rejected["question: holds a media placeholder or a control token"] += 1
+            continue
         rows, rejected = supervision(trace, tau)
         made.rejected += rejected
         for row in rows:
@@ -89,6 +96,9 @@ def assemble(
                 made.rejected[f"{row.kind}: the same example in another question"] += 1
                 continue
             seen.add(key)
+            if _TAGS.search(row.prompt + row.reply):
+                made.rejected[f"{row.kind}: holds a media placeholder or a control token"] += 1
+                continue
             made.sft.append(_sft_row(trace, row, source, folder))
         made.grpo += _grpo_rows(trace, tau, folder)
     return made
@@ -115,6 +125,8 @@ def _sft_row(trace: Trace, row: Row, source: str, folder: Path) -> dict[str, Any
 def _grpo_rows(trace: Trace, tau: float, folder: Path) -> list[dict[str, Any]]:
     rows = []
     for task in tasks(trace, tau):
+        if _TAGS.search(task.prompt):
+            continue
         native = trace.rounds[NATIVE].execution
         assert native is not None
         place = "" if task.kind == "plan" else f"-{task.place}"

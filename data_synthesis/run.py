@@ -163,6 +163,7 @@ def _explore(
                 log,
                 in_flight=config.videos or (4 if config.teacher.startswith("api:") else 1),
                 shown=progress.update,
+                halt=teacher.close,
             )
     finally:
         teacher.close()

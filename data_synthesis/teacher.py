@@ -75,6 +75,8 @@ class Teacher:
         self.planner.close()
 
     def _one(self, request: PlanRequest) -> Written | Refused:
+        if not self.planner.asks_model:
+            return self.planner.write([request])[0]
         key = self._key(request)
         known = self._log.find(key)
         if known is not None:
@@ -90,10 +92,8 @@ class Teacher:
                 raise
             except BackboneError as error:
                 return self._refusal(key, request, error)
-            if written.calls:
-                # A planner that makes no requests costs nothing, and writes the same again.
-                self.budget.charge(written.tokens_in, written.tokens_out)
-                self._log.keep(key, request.kind, written)
+            self.budget.charge(written.tokens_in, written.tokens_out)
+            self._log.keep(key, request.kind, written)
         with self._lock:
             self._refusals = 0
         return written

@@ -30,8 +30,10 @@ def work(
     *,
     in_flight: int,
     shown: Callable[[], object],
+    halt: Callable[[], None],
 ) -> None:
-    """Explore the open questions of each unit and record them, `in_flight` units at a time.
+    """Explore the open questions of each unit and record them, `in_flight` units at a time. `shown` is called
+    again and again meanwhile; `halt` ends, on an interruption, what units in flight wait for.
 
     Returns when all are done or a cap let no more be done. Raises what a unit raised (RunError, BackboneError
     where the backbone serves nothing any more, a fault of ours) after the others in flight have ended.
@@ -74,6 +76,7 @@ def work(
         except BaseException:
             # An interruption: what is in flight ends with its present step, and nothing new begins.
             stop.set()
+            halt()
             raise
     if failure is not None:
         raise failure

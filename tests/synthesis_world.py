@@ -123,7 +123,11 @@ def make_questions(root: Path, videos: int = 3, questions: int = 3) -> None:
 
 BROKEN = written(code(2).replace("frames, question", "clips, question"))
 """NameError."""
-LIKE_NATIVE = written(code(4))
+LIKE_NATIVE = written(
+    "def execute_command(video, question):\n"
+    "    frames = trim_frames(video, 0, duration, num_frames=4)\n"
+    "    return query_mc(frames, question, choices)"
+)
 """As wrong and as unsure as the native answer."""
 RIGHT = written(code(2))
 NO_FORM = "I would look at the video, and then answer."
