@@ -1,5 +1,5 @@
-"""What tests of synthesis share: hand-made records, a backbone that is unsure or wrong on purpose, a teacher's
-replies, and the command line with them (`python -m tests.synthesis_world ARGS`)."""
+"""What tests of synthesis share: hand-made records, a backbone that is unsure or wrong on purpose, a
+teacher's replies, and the command line with them (`python -m tests.synthesis_world ARGS`)."""
 
 from __future__ import annotations
 

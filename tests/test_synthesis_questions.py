@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,7 @@ def test_shuffling_moves_options_and_keeps_which_is_right() -> None:
 def test_the_letter_tells_nothing_of_the_place_in_the_source() -> None:
     """No cycle: what comes after a letter is not always the same one."""
     letters = [one.answer for one in balanced([item(i) for i in range(400)], seed=1)]
-    followers = Counter(zip(letters, letters[1:], strict=False))
+    followers = Counter(pairwise(letters))
     assert len(followers) > 12
 
 

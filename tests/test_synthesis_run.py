@@ -101,7 +101,7 @@ def test_from_questions_to_datasets(
     root: Path, tmp_path: Path, stub: StubServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The rows of every question follow from what the backbone and the teacher do by construction: native is
-    right and sure of question 0, unsure of 1 and wrong about 2; programs that look at two frames are right."""
+    right and sure of question 0, unsure of 1, wrong about 2; programs that look at two frames are right."""
     out = tmp_path / "out"
     assert main(flags(root, out, stub), load=load_moody) == 0
     sft = rows(out, "sft.jsonl")
@@ -210,7 +210,7 @@ def test_the_teacher_sees_the_question_and_nothing_else(root: Path, tmp_path: Pa
         for secret in (*asked, ".mp4", str(root), '"odd"', '"even"', "native_answer"):
             assert secret not in message["content"], secret
     plans = [text_of(body) for body in stub.chats if "program:\n<code>" not in text_of(body)]
-    assert all("Available functions" in text and "Example" in text for text in plans)
+    assert all("Available functions" in text and "Do not call query_native" in text for text in plans)
 
 
 def test_programs_of_a_question_are_drawn_apart(root: Path, tmp_path: Path, stub: StubServer) -> None:
@@ -390,9 +390,8 @@ def test_how_many_go_side_by_side_changes_nothing(root: Path, tmp_path: Path, st
     made = []
     for number, more in enumerate((("1", "1", "1"), ("8", "4", "3"))):
         out = tmp_path / str(number)
-        sizes = [
-            x for pair in zip(("--concurrency", "--together", "--videos"), more, strict=True) for x in pair
-        ]
+        concurrency, together, videos = more
+        sizes = ("--concurrency", concurrency, "--together", together, "--videos", videos)
         assert main(flags(root, out, stub, *sizes), load=load_moody) == 0
         made.append(datasets(out))
     assert made[0] == made[1]
