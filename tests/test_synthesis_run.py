@@ -288,6 +288,8 @@ def start(root: Path, output: Path, stub: StubServer, *more: str) -> subprocess.
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
+        # Whoever starts the tests in the background has Ctrl-C ignored, and so would the command.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
 
 
@@ -359,7 +361,7 @@ def test_a_cap_ends_a_command_and_a_larger_one_goes_on(
     needed = len(stub.chats)
     stub.seen.clear()
     capsys.readouterr()
-    assert main(flags(root, out, stub, "--max-requests", "20"), load=load_moody) == 0
+    assert main(flags(root, out, stub, "--max-requests", "20", "--videos", "1"), load=load_moody) == 0
     assert len(stub.chats) == 20
     error = capsys.readouterr().err
     assert "questions are still open: a cap was reached" in error
