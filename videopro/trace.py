@@ -130,6 +130,9 @@ class Round:
     reports only: no later prompt shows it."""
     planning: Cost = field(default_factory=Cost)
     """What writing the reply took; running it is `execution.cost`."""
+    refines: int | None = None
+    """The place in `rounds` of what it refines, where several were refined (synthesis); None: of none, or of
+    the one before it."""
 
 
 @dataclass(frozen=True)
@@ -155,6 +158,8 @@ class VideoRef:
     """Hash of the content."""
     duration: float = 0.0
     """Seconds."""
+    subtitles: str = ""
+    """The file of subtitles that synthesis gave to its modules; empty: none, or not told."""
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from videopro.benchmarks.base import Benchmark, Item, Protocol
+from videopro.benchmarks.cg_bench import load_cg_bench
 from videopro.benchmarks.jsonl import load_folder
 from videopro.benchmarks.pocket import load_pocket
 from videopro.config import near
@@ -12,7 +13,7 @@ from videopro.errors import BenchmarkError
 
 __all__ = ["NAMES", "Benchmark", "Item", "Protocol", "load"]
 
-NAMES = ("pocket", "jsonl")
+NAMES = ("pocket", "cg_bench", "jsonl")
 
 
 def load(name: str, *, split: str = "", root: Path | None = None, world_seed: int | None = None) -> Benchmark:
@@ -25,6 +26,10 @@ def load(name: str, *, split: str = "", root: Path | None = None, world_seed: in
         return load_pocket(split or "test", root, world_seed)
     if world_seed is not None:
         raise BenchmarkError(f"{name}: has no --world-seed; only pocket's split 'fresh' is drawn from one")
+    if name == "cg_bench":
+        if root is None:
+            raise BenchmarkError("cg_bench: needs --root, the folder that holds cgbench.json")
+        return load_cg_bench(root, split)
     if name == "jsonl":
         if root is None:
             raise BenchmarkError("jsonl: needs --root, the folder that holds questions.jsonl")

@@ -28,9 +28,11 @@ def load_planner(
     top_p: float = 1.0,
     max_new_tokens: int = 1024,
     api_key_env: str | None = None,
+    concurrency: int = 8,
 ) -> Planner:
     """The planner that a short name stands for: "self" (`backbone` itself), "pocket-teacher", "api:MODEL" or
-    "api:MODEL@URL". `knows_form`: "self" was trained on the prompts' form. ConfigError for any other spec."""
+    "api:MODEL@URL". `knows_form`: "self" was trained on the prompts' form; `concurrency`: requests to an API
+    in flight at most. ConfigError for any other spec."""
     check_planner(spec)
     if spec == "pocket-teacher":
         from videopro.planners.pocket_teacher import PocketTeacher
@@ -54,4 +56,5 @@ def load_planner(
         top_p=top_p,
         max_new_tokens=max_new_tokens,
         api_key_env=api_key_env,
+        concurrency=concurrency,
     )

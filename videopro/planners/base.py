@@ -64,6 +64,9 @@ class Planner(ABC):
     """As the user named it."""
     sees_video: bool = False
     """Whether a request's `visual` is looked at."""
+    asks_model: bool = True
+    """Whether a reply takes a request to a model; else it costs nothing, and the same request gets the same
+    reply."""
     knows_form: bool = False
     """Whether it was trained on the prompts' form; else prompts carry the API reference and examples."""
 

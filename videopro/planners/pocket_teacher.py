@@ -35,6 +35,7 @@ class PocketTeacher(Planner):
     `pocket_faults.SHARES`."""
 
     name = "pocket-teacher"
+    asks_model = False
 
     def __init__(self, *, faults: float = 1.0) -> None:
         if not 0 <= faults <= 1:

@@ -6,7 +6,7 @@ Reads the run's log, so that it shows what all workers of all ranks have done.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -21,9 +21,21 @@ PLAIN_SECONDS = 30.0
 
 
 class Progress:
-    """A bar over the questions `ids`; plain lines where the output is no terminal, nothing unless `shown`."""
+    """A bar over the questions `ids`; plain lines where the output is no terminal, nothing unless `shown`.
 
-    def __init__(self, ids: Sequence[str], *, shown: bool = True) -> None:
+    `doing` names the work; `note` gives a few words more at each look, such as what was spent.
+    """
+
+    def __init__(
+        self,
+        ids: Sequence[str],
+        *,
+        shown: bool = True,
+        doing: str = "answering",
+        note: Callable[[], str] = lambda: "",
+    ) -> None:
+        self._doing = doing
+        self._note = note
         self._ids = set(ids)
         self._log: TraceLog | None = None
         self._right: dict[str, bool] = {}
@@ -65,7 +77,7 @@ class Progress:
         self._log = log
         self._before = self.update()
         self._began = time.monotonic()
-        self._bars.reset(self._task, completed=self._before, description="answering")
+        self._bars.reset(self._task, completed=self._before, description=self._doing)
 
     def update(self) -> int:
         """Read the log, redraw, and return how many of the questions are done."""
@@ -77,6 +89,7 @@ class Progress:
                 self._right[trace.question_id] = letter is not None and letter == trace.gold
         done = sum(self._log.is_done(one) for one in self._ids)
         right = f"right {100 * sum(self._right.values()) / len(self._right):.1f} %" if self._right else ""
+        right = "  ".join(part for part in (right, self._note()) if part)
         self._bars.update(self._task, completed=done, right=right)
         if not self._console.is_terminal and time.monotonic() - self._last_line > PLAIN_SECONDS:
             self._last_line = time.monotonic()

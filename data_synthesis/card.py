@@ -1,0 +1,206 @@
+"""The data card: what is in the datasets, what is not and why, what it cost, and what made it.
+
+`card.json` for programs, `CARD.md` for people, from the same numbers. Holds no path of the machine that made
+it, no key and no time, so that it may be published. Knows records and datasets.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import PurePath
+from typing import Any
+
+from data_synthesis.datasets import Datasets, letters_of
+from data_synthesis.replies import Prices, Spent
+from data_synthesis.rules import NATIVE, PLAN, REFUSED, SAME_AS, needs, oracle_mode
+from videopro.decision import is_confident
+from videopro.trace import Round, Trace
+
+CARD_JSON, CARD_MD = "card.json", "CARD.md"
+
+
+def make_card(
+    traces: Sequence[Trace],
+    datasets: Datasets,
+    *,
+    tau: float,
+    about: Mapping[str, Any],
+    left_out: Mapping[str, int],
+    spent: Spent,
+    prices: Prices | None,
+) -> dict[str, Any]:
+    """The card's numbers, JSON-able. `about`: source, settings, fingerprints; `left_out`: questions that were
+    never asked, by reason; `spent`: requests to the teacher, those of unfinished questions included."""
+    known = [one for one in traces if one.error is None and one.gold is not None]
+    return {
+        "about": _public(about),
+        "questions": {
+            "recorded": len(traces),
+            "videos": len({one.video.key for one in traces}),
+            "without a result": _counts(one.error.type for one in traces if one.error is not None),
+            "not asked": dict(sorted(left_out.items())),
+            "right letters": _counts(one.gold or "" for one in known),
+        },
+        "native": _native(known, tau),
+        "programs": {
+            "first": _programs(known, tau, lambda one: one.prompt_kind == PLAN),
+            "refinements": {
+                kind: _programs(known, tau, lambda one, kind=kind: one.prompt_kind == kind)  # type: ignore[misc]
+                for kind in ("bug_fix", "native_refinement", "program_refinement")
+            },
+        },
+        "teacher": {
+            **asdict(spent),
+            "cost": round(prices.of(spent.tokens_in, spent.tokens_out), 4) if prices is not None else None,
+            "prices per million tokens": asdict(prices) if prices is not None else None,
+        },
+        "sft": _rows(datasets.sft),
+        "grpo": {
+            **_rows(datasets.grpo),
+            "oracle mode of plans": _counts(
+                row["oracle_mode"] for row in datasets.grpo if row["kind"] == "plan"
+            ),
+            "right letters": letters_of(datasets.grpo),
+        },
+        "rejected": dict(sorted(datasets.rejected.items())),
+        "sha256": datasets.digests(),
+    }
+
+
+def _native(known: Sequence[Trace], tau: float) -> dict[str, int]:
+    executions = [one.rounds[NATIVE].execution for one in known]
+    pairs = [(one, trace.gold) for one, trace in zip(executions, known, strict=True) if one is not None]
+    return {
+        "right and confident": sum(oracle_mode(one, tau) == "native" for one in known),
+        "right and unsure": sum(one.answer == gold and not is_confident(one, tau) for one, gold in pairs),
+        "wrong and confident": sum(one.answer != gold and is_confident(one, tau) for one, gold in pairs),
+        "wrong and unsure": sum(
+            one.answer not in (gold, None) and not is_confident(one, tau) for one, gold in pairs
+        ),
+        "no letter": sum(one.answer is None for one, _ in pairs),
+    }
+
+
+def _programs(known: Sequence[Trace], tau: float, wanted: Callable[[Round], bool]) -> dict[str, Any]:
+    """What became of the replies of one kind."""
+    rounds = [(one, trace.gold) for trace in known for one in trace.rounds if wanted(one)]
+    executions = [
+        (one.execution, gold) for one, gold in rounds if one.execution is not None and one.program is not None
+    ]
+    answered = [(one, gold) for one, gold in executions if one.status == "ok"]
+    return {
+        "replies": len(rounds),
+        "no text": sum(REFUSED in one.notes for one, _ in rounds),
+        "no program": sum(one.program is None and REFUSED not in one.notes for one, _ in rounds),
+        "cut off": sum("cut off" in one.notes for one, _ in rounds),
+        "not well-formed": sum(bool(one.faults) for one, _ in rounds),
+        "malformed how": _counts(fault for one, _ in rounds for fault in one.faults),
+        "repeated": sum(SAME_AS in one.notes for one, _ in rounds),
+        "ran": sum(one.status != "failed" for one, _ in executions),
+        "failed": sum(one.status == "failed" for one, _ in executions),
+        "failure classes": _counts(
+            one.error.type for one, _ in executions if one.status == "failed" and one.error is not None
+        ),
+        "gave no answer": sum(one.status == "empty" for one, _ in executions),
+        "right": sum(one.answer == gold for one, gold in answered),
+        "right and confident": sum(one.answer == gold and is_confident(one, tau) for one, gold in answered),
+        "asked to be refined": sum(needs(one, gold, tau) is not None for one, gold in rounds),
+        # What the pocket teacher put in on purpose.
+        "teacher's faults": _counts(one.notes["fault"] for one, _ in rounds if "fault" in one.notes),
+    }
+
+
+def _rows(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    mode = "mode" if rows and "mode" in rows[0] else "oracle_mode"
+    families = sorted({row["family"] or "-" for row in rows})
+    return {
+        "rows": len(rows),
+        "questions": len({row["question_id"] for row in rows}),
+        "by kind": _counts(row["kind"] for row in rows),
+        "by mode": _counts(row[mode] for row in rows),
+        "by length": _counts(row["length"] or "-" for row in rows),
+        "by family and kind": {
+            family: _counts(row["kind"] for row in rows if (row["family"] or "-") == family)
+            for family in families
+        },
+    }
+
+
+def _counts(values: Iterable[str]) -> dict[str, int]:
+    return dict(sorted(Counter(values).items()))
+
+
+def _public(value: Any) -> Any:
+    """Settings without the folders of this machine: of an absolute path its last part."""
+    if isinstance(value, Mapping):
+        return {str(key): _public(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_public(one) for one in value]
+    if isinstance(value, PurePath) or (isinstance(value, str) and value.startswith(("/", "~"))):
+        return PurePath(value).name
+    return value
+
+
+# ---- for people --------------------------------------------------------------------------------------------
+
+
+def card_text(card: Mapping[str, Any]) -> str:
+    """The card in Markdown."""
+    about, sft, grpo = card["about"], card["sft"], card["grpo"]
+    parts = [
+        f"# Data card: {about['source']}",
+        f"{sft['rows']} examples for supervised fine-tuning (`sft.jsonl`) and {grpo['rows']} prompts for "
+        f"GRPO (`grpo.jsonl`), from {card['questions']['recorded']} questions about "
+        f"{card['questions']['videos']} videos: programs that a teacher wrote and that were run, and the "
+        "native answers beside them. Made by `python -m data_synthesis.run`.",
+        "## Supervision by family and kind",
+        _cross(sft["by family and kind"], sorted(sft["by kind"])),
+        f"By mode: {_words(sft['by mode'])}. By length: {_words(sft['by length'])}.",
+        "## GRPO prompts by family and kind",
+        _cross(grpo["by family and kind"], sorted(grpo["by kind"])),
+        f"Oracle mode (A.3) of plans: {_words(grpo['oracle mode of plans'])}. Right letters: "
+        f"{_words(grpo['right letters'])}.",
+        "## What happened",
+        f"Native answers: {_words(card['native'])}.",
+        _table(
+            {"first": card["programs"]["first"], **card["programs"]["refinements"]},
+            ("replies", "no program", "not well-formed", "repeated", "failed", "gave no answer", "right"),
+        ),
+        "Failures of first programs: " + _words(card["programs"]["first"]["failure classes"]) + ".",
+        "## Rejected",
+        _list(card["rejected"]),
+        "Questions without a result: "
+        + _words(card["questions"]["without a result"])
+        + ". Not asked: "
+        + _words(card["questions"]["not asked"])
+        + ".",
+        "## Teacher",
+        _list(card["teacher"]),
+        "## Made with",
+        f"```json\n{json.dumps(about, indent=1)}\n```",
+        "SHA-256: " + "; ".join(f"{name} `{digest}`" for name, digest in card["sha256"].items()) + ".",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _words(counts: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in counts.items()) or "none"
+
+
+def _list(counts: Mapping[str, Any]) -> str:
+    return "\n".join(f"- {name}: {count}" for name, count in counts.items()) or "- nothing"
+
+
+def _cross(table: Mapping[str, Mapping[str, int]], columns: Sequence[str]) -> str:
+    return _table({name: {one: row.get(one, 0) for one in columns} for name, row in table.items()}, columns)
+
+
+def _table(rows: Mapping[str, Mapping[str, Any]], columns: Sequence[str]) -> str:
+    lines = ["| | " + " | ".join(columns) + " |", "|---|" + "---|" * len(columns)]
+    lines += [
+        f"| {name} | " + " | ".join(str(row[one]) for one in columns) + " |" for name, row in rows.items()
+    ]
+    return "\n".join(lines)

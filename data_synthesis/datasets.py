@@ -1,0 +1,165 @@
+"""From what happened to what is trained on: records.jsonl to sft.jsonl, grpo.jsonl and the data card.
+
+A pure step over the records: the same records give the same bytes, in whatever order they were written. Knows
+traces and the rules; asks and runs nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from data_synthesis.evaluation import EvaluationVideos
+from data_synthesis.rules import NATIVE, Row, oracle_mode, supervision, tasks
+from videopro.errors import RunError
+from videopro.runner.folder import write_atomically
+from videopro.trace import Trace
+
+SFT, GRPO = "sft.jsonl", "grpo.jsonl"
+
+# In a text these stand for media or are control tokens to whoever reads it for training.
+_TAGS = re.compile(r"<(?:video|image|audio)>|<\|")
+
+
+@dataclass
+class Datasets:
+    """Rows as they are written, and what became of everything else."""
+
+    sft: list[dict[str, Any]] = field(default_factory=list)
+    grpo: list[dict[str, Any]] = field(default_factory=list)
+    rejected: Counter[str] = field(default_factory=Counter)
+    """By reason."""
+
+    def lines(self, rows: Iterable[Mapping[str, Any]]) -> str:
+        """Rows as JSON Lines."""
+        return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+
+    def digests(self) -> dict[str, str]:
+        """SHA-256 of both files, which says of a card to which files it belongs."""
+        return {
+            name: hashlib.sha256(self.lines(rows).encode()).hexdigest()
+            for name, rows in ((SFT, self.sft), (GRPO, self.grpo))
+        }
+
+    def write(self, folder: Path) -> None:
+        """Write both files, each as a whole or not at all. RunError if they cannot be written."""
+        for name, rows in ((SFT, self.sft), (GRPO, self.grpo)):
+            try:
+                write_atomically(folder / name, self.lines(rows))
+            except OSError as error:
+                raise RunError(f"{folder / name}: cannot be written ({error.strerror})") from error
+
+
+def assemble(
+    traces: Iterable[Trace],
+    *,
+    tau: float,
+    source: str,
+    folder: Path,
+    known: EvaluationVideos,
+    seeds: Mapping[str, tuple[str, int]],
+    skip: bool = False,
+) -> Datasets:
+    """The datasets of these records, for `folder`: paths of videos below it are written relative to it.
+
+    `source` names where the questions are from; `known` are the videos that must not be inside, and `seeds`
+    what pocket videos are drawn from, by name. A question about such a video raises RunError, which names the
+    video, or with `skip` is left out and counted.
+    """
+    made = Datasets()
+    seen: set[tuple[str, ...]] = set()
+    for trace in sorted(traces, key=lambda one: one.question_id):
+        why = known.why(Path(trace.video.path), trace.video.key, trace.video.id, seeds)
+        if why and not skip:
+            raise RunError(
+                f"question {trace.question_id!r}: its video {trace.video.path} is {why}, which is for "
+                "evaluation; no dataset was written. Leave such videos out with --evaluation skip"
+            )
+        if why:
+            made.rejected["question: video of an evaluation split"] += 1
+            continue
+        if any(_TAGS.search(text) for text in (trace.question, *trace.choices)):
+            made.rejected["question: holds a media placeholder or a control token"] += 1
+            continue
+        rows, rejected = supervision(trace, tau)
+        made.rejected += rejected
+        for row in rows:
+            # The same question about the same video may come twice in a source.
+            key = (trace.video.id, row.kind, row.prompt, row.target)
+            if key in seen:
+                made.rejected[f"{row.kind}: the same example in another question"] += 1
+                continue
+            seen.add(key)
+            if _TAGS.search(row.prompt + row.reply):
+                made.rejected[f"{row.kind}: holds a media placeholder or a control token"] += 1
+                continue
+            made.sft.append(_sft_row(trace, row, source, folder))
+        made.grpo += _grpo_rows(trace, tau, folder)
+    return made
+
+
+def _sft_row(trace: Trace, row: Row, source: str, folder: Path) -> dict[str, Any]:
+    place = f"-{row.place}" if row.shown else ""
+    return {
+        "messages": [
+            {"role": "user", "content": f"<video>{row.prompt}"},
+            {"role": "assistant", "content": row.reply},
+        ],
+        "videos": [path_for(trace.video.path, folder)],
+        "id": f"{trace.question_id}/{row.kind}{place}",
+        "question_id": trace.question_id,
+        "kind": row.kind,
+        "mode": row.mode,
+        "family": trace.groups.get("family"),
+        "length": trace.groups.get("duration"),
+        "source": source,
+    }
+
+
+def _grpo_rows(trace: Trace, tau: float, folder: Path) -> list[dict[str, Any]]:
+    rows = []
+    for task in tasks(trace, tau):
+        if _TAGS.search(task.prompt):
+            continue
+        native = trace.rounds[NATIVE].execution
+        assert native is not None
+        place = "" if task.kind == "plan" else f"-{task.place}"
+        row = {
+            "id": f"{trace.question_id}/{task.kind}{place}",
+            "question_id": trace.question_id,
+            "video": path_for(trace.video.path, folder),
+            "subtitles": path_for(trace.video.subtitles, folder) if trace.video.subtitles else None,
+            "question": trace.question,
+            "choices": list(trace.choices),
+            "answer": trace.gold,
+            "kind": task.kind,
+            "prompt": task.prompt,
+            "program": task.program or None,
+            "log": task.log or None,
+            "native_answer": native.answer,
+            # More digits would differ with what else was in the batch.
+            "native_confidence": round(native.confidence, 4),
+            "oracle_mode": oracle_mode(trace, tau),
+            "family": trace.groups.get("family"),
+            "length": trace.groups.get("duration"),
+        }
+        rows.append(row)
+    return rows
+
+
+def path_for(path: str, folder: Path) -> str:
+    """A file as a dataset in `folder` names it: relative where it lies below, else absolute."""
+    whole, below = Path(path).absolute(), folder.absolute()
+    return str(whole.relative_to(below)) if whole.is_relative_to(below) else str(whole)
+
+
+def letters_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """How often each letter is the right one, over the questions of GRPO rows."""
+    right = {row["question_id"]: row["answer"] for row in rows}
+    return dict(sorted(Counter(right.values()).items()))

@@ -1,0 +1,280 @@
+"""What happens to the questions of a video: native answers, the teacher's programs, their runs, refinements.
+
+Programs run with the executor and the modules of inference, and the backbone answers with any adapter off, as
+it does there. Right answers decide which answers are refined, and reach no prompt. Knows planners' requests,
+execution and traces' rounds; nothing of run folders or datasets.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from data_synthesis.rules import (
+    NATIVE,
+    PLAN,
+    REFUSED,
+    SAME_AS,
+    log_of,
+    needs,
+    refined_program,
+    refinement_prompt,
+)
+from data_synthesis.teacher import Refused, Teacher
+from modules.batching import BatchingBackbone
+from modules.library import VideoContext, available
+from modules.reference import reference
+from videopro import prompts
+from videopro.backbones import Backbone
+from videopro.benchmarks import Item
+from videopro.errors import QUESTION_ERRORS, BackboneError, VideoError
+from videopro.execution import answer_natively, execute
+from videopro.executor import Limits
+from videopro.metering import Meter, MeteredBackbone, ThreadMeter
+from videopro.methods.base import Result, failed
+from videopro.module_models import ModuleModels
+from videopro.planners import Kind, PlanRequest, Written
+from videopro.program import Program, parse
+from videopro.subtitles import load_subtitles
+from videopro.trace import Cost, Reply, Round, VideoRef
+from videopro.video import Video
+
+
+@dataclass(frozen=True)
+class ExploreSettings:
+    """What is tried for a question."""
+
+    programs: int = 4
+    """Programs that are asked for at first."""
+    refinements: int = 1
+    """Refinements that are asked for of each program."""
+    tau: float = 0.75
+    seed: int = 0
+    subtitles: bool = True
+    """Whether the modules get the subtitles that the source lists."""
+    together: int = 8
+    """Programs that run side by side."""
+
+
+@dataclass
+class _State:
+    """A question on its way."""
+
+    item: Item
+    rounds: list[Round] = field(default_factory=list)
+    places: dict[str, int] = field(default_factory=dict)
+    """The round that ran a program, by the digest of its canonical form."""
+    capped: bool = False
+    """A cap left no room for one of its requests."""
+    error: Exception | None = None
+    """One of QUESTION_ERRORS."""
+
+    @property
+    def open(self) -> bool:
+        return self.error is None and not self.capped
+
+
+class Explorer:
+    """Explores questions, several videos at a time from several threads.
+
+    `backbone` answers; `models` stand behind the modules.
+    """
+
+    def __init__(
+        self, backbone: Backbone, models: ModuleModels, teacher: Teacher, settings: ExploreSettings
+    ) -> None:
+        self._counted = ThreadMeter()
+        # One for all threads, so that calls of different videos' programs share batches too.
+        self._backbone = MeteredBackbone(BatchingBackbone(backbone), self._counted)
+        self._models = models
+        self._preparing = threading.Lock()
+        self._teacher = teacher
+        self._settings = settings
+
+    def explore(self, items: Sequence[Item]) -> Iterator[tuple[Item, Result, VideoRef]]:
+        """What came of each question about one video. Questions that a cap cut short are left out.
+
+        Raises RunError when the teacher serves nobody, VideoProError for models that cannot be had, and
+        whatever a fault of ours raises.
+        """
+        try:
+            video = Video.open(items[0].video)
+        except VideoError as error:
+            for item in items:
+                yield item, failed(error), VideoRef(str(item.video), item.video_key)
+            return
+        seen = VideoRef(str(items[0].video), items[0].video_key, video.id, video.duration)
+        # Questions about one video may list different subtitles, and a context has one.
+        groups: dict[tuple[str, float], list[Item]] = {}
+        for item in items:
+            groups.setdefault((str(item.subtitles), item.subtitle_offset), []).append(item)
+        for group in groups.values():
+            try:
+                context = self._context(video, group[0])
+            except QUESTION_ERRORS as error:
+                yield from ((item, failed(error), seen) for item in group)
+                continue
+            states = [_State(item) for item in group]
+            self._explore(states, context)
+            if context.subtitles is not None:
+                seen = replace(seen, subtitles=str(group[0].subtitles))
+            yield from ((one.item, _result(one, context), seen) for one in states if not one.capped)
+
+    def _context(self, video: Video, item: Item) -> VideoContext:
+        subtitles = None
+        if self._settings.subtitles and item.subtitles is not None:
+            subtitles = load_subtitles(
+                item.subtitles, duration=video.duration, start_offset=item.subtitle_offset
+            )
+        with self._preparing, self._counted.into(Meter()):
+            return self._models.context(video, self._backbone, subtitles)
+
+    def _explore(self, states: Sequence[_State], context: VideoContext) -> None:
+        known = reference(available(context))
+        self._natively(states, context)
+        self._written(
+            (state, self._plan(state.item, number, known), None)
+            for state in states
+            if state.open
+            for number in range(self._settings.programs)
+        )
+        self._run(states, context)
+        self._written(
+            (state, request, place)
+            for state in states
+            if state.open
+            for place, request in self._refinements(state, known)
+        )
+        self._run(states, context)
+
+    # ---- requests ------------------------------------------------------------------------------------------
+
+    def _plan(self, item: Item, number: int, known: str) -> PlanRequest:
+        prompt = prompts.plan(item.question, adaptive=False, reference=known, examples=True)
+        return self._request(PLAN, prompt, item, number, known)
+
+    def _refinements(self, state: _State, known: str) -> Iterator[tuple[int, PlanRequest]]:
+        for place, one in enumerate(state.rounds):
+            kind = needs(one, state.item.answer, self._settings.tau)
+            if kind is None:
+                continue
+            prompt = refinement_prompt(
+                kind, state.item.question, refined_program(one), log_of(one), reference=known
+            )
+            for number in range(self._settings.refinements):
+                yield place, self._request(kind, prompt, state.item, number, known)
+
+    def _request(self, kind: Kind, prompt: str, item: Item, number: int, known: str) -> PlanRequest:
+        question = item.question
+        told = json.dumps([self._settings.seed, kind, number, question.text, question.choices])
+        # 0 to 2**31 - 1; of nothing but what the prompt tells, so that a seed gives nothing away.
+        seed = int.from_bytes(hashlib.sha256(told.encode()).digest()[:4], "big") >> 1
+        return PlanRequest(kind, prompt, question, known, seed)
+
+    def _written(self, asked: Iterable[tuple[_State, PlanRequest, int | None]]) -> None:
+        """Ask for programs, and note each as a round that is still to be run."""
+        wanted = list(asked)
+        replies = self._teacher.ask([request for _, request, _ in wanted])
+        for (state, request, refines), reply in zip(wanted, replies, strict=True):
+            if reply is None:
+                state.capped = True
+            elif isinstance(reply, Refused):
+                state.rounds.append(Round(request.kind, "", notes={REFUSED: reply.reason}, refines=refines))
+            else:
+                state.rounds.append(_round(request.kind, reply, refines))
+
+    # ---- runs ----------------------------------------------------------------------------------------------
+
+    def _natively(self, states: Sequence[_State], context: VideoContext) -> None:
+        def answer(state: _State) -> None:
+            execution = answer_natively(state.item.question, context, counted=self._counted)
+            state.rounds.append(Round("native", execution.raw, execution=execution, mode="native"))
+
+        self._side_by_side([(state, partial(answer, state)) for state in states])
+
+    def _run(self, states: Sequence[_State], context: VideoContext) -> None:
+        """Run every program that was not run yet, each canonical form of a question's once."""
+
+        def run(state: _State, place: int, program: Program) -> None:
+            execution, _ = execute(
+                program, state.item.question, context, limits=Limits(), counted=self._counted
+            )
+            state.rounds[place] = replace(state.rounds[place], execution=execution)
+
+        jobs, repeats = [], []
+        for state in states:
+            if not state.open:
+                continue
+            for place, one in enumerate(state.rounds):
+                if place == NATIVE or one.execution is not None or REFUSED in one.notes:
+                    continue
+                program = parse(one.raw)
+                first = state.places.setdefault(program.digest, place)
+                if first == place:
+                    jobs.append((state, partial(run, state, place, program)))
+                else:
+                    repeats.append((state, place, first))
+        self._side_by_side(jobs)
+        for state, place, first in repeats:
+            if state.open:
+                _repeat(state.rounds, place, first)
+
+    def _side_by_side(self, jobs: Sequence[tuple[_State, Callable[[], None]]]) -> None:
+        def one(job: tuple[_State, Callable[[], None]]) -> None:
+            state, work = job
+            try:
+                work()
+            except QUESTION_ERRORS as error:
+                state.error = error
+
+        if jobs:
+            with ThreadPoolExecutor(min(self._settings.together, len(jobs))) as threads:
+                list(threads.map(one, jobs))
+
+
+def _round(kind: Kind, written: Written, refines: int | None) -> Round:
+    program = parse(written.text)
+    return Round(
+        kind,
+        written.text,
+        program.code or None,
+        mode=program.mode if program.code.strip() else None,
+        faults=program.reasons,
+        notes=dict(written.notes),
+        planning=Cost(calls=written.calls, tokens_in=written.tokens_in, tokens_out=written.tokens_out),
+        refines=refines,
+    )
+
+
+def _repeat(rounds: list[Round], place: int, first: int) -> None:
+    """What a program did that is the same as an earlier one: the same, at no cost."""
+    execution = rounds[first].execution
+    assert execution is not None
+    rounds[place] = replace(
+        rounds[place],
+        execution=replace(execution, cost=Cost()),
+        notes={**rounds[place].notes, SAME_AS: str(first)},
+    )
+
+
+def _result(state: _State, context: VideoContext) -> Result:
+    rounds = tuple(state.rounds)
+    plans = [one for one in rounds if one.prompt_kind == PLAN]
+    error = state.error
+    if error is None and plans and all(REFUSED in one.notes for one in plans):
+        error = BackboneError(f"the teacher wrote nothing: {plans[0].notes[REFUSED]}")
+    if error is not None:
+        return failed(error, rounds)
+    native = rounds[NATIVE].execution
+    assert native is not None
+    reply = Reply(native.answer, native.confidence, dict(native.letters), native.raw)
+    cost = Cost()
+    for one in rounds:
+        cost += one.planning + (one.execution.cost if one.execution is not None else Cost())
+    notes = ("no subtitles",) if context.subtitles is None else ()
+    return Result(rounds, reply, reply, settled=NATIVE, notes=notes, cost=cost)

@@ -1,0 +1,36 @@
+"""The folder of a synthesis: what happened (records.jsonl, config.yaml, work/) and what is made of it.
+
+Knows files; the record of a question is a trace, in the log that runs use.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from data_synthesis.card import CARD_JSON, CARD_MD
+from data_synthesis.datasets import GRPO, SFT
+from videopro.config import read_yaml
+from videopro.errors import ConfigError, RunError
+from videopro.runner.folder import RunFolder
+
+
+class SynthesisFolder(RunFolder):
+    """A run's folder whose traces are the records of a synthesis."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.traces = path / "records.jsonl"
+        self.replies = self.work / "replies.jsonl"
+        self.sft, self.grpo = path / SFT, path / GRPO
+        self.card_json, self.card_md = path / CARD_JSON, path / CARD_MD
+
+    def settings(self) -> dict[str, Any]:
+        """What config.yaml says. RunError for a folder without one, or of another kind."""
+        try:
+            content = read_yaml(self.config)
+        except ConfigError as error:
+            raise RunError(f"{self.path}: is no folder of a synthesis ({error})") from error
+        if "synthesis" not in content.get("identity", {}):
+            raise RunError(f"{self.path}: is no folder of a synthesis; its config.yaml is of something else")
+        return content

@@ -1,0 +1,62 @@
+"""The guard of a synthesis: no video of an evaluation split is asked about, unless it is named for training.
+
+Knows settings, questions and evaluation videos.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from data_synthesis.evaluation import evaluation_videos, find_evaluated, pocket_seeds
+from data_synthesis.questions import Asked
+from data_synthesis.settings import SynthesisConfig
+from videopro.benchmarks import Benchmark, Item
+from videopro.benchmarks.cg_bench import FILES
+from videopro.errors import ConfigError
+
+
+class Guard:
+    """What keeps videos of evaluation splits out, before anything is asked and before anything is written."""
+
+    def __init__(self, config: SynthesisConfig, source: Benchmark) -> None:
+        self.skip = config.evaluation == "skip"
+        self.known = evaluation_videos([Path(one) for one in config.exclude], cg_bench=_mini(config))
+        own_world = config.source == "pocket" and config.root is None
+        self.seeds = pocket_seeds(source.split, config.world_seed) if own_world else {}
+
+    def allowed(self, asked: Asked, items: list[Item]) -> list[Item]:
+        """The questions whose videos are for training; the others are counted, or refused. Videos that are
+        made on demand are made here: nobody knows their content before."""
+        found = find_evaluated(items, self.known, self.seeds)
+        if asked.benchmark.fetch is not None and (self.skip or not found):
+            asked.benchmark.fetch([item for item in items if item.video_key not in found])
+            found |= find_evaluated(items, self.known, self.seeds)
+        if found and not self.skip:
+            key, why = sorted(found.items())[0]
+            more = f", and {len(found) - 1} more videos are, too" if len(found) > 1 else ""
+            mini = " (if CG-Bench mini is for training: --cg-bench-mini training)" if "mini" in why else ""
+            raise ConfigError(
+                f"{asked.benchmark.name}: video {key!r} is {why}, which is for evaluation{more}; give "
+                f"another split or source, or leave such videos out with --evaluation skip{mini}"
+            )
+        kept = [item for item in items if item.video_key not in found]
+        if len(kept) < len(items):
+            asked.left_out["video of an evaluation split"] += len(items) - len(kept)
+        if not kept:
+            raise ConfigError(
+                f"{asked.benchmark.name}: every video is of an evaluation split; give another split or source"
+            )
+        return kept
+
+
+def _mini(config: SynthesisConfig) -> Path | None:
+    """The folder with CG-Bench mini's annotations, where its videos matter."""
+    if config.source != "cg_bench" or config.root is None or config.cg_bench_mini == "training":
+        return None
+    folder = config.root if config.root.is_dir() else config.root.parent
+    if not (folder / FILES["mini"]).exists():
+        raise ConfigError(
+            f"cg_bench: {folder / FILES['mini']} is missing, without which nobody knows which videos are for "
+            "evaluation; put it there, or say --cg-bench-mini training"
+        )
+    return folder

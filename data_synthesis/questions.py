@@ -1,0 +1,115 @@
+"""Which questions are asked, in which order, and where the right option stands among the others.
+
+A benchmark's questions without those that teach nothing (no known answer) or are held out (a family), their
+options shuffled before anybody sees them. Knows benchmarks; nothing of teachers, runs or datasets.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from videopro import benchmarks
+from videopro.benchmarks import Benchmark, Item
+from videopro.config import near
+from videopro.errors import ConfigError
+from videopro.question import LETTERS, Question
+
+# The split that may be trained on, where a source has several.
+TRAINING_SPLITS = {"pocket": "train", "cg_bench": "full", "jsonl": ""}
+
+# Options that speak of others by place or letter mean something else when they move.
+_POINTING = re.compile(
+    r"\bof the (?:above|below)\b|\b(?:options?|choices?|answers?) \(?[A-J]\b"
+    r"|^\W*(?:both |either |neither )?\(?[A-J]\)?\s*(?:,|and|or|nor|&)\s*\(?[A-J]\)?\b",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The questions of a synthesis in the order in which they are asked."""
+
+    benchmark: Benchmark
+    """Its items are all that could be asked, with their options in the order in which they are asked."""
+    left_out: Counter[str] = field(default_factory=Counter)
+    """Questions that are not asked, by reason."""
+
+    def select(self, *, limit: int | None = None, ids: Sequence[str] = ()) -> list[Item]:
+        """The first `limit` of them, or those of these ids. Raises ConfigError as `Benchmark.select` does."""
+        if ids:
+            return self.benchmark.select(ids=ids)
+        # Checks the limit; the order is ours.
+        self.benchmark.select(limit=limit)
+        return list(self.benchmark.items[:limit])
+
+
+def load_source(name: str, *, split: str | None, root: Path | None, world_seed: int | None) -> Benchmark:
+    """The source's questions as they are written down; `split` None: the one that is for training. Raises
+    BenchmarkError."""
+    if split is None:
+        split = "fresh" if world_seed is not None else TRAINING_SPLITS.get(name, "")
+    return benchmarks.load(name, split=split, root=root, world_seed=world_seed)
+
+
+def prepare(benchmark: Benchmark, *, seed: int, without_family: Sequence[str] = ()) -> Asked:
+    """Decide what is asked. A question's place and options depend on the source, `seed` and what is held out,
+    never on how many are asked, so that a larger limit only adds. ConfigError for an unknown family."""
+    families = {item.groups.get("family", "") for item in benchmark.items} - {""}
+    for name in without_family:
+        if name not in families:
+            known = near(name, sorted(families)) if families else "this source names no families"
+            raise ConfigError(f"without_family: there is no family {name!r}; {known}")
+    left_out: Counter[str] = Counter()
+    kept = []
+    for item in benchmark.items:
+        if item.answer is None:
+            left_out["no known answer"] += 1
+        elif item.groups.get("family") in without_family:
+            left_out[f"family {item.groups['family']} held out"] += 1
+        else:
+            kept.append(item)
+    if not kept:
+        raise ConfigError(
+            f"{benchmark.name}, split {benchmark.split!r}: no question is left to ask "
+            f"({', '.join(f'{count} {why}' for why, count in left_out.items())}); synthesis needs answers"
+        )
+    order = replace(benchmark, items=kept).select(limit=len(kept), seed=seed)
+    return Asked(replace(benchmark, items=balanced(order, seed)), left_out)
+
+
+def balanced(items: Iterable[Item], seed: int) -> list[Item]:
+    """The same questions with their options shuffled so that the right letters are balanced: among n
+    questions in a row that have n options, each letter is right once, in an order of chance.
+
+    Questions in whose options the order means something stay as they are.
+    """
+    places: dict[int, list[int]] = {}
+    draw = {n: random.Random(f"{seed} letters of {n}") for n in range(2, len(LETTERS) + 1)}
+    shuffled = []
+    for item in items:
+        count = len(item.question.choices)
+        if item.answer is None or any(_POINTING.search(choice) for choice in item.question.choices):
+            shuffled.append(item)
+            continue
+        if not places.get(count):
+            places[count] = draw[count].sample(range(count), count)
+        shuffled.append(_shuffled(item, places[count].pop(), seed))
+    return shuffled
+
+
+def _shuffled(item: Item, place: int, seed: int) -> Item:
+    """The right option at `place`, the others in an order that the question's id and the seed fix."""
+    assert item.answer is not None
+    right = item.question.letters.index(item.answer)
+    others = [choice for i, choice in enumerate(item.question.choices) if i != right]
+    random.Random(hashlib.sha256(f"{seed}\0{item.id}".encode()).digest()).shuffle(others)
+    others.insert(place, item.question.choices[right])
+    return replace(
+        item, question=Question(item.question.text, tuple(others)), answer=item.question.letters[place]
+    )

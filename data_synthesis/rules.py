@@ -1,0 +1,287 @@
+"""R1 to R4: which of the things that happened to a question become supervision (sections 3.6 and A.2).
+
+    R1  the native answer is right and confident            -> the native program
+    R2  otherwise                                           -> a program of several steps that was right
+    R3  a program that failed, with its log                 -> its refinement that ran and was right
+    R4  an answer, native or of a program, wrong or unsure  -> its refinement that corrected it
+
+Pure functions of a trace and tau: nothing here runs, asks or guesses. A right answer earns nothing unless an
+answering call gave it (confidence above 0): a program that states a letter of its own looked at nothing, and
+was right by chance. Knows traces, programs and prompts; nothing of files.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from videopro import prompts
+from videopro.decision import is_confident
+from videopro.planners import Kind
+from videopro.program import Program, parse
+from videopro.question import Question
+from videopro.trace import Execution, Round, Trace
+
+Mode = Literal["native", "program"]
+Refinement = Literal["bug_fix", "native_refinement", "program_refinement"]
+RowKind = Literal["native", "program", "bug_fix", "native_refinement", "program_refinement"]
+
+NATIVE = 0
+"""The place of the native answer in a trace's rounds; programs come after it, then refinements."""
+PLAN: Kind = "plan_program"
+"""What the teacher is asked for at first: several steps. Whether one look is enough is for R1 to say."""
+NATIVE_REPLY = (
+    "<planning>\nThis needs one glance at the whole video.\n</planning>\n"
+    f"<code>\n{prompts.NATIVE_PROGRAM}\n</code>"
+)
+"""What R1 teaches to write."""
+REFUSED = "refused"
+"""The note on a round that the teacher gave no text for; its value says why."""
+SAME_AS = "same as"
+"""The note on a round whose program an earlier round of its question has already; its value is that place."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One example: a prompt as in inference, and the reply to learn."""
+
+    kind: RowKind
+    mode: Mode
+    """Of the program in the reply."""
+    prompt: str
+    reply: str
+    target: str
+    """Canonical form of the program in the reply."""
+    shown: str = ""
+    """Canonical form of the program in the prompt, for refinements."""
+    place: int = NATIVE
+    """Of the reply in the trace's rounds."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """What GRPO asks: a prompt as in inference, and what its reward needs to know of it."""
+
+    kind: Literal["plan"] | Refinement
+    prompt: str
+    program: str = ""
+    log: str = ""
+    place: int = NATIVE
+    """Of what is refined, in the trace's rounds."""
+
+
+def question_of(trace: Trace) -> Question:
+    """The question as it was asked."""
+    return Question(trace.question, trace.choices)
+
+
+def oracle_mode(trace: Trace, tau: float) -> Mode:
+    """m* of A.3: native where the native answer is right and confident. ValueError for a trace without a
+    right letter or a native answer."""
+    execution = _native(trace)
+    return "native" if is_confident(execution, tau) and execution.answer == trace.gold else "program"
+
+
+def needs(round: Round, gold: str | None, tau: float) -> Refinement | None:
+    """Which refinement what happened calls for: of what failed, and of what was wrong or unsure; None for
+    what is fine, was not run, or repeats an earlier program."""
+    execution = round.execution
+    if execution is None or SAME_AS in round.notes:
+        return None
+    if execution.status == "failed":
+        # A reply without a program leaves nothing to mend.
+        return "bug_fix" if round.program else None
+    if is_confident(execution, tau) and execution.answer == gold:
+        return None
+    if round.prompt_kind == "native":
+        return "native_refinement"
+    # A program of a single look is the native answer over again.
+    return "program_refinement" if round.mode == "program" else None
+
+
+def refinement_prompt(
+    kind: Refinement, question: Question, program: str, log: str = "", *, reference: str = ""
+) -> str:
+    """The prompt of a refinement, as the reasoner makes it at inference."""
+    if kind == "bug_fix":
+        return prompts.bug_fix(question, program, log, reference=reference)
+    if kind == "native_refinement":
+        return prompts.native_refinement(question, program, reference=reference)
+    return prompts.program_refinement(question, program, reference=reference)
+
+
+def refined_program(round: Round) -> str:
+    """The program that a refinement of this round shows."""
+    return prompts.NATIVE_PROGRAM if round.prompt_kind == "native" else round.program or ""
+
+
+def log_of(round: Round) -> str:
+    """What a failed program's refinement prompt shows as its log; blank for one that did not fail."""
+    failed = round.execution is not None and round.execution.status == "failed"
+    error = round.execution.error if failed and round.execution is not None else None
+    return error.log if error is not None else ""
+
+
+def supervision(trace: Trace, tau: float) -> tuple[list[Row], Counter[str]]:
+    """The examples of a trace, and what was rejected, by reason."""
+    rejected: Counter[str] = Counter()
+    if trace.error is not None:
+        rejected[f"question: {trace.error.type}"] += 1
+        return [], rejected
+    if trace.gold is None:
+        rejected["question: no known answer"] += 1
+        return [], rejected
+    rows = [*_first(trace, tau, rejected), *_refinements(trace, tau, rejected)]
+    return _without_repeats(rows, rejected), rejected
+
+
+def tasks(trace: Trace, tau: float) -> list[Task]:
+    """What GRPO asks about a trace: a plan, and every refinement that its executions call for, each shown
+    program once."""
+    if trace.error is not None or trace.gold is None:
+        return []
+    question = question_of(trace)
+    found = [Task("plan", prompts.plan(question, adaptive=True))]
+    seen: set[tuple[str, str]] = set()
+    for place, one in enumerate(trace.rounds):
+        kind = needs(one, trace.gold, tau) if one.refines is None else None
+        if kind is None:
+            continue
+        program, log = refined_program(one), log_of(one)
+        if kind == "bug_fix" and not log.strip():
+            continue
+        key = (kind, _canonical(program))
+        if key not in seen:
+            seen.add(key)
+            shown = refinement_prompt(kind, question, program, log)
+            found.append(Task(kind, shown, program, log if kind == "bug_fix" else "", place))
+    return found
+
+
+# ---- R1 and R2 ---------------------------------------------------------------------------------------------
+
+
+def _first(trace: Trace, tau: float, rejected: Counter[str]) -> Iterator[Row]:
+    prompt = prompts.plan(question_of(trace), adaptive=True)
+    if oracle_mode(trace, tau) == "native":
+        yield Row("native", "native", prompt, NATIVE_REPLY, _canonical(prompts.NATIVE_PROGRAM))
+        return
+    best: tuple[int, Program] | None = None
+    confidence = 0.0
+    for place, one in enumerate(trace.rounds):
+        if one.prompt_kind != PLAN:
+            continue
+        program = parse(one.raw)
+        why = _unfit(one, program, trace.gold)
+        if why is None and program.mode == "native":
+            why = "a single look where several steps were asked for"
+        if why is not None:
+            rejected[f"R2: {why}"] += 1
+            continue
+        assert one.execution is not None
+        # The most confident; among equals the earliest.
+        if best is None or one.execution.confidence > confidence:
+            if best is not None:
+                rejected["R2: right, and another was more confident"] += 1
+            best, confidence = (place, program), one.execution.confidence
+        else:
+            rejected["R2: right, and another was more confident"] += 1
+    if best is None:
+        rejected["question: neither a confident native answer nor a right program"] += 1
+        return
+    place, program = best
+    yield Row("program", "program", prompt, _reply(program), program.canonical, place=place)
+
+
+# ---- R3 and R4 ---------------------------------------------------------------------------------------------
+
+
+def _refinements(trace: Trace, tau: float, rejected: Counter[str]) -> Iterator[Row]:
+    question = question_of(trace)
+    native_is_fine = oracle_mode(trace, tau) == "native"
+    for place, one in enumerate(trace.rounds):
+        if one.refines is None:
+            continue
+        before = trace.rounds[one.refines]
+        kind = needs(before, trace.gold, tau)
+        if kind is None:
+            continue
+        rule = "R3" if kind == "bug_fix" else "R4"
+        program = parse(one.raw)
+        why = _unfit(one, program, trace.gold)
+        if why is None and program.mode == "native" and not (kind == "bug_fix" and native_is_fine):
+            why = "a single look, which is unsure or wrong for this question"
+        if why is None and kind == "bug_fix" and not log_of(before).strip():
+            why = "the failure left no log"
+        if why is None and rule == "R4" and not _corrects(before.execution, one.execution, trace.gold):
+            why = "right before, and no more confident now"
+        if why is not None:
+            rejected[f"{rule}: {why}"] += 1
+            continue
+        shown = refined_program(before)
+        prompt = refinement_prompt(kind, question, shown, log_of(before))
+        yield Row(kind, program.mode, prompt, _reply(program), program.canonical, _canonical(shown), place)
+
+
+def _corrects(before: Execution | None, after: Execution | None, gold: str | None) -> bool:
+    """Whether an answer, known to be right, is better than the one before: that was wrong, or less sure."""
+    assert before is not None
+    assert after is not None
+    return before.answer != gold or after.confidence > before.confidence
+
+
+# ---- what both share ---------------------------------------------------------------------------------------
+
+
+def _unfit(one: Round, program: Program, gold: str | None) -> str | None:
+    """Why a reply is no target, or None: it ran, looked, and was right."""
+    execution = one.execution
+    if REFUSED in one.notes:
+        return "the teacher gave no text"
+    if SAME_AS in one.notes and one.refines is None:
+        return "the same program again"
+    if execution is None or not program.code.strip():
+        return "no program in the reply"
+    if execution.status == "failed":
+        return f"failed ({execution.error.type if execution.error else 'unknown'})"
+    if execution.answer is None:
+        return "gave no answer"
+    if execution.answer != gold:
+        return "wrong answer"
+    if execution.confidence <= 0:
+        return "right, but no answering call said so"
+    # Tags that are missing are put there; what is wrong beyond them stays wrong.
+    faults = parse(_reply(program)).reasons
+    return f"not well-formed: {faults[0]}" if faults else None
+
+
+def _reply(program: Program) -> str:
+    """A program as the planner is to write it."""
+    return f"<planning>\n{program.planning}\n</planning>\n<code>\n{program.code}\n</code>"
+
+
+def _canonical(code: str) -> str:
+    return parse(f"<code>\n{code}\n</code>").canonical
+
+
+def _without_repeats(rows: list[Row], rejected: Counter[str]) -> list[Row]:
+    """Each pair of shown and written program once for a kind of prompt, the first of them."""
+    seen: set[tuple[str, str, str]] = set()
+    kept = []
+    for row in rows:
+        key = (row.kind, row.shown, row.target)
+        if key in seen:
+            rejected[f"{row.kind}: the same program again"] += 1
+        else:
+            seen.add(key)
+            kept.append(row)
+    return kept
+
+
+def _native(trace: Trace) -> Execution:
+    execution = trace.rounds[NATIVE].execution if trace.rounds else None
+    if trace.gold is None or execution is None or trace.rounds[NATIVE].prompt_kind != "native":
+        raise ValueError(f"question {trace.question_id!r}: there is no native answer or no right letter")
+    return execution

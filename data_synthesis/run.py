@@ -1,0 +1,230 @@
+"""python -m data_synthesis.run: questions to trajectories to datasets.
+
+    python -m data_synthesis.run --source pocket --teacher pocket-teacher --model pocket --output runs/synth
+
+Killed at any moment, the same command goes on; a larger --limit adds questions, larger caps go further. The
+datasets and the card are written at the end from the records (again at any time: --assemble-only). The
+teacher's key stays in the environment. Knows the parts and puts them together.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from data_synthesis.card import card_text, make_card
+from data_synthesis.datasets import assemble
+from data_synthesis.explore import Explorer
+from data_synthesis.folder import SynthesisFolder
+from data_synthesis.guard import Guard
+from data_synthesis.questions import Asked, load_source, prepare
+from data_synthesis.replies import ReplyLog, read_spent
+from data_synthesis.settings import SynthesisConfig
+from data_synthesis.table import show
+from data_synthesis.teacher import Teacher
+from data_synthesis.work import work
+from videopro.backbones import Backbone, load_backbone, read_spec
+from videopro.benchmarks import Benchmark, Item
+from videopro.config import from_command_line
+from videopro.errors import RunError, VideoProError
+from videopro.infer import check_questions
+from videopro.module_models import ModuleModels, is_pocket
+from videopro.planners import Planner, load_planner
+from videopro.runner.folder import RUN_FIELDS, write_atomically
+from videopro.runner.progress import Progress
+from videopro.runner.queue import units
+from videopro.runner.worker import Job, versions
+from videopro.trace_log import TraceLog, read_traces
+
+PROG = "python -m data_synthesis.run"
+
+
+def main(
+    argv: Sequence[str] | None = None,
+    *,
+    load: Callable[..., Backbone] = load_backbone,
+    load_teacher: Callable[..., Planner] = load_planner,
+) -> int:
+    """The command line. Returns the exit status: 0, 2 for what the user can mend, 130 when interrupted.
+    `load(model, **settings)` makes the backbone, `load_teacher(spec, backbone, **settings)` the teacher
+    (tests give their own)."""
+    try:
+        config = from_command_line(
+            SynthesisConfig,
+            sys.argv[1:] if argv is None else argv,
+            PROG,
+            "Make training data: a teacher's programs about questions, run and selected.",
+            ignore=RUN_FIELDS,
+        )
+        run(config, load=load, load_teacher=load_teacher)
+    except VideoProError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("\nstopped; the same command goes on from here", file=sys.stderr)
+        return 130
+    return 0
+
+
+def run(
+    config: SynthesisConfig,
+    *,
+    load: Callable[..., Backbone] = load_backbone,
+    load_teacher: Callable[..., Planner] = load_planner,
+) -> dict[str, Any]:
+    """Ask what is not answered yet, write datasets and card, print a table, and return the card. Raises
+    VideoProError."""
+    if load is load_backbone:
+        # Settings that cannot be are found before anything is loaded.
+        read_spec(config.model, **config.backbone)
+    folder = SynthesisFolder(config.output)
+    folder.check()
+    source = load_source(config.source, split=config.split, root=config.root, world_seed=config.world_seed)
+    asked = prepare(source, seed=config.seed, without_family=config.without_family)
+    identity = {"synthesis": _identity(config, source)}
+    folder.check_same(identity)
+    if folder.traces.exists():
+        check_questions(read_traces(folder.traces), asked.benchmark, folder)
+    guard = Guard(config, source)
+    items = guard.allowed(asked, asked.select(limit=config.limit, ids=config.ids))
+    if config.assemble_only:
+        folder.settings()
+    else:
+        _explore(config, items, folder, identity, asked.benchmark, load, load_teacher)
+    return _finish(config, folder, asked, guard, items)
+
+
+def _identity(config: SynthesisConfig, source: Benchmark) -> dict[str, Any]:
+    names = ("tau", "programs", "refinements", "seed", "subtitles", "without_family")
+    return {
+        "source": source.name,
+        "split": source.split,
+        "version": source.version,
+        **{name: getattr(config, name) for name in names},
+    }
+
+
+def _explore(
+    config: SynthesisConfig,
+    items: list[Item],
+    folder: SynthesisFolder,
+    identity: dict[str, Any],
+    benchmark: Benchmark,
+    load: Callable[..., Backbone],
+    load_teacher: Callable[..., Planner],
+) -> None:
+    """Have every question recorded that is not."""
+    done = {t.question_id for t in read_traces(folder.traces)} if folder.traces.exists() else set()
+    if {item.id for item in items} <= done and not config.redo_errors:
+        return
+    backbone = load(config.model, **config.backbone)
+    planner = load_teacher(
+        config.teacher,
+        backbone,
+        temperature=config.temperature,
+        top_p=config.top_p,
+        max_new_tokens=config.max_new_tokens,
+        api_key_env=config.api_key_env,
+        concurrency=config.concurrency,
+    )
+    models = ModuleModels(config, pocket=is_pocket(backbone))
+    full = {
+        **identity,
+        "teacher": planner.identity(),
+        "modules": models.identity(),
+        "model": backbone.identity(),
+    }
+    key = folder.open(_as_mapping(config), full)
+    replies = ReplyLog(folder.replies)
+    budget = config.budget()
+    replies.load(budget)
+    teacher = Teacher(planner, replies, budget, concurrency=config.concurrency, longest=config.max_new_tokens)
+    log = TraceLog(folder.traces, redo_errors=config.redo_errors)
+
+    def spent() -> str:
+        cost = budget.cost
+        if not budget.spent.requests:
+            return ""
+        return f"{budget.spent.requests} requests" + (f", cost {cost:.2f}" if cost is not None else "")
+
+    try:
+        log.refresh()
+        with Progress([item.id for item in items], doing="exploring", note=spent) as progress:
+            progress.watch(TraceLog(folder.traces, writable=False))
+            work(
+                units(items),
+                Job(folder, key, (), benchmark.protocol, config.seed, config.redo_errors),
+                Explorer(backbone, models, teacher, config.exploring()),
+                backbone,
+                log,
+                in_flight=config.videos or (4 if config.teacher.startswith("api:") else 1),
+                shown=progress.update,
+                halt=teacher.close,
+            )
+    finally:
+        teacher.close()
+        log.close()
+        replies.close()
+        backbone.close()
+
+
+def _finish(
+    config: SynthesisConfig, folder: SynthesisFolder, asked: Asked, guard: Guard, items: list[Item]
+) -> dict[str, Any]:
+    """Datasets, card and table."""
+    traces = read_traces(folder.traces)
+    label = f"{asked.benchmark.name}/{asked.benchmark.split}".rstrip("/")
+    source = label if config.world_seed is None else f"{label}-{config.world_seed}"
+    datasets = assemble(
+        traces,
+        tau=config.tau,
+        source=source,
+        folder=folder.path,
+        known=guard.known,
+        seeds=guard.seeds,
+        skip=guard.skip,
+    )
+    recorded = folder.settings()
+    card = make_card(
+        traces,
+        datasets,
+        tau=config.tau,
+        about={
+            "source": source,
+            "settings": recorded["identity"]["synthesis"],
+            "teacher": {k: v for k, v in recorded["identity"]["teacher"].items() if k != "url"},
+            "model": recorded["identity"]["model"],
+            "modules": recorded["identity"]["modules"],
+            "run_key": recorded["run_key"],
+            "versions": versions(),
+            "evaluation videos known": len(guard.known),
+        },
+        left_out=asked.left_out,
+        spent=read_spent(folder.replies),
+        prices=config.prices(),
+    )
+    datasets.write(folder.path)
+    try:
+        write_atomically(folder.card_json, json.dumps(card, indent=1, ensure_ascii=False) + "\n")
+        write_atomically(folder.card_md, card_text(card))
+    except OSError as error:
+        raise RunError(f"{folder.path}: the card cannot be written ({error.strerror})") from error
+    show(card, folder.path, open_questions=len({i.id for i in items} - {t.question_id for t in traces}))
+    return card
+
+
+def _as_mapping(config: SynthesisConfig) -> dict[str, Any]:
+    """The settings as YAML can hold them."""
+    return {
+        key: str(value) if isinstance(value, Path) else list(value) if isinstance(value, tuple) else value
+        for key, value in asdict(config).items()
+        if key not in ("assemble_only", "redo_errors")
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,154 @@
+"""The settings of a synthesis: what flags and YAML may say.
+
+Knows what settings mean to each part, and checks what cannot be before anything is loaded or asked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from data_synthesis.explore import ExploreSettings
+from data_synthesis.replies import Budget, Prices
+from videopro import benchmarks
+from videopro.config import about
+from videopro.errors import ConfigError
+from videopro.module_models import ModuleSettings
+from videopro.planners import check_planner
+
+
+@dataclass(frozen=True, kw_only=True)
+class SynthesisConfig(ModuleSettings):
+    """The settings of a synthesis, as flags or as YAML; those of ModuleSettings are the modules' models."""
+
+    source: str = field(metadata=about("where questions come from: " + ", ".join(benchmarks.NAMES)))
+    teacher: str = field(
+        metadata=about("who writes programs: pocket-teacher, api:MODEL or api:MODEL@URL (it sees no video)")
+    )
+    model: str = field(metadata=about("who answers: pocket, a hub name, a folder, or server:MODEL@URL"))
+    output: Path = field(metadata=about("folder of the synthesis; resumed if it holds the same one"))
+    split: str | None = field(
+        default=None, metadata=about("split of the source; unset: the one for training (pocket: train)")
+    )
+    root: Path | None = field(
+        default=None, metadata=about("folder of the source's files; only pocket can do without")
+    )
+    world_seed: int | None = field(
+        default=None, metadata=about("draw a pocket world of its own from this seed")
+    )
+    backbone: dict[str, Any] = field(
+        default_factory=dict, metadata=about("settings of the backbone, such as dtype=bf16")
+    )
+    without_family: tuple[str, ...] = field(
+        default=(), metadata=about("families of questions that are never asked")
+    )
+    limit: int | None = field(
+        default=None, metadata=about("ask this many: whole videos, in an order drawn from the seed")
+    )
+    ids: tuple[str, ...] = field(default=(), metadata=about("ask these questions only"))
+    seed: int = field(
+        default=0, metadata=about("seed of all that is random: order, places of options, programs")
+    )
+    programs: int = field(default=4, metadata=about("programs of several steps a question (K)"))
+    refinements: int = field(
+        default=1, metadata=about("refinements of each program that failed, was wrong or unsure")
+    )
+    tau: float = field(default=0.75, metadata=about("confident means a confidence of at least this"))
+    subtitles: Literal["listed", "none"] = field(
+        default="listed", metadata=about("subtitles for the modules: those the source lists, or none")
+    )
+    temperature: float = field(default=0.7, metadata=about("of an API teacher"))
+    top_p: float = field(default=1.0, metadata=about("of an API teacher"))
+    max_new_tokens: int = field(
+        default=4096, metadata=about("longest reply of an API teacher, in tokens, thinking included")
+    )
+    api_key_env: str | None = field(
+        default=None,
+        metadata=about("variable with the key for api:MODEL@URL; unset: OPENAI_API_KEY for OpenAI only"),
+    )
+    concurrency: int = field(default=8, metadata=about("requests to an API teacher in flight at most"))
+    videos: int | None = field(
+        default=None, metadata=about("videos in flight; unset: 4 with an API teacher, else 1")
+    )
+    together: int = field(default=8, metadata=about("programs about a video that run side by side"))
+    max_requests: int | None = field(
+        default=None, metadata=about("requests to an API teacher at most, over all commands on this folder")
+    )
+    max_cost: float | None = field(
+        default=None, metadata=about("what these may cost at most; needs --price-in and --price-out")
+    )
+    price_in: float | None = field(default=None, metadata=about("price of a million prompt tokens"))
+    price_out: float | None = field(default=None, metadata=about("price of a million reply tokens"))
+    exclude: tuple[str, ...] = field(
+        default=(),
+        metadata=about("evaluation videos of one's own: folders, JSONL files, CG-Bench annotations (.json)"),
+    )
+    evaluation: Literal["refuse", "skip"] = field(
+        default="refuse", metadata=about("what to do with questions about videos of evaluation splits")
+    )
+    cg_bench_mini: Literal["evaluation", "training"] = field(
+        default="evaluation", metadata=about("what the videos of CG-Bench mini are for")
+    )
+    redo_errors: bool = field(
+        default=False, metadata=about("ask questions again whose recorded result is an error")
+    )
+    assemble_only: bool = field(
+        default=False, metadata=about("only write the datasets and the card from what is recorded")
+    )
+
+    def __post_init__(self) -> None:
+        check_planner(self.teacher)
+        if self.teacher == "self":
+            raise ConfigError(
+                "teacher 'self': a model does not teach itself; give pocket-teacher or api:MODEL"
+            )
+        _check_address(self.teacher)
+        for name in ("programs", "concurrency", "together", "max_new_tokens"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} is {getattr(self, name)}; it must be at least 1")
+        if self.videos is not None and self.videos < 1:
+            raise ConfigError(f"videos is {self.videos}; it must be at least 1")
+        if self.refinements < 0:
+            raise ConfigError(f"refinements is {self.refinements}; it must be 0 or more")
+        if not 0 <= self.tau <= 1:
+            raise ConfigError(f"tau is {self.tau}; it must lie in 0..1")
+        if self.temperature < 0:
+            raise ConfigError(f"temperature is {self.temperature}; it must be 0 or more")
+        if (self.price_in is None) != (self.price_out is None):
+            raise ConfigError("price_in and price_out: give both, per million tokens, or neither")
+        if self.source == "pocket" and self.cg_bench_mini == "training":
+            raise ConfigError("cg_bench_mini: says nothing about pocket; leave it out")
+        self.budget()
+
+    def prices(self) -> Prices | None:
+        """What tokens cost, if that was said."""
+        if self.price_in is None or self.price_out is None:
+            return None
+        return Prices(self.price_in, self.price_out)
+
+    def budget(self) -> Budget:
+        """The caps. Raises ConfigError for caps that cannot be."""
+        return Budget(self.prices(), max_requests=self.max_requests, max_cost=self.max_cost)
+
+    def exploring(self) -> ExploreSettings:
+        """The part that the explorer needs."""
+        return ExploreSettings(
+            programs=self.programs,
+            refinements=self.refinements,
+            tau=self.tau,
+            seed=self.seed,
+            subtitles=self.subtitles == "listed",
+            together=self.together,
+        )
+
+
+def _check_address(teacher: str) -> None:
+    """A key in an address would be written down with the settings."""
+    _, _, address = teacher.partition("://")
+    host, _, _ = address.partition("/")
+    if "@" in host or "?" in address:
+        raise ConfigError(
+            "teacher: its address holds a user, a password or a query; put the key into an environment "
+            "variable and name that with --api-key-env"
+        )

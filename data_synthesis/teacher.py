@@ -1,0 +1,118 @@
+"""Asking a teacher: many requests at once, each paid for once, within the caps, and nothing lost.
+
+A reply is on the disk before anybody uses it. What a request cannot get (the server refuses its form, a reply
+without text) is the request's own affair; a server that serves nobody stops the synthesis. Knows planners and
+replies; nothing of videos, right answers or what is made of a program.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from data_synthesis.replies import Budget, CapReached, ReplyLog
+from videopro.errors import BackboneError, RunError, VideoProError
+from videopro.planners import Planner, PlanRequest, Written
+from videopro.planners.api import EmptyReply
+
+# So many refusals in a row are no matter of single requests.
+REFUSALS_IN_A_ROW = 20
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A request that gave no text, and why."""
+
+    reason: str
+
+
+class Teacher:
+    """A planner behind a log and a budget; thread safe.
+
+    `concurrency`: requests in flight at most. `longest`: tokens of a reply at most, for what a request may
+    cost before it is sent.
+    """
+
+    def __init__(
+        self, planner: Planner, log: ReplyLog, budget: Budget, *, concurrency: int = 8, longest: int = 4096
+    ) -> None:
+        self.planner = planner
+        self.budget = budget
+        self._log = log
+        self._longest = longest
+        self._identity = json.dumps(planner.identity(), sort_keys=True)
+        self._threads = ThreadPoolExecutor(concurrency, thread_name_prefix="teacher")
+        self._lock = threading.Lock()
+        self._refusals = 0
+        self._stopped: VideoProError | None = None
+
+    def ask(self, requests: Sequence[PlanRequest]) -> list[Written | Refused | None]:
+        """Replies in the order of the requests; None where a cap left no room.
+
+        Raises RunError when the teacher serves no request at all, after every request in flight came back.
+        """
+        futures = [self._threads.submit(self._one, request) for request in requests]
+        replies: list[Written | Refused | None] = []
+        failure: BaseException | None = None
+        for future in futures:
+            try:
+                replies.append(future.result())
+            except CapReached:
+                replies.append(None)
+            except Exception as error:
+                failure = failure or error
+        if failure is not None:
+            raise failure
+        return replies
+
+    def close(self) -> None:
+        """Cancel what is in flight."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        self.planner.close()
+
+    def _one(self, request: PlanRequest) -> Written | Refused:
+        if not self.planner.asks_model:
+            return self.planner.write([request])[0]
+        key = self._key(request)
+        known = self._log.find(key)
+        if known is not None:
+            return known
+        if self._stopped is not None:
+            raise self._stopped
+        # A token is at least two bytes of a prompt, but for the rarest text.
+        with self.budget.reserved(len(request.prompt.encode()) // 2 + 64, self._longest):
+            try:
+                (written,) = self.planner.write([request])
+            except RunError as error:
+                self._stopped = error
+                raise
+            except BackboneError as error:
+                return self._refusal(key, request, error)
+            self.budget.charge(written.tokens_in, written.tokens_out)
+            self._log.keep(key, request.kind, written)
+        with self._lock:
+            self._refusals = 0
+        return written
+
+    def _refusal(self, key: str, request: PlanRequest, error: BackboneError) -> Refused:
+        tokens = (error.tokens_in, error.tokens_out) if isinstance(error, EmptyReply) else (0, 0)
+        self.budget.charge(*tokens, refused=True)
+        self._log.keep_refusal(key, request.kind, str(error), *tokens)
+        with self._lock:
+            self._refusals += 1
+            if self._refusals >= REFUSALS_IN_A_ROW:
+                self._stopped = RunError(
+                    f"teacher {self.planner.name}: {REFUSALS_IN_A_ROW} requests in a row gave no text, the "
+                    f"last one: {error}\nThe others are likely to fare the same, so the run stops; what was "
+                    "answered is safe, and the same command goes on once this is mended."
+                )
+                raise self._stopped from error
+        return Refused(str(error))
+
+    def _key(self, request: PlanRequest) -> str:
+        asked = json.dumps([self._identity, request.kind, request.prompt, request.seed])
+        return hashlib.sha256(asked.encode()).hexdigest()[:32]
