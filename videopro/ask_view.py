@@ -21,8 +21,8 @@ _TITLES = {
     "plan": "program",
     "plan_program": "program of several steps",
     "bug_fix": "refined program: it failed",
-    "native_refinement": "refined program: one look was not sure enough",
-    "program_refinement": "refined program: the answer was not sure enough",
+    "native_refinement": "refined program: one look gave no sure answer",
+    "program_refinement": "refined program: it gave no sure answer",
 }
 
 
