@@ -189,7 +189,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _settings(argv: list[str]) -> tuple[VideoSFTConfig, ModelConfig]:
-    parser = TrlParser((VideoSFTConfig, ModelConfig), prog="train/sft.py", description=__doc__)  # type: ignore[arg-type]
+    parser = TrlParser((VideoSFTConfig, ModelConfig), prog="train/sft.py", allow_abbrev=False)  # type: ignore[arg-type]
     try:
         training, model_settings = parser.parse_args_and_config(argv)
     except (ValueError, OSError, json.JSONDecodeError) as error:

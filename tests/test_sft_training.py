@@ -1,0 +1,325 @@
+"""Fine-tuning steps: the same whatever way a batch is split, resumed or spread over processes, and the same
+as gradients that transformers' own forward gives."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from transformers import PreTrainedModel
+
+from tests import sft_world as world
+from tests.making_videos import make
+from tests.qwen_models import PIXELS, checkpoint, reference
+from tests.sft_reference import conversation, own_loss
+from train import sft
+from train.tuned_model import linear_pattern, part_of
+from videopro.errors import ConfigError
+
+FAMILIES = ("qwen2_5_vl", "qwen3_vl")
+RATE = 0.05
+ROOT = Path(__file__).resolve().parent.parent
+PLAIN = {"optim": "sgd", "max_steps": 1, "learning_rate": RATE, "max_grad_norm": 0.0, "weight_decay": 0.0}
+EVERYTHING = {"vision": "trained", "projector": "trained"}
+
+
+def stepped(family: str, output: Path, chosen: list[int], **changes: Any) -> tuple[float, dict[str, Any]]:
+    """The loss of one SGD step on the rows with these numbers, and the weights after it."""
+    rows = [world.rows()[number] for number in chosen]
+    config = world.settings(output, **{**PLAIN, **EVERYTHING, **changes})
+    trainer = world.trainer(family, config, rows, use_peft=False)
+    trainer.train()
+    losses = [line["loss"] for line in trainer.state.log_history if "loss" in line]
+    return losses[0], dict(trainer.model.named_parameters())
+
+
+def expected_step(family: str, chosen: list[int]) -> tuple[float, dict[str, torch.Tensor]]:
+    """The same from transformers' model and processor on each row alone: the mean over all tokens."""
+    model, processor = reference(family)
+    total, summed = 0, torch.zeros(())
+    for number in chosen:
+        loss, tokens = own_loss(model, conversation(family, processor, world.rows()[number]))
+        summed, total = summed + loss * tokens, total + tokens
+    (summed / total).backward()
+    with torch.no_grad():
+        after = {
+            name: weight - RATE * (weight.grad if weight.grad is not None else 0)
+            for name, weight in model.named_parameters()
+        }
+    return float(summed.detach() / total), after
+
+
+def assert_same(found: dict[str, Any], expected: dict[str, Any]) -> None:
+    """To 2e-5 where gradients of a step reach 1: fp32 sums in another order."""
+    assert found.keys() == expected.keys()
+    for name, weight in expected.items():
+        torch.testing.assert_close(found[name].detach(), weight, atol=2e-5, rtol=1e-4, msg=name)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(("size", "accumulated"), [(4, 1), (2, 2), (1, 4)])
+def test_a_step_is_the_mean_over_tokens_however_the_batch_is_split(
+    family: str, size: int, accumulated: int, tmp_path: Path
+) -> None:
+    loss, weights = stepped(
+        family,
+        tmp_path,
+        [0, 1, 2, 3],
+        per_device_train_batch_size=size,
+        gradient_accumulation_steps=accumulated,
+    )
+    expected_loss, expected = expected_step(family, [0, 1, 2, 3])
+    assert loss == pytest.approx(expected_loss, abs=1e-4)
+    assert_same(weights, expected)
+
+
+def test_with_gradient_checkpointing_a_step_is_the_same(tmp_path: Path) -> None:
+    loss, weights = stepped(
+        "qwen3_vl", tmp_path, [0, 3], per_device_train_batch_size=2, gradient_checkpointing=True
+    )
+    expected_loss, expected = expected_step("qwen3_vl", [0, 3])
+    assert loss == pytest.approx(expected_loss, abs=1e-4)
+    assert_same(weights, expected)
+
+
+def test_a_step_on_text_alone(tmp_path: Path) -> None:
+    loss, weights = stepped("qwen3_vl", tmp_path, [3], per_device_train_batch_size=1)
+    expected_loss, expected = expected_step("qwen3_vl", [3])
+    assert loss == pytest.approx(expected_loss, abs=1e-4)
+    assert_same(weights, expected)
+
+
+# ---- whole runs --------------------------------------------------------------------------------------------
+
+
+def arguments(output: Path, **changes: Any) -> list[str]:
+    """Flags for a run on a CPU."""
+    given = {
+        "train_data": world.folder() / "sft.jsonl",
+        "output_dir": output,
+        "model_name_or_path": checkpoint("qwen3_vl"),
+        "dtype": "float32",
+        "frames": world.FRAMES,
+        "pixels": PIXELS,
+        "frame_cache": world.folder() / "frames",
+        "use_cpu": "true",
+        "bf16": "false",
+        "gradient_checkpointing": "false",
+        "report_to": "none",
+        "disable_tqdm": "true",
+        "logging_steps": 1,
+        "save_strategy": "no",
+        **changes,
+    }
+    return [word for name, value in given.items() for word in (f"--{name}", str(value))]
+
+
+def two_processes(words: list[str]) -> None:
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2", "--master_port=0"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [*command, "--rdzv-backend=c10d", "--rdzv-endpoint=localhost:0", "train/sft.py", *words],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+
+
+def test_two_processes_take_the_step_that_one_takes(tmp_path: Path) -> None:
+    """One rank may hold text alone while the other looks at a video; all parts are trained."""
+    plain = {**PLAIN, **EVERYTHING, "per_device_train_batch_size": 2, "ddp_backend": "gloo"}
+    two_processes(arguments(tmp_path / "two", **plain))
+    _, expected = expected_step("qwen3_vl", [0, 1, 2, 3])
+    assert_same(load_file(tmp_path / "two" / "model.safetensors"), expected)
+
+
+def test_a_resumed_run_ends_with_the_same_weights_to_the_last_bit(tmp_path: Path) -> None:
+    changes = {
+        "use_peft": "true",
+        "lora_r": 4,
+        "lora_dropout": 0.2,
+        "per_device_train_batch_size": 1,
+        "num_train_epochs": 2,
+        "learning_rate": 1e-2,
+        "save_strategy": "steps",
+        "save_steps": 3,
+        "adapter_dtype": "float32",
+    }
+    whole, resumed = tmp_path / "whole", tmp_path / "resumed"
+    assert sft.main(arguments(whole, **changes)) == 0
+    # What a run leaves that was killed after its fifth step.
+    resumed.mkdir()
+    shutil.copytree(whole / "checkpoint-3", resumed / "checkpoint-3")
+    shutil.copy(whole / "training_record.json", resumed)
+    assert sft.main(arguments(resumed, **changes)) == 0
+    assert json.loads((resumed / "trainer_state.json").read_text())["global_step"] == 8
+    expected, found = (load_file(one / "adapter_model.safetensors") for one in (whole, resumed))
+    assert expected.keys() == found.keys()
+    assert all(torch.equal(found[name], expected[name]) for name in expected)
+    assert any(weight.any() for name, weight in expected.items() if "lora_B" in name)
+
+
+def test_checkpoints_of_another_run_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    changes = {"save_strategy": "steps", "save_steps": 1, "max_steps": 1}
+    assert sft.main(arguments(tmp_path, **changes)) == 0
+    assert sft.main(arguments(tmp_path, **{**changes, "learning_rate": 3e-4})) == 2
+    said = capsys.readouterr().err
+    assert "learning_rate was 2e-05 and is 0.0003" in said
+    assert "give another output_dir" in said
+
+
+def test_an_unreadable_video_is_dropped_counted_and_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make(tmp_path / "good.mp4", 30)
+    (tmp_path / "broken.mp4").write_bytes((tmp_path / "good.mp4").read_bytes()[:2500])
+    rows = [
+        world.record("q", "a", "good.mp4", id="kept"),
+        world.record("q", "a", "broken.mp4", id="lost-1"),
+        world.record("q", "b", "missing.mp4", id="lost-2"),
+        world.record("r", "b", "broken.mp4", id="lost-3"),
+        world.record("text", "b"),
+    ]
+    data = world.write(tmp_path / "rows.jsonl", rows)
+    output = tmp_path / "run"
+    changes = {"train_data": data, "num_train_epochs": 1, "per_device_train_batch_size": 1}
+    assert sft.main(arguments(output, **changes)) == 0
+    said = capsys.readouterr().err
+    assert "3 rows are dropped" in said
+    assert "broken.mp4" in said
+    assert "rows lost-1, lost-3" in said
+    assert "missing.mp4: there is no such file" in said
+    record = json.loads((output / "training_record.json").read_text())
+    assert record["rows"] == 2
+    assert set(record["dropped"]) == {"lost-1", "lost-2", "lost-3"}
+    # Nothing took their place: one step for each row that is left.
+    assert json.loads((output / "trainer_state.json").read_text())["global_step"] == 2
+
+
+def test_the_releases_form_is_trained_on_as_it_is(tmp_path: Path) -> None:
+    video = str((world.folder() / "videos" / "a.mp4").resolve())
+    rows = [world.record("Which?", world.NATIVE, video), world.record("Which?", world.STEPS, video)]
+    data = world.write(tmp_path / "train_sft.jsonl", rows)
+    changes = {"train_data": data, "max_steps": 1, "per_device_train_batch_size": 2, "use_peft": "true"}
+    assert sft.main(arguments(tmp_path / "run", **changes)) == 0
+    weights = load_file(tmp_path / "run" / "adapter_model.safetensors")
+    assert {one.dtype for one in weights.values()} == {torch.bfloat16}
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"max_length": 512}, "max_length is 512"),
+        ({"packing": "true"}, "packing is True"),
+        ({"vision_lr": 0.1}, "vision_lr is set and vision is frozen"),
+        ({"frames": 0}, "frames is 0"),
+        ({"eval_strategy": "steps"}, "nothing to evaluate on"),
+        ({"eval_questions": "pocket:val"}, "eval_strategy is 'no'"),
+        ({"model_name_or_path": "/nowhere"}, "there is no such folder"),
+        ({"train_data": "/nowhere.jsonl"}, "cannot be read"),
+        ({"config": "/nowhere.yaml"}, "nowhere.yaml"),
+        ({"learning_rat": 1}, "learning_rat"),
+        ({"load_in_4bit": "true"}, "need use_peft"),
+    ],
+)
+def test_settings_that_cannot_be_are_named(
+    changes: dict[str, Any], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert sft.main(arguments(tmp_path, **changes)) == 2
+    assert said in capsys.readouterr().err
+
+
+# ---- what is trained ---------------------------------------------------------------------------------------
+
+_LAYER = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+
+
+def adapted(model: PreTrainedModel, pattern: str) -> set[str]:
+    import re
+
+    return {name for name, _ in model.named_modules() if re.fullmatch(pattern, name)}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_lora_goes_to_every_linear_layer_of_the_language_model_and_to_no_other(family: str) -> None:
+    model, _ = reference(family)
+    language = {
+        f"model.language_model.layers.{layer}.{'mlp' if name[0] in 'gud' else 'self_attn'}.{name}"
+        for layer in range(2)
+        for name in _LAYER
+    }
+    assert adapted(model, linear_pattern(model, ["language"])) == language
+    tower = {
+        "qwen3_vl": {
+            f"model.visual.blocks.{i}.{name}"
+            for i in range(2)
+            for name in ("attn.qkv", "attn.proj", "mlp.linear_fc1", "mlp.linear_fc2")
+        },
+        "qwen2_5_vl": {
+            f"model.visual.blocks.{i}.{name}"
+            for i in range(2)
+            for name in ("attn.qkv", "attn.proj", "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj")
+        },
+    }[family]
+    merger = {
+        "qwen3_vl": {
+            f"model.visual.{one}.linear_fc{i}" for one in ("merger", "deepstack_merger_list.0") for i in (1, 2)
+        },
+        "qwen2_5_vl": {"model.visual.merger.mlp.0", "model.visual.merger.mlp.2"},
+    }[family]
+    assert adapted(model, linear_pattern(model, ["vision"])) == tower
+    assert adapted(model, linear_pattern(model, ["projector", "language"])) == merger | language
+
+
+def test_parts_have_their_own_rates_and_what_is_frozen_stays(tmp_path: Path) -> None:
+    rows = world.rows()
+    config = world.settings(
+        tmp_path, **{**PLAIN, "projector": "trained", "projector_lr": 0.01, "per_device_train_batch_size": 4}
+    )
+    trainer = world.trainer("qwen3_vl", config, rows, use_peft=False)
+    before = {name: weight.detach().clone() for name, weight in trainer.model.named_parameters()}
+    trainer.train()
+    _, whole = expected_step("qwen3_vl", [0, 1, 2, 3])
+    share = {"language": 1.0, "projector": 0.01 / RATE, "vision": 0.0}
+    for name, weight in trainer.model.named_parameters():
+        # The step that SGD takes is in proportion to the rate.
+        expected = before[name] + share[part_of(name)] * (whole[name] - before[name])
+        torch.testing.assert_close(weight.detach(), expected, atol=2e-5, rtol=1e-4, msg=name)
+        if part_of(name) == "vision":
+            assert torch.equal(weight, before[name])
+    rates = {group["part"]: group["initial_lr"] for group in trainer.optimizer.param_groups}  # type: ignore[union-attr]
+    assert rates == {"language": RATE, "projector": 0.01}
+
+
+def test_weight_decay_spares_norms_and_biases(tmp_path: Path) -> None:
+    config = world.settings(tmp_path, weight_decay=0.1, max_steps=1)
+    trainer = world.trainer("qwen3_vl", config, world.rows(), use_peft=False)
+    groups = trainer.create_optimizer().param_groups
+    names = {id(weight): name for name, weight in trainer.model.named_parameters()}
+    decayed = {names[id(one)] for group in groups if group["weight_decay"] > 0 for one in group["params"]}
+    spared = {names[id(one)] for group in groups if group["weight_decay"] == 0 for one in group["params"]}
+    assert "model.language_model.layers.0.mlp.up_proj.weight" in decayed
+    assert "model.language_model.norm.weight" in spared
+    assert not any("norm" in name for name in decayed)
+
+
+def test_quantised_weights_without_adapter_are_refused() -> None:
+    from train.tuned_model import load_trainable
+    from videopro.backbones.qwen_load import find
+
+    with pytest.raises(ConfigError, match="use_peft"):
+        load_trainable(
+            find(str(checkpoint("qwen3_vl"))),
+            world.model_settings("qwen3_vl", use_peft=False, load_in_4bit=True),
+        )
