@@ -47,9 +47,7 @@ def _processed(family: str, processor: Any, text: str, row: Row) -> dict[str, An
     else:
         share = 1
         spacing = (times[-1] - times[0]) / (FRAMES - 1)
-        metadata = VideoMetadata(
-            total_num_frames=FRAMES, fps=1 / spacing, frames_indices=list(range(FRAMES))
-        )
+        metadata = VideoMetadata(total_num_frames=FRAMES, fps=1 / spacing, frames_indices=list(range(FRAMES)))
     options = {
         "do_sample_frames": False,
         "size": {"shortest_edge": 784 * share, "longest_edge": PIXELS * share},

@@ -86,9 +86,7 @@ def inputs(family: str) -> QwenInputs:
 
 def collator(family: str) -> VideoCollator:
     made = inputs(family)
-    cache = FrameCache(
-        folder() / "frames", count=FRAMES, resize=made.frame_size, form=f"{family}-{PIXELS}"
-    )
+    cache = FrameCache(folder() / "frames", count=FRAMES, resize=made.frame_size, form=f"{family}-{PIXELS}")
     return VideoCollator(made, cache)
 
 

@@ -51,16 +51,28 @@ GOOD = world.record("q", "a", "v.mp4")
         ("{", "is not JSON"),
         ([1], "must be an object"),
         ({}, "one user turn and one assistant turn"),
-        ({**GOOD, "messages": GOOD["messages"][:1]}, "one user turn and one assistant turn, not \\['user'\\]"),
+        (
+            {**GOOD, "messages": GOOD["messages"][:1]},
+            "one user turn and one assistant turn, not \\['user'\\]",
+        ),
         ({**GOOD, "messages": [{"role": "system", "content": "s"}, *GOOD["messages"]]}, "'system', 'user'"),
-        ({**GOOD, "messages": [{"role": "user"}, {"role": "assistant", "content": "a"}]}, "no text in 'content'"),
+        (
+            {**GOOD, "messages": [{"role": "user"}, {"role": "assistant", "content": "a"}]},
+            "no text in 'content'",
+        ),
         (world.record("q", " \n", "v.mp4"), "nothing to learn"),
         ({**GOOD, "videos": []}, "has 1 <video> and 0 videos"),
         ({**GOOD, "videos": ["v.mp4", "w.mp4"]}, "lists 2 videos"),
         ({**GOOD, "videos": [3]}, "list of paths"),
         ({**GOOD, "images": ["a.png"]}, "only videos"),
-        ({"messages": [{"role": "user", "content": "q <video>"}, GOOD["messages"][1]], "videos": ["v"]}, "start"),
-        ({"messages": [{"role": "user", "content": "q"}, GOOD["messages"][1]], "videos": ["v"]}, "has 0 <video>"),
+        (
+            {"messages": [{"role": "user", "content": "q <video>"}, GOOD["messages"][1]], "videos": ["v"]},
+            "start",
+        ),
+        (
+            {"messages": [{"role": "user", "content": "q"}, GOOD["messages"][1]], "videos": ["v"]},
+            "has 0 <video>",
+        ),
     ],
 )
 def test_a_row_that_cannot_be_trained_on_is_named(tmp_path: Path, row: Any, said: str) -> None:

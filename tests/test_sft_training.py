@@ -131,17 +131,62 @@ def two_processes(words: list[str]) -> None:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=120,
     )
     assert done.returncode == 0, done.stderr[-4000:]
 
 
-def test_two_processes_take_the_step_that_one_takes(tmp_path: Path) -> None:
-    """One rank may hold text alone while the other looks at a video; all parts are trained."""
-    plain = {**PLAIN, **EVERYTHING, "per_device_train_batch_size": 2, "ddp_backend": "gloo"}
+@pytest.mark.parametrize("chosen", [[0, 1, 2, 3], [0, 3]], ids=["mixed", "text on one rank"])
+def test_two_processes_take_the_step_that_one_takes(chosen: list[int], tmp_path: Path) -> None:
+    """All parts are trained, so that DDP waits for the vision tower's gradients on the rank without a
+    video too."""
+    lines = (world.folder() / "sft.jsonl").read_text().splitlines()
+    rows = [json.loads(lines[number]) for number in chosen]
+    for row in rows:
+        row["videos"] = [str(world.folder() / video) for video in row.get("videos", ())]
+    plain = {
+        **PLAIN,
+        **EVERYTHING,
+        "train_data": world.write(tmp_path / "rows.jsonl", rows),
+        "per_device_train_batch_size": len(chosen) // 2,
+        "ddp_backend": "gloo",
+    }
     two_processes(arguments(tmp_path / "two", **plain))
-    _, expected = expected_step("qwen3_vl", [0, 1, 2, 3])
+    _, expected = expected_step("qwen3_vl", chosen)
     assert_same(load_file(tmp_path / "two" / "model.safetensors"), expected)
+
+
+def test_measuring_in_two_processes_takes_each_question_once_and_leaves_the_training_alone(
+    tmp_path: Path,
+) -> None:
+    questions = [
+        {
+            "id": f"q{number}",
+            "video": str(world.folder() / "videos" / f"{'abc'[number]}.mp4"),
+            "question": question.text,
+            "choices": list(question.choices),
+            "answer": "A",
+            "oracle_mode": "native",
+        }
+        for number, question in enumerate(world.QUESTIONS)
+    ]
+    changes = {"use_peft": "true", "lora_r": 4, "lora_dropout": 0.0, "max_steps": 3, "ddp_backend": "gloo"}
+    changes |= {"learning_rate": 1e-2, "adapter_dtype": "float32", "per_device_train_batch_size": 1}
+    measured = {
+        "eval_questions": world.write(tmp_path / "held-out.jsonl", questions),
+        "eval_modules": json.dumps(dict.fromkeys(("encoder", "text_encoder", "ocr", "detector"), "none")),
+        "eval_max_new_tokens": 4,
+        "eval_strategy": "steps",
+        "eval_steps": 1,
+    }
+    two_processes(arguments(tmp_path / "measured", **changes, **measured))
+    two_processes(arguments(tmp_path / "alone", **changes))
+    kept = (tmp_path / "measured" / "questions" / "step-000002.jsonl").read_text().splitlines()
+    assert sorted(json.loads(line)["id"] for line in kept) == ["q0", "q1", "q2"]
+    found, expected = (
+        load_file(tmp_path / name / "adapter_model.safetensors") for name in ("measured", "alone")
+    )
+    assert all(torch.equal(found[name], weight) for name, weight in expected.items())
 
 
 def test_a_resumed_run_ends_with_the_same_weights_to_the_last_bit(tmp_path: Path) -> None:
@@ -274,7 +319,9 @@ def test_lora_goes_to_every_linear_layer_of_the_language_model_and_to_no_other(f
     }[family]
     merger = {
         "qwen3_vl": {
-            f"model.visual.{one}.linear_fc{i}" for one in ("merger", "deepstack_merger_list.0") for i in (1, 2)
+            f"model.visual.{one}.linear_fc{i}"
+            for one in ("merger", "deepstack_merger_list.0")
+            for i in (1, 2)
         },
         "qwen2_5_vl": {"model.visual.merger.mlp.0", "model.visual.merger.mlp.2"},
     }[family]

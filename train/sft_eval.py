@@ -51,14 +51,14 @@ class Planned:
 
 
 def figures(planned: Sequence[Planned]) -> dict[str, float]:
-    """Shares among the questions that could be asked: replies in the right form, programs that ran to an
-    answer, right answers, native programs; and mode accuracy among those with an oracle mode, plain and as
+    """Shares among the questions that could be asked: replies in the right form, programs that ran to
+    their end, right answers, native programs; and mode accuracy among those with an oracle mode, plain and as
     the mean over both modes (0.5 for a planner that always chooses one)."""
     asked = [one for one in planned if one.error is None]
     found: dict[str, float] = {"questions": float(len(asked)), "errors": float(len(planned) - len(asked))}
     if asked:
         found["well_formed"] = _share([one.well_formed for one in asked])
-        found["executed"] = _share([one.status == "ok" for one in asked])
+        found["executed"] = _share([one.status in ("ok", "empty") for one in asked])
         found["answer_accuracy"] = _share([one.correct for one in asked])
         found["native_share"] = _share([one.mode == "native" for one in asked])
     judged = [one for one in asked if one.oracle is not None]
