@@ -34,7 +34,8 @@ QUESTIONS = (
 NATIVE = f"<planning>\nOne glance.\n</planning>\n<code>\n{prompts.NATIVE_PROGRAM}\n</code>"
 STEPS = (
     "<planning>\nFind the ring, then ask.\n</planning>\n<code>\ndef execute_command(video, question):\n"
-    "    frames = extract_frames(video, num_frames=2)\n    return query_mc(frames, question, choices)\n</code>"
+    "    frames = extract_frames(video, num_frames=2)\n    return query_mc(frames, question, choices)\n"
+    "</code>"
 )
 
 

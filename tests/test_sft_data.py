@@ -168,7 +168,7 @@ def test_what_cannot_be_read_is_told_by_path(tmp_path: Path, video: Path) -> Non
     assert set(failed) == {broken, tmp_path / "none.mp4"}
     assert "no such file" in failed[tmp_path / "none.mp4"]
     assert len(told) == 3
-    with pytest.raises(VideoError, match="none.mp4"):
+    with pytest.raises(VideoError, match="none"):
         cache(tmp_path / "c").frames(tmp_path / "none.mp4")
 
 

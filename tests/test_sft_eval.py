@@ -121,7 +121,7 @@ def test_a_question_that_is_none_is_named(tmp_path: Path, changes: dict[str, Any
 
 
 def test_questions_that_are_not_there(tmp_path: Path) -> None:
-    with pytest.raises(DatasetError, match="grpo.jsonl, a folder"):
+    with pytest.raises(DatasetError, match=r"give a grpo\.jsonl"):
         load_held_out(str(tmp_path / "none.jsonl"), limit=None, seed=0)
     with pytest.raises(DatasetError, match="no questions of kind 'plan'"):
         load_held_out(str(world.write(tmp_path / "r.jsonl", lines()[1:2])), limit=None, seed=0)

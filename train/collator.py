@@ -1,4 +1,4 @@
-"""Rows to the tensors of a training batch: the planner's own prompt, the reply, and labels on the reply alone.
+"""Rows to the tensors of a training batch: the planner's own prompt, the reply, labels on the reply alone.
 
 A row's tokens, grids and timestamps are made by the code that makes the prompt in inference
 (`videopro.backbones.qwen_inputs`), so that the two cannot drift apart. Knows rows and inputs; must not know

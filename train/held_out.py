@@ -1,6 +1,7 @@
 """Held-out questions for the evaluations of a training run, with the mode that each should be answered in.
 
-From a `grpo.jsonl` (its rows of kind "plan"), a folder with `questions.jsonl`, or a split of the pocket world.
+From a `grpo.jsonl` (its rows of kind "plan"), a folder with `questions.jsonl`, or a split of the pocket
+world.
 Knows questions; must not know models or training.
 """
 
