@@ -3,9 +3,11 @@ as gradients that transformers' own forward gives."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -122,18 +124,26 @@ def arguments(output: Path, **changes: Any) -> list[str]:
     return [word for name, value in given.items() for word in (f"--{name}", str(value))]
 
 
-def two_processes(words: list[str]) -> None:
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2", "--master_port=0"]
+def two_processes(words: list[str], log: Path) -> None:
+    """Two ranks on this CPU; a file takes what they say, since a pipe would be waited for as long as any
+    child of theirs holds it."""
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2", "--rdzv-backend=c10d"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [*command, "--rdzv-backend=c10d", "--rdzv-endpoint=localhost:0", "train/sft.py", *words],
-        cwd=ROOT,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
+    with log.open("w") as said:
+        process = subprocess.Popen(
+            [*command, "--rdzv-endpoint=localhost:0", "train/sft.py", *words],
+            cwd=ROOT,
+            env=environment,
+            stdout=said,
+            stderr=said,
+            start_new_session=True,
+        )
+        try:
+            status = process.wait(timeout=200)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+    assert status == 0, log.read_text()[-4000:]
 
 
 @pytest.mark.parametrize("chosen", [[0, 1, 2, 3], [0, 3]], ids=["mixed", "text on one rank"])
@@ -151,7 +161,7 @@ def test_two_processes_take_the_step_that_one_takes(chosen: list[int], tmp_path:
         "per_device_train_batch_size": len(chosen) // 2,
         "ddp_backend": "gloo",
     }
-    two_processes(arguments(tmp_path / "two", **plain))
+    two_processes(arguments(tmp_path / "two", **plain), tmp_path / "log")
     _, expected = expected_step("qwen3_vl", chosen)
     assert_same(load_file(tmp_path / "two" / "model.safetensors"), expected)
 
@@ -179,8 +189,8 @@ def test_measuring_in_two_processes_takes_each_question_once_and_leaves_the_trai
         "eval_strategy": "steps",
         "eval_steps": 1,
     }
-    two_processes(arguments(tmp_path / "measured", **changes, **measured))
-    two_processes(arguments(tmp_path / "alone", **changes))
+    two_processes(arguments(tmp_path / "measured", **changes, **measured), tmp_path / "log")
+    two_processes(arguments(tmp_path / "alone", **changes), tmp_path / "log")
     kept = (tmp_path / "measured" / "questions" / "step-000002.jsonl").read_text().splitlines()
     assert sorted(json.loads(line)["id"] for line in kept) == ["q0", "q1", "q2"]
     found, expected = (
