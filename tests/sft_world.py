@@ -41,7 +41,8 @@ STEPS = (
 
 @functools.cache
 def folder() -> Path:
-    """Videos of several lengths and shapes, and `sft.jsonl`: three rows with a video, then one without."""
+    """Videos of several lengths and shapes, `sft.jsonl` (three rows with a video, then one without) and
+    `questions.jsonl`."""
     where = Path(tempfile.mkdtemp(prefix="videopro-sft-"))
     (where / "videos").mkdir()
     make(where / "videos" / "a.mp4", 60)
@@ -60,6 +61,14 @@ def folder() -> Path:
         record("What is a ring?", "A ring is round.", id="text"),
     ]
     write(where / "sft.jsonl", rows)
+    question = {
+        "id": "q",
+        "video": "videos/a.mp4",
+        "question": "Which?",
+        "choices": ["a", "b"],
+        "answer": "A",
+    }
+    write(where / "questions.jsonl", [question])
     return where
 
 

@@ -14,7 +14,7 @@ from tests import sft_world as world
 from tests.making_videos import make, read_number
 from train.frame_cache import FrameCache
 from train.sft_data import Row, read_rows, without_unreadable
-from videopro.errors import DatasetError, VideoError
+from videopro.errors import ConfigError, DatasetError, VideoError
 
 
 def test_rows_of_our_own_form() -> None:
@@ -174,5 +174,5 @@ def test_what_cannot_be_read_is_told_by_path(tmp_path: Path, video: Path) -> Non
 
 def test_a_folder_that_cannot_be_written_says_how_to_give_another(tmp_path: Path, video: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(OSError, match="--frame_cache"):
+    with pytest.raises(ConfigError, match="--frame_cache"):
         cache(tmp_path / "file").frames(video)

@@ -272,6 +272,9 @@ def test_the_releases_form_is_trained_on_as_it_is(tmp_path: Path) -> None:
     assert {one.dtype for one in weights.values()} == {torch.bfloat16}
 
 
+MEASURED = {"eval_strategy": "steps", "eval_questions": world.folder()}
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
@@ -285,6 +288,8 @@ def test_the_releases_form_is_trained_on_as_it_is(tmp_path: Path) -> None:
         ({"train_data": "/nowhere.jsonl"}, "cannot be read"),
         ({"config": "/nowhere.yaml"}, "nowhere.yaml"),
         ({"learning_rat": 1}, "learning_rat"),
+        ({"eval_modules": "none", **MEASURED}, "eval_modules is 'none'"),
+        ({"eval_modules": '{"encode": "none"}', **MEASURED}, "did you mean 'encoder'"),
         ({"load_in_4bit": "true"}, "need use_peft"),
     ],
 )

@@ -18,7 +18,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from videopro.decoding.opening import check_file, content_id
-from videopro.errors import VideoError
+from videopro.errors import ConfigError, VideoError
 from videopro.video import Frame, FrameStore, Video
 
 FORM = 1
@@ -44,7 +44,7 @@ class FrameCache:
 
     def frames(self, path: Path) -> list[Frame]:
         """The frames of a video, decoded if they are not there yet. Raises VideoError for a video that
-        cannot be read."""
+        cannot be read, ConfigError if its frames cannot be kept."""
         video, file = self._file(path)
         try:
             with safe_open(file, framework="np") as stored:
@@ -106,8 +106,9 @@ class FrameCache:
                 os.unlink(name)
                 raise
         except (OSError, SafetensorError) as error:
-            raise OSError(
-                f"frames cannot be kept in {self.root} ({error}); give another folder with --frame_cache"
+            raise ConfigError(
+                f"frames cannot be kept in {self.root} ({error}); make room there or give another folder "
+                "with --frame_cache"
             ) from error
         return frames
 

@@ -78,11 +78,6 @@ def train(training: VideoSFTConfig, model_settings: ModelConfig) -> VideoSFTTrai
     # What is measured on the way
     programs = None
     if training.eval_questions:
-        if training.fsdp or state.distributed_type.name == "FSDP":
-            raise ConfigError(
-                "eval_questions is given under FSDP, whose ranks hold parts of weights and cannot write "
-                "alone; leave it out and measure checkpoints with python -m videopro.infer"
-            )
         with state.main_process_first():
             held_out = load_held_out(training.eval_questions, limit=training.eval_limit, seed=training.seed)
         programs = ProgramEvaluation(
@@ -90,7 +85,7 @@ def train(training: VideoSFTConfig, model_settings: ModelConfig) -> VideoSFTTrai
             found,
             frames=frames,
             pixels=pixels,
-            modules=training.eval_modules if isinstance(training.eval_modules, dict) else {},
+            modules=training.modules,
             max_new_tokens=training.eval_max_new_tokens,
             log=output / "questions",
         )
@@ -106,6 +101,11 @@ def train(training: VideoSFTConfig, model_settings: ModelConfig) -> VideoSFTTrai
         peft_config=lora,
         programs=programs,
     )
+    if programs is not None and trainer.is_fsdp_enabled:
+        raise ConfigError(
+            "eval_questions is given under FSDP, whose ranks hold parts of weights and cannot write alone; "
+            "leave it out and measure checkpoints with python -m videopro.infer"
+        )
     if state.is_main_process:
         trainer.accelerator.print(_told(trainer, rows, parts))
 

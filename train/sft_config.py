@@ -124,6 +124,16 @@ class VideoSFTConfig(SFTConfig):
             )
 
     @property
+    def modules(self) -> dict[str, Any]:
+        """`eval_modules` as a mapping. Raises ConfigError for anything else."""
+        if isinstance(self.eval_modules, str):
+            raise ConfigError(
+                f"eval_modules is {self.eval_modules!r}; write a mapping, on a command line as JSON, such as "
+                '\'{"encoder": "none"}\''
+            )
+        return self.eval_modules or {}
+
+    @property
     def train_path(self) -> Path:
         """Where the rows are. Raises ConfigError if it was not said."""
         if not self.train_data:
