@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
-from transformers import AutoModelForImageTextToText, AutoProcessor
+from transformers import AutoConfig, AutoModelForImageTextToText, AutoProcessor
 
 from tests import sft_world as world
 from tests.qwen_models import checkpoint
@@ -55,10 +55,24 @@ def test_what_cannot_be_merged_is_named(
 ) -> None:
     family, folder = adapter
     other = {"qwen3_vl": "qwen2_5_vl", "qwen2_5_vl": "qwen3_vl"}[family]
-    words = ["--adapter", str(folder), "--output"]
-    assert merge.main(["--base", str(checkpoint(family)), *words, str(tmp_path)]) == 2
-    assert "is there already" in capsys.readouterr().err
-    assert merge.main(["--base", str(checkpoint(family)), "--adapter", "/none", "--output", "x"]) == 2
-    assert "there is no such folder" in capsys.readouterr().err
-    assert merge.main(["--base", str(checkpoint(family)), *words, str(tmp_path / "none" / "x")]) in (0, 2)
-    assert other != family
+
+    def said(base: str, adapter: str, output: Path) -> str:
+        assert merge.main(["--base", base, "--adapter", adapter, "--output", str(output)]) == 2
+        return capsys.readouterr().err
+
+    base, output = str(checkpoint(family)), tmp_path / "merged"
+    assert "is there already" in said(base, str(folder), tmp_path)
+    assert "there is no such folder" in said(base, "/none", output)
+    assert "there is no such folder" in said("/none", str(folder), output)
+    # All linear layers of this base have the names and some the sizes of the other's.
+    assert "does not fit model" in said(str(wider(other, tmp_path / "wider")), str(folder), output)
+    assert not output.exists()
+
+
+def wider(family: str, where: Path) -> Path:
+    """A checkpoint of another width, so that no adapter of the tiny ones fits."""
+    settings = AutoConfig.from_pretrained(checkpoint(family))
+    settings.text_config.intermediate_size = 64
+    AutoModelForImageTextToText.from_config(settings).save_pretrained(where)
+    AutoProcessor.from_pretrained(checkpoint(family)).save_pretrained(where)
+    return where
