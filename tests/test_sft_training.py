@@ -291,6 +291,15 @@ MEASURED = {"eval_strategy": "steps", "eval_questions": world.folder()}
         ({"eval_modules": "none", **MEASURED}, "eval_modules is 'none'"),
         ({"eval_modules": '{"encode": "none"}', **MEASURED}, "did you mean 'encoder'"),
         ({"load_in_4bit": "true"}, "need use_peft"),
+        (
+            {
+                "vision": "trained",
+                "use_peft": "true",
+                "gradient_checkpointing": "true",
+                "gradient_checkpointing_kwargs": '{"use_reentrant": true}',
+            },
+            "would get no gradients",
+        ),
     ],
 )
 def test_settings_that_cannot_be_are_named(
@@ -360,8 +369,13 @@ def test_parts_have_their_own_rates_and_what_is_frozen_stays(tmp_path: Path) -> 
         torch.testing.assert_close(weight.detach(), expected, atol=2e-5, rtol=1e-4, msg=name)
         if part_of(name) == "vision":
             assert torch.equal(weight, before[name])
-    rates = {group["part"]: group["initial_lr"] for group in trainer.optimizer.param_groups}  # type: ignore[union-attr]
-    assert rates == {"language": RATE, "projector": 0.01}
+    names = {id(weight): name for name, weight in trainer.model.named_parameters()}
+    rates = {
+        (part_of(names[id(weight)]), group["initial_lr"])
+        for group in trainer.optimizer.param_groups
+        for weight in group["params"]
+    }
+    assert rates == {("language", RATE), ("projector", 0.01)}
 
 
 def test_weight_decay_spares_norms_and_biases(tmp_path: Path) -> None:

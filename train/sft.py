@@ -106,6 +106,11 @@ def train(training: VideoSFTConfig, model_settings: ModelConfig) -> VideoSFTTrai
             "eval_questions is given under FSDP, whose ranks hold parts of weights and cannot write alone; "
             "leave it out and measure checkpoints with python -m videopro.infer"
         )
+    if lora is not None and training.vision == "trained" and _reentrant(training):
+        raise ConfigError(
+            "vision is trained by adapters with reentrant gradient checkpointing (which ZeRO-3 asks for), and "
+            "would get no gradients: give gradient_checkpointing: false, or use ZeRO-2"
+        )
     if state.is_main_process:
         trainer.accelerator.print(_told(trainer, rows, parts))
 
@@ -164,6 +169,11 @@ def _told(trainer: VideoSFTTrainer, rows: Sequence[Row], parts: Sequence[str]) -
         f"{len(rows)} rows, {videos} videos; training {sum(one.numel() for one in weights):,} weights in the "
         f"{', '.join(parts)}"
     )
+
+
+def _reentrant(training: VideoSFTConfig) -> bool:
+    settings = training.gradient_checkpointing_kwargs or {}
+    return training.gradient_checkpointing and bool(settings.get("use_reentrant"))
 
 
 def _in_bfloat16(file: Path) -> None:

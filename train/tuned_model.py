@@ -113,6 +113,6 @@ def parameter_groups(
         if weight.requires_grad:
             groups.setdefault((part_of(name), name in decayed), []).append(weight)
     return [
-        {"params": weights, "lr": rates[part], "weight_decay": weight_decay if decays else 0.0, "part": part}
+        {"params": weights, "lr": rates[part], "weight_decay": weight_decay if decays else 0.0}
         for (part, decays), weights in sorted(groups.items(), key=lambda one: one[0])
     ]
