@@ -10,10 +10,17 @@ import numpy as np
 import torch
 from transformers.video_utils import VideoMetadata
 
-from tests.qwen_models import FAMILIES, PIXELS
+from tests import sft_world as world
+from tests.qwen_models import FAMILIES, PIXELS, reference
 from tests.sft_world import FRAMES
 from train.sft_data import Row
 from videopro.video import Video
+
+
+RATE = 0.05
+PLAIN = {"optim": "sgd", "max_steps": 1, "learning_rate": RATE, "max_grad_norm": 0.0, "weight_decay": 0.0}
+"""Settings with which a step is the gradient times the rate."""
+EVERYTHING = {"vision": "trained", "projector": "trained"}
 
 
 def conversation(family: str, processor: Any, row: Row) -> dict[str, Any]:
@@ -77,3 +84,26 @@ def own_loss(model: Any, row: dict[str, Any]) -> tuple[torch.Tensor, int]:
     """The model's own mean loss of a row, and over how many tokens."""
     tokens = int((row["labels"][:, 1:] != -100).sum())
     return model(**row).loss, tokens
+
+
+def expected_step(family: str, chosen: list[int]) -> tuple[float, dict[str, torch.Tensor]]:
+    """The same from transformers' model and processor on each row alone: the mean over all tokens."""
+    model, processor = reference(family)
+    total, summed = 0, torch.zeros(())
+    for number in chosen:
+        loss, tokens = own_loss(model, conversation(family, processor, world.rows()[number]))
+        summed, total = summed + loss * tokens, total + tokens
+    (summed / total).backward()
+    with torch.no_grad():
+        after = {
+            name: weight - RATE * (weight.grad if weight.grad is not None else 0)
+            for name, weight in model.named_parameters()
+        }
+    return float(summed.detach() / total), after
+
+
+def assert_same(found: dict[str, Any], expected: dict[str, Any]) -> None:
+    """To 2e-5 where gradients of a step reach 1: fp32 sums in another order."""
+    assert found.keys() == expected.keys()
+    for name, weight in expected.items():
+        torch.testing.assert_close(found[name].detach(), weight, atol=2e-5, rtol=1e-4, msg=name)

@@ -108,7 +108,7 @@ def train(training: VideoSFTConfig, model_settings: ModelConfig) -> VideoSFTTrai
         )
     if lora is not None and training.vision == "trained" and _reentrant(training):
         raise ConfigError(
-            "vision is trained by adapters with reentrant gradient checkpointing (which ZeRO-3 asks for), and "
+            "vision is trained by adapters with reentrant gradient checkpointing (which ZeRO-3 asks for) and "
             "would get no gradients: give gradient_checkpointing: false, or use ZeRO-2"
         )
     if state.is_main_process:
