@@ -16,7 +16,6 @@ from tests.sft_world import FRAMES
 from train.sft_data import Row
 from videopro.video import Video
 
-
 RATE = 0.05
 PLAIN = {"optim": "sgd", "max_steps": 1, "learning_rate": RATE, "max_grad_norm": 0.0, "weight_decay": 0.0}
 """Settings with which a step is the gradient times the rate."""
