@@ -44,7 +44,7 @@ def train(training: VideoSFTConfig, model_settings: ModelConfig) -> VideoSFTTrai
     """One run, from files to a trained adapter. Raises VideoProError for what the user can mend."""
     if not model_settings.model_name_or_path:
         raise ConfigError("model_name_or_path is missing; give pocket, a hub name or a folder")
-    output = Path(training.output_dir)
+    output = Path(str(training.output_dir))
     state = PartialState()
 
     # The model's processor, and prompts as in inference
@@ -172,8 +172,9 @@ def _told(trainer: VideoSFTTrainer, rows: Sequence[Row], parts: Sequence[str]) -
 
 
 def _reentrant(training: VideoSFTConfig) -> bool:
-    settings = training.gradient_checkpointing_kwargs or {}
-    return training.gradient_checkpointing and bool(settings.get("use_reentrant"))
+    settings = training.gradient_checkpointing_kwargs
+    asked = isinstance(settings, dict) and bool(settings.get("use_reentrant"))
+    return training.gradient_checkpointing and asked
 
 
 def _in_bfloat16(file: Path) -> None:

@@ -114,10 +114,12 @@ class ProgramEvaluation:
         """The figures of `figures` over all ranks' questions; the same on every rank."""
         accelerator = trainer.accelerator
         mine = self._held_out.by_video()[accelerator.process_index :: accelerator.num_processes]
+        # Parsed by the settings themselves, whatever form they came in.
+        checkpointing: Any = trainer.args.gradient_checkpointing_kwargs
         with unwrap_model_for_generation(
             trainer.model_wrapped,
             accelerator,
-            gradient_checkpointing_kwargs=trainer.args.gradient_checkpointing_kwargs,
+            gradient_checkpointing_kwargs=checkpointing,
         ) as model:
             was_training = model.training
             model.eval()

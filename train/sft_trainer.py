@@ -36,7 +36,8 @@ class VideoSFTTrainer(SFTTrainer):
         # means of micro-batches: short replies would weigh more the more a batch is split. TRL's loss counts
         # tokens itself, over micro-batches and ranks, once it is told how many there are.
         self.model_accepts_loss_kwargs = True
-        base: Any = self.model.get_base_model() if is_peft_model(self.model) else self.model
+        tuned: Any = self.model
+        base = tuned.get_base_model() if is_peft_model(tuned) else tuned
         self._dummy = DummyVision(base.model)
 
     def compute_loss(self, *arguments: Any, **settings: Any) -> Any:
@@ -47,7 +48,7 @@ class VideoSFTTrainer(SFTTrainer):
     def create_optimizer(self, model: Any = None) -> torch.optim.Optimizer:
         """The optimizer that the settings name, with a group for each part of the model."""
         if self.optimizer is None:
-            tuned = self.model if model is None else model
+            tuned: Any = self.model if model is None else model
             rate = self.args.learning_rate
             rates: dict[Part, float] = {
                 "language": rate,
@@ -69,7 +70,8 @@ class VideoSFTTrainer(SFTTrainer):
         if self._programs is not None and eval_dataset is None and metric_key_prefix == "eval":
             figures = {f"eval_{name}": value for name, value in self._programs(self).items()}
             # A line of its own: in training mode TRL would take it for one of training and add its averages.
-            self.model.eval()
+            tuned: Any = self.model
+            tuned.eval()
             self.log(dict(figures))
             found.update(figures)
         return found

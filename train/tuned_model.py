@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import torch
 from accelerate import PartialState
-from peft import LoraConfig
+from peft import PeftConfig
 from torch import nn
 from transformers import PreTrainedModel
 from trl import ModelConfig, get_peft_config, get_quantization_config
@@ -91,7 +91,7 @@ def load_trainable(found: Checkpoint, settings: ModelConfig) -> PreTrainedModel:
 
 def choose_trained(
     model: PreTrainedModel, settings: ModelConfig, parts: Collection[Part]
-) -> LoraConfig | None:
+) -> PeftConfig | None:
     """Have these parts trained and no other: the LoRA layers to add, or, without `use_peft`, the parts' own
     weights, which are then the only ones with a gradient."""
     if settings.use_peft:
