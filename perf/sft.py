@@ -30,7 +30,7 @@ import av
 import numpy as np
 import torch
 from PIL import Image
-from transformers import AutoConfig, AutoModelForImageTextToText, AutoProcessor
+from transformers import AutoConfig, AutoModelForImageTextToText, AutoProcessor, PretrainedConfig
 
 from videopro import prompts
 from videopro.pocket import model_dir
@@ -81,6 +81,20 @@ def execute_command(video, question):
 </code>"""
 
 
+def large() -> PretrainedConfig:
+    """The config of Qwen3-VL-8B with the shipped tokenizer's token ids."""
+    small = AutoConfig.from_pretrained(model_dir())
+    ends = {name: getattr(small.text_config, name) for name in ("eos_token_id", "pad_token_id")}
+    tokens = ("image_token_id", "video_token_id", "vision_start_token_id", "vision_end_token_id")
+    return AutoConfig.for_model(
+        small.model_type,
+        text_config={**_8B_TEXT, **ends},
+        vision_config={**_8B_VISION, "patch_size": 16, "spatial_merge_size": 2, "temporal_patch_size": 2},
+        tie_word_embeddings=False,
+        **{name: getattr(small, name) for name in tokens},
+    )
+
+
 def make_model(size: str, folder: Path) -> Path:
     """A checkpoint of that size: the shipped one, or random weights with its tokenizer and processor."""
     if size == "pocket":
@@ -88,15 +102,9 @@ def make_model(size: str, folder: Path) -> Path:
     where = folder / "model"
     if not (where / "config.json").exists():
         processor = AutoProcessor.from_pretrained(model_dir())
-        settings = AutoConfig.from_pretrained(model_dir())
-        for name, value in _8B_TEXT.items():
-            setattr(settings.text_config, name, value)
-        settings.text_config.layer_types = None
-        for name, value in _8B_VISION.items():
-            setattr(settings.vision_config, name, value)
         torch.manual_seed(0)
         with torch.device("cuda" if torch.cuda.is_available() else "cpu"):
-            model = AutoModelForImageTextToText.from_config(settings, dtype=torch.bfloat16)
+            model = AutoModelForImageTextToText.from_config(large(), dtype=torch.bfloat16)
         model.save_pretrained(where)
         processor.save_pretrained(where)
     return where

@@ -10,8 +10,10 @@ import pytest
 import torch
 from peft.tuners.lora import LoraLayer
 
+from modules import library
+from modules.memory import CallMemory
 from tests import sft_world as world
-from tests.qwen_models import PIXELS, checkpoint
+from tests.qwen_models import PIXELS, checkpoint, load
 from train.held_out import HeldOut, load_held_out
 from train.sft_eval import Planned, ProgramEvaluation, figures
 from train.sft_trainer import VideoSFTTrainer
@@ -132,14 +134,14 @@ def test_questions_that_are_not_there(tmp_path: Path) -> None:
 # ---- a model in training -----------------------------------------------------------------------------------
 
 
-def evaluation(held_out: HeldOut, log: Path) -> ProgramEvaluation:
+def evaluation(held_out: HeldOut, log: Path, longest: int = 400) -> ProgramEvaluation:
     return ProgramEvaluation(
         held_out,
         find(str(checkpoint("qwen3_vl"))),
         frames=world.FRAMES,
         pixels=PIXELS,
         modules=NO_MODULES,
-        max_new_tokens=400,
+        max_new_tokens=longest,
         log=log,
     )
 
@@ -193,9 +195,33 @@ def test_programs_are_written_with_the_adapter_and_modules_answered_without(
 
     watch("generate_batch")
     watch("answer_batch")
+    # What the evaluations of other tests asked is remembered.
+    monkeypatch.setattr(library, "_memory", CallMemory())
     evaluation(held_out(), tmp_path)(trained)
     assert set(seen) == {("generate_batch", True), ("answer_batch", False)}
     assert not any(layer.disable_adapters for layer in layers)
+
+
+@pytest.mark.parametrize("adapted", [True, False])
+def test_answers_are_remembered_from_step_to_step_only_where_they_are_the_bases(
+    adapted: bool, tmp_path: Path
+) -> None:
+    config = world.settings(tmp_path)
+    trainer = world.trainer("qwen3_vl", config, world.rows()[:1], use_peft=adapted)
+    measured = evaluation(held_out(), tmp_path, longest=4)
+    answering, writing = [], []
+    for step in (1, 2):
+        trainer.state.global_step = step
+        measured(trainer)
+        backbone = measured._backbone
+        assert backbone is not None
+        writing.append(backbone.identity())
+        with backbone.adapter(False):
+            answering.append(backbone.identity())
+    assert writing[0] != writing[1]
+    assert (answering[0] == answering[1]) == adapted
+    base = load("qwen3_vl").identity()["weights"]
+    assert (answering[1]["weights"] == base) == adapted
 
 
 def test_measuring_changes_nothing_of_the_training(trained: VideoSFTTrainer, tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from trl.models import unwrap_model_for_generation
 from train.held_out import HeldOut, Mode
 from videopro import methods
 from videopro.backbones.base import Backbone
+from videopro.backbones.fingerprint import folder_fingerprint
 from videopro.backbones.qwen import QwenBackbone
 from videopro.backbones.qwen_load import Checkpoint, Loaded
 from videopro.benchmarks.base import Item
@@ -125,6 +126,8 @@ class ProgramEvaluation:
             model.eval()
             try:
                 backbone = self._around(model)
+                # Module calls are remembered by who answered: the base's stay, a model in training's go.
+                backbone.retrained(f"{self._log}, step {trainer.state.global_step}")
                 planned = [one for items in mine for one in self._video(items, backbone)]
             finally:
                 model.train(was_training)
@@ -137,7 +140,8 @@ class ProgramEvaluation:
         """The model as a backbone: the same object at every evaluation, so that modules are loaded once."""
         if self._backbone is None:
             adapter = model if is_peft_model(model) else None
-            facts = {"kind": "qwen", "model": self._found.name, "adapter": "in training" if adapter else None}
+            weights = folder_fingerprint(self._found.folder)
+            facts = {"kind": "qwen", "model": self._found.name, "weights": weights, "adapter": None}
             loaded = Loaded(
                 model=model.get_base_model() if adapter is not None else model,
                 adapter=adapter,

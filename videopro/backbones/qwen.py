@@ -98,6 +98,12 @@ class QwenBackbone(Backbone):
         """What a run's key hashes; the adapter's fingerprint only while the adapter is on."""
         return {**self._facts, "adapter": self._facts["adapter"] if self._adapted else None}
 
+    def retrained(self, state: str) -> None:
+        """Tell that the weights in training are others now: of the adapter if there is one, else all.
+        `state` names them in `identity`, on which it rests which remembered answers are still this model's.
+        """
+        self._facts["adapter" if self._adapter is not None else "weights"] = state
+
     def frame_size(self, height: int, width: int, n_frames: int) -> tuple[int, int]:
         """(height, width) to which `n_frames` frames of (height, width) pixels would be resized."""
         return self._inputs.frame_size(height, width, n_frames)
