@@ -36,5 +36,9 @@ class BenchmarkError(VideoProError):
     """A benchmark folder or annotation file that is missing or broken."""
 
 
+class DatasetError(VideoProError):
+    """A training file that is missing or broken, or a row of it that cannot be trained on."""
+
+
 class RunError(VideoProError):
     """A run folder that cannot be written, resumed or read."""

@@ -30,7 +30,7 @@ from videopro.backbones.base import (
 )
 from videopro.backbones.qwen_chat import read_messages
 from videopro.backbones.qwen_inputs import Encoded, QwenInputs
-from videopro.backbones.qwen_load import load
+from videopro.backbones.qwen_load import Loaded, load
 from videopro.backbones.qwen_prefix import QwenPrefix
 from videopro.backbones.qwen_run import QwenRun, Sampling, Shared, Written
 from videopro.errors import BackboneError
@@ -54,11 +54,24 @@ class QwenBackbone(Backbone):
 
     def __init__(self, config: BackboneConfig) -> None:
         """Load the model; `BackboneError` says what is missing."""
-        loaded = load(config)
-        self.name = config.model
+        self._hold(load(config), config.model, config.batch_size)
+
+    @classmethod
+    def around(cls, loaded: Loaded, *, name: str, batch_size: int = 8) -> QwenBackbone:
+        """A backbone of a model that is in memory already, such as one that is being trained.
+
+        The model is used as it is: its owner puts it into evaluation mode, and has its adapter on, before
+        the backbone is used.
+        """
+        self = cls.__new__(cls)
+        self._hold(loaded, name, batch_size)
+        return self
+
+    def _hold(self, loaded: Loaded, name: str, batch_size: int) -> None:
+        self.name = name
         self.frames = loaded.frames
         self.pixels = loaded.pixels
-        self._batch = config.batch_size
+        self._batch = batch_size
         self._facts = dict(loaded.facts)
         self._adapter = loaded.adapter
         self._adapted = loaded.adapter is not None
@@ -70,9 +83,7 @@ class QwenBackbone(Backbone):
         if tokenizer.eos_token_id is not None:
             ends.append(tokenizer.eos_token_id)
         if not ends:
-            raise BackboneError(
-                f"model {config.model!r} names no end-of-sequence token; set one in its tokenizer"
-            )
+            raise BackboneError(f"model {name!r} names no end-of-sequence token; set one in its tokenizer")
         pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else ends[0]
         self._run: QwenRun | None = QwenRun(loaded.model, ends=ends, pad=pad)
         self._inputs = QwenInputs(
@@ -86,6 +97,12 @@ class QwenBackbone(Backbone):
     def identity(self) -> dict[str, object]:
         """What a run's key hashes; the adapter's fingerprint only while the adapter is on."""
         return {**self._facts, "adapter": self._facts["adapter"] if self._adapted else None}
+
+    def retrained(self, state: str) -> None:
+        """Tell that the weights in training are others now: of the adapter if there is one, else all.
+        `state` names them in `identity`, on which it rests which remembered answers are still this model's.
+        """
+        self._facts["adapter" if self._adapter is not None else "weights"] = state
 
     def frame_size(self, height: int, width: int, n_frames: int) -> tuple[int, int]:
         """(height, width) to which `n_frames` frames of (height, width) pixels would be resized."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -154,6 +155,32 @@ class QwenInputs:
         after = rendered[rendered.rindex(self._last_mark(rendered)) :] + reply
         ids = self._tokens(after)[1:]
         return Encoded(tuple(ids), (0,) * len(ids))
+
+    def reply(self, text: str) -> Encoded:
+        """A whole reply with the token that ends its turn, as it follows a prompt: what a model that writes
+        this reply writes. `BackboneError` for a reply that holds control tokens.
+
+        Tokenised apart from the prompt, as it is written token by token behind the prompt's tokens.
+        """
+        if plain(text) != text:
+            raise BackboneError(
+                "a reply holds control tokens of the chat form, such as <|im_end|>; take them out"
+            )
+        ids = (*self._tokens(text), self._end_of_turn)
+        return Encoded(ids, (0,) * len(ids))
+
+    @cached_property
+    def _end_of_turn(self) -> int:
+        """The token behind a reply, which must be the one that generation stops at."""
+        end = self.tokenizer.eos_token
+        turns = [{"role": "user", "content": "?"}, {"role": "assistant", "content": "Yes"}]
+        turn = self.processor.apply_chat_template(turns, tokenize=False)
+        if not end or not turn[turn.rindex("Yes") + len("Yes") :].startswith(end):
+            raise BackboneError(
+                f"the chat template does not end a reply with the tokenizer's end-of-sequence token {end!r}; "
+                "a model trained so would not learn to stop: set the tokenizer's eos_token"
+            )
+        return self.token_id(end)
 
     # Frames
 

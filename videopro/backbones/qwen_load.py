@@ -44,32 +44,49 @@ class Loaded:
     """What `Backbone.identity` says."""
 
 
-def load(config: BackboneConfig) -> Loaded:
-    """Load what `config` names; `BackboneError` or `ConfigError` with the mend otherwise."""
-    name = config.model
+@dataclass(frozen=True)
+class Checkpoint:
+    """A checkpoint that was found to be one, all but its weights."""
+
+    name: str
+    """As the user named it."""
+    source: str
+    """Folder or hub name."""
+    folder: Path
+    settings: Any
+    """The model's config."""
+    processor: ProcessorMixin
+    frames: int
+    """The budgets that it was made for."""
+    pixels: int
+
+
+def find(name: str) -> Checkpoint:
+    """The checkpoint of a name, without its weights; `BackboneError` or `ConfigError` with the mend
+    otherwise."""
     source = _source(name, "model")
     settings = _settings(name, source)
     folder = _folder(source)
     defaults = _defaults(folder)
     processor = _processor(name, source)
-    device_map, device = _device(config)
-    dtype = _dtype(config, device)
+    return Checkpoint(name, source, folder, settings, processor, defaults["frames"], defaults["pixels"])
+
+
+def load_weights(found: Checkpoint, device: torch.device | None, **options: Any) -> PreTrainedModel:
+    """The model of a checkpoint, moved to `device` unless that is None; `options` are from_pretrained's.
+    Raises BackboneError for weights that are broken, incomplete or too large."""
+    name = found.name
     try:
         loaded: Any = AutoModelForImageTextToText.from_pretrained(
-            source,
-            config=settings,
-            dtype=dtype,
-            attn_implementation=config.attention,
-            device_map=device_map,
-            output_loading_info=True,
+            found.source, config=found.settings, output_loading_info=True, **options
         )
         model, info = loaded
-        if device_map is None:
+        if device is not None:
             model = model.to(device)
     except torch.OutOfMemoryError as error:
         raise BackboneError(
-            f"model {name!r} does not fit into the memory of {device}; use a smaller model, dtype 'bf16', or "
-            "device_map 'auto' to spread it"
+            f"model {name!r} does not fit into the memory of {device or 'the devices'}; use a smaller model, "
+            "dtype 'bf16', or device_map 'auto' to spread it"
         ) from error
     except (OSError, ValueError, RuntimeError, ImportError, KeyError, SafetensorError) as error:
         raise BackboneError(f"model {name!r}: its weights cannot be loaded ({_first_line(error)})") from error
@@ -80,27 +97,43 @@ def load(config: BackboneConfig) -> Loaded:
             "random; "
             "the folder or download is incomplete, or the checkpoint is of another architecture"
         )
+    return model
+
+
+def load(config: BackboneConfig) -> Loaded:
+    """Load what `config` names; `BackboneError` or `ConfigError` with the mend otherwise."""
+    name = config.model
+    found = find(name)
+    device_map, device = _device(config)
+    dtype = _dtype(config, device)
+    model = load_weights(
+        found,
+        device if device_map is None else None,
+        dtype=dtype,
+        attn_implementation=config.attention,
+        device_map=device_map,
+    )
     model.eval().requires_grad_(False)
     adapter = _adapter(model, config.adapter, name) if config.adapter else None
     facts: dict[str, object] = {
         "kind": "qwen",
-        "model": Path(source).name if Path(source).is_dir() else source,
+        "model": Path(found.source).name if Path(found.source).is_dir() else found.source,
         "class": type(model).__name__,
-        "weights": folder_fingerprint(folder),
+        "weights": folder_fingerprint(found.folder),
         "adapter": folder_fingerprint(_folder(_source(config.adapter, "adapter"), "adapter_config.json"))
         if config.adapter
         else None,
         "dtype": str(dtype).removeprefix("torch."),
         "attention": config.attention,
-        "frames": config.frames or defaults["frames"],
-        "pixels": config.pixels or defaults["pixels"],
+        "frames": config.frames or found.frames,
+        "pixels": config.pixels or found.pixels,
     }
     return Loaded(
         model=model,
         adapter=adapter,
-        processor=processor,
-        frames=config.frames or defaults["frames"],
-        pixels=config.pixels or defaults["pixels"],
+        processor=found.processor,
+        frames=config.frames or found.frames,
+        pixels=config.pixels or found.pixels,
         facts=facts,
     )
 

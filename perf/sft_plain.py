@@ -1,0 +1,70 @@
+"""The way of plain TRL that perf/sft.py compares with: frames as images, TRL's own collator.
+
+Written as TRL's documentation of vision fine-tuning has it: prompt, completion and a list of images a row,
+decoded by `datasets` when a row is taken.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from datasets import Dataset, Features, Image, List, Value
+from transformers import AutoModelForImageTextToText, AutoProcessor
+from trl import ModelConfig, SFTConfig, SFTTrainer, TrlParser, get_peft_config
+
+LANGUAGE = r".*language_model\.layers\.\d+\..*\.(q_proj|k_proj|v_proj|o_proj|gate_proj|up_proj|down_proj)"
+
+
+@dataclass
+class Rows:
+    """Where rows and frames are."""
+
+    train_data: str = field(metadata={"help": "sft.jsonl, with frames/ beside it"})
+    frames: int = field(metadata={"help": "frames a video"})
+    pixels: int = field(metadata={"help": "pixels a frame at most"})
+
+
+def main() -> None:
+    parser = TrlParser((Rows, SFTConfig, ModelConfig))  # type: ignore[arg-type]
+    rows, training, model_settings = parser.parse_args_and_config()
+    path = Path(rows.train_data)
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    training.max_length = None
+    training.remove_unused_columns = False
+    processor = AutoProcessor.from_pretrained(model_settings.model_name_or_path)
+    processor.image_processor.size = {"shortest_edge": 32 * 32, "longest_edge": rows.pixels}
+    features = Features(
+        {
+            "prompt": [{"role": Value("string"), "content": Value("string")}],
+            "completion": [{"role": Value("string"), "content": Value("string")}],
+            "images": List(Image()),
+        }
+    )
+
+    def row(line: dict) -> dict:  # type: ignore[type-arg]
+        user, reply = (message["content"] for message in line["messages"])
+        where = path.parent / "frames" / Path(line["videos"][0]).stem
+        return {
+            "prompt": [{"role": "user", "content": user.removeprefix("<video>")}],
+            "completion": [{"role": "assistant", "content": reply}],
+            "images": [str(one) for one in sorted(where.glob("*.jpg"))],
+        }
+
+    model_settings.lora_target_modules = LANGUAGE  # type: ignore[assignment]
+    trainer = SFTTrainer(
+        model=AutoModelForImageTextToText.from_pretrained(
+            str(model_settings.model_name_or_path), dtype=model_settings.dtype
+        ),
+        args=training,
+        train_dataset=Dataset.from_list([row(line) for line in lines], features=features),
+        processing_class=processor,
+        peft_config=get_peft_config(model_settings),
+    )
+    trainer.train()
+    trainer.save_state()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,233 @@
+"""Whole fine-tuning runs: resumed, in two processes, with videos that cannot be read, with settings that
+cannot be."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from tests import sft_world as world
+from tests.making_videos import make
+from tests.qwen_models import PIXELS, checkpoint
+from tests.sft_reference import EVERYTHING, PLAIN, assert_same, expected_step
+from train import sft
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def arguments(output: Path, **changes: Any) -> list[str]:
+    """Flags for a run on a CPU."""
+    given = {
+        "train_data": world.folder() / "sft.jsonl",
+        "output_dir": output,
+        "model_name_or_path": checkpoint("qwen3_vl"),
+        "dtype": "float32",
+        "frames": world.FRAMES,
+        "pixels": PIXELS,
+        "frame_cache": world.folder() / "frames",
+        "use_cpu": "true",
+        "bf16": "false",
+        "gradient_checkpointing": "false",
+        "report_to": "none",
+        "disable_tqdm": "true",
+        "logging_steps": 1,
+        "save_strategy": "no",
+        **changes,
+    }
+    return [word for name, value in given.items() for word in (f"--{name}", str(value))]
+
+
+def two_processes(words: list[str], log: Path) -> None:
+    """Two ranks on this CPU; a file takes what they say, since a pipe would be waited for as long as any
+    child of theirs holds it."""
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2", "--rdzv-backend=c10d"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    with log.open("w") as said:
+        process = subprocess.Popen(
+            [*command, "--rdzv-endpoint=localhost:0", "train/sft.py", *words],
+            cwd=ROOT,
+            env=environment,
+            stdout=said,
+            stderr=said,
+            start_new_session=True,
+        )
+        try:
+            status = process.wait(timeout=200)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+    assert status == 0, log.read_text()[-4000:]
+
+
+@pytest.mark.parametrize("chosen", [[0, 1, 2, 3], [0, 3]], ids=["mixed", "text on one rank"])
+def test_two_processes_take_the_step_that_one_takes(chosen: list[int], tmp_path: Path) -> None:
+    """All parts are trained, so that DDP waits for the vision tower's gradients on the rank without a
+    video too."""
+    lines = (world.folder() / "sft.jsonl").read_text().splitlines()
+    rows = [json.loads(lines[number]) for number in chosen]
+    for row in rows:
+        row["videos"] = [str(world.folder() / video) for video in row.get("videos", ())]
+    plain = {
+        **PLAIN,
+        **EVERYTHING,
+        "train_data": world.write(tmp_path / "rows.jsonl", rows),
+        "per_device_train_batch_size": len(chosen) // 2,
+        "ddp_backend": "gloo",
+    }
+    two_processes(arguments(tmp_path / "two", **plain), tmp_path / "log")
+    _, expected = expected_step("qwen3_vl", chosen)
+    assert_same(load_file(tmp_path / "two" / "model.safetensors"), expected)
+
+
+def test_measuring_in_two_processes_takes_each_question_once_and_leaves_the_training_alone(
+    tmp_path: Path,
+) -> None:
+    questions = [
+        {
+            "id": f"q{number}",
+            "video": str(world.folder() / "videos" / f"{'abc'[number]}.mp4"),
+            "question": question.text,
+            "choices": list(question.choices),
+            "answer": "A",
+            "oracle_mode": "native",
+        }
+        for number, question in enumerate(world.QUESTIONS)
+    ]
+    changes = {"use_peft": "true", "lora_r": 4, "lora_dropout": 0.0, "max_steps": 3, "ddp_backend": "gloo"}
+    changes |= {"learning_rate": 1e-2, "adapter_dtype": "float32", "per_device_train_batch_size": 1}
+    measured = {
+        "eval_questions": world.write(tmp_path / "held-out.jsonl", questions),
+        "eval_modules": json.dumps(dict.fromkeys(("encoder", "text_encoder", "ocr", "detector"), "none")),
+        "eval_max_new_tokens": 4,
+        "eval_strategy": "steps",
+        "eval_steps": 1,
+    }
+    two_processes(arguments(tmp_path / "measured", **changes, **measured), tmp_path / "log")
+    two_processes(arguments(tmp_path / "alone", **changes), tmp_path / "log")
+    kept = (tmp_path / "measured" / "questions" / "step-000002.jsonl").read_text().splitlines()
+    assert sorted(json.loads(line)["id"] for line in kept) == ["q0", "q1", "q2"]
+    found, expected = (
+        load_file(tmp_path / name / "adapter_model.safetensors") for name in ("measured", "alone")
+    )
+    assert all(torch.equal(found[name], weight) for name, weight in expected.items())
+
+
+def test_a_resumed_run_ends_with_the_same_weights_to_the_last_bit(tmp_path: Path) -> None:
+    changes = {
+        "use_peft": "true",
+        "lora_r": 4,
+        "lora_dropout": 0.2,
+        "per_device_train_batch_size": 1,
+        "num_train_epochs": 2,
+        "learning_rate": 1e-2,
+        "save_strategy": "steps",
+        "save_steps": 3,
+        "adapter_dtype": "float32",
+    }
+    whole, resumed = tmp_path / "whole", tmp_path / "resumed"
+    assert sft.main(arguments(whole, **changes)) == 0
+    # What a run leaves that was killed after its fifth step.
+    resumed.mkdir()
+    shutil.copytree(whole / "checkpoint-3", resumed / "checkpoint-3")
+    shutil.copy(whole / "training_record.json", resumed)
+    assert sft.main(arguments(resumed, **changes)) == 0
+    assert json.loads((resumed / "trainer_state.json").read_text())["global_step"] == 8
+    expected, found = (load_file(one / "adapter_model.safetensors") for one in (whole, resumed))
+    assert expected.keys() == found.keys()
+    assert all(torch.equal(found[name], expected[name]) for name in expected)
+    assert any(weight.any() for name, weight in expected.items() if "lora_B" in name)
+
+
+def test_checkpoints_of_another_run_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    changes = {"save_strategy": "steps", "save_steps": 1, "max_steps": 1}
+    assert sft.main(arguments(tmp_path, **changes)) == 0
+    assert sft.main(arguments(tmp_path, **{**changes, "learning_rate": 3e-4})) == 2
+    said = capsys.readouterr().err
+    assert "learning_rate was 2e-05 and is 0.0003" in said
+    assert "give another output_dir" in said
+
+
+def test_an_unreadable_video_is_dropped_counted_and_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make(tmp_path / "good.mp4", 30)
+    (tmp_path / "broken.mp4").write_bytes((tmp_path / "good.mp4").read_bytes()[:2500])
+    rows = [
+        world.record("q", "a", "good.mp4", id="kept"),
+        world.record("q", "a", "broken.mp4", id="lost-1"),
+        world.record("q", "b", "missing.mp4", id="lost-2"),
+        world.record("r", "b", "broken.mp4", id="lost-3"),
+        world.record("text", "b"),
+    ]
+    data = world.write(tmp_path / "rows.jsonl", rows)
+    output = tmp_path / "run"
+    changes = {"train_data": data, "num_train_epochs": 1, "per_device_train_batch_size": 1}
+    assert sft.main(arguments(output, **changes)) == 0
+    said = capsys.readouterr().err
+    assert "3 rows are dropped" in said
+    assert "broken.mp4" in said
+    assert "rows lost-1, lost-3" in said
+    assert "missing.mp4: there is no such file" in said
+    record = json.loads((output / "training_record.json").read_text())
+    assert record["rows"] == 2
+    assert set(record["dropped"]) == {"lost-1", "lost-2", "lost-3"}
+    # Nothing took their place: one step for each row that is left.
+    assert json.loads((output / "trainer_state.json").read_text())["global_step"] == 2
+
+
+def test_the_releases_form_is_trained_on_as_it_is(tmp_path: Path) -> None:
+    video = str((world.folder() / "videos" / "a.mp4").resolve())
+    rows = [world.record("Which?", world.NATIVE, video), world.record("Which?", world.STEPS, video)]
+    data = world.write(tmp_path / "train_sft.jsonl", rows)
+    changes = {"train_data": data, "max_steps": 1, "per_device_train_batch_size": 2, "use_peft": "true"}
+    assert sft.main(arguments(tmp_path / "run", **changes)) == 0
+    weights = load_file(tmp_path / "run" / "adapter_model.safetensors")
+    assert {one.dtype for one in weights.values()} == {torch.bfloat16}
+
+
+MEASURED = {"eval_strategy": "steps", "eval_questions": world.folder()}
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"max_length": 512}, "max_length is 512"),
+        ({"packing": "true"}, "packing is True"),
+        ({"vision_lr": 0.1}, "vision_lr is set and vision is frozen"),
+        ({"frames": 0}, "frames is 0"),
+        ({"eval_strategy": "steps"}, "nothing to evaluate on"),
+        ({"eval_questions": "pocket:val"}, "eval_strategy is 'no'"),
+        ({"model_name_or_path": "/nowhere"}, "there is no such folder"),
+        ({"train_data": "/nowhere.jsonl"}, "cannot be read"),
+        ({"config": "/nowhere.yaml"}, "nowhere.yaml"),
+        ({"learning_rat": 1}, "learning_rat"),
+        ({"eval_modules": "none", **MEASURED}, "eval_modules is 'none'"),
+        ({"eval_modules": '{"encode": "none"}', **MEASURED}, "did you mean 'encoder'"),
+        ({"load_in_4bit": "true"}, "need use_peft"),
+        (
+            {
+                "vision": "trained",
+                "use_peft": "true",
+                "gradient_checkpointing": "true",
+                "gradient_checkpointing_kwargs": '{"use_reentrant": true}',
+            },
+            "would get no gradients",
+        ),
+    ],
+)
+def test_settings_that_cannot_be_are_named(
+    changes: dict[str, Any], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert sft.main(arguments(tmp_path, **changes)) == 2
+    assert said in capsys.readouterr().err

@@ -1,0 +1,56 @@
+"""A look at nothing in batches without a video, so that every rank and step runs the vision tower.
+
+Under ZeRO-3 and FSDP the ranks gather each layer's weights together: one whose batch is text only would wait
+for ever where the others run the vision tower. And where the tower is trained, DDP waits for its gradients.
+Knows Qwen's vision-language models; must not know batches' contents or trainers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import nn
+
+
+class DummyVision:
+    """Adds zero times the features of one black patch to what the model's core computes, if a call within
+    `on()` brings no pixels. `core` is the module that holds `visual` and the language model."""
+
+    def __init__(self, core: nn.Module) -> None:
+        vision: Any = core.visual
+        settings = vision.config
+        self._merge: int = settings.spatial_merge_size
+        values = settings.in_channels * settings.temporal_patch_size * settings.patch_size**2
+        self._shape = (self._merge**2, values)
+        self._on = False
+        # In the core's own call, so that DDP, FSDP and DeepSpeed see it as a part of the model's.
+        core.register_forward_hook(self._after, with_kwargs=True)
+
+    @contextmanager
+    def on(self) -> Iterator[None]:
+        """The calls within are a training's, not those of writing a reply token by token."""
+        before, self._on = self._on, True
+        try:
+            yield
+        finally:
+            self._on = before
+
+    def _after(self, core: Any, _: tuple[Any, ...], given: Mapping[str, Any], output: Any) -> Any:
+        if not self._on or any(
+            given.get(name) is not None for name in ("pixel_values", "pixel_values_videos")
+        ):
+            return None
+        hidden = output.last_hidden_state
+        pixels = hidden.new_zeros(self._shape)
+        grid = torch.tensor([[1, self._merge, self._merge]], device=hidden.device)
+        seen = core.get_video_features(pixels, grid, return_dict=True)
+        # DeepStack's features leave the tower at other layers, through projectors of their own.
+        parts = [
+            *seen.pooler_output,
+            *(one for layer in seen.get("deepstack_features") or () for one in layer),
+        ]
+        output.last_hidden_state = hidden + 0.0 * sum(part.sum() for part in parts).to(hidden.dtype)
+        return output

@@ -1,0 +1,84 @@
+"""python -m train.merge: an adapter worked into its base, as a plain checkpoint.
+
+    python -m train.merge --base Qwen/Qwen3-VL-8B-Instruct --adapter runs/sft --output runs/sft-merged
+
+Any tool that loads the base loads the result. It has no adapter to turn off: where the base is to answer
+inside modules, name the base beside it. Knows checkpoints; must not know training.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from videopro.backbones import read_spec
+from videopro.backbones.qwen_load import DEFAULTS_FILE, find, load
+from videopro.config import about, from_command_line
+from videopro.errors import ConfigError, VideoProError
+
+PROG = "python -m train.merge"
+
+
+@dataclass(frozen=True)
+class MergeConfig:
+    """What to merge."""
+
+    base: str = field(
+        metadata=about("the model that the adapter was trained on: pocket, a hub name, a folder")
+    )
+    adapter: str = field(metadata=about("folder or hub name of the adapter"))
+    output: Path = field(metadata=about("folder for the checkpoint; must not exist"))
+
+
+def merge(config: MergeConfig) -> None:
+    """Write base + adapter to `config.output`, in the base's own dtype. Raises VideoProError."""
+    output = config.output
+    if output.exists():
+        raise ConfigError(f"{output}: is there already; name a folder that does not exist")
+    # Added up in fp32 and rounded once, on the CPU, where every model fits.
+    spec = read_spec(config.base, adapter=config.adapter, dtype="fp32", device_map="cpu")
+    found = find(spec.model)
+    loaded = load(spec)
+    assert loaded.adapter is not None
+    merged: Any = loaded.adapter.merge_and_unload()
+    stored = found.settings.dtype
+    merged = merged.to(stored if isinstance(stored, torch.dtype) else torch.float32)
+    part = output.with_name(output.name + ".part")
+    try:
+        merged.save_pretrained(part)
+        found.processor.save_pretrained(part)
+        budgets = {"frames": found.frames, "pixels": found.pixels}
+        (part / DEFAULTS_FILE).write_text(json.dumps(budgets) + "\n", encoding="utf-8")
+        part.rename(output)
+    except OSError as error:
+        raise ConfigError(f"{output}: cannot be written ({error}); give another folder") from error
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line. Returns the exit status: 0, or 2 for what the user can mend."""
+    try:
+        config = from_command_line(
+            MergeConfig,
+            sys.argv[1:] if argv is None else argv,
+            PROG,
+            "Work an adapter into its base and write a plain checkpoint.",
+        )
+        merge(config)
+    except VideoProError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    print(f"merged checkpoint: {config.output}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

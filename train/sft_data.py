@@ -1,0 +1,124 @@
+"""Rows to fine-tune on: chat messages and a video, as JSON lines in the form of ms-swift.
+
+    {"messages": [{"role": "user", "content": "<video>QUESTION"}, {"role": "assistant", "content": "REPLY"}],
+     "videos": ["videos/a.mp4"], "id": "a-1", "kind": "program"}
+
+Our own `sft.jsonl` and the VideoPro release's `train_sft.jsonl` alike; other fields are left alone, and a row
+without a video is text only. Knows files; must not know models or how a video is read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from videopro.errors import DatasetError
+
+PLACEHOLDER = "<video>"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One example: what the model is shown, and what it is to write."""
+
+    id: str
+    """As the row names itself, else "line N"."""
+    prompt: str
+    reply: str
+    video: Path | None = None
+    kind: str = ""
+
+
+def read_rows(path: Path) -> list[Row]:
+    """The rows of a file. Video paths are relative to its folder, or absolute.
+
+    Raises DatasetError, naming file, line and mend, for the first row that is not of the form above: one
+    user turn and one reply, and `<video>` at the start of the prompt exactly when there is a video.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").split("\n")
+    except OSError as error:
+        raise DatasetError(
+            f"{path}: cannot be read ({error.strerror}); give a file of JSON lines, such as sft.jsonl"
+        ) from error
+    except UnicodeDecodeError as error:
+        raise DatasetError(f"{path}: is not UTF-8 ({error}); give a file of JSON lines") from error
+    rows = [
+        _row(line, path.parent, f"{path}, line {number}", number)
+        for number, line in enumerate(lines, start=1)
+        if line.strip()
+    ]
+    if not rows:
+        raise DatasetError(f"{path}: holds no rows")
+    return rows
+
+
+def digest(path: Path) -> str:
+    """16 hex digits that tell the file's content."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+
+
+def _row(line: str, folder: Path, where: str, number: int) -> Row:
+    try:
+        record = json.loads(line)
+    except ValueError as error:
+        raise DatasetError(f"{where}: is not JSON ({error}); write one object a line") from error
+    if not isinstance(record, dict):
+        raise DatasetError(f"{where}: must be an object, not {type(record).__name__}")
+    prompt, reply = _turns(record.get("messages"), where)
+    videos = record.get("videos") or []
+    if not isinstance(videos, list) or not all(isinstance(one, str) and one for one in videos):
+        raise DatasetError(f"{where}: field 'videos' must be a list of paths, not {videos!r}")
+    if record.get("images") or record.get("audios"):
+        raise DatasetError(f"{where}: holds images or audio; only videos are trained on")
+    if len(videos) > 1:
+        raise DatasetError(f"{where}: lists {len(videos)} videos; one a row is trained on")
+    marks = prompt.count(PLACEHOLDER)
+    if marks != len(videos):
+        raise DatasetError(
+            f"{where}: has {marks} {PLACEHOLDER} and {len(videos)} videos; write one {PLACEHOLDER} a video"
+        )
+    if videos and not prompt.startswith(PLACEHOLDER):
+        # The planner's prompt begins with the video, so that questions about it share its encoding.
+        raise DatasetError(f"{where}: {PLACEHOLDER} is not at the start of the prompt; put it there")
+    return Row(
+        id=str(record["id"]) if record.get("id") is not None else f"line {number}",
+        prompt=prompt.removeprefix(PLACEHOLDER),
+        reply=reply,
+        video=folder / videos[0] if videos else None,
+        kind=str(record.get("kind") or ""),
+    )
+
+
+def _turns(messages: Any, where: str) -> tuple[str, str]:
+    roles = [_field(one, "role", where) for one in messages] if isinstance(messages, list) else []
+    if roles != ["user", "assistant"]:
+        raise DatasetError(
+            f"{where}: 'messages' must hold one user turn and one assistant turn, not {roles or messages!r}"
+        )
+    prompt, reply = (_field(one, "content", where) for one in messages)
+    if not reply.strip():
+        raise DatasetError(f"{where}: the assistant's turn is empty; there is nothing to learn from it")
+    return prompt, reply
+
+
+def _field(message: Any, name: str, where: str) -> str:
+    value = message.get(name) if isinstance(message, Mapping) else None
+    if not isinstance(value, str):
+        raise DatasetError(f"{where}: a message has no text in {name!r}: {message!r}")
+    return value
+
+
+def without_unreadable(rows: Sequence[Row], failures: Mapping[Path, str]) -> tuple[list[Row], list[Row]]:
+    """The rows whose video can be read (or that have none), and those that are dropped. Raises DatasetError
+    when none is left."""
+    kept = [row for row in rows if row.video not in failures]
+    dropped = [row for row in rows if row.video in failures]
+    if not kept:
+        path, why = next(iter(failures.items()))
+        raise DatasetError(f"none of {len(rows)} rows has a video that can be read; the first: {path}: {why}")
+    return kept, dropped

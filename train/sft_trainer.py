@@ -1,0 +1,77 @@
+"""TRL's SFTTrainer for rows with videos: right losses over micro-batches, a rate for each part of the model,
+and programs that are run on held-out questions at each evaluation.
+
+Knows trainers; must not know files or settings beyond the trainer's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from accelerate.utils import is_peft_model
+from trl import SFTTrainer
+
+from train.dummy_vision import DummyVision
+from train.sft_config import VideoSFTConfig
+from train.tuned_model import Part, parameter_groups
+
+Programs = Callable[["VideoSFTTrainer"], dict[str, float]]
+
+
+class VideoSFTTrainer(SFTTrainer):
+    """SFTTrainer with `VideoSFTConfig` and a `VideoCollator`.
+
+    `programs`: measures planning on held-out questions; its figures join those of every evaluation, so that
+    they can be logged, plotted and used as `metric_for_best_model`.
+    """
+
+    args: VideoSFTConfig
+
+    def __init__(self, *arguments: Any, programs: Programs | None = None, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        self._programs = programs
+        # Qwen's vision-language classes say that they take no count of tokens, and Trainer then averages the
+        # means of micro-batches: short replies would weigh more the more a batch is split. TRL's loss counts
+        # tokens itself, over micro-batches and ranks, once it is told how many there are.
+        self.model_accepts_loss_kwargs = True
+        tuned: Any = self.model
+        base = tuned.get_base_model() if is_peft_model(tuned) else tuned
+        self._dummy = DummyVision(base.model)
+
+    def compute_loss(self, *arguments: Any, **settings: Any) -> Any:
+        """The mean over the batch's tokens with a label, micro-batches and ranks together."""
+        with self._dummy.on():
+            return super().compute_loss(*arguments, **settings)
+
+    def create_optimizer(self, model: Any = None) -> torch.optim.Optimizer:
+        """The optimizer that the settings name, with a group for each part of the model."""
+        if self.optimizer is None:
+            tuned: Any = self.model if model is None else model
+            rate = self.args.learning_rate
+            rates: dict[Part, float] = {
+                "language": rate,
+                "projector": rate if self.args.projector_lr is None else self.args.projector_lr,
+                "vision": rate if self.args.vision_lr is None else self.args.vision_lr,
+            }
+            groups = parameter_groups(
+                tuned, rates, self.args.weight_decay, set(self.get_decay_parameter_names(tuned))
+            )
+            kind, settings = self.get_optimizer_cls_and_kwargs(self.args, tuned)
+            self.optimizer = kind(groups, **settings)
+        return self.optimizer
+
+    def evaluate(
+        self, eval_dataset: Any = None, ignore_keys: list[str] | None = None, metric_key_prefix: str = "eval"
+    ) -> dict[str, float]:
+        """The loss on held-out rows, if there are any, and the figures of held-out questions."""
+        found = super().evaluate(eval_dataset, ignore_keys, metric_key_prefix)
+        if self._programs is not None and eval_dataset is None and metric_key_prefix == "eval":
+            figures = {f"eval_{name}": value for name, value in self._programs(self).items()}
+            # A line of its own: in training mode TRL would take it for one of training and add its averages.
+            tuned: Any = self.model
+            tuned.eval()
+            self.log(dict(figures))
+            found.update(figures)
+        return found
