@@ -14,7 +14,8 @@ def mixed_precision() -> torch.autocast:
     """bf16 where the CPU multiplies it in hardware; elsewhere it was five times slower than fp32, which then
     stays."""
     known = torch.cpu.get_capabilities()
-    return torch.autocast("cpu", torch.bfloat16, enabled=any(known.get(one) for one in ("amx_bf16", "avx512_bf16")))
+    quick = bool(known.get("amx_bf16") or known.get("avx512_bf16"))
+    return torch.autocast("cpu", torch.bfloat16, enabled=quick)
 
 
 def note(folder: Path, record: dict[str, object]) -> None:
