@@ -136,6 +136,7 @@ def status_of(pid: int) -> dict[str, str]:
 
 
 def children_of(pid: int) -> list[int]:
+    """Oldest first: of an executor's zygote the last one waits for a program."""
     return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
@@ -149,7 +150,7 @@ def test_what_the_kernel_says_of_a_running_program() -> None:
     limits: list[str] = []
 
     def look() -> None:
-        (child,) = children_of(zygote_of(executor))
+        child = children_of(zygote_of(executor))[0]
         found.append(status_of(child))
         limits.append(Path(f"/proc/{child}/limits").read_text())
 
@@ -327,13 +328,25 @@ def test_closing_ends_the_programs_that_run() -> None:
 
     thread = threading.Thread(target=one)
     thread.start()
-    while not children_of(zygote_of(executor)):
+    while len(children_of(zygote_of(executor))) < 2:
         time.sleep(0.01)
-    (child,) = children_of(zygote_of(executor))
+    running, waiting = children_of(zygote_of(executor))
     executor.close()
     thread.join(30)
     assert len(caught) == 1
-    assert gone(child)
+    assert gone(running)
+    assert gone(waiting)
+
+
+def test_a_child_that_dies_while_it_waits_is_replaced() -> None:
+    with Executor() as executor:
+        assert executor.run(ONE, {}, {}).value == 1
+        until = time.monotonic() + 20
+        while not (waiting := children_of(zygote_of(executor))) and time.monotonic() < until:
+            time.sleep(0.01)
+        os.kill(waiting[-1], signal.SIGKILL)
+        assert gone(waiting[-1])
+        assert executor.run(ONE, {}, {}).value == 1
 
 
 def gone(pid: int, seconds: float = 20.0) -> bool:
@@ -377,7 +390,7 @@ def test_nothing_outlives_a_host_that_is_killed() -> None:
     with subprocess.Popen([sys.executable, "-c", HOST], stdout=subprocess.PIPE, text=True, cwd=ROOT) as host:
         assert host.stdout is not None
         pids = [int(one) for one in host.stdout.readline().split()]
-        assert len(pids) == 2
+        assert len(pids) in (2, 3)
         host.kill()
         assert all(gone(pid) for pid in pids)
 
@@ -415,7 +428,7 @@ def test_nothing_piles_up(shared: Executor) -> None:
     for number in range(30):
         shared.run((ONE, crash)[number % 2], {}, {})
     assert (open_files("self"), len(threading.enumerate())) == before
-    assert children_of(zygote_of(shared)) == []
+    assert len(children_of(zygote_of(shared))) <= 1
     # The last run's report may just be closing.
     assert abs((open_files(zygote_of(shared)) if os.geteuid() == 0 else 0) - zygote) <= 1
 

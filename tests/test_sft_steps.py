@@ -143,6 +143,14 @@ def test_weight_decay_spares_norms_and_biases(tmp_path: Path) -> None:
     assert not any("norm" in name for name in decayed)
 
 
+def test_4_bit_weights_are_the_language_models_alone() -> None:
+    bnb = pytest.importorskip("bitsandbytes")
+    settings = world.model_settings("qwen3_vl", load_in_4bit=True, dtype="float32")
+    model = load_trainable(find(str(checkpoint("qwen3_vl"))), settings)
+    small = {name for name, one in model.named_modules() if isinstance(one, bnb.nn.Linear4bit)}
+    assert small == adapted(reference("qwen3_vl")[0], linear_pattern(reference("qwen3_vl")[0], ["language"]))
+
+
 def test_quantised_weights_without_adapter_are_refused() -> None:
     with pytest.raises(ConfigError, match="use_peft"):
         load_trainable(

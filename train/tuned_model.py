@@ -81,6 +81,8 @@ def load_trainable(found: Checkpoint, settings: ModelConfig) -> PreTrainedModel:
             raise ConfigError(
                 "load_in_4bit and load_in_8bit need use_peft: true; quantised weights cannot learn"
             )
+        # What a video looks like to the model is to be what it is in inference.
+        quantization.llm_int8_skip_modules = ["lm_head", "model.visual"]
         options["quantization_config"] = quantization
         if torch.cuda.is_available():
             options["device_map"] = {"": PartialState().local_process_index}

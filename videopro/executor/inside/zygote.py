@@ -3,8 +3,9 @@
 Started by exec with an empty environment, never forked from the process that holds the models. It imports
 what programs may use, gives up what it can (`lock.zygote`), and then answers one kind of request on its
 control socket: a datagram with two descriptors, the program's socket and a report socket. The program's
-socket goes to a fork; on the report socket the host may ask for the child's end ("t": with a dump of its
-stack, "k": at once; a closed socket means "k" too), and reads one line of JSON when the child has ended.
+socket goes to a child, which was forked while the last program ran and waits for it; on the report socket the
+host may ask for the child's end ("t": with a dump of its stack, "k": at once; a closed socket means "k" too),
+and reads one line of JSON when the child has ended.
 Only this process kills and reaps, so that no signal can meet a process id that was given to somebody else.
 Knows nothing of what a program is.
 """
@@ -40,6 +41,7 @@ class Zygote:
         self.filter = filter.program(platform.machine())
         self.pid = os.getpid()
         self.reports: dict[int, socket.socket] = {}
+        self.waiting: tuple[int, socket.socket] | None = None  # A child without a program, and a way to it.
         self.selector = selectors.DefaultSelector()
         self.selector.register(control, selectors.EVENT_READ, "control")
         # The control socket may stay open in a fork of the host; a pidfd tells of the host itself.
@@ -86,26 +88,64 @@ class Zygote:
             return False
         program, report = descriptors[0], socket.socket(fileno=descriptors[1])
         try:
-            pid = os.fork()
+            pid = self._hand_over(program)
         except OSError as error:
             report.send(json.dumps(str(error)).encode("ascii"))
             report.close()
-            os.close(program)
             return True
-        if pid == 0:
-            self._become_child(program)
-        os.close(program)
+        finally:
+            os.close(program)
         self.reports[pid] = report
         self.selector.register(report, selectors.EVENT_READ, pid)
+        # Half of a program's time was the fork: the next one's is done while this one runs.
+        with contextlib.suppress(OSError):
+            self._fork()
         return True
 
-    def _become_child(self, program: int) -> None:
+    def _hand_over(self, program: int) -> int:
+        """Give a program's socket to a child. Returns its process id; raises OSError if there can be none."""
+        for trial in (1, 2):
+            if self.waiting is None:
+                self._fork()
+            assert self.waiting is not None
+            (pid, way), self.waiting = self.waiting, None
+            with way:
+                try:
+                    socket.send_fds(way, [b"p"], [program])
+                except OSError:  # It died while it waited, of want of memory for instance.
+                    if trial == 2:
+                        raise
+                else:
+                    return pid
+        raise AssertionError("unreachable")
+
+    def _fork(self) -> None:
+        """Have a child that waits for a program. Raises OSError."""
+        ours, theirs = socket.socketpair()
+        with theirs:
+            try:
+                pid = os.fork()
+            except OSError:
+                ours.close()
+                raise
+            if pid == 0:
+                self._become_child(theirs.fileno())
+        self.waiting = pid, ours
+
+    def _become_child(self, way: int) -> None:
         try:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            os.dup2(program, child.SOCKET_FD)
+            # Nothing of the zygote's stays open; the program's socket takes the place of the way to it.
+            os.dup2(way, child.SOCKET_FD)
             os.closerange(child.SOCKET_FD + 1, self.descriptors)
             lock.die_with(self.pid)
+            child.rehearse()
+            with socket.socket(fileno=child.SOCKET_FD) as waiting:
+                _, (program,), _, _ = socket.recv_fds(waiting, 1, 1)
+                os.dup2(program, child.SOCKET_FD)
+                os.close(program)
+                waiting.detach()
             child.main(self.filter, self.base)
         except BaseException as error:  # The door could not be locked: say so, and run nothing.
             os.write(child.SOCKET_FD, frame(ERROR, [[type(error).__name__, str(error), []]]))
@@ -124,11 +164,19 @@ class Zygote:
     def _reap(self) -> None:
         with contextlib.suppress(BlockingIOError):
             os.read(self.woken, 4096)
-        while self.reports:
-            pid, status, used = os.wait4(-1, os.WNOHANG)
+        while True:
+            try:
+                pid, status, used = os.wait4(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
             if pid == 0:
                 return
-            report = self.reports.pop(pid)
+            report = self.reports.pop(pid, None)
+            if report is None:  # It waited for a program, or was to get one as it died.
+                if self.waiting is not None and self.waiting[0] == pid:
+                    self.waiting[1].close()
+                    self.waiting = None
+                continue
             if report in self.selector.get_map():
                 self.selector.unregister(report)
             ended = [os.waitstatus_to_exitcode(status), used.ru_utime + used.ru_stime, used.ru_maxrss * 1024]
