@@ -3,4 +3,4 @@
 # and compares the two. Arguments go to videopro.compare, as in: bash launch/demo.sh --limit 726 --output runs/all
 set -euo pipefail
 source "$(dirname "$0")/setup.sh"
-python -m videopro.compare --config configs/infer/pocket_methods.yaml "$@"
+python -m videopro.compare --config configs/compare/pocket.yaml "$@"

@@ -21,6 +21,7 @@ from tests.test_infer import SRT
 from videopro import ask, compare, infer
 from videopro.benchmarks import Item, Protocol
 from videopro.benchmarks.base import ROBUST
+from videopro.config import from_command_line
 from videopro.errors import ConfigError
 from videopro.infer import RunConfig
 from videopro.metering import Meter
@@ -33,6 +34,8 @@ from videopro.runner.summary import records_of
 from videopro.scoring import Scored, paired_difference
 from videopro.trace import Cost, Execution, Failure, Reply, Round, Trace, VideoRef
 from videopro.trace_log import read_traces
+
+CONFIGS = Path(__file__).parent.parent / "configs" / "compare"
 
 NO_MODELS = ("encoder=none", "text_encoder=none", "ocr=none", "detector=none", "tracker=none")
 OPTIONS: dict[str, Any] = dict.fromkeys((one.split("=")[0] for one in NO_MODELS), "none")
@@ -242,6 +245,15 @@ def test_several_methods_in_one_table_from_one_command(
     capsys.readouterr()
     assert compare.main([str(output / "native"), str(output / "program")]) == 0
     assert "differences to the first row" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize("path", sorted(CONFIGS.glob("*.yaml")), ids=lambda p: p.name)
+def test_shipped_comparisons(path: Path) -> None:
+    """Every file in configs/compare has known keys of the right types, for each of its methods."""
+    config = from_command_line(compare.CompareConfig, ["--config", str(path)], "compare", "")
+    each = compare.settings_of_each(config)
+    assert list(each) == list(config.methods)
+    assert {one.limit for one in each.values()} == {config.limit}
 
 
 BAD_FLAGS = [

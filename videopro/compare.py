@@ -83,6 +83,14 @@ def main(argv: Sequence[str] | None = None, *, load: Callable[..., Backbone] = l
 
 def run_methods(config: CompareConfig, *, load: Callable[..., Backbone] = load_backbone) -> list[Compared]:
     """Run each method into OUTPUT/METHOD. Raises VideoProError, before anything is run where it can be."""
+    each = settings_of_each(config)
+    for one in each.values():
+        infer.run(one, load=load)
+    return [replace(read_run(one.output), name=name) for name, one in each.items()]
+
+
+def settings_of_each(config: CompareConfig) -> dict[str, RunConfig]:
+    """The run of each method. Raises ConfigError for settings that cannot be."""
     if len(config.methods) < 2 or len(set(config.methods)) < len(config.methods):
         raise ConfigError(
             f"methods is {' '.join(config.methods) or 'empty'}; give two or more different ones"
@@ -106,9 +114,7 @@ def run_methods(config: CompareConfig, *, load: Callable[..., Backbone] = load_b
         each[name] = RunConfig(**own)
     for name, one in each.items():
         methods.create(name, one.method_options(name, one.options))
-    for one in each.values():
-        infer.run(one, load=load)
-    return [replace(read_run(one.output), name=name) for name, one in each.items()]
+    return each
 
 
 def read_run(path: Path) -> Compared:
