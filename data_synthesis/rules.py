@@ -17,14 +17,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from videopro import prompts
+from videopro import prompts, routing
 from videopro.decision import is_confident
 from videopro.planners import Kind
 from videopro.program import Program, parse
 from videopro.question import Question
+from videopro.routing import Mode
 from videopro.trace import Execution, Round, Trace
 
-Mode = Literal["native", "program"]
 Refinement = Literal["bug_fix", "native_refinement", "program_refinement"]
 RowKind = Literal["native", "program", "bug_fix", "native_refinement", "program_refinement"]
 
@@ -80,8 +80,7 @@ def question_of(trace: Trace) -> Question:
 def oracle_mode(trace: Trace, tau: float) -> Mode:
     """m* of A.3: native where the native answer is right and confident. ValueError for a trace without a
     right letter or a native answer."""
-    execution = _native(trace)
-    return "native" if is_confident(execution, tau) and execution.answer == trace.gold else "program"
+    return routing.oracle_mode(_native(trace), trace.gold, tau)
 
 
 def needs(round: Round, gold: str | None, tau: float) -> Refinement | None:

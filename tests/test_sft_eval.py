@@ -15,11 +15,12 @@ from modules.memory import CallMemory
 from tests import sft_world as world
 from tests.qwen_models import PIXELS, checkpoint, load
 from train.held_out import HeldOut, load_held_out
-from train.sft_eval import Planned, ProgramEvaluation, figures
+from train.sft_eval import ProgramEvaluation
 from train.sft_trainer import VideoSFTTrainer
 from videopro.backbones.qwen import QwenBackbone
 from videopro.backbones.qwen_load import find
 from videopro.errors import BenchmarkError, DatasetError
+from videopro.routing import Planned, figures
 
 NO_MODULES = dict.fromkeys(("encoder", "text_encoder", "ocr", "detector", "tracker"), "none")
 

@@ -11,14 +11,13 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 from videopro import benchmarks
 from videopro.benchmarks.base import ROBUST, Benchmark, Item, Protocol
 from videopro.errors import DatasetError, QuestionError
 from videopro.question import Question
-
-Mode = Literal["native", "program"]
+from videopro.routing import Mode
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -17,64 +17,20 @@ from accelerate.utils import gather_object, is_peft_model
 from trl import SFTTrainer
 from trl.models import unwrap_model_for_generation
 
-from train.held_out import HeldOut, Mode
+from train.held_out import HeldOut
 from videopro import methods
 from videopro.backbones.base import Backbone
 from videopro.backbones.fingerprint import folder_fingerprint
 from videopro.backbones.qwen import QwenBackbone
 from videopro.backbones.qwen_load import Checkpoint, Loaded
 from videopro.benchmarks.base import Item
-from videopro.decision import is_confident
 from videopro.errors import VideoError
 from videopro.metering import Meter
 from videopro.methods import Context, Method, Result
 from videopro.methods.base import failed
 from videopro.reason import ReasonSettings
+from videopro.routing import Mode, Planned, figures, oracle_mode
 from videopro.video import Video
-
-
-@dataclass(frozen=True)
-class Planned:
-    """What came of one question."""
-
-    id: str
-    raw: str
-    well_formed: bool
-    mode: Mode | None
-    oracle: Mode | None
-    status: str
-    """Of the execution: ok, failed or empty; "" where there is none."""
-    letter: str | None
-    correct: bool
-    error: str | None
-    """Why the question could not be asked at all, such as a video that cannot be read; it counts in no
-    figure but that of errors."""
-
-
-def figures(planned: Sequence[Planned]) -> dict[str, float]:
-    """Shares among the questions that could be asked: replies in the right form, programs that ran to
-    their end, right answers, native programs; and mode accuracy among those with an oracle mode, plain and as
-    the mean over both modes (0.5 for a planner that always chooses one)."""
-    asked = [one for one in planned if one.error is None]
-    found: dict[str, float] = {"questions": float(len(asked)), "errors": float(len(planned) - len(asked))}
-    if asked:
-        found["well_formed"] = _share([one.well_formed for one in asked])
-        found["executed"] = _share([one.status in ("ok", "empty") for one in asked])
-        found["answer_accuracy"] = _share([one.correct for one in asked])
-        found["native_share"] = _share([one.mode == "native" for one in asked])
-    judged = [one for one in asked if one.oracle is not None]
-    if judged:
-        found["mode_accuracy"] = _share([one.mode == one.oracle for one in judged])
-        by_mode = [
-            [one.mode == mode for one in judged if one.oracle == mode] for mode in ("native", "program")
-        ]
-        if all(by_mode):
-            found["mode_balanced_accuracy"] = sum(map(_share, by_mode)) / len(by_mode)
-    return found
-
-
-def _share(flags: Sequence[bool]) -> float:
-    return sum(flags) / len(flags)
 
 
 class ProgramEvaluation:
@@ -162,9 +118,8 @@ class ProgramEvaluation:
                     if result.error is None:
                         (only,) = result.rounds
                         assert only.execution is not None
-                        sure = is_confident(only.execution, ReasonSettings().tau)
-                        right = only.execution.answer == item.answer
-                        self._oracle[item.id] = "native" if sure and right else "program"
+                        tau = ReasonSettings().tau
+                        self._oracle[item.id] = oracle_mode(only.execution, item.answer, tau)
         for item, result in self._results(self._planner, items, backbone):
             first = result.rounds[0] if result.rounds else None
             execution = first.execution if first is not None else None

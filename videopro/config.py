@@ -116,7 +116,11 @@ def _add_flag(parser: argparse.ArgumentParser, one: Field[Any], hint: Any) -> No
     if one.metadata["positional"]:
         # Optional to argparse: `build` says what is missing, wherever it should have come from.
         parser.add_argument(
-            one.name, nargs="?", metavar=one.name.upper(), default=argparse.SUPPRESS, help=help
+            one.name,
+            nargs="*" if origin is tuple else "?",
+            metavar=one.name.upper(),
+            default=argparse.SUPPRESS,
+            help=help,
         )
     elif kind is bool:
         action = argparse.BooleanOptionalAction

@@ -64,9 +64,10 @@ class Bin:
     accuracy: Accuracy
 
 
-def accuracy(records: Sequence[Scored]) -> Accuracy:
-    """Accuracy with a 95 % interval clustered by video; see `clustered_interval`."""
-    return _share(records, lambda record: record.correct)
+def accuracy(records: Sequence[Scored], *, distinct: int | None = None) -> Accuracy:
+    """Accuracy with a 95 % interval clustered by video; see `clustered_interval`. `distinct`: how many
+    different questions there are, where runs of several seeds answered each more than once."""
+    return _share(records, lambda record: record.correct, distinct)
 
 
 def official_accuracy(records: Sequence[Scored], *, unparsed: Literal["wrong", "left out"]) -> Accuracy:
@@ -203,7 +204,9 @@ def auroc(records: Sequence[Scored]) -> float | None:
 # ---- intervals --------------------------------------------------------------------------------------------
 
 
-def clustered_interval(outcomes: Mapping[str, Sequence[bool]]) -> tuple[float, float]:
+def clustered_interval(
+    outcomes: Mapping[str, Sequence[bool]], *, distinct: int | None = None
+) -> tuple[float, float]:
     """A 95 % interval for a share of right answers, given each cluster's outcomes.
 
     The variance of the mean is cluster-robust (Liang and Zeger, 1986, with the factor G / (G - 1); for the
@@ -212,7 +215,8 @@ def clustered_interval(outcomes: Mapping[str, Sequence[bool]]) -> tuple[float, f
     freedom. Unlike mean +- 1.96 SE it stays within 0..1 and keeps its coverage near 0 and 1 and with few
     videos (Korn and Graubard, 1998; Dean and Pagano, 2015). A design effect below 1 counts as 1. If every
     answer is right, or every one wrong, the data do not tell it: each video then counts as one observation,
-    the worst case. One cluster tells nothing of others: (0, 1).
+    the worst case. One cluster tells nothing of others: (0, 1). No more than `distinct` answers count as
+    independent of each other; unset: all may.
     """
     n = sum(len(cluster) for cluster in outcomes.values())
     count = len(outcomes)
@@ -227,11 +231,13 @@ def clustered_interval(outcomes: Mapping[str, Sequence[bool]]) -> tuple[float, f
     else:
         residuals = (sum(cluster) - share * len(cluster) for cluster in outcomes.values())
         robust = count / (count - 1) * sum(residual**2 for residual in residuals) / n**2
-        effective = n / max(robust / independent, 1.0)
+        effective = min(n / max(robust / independent, 1.0), n if distinct is None else distinct)
     return _wilson(share, effective, _t975(count - 1))
 
 
-def _share(records: Sequence[Scored], right: Callable[[Scored], bool]) -> Accuracy:
+def _share(
+    records: Sequence[Scored], right: Callable[[Scored], bool], distinct: int | None = None
+) -> Accuracy:
     if len({record.question_id for record in records}) < len(records):
         raise ValueError("A question was scored twice; give every question once.")
     outcomes: dict[str, list[bool]] = defaultdict(list)
@@ -240,7 +246,8 @@ def _share(records: Sequence[Scored], right: Callable[[Scored], bool]) -> Accura
     if not records:
         return Accuracy(None, None, 0, 0)
     share = sum(map(sum, outcomes.values())) / len(records)
-    return Accuracy(share, clustered_interval(outcomes), len(records), len(outcomes))
+    interval = clustered_interval(outcomes, distinct=distinct)
+    return Accuracy(share, interval, len(records), len(outcomes))
 
 
 def _wilson(share: float, n: float, z: float) -> tuple[float, float]:

@@ -1,0 +1,262 @@
+"""python -m videopro.seeds: one table over runs that differ in the seed of a training (the paper's Table 4).
+
+    python -m videopro.seeds "native=runs/native" "SFT=first:runs/0/videopro,first:runs/1/videopro" \\
+        "SFT + refinement=runs/0/videopro,runs/1/videopro" --oracle runs/native --output table.json
+
+A row is a name and the runs of its seeds. `first:` takes the answers before any refinement, and what they
+cost, from a run that refined. Knows runs by their folders.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console, Group
+from rich.markup import escape
+from rich.table import Table
+
+from videopro import scoring
+from videopro.config import about, from_command_line
+from videopro.errors import ConfigError, RunError, VideoProError
+from videopro.routing import Mode, figures, oracle_modes, planned
+from videopro.runner.folder import RunFolder, write_atomically
+from videopro.runner.summary import percent, records_of
+from videopro.scoring import Scored
+from videopro.trace import Cost, Trace
+from videopro.trace_log import read_traces
+
+PROG = "python -m videopro.seeds"
+FIRST = "first:"
+ROUTING = ("well_formed", "executed", "native_share", "mode_accuracy", "mode_balanced_accuracy")
+
+
+@dataclass(frozen=True)
+class SeedsConfig:
+    """The settings of the command."""
+
+    rows: tuple[str, ...] = field(
+        metadata=about(
+            "NAME=RUN,RUN,...: a row and its seeds; the first row is compared with", positional=True
+        )
+    )
+    oracle: Path | None = field(
+        default=None, metadata=about("run of method native, which says which mode was enough (A.3)")
+    )
+    tau: float = field(default=0.75, metadata=about("confident, for the oracle, means at least this"))
+    output: Path | None = field(default=None, metadata=about("write the numbers to this JSON file"))
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row with the traces of its runs, one list a seed."""
+
+    name: str
+    runs: tuple[Path, ...]
+    seeds: tuple[tuple[Trace, ...], ...]
+    planned: bool
+    """Whether a planner wrote programs in it."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line. Returns the exit status: 0, or 2 for what the user can mend."""
+    try:
+        config = from_command_line(
+            SeedsConfig,
+            list(sys.argv[1:] if argv is None else argv),
+            PROG,
+            "Accuracy over several seeds of a training, with what was planned and what it cost.",
+        )
+        rows = [read_row(one) for one in config.rows]
+        oracle = {} if config.oracle is None else oracle_modes(_traces(config.oracle), config.tau)
+        found = table_of(rows, oracle)
+        if config.output is not None:
+            _write(config.output, found)
+        Console().print(shown(found))
+    except VideoProError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def read_row(spec: str) -> Row:
+    """The row that NAME=RUN,RUN,... names. Raises ConfigError or RunError."""
+    name, equals, rest = spec.partition("=")
+    words = [word for word in rest.split(",") if word]
+    if not equals or not name.strip() or not words:
+        raise ConfigError(f"row {spec!r}: give it as NAME=RUN,RUN,... with a folder for each seed")
+    seeds = []
+    for word in words:
+        traces = _traces(Path(word.removeprefix(FIRST)))
+        seeds.append(tuple(map(before_refinement, traces) if word.startswith(FIRST) else traces))
+    plans = any(one.rounds and one.rounds[0].prompt_kind != "native" for own in seeds for one in own)
+    return Row(name, tuple(Path(word.removeprefix(FIRST)) for word in words), tuple(seeds), plans)
+
+
+def before_refinement(trace: Trace) -> Trace:
+    """What would have been recorded had nothing been refined: the first round's answer, and the cost without
+    that of the others."""
+    if trace.error is not None or trace.first is None:
+        return trace
+    later = sum((_of(one.planning) + _of(one.execution) for one in trace.rounds[1:]), Cost())
+    official = trace.official if trace.settled == 0 else None
+    return replace(
+        trace,
+        rounds=trace.rounds[:1],
+        final=trace.first,
+        settled=0,
+        refined=0,
+        official=official,
+        cost=_without(trace.cost, later),
+    )
+
+
+def _of(part: Any) -> Cost:
+    """The cost of a planning, which is one, or of an execution, which has one or is not there."""
+    if part is None:
+        return Cost()
+    return part if isinstance(part, Cost) else part.cost
+
+
+def _without(whole: Cost, part: Cost) -> Cost:
+    return replace(
+        whole,
+        seconds=max(0.0, whole.seconds - part.seconds),
+        frames=max(0.0, whole.frames - part.frames),
+        calls=max(0.0, whole.calls - part.calls),
+        tokens_in=max(0.0, whole.tokens_in - part.tokens_in),
+        tokens_out=max(0.0, whole.tokens_out - part.tokens_out),
+    )
+
+
+def table_of(rows: Sequence[Row], oracle: Mapping[str, Mode]) -> list[dict[str, Any]]:
+    """The numbers of each row, JSON-able; shares in 0..1, costs a question.
+
+    Accuracy pools the answers of all seeds; its interval, and that of the difference to the first row,
+    question by question and seed by seed, are clustered by video, so that a question answered under three
+    seeds does not count as three. `seeds` holds each seed's own accuracy: what another training would
+    change. Raises ConfigError for rows whose numbers of seeds cannot be paired.
+    """
+    return [_numbers(row, rows[0], oracle) for row in rows]
+
+
+def _numbers(row: Row, reference: Row, oracle: Mapping[str, Mode]) -> dict[str, Any]:
+    each = [records_of(traces) for traces in row.seeds]
+    pooled = scoring.accuracy(_pooled(each), distinct=len(each[0]))
+    found: dict[str, Any] = {
+        "name": row.name,
+        "runs": [str(run) for run in row.runs],
+        "questions": len(each[0]),
+        "accuracy": pooled.accuracy,
+        "accuracy_ci95": pooled.ci95,
+        "seeds": [scoring.accuracy(records).accuracy for records in each],
+        "families": {
+            name: part.accuracy
+            for name, part in scoring.group_accuracy(_pooled(each)).get("family", {}).items()
+        },
+        **_costs(row.seeds),
+    }
+    if row is not reference:
+        gap = scoring.paired_difference(*_paired(row, reference))
+        found |= {"difference": gap.difference, "difference_ci95": gap.ci95}
+    if row.planned:
+        of_seeds = [figures([planned(trace, oracle) for trace in traces]) for traces in row.seeds]
+        for name in ROUTING:
+            if all(name in one for one in of_seeds):
+                found[name] = sum(one[name] for one in of_seeds) / len(of_seeds)
+    return found
+
+
+def _pooled(each: Sequence[Sequence[Scored]]) -> list[Scored]:
+    """The records of several seeds as one list, where each question keeps its video and gets a name of its
+    own under each seed."""
+    return [
+        replace(record, question_id=f"{seed}/{record.question_id}")
+        for seed, records in enumerate(each)
+        for record in records
+    ]
+
+
+def _paired(row: Row, reference: Row) -> tuple[list[Scored], list[Scored]]:
+    ours, others = [[records_of(traces) for traces in one.seeds] for one in (row, reference)]
+    if len(others) == 1:
+        others = others * len(ours)
+    elif len(ours) == 1:
+        ours = ours * len(others)
+    if len(ours) != len(others):
+        raise ConfigError(
+            f"row {row.name!r} has {len(ours)} seeds and the first row {len(others)}; give as many, or one"
+        )
+    return _pooled(ours), _pooled(others)
+
+
+def _costs(seeds: Sequence[Sequence[Trace]]) -> dict[str, float]:
+    traces = [trace for own in seeds for trace in own]
+    cost = sum((trace.cost for trace in traces), Cost())
+    written = sum(one.planning.tokens_out for trace in traces for one in trace.rounds[: trace.refined + 1])
+    names = ("seconds", "calls", "frames", "tokens_in", "tokens_out")
+    return {name: getattr(cost, name) / len(traces) for name in names} | {"planned": written / len(traces)}
+
+
+def shown(found: Sequence[Mapping[str, Any]]) -> Group:
+    """The numbers as two tables: answers, and plans with what they cost a question."""
+    right = Table(caption=_CAPTION, caption_justify="left")
+    for name in ("", "n", "right %", "95 %", "seeds %", "gap", "95 % of gap"):
+        right.add_column(name, justify="right" if name in ("n", "right %", "gap") else "left")
+    plans = Table(title="plans in %, and cost a question")
+    heads = ("", "form", "ran", "native", "mode", "balanced", "written", "calls", "s")
+    for name in heads:
+        plans.add_column(name, justify="right" if name else "left")
+    for one in found:
+        gap = one.get("difference")
+        right.add_row(
+            escape(one["name"]),
+            str(one["questions"]),
+            percent(one["accuracy"]),
+            _between(one["accuracy_ci95"]),
+            ", ".join(map(percent, one["seeds"])) if len(one["seeds"]) > 1 else "",
+            "" if gap is None else f"{100 * gap:+.1f}",
+            "" if gap is None else _between(one["difference_ci95"]),
+        )
+        plans.add_row(
+            escape(one["name"]),
+            *(percent(one.get(name)) for name in ROUTING),
+            f"{one['planned']:.0f}",
+            f"{one['calls']:.1f}",
+            f"{one['seconds']:.2f}",
+        )
+    return Group(right, plans)
+
+
+_CAPTION = """gaps to the first row, paired by question; intervals clustered by video, over all seeds
+form: replies that are well-formed; mode, balanced: the oracle's mode chosen; written: tokens of plans"""
+
+
+def _between(interval: Sequence[float] | None) -> str:
+    return f"{100 * interval[0]:.1f} to {100 * interval[1]:.1f}" if interval else "-"
+
+
+def _traces(path: Path) -> list[Trace]:
+    folder = RunFolder(path)
+    if not folder.traces.exists():
+        raise RunError(f"{path}: holds no run; give the folder of a finished run of videopro.infer")
+    found = read_traces(folder.traces)
+    if not found:
+        raise RunError(f"{path}: no question was answered there yet; finish the run first")
+    return found
+
+
+def _write(path: Path, found: Sequence[Mapping[str, Any]]) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, json.dumps(list(found), indent=1) + "\n")
+    except OSError as error:
+        raise RunError(f"{path}: cannot be written ({error.strerror})") from error
+
+
+if __name__ == "__main__":
+    sys.exit(main())
