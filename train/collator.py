@@ -38,18 +38,9 @@ class Example:
 
 
 def as_dataset(rows: Sequence[Row]) -> Dataset:
-    """The rows as the trainer takes them: texts and paths; whatever is large is made in the collator.
-    `length` is in characters, which is near enough to put rows of a kind into one batch."""
+    """The rows as the trainer takes them: texts and paths; whatever is large is made in the collator."""
     return Dataset.from_list(
-        [
-            {
-                "prompt": row.prompt,
-                "reply": row.reply,
-                "video": str(row.video or ""),
-                "length": len(row.prompt) + len(row.reply),
-            }
-            for row in rows
-        ]
+        [{"prompt": row.prompt, "reply": row.reply, "video": str(row.video or "")} for row in rows]
     )
 
 
@@ -68,7 +59,7 @@ class VideoCollator:
         pad = inputs.tokenizer.pad_token_id
         self._pad = int(inputs.tokenizer.eos_token_id if pad is None else pad)
 
-    def example(self, row: Mapping[str, Any]) -> Example:
+    def example(self, row: Mapping[str, str]) -> Example:
         """A row of `as_dataset` in tokens. Raises VideoError or BackboneError."""
         if row["video"]:
             head = self._inputs.head(self._frames.frames(Path(row["video"])))
@@ -77,7 +68,7 @@ class VideoCollator:
             prompt = self._inputs.text(row["prompt"])
         return Example(prompt.then(self._inputs.reply(row["reply"])), len(prompt.ids))
 
-    def __call__(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    def __call__(self, rows: Sequence[Mapping[str, str]]) -> dict[str, Any]:
         """One batch of rows of `as_dataset`."""
         examples = [self.example(row) for row in rows]
         encoded = [one.encoded for one in examples]

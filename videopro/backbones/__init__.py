@@ -36,14 +36,17 @@ __all__ = [
 def read_spec(spec: str, **overrides: Any) -> BackboneConfig:
     """The config that a short name stands for.
 
-    "pocket" is the shipped model; "server:MODEL@URL" is a served one; anything else is a hub name or a
-    folder. Raises `ConfigError` for a spec of no known form or an unknown override.
+    "pocket" is the shipped model, whose adapters have short names too (`videopro.pocket.PLANNERS`);
+    "server:MODEL@URL" is a served one; anything else is a hub name or a folder. Raises `ConfigError` for a
+    spec of no known form or an unknown override.
     """
     settings: dict[str, Any] = {"model": spec}
     if spec == "pocket":
-        from videopro.pocket import model_dir
+        from videopro.pocket import PLANNERS, model_dir, planner_dir
 
         settings = {"model": str(model_dir())}
+        if overrides.get("adapter") in PLANNERS:
+            overrides["adapter"] = str(planner_dir(overrides["adapter"]))
     elif spec.startswith("server:"):
         model, at, url = spec.removeprefix("server:").rpartition("@")
         if not at or not model or not url:
