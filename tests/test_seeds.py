@@ -147,9 +147,7 @@ def test_the_table_pools_seeds_and_pairs_them_with_one_reference(tmp_path: Path)
 
 
 def test_the_same_run_twice_is_no_surer_than_once() -> None:
-    records = [
-        scoring.Scored(f"q{i}", f"v{i}", i % 3 > 0, None, False, 0.9) for i in range(30)
-    ]
+    records = [scoring.Scored(f"q{i}", f"v{i}", i % 3 > 0, None, False, 0.9) for i in range(30)]
     again = [replace(record, question_id=f"again {record.question_id}") for record in records]
     once = scoring.accuracy(records).ci95
     assert scoring.accuracy([*records, *again], distinct=30).ci95 == pytest.approx(once)

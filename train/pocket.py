@@ -9,9 +9,12 @@
         --steps 1500 --hold-vision 1500 --lr 7e-4 --decay 0.4
     python -m train.pocket --frames F/frames --model-from F/boxes/model --output F/boxes2 --boxes \\
         --steps 1500 --hold-vision 500 --lr 7e-4 --decay 0.4
+    python -m train.pocket --frames F/frames --model-from F/boxes2/model --output F/writing --writing \\
+        --steps 1800 --hold-vision 1800 --lr 1e-3 --decay 0.5
 
 The vision layers learn by themselves to name what each cell of a picture shows, the language layers to pick
-options and to find facts in text; then they are joined, and at the end it is mostly asked where things are.
+options and to find facts in text; then they are joined, then it is mostly asked where things are, and at the
+end the model learns to write what it has read.
 Each resumes from its last checkpoint. Writes `log.jsonl` (losses and held-out accuracy by kind) and, at the
 end, `model/`, the folder that `videopro/pocket/model` ships.
 """
@@ -30,6 +33,7 @@ from torch.utils.data import DataLoader, IterableDataset
 from transformers import Qwen3VLForConditionalGeneration
 
 from train.pocket_batches import Batch, Encoder
+from train.pocket_drills import drill_rows, with_drill
 from train.pocket_exchanges import Rng, Row, pick_row, text_row
 from train.pocket_runs import HELD_OUT, mixed_precision, note, resume, save
 from train.pocket_symbols import Table, translate
@@ -53,6 +57,9 @@ class Recipe:
     def rate(self, step: int) -> float:
         fall = 1.0 if self.decay == 0 else min(1.0, (self.steps - step) / (self.decay * self.steps))
         return self.lr * min(1.0, (step + 1) / self.warmup) * max(0.02, fall)
+
+
+Seen = Callable[[Recipe, Rng, int, Frames], list[list[Row]]]
 
 
 def language_rows(recipe: Recipe, rng: Rng, step: int) -> list[list[Row]]:
@@ -88,11 +95,25 @@ def box_rows(recipe: Recipe, rng: Rng, step: int, frames: Frames) -> list[list[R
     return groups if step % 2 else groups + pixel_rows(replace(recipe, steps=1), rng, step // 2, frames)
 
 
+def writing_rows(recipe: Recipe, rng: Rng, step: int, frames: Frames) -> list[list[Row]]:
+    """Words to write again, then lines to fill in; boxes and everything else in turn, so that nothing is
+    forgotten."""
+    mixed = 0.0 if step < 0.5 * recipe.steps else 0.6
+    groups = [drill_rows(rng, 32, mixed)]
+    if step % 4 == 0:
+        groups.append([frames.box_row(rng, FRAME_SIZE) for _ in range(16)])
+    elif step % 2:
+        replayed = pixel_rows(replace(recipe, steps=1), rng, step // 2, frames)
+        groups += [[with_drill(rng, row) for row in group] for group in replayed]
+    return groups
+
+
 class Lessons(IterableDataset):
     """Endless batches of a stage, a pure function of the seed and the step."""
 
-    def __init__(self, recipe: Recipe, pool: Path | None, start: int, boxes: bool) -> None:
-        self.recipe, self.pool, self.start, self.boxes = recipe, pool, start, boxes
+    def __init__(self, recipe: Recipe, pool: Path | None, start: int, seen: Seen) -> None:
+        """`seen` makes a step's rows where there is a pool."""
+        self.recipe, self.pool, self.start, self.seen = recipe, pool, start, seen
 
     def __iter__(self) -> Iterator[tuple[int, list[Batch]]]:
         encoder = Encoder(checkpoint.build_tokenizer())
@@ -104,7 +125,7 @@ class Lessons(IterableDataset):
             if frames is None:
                 groups = language_rows(self.recipe, rng, step)
             else:
-                groups = (box_rows if self.boxes else pixel_rows)(self.recipe, rng, step, frames)
+                groups = self.seen(self.recipe, rng, step, frames)
             yield step, [encoder.batch(rows) for rows in groups]
 
 
@@ -223,7 +244,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--frames", type=Path, help="the pool of pixels; without it, text is learned alone")
-    parser.add_argument("--boxes", action="store_true", help="mostly where things are, at the end")
+    parser.add_argument("--boxes", action="store_true", help="mostly where things are")
+    parser.add_argument("--writing", action="store_true", help="mostly writing what was read")
     parser.add_argument("--vision-from", type=Path, help="folder of train.pocket_vision")
     parser.add_argument("--language-from", type=Path, help="state.pt of this command without --frames")
     parser.add_argument("--model-from", help="folder of a saved model: goes on from its weights")
@@ -265,8 +287,9 @@ def main() -> None:
     if held_out is not None:
         held_out.keep(slice(-HELD_OUT, None), slice(-HELD_OUT, None))
 
+    seen_rows = box_rows if args.boxes else writing_rows if args.writing else pixel_rows
     loader = DataLoader(
-        Lessons(recipe, args.frames, start, args.boxes), batch_size=None, num_workers=1, prefetch_factor=4
+        Lessons(recipe, args.frames, start, seen_rows), batch_size=None, num_workers=1, prefetch_factor=4
     )
     model.train()
     begun, recent = time.time() - spent, []

@@ -111,6 +111,14 @@ def pick(rng: Rng, level: int = 3) -> Exchange:
     return f"{said.text}\n{said.lettered_choices()}", questions.LETTERS[options.index(answer)]
 
 
+def pick_count(rng: Rng) -> Exchange:
+    """Pick a number by its name, or the one that was counted: digits are not read as words are."""
+    if rng.random() < 0.5:
+        return counted(rng)
+    number = one(rng, COUNTS)
+    return lettered(rng, f"Pick {number}.", number, COUNTS)
+
+
 def one_pool(rng: Rng) -> Sequence[str]:
     return (THINGS, TOPICS, NAMES, PLACES)[int(rng.integers(4))]
 
