@@ -20,7 +20,7 @@ from videopro.errors import BackboneError, ConfigError, RunError
 from videopro.executor import Limits, SandboxError
 
 BLUE = LOCAL.replace('"red"', '"blue"')
-STUCK = reply("while True:\n    pass\nreturn query_native(video, question, choices)")
+STUCK = reply("while True:\n    pass\nreturn query_mc(extract_frames(video), question, choices)")
 
 
 # ---- shared ------------------------------------------------------------------------------------------------
@@ -180,7 +180,7 @@ def test_metrics_are_those_of_the_programs() -> None:
         "NameError": 0.25
     }
     assert found["guess"] == 0.25
-    assert found["native_share"] == 0.25
+    assert found["native_share"] == 0.5  # NATIVE, and the guess, whose only look is the native one.
     # LOCAL: clips, frames, question; NATIVE: one; the guess: one and make_result; BROKEN: none.
     assert found["module_calls"] == (3 + 1 + 2 + 0) / 4
     # 10 one-second frames of a clip of 10 s show 10 pictures; the backbone sees 12 of the whole video.
@@ -191,7 +191,7 @@ def test_metrics_are_those_of_the_programs() -> None:
     assert found["begun"] == 1
     assert found["wait_seconds"] > 0
     assert told.columns["kind"] == ["plan"] * 4
-    assert told.columns["mode"] == ["program", "native", "program", "program"]
+    assert told.columns["mode"] == ["program", "native", "native", "program"]
     assert told.columns["answer"] == ["B", "D", "B", None]
 
 
