@@ -44,7 +44,9 @@ def read(source: Source, split: str) -> Found:
     broken = {flaw.where for flaw in found.broken}
     if not broken:
         for uid in gold.keys() - asked:
-            found.broken.append(Flaw(ANSWERS, f"{uid!r} is no question of questions.json", "fetch both again"))
+            found.broken.append(
+                Flaw(ANSWERS, f"{uid!r} is no question of questions.json", "fetch both again")
+            )
     return found
 
 
@@ -60,7 +62,13 @@ def _answers(source: Source) -> Mapping[str, Any]:
 
 
 def _item(
-    record: Mapping[str, Any], where: str, *, source: Source, split: str, gold: Mapping[str, Any], found: Found
+    record: Mapping[str, Any],
+    where: str,
+    *,
+    source: Source,
+    split: str,
+    gold: Mapping[str, Any],
+    found: Found,
 ) -> Item | None:
     uid = file_name(record, "q_uid")
     if split == "subset" and uid not in gold:

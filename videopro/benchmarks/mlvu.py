@@ -1,4 +1,4 @@
-"""MLVU: nine kinds of tasks on long videos; the multiple-choice ones, reported as the mean over tasks (M-Avg).
+"""MLVU: nine tasks on long videos; the multiple-choice ones, reported as the mean over tasks (M-Avg).
 
     dev    json/1_plotQA.json ... 7_topic_reasoning.json, video/1_plotQA/NAME.mp4 ...: four options
     test   test_multi_choice_tasks.json, test-ground-truth/test_mcq_gt.json, MLVU_Test/video/NAME.mp4: six
@@ -39,8 +39,8 @@ PROMPT = AnswerPrompt(
         "the end of the user's turn, as in lmms_eval/tasks/mlvu/utils.py of EvolvingLMMs-Lab/lmms-eval"
     ),
     text=(
-        "Carefully watch this video and pay attention to every detail. Based on your observations, select the "
-        "best option that accurately addresses the question.\n"
+        "Carefully watch this video and pay attention to every detail. Based on your observations, select "
+        "the best option that accurately addresses the question.\n"
         "Question: {question}\nOptions:\n{options}\nOnly give the best option.\nBest Option: ("
     ),
     option="({letter}) {text}",
@@ -128,7 +128,8 @@ def _item(record: Mapping[str, Any], where: str, *, source: Source, split: str, 
     choices = tuple(one if one.strip() else EMPTY for one in given)
     question = Question(text(record, "question"), choices)
     if split == "test":
-        identifier, folders = text(record, "question_id"), ("MLVU_Test/video", "video")
+        identifier = text(record, "question_id")
+        folders: tuple[str, ...] = ("MLVU_Test/video", "video")
         task = text(record, "question_type")
     else:
         task = text(record, "task")

@@ -47,7 +47,9 @@ PROTOCOLS = (
 def read(source: Source, split: str) -> Found:
     """The questions of a split."""
     found = Found()
-    rows = source.rows(f"{split}.csv", f"dataset/nextqa/{split}.csv", f"nextqa/{split}.csv", hub=("MC", split))
+    rows = source.rows(
+        f"{split}.csv", f"dataset/nextqa/{split}.csv", f"nextqa/{split}.csv", hub=("MC", split)
+    )
     found.read(rows, partial(_item, source=source, files=_map(source), found=found))
     return found
 
@@ -77,9 +79,7 @@ def _item(
     if kind not in TYPES:
         raise BenchmarkError(f"field 'type' is {kind!r}; it must be one of TP, {', '.join(TYPES)}")
     if len(set(choices)) < len(choices):
-        found.defect(
-            where, f"question {video}_{qid} has two options with the same words", "either is right"
-        )
+        found.defect(where, f"question {video}_{qid} has two options with the same words", "either is right")
     return Item(
         id=f"{video}_{qid}",
         video=source.files.video(files.get(video, video), *VIDEO_FOLDERS),

@@ -57,6 +57,11 @@ class Spec:
             root, annotations = root.parent, annotations or str(root)
         source = Source(self.name, root, annotations)
         found = self.read(source, split)
+        if found.broken and not found.items:
+            raise BenchmarkError(
+                f"{self.name}: none of the {len(found.broken)} records is a question of this benchmark; is "
+                f"it the right file? The first one: {found.broken[0]}"
+            )
         if found.broken and not skip_broken:
             count = len(found.broken)
             told = "\n  ".join(str(one) for one in found.broken[:_TOLD])

@@ -1,5 +1,5 @@
-"""Where a benchmark's records and files come from: a folder as it was downloaded, one file, or a dataset on the
-hub.
+"""Where a benchmark's records and files come from: a folder as it was downloaded, one file, or a dataset
+on the hub.
 
 A file of records is read by its ending (.json, .jsonl, .csv, .tsv, .parquet); a name `hf:REPO` or
 `hf:REPO:CONFIG:SPLIT` goes through `datasets`. Knows files; must not know what any benchmark's records mean,
@@ -78,11 +78,14 @@ class Files:
         self.root = root
 
     def video(self, name: str, *folders: str) -> Path:
-        """The file of a video, `name` with or without its ending; the first usual place where there is none."""
+        """The file of a video, `name` with or without its ending; the first usual place if there is none."""
         stem = Path(name).name.removesuffix(_ending(name))
         endings = (_ending(name),) if _ending(name) else VIDEO_ENDINGS
-        places = [self.root / folder / f"{name.removesuffix(_ending(name))}{e}" for folder in folders
-                  for e in endings]
+        places = [
+            self.root / folder / f"{name.removesuffix(_ending(name))}{e}"
+            for folder in folders
+            for e in endings
+        ]
         for place in places:
             if place.exists():
                 return place
@@ -115,7 +118,7 @@ def _ending(name: str) -> str:
 
 @dataclass(frozen=True)
 class Source:
-    """A benchmark's folder, and the file or dataset with its records if that is not the official one in it."""
+    """A benchmark's folder, and the file or dataset with its records if that is not the official one."""
 
     name: str
     """Of the benchmark, for messages."""
@@ -150,9 +153,10 @@ class Source:
             for path in (self.root / one, *sorted(self.root.glob(f"*/{Path(one).name}"))):
                 if path.is_file():
                     return path
+        others = f" (nor {', '.join(official[1:])})" if official[1:] else ""
         raise BenchmarkError(
-            f"{self.name}: {self.root} holds no {' or '.join(official)}; give the folder with the official "
-            "files with --root, or the file itself with --annotations"
+            f"{self.name}: {self.root / official[0]}{others} does not exist; give the folder with the "
+            "official files with --root, or the file itself with --annotations"
         )
 
 
@@ -168,7 +172,8 @@ def read_rows(path: Path, name: str) -> Iterator[Row]:
     }.get(path.suffix.lower())
     if reader is None:
         raise BenchmarkError(
-            f"{name}: {path} is of no kind that can be read; give a .json, .jsonl, .csv, .tsv or .parquet file"
+            f"{name}: {path} is of no kind that can be read; give a .json, .jsonl, .csv, .tsv or "
+            ".parquet file"
         )
     try:
         yield from reader(path, name)
@@ -185,7 +190,7 @@ def _json(path: Path, name: str) -> Iterator[Row]:
         if isinstance(error, UnicodeDecodeError):
             raise
         raise BenchmarkError(
-            f"{name}: {path} is broken JSON ({error}); it may be cut short: fetch it again"
+            f"{name}: {path} cannot be read: broken JSON ({error}); it may be cut short: fetch it again"
         ) from error
     if not isinstance(content, list):
         raise BenchmarkError(
@@ -216,15 +221,20 @@ def _table(path: Path, name: str) -> Iterator[Row]:
                 where = f"{path}, line {reader.line_num}"
                 lacking = [key for key, value in record.items() if value is None]
                 if lacking or None in record:
-                    yield where, Unreadable(
-                        f"has another number of columns than the {len(reader.fieldnames or ())} of the first "
-                        "line",
-                        "fetch the file again, or mend the line",
+                    yield (
+                        where,
+                        Unreadable(
+                            f"has another number of columns than the {len(reader.fieldnames or ())} of "
+                            "the first line",
+                            "fetch the file again, or mend the line",
+                        ),
                     )
                 else:
                     yield where, record
         except csv.Error as error:
-            raise BenchmarkError(f"{name}: {path}, line {reader.line_num}: {error}; fetch it again") from error
+            raise BenchmarkError(
+                f"{name}: {path}, line {reader.line_num}: {error}; fetch it again"
+            ) from error
 
 
 def _parquet(path: Path, name: str) -> Iterator[Row]:
@@ -232,9 +242,7 @@ def _parquet(path: Path, name: str) -> Iterator[Row]:
         import pyarrow
         import pyarrow.parquet
     except ImportError as error:
-        raise BenchmarkError(
-            f"{name}: {path} needs pyarrow; pip install 'videopro[benchmarks]'"
-        ) from error
+        raise BenchmarkError(f"{name}: {path} needs pyarrow; pip install 'videopro[benchmarks]'") from error
     try:
         rows = pyarrow.parquet.read_table(path).to_pylist()
     except pyarrow.ArrowInvalid as error:
