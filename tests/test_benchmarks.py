@@ -1,6 +1,6 @@
 """Golden tests: small files of official shapes with replies whose scores are worked out by hand.
 
-What the official readers make of a reply is told in `videopro.official_readers`, from the scripts named there.
+What official readers make of a reply is told in `videopro.official_readers`, from the scripts named there.
 """
 
 from __future__ import annotations

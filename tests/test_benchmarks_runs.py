@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.benchmark_world import touch, write_json
-from tests.fakes import ColourBackbone, load_fake, make_video
+from tests.fakes import load_fake, make_video
 from tests.stub_server import Fault, StubServer, completion, entry, text_of
 from tests.test_benchmarks import MME, TSV, ego, lvb, write_parquet
 from videopro.backbones import load_backbone
@@ -18,9 +18,30 @@ from videopro.benchmarks.mmbench_video import JUDGE
 from videopro.benchmarks.protocol import ROBUST, Protocol
 from videopro.errors import ConfigError
 from videopro.infer import main
+from videopro.methods import create
 from videopro.methods.native import Native, _clue_times
 from videopro.runner.grades import read_grade, read_official
+from videopro.runner.worker import work
 from videopro.trace_log import read_traces
+
+
+class Here:
+    """Stands for the supervisor: one worker in this process (`tests.test_infer` has the real ones)."""
+
+    def __init__(self, placement: Any, load: Any, method: Any, prepare: Any, answered: Any) -> None:
+        self._load, self._method, self._prepare = load, method, prepare
+
+    def answering(self, ids: Any) -> None:
+        pass
+
+    def run(self) -> None:
+        backbone = self._load()
+        work(self._prepare(backbone.identity()), create(*self._method), backbone, self)
+
+
+@pytest.fixture(autouse=True)
+def _in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("videopro.infer.Supervisor", Here)
 
 
 def coloured(root: Path) -> None:
@@ -62,8 +83,8 @@ def test_a_run_with_a_third_of_its_videos_missing(tmp_path: Path, capsys: pytest
     assert summary["errors"] == {"VideoError": 1}
     # Frames of 2 s at 0.25, 0.75, 1.25 and 1.75 s: the line from 0.1 to 0.2 s is widened to -0.35 to 0.65 s.
     asked = log.read_text()
-    assert "'hello\\nQuestion: What happens then (1)?\\nA. red" in asked
-    assert "'widened\\nto the end\\nQuestion: What happens then (2)?" in asked
+    assert '"hello\\nQuestion: What happens then (1)?\\nA. red' in asked
+    assert '"widened\\nto the end\\nQuestion: What happens then (2)?' in asked
     assert "before the video" not in asked
     assert "66.7 % of the videos" in capsys.readouterr().out
     # Another protocol is another run.
@@ -174,11 +195,6 @@ def test_a_full_run_is_handed_in(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 
 # ---- judge ------------------------------------------------------------------------------------------------
-
-
-def load_writer(model: str, **settings: Any) -> ColourBackbone:
-    """Writes replies; the fake's own say what it was asked."""
-    return ColourBackbone(model, **settings)
 
 
 def open_run(tmp_path: Path) -> Path:

@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -150,7 +151,7 @@ def _grade(
 ) -> None:
     """Ask for the grades and append them as they come."""
     spec = read_spec(config.judge, **config.backbone)
-    failed, last = 0, ""
+    failed, lost, last = 0, 0, ""
 
     def ask(trace: Trace) -> tuple[Trace, str | BackboneError]:
         assert trace.final is not None
@@ -169,7 +170,7 @@ def _grade(
         for start in range(0, len(traces), step):
             for trace, reply in pool.map(ask, traces[start : start + step]):
                 if isinstance(reply, BackboneError):
-                    failed, last = failed + 1, str(reply)
+                    failed, lost, last = failed + 1, lost + 1, str(reply)
                     continue
                 failed = 0
                 line = {
@@ -181,11 +182,13 @@ def _grade(
                 file.write(json.dumps(line) + "\n")
                 file.flush()
                 os.fsync(file.fileno())
-            if failed >= _GIVEN_UP:
+            if failed >= min(_GIVEN_UP, len(traces)):
                 raise RunError(
                     f"the judge served none of the last {failed} requests ({last}); what was graded is kept, "
                     "and the same command goes on once this is mended"
                 )
+    if lost:
+        print(f"{lost} answers were not graded ({last}); the same command asks again", file=sys.stderr)
 
 
 def _appended(path: Path) -> Any:
