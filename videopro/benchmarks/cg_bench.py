@@ -107,7 +107,9 @@ def _item(record: Mapping[str, Any], where: str, *, folder: Path, found: Found) 
         raise BenchmarkError(str(error)) from error
     if len(set(choices)) < len(choices):
         found.defect(
-            where, f"question {record['qid']!r} has two options with the same words", "either is right"
+            where,
+            f"question {record['qid']!r} has two options with the same words",
+            "such options count alike",
         )
     subtitles = folder / "cg_subtitles" / f"{uid}.srt"
     groups = {"family": record.get("sub_category"), "domain": record.get("domain")}

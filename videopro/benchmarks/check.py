@@ -14,6 +14,7 @@ from videopro import benchmarks
 from videopro.benchmarks.base import NO_OPTION, Benchmark, Flaw, Item
 from videopro.config import about
 from videopro.errors import SubtitleError, VideoError
+from videopro.scoring import SEVERAL
 from videopro.subtitles import load_subtitles
 from videopro.video import probe
 
@@ -91,7 +92,9 @@ class Checked:
             yield f"files that cannot be read: {len(self.unreadable)}"
             yield from _some([str(one) for one in self.unreadable])
         for kind in own.protocol.groups:
-            counts = Counter(item.groups.get(kind, "(none)") for item in own.items)
+            counts = Counter(
+                name for item in own.items for name in item.groups.get(kind, "(none)").split(SEVERAL)
+            )
             yield f"{kind}: " + ", ".join(f"{name} {count}" for name, count in sorted(counts.items()))
         yield "complete" if self.is_complete else "not complete; a run over it goes on and says what it lacks"
 

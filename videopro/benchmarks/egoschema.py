@@ -17,9 +17,10 @@ from functools import partial
 from typing import Any
 
 from videopro.benchmarks.base import Flaw, Item
+from videopro.benchmarks.fields import file_name, index, text
 from videopro.benchmarks.protocol import AnswerPrompt, Protocol
 from videopro.benchmarks.registry import Spec
-from videopro.benchmarks.sources import Found, Source, file_name, index, text
+from videopro.benchmarks.sources import Found, Source
 from videopro.errors import BenchmarkError
 from videopro.question import LETTERS, Question
 
@@ -75,7 +76,9 @@ def _item(
         return None
     choices = tuple(text(record, f"option {place}") for place in range(5))
     if len(set(choices)) < len(choices):
-        found.defect(where, f"question {uid!r} has two options with the same words", "either is right")
+        found.defect(
+            where, f"question {uid!r} has two options with the same words", "such options count alike"
+        )
     return Item(
         id=uid,
         video=source.files.video(uid, *VIDEO_FOLDERS),

@@ -15,9 +15,10 @@ from functools import partial
 from typing import Any
 
 from videopro.benchmarks.base import Item
+from videopro.benchmarks.fields import file_name, index, known_groups, number, text, texts
 from videopro.benchmarks.protocol import AnswerPrompt, Metric, Protocol
 from videopro.benchmarks.registry import Spec
-from videopro.benchmarks.sources import Found, Source, file_name, index, known_groups, number, text, texts
+from videopro.benchmarks.sources import Found, Source
 from videopro.errors import BenchmarkError
 from videopro.question import LETTERS, Question
 
@@ -79,7 +80,9 @@ def _item(record: Mapping[str, Any], where: str, *, source: Source, split: str, 
         seconds = int(number(record, "duration_group"))
         groups["duration"] = DURATIONS.get(seconds, str(seconds))
     if len(set(choices)) < len(choices):
-        found.defect(where, f"question {identifier!r} has two options with the same words", "either is right")
+        found.defect(
+            where, f"question {identifier!r} has two options with the same words", "such options count alike"
+        )
     return Item(
         id=identifier,
         video=source.files.video(video, "videos"),

@@ -15,9 +15,10 @@ from functools import partial
 from typing import Any
 
 from videopro.benchmarks.base import Item
+from videopro.benchmarks.fields import file_name, known_groups, text, texts
 from videopro.benchmarks.protocol import AnswerPrompt, Metric, Protocol
 from videopro.benchmarks.registry import Spec
-from videopro.benchmarks.sources import Found, Row, Source, Unreadable, file_name, known_groups, text, texts
+from videopro.benchmarks.sources import Found, Row, Source, Unreadable
 from videopro.errors import BenchmarkError
 from videopro.question import Question
 from videopro.scoring import SEVERAL
@@ -89,7 +90,9 @@ def _item(record: Mapping[str, Any], where: str, *, source: Source, found: Found
             f"field 'question_type' holds {unknown or 'nothing'}; it must name some of {', '.join(ABILITIES)}"
         )
     if len(set(choices)) < len(choices):
-        found.defect(where, f"question {identifier!r} has two options with the same words", "either is right")
+        found.defect(
+            where, f"question {identifier!r} has two options with the same words", "such options count alike"
+        )
     return Item(
         id=identifier,
         video=source.files.video(video, *VIDEO_FOLDERS),

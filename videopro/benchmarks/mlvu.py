@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from videopro.benchmarks.base import NO_OPTION, Flaw, Item
+from videopro.benchmarks.fields import file_name, number, text, texts
 from videopro.benchmarks.protocol import AnswerPrompt, Metric, Protocol
 from videopro.benchmarks.registry import Spec
-from videopro.benchmarks.sources import Found, Row, Source, Unreadable, file_name, number, text, texts
+from videopro.benchmarks.sources import Found, Row, Source, Unreadable
 from videopro.errors import BenchmarkError
 from videopro.question import LETTERS, Question
 
@@ -139,7 +140,9 @@ def _item(record: Mapping[str, Any], where: str, *, source: Source, split: str, 
     if EMPTY in choices:
         found.defect(where, f"question {identifier!r} has an option without words", f"read as {EMPTY!r}")
     if len(set(choices)) < len(choices):
-        found.defect(where, f"question {identifier!r} has two options with the same words", "either is right")
+        found.defect(
+            where, f"question {identifier!r} has two options with the same words", "such options count alike"
+        )
     return Item(
         id=identifier,
         video=source.files.video(video, *folders),

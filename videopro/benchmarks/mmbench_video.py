@@ -16,9 +16,10 @@ from functools import partial
 from typing import Any
 
 from videopro.benchmarks.base import Item
+from videopro.benchmarks.fields import file_name, text
 from videopro.benchmarks.protocol import ROBUST, AnswerPrompt, JudgePrompt, Metric, Protocol
 from videopro.benchmarks.registry import Spec
-from videopro.benchmarks.sources import Found, Source, file_name, text
+from videopro.benchmarks.sources import Found, Source
 from videopro.errors import BenchmarkError
 from videopro.question import Question
 from videopro.scoring import SEVERAL

@@ -16,9 +16,10 @@ from functools import partial
 from typing import Any
 
 from videopro.benchmarks.base import Item
+from videopro.benchmarks.fields import index, text
 from videopro.benchmarks.protocol import AnswerPrompt, Metric, Protocol
 from videopro.benchmarks.registry import Spec
-from videopro.benchmarks.sources import Found, Source, index, text
+from videopro.benchmarks.sources import Found, Source
 from videopro.errors import BenchmarkError
 from videopro.question import LETTERS, Question
 
@@ -79,7 +80,9 @@ def _item(
     if kind not in TYPES:
         raise BenchmarkError(f"field 'type' is {kind!r}; it must be one of TP, {', '.join(TYPES)}")
     if len(set(choices)) < len(choices):
-        found.defect(where, f"question {video}_{qid} has two options with the same words", "either is right")
+        found.defect(
+            where, f"question {video}_{qid} has two options with the same words", "such options count alike"
+        )
     return Item(
         id=f"{video}_{qid}",
         video=source.files.video(files.get(video, video), *VIDEO_FOLDERS),
