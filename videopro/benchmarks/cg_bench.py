@@ -71,7 +71,7 @@ def read(source: Source, split: str) -> Found:
     rows = source.rows(FILES[split], hub=("", "test"))
     # A file given by itself stands among its videos.
     folder = Path(source.annotations).parent if source.annotations else source.file(FILES[split]).parent
-    found.read(rows, partial(_item, folder=folder, found=found))
+    found.read(rows, partial(_item, folder=folder))
     return found
 
 
@@ -91,7 +91,7 @@ def read_records(path: Path) -> list[Mapping[str, Any]]:
     return content
 
 
-def _item(record: Mapping[str, Any], where: str, *, folder: Path, found: Found) -> Item:
+def _item(record: Mapping[str, Any], where: str, *, folder: Path) -> Item:
     for name in ("qid", "video_uid", "question", "choices", "right_answer"):
         if name not in record:
             raise BenchmarkError(f"field {name!r} is missing; is this an annotation file of CG-Bench?")
@@ -105,12 +105,6 @@ def _item(record: Mapping[str, Any], where: str, *, folder: Path, found: Found) 
         question.choice(record["right_answer"])
     except QuestionError as error:
         raise BenchmarkError(str(error)) from error
-    if len(set(choices)) < len(choices):
-        found.defect(
-            where,
-            f"question {record['qid']!r} has two options with the same words",
-            "such options count alike",
-        )
     subtitles = folder / "cg_subtitles" / f"{uid}.srt"
     groups = {"family": record.get("sub_category"), "domain": record.get("domain")}
     return Item(

@@ -60,11 +60,11 @@ def read(source: Source, split: str) -> Found:
     """The questions of a split."""
     found = Found()
     rows = source.rows(*FILES[split], hub=("", HUB_SPLITS[split]))
-    found.read(rows, partial(_item, source=source, split=split, found=found))
+    found.read(rows, partial(_item, source=source, split=split))
     return found
 
 
-def _item(record: Mapping[str, Any], where: str, *, source: Source, split: str, found: Found) -> Item:
+def _item(record: Mapping[str, Any], where: str, *, source: Source, split: str) -> Item:
     identifier, video = text(record, "id"), file_name(record, "video_path")
     choices = _choices(record)
     answer = None
@@ -79,10 +79,6 @@ def _item(record: Mapping[str, Any], where: str, *, source: Source, split: str, 
     if record.get("duration_group") is not None:
         seconds = int(number(record, "duration_group"))
         groups["duration"] = DURATIONS.get(seconds, str(seconds))
-    if len(set(choices)) < len(choices):
-        found.defect(
-            where, f"question {identifier!r} has two options with the same words", "such options count alike"
-        )
     return Item(
         id=identifier,
         video=source.files.video(video, "videos"),

@@ -139,10 +139,6 @@ def _item(record: Mapping[str, Any], where: str, *, source: Source, split: str, 
     name = NAMES.get(task, task.split("_", 1)[-1] if task[:1].isdigit() else task)
     if EMPTY in choices:
         found.defect(where, f"question {identifier!r} has an option without words", f"read as {EMPTY!r}")
-    if len(set(choices)) < len(choices):
-        found.defect(
-            where, f"question {identifier!r} has two options with the same words", "such options count alike"
-        )
     return Item(
         id=identifier,
         video=source.files.video(video, *folders),

@@ -51,7 +51,7 @@ def read(source: Source, split: str) -> Found:
     rows = source.rows(
         f"{split}.csv", f"dataset/nextqa/{split}.csv", f"nextqa/{split}.csv", hub=("MC", split)
     )
-    found.read(rows, partial(_item, source=source, files=_map(source), found=found))
+    found.read(rows, partial(_item, source=source, files=_map(source)))
     return found
 
 
@@ -70,19 +70,13 @@ def _map(source: Source) -> Mapping[str, str]:
     return {str(key): str(value) for key, value in content.items()}
 
 
-def _item(
-    record: Mapping[str, Any], where: str, *, source: Source, files: Mapping[str, str], found: Found
-) -> Item:
+def _item(record: Mapping[str, Any], where: str, *, source: Source, files: Mapping[str, str]) -> Item:
     video, qid = text(record, "video"), text(record, "qid")
     choices = tuple(text(record, f"a{place}") for place in range(5))
     kind = text(record, "type")
     kind = "TN" if kind == "TP" else kind
     if kind not in TYPES:
         raise BenchmarkError(f"field 'type' is {kind!r}; it must be one of TP, {', '.join(TYPES)}")
-    if len(set(choices)) < len(choices):
-        found.defect(
-            where, f"question {video}_{qid} has two options with the same words", "such options count alike"
-        )
     return Item(
         id=f"{video}_{qid}",
         video=source.files.video(files.get(video, video), *VIDEO_FOLDERS),

@@ -55,6 +55,9 @@ class Found:
                     Flaw(where, f"id {item.id!r} comes twice, first {places[item.id]}", "ids must differ")
                 )
                 continue
+            if len(set(item.question.choices)) < len(item.question.choices):
+                twins = f"question {item.id!r} has two options with the same words"
+                self.defect(where, twins, "such options count alike")
             places[item.id] = f"in {where}"
             self.items.append(item)
 

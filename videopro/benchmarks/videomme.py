@@ -63,7 +63,7 @@ def read(source: Source, split: str) -> Found:
     """The questions about videos of a length, or all of them."""
     found = Found()
     rows = _flat(source.rows(*FILES, hub=("videomme", "test")))
-    found.read(rows, partial(_item, source=source, split=split, found=found))
+    found.read(rows, partial(_item, source=source, split=split))
     return found
 
 
@@ -94,7 +94,7 @@ def _url_id(url: Any) -> str:
     return match[1] if match else ""
 
 
-def _item(record: Mapping[str, Any], where: str, *, source: Source, split: str, found: Found) -> Item | None:
+def _item(record: Mapping[str, Any], where: str, *, source: Source, split: str) -> Item | None:
     length = text(record, "duration").lower()
     if length not in LENGTHS:
         raise BenchmarkError(f"field 'duration' is {length!r}; it must be one of {', '.join(LENGTHS)}")
@@ -106,10 +106,6 @@ def _item(record: Mapping[str, Any], where: str, *, source: Source, split: str, 
     answer = text(record, "answer")
     question.choice(answer)
     identifier = text(record, "question_id")
-    if len(set(choices)) < len(choices):
-        found.defect(
-            where, f"question {identifier!r} has two options with the same words", "such options count alike"
-        )
     return Item(
         id=identifier,
         video=source.files.video(video, *VIDEO_FOLDERS),
