@@ -69,7 +69,6 @@ def _item(
     source: Source,
     split: str,
     gold: Mapping[str, Any],
-    found: Found,
 ) -> Item | None:
     uid = file_name(record, "q_uid")
     if split == "subset" and uid not in gold:
