@@ -178,10 +178,6 @@ class Trace:
     gold: str | None
     """Letter of the right option; None where the benchmark keeps it to itself, and for an open question; "-"
     where none is right by its own annotation."""
-    reference: str | None = None
-    """The answer in words that a judge compares an open answer with."""
-    evidence: tuple[tuple[float, ...], ...] = ()
-    """(start, end) in seconds of what holds the answer, where the benchmark tells."""
     groups: Mapping[str, str] = field(default_factory=dict)
     rounds: tuple[Round, ...] = ()
     first: Reply | None = None
@@ -201,6 +197,10 @@ class Trace:
     """What a reader of the result should know, such as subtitles that the benchmark does not have."""
     cost: Cost = field(default_factory=Cost)
     versions: Mapping[str, str] = field(default_factory=dict)
+    reference: str | None = None
+    """The answer in words that a judge compares an open answer with."""
+    evidence: tuple[tuple[float, ...], ...] = ()
+    """(start, end) in seconds of what holds the answer, where the benchmark tells."""
 
     def is_right(self, letter: str | None) -> bool:
         """Whether this is the right letter, or that of an option with the same words (real benchmarks have

@@ -35,8 +35,6 @@ class Item:
     answer: str | None = None
     """Letter of the right option; None where the benchmark keeps it to itself, and for an open question;
     NO_OPTION where none is right."""
-    reference: str | None = None
-    """The answer in words that a judge compares an open answer with."""
     subtitles: Path | None = None
     """The file of subtitles that the benchmark lists; None if it has none for this video."""
     subtitle_offset: float = 0.0
@@ -48,6 +46,8 @@ class Item:
     """Intervals (s) that hold the answer, where known. For analysis only: no method may read it."""
     shown: tuple[tuple[float, float], ...] = ()
     """The only intervals (s) of the video that may be looked at; empty: all of it."""
+    reference: str | None = None
+    """The answer in words that a judge compares an open answer with."""
 
 
 @dataclass(frozen=True)
