@@ -18,7 +18,7 @@ from typing import Any
 from modules import answering, context, extraction, localization, retrieval
 from modules.arguments import bind, checked
 from modules.errors import UnavailableError
-from modules.handles import AnswerHandle, Handle, VideoHandle, show
+from modules.handles import AnswerHandle, ClipHandle, Handle, VideoHandle, show
 from modules.memory import CallMemory
 from modules.prelude import PRELUDE
 from modules.reference import reference
@@ -118,7 +118,8 @@ class ModuleLibrary:
             raise
         finally:
             seconds = time.perf_counter() - started
-            self.calls.append(Record(one.name, shown, text, looked, seconds, cached))
+            found = _intervals(result) if one.family == "retrieval" else ()
+            self.calls.append(Record(one.name, shown, text, looked, seconds, cached, found))
         if isinstance(result, AnswerHandle) and not result.is_claim:
             self.answers.append(result)
         return _fresh(result)
@@ -168,6 +169,15 @@ def _fresh(value: Any) -> Any:
     if isinstance(value, tuple):
         return tuple(_fresh(one) for one in value)
     return value
+
+
+def _intervals(value: Any) -> tuple[tuple[float, float], ...]:
+    """Where in the video the clips and lines of a result lie, in seconds."""
+    if isinstance(value, ClipHandle):
+        return ((round(value.start, 3), round(value.end, 3)),)
+    if isinstance(value, list | tuple):
+        return tuple(one for part in value for one in _intervals(part))
+    return ()
 
 
 def _plain(value: Any) -> Any:

@@ -444,7 +444,10 @@ BAD_SETTINGS = [
     (["--method", "nativ"], "unknown method 'nativ'; did you mean 'native'?"),
     (["--options", "frame=3"], "unknown setting 'frame'; did you mean 'frames'?"),
     (["--options", "frames=many"], "frames is 'many'; it must be a whole number"),
-    (["--options", "subtitles=some"], "subtitles is 'some'; it must be one of none, frames, all"),
+    (
+        ["--options", "subtitles=some"],
+        "subtitles is 'some'; it must be one of none, frames, frames_widened, all",
+    ),
     (["--output", "file/run"], "is no writable folder"),
     (["--output", "file"], "file: is no folder"),
     (["--output", "other"], "other: holds 'notes.txt' but no config.yaml"),

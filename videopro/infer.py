@@ -26,6 +26,7 @@ from videopro.config import about, from_command_line, read_yaml
 from videopro.errors import ConfigError, RunError, VideoProError
 from videopro.methods import ShortFlags
 from videopro.runner.folder import RUN_FIELDS, RunFolder
+from videopro.runner.grades import read_grades
 from videopro.runner.progress import Progress
 from videopro.runner.queue import units
 from videopro.runner.summary import summarize, table, write_summary
@@ -44,9 +45,19 @@ class RunConfig(ShortFlags):
     benchmark: str = field(metadata=about("one of " + ", ".join(benchmarks.NAMES)))
     model: str = field(metadata=about("pocket, a hub name, a folder, or server:MODEL@URL"))
     output: Path = field(metadata=about("folder of the run; resumed if it holds the same run"))
-    split: str = field(default="test", metadata=about("split of the benchmark"))
+    split: str = field(default="", metadata=about("split of the benchmark; unset: its usual one"))
     root: Path | None = field(
         default=None, metadata=about("folder of the benchmark's files; only pocket can do without")
+    )
+    annotations: str = field(
+        default="",
+        metadata=about("file with the questions, or hf:REPO:CONFIG:SPLIT; unset: the official one"),
+    )
+    protocol: str = field(
+        default="", metadata=about("how the benchmark is asked and scored; unset: its usual protocol")
+    )
+    skip_broken: bool = field(
+        default=False, metadata=about("leave out records of the benchmark that are broken")
     )
     world_seed: int | None = field(default=None, metadata=about("seed of pocket's split 'fresh'"))
     method: str = field(default="native", metadata=about("one of " + ", ".join(methods.METHODS)))
@@ -106,15 +117,24 @@ def run(config: RunConfig, *, load: Callable[..., Backbone] = load_backbone) -> 
     if config.workers < 1:
         raise ConfigError(f"workers is {config.workers}; it must be at least 1")
     options = config.method_options(config.method, config.options)
-    method = methods.create(config.method, options)
+    methods.create(config.method, options)
     if load is load_backbone:
         # Settings that cannot be are found before anything is loaded.
         read_spec(config.model, **config.backbone)
     folder = RunFolder(config.output)
     folder.check()
     benchmark = benchmarks.load(
-        config.benchmark, split=config.split, root=config.root, world_seed=config.world_seed
+        config.benchmark,
+        split=config.split or benchmarks.default_split(config.benchmark),
+        root=config.root,
+        world_seed=config.world_seed,
+        protocol=config.protocol,
+        annotations=config.annotations,
+        skip_broken=config.skip_broken,
     )
+    options = methods.METHODS[config.method].follow(benchmark.protocol, options)
+    method = methods.create(config.method, options)
+    method.check_asked(sum(item.question.is_open for item in benchmark.items))
     items = benchmark.select(limit=config.limit, ids=config.ids, seed=config.seed)
     identity = {
         "method": method.identity(),
@@ -122,7 +142,7 @@ def run(config: RunConfig, *, load: Callable[..., Backbone] = load_backbone) -> 
             "benchmark": benchmark.name,
             "split": benchmark.split,
             "version": benchmark.version,
-            **asdict(benchmark.protocol),
+            **benchmark.protocol.identity(),
         },
         "generation": {"seed": config.seed},
     }
@@ -143,15 +163,21 @@ def run(config: RunConfig, *, load: Callable[..., Backbone] = load_backbone) -> 
     about = {
         "benchmark": benchmark.name,
         "split": benchmark.split,
+        "protocol": benchmark.protocol.name,
         "method": method.name,
         "model": config.model,
-        "subtitles": method.settings.subtitles,
+        "subtitles": "none, by the protocol"
+        if benchmark.protocol.subtitles == "none"
+        else method.settings.subtitles,
+        "broken_records": len(benchmark.broken),
+        "defects": len(benchmark.defects),
         "settings": method.identity(),
         "run_key": read_yaml(folder.config)["run_key"],
     }
-    summary = summarize(read_traces(folder.traces), benchmark.protocol, about)
+    grades = read_grades(folder.grades, benchmark.protocol.judge)
+    summary = summarize(read_traces(folder.traces), benchmark.protocol, about, grades)
     write_summary(folder.summary, summary)
-    Console().print(table(summary, benchmark.breakdowns))
+    Console().print(table(summary, benchmark.protocol.groups))
     Console().print(f"run folder: {folder.path}", soft_wrap=True)
     return summary
 

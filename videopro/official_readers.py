@@ -103,11 +103,53 @@ def _videopro(reply: str, question: Question) -> str | None:
     return found[1] if found else None
 
 
+def _egoschema(reply: str, question: Question) -> str | None:
+    """EgoSchema, lmms-eval's task `egoschema` (egoschema_process_results_generation).
+
+    The reply must be "B. text.", "text." or "B" exactly; a missing full stop at the end of the option is
+    added to the option, not to the reply. The authors publish no reader.
+    """
+    own = list(zip(question.letters, question.choices, strict=True))
+    for form in (lambda letter, text: f"{letter}. {text}", lambda letter, text: text):
+        for letter, text in own:
+            wanted = form(letter, text)
+            if reply == (wanted if wanted.endswith(".") else f"{wanted}."):
+                return letter
+    return next((letter for letter in question.letters if reply in (letter, f"{letter}.")), None)
+
+
+def _nextqa(reply: str, question: Question) -> str | None:
+    """NExT-QA, lmms-eval's task `nextqa_mc_test`, which reads as MMMU's evaluation does.
+
+    The last of the letters in brackets, else of letters before a space ("a man and A " reads A), else of
+    letters before a full stop; in a reply of more than five words, else the last option whose text occurs.
+    Where nothing is found it draws a random option: here None. The authors publish no reader.
+    """
+    for sign in ",.!?;:'":
+        reply = reply.strip(sign)
+    reply = f" {reply} "
+    for form in ("({})", "{} ", "{}."):
+        found = [letter for letter in question.letters if form.format(letter) in reply]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            # Letters without brackets are looked for between spaces then; -1 where one is not.
+            last = "({})" if form == "({})" else " {} "
+            return max(found, key=lambda letter: (reply.rfind(last.format(letter)), -ord(letter)))
+    if len(reply.split()) <= 5:
+        return None
+    texts = dict(zip(question.letters, question.choices, strict=True))
+    named = [letter for letter in question.letters if texts[letter].lower() in reply.lower()]
+    return max(named, key=lambda one: reply.lower().rfind(texts[one].lower()), default=None)
+
+
 OFFICIAL_READERS: Mapping[str, Callable[[str, Question], str | None]] = {
     "videomme": _videomme,
     "longvideobench": _longvideobench,
     "lvbench": _lvbench,
     "mlvu": _mlvu,
     "cgbench": _cgbench,
+    "egoschema": _egoschema,
+    "nextqa": _nextqa,
     "videopro": _videopro,
 }

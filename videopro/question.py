@@ -4,6 +4,8 @@ Reading a letter out of a reply is `videopro.answer_reading`; its names are offe
 holds a question also reads its replies. Knows nothing of videos, models or runs.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -18,7 +20,8 @@ LETTERS = "ABCDEFGHIJ"
 
 @dataclass(frozen=True)
 class Question:
-    """A question with 2 to 10 options, lettered A to J in their order.
+    """A question with 2 to 10 options, lettered A to J in their order, or an open one without any
+    (`Question.open`).
 
     Options may repeat (real benchmarks have such items), but neither the question nor an option may be empty.
     Raises QuestionError for anything else.
@@ -26,6 +29,8 @@ class Question:
 
     text: str
     choices: tuple[str, ...]
+    is_open: bool = False
+    """Asked for an answer in words."""
 
     def __post_init__(self) -> None:
         if isinstance(self.choices, str) or not isinstance(self.choices, Sequence):
@@ -33,7 +38,9 @@ class Question:
         object.__setattr__(self, "choices", tuple(self.choices))
         if not isinstance(self.text, str) or not self.text.strip():
             raise QuestionError("A question needs a text; this one is empty.")
-        if not 2 <= len(self.choices) <= len(LETTERS):
+        if self.is_open and self.choices:
+            raise QuestionError(f"An open question has no options: {self.text!r}.")
+        if not self.is_open and not 2 <= len(self.choices) <= len(LETTERS):
             raise QuestionError(
                 f"A question needs 2 to {len(LETTERS)} options, this one has {len(self.choices)}: "
                 f"{self.text!r}."
@@ -41,6 +48,11 @@ class Question:
         for letter, choice in zip(LETTERS, self.choices, strict=False):
             if not isinstance(choice, str) or not choice.strip():
                 raise QuestionError(f"Option {letter} of {self.text!r} must be a text, not {choice!r}.")
+
+    @classmethod
+    def open(cls, text: str) -> Question:
+        """A question to be answered in words."""
+        return cls(text, (), is_open=True)
 
     @property
     def letters(self) -> tuple[str, ...]:

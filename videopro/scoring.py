@@ -14,6 +14,8 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Literal
 
+# Joins the names of a question that is in several groups of one kind, as in {"ability": "ER | TG"}.
+SEVERAL = " | "
 TEN_BINS = tuple(i / 10 for i in range(11))
 
 
@@ -23,8 +25,8 @@ class Scored:
 
     `correct`: by the robust reader; an unparsed reply is wrong. `official_correct`: by the benchmark's own
     reader, None where that reads nothing. `confidence`: 0 to 1 (Eq. 2), 0 when unparsed. `groups`: what the
-    question belongs to, for example {"family": "count", "duration": "long"}. ValueError for a record that
-    contradicts itself.
+    question belongs to, for example {"family": "count", "duration": "long"}, several of one kind joined by
+    SEVERAL. ValueError for a record that contradicts itself.
     """
 
     question_id: str
@@ -83,15 +85,25 @@ def official_accuracy(records: Sequence[Scored], *, unparsed: Literal["wrong", "
 
 
 def group_accuracy(records: Sequence[Scored]) -> dict[str, dict[str, Accuracy]]:
-    """Accuracy per group: {"family": {"count": ..., "order": ...}, "duration": {...}}, names in order."""
+    """Accuracy per group: {"family": {"count": ..., "order": ...}, "duration": {...}}, names in order. A
+    question in several groups of a kind counts in each."""
+    return {
+        kind: {name: accuracy(members) for name, members in parts.items()}
+        for kind, parts in grouped(records).items()
+    }
+
+
+def grouped(records: Sequence[Scored]) -> dict[str, dict[str, list[Scored]]]:
+    """The records of each group, kinds and names in order."""
     members: dict[tuple[str, str], list[Scored]] = defaultdict(list)
     for record in records:
-        for kind, name in record.groups.items():
-            members[kind, name].append(record)
-    grouped: dict[str, dict[str, Accuracy]] = {}
+        for kind, names in record.groups.items():
+            for name in names.split(SEVERAL):
+                members[kind, name].append(record)
+    kinds: dict[str, dict[str, list[Scored]]] = {}
     for kind, name in sorted(members):
-        grouped.setdefault(kind, {})[name] = accuracy(members[kind, name])
-    return grouped
+        kinds.setdefault(kind, {})[name] = members[kind, name]
+    return kinds
 
 
 def macro_accuracy(groups: Mapping[str, Accuracy]) -> float | None:

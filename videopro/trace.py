@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Literal, TypeAlias
 
 from videopro.errors import RunError
+from videopro.question import LETTERS
 
 SCHEMA = 2
 
@@ -88,6 +89,8 @@ class Call:
     """The frames that were looked at."""
     seconds: float = 0.0
     cached: bool = False
+    intervals: tuple[tuple[float, ...], ...] = ()
+    """(start, end) in seconds of what a retrieval gave."""
 
 
 @dataclass(frozen=True)
@@ -173,7 +176,8 @@ class Trace:
     question: str
     choices: tuple[str, ...]
     gold: str | None
-    """Letter of the right option; None where the benchmark keeps it to itself."""
+    """Letter of the right option; None where the benchmark keeps it to itself, and for an open question; "-"
+    where none is right by its own annotation."""
     groups: Mapping[str, str] = field(default_factory=dict)
     rounds: tuple[Round, ...] = ()
     first: Reply | None = None
@@ -193,6 +197,18 @@ class Trace:
     """What a reader of the result should know, such as subtitles that the benchmark does not have."""
     cost: Cost = field(default_factory=Cost)
     versions: Mapping[str, str] = field(default_factory=dict)
+    reference: str | None = None
+    """The answer in words that a judge compares an open answer with."""
+    evidence: tuple[tuple[float, ...], ...] = ()
+    """(start, end) in seconds of what holds the answer, where the benchmark tells."""
+
+    def is_right(self, letter: str | None) -> bool:
+        """Whether this is the right letter, or that of an option with the same words (real benchmarks have
+        such twins)."""
+        if letter is None or self.gold is None:
+            return False
+        texts = dict(zip(LETTERS, self.choices, strict=False))
+        return letter == self.gold or (letter in texts and texts[letter] == texts.get(self.gold))
 
     def to_line(self) -> bytes:
         """One line of JSON in ASCII with its newline. Raises RunError for a number that JSON cannot hold."""

@@ -2,36 +2,90 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
+from videopro.benchmarks import (
+    cg_bench,
+    egoschema,
+    longvideobench,
+    lvbench,
+    mlvu,
+    mmbench_video,
+    nextqa,
+    videomme,
+)
 from videopro.benchmarks.base import Benchmark, Item, Protocol
-from videopro.benchmarks.cg_bench import load_cg_bench
 from videopro.benchmarks.jsonl import load_folder
 from videopro.benchmarks.pocket import load_pocket
+from videopro.benchmarks.registry import Spec, by_name
 from videopro.config import near
 from videopro.errors import BenchmarkError
 
-__all__ = ["NAMES", "Benchmark", "Item", "Protocol", "load"]
+__all__ = ["NAMES", "PRESETS", "SPECS", "Benchmark", "Item", "Protocol", "Spec", "default_split", "load"]
 
-NAMES = ("pocket", "cg_bench", "jsonl")
+SPECS: Mapping[str, Spec] = by_name(
+    longvideobench.SPEC,
+    videomme.SPEC,
+    lvbench.SPEC,
+    mlvu.SPEC,
+    cg_bench.SPEC,
+    nextqa.SPEC,
+    egoschema.SPEC,
+    mmbench_video.SPEC,
+)
+NAMES = ("pocket", *SPECS, "jsonl")
+
+# Several benchmarks under one name: (benchmark, split, protocol), and frames a call. "videopro" is what the
+# paper reports (section 4; Video-MME's long group, MLVU's test set).
+PRESETS: Mapping[str, tuple[tuple[tuple[str, str, str], ...], int]] = {
+    "videopro": (
+        (
+            ("lvbench", "test", "videopro"),
+            ("videomme", "long", "videopro"),
+            ("longvideobench", "val", "videopro"),
+            ("mlvu", "test", "videopro"),
+        ),
+        64,
+    )
+}
 
 
-def load(name: str, *, split: str = "", root: Path | None = None, world_seed: int | None = None) -> Benchmark:
+def default_split(name: str) -> str:
+    """The split of a benchmark that is meant where none is named."""
+    return SPECS[name].splits[0] if name in SPECS else "test"
+
+
+def load(
+    name: str,
+    *,
+    split: str = "",
+    root: Path | None = None,
+    world_seed: int | None = None,
+    protocol: str = "",
+    annotations: str = "",
+    skip_broken: bool = False,
+) -> Benchmark:
     """The benchmark `name`. `root` is its folder; only `pocket` can do without one, and only pocket's split
-    "fresh" takes a `world_seed`.
+    "fresh" takes a `world_seed`. `protocol`: which of the benchmark's; empty: its usual one. `annotations`:
+    the file with the records, or `hf:REPO:CONFIG:SPLIT`, where it is not the official one in `root`.
+    `skip_broken`: leave out records that cannot be asked instead of refusing.
 
     Raises BenchmarkError for an unknown name, a missing folder or broken annotations.
     """
+    if name not in NAMES:
+        raise BenchmarkError(f"unknown benchmark {name!r}; {near(name, NAMES)}")
+    if world_seed is not None and name != "pocket":
+        raise BenchmarkError(f"{name}: has no --world-seed; only pocket's split 'fresh' is drawn from one")
+    if name in SPECS:
+        return SPECS[name].load(
+            root, split, protocol=protocol, annotations=annotations, skip_broken=skip_broken
+        )
+    for flag, value in (("--protocol", protocol), ("--annotations", annotations)):
+        if value:
+            raise BenchmarkError(f"{name}: has no {flag}; leave it out")
     if name == "pocket":
         return load_pocket(split or "test", root, world_seed)
-    if world_seed is not None:
-        raise BenchmarkError(f"{name}: has no --world-seed; only pocket's split 'fresh' is drawn from one")
-    if name == "cg_bench":
-        if root is None:
-            raise BenchmarkError("cg_bench: needs --root, the folder that holds cgbench.json")
-        return load_cg_bench(root, split)
-    if name == "jsonl":
-        if root is None:
-            raise BenchmarkError("jsonl: needs --root, the folder that holds questions.jsonl")
-        return load_folder(root, split=split)
-    raise BenchmarkError(f"unknown benchmark {name!r}; {near(name, NAMES)}")
+    if root is None:
+        raise BenchmarkError("jsonl: needs --root, the folder that holds questions.jsonl")
+    return load_folder(root, split=split, skip_broken=skip_broken)

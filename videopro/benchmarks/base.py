@@ -9,14 +9,17 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
 
+from videopro.benchmarks.protocol import ROBUST, Protocol
 from videopro.config import near
 from videopro.errors import BenchmarkError, ConfigError
 from videopro.question import Question
 
-# The parser of a benchmark that publishes no reader of replies: ours is the rule there.
-ROBUST = "robust"
+__all__ = ["NO_OPTION", "ROBUST", "Benchmark", "Flaw", "Item", "Protocol"]
+
+# The gold of a question none of whose options is right by its own annotation. Official scorers count it as
+# wrong; the robust score leaves it out.
+NO_OPTION = "-"
 
 
 @dataclass(frozen=True)
@@ -30,27 +33,34 @@ class Item:
     """The benchmark's own name of the video; questions with the same key share it."""
     question: Question
     answer: str | None = None
-    """Letter of the right option; None where the benchmark keeps it to itself."""
+    """Letter of the right option; None where the benchmark keeps it to itself, and for an open question;
+    NO_OPTION where none is right."""
     subtitles: Path | None = None
     """The file of subtitles that the benchmark lists; None if it has none for this video."""
     subtitle_offset: float = 0.0
     """Seconds of the original video before this file begins; subtracted from the subtitles' times."""
     groups: Mapping[str, str] = field(default_factory=dict)
-    """Breakdowns of the result, such as {"family": "count", "duration": "long"}."""
+    """Breakdowns of the result, such as {"family": "count", "duration": "long"}; several of one kind are
+    joined by `videopro.scoring.SEVERAL`."""
     evidence: tuple[tuple[float, float], ...] = ()
     """Intervals (s) that hold the answer, where known. For analysis only: no method may read it."""
+    shown: tuple[tuple[float, float], ...] = ()
+    """The only intervals (s) of the video that may be looked at; empty: all of it."""
+    reference: str | None = None
+    """The answer in words that a judge compares an open answer with."""
 
 
 @dataclass(frozen=True)
-class Protocol:
-    """How a benchmark is asked and scored; part of a run's key."""
+class Flaw:
+    """Something in the files that is not as it should be."""
 
-    parser: str
-    """Name of the official reader of replies (a key of `videopro.question.OFFICIAL_READERS`), or ROBUST."""
-    prompt: str = "multiple_choice"
-    """Name of the answer prompt in `videopro.prompts`."""
-    official_unparsed: Literal["wrong", "left out"] = "wrong"
-    """What a reply counts as that the official reader cannot read: wrong, or not at all."""
+    where: str
+    """File and record."""
+    what: str
+    mend: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.what}; {self.mend}" if self.mend else f"{self.where}: {self.what}"
 
 
 @dataclass(frozen=True)
@@ -61,12 +71,14 @@ class Benchmark:
     split: str
     items: Sequence[Item]
     protocol: Protocol
-    breakdowns: tuple[str, ...] = ("family", "duration")
-    """The groups that the benchmark is reported by; others are in the summary only."""
     version: str = ""
     """Tells apart files of the same name and split that differ; part of a run's key."""
     fetch: Callable[[Sequence[Item]], None] | None = None
     """Makes the files of these questions that are made on demand; None: they are there, or are missing."""
+    broken: tuple[Flaw, ...] = ()
+    """Records that cannot be asked; they were left out because the user said so."""
+    defects: tuple[Flaw, ...] = ()
+    """Records with a fault of the annotation that are asked all the same, and how they were read."""
 
     def __post_init__(self) -> None:
         if not self.items:

@@ -5,43 +5,74 @@ paper.
     cg_videos_720p/UID.mp4                 the videos
     cg_subtitles/UID.srt                   subtitles of those videos that have any
 
-Format: github.com/CG-Bench/CG-Bench. Knows the files' shape; its clue metrics are not here.
+Format, prompt and scorer: run/utils.py of github.com/CG-Bench/CG-Bench; rec@IoU and acc@IoU as VLMEvalKit has
+them. The official intervals are what a model writes when it is asked where the clue is; here they are what
+retrieval gave, so a method without retrieval has none and scores 0. Knows the files' shape only.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from videopro.benchmarks.base import ROBUST, Benchmark, Item, Protocol
-from videopro.config import near
+from videopro.benchmarks.base import Item
+from videopro.benchmarks.protocol import AnswerPrompt, Metric, Protocol
+from videopro.benchmarks.registry import Spec
+from videopro.benchmarks.sources import Found, Source
 from videopro.errors import BenchmarkError, QuestionError
 from videopro.question import Question
 
 FILES = {"full": "cgbench.json", "mini": "cgbench_mini.json"}
 
+PROMPT = AnswerPrompt(
+    source="CG-Bench/CG-Bench, run/utils.py (SYS['long_acc'], get_prompt), commit 440b30c",
+    text=(
+        "You will be provided with sampled frames from a video, along with a multiple-choice question that "
+        "includes a question and several answer options.\n"
+        "Your task is to analyze the provided frames, infer the most plausible answer based on the visual "
+        "information.\n"
+        "If the video does not provide enough information, infer the answer based on the options available "
+        "and still provide a result. Therefore, In all cases, an answer must be given.\n"
+        "Only output the answer in the following format:\n\n"
+        '```json\n{"result": "option"}\n```\n\n'
+        'The "option" is the uppercase letter corresponding to your answer.\n\n'
+        "{subtitles}Question: {question}\n\n{options}\n\n"
+    ),
+    option="{letter}:{text}",
+    subtitles="The subtitles of the video are as follows:\n\n{lines}\n\n",
+)
+_GROUPS = ("family", "domain")
+_INTERVALS = (
+    Metric("mIoU", kind="iou"),
+    Metric("rec@IoU", kind="recall_at_iou"),
+    Metric("acc@IoU", kind="accuracy_at_iou"),
+)
+# Long and clue accuracy are the same number of two protocols: of the whole video, and of the clue alone.
+LONG = Protocol(
+    "cgbench", name="long", answer_prompt=PROMPT, reply="text", groups=_GROUPS,
+    metrics=(Metric("long accuracy"), *_INTERVALS),
+)  # fmt: skip
 
-def load_cg_bench(root: Path, split: str = "") -> Benchmark:
-    """The questions of a split ("full" without one). `root` is the folder, or one annotation file in it,
-    whatever its name.
+PROTOCOLS = (
+    LONG,
+    replace(LONG, name="long_subtitles", subtitles="frames"),
+    replace(LONG, name="clue", subtitles="none", shown="clues", metrics=(Metric("clue accuracy"),)),
+    Protocol("videopro", name="videopro", groups=_GROUPS, metrics=(Metric("long accuracy"), *_INTERVALS)),
+)
 
-    Raises BenchmarkError, naming file, record, field and mend.
-    """
-    split = split or "full"
-    if root.is_file():
-        path = root
-    elif split in FILES:
-        path = root / FILES[split]
-    else:
-        raise BenchmarkError(f"cg_bench: has no split {split!r}; {near(split, list(FILES))}")
-    records = read_records(path)
-    items = [
-        _item(record, path.parent, f"{path}, record {number}")
-        for number, record in enumerate(records, start=1)
-    ]
-    return Benchmark("cg_bench", split, items, Protocol(parser=ROBUST), breakdowns=("family", "domain"))
+
+def read(source: Source, split: str) -> Found:
+    """The questions of a split."""
+    found = Found()
+    rows = source.rows(FILES[split], hub=("", "test"))
+    # A file given by itself stands among its videos.
+    folder = Path(source.annotations).parent if source.annotations else source.file(FILES[split]).parent
+    found.read(rows, partial(_item, folder=folder))
+    return found
 
 
 def read_records(path: Path) -> list[Mapping[str, Any]]:
@@ -60,22 +91,20 @@ def read_records(path: Path) -> list[Mapping[str, Any]]:
     return content
 
 
-def _item(record: Mapping[str, Any], folder: Path, where: str) -> Item:
+def _item(record: Mapping[str, Any], where: str, *, folder: Path) -> Item:
     for name in ("qid", "video_uid", "question", "choices", "right_answer"):
         if name not in record:
-            raise BenchmarkError(
-                f"{where}: field {name!r} is missing; is this an annotation file of CG-Bench?"
-            )
+            raise BenchmarkError(f"field {name!r} is missing; is this an annotation file of CG-Bench?")
     choices, uid = record["choices"], record["video_uid"]
     if not isinstance(choices, list):
-        raise BenchmarkError(f"{where}: field 'choices' must be a list of texts, not {choices!r}")
+        raise BenchmarkError(f"field 'choices' must be a list of texts, not {choices!r}")
     if not isinstance(uid, str) or not uid or "/" in uid:
-        raise BenchmarkError(f"{where}: field 'video_uid' is {uid!r}; it must be a video's name")
+        raise BenchmarkError(f"field 'video_uid' is {uid!r}; it must be a video's name")
     try:
         question = Question(record["question"], tuple(choices))
         question.choice(record["right_answer"])
     except QuestionError as error:
-        raise BenchmarkError(f"{where}: {error}") from error
+        raise BenchmarkError(str(error)) from error
     subtitles = folder / "cg_subtitles" / f"{uid}.srt"
     groups = {"family": record.get("sub_category"), "domain": record.get("domain")}
     return Item(
@@ -87,18 +116,27 @@ def _item(record: Mapping[str, Any], folder: Path, where: str) -> Item:
         # The annotations do not say which videos have subtitles; the folder does.
         subtitles=subtitles if subtitles.exists() else None,
         groups={name: value for name, value in groups.items() if isinstance(value, str)},
-        evidence=_clues(record.get("clue_intervals", []), where),
+        evidence=_clues(record.get("clue_intervals", [])),
     )
 
 
-def _clues(value: Any, where: str) -> tuple[tuple[float, float], ...]:
+def _clues(value: Any) -> tuple[tuple[float, float], ...]:
     clues = []
     for pair in value if isinstance(value, list) else [value]:
         numbers = isinstance(pair, list) and len(pair) == 2 and all(isinstance(x, int | float) for x in pair)
         if not numbers or not 0 <= pair[0] <= pair[1]:
             raise BenchmarkError(
-                f"{where}: field 'clue_intervals' holds {pair!r}; it must be a list of [start, end] in "
-                "seconds"
+                f"field 'clue_intervals' holds {pair!r}; it must be a list of [start, end] in seconds"
             )
         clues.append((float(pair[0]), float(pair[1])))
     return tuple(clues)
+
+
+SPEC = Spec(
+    "cg_bench",
+    tuple(FILES),
+    PROTOCOLS,
+    read,
+    "cgbench.json or cgbench_mini.json, cg_videos_720p/ and cg_subtitles/",
+    subtitle_folders=("cg_subtitles",),
+)

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from videopro.benchmarks.base import ROBUST, Benchmark, Item, Protocol
+from videopro.benchmarks.base import ROBUST, Benchmark, Flaw, Item, Protocol
 from videopro.config import near
 from videopro.errors import BenchmarkError, QuestionError
 from videopro.question import Question
@@ -28,9 +28,15 @@ _FIELDS = (
 
 
 def load_folder(
-    root: Path, *, name: str = "jsonl", split: str = "", protocol: Protocol | None = None
+    root: Path,
+    *,
+    name: str = "jsonl",
+    split: str = "",
+    protocol: Protocol | None = None,
+    skip_broken: bool = False,
 ) -> Benchmark:
-    """Read `root/questions.jsonl`. Raises BenchmarkError, naming file, line, field and mend."""
+    """Read `root/questions.jsonl`. Raises BenchmarkError, naming file, line, field and mend; with
+    `skip_broken`, broken lines are left out and told in the benchmark's `broken`."""
     path = root / FILE
     if not root.is_dir():
         raise BenchmarkError(
@@ -44,20 +50,34 @@ def load_folder(
         raise BenchmarkError(f"{name}: {path} cannot be read: {error}") from error
     items: list[Item] = []
     lines_of: dict[str, int] = {}
+    broken: list[Flaw] = []
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
-        item = _item(line, root, f"{path}, line {number}")
-        if item.id in lines_of:
-            raise BenchmarkError(
-                f"{path}, line {number}: id {item.id!r} was given in line {lines_of[item.id]} already; ids "
-                "must differ"
-            )
+        where = f"{path}, line {number}"
+        try:
+            item = _item(line, root, where)
+            if item.id in lines_of:
+                raise BenchmarkError(
+                    f"{where}: id {item.id!r} was given in line {lines_of[item.id]} already; ids must differ"
+                )
+        except BenchmarkError as error:
+            if not skip_broken:
+                raise
+            what, _, mend = str(error).removeprefix(f"{where}: ").partition("; ")
+            broken.append(Flaw(where, what, mend))
+            continue
         lines_of[item.id] = number
         items.append(item)
     if not items:
         raise BenchmarkError(f"{path}: holds no questions")
-    return Benchmark(name=name, split=split, items=items, protocol=protocol or Protocol(parser=ROBUST))
+    return Benchmark(
+        name=name,
+        split=split,
+        items=items,
+        protocol=protocol or Protocol(parser=ROBUST),
+        broken=tuple(broken),
+    )
 
 
 def _item(line: str, root: Path, where: str) -> Item:

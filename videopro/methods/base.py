@@ -6,13 +6,13 @@ Knows videos, subtitles, questions, backbones and traces. Must not know run fold
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, ClassVar
 
 from videopro.backbones.base import Backbone
 from videopro.benchmarks.base import Item, Protocol
-from videopro.errors import QUESTION_ERRORS
+from videopro.errors import QUESTION_ERRORS, ConfigError
 from videopro.metering import Meter, MeteredBackbone
 from videopro.subtitles import Subtitles, load_subtitles
 from videopro.trace import Cost, Failure, Reply, Round
@@ -105,6 +105,21 @@ class Method(ABC):
     def identity(self) -> dict[str, Any]:
         """What the run's key hashes of this method: its name and settings, JSON-able."""
         return {"name": self.name, **asdict(self.settings)}
+
+    @classmethod
+    def follow(cls, protocol: Protocol, options: Mapping[str, Any]) -> dict[str, Any]:
+        """The options with what the protocol decides where they are silent. Raises ConfigError for options
+        that contradict it."""
+        return dict(options)
+
+    @classmethod
+    def check_asked(cls, open_questions: int) -> None:
+        """Raise ConfigError if this method cannot answer open questions and there are some."""
+        if open_questions:
+            raise ConfigError(
+                f"method {cls.name!r} answers questions with options, and {open_questions} of these are "
+                "open; give --method native"
+            )
 
     @abstractmethod
     def run(self, item: Item, context: Context) -> Result:

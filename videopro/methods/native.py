@@ -5,19 +5,23 @@ It is what every other method is compared with, and what adaptive methods fall b
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal
 
 from videopro import prompts
-from videopro.backbones.base import Answer, ChoiceRequest, Visual
-from videopro.benchmarks.base import Item
+from videopro.backbones.base import Answer, ChoiceRequest, GenerateRequest, Visual
+from videopro.benchmarks.base import Item, Protocol
 from videopro.config import about
 from videopro.errors import BackboneError, ConfigError, SubtitleError, VideoError
 from videopro.methods.base import Context, Method, Result, failed
+from videopro.question import read_letter
 from videopro.subtitles import Line
 from videopro.trace import Call, Execution, FrameRef, Reply, Round
 from videopro.video import Frame, fps_times, uniform_times
+
+# CG-Bench shows at most so many frames of a clue.
+_CLUE_FRAMES = 32
 
 
 @dataclass(frozen=True)
@@ -30,8 +34,12 @@ class NativeSettings:
     fps: float | None = field(
         default=None, metadata=about("frames a second, at most `frames` of them; unset: even steps")
     )
-    subtitles: Literal["none", "frames", "all"] = field(
-        default="none", metadata=about("lines in the prompt: none, those at the sampled frames, or all")
+    subtitles: Literal["none", "frames", "frames_widened", "all"] = field(
+        default="none",
+        metadata=about(
+            "lines in the prompt: none, those at the sampled frames (frames_widened: by LongVideoBench's "
+            "rule), or all; unset: as the benchmark's protocol has it"
+        ),
     )
 
     def __post_init__(self) -> None:
@@ -48,16 +56,37 @@ class Native(Method):
     Settings = NativeSettings
     settings: NativeSettings
 
+    @classmethod
+    def follow(cls, protocol: Protocol, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Show the subtitles that the protocol shows."""
+        asked = options.get("subtitles")
+        if protocol.subtitles == "none" and asked not in (None, "none"):
+            raise ConfigError(
+                f"native: subtitles is {asked!r}, and protocol {protocol.name!r} is without; leave it out, "
+                "or give another --protocol"
+            )
+        if asked is None and protocol.subtitles not in ("none", "offered"):
+            return {**options, "subtitles": protocol.subtitles}
+        return dict(options)
+
+    @classmethod
+    def check_asked(cls, open_questions: int) -> None:
+        """Open questions are answered in words."""
+
     def run(self, item: Item, context: Context) -> Result:
-        """Answer one question from frames over the whole video."""
-        frames = self._frames(context)
+        """Answer one question from frames over what is shown of the video."""
+        frames = self._frames(context, item.shown)
         prompt, notes = self._prompt(item, frames, context)
+        if _is_written(item, context):
+            return self._written([item], frames, frames, [prompt], [notes], context)[0]
         answer = context.backbone.answer(frames, item.question, prompt=prompt)
         return _result(answer, frames, notes)
 
     def run_video(self, items: Sequence[Item], context: Context) -> Iterator[tuple[Item, Result]]:
         """Answer all questions in one batch on a shared prefix. What was shared is paid in equal parts."""
-        results = self._together(items, context) if len(items) > 1 else None
+        # Questions that are shown different parts of the video share nothing.
+        alike = len({item.shown for item in items}) == 1
+        results = self._together(items, context) if len(items) > 1 and alike else None
         if results is None:
             # One request that cannot be served makes a batch fail; alone, each question fails or passes by
             # itself.
@@ -69,7 +98,7 @@ class Native(Method):
 
     def _together(self, items: Sequence[Item], context: Context) -> list[Result] | None:
         try:
-            frames = self._frames(context)
+            frames = self._frames(context, items[0].shown)
         except VideoError as error:
             return [failed(error) for _ in items]
         asked: dict[int, tuple[str, tuple[str, ...]]] = {}
@@ -80,39 +109,109 @@ class Native(Method):
             except SubtitleError as error:
                 results[i] = failed(error)
         if asked:
+            places = list(asked)
+            words = [asked[i][0] for i in places]
+            notes = [asked[i][1] for i in places]
             try:
                 with context.backbone.prefix(frames) as prefix:
-                    visual: Visual = prefix
-                    answers = context.backbone.answer_batch(
-                        [ChoiceRequest(visual, items[i].question, prompt) for i, (prompt, _) in asked.items()]
-                    )
+                    some = [items[i] for i in places]
+                    if _is_written(some[0], context):
+                        made = self._written(some, prefix, frames, words, notes, context)
+                    else:
+                        made = self._chosen(some, prefix, frames, words, notes, context)
             except BackboneError:
                 return None
-            for (i, (_, notes)), answer in zip(asked.items(), answers, strict=True):
-                results[i] = _result(answer, frames, notes)
+            results.update(zip(places, made, strict=True))
         return [results[i] for i in range(len(items))]
 
-    def _frames(self, context: Context) -> list[Frame]:
+    def _chosen(
+        self,
+        items: Sequence[Item],
+        visual: Visual,
+        frames: Sequence[Frame],
+        words: Sequence[str],
+        notes: Sequence[tuple[str, ...]],
+        context: Context,
+    ) -> list[Result]:
+        """Letters from the distribution over the next token."""
+        answers = context.backbone.answer_batch(
+            [ChoiceRequest(visual, item.question, text) for item, text in zip(items, words, strict=True)]
+        )
+        return [_result(answer, frames, own) for answer, own in zip(answers, notes, strict=True)]
+
+    def _written(
+        self,
+        items: Sequence[Item],
+        visual: Visual,
+        frames: Sequence[Frame],
+        words: Sequence[str],
+        notes: Sequence[tuple[str, ...]],
+        context: Context,
+    ) -> list[Result]:
+        """Replies in words, and the letters that they settle on."""
+        replies = context.backbone.generate_batch(
+            [GenerateRequest(visual, text) for text in words], max_new_tokens=context.protocol.reply_tokens
+        )
+        results = []
+        for item, reply, own in zip(items, replies, notes, strict=True):
+            letter = None if item.question.is_open else read_letter(reply.text, item.question)
+            confidence = reply.confidence if letter is not None else 0.0
+            answer = Answer(letter, confidence, {}, reply.text, reply.tokens_in, len(reply.token_ids))
+            results.append(_result(answer, frames, own))
+        return results
+
+    def _frames(self, context: Context, shown: Sequence[tuple[float, float]] = ()) -> list[Frame]:
         budget = self.settings.frames or context.backbone.frames
         duration = context.video.duration
+        if shown:
+            return context.frames(_clue_times(shown, duration, budget))
         if self.settings.fps is None:
             return context.frames(uniform_times(0.0, duration, budget))
         return context.frames(fps_times(0.0, duration, self.settings.fps, budget))
 
     def _prompt(self, item: Item, frames: Sequence[Frame], context: Context) -> tuple[str, tuple[str, ...]]:
         """The prompt, and notes on what it lacks."""
-        prompt = prompts.multiple_choice(item.question)
+        lines, notes = self._lines(item, frames, context)
+        official = context.protocol.answer_prompt
+        if official is not None:
+            return official.fill(item.question, [line.text for line in lines], len(frames)), notes
+        if item.question.is_open:
+            prompt = prompts.open_ended(item.question.text)
+        else:
+            prompt = prompts.multiple_choice(item.question)
+        return prompts.with_context("\n".join(line.text for line in lines), prompt), notes
+
+    def _lines(
+        self, item: Item, frames: Sequence[Frame], context: Context
+    ) -> tuple[Sequence[Line], tuple[str, ...]]:
         if self.settings.subtitles == "none":
-            return prompt, ()
+            return (), ()
         subtitles = context.subtitles(item)
         if subtitles is None:
-            return prompt, ("no subtitles listed",)
+            return (), ("no subtitles listed",)
         if self.settings.subtitles == "all":
-            lines: Sequence[Line] = subtitles.lines
-        else:
-            times = [frame.time for frame in frames]
-            lines = [line for line in subtitles.lines if any(line.start <= t <= line.end for t in times)]
-        return prompts.with_context("\n".join(line.text for line in lines), prompt), ()
+            return subtitles.lines, ()
+        times = [frame.time for frame in frames]
+        if self.settings.subtitles == "frames_widened":
+            return subtitles.visible_at(times), ()
+        return [line for line in subtitles.lines if any(line.start <= t <= line.end for t in times)], ()
+
+
+def _is_written(item: Item, context: Context) -> bool:
+    return item.question.is_open or context.protocol.reply == "text"
+
+
+def _clue_times(shown: Sequence[tuple[float, float]], duration: float, budget: int) -> list[float]:
+    """Times spread over intervals in proportion to their lengths, one in each at least (CG-Bench's clue
+    accuracy, run/utils.py: there at most 32)."""
+    inside = [(min(start, duration), min(end, duration)) for start, end in sorted(shown)]
+    total = sum(end - start for start, end in inside)
+    count = min(budget, _CLUE_FRAMES)
+    times: list[float] = []
+    for start, end in inside[:count]:
+        own = max(1, int(count * (end - start) / total)) if total > 0 else 1
+        times += uniform_times(start, end, own) if end > start else [start]
+    return sorted(times)[:budget]
 
 
 def frame_refs(frames: Sequence[Frame]) -> tuple[FrameRef, ...]:

@@ -1,4 +1,5 @@
-"""A run's folder: config.yaml, traces.jsonl, summary.json, work/. What may be resumed, and what is refused.
+"""A run's folder: config.yaml, traces.jsonl, summary.json, grades.jsonl, work/. What may be resumed, and
+what is refused.
 
 Knows identities as plain mappings; must not know what is in them.
 """
@@ -59,6 +60,7 @@ class RunFolder:
         self.config = path / "config.yaml"
         self.traces = path / "traces.jsonl"
         self.summary = path / "summary.json"
+        self.grades = path / "grades.jsonl"
         self.work = path / "work"
         self.leases = self.work / "leases"
         self.logs = self.work / "logs"

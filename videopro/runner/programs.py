@@ -100,4 +100,4 @@ def _status(one: Round) -> str:
 
 
 def _is_right(trace: Trace, reply: Reply | None) -> bool:
-    return reply is not None and reply.letter is not None and reply.letter == trace.gold
+    return reply is not None and trace.is_right(reply.letter)

@@ -86,7 +86,7 @@ class Progress:
         for trace in self._log.refresh():
             if trace.question_id in self._ids and self._log.is_done(trace.question_id):
                 letter = trace.final.letter if trace.final else None
-                self._right[trace.question_id] = letter is not None and letter == trace.gold
+                self._right[trace.question_id] = trace.is_right(letter)
         done = sum(self._log.is_done(one) for one in self._ids)
         right = f"right {100 * sum(self._right.values()) / len(self._right):.1f} %" if self._right else ""
         right = "  ".join(part for part in (right, self._note()) if part)

@@ -8,14 +8,17 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from rich.markup import escape
 from rich.table import Table
 
 from videopro import scoring
-from videopro.benchmarks.base import Protocol
+from videopro.benchmarks.base import NO_OPTION, Protocol
+from videopro.benchmarks.metrics import Grade, compute
 from videopro.errors import RunError
 from videopro.runner.folder import write_atomically
 from videopro.runner.programs import program_numbers
@@ -33,7 +36,7 @@ def scored(trace: Trace) -> Scored:
     return Scored(
         question_id=trace.question_id,
         video=trace.video.key,
-        correct=final is not None and final.letter is not None and final.letter == trace.gold,
+        correct=final is not None and trace.is_right(final.letter),
         official_correct=None if trace.official is None else trace.official == trace.gold,
         unparsed=final is not None and final.letter is None,
         confidence=final.confidence if final is not None else 0.0,
@@ -42,9 +45,13 @@ def scored(trace: Trace) -> Scored:
 
 
 def records_of(traces: Sequence[Trace]) -> list[Scored]:
-    """The verdicts on the questions that are scored: those whose right answer is known and whose video
-    could be
-    read."""
+    """The verdicts on the questions that are scored: those whose right answer is known and among their
+    options, and whose video could be read."""
+    return official_records_of([trace for trace in traces if trace.gold != NO_OPTION])
+
+
+def official_records_of(traces: Sequence[Trace]) -> list[Scored]:
+    """The same with the questions none of whose options is right, which official scorers count as wrong."""
     return [scored(trace) for trace in traces if trace.gold is not None and _is_answerable(trace)]
 
 
@@ -52,16 +59,25 @@ def _is_answerable(trace: Trace) -> bool:
     return trace.error is None or trace.error.type not in INPUT_ERRORS
 
 
-def summarize(traces: Sequence[Trace], protocol: Protocol, about: Mapping[str, Any]) -> dict[str, Any]:
-    """The numbers of a run, JSON-able, beginning with `about` (which run it is).
+def summarize(
+    traces: Sequence[Trace],
+    protocol: Protocol,
+    about: Mapping[str, Any],
+    grades: Mapping[str, Grade] = MappingProxyType({}),
+) -> dict[str, Any]:
+    """The numbers of a run, JSON-able, beginning with `about` (which run it is). `grades`: what a judge said
+    of open answers.
 
-    `n` counts the questions that are scored (`records_of`). Accuracies and rates are shares of 0..1; None
+    `n` counts the questions that are scored (`records_of`). `metrics`: what the benchmark is reported by,
+    robust and official. Accuracies and rates are shares of 0..1; None
     where there is nothing to divide by.
     """
     answerable = [trace for trace in traces if _is_answerable(trace)]
     records = records_of(traces)
     overall = scoring.accuracy(records)
-    official = scoring.official_accuracy(records, unparsed=protocol.official_unparsed)
+    theirs = official_records_of(traces)
+    official = scoring.official_accuracy(theirs, unparsed=protocol.official_unparsed)
+    their_groups = scoring.grouped(theirs)
     cost = sum((trace.cost for trace in traces), Cost())
     return {
         **about,
@@ -69,6 +85,10 @@ def summarize(traces: Sequence[Trace], protocol: Protocol, about: Mapping[str, A
         "accuracy": overall.accuracy,
         "accuracy_ci95": overall.ci95,
         "official_accuracy": official.accuracy,
+        "official_n": official.n,
+        "metrics": {
+            name: asdict(value) for name, value in compute(protocol, traces, records, theirs, grades).items()
+        },
         "unparsed": scoring.unparsed_rate(records),
         "coverage": scoring.coverage(
             {trace.video.key for trace in answerable}, {trace.video.key for trace in traces}
@@ -79,7 +99,15 @@ def summarize(traces: Sequence[Trace], protocol: Protocol, about: Mapping[str, A
         "errors": dict(Counter(trace.error.type for trace in traces if trace.error)),
         "notes": dict(Counter(note for trace in traces for note in trace.notes)),
         "groups": {
-            kind: {name: _row(part) for name, part in parts.items()}
+            kind: {
+                name: {
+                    **_row(part),
+                    "official_accuracy": scoring.official_accuracy(
+                        their_groups[kind][name], unparsed=protocol.official_unparsed
+                    ).accuracy,
+                }
+                for name, part in parts.items()
+            }
             for kind, parts in scoring.group_accuracy(records).items()
         },
         "calibration": {
@@ -125,6 +153,7 @@ def table(summary: Mapping[str, Any], breakdowns: Sequence[str]) -> Table:
     grid.add_column("n", justify="right")
     grid.add_column("accuracy %", justify="right")
     grid.add_column("95 % interval")
+    grid.add_column("official %", justify="right")
     grid.add_row("all", *_cells(summary), end_section=True)
     for kind in breakdowns:
         parts = summary["groups"].get(kind, {})
@@ -133,14 +162,14 @@ def table(summary: Mapping[str, Any], breakdowns: Sequence[str]) -> Table:
     return grid
 
 
-def _cells(part: Mapping[str, Any]) -> tuple[str, str, str]:
+def _cells(part: Mapping[str, Any]) -> tuple[str, str, str, str]:
     interval = part["accuracy_ci95"]
     between = f"{100 * interval[0]:.1f} to {100 * interval[1]:.1f}" if interval else "-"
-    return str(part["n"]), percent(part["accuracy"]), between
+    return str(part["n"]), percent(part["accuracy"]), between, percent(part["official_accuracy"])
 
 
 def _caption(summary: Mapping[str, Any]) -> Iterator[str]:
-    yield f"official accuracy {percent(summary['official_accuracy'])} %"
+    yield from metric_lines(summary)
     coverage = percent(summary["coverage"])
     yield f"unparsed {percent(summary['unparsed'])} %, coverage {coverage} % of the videos"
     seconds = summary["seconds_per_question"]
@@ -165,8 +194,29 @@ def _caption(summary: Mapping[str, Any]) -> Iterator[str]:
         )
     for kind, count in summary["errors"].items():
         yield f"{count} questions without an answer: {kind}"
+    if summary.get("broken_records"):
+        yield f"{summary['broken_records']} broken records were left out"
+    if summary.get("defects"):
+        yield f"{summary['defects']} faults of the annotation (see python -m videopro.benchmarks check)"
     for note, count in summary["notes"].items():
         yield f"{count} questions: {escape(note)}"
+
+
+def metric_lines(summary: Mapping[str, Any]) -> Iterator[str]:
+    """What the benchmark is reported by, a line each."""
+    for name, value in summary["metrics"].items():
+        yield f"{name}: {_told(value)}"
+
+
+def _told(value: Mapping[str, Any]) -> str:
+    if value["robust"] is None:
+        return "-"
+    if value["valid"] is not None:
+        return (
+            f"{value['robust']:.2f} with answers that failed as 0, {value['valid']:.2f} without them "
+            f"(official {value['official']:.2f})"
+        )
+    return f"{percent(value['robust'])} %, official {percent(value['official'])} %"
 
 
 def percent(share: float | None) -> str:

@@ -145,6 +145,8 @@ def make_trace(item: Item, result: Result, video: VideoRef, job: Job) -> Trace:
         question=item.question.text,
         choices=item.question.choices,
         gold=item.answer,
+        reference=item.reference,
+        evidence=item.evidence,
         groups=dict(item.groups),
         rounds=result.rounds,
         first=result.first,
@@ -161,7 +163,7 @@ def make_trace(item: Item, result: Result, video: VideoRef, job: Job) -> Trace:
 
 def official_letter(result: Result, item: Item, protocol: BenchmarkProtocol) -> str | None:
     """What the benchmark's own scorer reads in the reply."""
-    if result.final is None:
+    if result.final is None or item.question.is_open:
         return None
     reader = read_letter if protocol.parser == ROBUST else OFFICIAL_READERS[protocol.parser]
     return reader(result.final.raw, item.question)

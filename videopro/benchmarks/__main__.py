@@ -1,0 +1,63 @@
+"""python -m videopro.benchmarks: look at a benchmark's files, grade open answers, write what is handed in.
+
+    python -m videopro.benchmarks check videomme --root DIR
+    python -m videopro.benchmarks judge runs/mmbench --judge server:MODEL@URL
+    python -m videopro.benchmarks submit runs/egoschema --output answers.json
+
+Exit status: 0, 2 for what the user can mend (a benchmark that is not complete too), 130 when interrupted.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+
+from videopro.backbones import Backbone, load_backbone
+from videopro.benchmarks.check import CheckConfig, check
+from videopro.config import from_command_line, near
+from videopro.errors import ConfigError, VideoProError
+from videopro.runner.grades import JudgeConfig, judge_run
+from videopro.runner.submission import SubmitConfig, submit
+from videopro.runner.summary import metric_lines
+
+PROG = "python -m videopro.benchmarks"
+COMMANDS = ("check", "judge", "submit")
+
+
+def main(argv: Sequence[str] | None = None, *, load: Callable[..., Backbone] = load_backbone) -> int:
+    """The command line. Returns the exit status."""
+    argv = list(sys.argv[1:] if argv is None else argv)
+    try:
+        if not argv or argv[0] not in COMMANDS:
+            hint = near(argv[0], COMMANDS) if argv else f"known: {', '.join(COMMANDS)}"
+            if argv[:1] in (["-h"], ["--help"]):
+                print(__doc__)
+                return 0
+            raise ConfigError(f"{PROG}: give a command; {hint}")
+        command, rest = argv[0], argv[1:]
+        prog = f"{PROG} {command}"
+        if command == "check":
+            told = "Say what of a benchmark is there and what is missing."
+            checked = check(from_command_line(CheckConfig, rest, prog, told))
+            print("\n".join(checked.lines()))
+            return 0 if checked.is_complete else 2
+        if command == "judge":
+            told = "Have the open answers of a run graded."
+            summary = judge_run(from_command_line(JudgeConfig, rest, prog, told), load=load)
+            print("\n".join(metric_lines(summary)))
+            return 0
+        written = submit(from_command_line(SubmitConfig, rest, prog, "Write the file that a server takes."))
+        print(
+            f"{written.path}: {written.questions} questions, {written.unanswered} of them without an answer"
+        )
+    except VideoProError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("\nstopped; the same command goes on from here", file=sys.stderr)
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,181 @@
+"""What of a benchmark is there and what is missing, told before hours are spent.
+
+Looks at files and, when asked, opens every video. Knows benchmarks; must not know methods, models or runs.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from videopro import benchmarks
+from videopro.benchmarks.base import NO_OPTION, Benchmark, Flaw, Item
+from videopro.config import about
+from videopro.errors import SubtitleError, VideoError
+from videopro.scoring import SEVERAL
+from videopro.subtitles import load_subtitles
+from videopro.video import probe
+
+# Names that a line of the report shows.
+_SHOWN = 5
+# Seconds for opening one file.
+_TIMEOUT = 60.0
+_ARCHIVES = ("*.zip", "*.tar", "*.tar.gz", "*.tar.*part*", "*.tar.gz.part*", "*.part", "*.7z", "*.pkl")
+
+
+@dataclass(frozen=True)
+class CheckConfig:
+    """The settings of `python -m videopro.benchmarks check`."""
+
+    name: str = field(metadata=about("one of " + ", ".join(benchmarks.NAMES), positional=True))
+    root: Path | None = field(default=None, metadata=about("folder of the benchmark's files"))
+    split: str = field(default="", metadata=about("split of the benchmark; unset: its usual one"))
+    protocol: str = field(default="", metadata=about("protocol; unset: the benchmark's usual one"))
+    annotations: str = field(
+        default="",
+        metadata=about("file with the questions, or hf:REPO:CONFIG:SPLIT; unset: the official one"),
+    )
+    open: bool = field(default=False, metadata=about("open every video and subtitle file that is there"))
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What there is."""
+
+    benchmark: Benchmark
+    missing: tuple[str, ...]
+    """Names of videos that are not there or are empty."""
+    unreadable: tuple[Flaw, ...]
+    """Files that are there and cannot be read (only looked for when asked)."""
+    videos: int
+    subtitles: int
+    """Videos with a subtitle file that is there."""
+    subtitles_missing: tuple[str, ...]
+    """Videos whose listed subtitle file is not there."""
+    archives: tuple[str, ...] = ()
+    """Files that look like videos that were not unpacked."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every question can be asked."""
+        return not (self.missing or self.unreadable or self.subtitles_missing or self.benchmark.broken)
+
+    def lines(self) -> Iterator[str]:
+        """The report, a line each."""
+        own = self.benchmark
+        yield f"{own.name}, split {own.split!r}, protocol {own.protocol.name or 'usual'!r}"
+        yield f"questions: {len(own.items)}{_kinds(own.items)}"
+        if own.broken:
+            yield f"broken records: {len(own.broken)} (left out with --skip-broken)"
+            yield from _some([str(one) for one in own.broken])
+        if own.defects:
+            yield f"faults of the annotation, asked all the same: {len(own.defects)}"
+            yield from _some([str(one) for one in own.defects])
+        found = self.videos - len(self.missing)
+        yield f"videos: {found} of {self.videos} found"
+        if self.missing:
+            lost = set(self.missing)
+            hit = sum(item.video_key in lost for item in own.items)
+            first = next(item.video for item in own.items if item.video_key in lost)
+            yield f"  missing: {_names(self.missing)}; {hit} questions; the first was looked for as {first}"
+            if self.archives:
+                yield f"  not unpacked? {_names(self.archives)}"
+        if own.protocol.subtitles == "none":
+            yield "subtitles: none are used under this protocol"
+        else:
+            yield f"subtitles: {self.subtitles} of {self.videos} videos have them ({own.protocol.subtitles})"
+        if self.subtitles_missing:
+            yield f"  listed and missing: {_names(self.subtitles_missing)}"
+        if self.unreadable:
+            yield f"files that cannot be read: {len(self.unreadable)}"
+            yield from _some([str(one) for one in self.unreadable])
+        for kind in own.protocol.groups:
+            counts = Counter(
+                name for item in own.items for name in item.groups.get(kind, "(none)").split(SEVERAL)
+            )
+            yield f"{kind}: " + ", ".join(f"{name} {count}" for name, count in sorted(counts.items()))
+        yield "complete" if self.is_complete else "not complete; a run over it goes on and says what it lacks"
+
+
+def check(config: CheckConfig) -> Checked:
+    """Look at a benchmark's files. Raises BenchmarkError where not even the questions can be read."""
+    benchmark = benchmarks.load(
+        config.name,
+        root=config.root,
+        split=config.split or benchmarks.default_split(config.name),
+        protocol=config.protocol,
+        annotations=config.annotations,
+        skip_broken=True,
+    )
+    if benchmark.fetch is not None:
+        benchmark.fetch(benchmark.items)
+    by_video: dict[str, Item] = {item.video_key: item for item in reversed(benchmark.items)}
+    by_video = dict(sorted(by_video.items()))
+    missing = [key for key, item in by_video.items() if not _is_there(item.video)]
+    with_subtitles = [key for key, item in by_video.items() if item.subtitles and _is_there(item.subtitles)]
+    lost = [key for key, item in by_video.items() if item.subtitles and not _is_there(item.subtitles)]
+    unreadable = list(_unreadable(by_video, missing, with_subtitles)) if config.open else []
+    return Checked(
+        benchmark,
+        tuple(missing),
+        tuple(unreadable),
+        len(by_video),
+        len(with_subtitles),
+        tuple(lost),
+        tuple(_archives(config.root)) if missing else (),
+    )
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.is_file() and path.stat().st_size > 0
+    except OSError:
+        return False
+
+
+def _unreadable(
+    videos: dict[str, Item], missing: Sequence[str], with_subtitles: Sequence[str]
+) -> Iterator[Flaw]:
+    for key in sorted(videos.keys() - set(missing)):
+        item, duration = videos[key], None
+        try:
+            duration = probe(item.video, _TIMEOUT).duration
+        except VideoError as error:
+            yield Flaw(str(item.video), str(error).removeprefix(f"{item.video}: "), "fetch it again")
+        if key in with_subtitles and item.subtitles is not None:
+            try:
+                load_subtitles(item.subtitles, duration=duration or float("inf"))
+            except SubtitleError as error:
+                yield Flaw(str(item.subtitles), str(error))
+
+
+def _archives(root: Path | None) -> Iterator[str]:
+    if root is None:
+        return
+    folder = root if root.is_dir() else root.parent
+    for pattern in _ARCHIVES:
+        yield from sorted(path.name for path in folder.rglob(pattern))
+
+
+def _kinds(items: Sequence[Item]) -> str:
+    told = []
+    if count := sum(item.question.is_open for item in items):
+        told.append(f"{count} open, for a judge")
+    if count := sum(item.answer is None and not item.question.is_open for item in items):
+        told.append(f"{count} without a known answer")
+    if count := sum(item.answer == NO_OPTION for item in items):
+        told.append(f"{count} with no right option")
+    return f" ({', '.join(told)})" if told else ""
+
+
+def _names(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
+
+
+def _some(lines: Sequence[str]) -> Iterator[str]:
+    yield from (f"  {line}" for line in lines[:_SHOWN])
+    if len(lines) > _SHOWN:
+        yield f"  and {len(lines) - _SHOWN} more"

@@ -1,0 +1,88 @@
+"""EgoSchema: one question about each of 5,031 clips of three minutes, seen from the wearer; five options.
+
+    questions.json             all questions
+    subset_answers.json        the gold of 500 of them: split "subset", scored here
+    videos/Q_UID.mp4
+
+Split "full" is scored on a server only: `python -m videopro.benchmarks submit RUN` writes what it takes.
+Format: github.com/egoschema/EgoSchema, which publishes no reader of replies: lmms-eval's is named official
+here. Knows the files' shape only.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from videopro.benchmarks.base import Flaw, Item
+from videopro.benchmarks.fields import file_name, index, text
+from videopro.benchmarks.protocol import AnswerPrompt, Protocol
+from videopro.benchmarks.registry import Spec
+from videopro.benchmarks.sources import Found, Source
+from videopro.errors import BenchmarkError
+from videopro.question import LETTERS, Question
+
+ANSWERS = "subset_answers.json"
+VIDEO_FOLDERS = ("videos", "good_clips_git", "video")
+
+PROMPT = AnswerPrompt(
+    source="EvolvingLMMs-Lab/lmms-eval, lmms_eval/tasks/egoschema/utils.py (egoschema_doc_to_text), commit "
+    "147ad5c (egoschema/EgoSchema publishes none)",
+    text="{question}\n{options}\nAnswer with the option's letter from the given choices directly.",
+)
+PROTOCOLS = (Protocol("egoschema", name="official", answer_prompt=PROMPT, subtitles="none", groups=()),)
+
+
+def read(source: Source, split: str) -> Found:
+    """The 500 questions with an answer, or all of them without."""
+    found = Found()
+    gold = _answers(source) if split == "subset" else {}
+    rows = source.rows("questions.json", hub=("MC", "test"))
+    found.read(rows, partial(_item, source=source, split=split, gold=gold))
+    asked = {item.id for item in found.items}
+    broken = {flaw.where for flaw in found.broken}
+    if not broken:
+        for uid in gold.keys() - asked:
+            found.broken.append(
+                Flaw(ANSWERS, f"{uid!r} is no question of questions.json", "fetch both again")
+            )
+    return found
+
+
+def _answers(source: Source) -> Mapping[str, Any]:
+    path = source.file(ANSWERS)
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise BenchmarkError(f"egoschema: {path} cannot be read ({error}); fetch it again") from error
+    if not isinstance(content, dict):
+        raise BenchmarkError(f"egoschema: {path} must hold an object of ids and places; fetch it again")
+    return content
+
+
+def _item(
+    record: Mapping[str, Any],
+    where: str,
+    *,
+    source: Source,
+    split: str,
+    gold: Mapping[str, Any],
+) -> Item | None:
+    uid = file_name(record, "q_uid")
+    if split == "subset" and uid not in gold:
+        return None
+    choices = tuple(text(record, f"option {place}") for place in range(5))
+    return Item(
+        id=uid,
+        video=source.files.video(uid, *VIDEO_FOLDERS),
+        video_key=uid,
+        question=Question(text(record, "question"), choices),
+        answer=LETTERS[index(gold, uid, len(choices))] if uid in gold else None,
+    )
+
+
+SPEC = Spec(
+    "egoschema", ("subset", "full"), PROTOCOLS, read, "questions.json, subset_answers.json and videos/"
+)

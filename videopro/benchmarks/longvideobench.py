@@ -1,0 +1,110 @@
+"""LongVideoBench: referred reasoning over videos of 8 s to an hour, with subtitles.
+
+    lvb_val.json, lvb_test_wo_gt.json     questions; test is without answers (or the hub's parquet files)
+    videos/ID.mp4, subtitles/ID_en.json
+
+Format and prompt: longvideobench/longvideobench_dataset.py of github.com/longvideobench/LongVideoBench. That
+loader puts each subtitle line between the frames where it is said; here the same lines stand as one block
+before the question, so that questions about a video share its encoding. Knows the files' shape only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from videopro.benchmarks.base import Item
+from videopro.benchmarks.fields import file_name, index, known_groups, number, text, texts
+from videopro.benchmarks.protocol import AnswerPrompt, Metric, Protocol
+from videopro.benchmarks.registry import Spec
+from videopro.benchmarks.sources import Found, Source
+from videopro.errors import BenchmarkError
+from videopro.question import LETTERS, Question
+
+FILES = {
+    "val": ("lvb_val.json", "validation-00000-of-00001.parquet"),
+    "test": ("lvb_test_wo_gt.json", "test-00000-of-00001.parquet"),
+}
+HUB_SPLITS = {"val": "validation", "test": "test"}
+# duration_group, as papers write it.
+DURATIONS = {15: "(8, 15]", 60: "(15, 60]", 600: "(180, 600]", 3600: "(900, 3600]"}
+# What pads the options of the hub's parquet files.
+PADDING = "N/A"
+
+PROMPT = AnswerPrompt(
+    source="longvideobench/LongVideoBench, longvideobench/longvideobench_dataset.py, commit 2aa4f91",
+    text=(
+        "{subtitles}Question: {question}\n{options}\n"
+        "Answer with the option's letter from the given choices directly."
+    ),
+    subtitles="{lines}\n",
+)
+_GROUPS = ("duration", "category", "level")
+_METRICS = tuple(Metric(name, over="duration", of=(name,)) for name in DURATIONS.values())
+
+PROTOCOLS = (
+    Protocol(
+        "longvideobench", name="subtitles", answer_prompt=PROMPT, subtitles="frames_widened",
+        groups=_GROUPS, metrics=_METRICS,
+    ),
+    Protocol(
+        "longvideobench", name="no_subtitles", answer_prompt=PROMPT, subtitles="none",
+        groups=_GROUPS, metrics=_METRICS,
+    ),
+    Protocol("videopro", name="videopro", groups=_GROUPS, metrics=_METRICS),
+)  # fmt: skip
+
+
+def read(source: Source, split: str) -> Found:
+    """The questions of a split."""
+    found = Found()
+    rows = source.rows(*FILES[split], hub=("", HUB_SPLITS[split]))
+    found.read(rows, partial(_item, source=source, split=split))
+    return found
+
+
+def _item(record: Mapping[str, Any], where: str, *, source: Source, split: str) -> Item:
+    identifier, video = text(record, "id"), file_name(record, "video_path")
+    choices = _choices(record)
+    answer = None
+    if split != "test":
+        answer = LETTERS[index(record, "correct_choice", len(choices))]
+    subtitles = None
+    if record.get("subtitle_path") and source.files.folder("subtitles"):
+        # Listed, so a file that is missing is a fault of the download, which shows when it is asked about.
+        subtitles = source.root / "subtitles" / file_name(record, "subtitle_path")
+    offset = record.get("starting_timestamp_for_subtitles")
+    groups = known_groups(record, category="question_category", level="level", topic="topic_category")
+    if record.get("duration_group") is not None:
+        seconds = int(number(record, "duration_group"))
+        groups["duration"] = DURATIONS.get(seconds, str(seconds))
+    return Item(
+        id=identifier,
+        video=source.files.video(video, "videos"),
+        video_key=video.rsplit(".", 1)[0],
+        question=Question(text(record, "question"), tuple(choices)),
+        answer=answer,
+        subtitles=subtitles,
+        subtitle_offset=number(record, "starting_timestamp_for_subtitles") if offset is not None else 0.0,
+        groups=groups,
+    )
+
+
+def _choices(record: Mapping[str, Any]) -> list[str]:
+    if "candidates" in record:
+        return texts(record, "candidates")
+    options = [record.get(f"option{place}") for place in range(5)]
+    if options[0] is None:
+        raise BenchmarkError("field 'candidates' is missing; is this an annotation file of LongVideoBench?")
+    return [str(one) for one in options if one is not None and one != PADDING]
+
+
+SPEC = Spec(
+    "longvideobench",
+    tuple(FILES),
+    PROTOCOLS,
+    read,
+    "lvb_val.json, videos/ and subtitles/",
+    subtitle_folders=("subtitles",),
+)

@@ -1,0 +1,131 @@
+"""LVBench: 1,549 questions about 103 videos of half an hour to two hours; six abilities, several a question.
+
+    video_info.meta.jsonl     a video a line, with its questions; the options stand in the question's text
+    videos/KEY.mp4            YouTube's ids
+
+Format: github.com/THUDM/LVBench, whose scorer compares one letter. No subtitles come with it; some of its
+videos are gone from YouTube. Knows the files' shape only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from videopro.benchmarks.base import Item
+from videopro.benchmarks.fields import file_name, known_groups, text, texts
+from videopro.benchmarks.protocol import AnswerPrompt, Metric, Protocol
+from videopro.benchmarks.registry import Spec
+from videopro.benchmarks.sources import Found, Row, Source, Unreadable
+from videopro.errors import BenchmarkError
+from videopro.question import Question
+from videopro.scoring import SEVERAL
+
+FILES = ("video_info.meta.jsonl", "data/video_info.meta.jsonl")
+VIDEO_FOLDERS = ("videos", "all_videos", "scripts/videos", "script/videos", "data/videos")
+# scripts/test_acc.py, commit 95577c1
+ABILITIES = {
+    "key information retrieval": "KIR",
+    "event understanding": "EU",
+    "summarization": "Sum",
+    "entity recognition": "ER",
+    "reasoning": "Rea",
+    "temporal grounding": "TG",
+}
+_OPTION = re.compile(r"^\s*\(([A-J])\)\s*(.*)$", re.MULTILINE)
+_CLOCK = re.compile(r"(?:(\d+):)?(\d+):(\d+)")
+
+PROMPT = AnswerPrompt(
+    source="EvolvingLMMs-Lab/lmms-eval, lmms_eval/tasks/lvbench/lvbench.yaml, commit 4be7ee0 "
+    "(THUDM/LVBench publishes none)",
+    text="{question}\n{options}\nAnswer the question with the option letter",
+    option="({letter}) {text}",
+)
+_METRICS = tuple(Metric(name, over="ability", of=(name,)) for name in ABILITIES.values())
+
+PROTOCOLS = (
+    Protocol(
+        "lvbench", name="official", answer_prompt=PROMPT, groups=("ability", "type"), metrics=_METRICS,
+        subtitles="none",
+    ),
+    Protocol("videopro", name="videopro", groups=("ability", "type"), metrics=_METRICS),
+)  # fmt: skip
+
+
+def read(source: Source, split: str) -> Found:
+    """All questions; there is one split."""
+    found = Found()
+    rows = _flat(source.rows(*FILES, hub=("", "train")))
+    found.read(rows, partial(_item, source=source))
+    return found
+
+
+def _flat(rows: Sequence[Row]) -> Iterator[Row]:
+    """A row a question."""
+    for where, record in rows:
+        if isinstance(record, Unreadable) or not isinstance(record.get("qa"), list):
+            problem = ("field 'qa' is no list", "is this video_info.meta.jsonl of LVBench?")
+            yield where, record if isinstance(record, Unreadable) else Unreadable(*problem)
+            continue
+        for place, question in enumerate(record["qa"], start=1):
+            there = f"{where}, question {place}"
+            if isinstance(question, dict):
+                yield there, {**question, "key": record.get("key"), "type": record.get("type")}
+            else:
+                yield there, Unreadable("is no object", "fetch the file again")
+
+
+def _item(record: Mapping[str, Any], where: str, *, source: Source) -> Item:
+    identifier, video = text(record, "uid"), file_name(record, "key")
+    asked, choices = _split(text(record, "question"))
+    question = Question(asked, choices)
+    answer = text(record, "answer")
+    question.choice(answer)
+    kinds = texts(record, "question_type")
+    unknown = [kind for kind in kinds if kind not in ABILITIES]
+    if not kinds or unknown:
+        raise BenchmarkError(
+            f"field 'question_type' holds {unknown or 'nothing'}; it must name some of {', '.join(ABILITIES)}"
+        )
+    return Item(
+        id=identifier,
+        video=source.files.video(video, *VIDEO_FOLDERS),
+        video_key=video,
+        question=question,
+        answer=answer,
+        # None come with it; those that a user made are offered to methods that search them.
+        subtitles=source.files.beside(f"{video}.srt", "subtitles"),
+        groups={
+            **known_groups(record, type="type"),
+            "ability": SEVERAL.join(ABILITIES[kind] for kind in kinds),
+        },
+        evidence=_evidence(record.get("time_reference")),
+    )
+
+
+def _split(asked: str) -> tuple[str, tuple[str, ...]]:
+    """The question and its options, which stand in one text."""
+    options = list(_OPTION.finditer(asked))
+    letters = "".join(one[1] for one in options)
+    if len(options) < 2 or not "ABCDEFGHIJ".startswith(letters):
+        raise BenchmarkError(
+            f"field 'question' has the options {letters or 'none'}; they must be lines that begin with (A), "
+            "(B), ..."
+        )
+    return asked[: options[0].start()].strip(), tuple(one[2].strip() for one in options)
+
+
+def _evidence(value: Any) -> tuple[tuple[float, float], ...]:
+    """ "00:15-00:19" in seconds; what is no such time tells nothing and is for analysis only."""
+    times = [
+        int(hours or 0) * 3600 + int(minutes) * 60 + int(seconds)
+        for hours, minutes, seconds in _CLOCK.findall(value if isinstance(value, str) else "")
+    ]
+    if len(times) != 2 or times[0] > times[1]:
+        return ()
+    return ((float(times[0]), float(times[1])),)
+
+
+SPEC = Spec("lvbench", ("test",), PROTOCOLS, read, "video_info.meta.jsonl and videos/")

@@ -1,0 +1,186 @@
+"""MLVU: nine tasks on long videos; the multiple-choice ones, reported as the mean over tasks (M-Avg).
+
+    dev    json/1_plotQA.json ... 7_topic_reasoning.json, video/1_plotQA/NAME.mp4 ...: four options
+    test   test_multi_choice_tasks.json, test-ground-truth/test_mcq_gt.json, MLVU_Test/video/NAME.mp4: six
+
+Format, prompt and scorer: github.com/JUNJIE99/MLVU. A gold answer is an option's text. Its scorer takes the
+last option with that text; where none has it, no answer is right. Its generation tasks (sub-scene captioning,
+summary) are not read. Knows the files' shape only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from videopro.benchmarks.base import NO_OPTION, Flaw, Item
+from videopro.benchmarks.fields import file_name, number, text, texts
+from videopro.benchmarks.protocol import AnswerPrompt, Metric, Protocol
+from videopro.benchmarks.registry import Spec
+from videopro.benchmarks.sources import Found, Row, Source, Unreadable
+from videopro.errors import BenchmarkError
+from videopro.question import LETTERS, Question
+
+TASKS = (
+    *("1_plotQA", "2_needle", "3_ego", "4_count", "5_order"),
+    *("6_anomaly_reco", "7_topic_reasoning"),
+)
+TEST_QUESTIONS = ("test_multi_choice_tasks.json", "MLVU_Test/test_multi_choice_tasks.json")
+TEST_ANSWERS = ("test-ground-truth/test_mcq_gt.json", "test_mcq_gt.json")
+# Tasks that the questions name otherwise than the files.
+NAMES = {"findNeedle": "needle"}
+# What an option without words is read as: it keeps its place and letter.
+EMPTY = "(empty)"
+
+PROMPT = AnswerPrompt(
+    source=(
+        "JUNJIE99/MLVU, Evaluation_Test/test_bench.py, commit 2d80156; the beginning of the answer stands at "
+        "the end of the user's turn, as in lmms_eval/tasks/mlvu/utils.py of EvolvingLMMs-Lab/lmms-eval"
+    ),
+    text=(
+        "Carefully watch this video and pay attention to every detail. Based on your observations, select "
+        "the best option that accurately addresses the question.\n"
+        "Question: {question}\nOptions:\n{options}\nOnly give the best option.\nBest Option: ("
+    ),
+    option="({letter}) {text}",
+)
+_METRICS = (Metric("M-Avg", kind="macro", over="task"),)
+
+PROTOCOLS = (
+    Protocol(
+        "mlvu", name="official", answer_prompt=PROMPT, subtitles="none", groups=("task",), metrics=_METRICS
+    ),
+    Protocol("videopro", name="videopro", groups=("task",), metrics=_METRICS),
+)
+
+
+def read(source: Source, split: str) -> Found:
+    """The multiple-choice questions of a split."""
+    found = Found()
+    rows = _test_rows(source, found) if split == "test" else _dev_rows(source, found)
+    found.read(rows, partial(_item, source=source, split=split, found=found))
+    return found
+
+
+def _dev_rows(source: Source, found: Found) -> Iterator[Row]:
+    if source.annotations:
+        for where, record in source.rows(hub=("", "test")):
+            yield where, _numbered(record, _task_of(source.annotations, record), where)
+        return
+    for task in TASKS:
+        try:
+            path = source.file(f"json/{task}.json", f"{task}.json")
+        except BenchmarkError as error:
+            if task == TASKS[0] and not any(_exists(source, one) for one in TASKS):
+                raise
+            # The mean over tasks is another number without a task.
+            found.broken.append(Flaw(str(source.root), f"task {task} is missing", str(error)))
+            continue
+        for where, record in source.rows(str(path.relative_to(source.root))):
+            yield where, _numbered(record, task, where)
+
+
+def _exists(source: Source, task: str) -> bool:
+    try:
+        source.file(f"json/{task}.json", f"{task}.json")
+    except BenchmarkError:
+        return False
+    return True
+
+
+def _task_of(path: str, record: Mapping[str, Any]) -> str:
+    kind = NAMES.get(str(record.get("question_type")), str(record.get("question_type")))
+    return next((task for task in TASKS if task.endswith(f"_{kind}") or task in Path(path).stem), kind)
+
+
+def _numbered(record: Mapping[str, Any], task: str, where: str) -> Mapping[str, Any]:
+    """A dev question has no id: its task and its place are one."""
+    if isinstance(record, Unreadable):
+        return record
+    return {"question_id": f"{task}/{where.rsplit(' ', 1)[-1]}", **record, "task": task}
+
+
+def _test_rows(source: Source, found: Found) -> Iterator[Row]:
+    answers: dict[str, Any] = {}
+    try:
+        for where, record in source.rows(*TEST_ANSWERS, take=False):
+            if record.get("question_id") is None or "answer" not in record:
+                found.broken.append(
+                    Flaw(where, "has no 'question_id' and 'answer'", "is this test_mcq_gt.json of MLVU?")
+                )
+                continue
+            answers[str(record["question_id"])] = record["answer"]
+    except BenchmarkError:
+        # Questions without the answers can be asked, and handed in.
+        answers = {}
+    for where, record in source.rows(*TEST_QUESTIONS, hub=("", "test")):
+        if isinstance(record, Unreadable) or not answers:
+            yield where, record
+        else:
+            gold = answers.get(str(record.get("question_id")), record.get("answer"))
+            yield where, {**record, "answer": gold}
+
+
+def _item(record: Mapping[str, Any], where: str, *, source: Source, split: str, found: Found) -> Item:
+    video = file_name(record, "video" if "video" in record else "video_name")
+    given = texts(record, "candidates")
+    choices = tuple(one if one.strip() else EMPTY for one in given)
+    question = Question(text(record, "question"), choices)
+    if split == "test":
+        identifier = text(record, "question_id")
+        folders: tuple[str, ...] = ("MLVU_Test/video", "video")
+        task = text(record, "question_type")
+    else:
+        task = text(record, "task")
+        identifier = text(record, "question_id")
+        folders = (f"video/{task}", f"MLVU/video/{task}", "video")
+    name = NAMES.get(task, task.split("_", 1)[-1] if task[:1].isdigit() else task)
+    if EMPTY in choices:
+        found.defect(where, f"question {identifier!r} has an option without words", f"read as {EMPTY!r}")
+    return Item(
+        id=identifier,
+        video=source.files.video(video, *folders),
+        video_key=video,
+        question=question,
+        answer=_gold(record, given, identifier, where, found),
+        subtitles=source.files.beside(f"{Path(video).stem}.srt", "subtitles"),
+        groups={"task": name, **_length(record)},
+    )
+
+
+def _gold(
+    record: Mapping[str, Any], choices: list[str], identifier: str, where: str, found: Found
+) -> str | None:
+    if record.get("answer") is None:
+        return None
+    answer = text(record, "answer")
+    places = [place for place, choice in enumerate(choices) if choice.strip() == answer]
+    if not places and len(answer) == 1 and answer in LETTERS[: len(choices)]:
+        return answer
+    if not places:
+        found.defect(
+            where,
+            f"the gold of question {identifier!r} is none of its options: {answer!r}",
+            "always wrong in the official score, left out of the robust one",
+        )
+        return NO_OPTION
+    return LETTERS[places[-1]]
+
+
+def _length(record: Mapping[str, Any]) -> dict[str, str]:
+    """The paper's bins (below 2, 2 to 15, above 15 minutes), where the duration is told."""
+    if record.get("duration") is None:
+        return {}
+    minutes = number(record, "duration") / 60
+    return {"duration": "< 2 min" if minutes < 2 else "2-15 min" if minutes <= 15 else "> 15 min"}
+
+
+SPEC = Spec(
+    "mlvu",
+    ("dev", "test"),
+    PROTOCOLS,
+    read,
+    "json/1_plotQA.json ... and video/ (dev), or test_multi_choice_tasks.json and MLVU_Test/video/ (test)",
+)

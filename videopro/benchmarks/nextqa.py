@@ -1,0 +1,90 @@
+"""NExT-QA: why, how, before and after, in 30 to 180 s of everyday video; five options.
+
+    val.csv, test.csv          questions (dataset/nextqa/ of the repository)
+    map_vid_vidorID.json       which file a video is: {"4010069381": "1164/4010069381", ...}
+    NExTVideo/FOLDER/ID.mp4    or videos/, or every file in one folder
+
+Format and scorer: eval_mc.py of github.com/doc-doc/NExT-QA (TP counts with TN). It compares indices and says
+nothing of replies: those are read as lmms-eval's task `nextqa_mc_test` does. Knows the files' shape only.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from videopro.benchmarks.base import Item
+from videopro.benchmarks.fields import index, text
+from videopro.benchmarks.protocol import AnswerPrompt, Metric, Protocol
+from videopro.benchmarks.registry import Spec
+from videopro.benchmarks.sources import Found, Source
+from videopro.errors import BenchmarkError
+from videopro.question import LETTERS, Question
+
+MAP = "map_vid_vidorID.json"
+VIDEO_FOLDERS = ("NExTVideo", "videos", "video", "")
+TYPES = ("CW", "CH", "TN", "TC", "DC", "DL", "DO")
+
+PROMPT = AnswerPrompt(
+    source="EvolvingLMMs-Lab/lmms-eval, lmms_eval/tasks/nextqa/utils.py (nextqa_doc_to_text_mc), commit "
+    "0a589d6, with that suite's usual last line (doc-doc/NExT-QA publishes no prompt)",
+    text="{question}\n{options}\nAnswer with the option's letter from the given choices directly.",
+)
+PROTOCOLS = (
+    Protocol(
+        "nextqa", name="official", answer_prompt=PROMPT, subtitles="none", groups=("type",),
+        metrics=(
+            Metric("Acc@C", over="type", of=("CW", "CH")),
+            Metric("Acc@T", over="type", of=("TN", "TC")),
+            Metric("Acc@D", over="type", of=("DC", "DL", "DO")),
+            Metric("Acc@All"),
+        ),
+    ),
+)  # fmt: skip
+
+
+def read(source: Source, split: str) -> Found:
+    """The questions of a split."""
+    found = Found()
+    rows = source.rows(
+        f"{split}.csv", f"dataset/nextqa/{split}.csv", f"nextqa/{split}.csv", hub=("MC", split)
+    )
+    found.read(rows, partial(_item, source=source, files=_map(source)))
+    return found
+
+
+def _map(source: Source) -> Mapping[str, str]:
+    """Which file each video is; empty without the map (the files may be named by the videos' ids)."""
+    try:
+        path = source.file(MAP, f"dataset/nextqa/{MAP}", f"nextqa/{MAP}")
+    except BenchmarkError:
+        return {}
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise BenchmarkError(f"nextqa: {path} cannot be read ({error}); fetch it again") from error
+    if not isinstance(content, dict):
+        raise BenchmarkError(f"nextqa: {path} must hold an object of video ids and files; fetch it again")
+    return {str(key): str(value) for key, value in content.items()}
+
+
+def _item(record: Mapping[str, Any], where: str, *, source: Source, files: Mapping[str, str]) -> Item:
+    video, qid = text(record, "video"), text(record, "qid")
+    choices = tuple(text(record, f"a{place}") for place in range(5))
+    kind = text(record, "type")
+    kind = "TN" if kind == "TP" else kind
+    if kind not in TYPES:
+        raise BenchmarkError(f"field 'type' is {kind!r}; it must be one of TP, {', '.join(TYPES)}")
+    return Item(
+        id=f"{video}_{qid}",
+        video=source.files.video(files.get(video, video), *VIDEO_FOLDERS),
+        video_key=video,
+        question=Question(text(record, "question"), choices),
+        answer=LETTERS[index(record, "answer", len(choices))],
+        groups={"type": kind},
+    )
+
+
+SPEC = Spec("nextqa", ("val", "test"), PROTOCOLS, read, "val.csv, map_vid_vidorID.json and NExTVideo/")

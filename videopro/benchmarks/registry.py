@@ -1,0 +1,106 @@
+"""What every official benchmark says of itself, and how one is read: the same way for all.
+
+Knows the shape of a loader; must not know any one benchmark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from videopro.benchmarks.base import Benchmark, Item
+from videopro.benchmarks.protocol import Protocol
+from videopro.benchmarks.sources import Found, Source
+from videopro.config import near
+from videopro.errors import BenchmarkError
+
+# Broken records that a message names.
+_TOLD = 5
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A benchmark: its name, splits, protocols, and how its files are read."""
+
+    name: str
+    splits: tuple[str, ...]
+    """The first is the usual one."""
+    protocols: tuple[Protocol, ...]
+    """The first is the usual one."""
+    read: Callable[[Source, str], Found]
+    holds: str
+    """What its folder holds, in words."""
+    subtitle_folders: tuple[str, ...] = ()
+
+    def protocol(self, name: str) -> Protocol:
+        """The protocol of this name, the usual one without. Raises BenchmarkError."""
+        known = {one.name: one for one in self.protocols}
+        if not name:
+            return self.protocols[0]
+        if name not in known:
+            raise BenchmarkError(f"{self.name}: has no protocol {name!r}; {near(name, list(known))}")
+        return known[name]
+
+    def load(
+        self, root: Path | None, split: str, *, protocol: str = "", annotations: str = "", skip_broken: bool
+    ) -> Benchmark:
+        """The questions of a split. Raises BenchmarkError for a folder that is not the benchmark's, and for
+        broken records unless `skip_broken`."""
+        split = split or self.splits[0]
+        if split not in self.splits:
+            raise BenchmarkError(f"{self.name}: has no split {split!r}; {near(split, self.splits)}")
+        chosen = self.protocol(protocol)
+        if root is None:
+            raise BenchmarkError(f"{self.name}: needs --root, the folder that holds {self.holds}")
+        if root.is_file():
+            root, annotations = root.parent, annotations or str(root)
+        source = Source(self.name, root, annotations)
+        found = self.read(source, split)
+        if found.broken and not found.items:
+            raise BenchmarkError(
+                f"{self.name}: none of the {len(found.broken)} records is a question of this benchmark; is "
+                f"it the right file? The first one: {found.broken[0]}"
+            )
+        if found.broken and not skip_broken:
+            count = len(found.broken)
+            told = "\n  ".join(str(one) for one in found.broken[:_TOLD])
+            raise BenchmarkError(
+                f"{self.name}, split {split!r}: {count} record{'s are' if count > 1 else ' is'} broken:\n  "
+                f"{told}{f'{chr(10)}  and {count - _TOLD} more' if count > _TOLD else ''}\n"
+                f"mend them, or ask the other {len(found.items)} questions with --skip-broken"
+            )
+        self._check_subtitles(chosen, source)
+        return Benchmark(
+            self.name,
+            split,
+            [_under(item, chosen) for item in found.items],
+            chosen,
+            broken=tuple(found.broken),
+            defects=tuple(found.defects),
+        )
+
+    def _check_subtitles(self, protocol: Protocol, source: Source) -> None:
+        if protocol.subtitles in ("none", "offered"):
+            return
+        if not self.subtitle_folders or source.files.folder(*self.subtitle_folders) is None:
+            without = [one.name for one in self.protocols if one.subtitles in ("none", "offered")]
+            where = " or ".join(str(source.root / one) for one in self.subtitle_folders)
+            raise BenchmarkError(
+                f"{self.name}: protocol {protocol.name!r} shows subtitles, and {where} does not exist; put "
+                f"them there, or give --protocol {' or '.join(without)}"
+            )
+
+
+def _under(item: Item, protocol: Protocol) -> Item:
+    """An item as its protocol has it asked."""
+    if protocol.subtitles == "none":
+        item = replace(item, subtitles=None)
+    if protocol.shown == "clues":
+        item = replace(item, shown=item.evidence)
+    return item
+
+
+def by_name(*specs: Spec) -> Mapping[str, Spec]:
+    """Benchmarks by their names."""
+    return {one.name: one for one in specs}
