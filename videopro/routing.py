@@ -65,7 +65,7 @@ def planned(trace: Trace, oracle: Mapping[str, Mode]) -> Planned:
         oracle=oracle.get(trace.question_id),
         status=execution.status if execution is not None else "",
         letter=letter,
-        correct=letter is not None and letter == trace.gold,
+        correct=trace.is_right(letter),
         error=trace.error.message if trace.error is not None else None,
     )
 
