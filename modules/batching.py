@@ -47,8 +47,16 @@ class BatchingBackbone(Backbone):
     each request has a seed of its own.
     """
 
-    def __init__(self, inner: Backbone, *, adapter: bool | None = False, most: int = 64) -> None:
-        """`most`: requests in one batch at most, unless one caller brings more."""
+    def __init__(
+        self,
+        inner: Backbone,
+        *,
+        adapter: bool | None = False,
+        most: int = 64,
+        turn: threading.Lock | None = None,
+    ) -> None:
+        """`most`: requests in one batch at most, unless one caller brings more. `turn`: held while a batch is
+        served; whoever else holds it keeps the backbone, and calls wait."""
         if most < 1:
             raise ConfigError(f"batching: most is {most}; it must be at least 1")
         self.inner = inner
@@ -62,7 +70,7 @@ class BatchingBackbone(Backbone):
         self._most = most
         self._queue: deque[_Waiting] = deque()
         self._queued = threading.Lock()
-        self._turn = threading.Lock()
+        self._turn = turn if turn is not None else threading.Lock()
 
     def identity(self) -> dict[str, object]:
         if self._adapter is None:

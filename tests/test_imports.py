@@ -34,6 +34,7 @@ TRAINING = ("data_synthesis", "train")
 # What writes, runs and reads programs: modules are called by it and know nothing of it.
 PROGRAMS = (
     "videopro.program",
+    "videopro.program_names",
     "videopro.executor",
     "videopro.execution",
     "videopro.decision",

@@ -20,6 +20,9 @@ from videopro.trace import Cost, Execution, Failure
 from videopro.watching import Watcher
 
 NO_PROGRAM = "NoProgram"
+# "video_path" is the release's name of the same thing.
+INPUTS = ("video", "video_path", "question", "choices", "duration")
+"""What a program has without defining it, and what its `execute_command` may ask for."""
 
 
 class _Fault(Exception):
@@ -69,14 +72,8 @@ def _run(
     watch: Watcher | None,
 ) -> tuple[Execution, str]:
     library = ModuleLibrary(context, use_frames=use_frames)
-    inputs: Mapping[str, Any] = {
-        "video": library.video,
-        # The release's name of the same thing.
-        "video_path": library.video,
-        "question": question.text,
-        "choices": list(question.choices),
-        "duration": context.video.duration,
-    }
+    values = (library.video, library.video, question.text, list(question.choices), context.video.duration)
+    inputs: Mapping[str, Any] = dict(zip(INPUTS, values, strict=True))
     functions = {name: _guarded(function, library, watch) for name, function in library.functions().items()}
     meter = Meter()
     with counted.into(meter):

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from videopro.executor.inside.allowed import FORBIDDEN_BUILTINS, MODULES
+from videopro.program_names import calls, required
 
 ENTRY = "execute_command"
 NATIVE_CALL = "query_native"
@@ -55,6 +56,11 @@ class Program:
     """"native": a single `query_native` and no other call of a module. What cannot be parsed is "program"."""
     parameters: tuple[str, ...]
     """Names of the parameters of `execute_command`; empty without it."""
+    required: tuple[str, ...]
+    """Those among them that have no default."""
+    calls: tuple[str, ...]
+    """Names that it calls and that neither it nor Python defines: modules, or what it takes for one. Each
+    once, in the order of the text."""
     reasons: tuple[str, ...]
     """What is not well-formed about the reply; empty when it is. Plain sentences."""
     canonical: str
@@ -88,7 +94,7 @@ def parse(reply: str) -> Program:
         reasons.append("The program is not between <code> and </code>.")
     tree, why = _tree(code)
     if tree is None:
-        return Program(planning, code, "program", (), (*reasons, why), code)
+        return Program(planning, code, "program", (), (), (), (*reasons, why), code)
     entries = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == ENTRY]
     reasons += _faults(tree, entries)
     mode: Literal["native", "program"] = "native" if entries and _is_native(tree) else "program"
@@ -97,6 +103,8 @@ def parse(reply: str) -> Program:
         code,
         mode,
         _parameters(entries[-1]) if entries else (),
+        required(entries[-1]) if entries else (),
+        calls(tree),
         tuple(reasons),
         _canonical(tree),
     )

@@ -1,0 +1,54 @@
+"""The names in a program: what it asks for, and what it calls without having defined it.
+
+Scopes are not told apart: a name that is bound anywhere counts as bound. Knows syntax trees; nothing of
+modules or replies.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Iterator
+
+
+def required(function: ast.FunctionDef) -> tuple[str, ...]:
+    """The parameters that have no default."""
+    arguments = function.args
+    plain = [one.arg for one in (*arguments.posonlyargs, *arguments.args)]
+    plain = plain[: len(plain) - len(arguments.defaults)]
+    named = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+    return (*plain, *(one.arg for one, default in named if default is None))
+
+
+def calls(tree: ast.Module) -> tuple[str, ...]:
+    """Names that are called and that neither the tree nor Python defines, each once, in the order of the
+    text."""
+    known = set(dir(builtins))
+    called = []
+    for node in ast.walk(tree):
+        known.update(_bound(node))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            called.append(node.func)
+    # The walk goes level by level.
+    called.sort(key=lambda name: (name.lineno, name.col_offset))
+    return tuple(dict.fromkeys(name.id for name in called if name.id not in known))
+
+
+def _bound(node: ast.AST) -> Iterator[str]:
+    """The names that a node gives a meaning to, in whatever scope."""
+    found: str | None = None
+    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+        found = node.id
+    elif isinstance(node, ast.arg):
+        found = node.arg
+    elif isinstance(node, ast.alias):
+        found = node.asname or node.name.partition(".")[0]
+    elif isinstance(node, ast.MatchMapping):
+        found = node.rest
+    elif isinstance(
+        node,
+        (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.ExceptHandler, ast.MatchAs, ast.MatchStar),
+    ):
+        found = node.name
+    if found is not None:
+        yield found
