@@ -56,6 +56,10 @@ class VideoGRPOConfig(GRPOConfig):
         default=None,
         metadata={"help": "models behind the modules, as in videopro.infer's options, such as encoder: none"},
     )
+    run_ahead: bool = field(
+        default=True,
+        metadata={"help": "a program begins as soon as its reply is written, while others are being written"},
+    )
     reward_workers: int = field(default=4, metadata={"help": "programs run side by side, a process"})
     eval_questions: str | None = field(
         default=None,

@@ -113,12 +113,17 @@ def _field(message: Any, name: str, where: str) -> str:
     return value
 
 
-class _Shows(Protocol):
+class Shows(Protocol):
+    """A row that may show a video."""
+
+    @property
+    def id(self) -> str: ...
+
     @property
     def video(self) -> Path | None: ...
 
 
-R = TypeVar("R", bound=_Shows)
+R = TypeVar("R", bound=Shows)
 
 
 def without_unreadable(rows: Sequence[R], failures: Mapping[Path, str]) -> tuple[list[R], list[R]]:

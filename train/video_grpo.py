@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -33,6 +33,18 @@ MakePrompts = Callable[[QwenRun, bool], Prompts]
 """Given the policy's forward passes, and whether the part of it that sees is frozen."""
 Programs = Callable[[Any], dict[str, float]]
 
+
+class Ahead(Protocol):
+    """What may begin before the rewards are asked for."""
+
+    def prepare(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Replies to these rows are about to be written. Returns at once."""
+
+    def submit(self, row: Mapping[str, Any], reply: str) -> object:
+        """A reply is whole. Returns at once."""
+
+
+
 Scored = tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None]
 
 
@@ -40,7 +52,8 @@ class VideoGRPOTrainer(GRPOTrainer):
     """GRPOTrainer with `VideoGRPOConfig` and rows of `train.grpo_data.as_dataset`.
 
     `make_prompts`: what makes the prompts of rows; None leaves them, and sampling, to TRL. `banned`: tokens
-    that are never sampled. `programs`: measures planning on held-out questions at each evaluation.
+    that are never sampled. `programs`: measures planning on held-out questions at each evaluation. `ahead`:
+    told of rows and replies while others are still being written.
     """
 
     args: VideoGRPOConfig
@@ -51,9 +64,11 @@ class VideoGRPOTrainer(GRPOTrainer):
         make_prompts: MakePrompts | None = None,
         banned: Sequence[int] = (),
         programs: Programs | None = None,
+        ahead: Ahead | None = None,
         **settings: Any,
     ) -> None:
         super().__init__(*arguments, **settings)
+        self._ahead = ahead
         self._banned = tuple(banned)
         self._programs = programs
         self._maker: Prompts | None = None
@@ -107,6 +122,8 @@ class VideoGRPOTrainer(GRPOTrainer):
     def _generate(self, prompts: list[Any]) -> Any:
         if self._maker is None:
             return super()._generate(prompts)
+        if self._ahead is not None:
+            self._ahead.prepare(self._rows)
         with self._whole():
             self._prompts = self._maker.of(self._rows)
             return super()._generate(prompts)
@@ -142,7 +159,7 @@ class VideoGRPOTrainer(GRPOTrainer):
             written = self._write(self._prompts)
         finally:
             self.model.train(was_training)
-        return [one.ids if one.end is None else [*one.ids, one.end[0]] for one in written], None
+        return [_ids(one) for one in written], None
 
     def _write(self, prompts: Sequence[Prompt]) -> list[Written]:
         """A reply to each prompt. What is drawn for one depends on the seed, the step and its number among all
@@ -158,8 +175,15 @@ class VideoGRPOTrainer(GRPOTrainer):
             state = self._run.start([prompt.encoded for prompt in distinct])
             state = self._run.fork(state, [distinct.index(prompt) for prompt in some])
             seeds = [(seed, first + start + i) for i in range(len(some))]
-            written += self._run.write(state, sampling, seeds, banned=self._banned)
+            told = functools.partial(self._tell, start)
+            written += self._run.write(state, sampling, seeds, banned=self._banned, told=told)
         return written
+
+    def _tell(self, first: int, number: int, reply: Written) -> None:
+        if self._ahead is not None:
+            # As TRL decodes it for the rewards, so that they know it again.
+            (text,) = self.processing_class.batch_decode([_ids(reply)], skip_special_tokens=True)
+            self._ahead.submit(self._rows[first + number], text)
 
     def _seed(self) -> int:
         """Of this round of sampling: the same in every process, and in a run that was resumed."""
@@ -283,3 +307,8 @@ class VideoGRPOTrainer(GRPOTrainer):
             self.log(dict(figures))
             found.update(figures)
         return found
+
+
+def _ids(reply: Written) -> list[int]:
+    """Token ids with the one that ended it."""
+    return reply.ids if reply.end is None else [*reply.ids, reply.end[0]]

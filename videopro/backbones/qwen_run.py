@@ -7,7 +7,7 @@ for the next. Knows token ids and tensors; must not know frames, prompts, proces
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -231,9 +231,11 @@ class QwenRun:
         seeds: Sequence[tuple[int | None, int]],
         *,
         banned: Sequence[int],
+        told: Callable[[int, Written], None] = lambda row, reply: None,
     ) -> list[Written]:
         """Write a reply for each row of `state`; `seeds` are a seed and a number for each, which together
-        seed what it draws; `banned` are token ids that are never written.
+        seed what it draws; `banned` are token ids that are never written; `told` is called with each row's
+        reply as soon as it is whole, while others are still being written.
 
         Log-probabilities are those of the model's own distribution, before temperature, top-p and banned
         tokens.
@@ -263,12 +265,16 @@ class QwenRun:
                     continue
                 if token in self._ends:
                     written[i] = replace(written[i], end=(token, logprob))
+                    told(i, written[i])
                 else:
                     written[i].ids.append(token)
                     written[i].logprobs.append(logprob)
             if all(one.ended for one in written) or step + 1 == sampling.max_new_tokens:
                 break
             state = self._step(state, tokens)
+        for i, one in enumerate(written):
+            if not one.ended:
+                told(i, one)
         return written
 
 
