@@ -180,7 +180,7 @@ def _keep_visual_tokens_out(training: VideoGRPOConfig, inputs: QwenInputs) -> No
         raise ConfigError(f"generation_kwargs is {given!r}; write a mapping")
     banned = inputs.visual_tokens()
     if training.use_vllm:
-        ban: dict[str, Any] = {"logit_bias": {token: -100.0 for token in banned}}
+        ban: dict[str, Any] = {"logit_bias": dict.fromkeys(banned, -100.0)}
     else:
         ban = {"suppress_tokens": banned}
     training.generation_kwargs = {**(given or {}), **ban}
@@ -202,13 +202,13 @@ def _answerer(
         return load_backbone(spec)
     if not (training.adapter or model_settings.use_peft):
         raise ConfigError(
-            "all weights are trained, so no model is left that answers inside programs as before; name one with "
-            "answerer, such as the base model or server:MODEL@URL"
+            "all weights are trained, so no model is left that answers inside programs as before; name one "
+            "with answerer, such as the base model or server:MODEL@URL"
         )
     if is_deepspeed_zero3_enabled():
         raise ConfigError(
-            "under ZeRO-3 no process has the whole model, and nobody answers inside programs; name an answerer, "
-            "such as server:MODEL@URL, or use ZeRO-2"
+            "under ZeRO-3 no process has the whole model, and nobody answers inside programs; name an "
+            "answerer, such as server:MODEL@URL, or use ZeRO-2"
         )
     facts = {
         "kind": "qwen",
@@ -236,7 +236,7 @@ def _programs(
         frames=frames,
         pixels=pixels,
         modules=training.module_models,
-        max_new_tokens=training.max_completion_length,
+        max_new_tokens=training.longest,
         log=Path(str(training.output_dir)) / "questions",
     )
 
@@ -246,7 +246,9 @@ def _told(trainer: VideoGRPOTrainer, rows: Sequence[PromptRow]) -> str:
     weights = sum(one.numel() for one in trainer.model.parameters() if one.requires_grad)
     kinds = {kind: sum(row.kind == kind for row in rows) for kind in dict.fromkeys(row.kind for row in rows)}
     told = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
-    return f"{len(rows)} prompts ({told}) about {len({row.video for row in rows})} videos; {weights:,} weights"
+    return (
+        f"{len(rows)} prompts ({told}) about {len({row.video for row in rows})} videos; {weights:,} weights"
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> int:

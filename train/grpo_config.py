@@ -21,29 +21,37 @@ class VideoGRPOConfig(GRPOConfig):
 
     train_data: str | None = field(default=None, metadata={"help": "grpo.jsonl, with prompts and answers"})
     eval_data: str | None = field(
-        default=None, metadata={"help": "held-out prompts of the same form, for the rewards of replies to them"}
+        default=None,
+        metadata={"help": "held-out prompts of the same form, for the rewards of replies to them"},
     )
     kinds: list[str] = field(
         default_factory=lambda: list(KINDS), metadata={"help": f"kinds of prompts: {', '.join(KINDS)}"}
     )
     adapter: str | None = field(
         default=None,
-        metadata={"help": "folder or hub name of an adapter to go on training, such as what train/sft.py left"},
+        metadata={
+            "help": "folder or hub name of an adapter to go on training, such as what train/sft.py left"
+        },
     )
     prompt_video: bool = field(
         default=True,
-        metadata={"help": "prompts begin with the video; false: planning from the question's text, all by TRL"},
+        metadata={
+            "help": "prompts begin with the video; false: planning from the question's text, all by TRL"
+        },
     )
     shared_prompt: bool = field(
         default=True,
         metadata={"help": "log-prob passes run the prompt once for the replies of its group"},
     )
     sampling_batch_size: int | None = field(
-        default=None, metadata={"help": "replies written side by side; unset: all that a process has to write"}
+        default=None,
+        metadata={"help": "replies written side by side; unset: all that a process has to write"},
     )
     kept_features_gb: float = field(
         default=1.0,
-        metadata={"help": "memory for what a frozen vision tower made of videos seen last, on the model's device"},
+        metadata={
+            "help": "memory for what a frozen vision tower made of videos seen last, on the model's device"
+        },
     )
     answerer: str | None = field(
         default=None,
@@ -128,14 +136,14 @@ class VideoGRPOConfig(GRPOConfig):
 
     def _check_saves(self) -> None:
         """A checkpoint between a sampling and the last step on its replies would lose them."""
-        every = self.steps_per_generation * self.num_iterations
+        every = self.steps_a_sampling * self.num_iterations
         if self.save_strategy == "steps" and self.save_steps >= 1:
             passes = int(self.save_steps) * self.gradient_accumulation_steps
             if passes % every and every % self.gradient_accumulation_steps == 0:
                 steps = every // self.gradient_accumulation_steps
                 raise ConfigError(
-                    f"save_steps is {int(self.save_steps)} and replies are sampled for {steps} steps at a time; "
-                    f"give a multiple of {steps}, so that a run can be resumed as it was"
+                    f"save_steps is {int(self.save_steps)} and replies are sampled for {steps} steps "
+                    f"at a time; give a multiple of {steps}, so that a run can be resumed as it was"
                 )
 
     def check_sampling(self) -> None:
@@ -154,6 +162,21 @@ class VideoGRPOConfig(GRPOConfig):
                     f"{name} is {getattr(self, name)!r}, and prompts with videos are sampled in this process "
                     "by temperature and top_p; leave it out, or plan without videos (prompt_video: false)"
                 )
+
+    @property
+    def steps_a_sampling(self) -> int:
+        """Batches that are made of one round of sampling; GRPOConfig works it out."""
+        assert self.steps_per_generation is not None
+        return self.steps_per_generation
+
+    @property
+    def longest(self) -> int:
+        """Tokens of a reply at most. Raises ConfigError where there is no limit."""
+        if self.max_completion_length is None:
+            raise ConfigError(
+                "max_completion_length is unset; give the longest reply in tokens, such as 1024"
+            )
+        return self.max_completion_length
 
     @property
     def module_models(self) -> dict[str, Any]:

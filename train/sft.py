@@ -23,12 +23,12 @@ from trl import ModelConfig, TrlParser
 from train.collator import VideoCollator, as_dataset
 from train.frame_cache import FrameCache
 from train.held_out import load_held_out
+from train.run_steps import decode, in_bfloat16, name_dropped
 from train.sft_config import VideoSFTConfig
 from train.sft_data import Row, digest, read_rows, without_unreadable
 from train.sft_eval import ProgramEvaluation
 from train.sft_record import check_same, describe, keep, write_budgets
 from train.sft_trainer import VideoSFTTrainer
-from train.run_steps import decode, in_bfloat16, name_dropped
 from train.tuned_model import choose_trained, load_trainable, trained_parts
 from videopro.backbones import read_spec
 from videopro.backbones.qwen_inputs import QwenInputs

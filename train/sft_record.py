@@ -23,7 +23,6 @@ from videopro.backbones.qwen_load import DEFAULTS_FILE, Checkpoint
 from videopro.errors import RunError
 
 
-
 class Kind(Protocol):
     """A row of some kind."""
 

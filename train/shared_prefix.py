@@ -4,9 +4,9 @@
 
 Every reply sees the prompt and itself and no other reply (a tree of attention), at the positions that it has
 in a row of its own, so its log-probabilities and their gradients are those of the full rows, and the group
-costs prompt + G replies instead of G x (prompt + reply). One ordinary forward pass, so gradient checkpointing,
-DDP and DeepSpeed take it as any other. The prompt's last token leads every branch since it predicts the first
-token of each reply.
+costs prompt + G replies instead of G x (prompt + reply). One ordinary forward pass, so gradient
+checkpointing, DDP and DeepSpeed take it as any other. The prompt's last token leads every branch since it
+predicts the first token of each reply.
 
 Needs an attention that takes any mask (sdpa) and layers that attend: a recurrent layer has one state
 along the row. Knows token ids and tensors; must not know losses or trainers.
@@ -41,8 +41,8 @@ class Packed:
     """(replies,): where in the row its first token is predicted."""
 
     def unpack(self, packed: torch.Tensor, lengths: torch.Tensor, width: int) -> torch.Tensor:
-        """Values at each place, (groups, tokens), as a value a token of each reply, (replies, width); 0 behind
-        the end of a reply (`lengths`, (replies,))."""
+        """Values at each place, (groups, tokens), as a value a token of each reply, (replies, width); 0
+        behind the end of a reply (`lengths`, (replies,))."""
         places = torch.arange(width, device=packed.device)
         at = (self.starts[:, None] + places).clamp(max=packed.shape[1] - 1)
         return packed[self.rows[:, None], at].masked_fill(places >= lengths[:, None], 0)
@@ -53,8 +53,8 @@ def check_shareable(run: QwenRun) -> None:
     attention = run.model.config._attn_implementation
     if run.is_recurrent:
         raise ConfigError(
-            "shared_prompt is true and some layers of this model carry a state along the tokens, which replies "
-            "cannot share; give shared_prompt: false"
+            "shared_prompt is true and some layers of this model carry a state along the tokens, which "
+            "replies cannot share; give shared_prompt: false"
         )
     if attention != "sdpa":
         raise ConfigError(

@@ -93,7 +93,7 @@ def load_trainable(found: Checkpoint, settings: ModelConfig) -> PreTrainedModel:
 
 
 def without_adapter(model: PreTrainedModel) -> PreTrainedModel:
-    """The model as it is before an adapter is put into it: a tree of modules of its own over the same weights.
+    """The model before an adapter is put into it: a tree of modules of its own over the same weights.
 
     An adapter's layers then go into `model` alone, so that the base answers whatever is done to the policy
     meanwhile, in other threads too, and takes no memory. For weights that stay as they are.

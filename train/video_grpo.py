@@ -44,7 +44,6 @@ class Ahead(Protocol):
         """A reply is whole. Returns at once."""
 
 
-
 Scored = tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None]
 
 
@@ -82,8 +81,8 @@ class VideoGRPOTrainer(GRPOTrainer):
         self.args.check_sampling()
         if self.is_fsdp_enabled:
             raise ConfigError(
-                "prompts with videos are sampled by whole models, and FSDP leaves each process parts of one; use "
-                "DeepSpeed (configs/accelerate/zero2.yaml, zero3.yaml)"
+                "prompts with videos are sampled by whole models, and FSDP leaves each process parts of one; "
+                "use DeepSpeed (configs/accelerate/zero2.yaml, zero3.yaml)"
             )
         tuned: Any = self.model
         base = tuned.get_base_model() if is_peft_model(tuned) else tuned
@@ -92,8 +91,8 @@ class VideoGRPOTrainer(GRPOTrainer):
             check_shareable(self._run)
             if self.aux_loss_enabled:
                 raise ConfigError(
-                    "shared_prompt is true and this model's experts are balanced by a loss over full rows; give "
-                    "shared_prompt: false, or router_aux_loss_coef: 0"
+                    "shared_prompt is true and this model's experts are balanced by a loss over full rows; "
+                    "give shared_prompt: false, or router_aux_loss_coef: 0"
                 )
         trained = {part_of(name) for name, one in base.named_parameters() if one.requires_grad}
         self._frozen = trained <= {"language"}
@@ -107,10 +106,10 @@ class VideoGRPOTrainer(GRPOTrainer):
         # would have each micro-batch run prompts of many groups. The order of groups is random already.
         if self._maker is None or self.model is None or not self.model.training:
             return super()._prepare_inputs(generation_batch)
-        steps = self.args.steps_per_generation
+        steps = self.args.steps_a_sampling
         if self._step % (steps * self.num_iterations) == 0 or self._buffered_inputs is None:
             made = self._generate_and_score_completions(generation_batch)
-            self._buffered_inputs = split_tensor_dict(made, steps)
+            self._buffered_inputs: Any = split_tensor_dict(made, steps)
         return self._buffered_inputs[self._step % steps]
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
@@ -162,12 +161,12 @@ class VideoGRPOTrainer(GRPOTrainer):
         return [_ids(one) for one in written], None
 
     def _write(self, prompts: Sequence[Prompt]) -> list[Written]:
-        """A reply to each prompt. What is drawn for one depends on the seed, the step and its number among all
-        processes' rows alone."""
+        """A reply to each prompt. What is drawn for one depends on the seed, the step and its number among
+        the rows of all processes, and on nothing else."""
         seed = self._seed()
         first = self.accelerator.process_index * len(prompts)
         size = self.args.sampling_batch_size or len(prompts)
-        sampling = Sampling(self.max_completion_length, self.temperature, self.top_p, seed)
+        sampling = Sampling(self.args.longest, self.temperature, self.top_p, seed)
         written: list[Written] = []
         for start in range(0, len(prompts), size):
             some = prompts[start : start + size]
@@ -182,7 +181,8 @@ class VideoGRPOTrainer(GRPOTrainer):
     def _tell(self, first: int, number: int, reply: Written) -> None:
         if self._ahead is not None:
             # As TRL decodes it for the rewards, so that they know it again.
-            (text,) = self.processing_class.batch_decode([_ids(reply)], skip_special_tokens=True)
+            processor: Any = self.processing_class
+            (text,) = processor.batch_decode([_ids(reply)], skip_special_tokens=True)
             self._ahead.submit(self._rows[first + number], text)
 
     def _seed(self) -> int:

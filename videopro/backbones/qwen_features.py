@@ -74,7 +74,9 @@ def _together(outputs: Sequence[Any], device: torch.device) -> Any:
     }
     if outputs[0].get("deepstack_features") is not None:
         layers = zip(*(output.deepstack_features for output in outputs), strict=True)
-        made["deepstack_features"] = [tuple(one.to(device) for part in layer for one in part) for layer in layers]
+        made["deepstack_features"] = [
+            tuple(one.to(device) for part in layer for one in part) for layer in layers
+        ]
     return kind(**made)
 
 
