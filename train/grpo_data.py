@@ -47,6 +47,8 @@ class PromptRow:
     """native or program (A.3); None where the base was not asked."""
     family: str | None = None
     length: str | None = None
+    prompt_video: bool = True
+    """Whether the prompt begins with the video; programs run over it either way."""
 
 
 def read_prompts(path: Path, kinds: Collection[str] = KINDS) -> list[PromptRow]:
@@ -96,6 +98,8 @@ def _row(line: str, folder: Path, where: str) -> PromptRow:
             raise DatasetError(f"{where}: field {name!r} is {record[name]!r}; it must be a text or null")
     if record["kind"] not in KINDS:
         raise DatasetError(f"{where}: kind is {record['kind']!r}; it must be one of {', '.join(KINDS)}")
+    if not isinstance(record.get("prompt_video", True), bool):
+        raise DatasetError(f"{where}: prompt_video is {record['prompt_video']!r}; it must be true or false")
     mode = record.get("oracle_mode")
     if mode is not None and mode not in MODES:
         raise DatasetError(f"{where}: oracle_mode is {mode!r}; it must be native, program or null")
@@ -120,6 +124,7 @@ def _row(line: str, folder: Path, where: str) -> PromptRow:
         oracle_mode=mode,
         family=record.get("family"),
         length=record.get("length"),
+        prompt_video=record.get("prompt_video", True),
     )
 
 

@@ -60,7 +60,8 @@ class Prompts:
         heads: dict[str, Encoded] = {}
         prompts = []
         for row in rows:
-            video, text = row["video"] or "", row["prompt"][0]["content"]
+            video = row["video"] if row["prompt_video"] else ""
+            text = row["prompt"][0]["content"]
             if (video, text) not in made:
                 if not video:
                     encoded = self._inputs.text(text)
