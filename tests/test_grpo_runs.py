@@ -125,15 +125,16 @@ def test_a_run_with_the_rewards_of_programs(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("some_rewards")
 def test_a_resumed_run_ends_with_the_same_weights_to_the_last_bit(tmp_path: Path) -> None:
-    changes = {"max_steps": 4, "save_strategy": "steps", "save_steps": 2, "gradient_accumulation_steps": 2}
+    # Epochs of two steps: resumed in the midst of the second.
+    changes = {"max_steps": 5, "save_strategy": "steps", "save_steps": 3, "gradient_accumulation_steps": 2}
     whole, resumed = tmp_path / "whole", tmp_path / "resumed"
     assert command.main(arguments(whole, **changes)) == 0
-    # What a run leaves that was killed after its third step.
+    # What a run leaves that was killed after its fourth step.
     resumed.mkdir()
-    shutil.copytree(whole / "checkpoint-2", resumed / "checkpoint-2")
+    shutil.copytree(whole / "checkpoint-3", resumed / "checkpoint-3")
     shutil.copy(whole / "training_record.json", resumed)
     assert command.main(arguments(resumed, **changes)) == 0
-    assert json.loads((resumed / "trainer_state.json").read_text())["global_step"] == 4
+    assert json.loads((resumed / "trainer_state.json").read_text())["global_step"] == 5
     assert_equal(adapter(resumed), adapter(whole))
     assert any(one.any() for name, one in adapter(whole).items() if "lora_B" in name)
 
@@ -232,7 +233,14 @@ def test_two_processes_take_the_steps_that_one_takes(tmp_path: Path) -> None:
     """Groups lie across the processes: six replies each of groups of four."""
     grpo_two.run(tmp_path / "one", 12)
     launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2", "--rdzv-backend=c10d"]
-    words = ["--rdzv-endpoint=localhost:0", "-m", "tests.grpo_two", str(tmp_path / "two"), "6"]
+    words = [
+        "--rdzv-endpoint=localhost:0",
+        "-m",
+        "tests.grpo_two",
+        str(tmp_path / "two"),
+        "6",
+        str(world.folder()),
+    ]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     log = tmp_path / "log"
     with log.open("w") as said:

@@ -18,7 +18,7 @@ import torch
 from accelerate.utils import is_peft_model
 from trl import GRPOTrainer
 from trl.models import unwrap_model_for_generation
-from trl.trainer.utils import split_tensor_dict
+from trl.trainer.utils import RepeatSampler, split_tensor_dict
 
 from train.dummy_vision import DummyVision
 from train.grpo_config import VideoGRPOConfig
@@ -45,6 +45,27 @@ class Ahead(Protocol):
 
 
 Scored = tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None]
+
+
+class EpochSampler(RepeatSampler):
+    """TRL's order of rows, drawn from the seed and the epoch. TRL draws each epoch's from where the last one
+    left its generator, so that a run resumed in a later epoch would see other rows than the first."""
+
+    def __init__(self, like: RepeatSampler, epoch: Callable[[], int]) -> None:
+        super().__init__(
+            like.data_source,
+            like.mini_repeat_count,
+            batch_size=like.batch_size,
+            repeat_count=like.repeat_count,
+            shuffle=like.shuffle,
+            seed=like.seed,
+        )
+        self._epoch = epoch
+
+    def __iter__(self) -> Iterator[int]:
+        if self.shuffle:
+            self.generator.manual_seed(_drawn(self.seed or 0, self._epoch()))
+        return super().__iter__()
 
 
 class VideoGRPOTrainer(GRPOTrainer):
@@ -98,6 +119,12 @@ class VideoGRPOTrainer(GRPOTrainer):
         self._frozen = trained <= {"language"}
         self._dummy = DummyVision(base.model)
         self._maker = make_prompts(self._run, self._frozen)
+
+    # Rows
+
+    def _get_train_sampler(self, dataset: Any = None) -> Any:
+        # Of the trainer's state, since a sampler behind skipped batches is told no epochs.
+        return EpochSampler(super()._get_train_sampler(dataset), lambda: int(self.state.epoch or 0))
 
     # Sampling
 
@@ -153,17 +180,17 @@ class VideoGRPOTrainer(GRPOTrainer):
             return super()._generate_single_turn(prompt_ids, *others, **settings)
         assert self.model is not None
         was_training = self.model.training
+        seed = self._seed()
         self.model.eval()
         try:
-            written = self._write(self._prompts)
+            written = self._write(self._prompts, seed)
         finally:
             self.model.train(was_training)
         return [_ids(one) for one in written], None
 
-    def _write(self, prompts: Sequence[Prompt]) -> list[Written]:
-        """A reply to each prompt. What is drawn for one depends on the seed, the step and its number among
-        the rows of all processes, and on nothing else."""
-        seed = self._seed()
+    def _write(self, prompts: Sequence[Prompt], seed: int) -> list[Written]:
+        """A reply to each prompt. What is drawn for one depends on the seed and its number among the rows of
+        all processes, and on nothing else."""
         first = self.accelerator.process_index * len(prompts)
         size = self.args.sampling_batch_size or len(prompts)
         sampling = Sampling(self.args.longest, self.temperature, self.top_p, seed)
@@ -193,8 +220,7 @@ class VideoGRPOTrainer(GRPOTrainer):
         else:
             key = [1, self.state.global_step, self._eval_rounds]
             self._eval_rounds += 1
-        drawn = np.random.SeedSequence([self.args.seed, *key]).generate_state(1, np.uint64)[0]
-        return int(drawn >> 1)
+        return _drawn(self.args.seed, *key)
 
     # Log-probabilities
 
@@ -307,6 +333,11 @@ class VideoGRPOTrainer(GRPOTrainer):
             self.log(dict(figures))
             found.update(figures)
         return found
+
+
+def _drawn(*key: int) -> int:
+    """A seed for a generator, from several numbers."""
+    return int(np.random.SeedSequence(key).generate_state(1, np.uint64)[0] >> 1)
 
 
 def _ids(reply: Written) -> list[int]:
