@@ -149,3 +149,18 @@ def test_the_adapter_is_a_setting_and_part_of_what_it_is() -> None:
         pass
     with pytest.raises(ConfigError, match="most is 0"):
         BatchingBackbone(inner, most=0)
+
+
+def test_whoever_holds_the_turn_keeps_the_backbone() -> None:
+    inner, turn = ReadingBackbone(), threading.Lock()
+    front = BatchingBackbone(inner, turn=turn)
+    asked = request(4.0)
+    results: list[Answer] = []
+    with turn:
+        thread = threading.Thread(target=lambda: results.extend(front.answer_batch([asked])))
+        thread.start()
+        thread.join(0.2)
+        assert thread.is_alive()
+        assert inner.batches == []
+    thread.join(60)
+    assert [answer.letter for answer in results] == ["ABC"[16 % 3]]

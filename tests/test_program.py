@@ -297,3 +297,48 @@ def test_reading_takes_time_in_proportion_to_the_reply() -> None:
     for piece in ("<code>", "<planning>", "```\n", "<think>", "</think>", "def execute_command", "\n"):
         small, large = seconds(piece * 2_000), seconds(piece * 16_000)
         assert large < 40 * max(small, 0.0005), piece
+
+
+# ---- names ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("code", "calls"),
+    [
+        (NATIVE, ("query_native",)),
+        (LONGER, ("get_informative_clips", "extract_frames", "query_mc")),
+        # Its own functions, parameters, imports, variables and Python's builtins are no modules.
+        (
+            "from math import floor as down\nimport re\nclass Found:\n    pass\n"
+            "def look(ask, *rest, **more):\n    return ask(rest) or more(1)\n"
+            "def execute_command(video, question):\n"
+            "    pick = lambda some: some\n"
+            "    for each in [len, pick]:\n        each(down(1.5))\n"
+            "    try:\n        sorted(Found(), key=pick(late))\n"
+            "    except Exception as error:\n        error(re.sub)\n"
+            "    match question:\n"
+            "        case [first, *others] as whole:\n            first(others(whole()))\n"
+            "        case {'a': 1, **left}:\n            left()\n"
+            "    if (found := look(query_yn)):\n        found()\n"
+            "    return see(seek(video), see(2))",
+            ("see", "seek"),
+        ),
+        ("def execute_command(video):\n    return video.query_mc(1)", ()),
+        ("not python (", ()),
+    ],
+)
+def test_the_calls_are_names_that_nobody_defines(code: str, calls: tuple[str, ...]) -> None:
+    assert parse(reply(code)).calls == calls
+
+
+@pytest.mark.parametrize(
+    ("signature", "required"),
+    [
+        ("video, question", ("video", "question")),
+        ("video_path, question=None, *rest, top_k=3, more, **others", ("video_path", "more")),
+        ("video, /, question=1, *, choices", ("video", "choices")),
+        ("", ()),
+    ],
+)
+def test_required_are_parameters_without_a_default(signature: str, required: tuple[str, ...]) -> None:
+    assert parse(reply(f"def execute_command({signature}):\n    return 1")).required == required

@@ -130,12 +130,12 @@ class ProgramRuns:
                 for future in futures:
                     future.cancel()
                 wait(futures)
+                self._forget()
             fault = next((e for one in futures if not one.cancelled() and (e := one.exception())), None)
             if fault is not None:
                 raise fault
             ran = [future.result() for future in futures]
             self._check_backbone([one.error for one in ran])
-        self._forget()
         return ran
 
     def close(self) -> None:
@@ -217,9 +217,13 @@ class ProgramRuns:
         """Keep no more runs than there may be, and none that another try may mend."""
         with self._lock:
             for key, future in list(self._runs.items()):
-                over = len(self._runs) > _RUNS
-                if future.done() and (over or future.result().error is not None):
+                if future.done() and (len(self._runs) > _RUNS or not _is_over(future)):
                     del self._runs[key]
+
+
+def _is_over(future: Future[Ran]) -> bool:
+    """Whether a run that is done came to an execution."""
+    return not future.cancelled() and future.exception() is None and future.result().error is None
 
 
 def _source(row: RewardRow) -> tuple[str, str]:
