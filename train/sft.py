@@ -12,21 +12,18 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
 from accelerate import PartialState
-from accelerate.utils import gather_object
-from rich.progress import Progress
-from safetensors.torch import load_file, save_file
 from transformers.trainer_utils import get_last_checkpoint
 from trl import ModelConfig, TrlParser
 
 from train.collator import VideoCollator, as_dataset
 from train.frame_cache import FrameCache
 from train.held_out import load_held_out
+from train.run_steps import decode, in_bfloat16, name_dropped
 from train.sft_config import VideoSFTConfig
 from train.sft_data import Row, digest, read_rows, without_unreadable
 from train.sft_eval import ProgramEvaluation
@@ -62,13 +59,13 @@ def train(training: VideoSFTConfig, model_settings: ModelConfig) -> VideoSFTTrai
     )
     rows = read_rows(training.train_path)
     eval_rows = read_rows(Path(training.eval_data)) if training.eval_data else []
-    failures = _decode(cache, [*rows, *eval_rows], training.decode_workers, state)
+    failures = decode(cache, [*rows, *eval_rows], training.decode_workers, state)
     rows, dropped = without_unreadable(rows, failures)
     if eval_rows:
         eval_rows, eval_dropped = without_unreadable(eval_rows, failures)
         dropped += eval_dropped
     if state.is_main_process:
-        _name(dropped, failures)
+        name_dropped(dropped, failures)
 
     # The model, and what of it is trained
     model = load_trainable(found, model_settings)
@@ -135,30 +132,9 @@ def train(training: VideoSFTConfig, model_settings: ModelConfig) -> VideoSFTTrai
         if lora is None:
             write_budgets(output, frames=frames, pixels=pixels)
         elif training.adapter_dtype == "bfloat16":
-            _in_bfloat16(output / "adapter_model.safetensors")
+            in_bfloat16(output / "adapter_model.safetensors")
     state.wait_for_everyone()
     return trainer
-
-
-def _decode(cache: FrameCache, rows: Sequence[Row], workers: int, state: PartialState) -> dict[Path, str]:
-    """Have every video decoded, each rank its share; why those that cannot be read cannot, on every rank."""
-    videos = list(dict.fromkeys(row.video for row in rows if row.video is not None))
-    mine = videos[state.process_index :: state.num_processes]
-    with Progress(disable=not (state.is_main_process and sys.stderr.isatty())) as progress:
-        task = progress.add_task("videos", total=len(mine))
-        failed = cache.prepare(mine, workers=workers, told=lambda: progress.advance(task))
-    merged: dict[Path, str] = {}
-    for one in gather_object([failed]):
-        merged.update(one)
-    return merged
-
-
-def _name(dropped: Sequence[Row], failures: Mapping[Path, str]) -> None:
-    if dropped:
-        print(f"{len(dropped)} rows are dropped: their videos cannot be read", file=sys.stderr)
-    for path, why in failures.items():
-        ids = [row.id for row in dropped if row.video == path]
-        print(f"  {why} (rows {', '.join(ids)})", file=sys.stderr)
 
 
 def _told(trainer: VideoSFTTrainer, rows: Sequence[Row], parts: Sequence[str]) -> str:
@@ -175,14 +151,6 @@ def _reentrant(training: VideoSFTConfig) -> bool:
     settings = training.gradient_checkpointing_kwargs
     asked = isinstance(settings, dict) and bool(settings.get("use_reentrant"))
     return training.gradient_checkpointing and asked
-
-
-def _in_bfloat16(file: Path) -> None:
-    """Halve an adapter's file."""
-    weights: dict[str, Any] = {name: one.to(torch.bfloat16) for name, one in load_file(file).items()}
-    part = file.with_suffix(".part")
-    save_file(weights, part, metadata={"format": "pt"})
-    part.replace(file)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

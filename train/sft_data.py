@@ -14,7 +14,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from videopro.errors import DatasetError
 
@@ -113,7 +113,20 @@ def _field(message: Any, name: str, where: str) -> str:
     return value
 
 
-def without_unreadable(rows: Sequence[Row], failures: Mapping[Path, str]) -> tuple[list[Row], list[Row]]:
+class Shows(Protocol):
+    """A row that may show a video."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def video(self) -> Path | None: ...
+
+
+R = TypeVar("R", bound=Shows)
+
+
+def without_unreadable(rows: Sequence[R], failures: Mapping[Path, str]) -> tuple[list[R], list[R]]:
     """The rows whose video can be read (or that have none), and those that are dropped. Raises DatasetError
     when none is left."""
     kept = [row for row in rows if row.video not in failures]

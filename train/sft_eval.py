@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from accelerate.utils import gather_object, is_peft_model
-from trl import SFTTrainer
+from transformers import Trainer
 from trl.models import unwrap_model_for_generation
 
 from train.held_out import HeldOut
@@ -67,7 +67,7 @@ class ProgramEvaluation:
         self._oracle: dict[str, Mode] = dict(held_out.oracle)
         self._backbone: QwenBackbone | None = None
 
-    def __call__(self, trainer: SFTTrainer) -> dict[str, float]:
+    def __call__(self, trainer: Trainer) -> dict[str, float]:
         """The figures of `figures` over all ranks' questions; the same on every rank."""
         accelerator = trainer.accelerator
         mine = self._held_out.by_video()[accelerator.process_index :: accelerator.num_processes]

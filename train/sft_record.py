@@ -1,4 +1,4 @@
-"""The record of a fine-tuning run: what it was made from, what was left out, how it went.
+"""The record of a training run: what it was made from, what was left out, how it went.
 
 Written when the run begins and again when it ends, so that a run is resumed as what it was. Knows settings
 and files; must not know models.
@@ -12,40 +12,50 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from accelerate import PartialState
+from transformers import TrainingArguments
 from trl import ModelConfig
 
-from train.sft_config import VideoSFTConfig
-from train.sft_data import Row
 from videopro.backbones.fingerprint import folder_fingerprint
 from videopro.backbones.qwen_load import DEFAULTS_FILE, Checkpoint
 from videopro.errors import RunError
+
+
+class Kind(Protocol):
+    """A row of some kind."""
+
+    @property
+    def kind(self) -> str: ...
+
 
 RECORD = "training_record.json"
 
 # What decides which weights a run ends with; the rest (logging, saving, evaluating) may change on the way.
 _TRAINING = (
     *("seed", "data_seed", "num_train_epochs", "max_steps", "per_device_train_batch_size"),
-    *("gradient_accumulation_steps", "learning_rate", "vision_lr", "projector_lr", "lr_scheduler_type"),
+    *("gradient_accumulation_steps", "learning_rate", "lr_scheduler_type"),
     *("warmup_steps", "optim", "weight_decay", "max_grad_norm", "adam_beta1", "adam_beta2", "adam_epsilon"),
-    *("loss_type", "bf16", "fp16", "vision", "projector", "neftune_noise_alpha"),
+    *("loss_type", "bf16", "fp16"),
 )
+OF_SFT = ("vision", "projector", "vision_lr", "projector_lr", "neftune_noise_alpha")
 _MODEL = ("dtype", "use_peft", "lora_r", "lora_alpha", "lora_dropout", "lora_target_modules", "use_rslora")
 
 
 def describe(
-    training: VideoSFTConfig,
+    training: TrainingArguments,
     model: ModelConfig,
     found: Checkpoint,
     *,
     rows: str,
     frames: int,
     pixels: int,
+    also: Sequence[str] = OF_SFT,
 ) -> dict[str, Any]:
-    """What decides the weights that a run ends with; `rows` is the digest of its training file."""
-    facts = {name: getattr(training, name) for name in _TRAINING}
+    """What decides the weights that a run ends with; `rows` is the digest of its training file, `also` names
+    settings of this kind of run."""
+    facts = {name: getattr(training, name) for name in (*_TRAINING, *also)}
     facts |= {name: getattr(model, name) for name in (*_MODEL, "load_in_4bit", "load_in_8bit", "use_dora")}
     facts |= {
         "data": rows,
@@ -77,7 +87,7 @@ def keep(
     output: Path,
     run: Mapping[str, Any],
     *,
-    rows: Sequence[Row],
+    rows: Sequence[Kind],
     dropped: Mapping[str, str],
     history: Sequence[Mapping[str, Any]] = (),
 ) -> None:

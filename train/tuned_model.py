@@ -6,6 +6,7 @@ A model has three parts: the language model, the vision tower, and the projector
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Collection, Mapping
 from typing import Any, Literal
@@ -89,6 +90,17 @@ def load_trainable(found: Checkpoint, settings: ModelConfig) -> PreTrainedModel:
     if settings.attn_implementation is not None:
         options["attn_implementation"] = settings.attn_implementation
     return load_weights(found, None, dtype=settings.dtype, **options)
+
+
+def without_adapter(model: PreTrainedModel) -> PreTrainedModel:
+    """The model before an adapter is put into it: a tree of modules of its own over the same weights.
+
+    An adapter's layers then go into `model` alone, so that the base answers whatever is done to the policy
+    meanwhile, in other threads too, and takes no memory. For weights that stay as they are.
+    """
+    shared = {id(one): one for one in (*model.parameters(), *model.buffers())}
+    base = copy.deepcopy(model, shared)
+    return base.eval()
 
 
 def choose_trained(

@@ -9,7 +9,7 @@ not know weights, caches or sampling.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -44,10 +44,13 @@ class Encoded:
     """Of `pixel_values`, `image_grid_thw`, `pixel_values_videos`, `video_grid_thw` what there is."""
     intervals: tuple[float, ...] = ()
     """Qwen2.5-VL: seconds between temporal patches, one a video."""
+    features: Mapping[str, Any] = field(default_factory=dict)
+    """Of `image` and `video` what the vision tower made of the pixels, which are then left out; see
+    `qwen_features`."""
 
     def then(self, tail: Encoded) -> Encoded:
         """This part and then a part of text."""
-        return Encoded(self.ids + tail.ids, self.types + tail.types, self.tensors, self.intervals)
+        return replace(self, ids=self.ids + tail.ids, types=self.types + tail.types)
 
 
 class QwenInputs:

@@ -114,7 +114,7 @@ def load(config: BackboneConfig) -> Loaded:
         device_map=device_map,
     )
     model.eval().requires_grad_(False)
-    adapter = _adapter(model, config.adapter, name) if config.adapter else None
+    adapter = put_adapter(model, config.adapter, name) if config.adapter else None
     facts: dict[str, object] = {
         "kind": "qwen",
         "model": Path(found.source).name if Path(found.source).is_dir() else found.source,
@@ -270,9 +270,9 @@ def _dtype(config: BackboneConfig, device: torch.device) -> torch.dtype:
     return {"bf16": torch.bfloat16, "fp32": torch.float32}[config.dtype]
 
 
-def _adapter(model: PreTrainedModel, adapter: str, name: str) -> PeftModel:
+def put_adapter(model: PreTrainedModel, adapter: str, name: str, *, trained: bool = False) -> PeftModel:
     """Put an adapter's layers into the model; every weight of its file must have a place there, and none be
-    left."""
+    left. Its weights are frozen unless they are to be `trained`. Raises BackboneError."""
     source = _source(adapter, "adapter")
     if Path(source).is_dir() and not (Path(source) / "adapter_config.json").is_file():
         raise BackboneError(
@@ -282,8 +282,8 @@ def _adapter(model: PreTrainedModel, adapter: str, name: str) -> PeftModel:
         warnings.simplefilter("always")
         try:
             settings = PeftConfig.from_pretrained(source)
-            settings.inference_mode = True
-            adapted = PeftModel.from_pretrained(model, source, config=settings)
+            settings.inference_mode = not trained
+            adapted = PeftModel.from_pretrained(model, source, config=settings, is_trainable=trained)
             stored = len(load_peft_weights(source, device="cpu"))
         except (OSError, ValueError, RuntimeError, KeyError, TypeError, SafetensorError) as error:
             raise BackboneError(
@@ -303,5 +303,4 @@ def _adapter(model: PreTrainedModel, adapter: str, name: str) -> PeftModel:
         )
     for one in said:
         warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
-    adapted.eval().requires_grad_(False)
-    return adapted
+    return adapted if trained else adapted.eval().requires_grad_(False)

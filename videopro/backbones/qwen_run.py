@@ -7,7 +7,7 @@ for the next. Knows token ids and tensors; must not know frames, prompts, proces
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,6 +21,7 @@ from transformers.generation import (
     TopPLogitsWarper,
 )
 
+from videopro.backbones.qwen_features import grids, visual_inputs
 from videopro.backbones.qwen_inputs import Encoded
 
 
@@ -57,11 +58,17 @@ class Sampling:
 
 @dataclass(frozen=True)
 class Written:
-    """One reply: token ids and natural log-probabilities, without the end-of-sequence token."""
+    """One reply: token ids and natural log-probabilities, without the token that ended it."""
 
     ids: list[int]
     logprobs: list[float]
-    ended: bool
+    end: tuple[int, float] | None = None
+    """The token that ended it and its log-probability; None where the length did."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether the model ended it."""
+        return self.end is not None
 
 
 class QwenRun:
@@ -90,12 +97,17 @@ class QwenRun:
 
     def share(self, head: Encoded) -> Shared:
         """Run a head once and keep what its continuations need."""
-        # A token of text behind the head shows where the model's own rule lets text go on.
-        longer = Encoded((*head.ids, self._pad), (*head.types, 0), head.tensors, head.intervals)
-        positions = self._positions([longer])
-        batch = self._batch([head], positions[..., :-1])
+        positions, following = self.positions(head)
+        batch = self._batch([head], positions)
         out = self.model(**batch, use_cache=True, logits_to_keep=1)
-        return Shared(out.past_key_values, len(head.ids), following=int(positions[0, 0, -1]))
+        return Shared(out.past_key_values, len(head.ids), following)
+
+    def positions(self, head: Encoded) -> tuple[torch.Tensor, int]:
+        """M-RoPE positions of a head, (3, 1, tokens), and that of a token of text behind it."""
+        # A token of text behind the head shows where the model's own rule lets text go on.
+        longer = replace(head, ids=(*head.ids, self._pad), types=(*head.types, 0))
+        positions = self._positions([longer])
+        return positions[..., :-1], int(positions[0, 0, -1])
 
     def last_logits_after(self, shared: Shared, tails: Sequence[Encoded]) -> torch.Tensor:
         """Logits of the token after each tail of a shared head, (rows, vocabulary) float32, from one forward
@@ -124,6 +136,12 @@ class QwenRun:
         # puts elsewhere.
         deltas = positions[0, :, -1:] + 1 - mask.sum(-1, keepdim=True)
         return State(out.past_key_values, mask, deltas, logits)
+
+    def fork(self, state: State, rows: Sequence[int]) -> State:
+        """A batch of these rows of a batch, each as often as it is named. `state` is used up."""
+        index = self._tensor([list(rows)])[0]
+        state.cache.reorder_cache(index)  # type: ignore[arg-type]
+        return State(state.cache, state.mask[index], state.deltas[index], state.logits[index])
 
     def start_after(self, shared: Shared, tails: Sequence[Encoded]) -> State:
         """Run tails of a shared head, to write replies to them. All of one length where the model is
@@ -181,14 +199,9 @@ class QwenRun:
         width = max(len(row.ids) for row in rows)
         return self._tensor([[0] * (width - len(row.ids)) + [1] * len(row.ids) for row in rows])
 
-    def _visual(self, rows: Sequence[Encoded], names: Sequence[str]) -> dict[str, torch.Tensor]:
-        """Visual tensors of the rows that have them, one after another."""
-        parts = {name: [row.tensors[name] for row in rows if name in row.tensors] for name in names}
-        return {name: torch.cat(part).to(self.device) for name, part in parts.items() if part}
-
     def _positions(self, rows: Sequence[Encoded]) -> torch.Tensor:
         """M-RoPE positions by the model's own rule, (3, rows, tokens), for rows padded on the left."""
-        extra = self._visual(rows, ("image_grid_thw", "video_grid_thw"))
+        extra = grids(rows, self.device)
         intervals = [seconds for row in rows for seconds in row.intervals]
         if intervals:
             extra["second_per_grid_ts"] = torch.tensor(intervals, device=self.device)
@@ -201,13 +214,12 @@ class QwenRun:
     def _batch(self, rows: Sequence[Encoded], positions: torch.Tensor) -> dict[str, torch.Tensor]:
         """What the model takes for rows padded on the left."""
         mask = self._mask(rows)
-        names = ("pixel_values", "image_grid_thw", "pixel_values_videos", "video_grid_thw")
         return {
             "input_ids": self._left([row.ids for row in rows], self._pad),
             "mm_token_type_ids": self._left([row.types for row in rows], 0),
             "attention_mask": mask,
             "position_ids": torch.cat([_places(mask)[None], positions]),
-            **self._visual(rows, names),
+            **visual_inputs(rows, self.device),
         }
 
     # Writing
@@ -219,9 +231,11 @@ class QwenRun:
         seeds: Sequence[tuple[int | None, int]],
         *,
         banned: Sequence[int],
+        told: Callable[[int, Written], None] = lambda row, reply: None,
     ) -> list[Written]:
         """Write a reply for each row of `state`; `seeds` are a seed and a number for each, which together
-        seed what it draws; `banned` are token ids that are never written.
+        seed what it draws; `banned` are token ids that are never written; `told` is called with each row's
+        reply as soon as it is whole, while others are still being written.
 
         Log-probabilities are those of the model's own distribution, before temperature, top-p and banned
         tokens.
@@ -234,7 +248,7 @@ class QwenRun:
             if sampling.top_p < 1:
                 warpers.append(TopPLogitsWarper(sampling.top_p))
         draws = [_generator(self.device, seed, number) for seed, number in seeds]
-        written = [Written([], [], False) for _ in seeds]
+        written = [Written([], []) for _ in seeds]
         no_ids: Any = None  # none of these processors looks at what was written before
         for step in range(sampling.max_new_tokens):
             warped = warpers(no_ids, state.logits)
@@ -250,13 +264,17 @@ class QwenRun:
                 if written[i].ended:
                     continue
                 if token in self._ends:
-                    written[i] = replace(written[i], ended=True)
+                    written[i] = replace(written[i], end=(token, logprob))
+                    told(i, written[i])
                 else:
                     written[i].ids.append(token)
                     written[i].logprobs.append(logprob)
             if all(one.ended for one in written) or step + 1 == sampling.max_new_tokens:
                 break
             state = self._step(state, tokens)
+        for i, one in enumerate(written):
+            if not one.ended:
+                told(i, one)
         return written
 
 

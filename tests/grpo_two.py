@@ -1,0 +1,29 @@
+"""A run of two steps of `grpo_world`, for torchrun: -m tests.grpo_two OUTPUT REPLIES VIDEOS, with replies a
+process and pass, and the folder of videos (x264 makes other files each time)."""
+
+import os
+import sys
+from pathlib import Path
+
+from tests import grpo_world as grpo
+from tests import sft_world as world
+from tests.qwen_models import checkpoint
+
+
+def run(output: Path, replies: int) -> None:
+    """Two steps over two groups with videos and one of text alone; the adapter ends in `output`."""
+    rows = [grpo.rows()[number] for number in (0, 1, 4)]
+    # Before there are several processes, of which only the first would write it.
+    checkpoint("qwen3_vl")
+    several = {"ddp_backend": "gloo"} if "RANK" in os.environ else {}
+    config = grpo.settings(
+        output, per_device_train_batch_size=replies, max_steps=2, beta=0.1, learning_rate=0.2, **several
+    )
+    made = grpo.trainer("qwen3_vl", config, rows)
+    made.train()
+    made.save_model(str(output))
+
+
+if __name__ == "__main__":
+    world.folder = lambda: Path(sys.argv[3])  # type: ignore[assignment]
+    run(Path(sys.argv[1]), int(sys.argv[2]))

@@ -1,0 +1,198 @@
+"""The settings of a GRPO run: TRL's own, and what videos and programs add to them.
+
+Knows settings; must not know what is done with them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from trl import GRPOConfig
+
+from train.grpo_data import KINDS
+from videopro.errors import ConfigError
+
+
+@dataclass
+class VideoGRPOConfig(GRPOConfig):
+    """TRL's GRPOConfig and the settings below, which a YAML file (`--config`) and flags may give alike."""
+
+    train_data: str | None = field(default=None, metadata={"help": "grpo.jsonl, with prompts and answers"})
+    eval_data: str | None = field(
+        default=None,
+        metadata={"help": "held-out prompts of the same form, for the rewards of replies to them"},
+    )
+    kinds: list[str] = field(
+        default_factory=lambda: list(KINDS), metadata={"help": f"kinds of prompts: {', '.join(KINDS)}"}
+    )
+    adapter: str | None = field(
+        default=None,
+        metadata={
+            "help": "folder or hub name of an adapter to go on training, such as what train/sft.py left"
+        },
+    )
+    prompt_video: bool = field(
+        default=True,
+        metadata={
+            "help": "prompts begin with the video; false: planning from the question's text, all by TRL"
+        },
+    )
+    shared_prompt: bool = field(
+        default=True,
+        metadata={"help": "log-prob passes run the prompt once for the replies of its group"},
+    )
+    sampling_batch_size: int | None = field(
+        default=None,
+        metadata={"help": "replies written side by side; unset: all that a process has to write"},
+    )
+    kept_features_gb: float = field(
+        default=1.0,
+        metadata={
+            "help": "memory for what a frozen vision tower made of videos seen last, on the model's device"
+        },
+    )
+    answerer: str | None = field(
+        default=None,
+        metadata={
+            "help": "who answers inside programs: a model, or server:MODEL@URL; unset: the model in training"
+            " without its adapter"
+        },
+    )
+    modules: dict[str, Any] | str | None = field(
+        default=None,
+        metadata={"help": "models behind the modules, as in videopro.infer's options, such as encoder: none"},
+    )
+    run_ahead: bool = field(
+        default=True,
+        metadata={"help": "a program begins as soon as its reply is written, while others are being written"},
+    )
+    reward_workers: int = field(default=4, metadata={"help": "programs run side by side, a process"})
+    eval_questions: str | None = field(
+        default=None,
+        metadata={
+            "help": "held-out questions to plan, run and answer: a grpo.jsonl, a folder with questions.jsonl,"
+            " or pocket:SPLIT"
+        },
+    )
+    eval_limit: int | None = field(
+        default=None, metadata={"help": "so many of the held-out questions (whole videos, drawn by seed)"}
+    )
+    frames: int | None = field(
+        default=None, metadata={"help": "frames of a video; unset: what the model was made for, else 64"}
+    )
+    pixels: int | None = field(
+        default=None,
+        metadata={"help": "pixels a frame at most; unset: what the model was made for, else 50176"},
+    )
+    frame_cache: str | None = field(
+        default=None, metadata={"help": "folder of decoded frames; unset: $VIDEOPRO_CACHE/frames"}
+    )
+    decode_workers: int = field(default=4, metadata={"help": "videos decoded side by side, a process"})
+    adapter_dtype: str = field(
+        default="bfloat16",
+        metadata={
+            "help": "of the adapter that the run ends with; checkpoints stay exact",
+            "choices": ("bfloat16", "float32"),
+        },
+    )
+
+    _VALID_DICT_FIELDS = [*GRPOConfig._VALID_DICT_FIELDS, "modules"]
+
+    # Log-probabilities of a reply are to be those that it was sampled with.
+    disable_dropout: bool = field(default=True, metadata={"help": "as in GRPOConfig"})
+    # Every weight that is trained takes part in every step (train.dummy_vision), so nothing need be found.
+    ddp_find_unused_parameters: bool | None = field(
+        default=False, metadata={"help": "as in TrainingArguments"}
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        unknown = [kind for kind in self.kinds if kind not in KINDS]
+        if unknown or not self.kinds:
+            raise ConfigError(f"kinds is {self.kinds!r}; name some of {', '.join(KINDS)}")
+        for name in (
+            *("frames", "pixels", "eval_limit", "decode_workers", "reward_workers", "sampling_batch_size"),
+        ):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ConfigError(f"{name} is {value}; it must be at least 1")
+        if self.kept_features_gb < 0:
+            raise ConfigError(f"kept_features_gb is {self.kept_features_gb}; it must be at least 0")
+        if self.reward_weights is not None:
+            raise ConfigError("reward_weights come with the rewards (train/rewards.py): leave them out")
+        if self.eval_strategy != "no" and not (self.eval_data or self.eval_questions):
+            raise ConfigError(
+                f"eval_strategy is {str(self.eval_strategy)!r} and there is nothing to evaluate on; "
+                "give eval_data or eval_questions, or leave it out"
+            )
+        if (self.eval_data or self.eval_questions) and self.eval_strategy == "no":
+            raise ConfigError(
+                "eval_data or eval_questions is given and eval_strategy is 'no'; give eval_strategy: steps "
+                "and eval_steps"
+            )
+        self._check_saves()
+
+    def _check_saves(self) -> None:
+        """A checkpoint between a sampling and the last step on its replies would lose them."""
+        every = self.steps_a_sampling * self.num_iterations
+        if self.save_strategy == "steps" and self.save_steps >= 1:
+            passes = int(self.save_steps) * self.gradient_accumulation_steps
+            if passes % every and every % self.gradient_accumulation_steps == 0:
+                steps = every // self.gradient_accumulation_steps
+                raise ConfigError(
+                    f"save_steps is {int(self.save_steps)} and replies are sampled for {steps} steps "
+                    f"at a time; give a multiple of {steps}, so that a run can be resumed as it was"
+                )
+
+    def check_sampling(self) -> None:
+        """Raise ConfigError for settings of sampling that prompts with videos do without."""
+        given = {
+            "use_vllm": self.use_vllm,
+            "top_k": self.top_k != 0,
+            "min_p": self.min_p is not None,
+            "repetition_penalty": self.repetition_penalty != 1.0,
+            "generation_kwargs": bool(self.generation_kwargs),
+            "cache_implementation": self.cache_implementation is not None,
+        }
+        for name, changed in given.items():
+            if changed:
+                raise ConfigError(
+                    f"{name} is {getattr(self, name)!r}, and prompts with videos are sampled in this process "
+                    "by temperature and top_p; leave it out, or plan without videos (prompt_video: false)"
+                )
+
+    @property
+    def steps_a_sampling(self) -> int:
+        """Batches that are made of one round of sampling; GRPOConfig works it out."""
+        assert self.steps_per_generation is not None
+        return self.steps_per_generation
+
+    @property
+    def longest(self) -> int:
+        """Tokens of a reply at most. Raises ConfigError where there is no limit."""
+        if self.max_completion_length is None:
+            raise ConfigError(
+                "max_completion_length is unset; give the longest reply in tokens, such as 1024"
+            )
+        return self.max_completion_length
+
+    @property
+    def module_models(self) -> dict[str, Any]:
+        """`modules` as a mapping. Raises ConfigError for anything else."""
+        if isinstance(self.modules, str):
+            raise ConfigError(
+                f"modules is {self.modules!r}; write a mapping, on a command line as JSON, such as "
+                '\'{"encoder": "none"}\''
+            )
+        return self.modules or {}
+
+    @property
+    def train_path(self) -> Path:
+        """Where the rows are. Raises ConfigError if it was not said."""
+        if not self.train_data:
+            raise ConfigError(
+                "train_data is missing; give grpo.jsonl (train_data: FILE, or --train_data FILE)"
+            )
+        return Path(self.train_data)

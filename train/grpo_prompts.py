@@ -1,0 +1,96 @@
+"""Prompts of a policy in training: their tokens, positions and what they show, each made once for all of its
+rollouts, log-prob passes and later steps.
+
+Made by the code that makes the planner's prompt in inference (`videopro.backbones.qwen_inputs`) from frames
+that were decoded once (`train.frame_cache`). Knows rows, inputs and the vision tower; must not know trainers.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from train.frame_cache import FrameCache
+from videopro.backbones.qwen_features import features_bytes, look
+from videopro.backbones.qwen_inputs import Encoded, QwenInputs
+from videopro.backbones.qwen_run import QwenRun
+
+
+@dataclass(frozen=True, eq=False)
+class Prompt:
+    """One prompt; the rollouts of a group hold the same object."""
+
+    encoded: Encoded
+    positions: torch.Tensor
+    """M-RoPE positions, (3, tokens)."""
+    following: int
+    """The position of the first token of a reply."""
+
+
+class Prompts:
+    """Makes prompts of rows.
+
+    `frozen`: the vision tower and the projector never change; a video's features then take the place of its
+    pixels, and those of the videos used last are kept, up to `kept_bytes` of them, on the model's device.
+    """
+
+    def __init__(
+        self, inputs: QwenInputs, frames: FrameCache, run: QwenRun, *, frozen: bool, kept_bytes: int
+    ) -> None:
+        self._inputs = inputs
+        self._frames = frames
+        self._run = run
+        self._frozen = frozen
+        self._most = kept_bytes
+        self._heads: OrderedDict[str, Encoded] = OrderedDict()
+        self._held = 0
+        self.looked = 0
+        """Videos that went through the vision tower to be kept."""
+
+    def of(self, rows: Sequence[Mapping[str, Any]]) -> list[Prompt]:
+        """Prompts of rows of `train.grpo_data.as_dataset`: one object for rows that ask the same. Runs the
+        vision tower, without gradients, on videos whose features are not kept. Raises VideoError or
+        BackboneError."""
+        made: dict[tuple[str, str], Prompt] = {}
+        heads: dict[str, Encoded] = {}
+        prompts = []
+        for row in rows:
+            video = row["video"] if row["prompt_video"] else ""
+            text = row["prompt"][0]["content"]
+            if (video, text) not in made:
+                if not video:
+                    encoded = self._inputs.text(text)
+                else:
+                    if video not in heads:
+                        heads[video] = self._head(video)
+                    encoded = heads[video].then(self._inputs.tail(text))
+                made[video, text] = self._placed(encoded)
+            prompts.append(made[video, text])
+        return prompts
+
+    def _placed(self, encoded: Encoded) -> Prompt:
+        positions, following = self._run.positions(encoded)
+        return Prompt(encoded, positions[:, 0], following)
+
+    def _head(self, video: str) -> Encoded:
+        if video in self._heads:
+            self._heads.move_to_end(video)
+            return self._heads[video]
+        head = self._inputs.head(self._frames.frames(Path(video)))
+        if not self._frozen:
+            return head
+        core: Any = self._run.model
+        with torch.no_grad():
+            head = look(core.model, head, self._run.device)
+        self.looked += 1
+        self._heads[video] = head
+        self._held += features_bytes(head.features)
+        while self._held > self._most and len(self._heads) > 1:
+            _, oldest = self._heads.popitem(last=False)
+            self._held -= features_bytes(oldest.features)
+        return head

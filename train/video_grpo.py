@@ -1,0 +1,345 @@
+"""TRL's GRPOTrainer for prompts that begin with a video.
+
+What TRL lacks, and no more: prompts with pixels, grids and timestamps in sampling and in every log-prob pass;
+each prompt run once for all of its replies; programs that are run on held-out questions at each evaluation.
+Rewards, advantages, losses, metrics, tables and checkpoints are TRL's. Without a maker of prompts everything
+is: planning from text alone, vLLM included. Knows trainers and prompts; must not know files or rewards.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from accelerate.utils import is_peft_model
+from trl import GRPOTrainer
+from trl.models import unwrap_model_for_generation
+from trl.trainer.utils import RepeatSampler, split_tensor_dict
+
+from train.dummy_vision import DummyVision
+from train.grpo_config import VideoGRPOConfig
+from train.grpo_prompts import Prompt, Prompts
+from train.shared_prefix import check_shareable, pack
+from train.tuned_model import part_of
+from videopro.backbones.qwen_features import visual_inputs
+from videopro.backbones.qwen_run import QwenRun, Sampling, Written
+from videopro.errors import ConfigError
+
+MakePrompts = Callable[[QwenRun, bool], Prompts]
+"""Given the policy's forward passes, and whether the part of it that sees is frozen."""
+Programs = Callable[[Any], dict[str, float]]
+
+
+class Ahead(Protocol):
+    """What may begin before the rewards are asked for."""
+
+    def prepare(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Replies to these rows are about to be written. Returns at once."""
+
+    def submit(self, row: Mapping[str, Any], reply: str) -> object:
+        """A reply is whole. Returns at once."""
+
+
+Scored = tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None]
+
+
+class EpochSampler(RepeatSampler):
+    """TRL's order of rows, drawn from the seed and the epoch. TRL draws each epoch's from where the last one
+    left its generator, so that a run resumed in a later epoch would see other rows than the first."""
+
+    def __init__(self, like: RepeatSampler, epoch: Callable[[], int]) -> None:
+        super().__init__(
+            like.data_source,
+            like.mini_repeat_count,
+            batch_size=like.batch_size,
+            repeat_count=like.repeat_count,
+            shuffle=like.shuffle,
+            seed=like.seed,
+        )
+        self._epoch = epoch
+
+    def __iter__(self) -> Iterator[int]:
+        if self.shuffle:
+            self.generator.manual_seed(_drawn(self.seed or 0, self._epoch()))
+        return super().__iter__()
+
+
+class VideoGRPOTrainer(GRPOTrainer):
+    """GRPOTrainer with `VideoGRPOConfig` and rows of `train.grpo_data.as_dataset`.
+
+    `make_prompts`: what makes the prompts of rows; None leaves them, and sampling, to TRL. `banned`: tokens
+    that are never sampled. `programs`: measures planning on held-out questions at each evaluation. `ahead`:
+    told of rows and replies while others are still being written.
+    """
+
+    args: VideoGRPOConfig
+
+    def __init__(
+        self,
+        *arguments: Any,
+        make_prompts: MakePrompts | None = None,
+        banned: Sequence[int] = (),
+        programs: Programs | None = None,
+        ahead: Ahead | None = None,
+        **settings: Any,
+    ) -> None:
+        super().__init__(*arguments, **settings)
+        self._ahead = ahead
+        self._banned = tuple(banned)
+        self._programs = programs
+        self._maker: Prompts | None = None
+        if make_prompts is not None:
+            self._show(make_prompts)
+        self._rows: list[dict[str, Any]] = []
+        self._prompts: list[Prompt] = []
+        self._eval_rounds = 0
+
+    def _show(self, make_prompts: MakePrompts) -> None:
+        self.args.check_sampling()
+        if self.is_fsdp_enabled:
+            raise ConfigError(
+                "prompts with videos are sampled by whole models, and FSDP leaves each process parts of one; "
+                "use DeepSpeed (configs/accelerate/zero2.yaml, zero3.yaml)"
+            )
+        tuned: Any = self.model
+        base = tuned.get_base_model() if is_peft_model(tuned) else tuned
+        self._run = QwenRun(base, ends=self.eos_token_ids, pad=self._tokenizer.pad_token_id)
+        if self.args.shared_prompt:
+            check_shareable(self._run)
+            if self.aux_loss_enabled:
+                raise ConfigError(
+                    "shared_prompt is true and this model's experts are balanced by a loss over full rows; "
+                    "give shared_prompt: false, or router_aux_loss_coef: 0"
+                )
+        trained = {part_of(name) for name, one in base.named_parameters() if one.requires_grad}
+        self._frozen = trained <= {"language"}
+        self._dummy = DummyVision(base.model)
+        self._maker = make_prompts(self._run, self._frozen)
+
+    # Rows
+
+    def _get_train_sampler(self, dataset: Any = None) -> Any:
+        # Of the trainer's state, since a sampler behind skipped batches is told no epochs.
+        return EpochSampler(super()._get_train_sampler(dataset), lambda: int(self.state.epoch or 0))
+
+    # Sampling
+
+    def _prepare_inputs(self, generation_batch: Any) -> Any:
+        # As in TRL, except that the replies of a group stay together: TRL mixes the rows of all groups, which
+        # would have each micro-batch run prompts of many groups. The order of groups is random already.
+        if self._maker is None or self.model is None or not self.model.training:
+            return super()._prepare_inputs(generation_batch)
+        steps = self.args.steps_a_sampling
+        if self._step % (steps * self.num_iterations) == 0 or self._buffered_inputs is None:
+            made = self._generate_and_score_completions(generation_batch)
+            self._buffered_inputs: Any = split_tensor_dict(made, steps)
+        return self._buffered_inputs[self._step % steps]
+
+    def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+        if self._maker is None:
+            return super()._generate_and_score_completions(inputs)
+        self._rows = inputs
+        return {**super()._generate_and_score_completions(inputs), "prompts": self._prompts}
+
+    def _generate(self, prompts: list[Any]) -> Any:
+        if self._maker is None:
+            return super()._generate(prompts)
+        if self._ahead is not None:
+            self._ahead.prepare(self._rows)
+        with self._whole():
+            self._prompts = self._maker.of(self._rows)
+            return super()._generate(prompts)
+
+    @contextlib.contextmanager
+    def _whole(self) -> Iterator[None]:
+        """The policy is whole in this process, and its calls leave no gradients."""
+        checkpointing: Any = self.args.gradient_checkpointing_kwargs
+        with (
+            unwrap_model_for_generation(
+                self.model_wrapped,
+                self.accelerator,
+                gather_deepspeed3_params=self.args.ds3_gather_for_generation,
+                gradient_checkpointing_kwargs=checkpointing,
+            ),
+            torch.no_grad(),
+            self.accelerator.autocast(),
+        ):
+            yield
+
+    def _tokenize_prompts(self, prompts: list[Any]) -> Any:
+        if self._maker is None:
+            return super()._tokenize_prompts(prompts)
+        return [list(prompt.encoded.ids) for prompt in self._prompts], None, {}
+
+    def _generate_single_turn(self, prompt_ids: Any, *others: Any, **settings: Any) -> Any:
+        if self._maker is None:
+            return super()._generate_single_turn(prompt_ids, *others, **settings)
+        assert self.model is not None
+        was_training = self.model.training
+        seed = self._seed()
+        self.model.eval()
+        try:
+            written = self._write(self._prompts, seed)
+        finally:
+            self.model.train(was_training)
+        return [_ids(one) for one in written], None
+
+    def _write(self, prompts: Sequence[Prompt], seed: int) -> list[Written]:
+        """A reply to each prompt. What is drawn for one depends on the seed and its number among the rows of
+        all processes, and on nothing else."""
+        first = self.accelerator.process_index * len(prompts)
+        size = self.args.sampling_batch_size or len(prompts)
+        sampling = Sampling(self.args.longest, self.temperature, self.top_p, seed)
+        written: list[Written] = []
+        for start in range(0, len(prompts), size):
+            some = prompts[start : start + size]
+            distinct = list(dict.fromkeys(some))
+            state = self._run.start([prompt.encoded for prompt in distinct])
+            state = self._run.fork(state, [distinct.index(prompt) for prompt in some])
+            seeds = [(seed, first + start + i) for i in range(len(some))]
+            told = functools.partial(self._tell, start)
+            written += self._run.write(state, sampling, seeds, banned=self._banned, told=told)
+        return written
+
+    def _tell(self, first: int, number: int, reply: Written) -> None:
+        if self._ahead is not None:
+            # As TRL decodes it for the rewards, so that they know it again.
+            processor: Any = self.processing_class
+            (text,) = processor.batch_decode([_ids(reply)], skip_special_tokens=True)
+            self._ahead.submit(self._rows[first + number], text)
+
+    def _seed(self) -> int:
+        """Of this round of sampling: the same in every process, and in a run that was resumed."""
+        assert self.model is not None
+        if self.model.training:
+            key = [0, self.state.global_step, self._step % self.args.gradient_accumulation_steps]
+        else:
+            key = [1, self.state.global_step, self._eval_rounds]
+            self._eval_rounds += 1
+        return _drawn(self.args.seed, *key)
+
+    # Log-probabilities
+
+    def _get_per_token_logps_and_entropies(
+        self,
+        model: Any,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor,
+        logits_to_keep: int,
+        batch_size: int | None = None,
+        compute_entropy: bool = False,
+        compute_aux_loss: bool = False,
+        **visual: Any,
+    ) -> Scored:
+        if self._maker is None:
+            return super()._get_per_token_logps_and_entropies(
+                model,
+                input_ids,
+                attention_mask,
+                logits_to_keep,
+                batch_size,
+                compute_entropy,
+                compute_aux_loss,
+                **visual,
+            )
+        score = self._scored_together if self.args.shared_prompt else self._scored_apart
+        size = batch_size or len(input_ids)
+        parts = [
+            score(
+                model,
+                self._prompts[start : start + size],
+                input_ids[start : start + size],
+                attention_mask[start : start + size],
+                logits_to_keep,
+                compute_aux_loss,
+            )
+            for start in range(0, len(input_ids), size)
+        ]
+        logps, entropies, losses = zip(*parts, strict=True)
+        return (
+            torch.cat(logps),
+            torch.cat(entropies) if compute_entropy else None,
+            torch.stack(losses).mean() if compute_aux_loss else None,
+        )
+
+    def _scored_apart(
+        self, model: Any, prompts: Sequence[Prompt], ids: Any, mask: Any, width: int, aux_loss: bool
+    ) -> Any:
+        """Each row on its own, by TRL's pass with the rows' positions and what they show."""
+        # No more padding on the left than these rows need.
+        ids, mask = (one[:, -(max(len(p.encoded.ids) for p in prompts) + width) :] for one in (ids, mask))
+        types, positions = torch.zeros_like(ids), ids.new_zeros((4, *ids.shape))
+        before = ids.shape[1] - width
+        reply = torch.arange(width, device=ids.device)
+        for row, prompt in enumerate(prompts):
+            length = len(prompt.encoded.ids)
+            types[row, before - length : before] = torch.tensor(prompt.encoded.types)
+            positions[1:, row, before - length : before] = prompt.positions
+            positions[1:, row, before:] = prompt.following + reply
+            positions[0, row, before - length :] = torch.arange(length + width, device=ids.device)
+        showing = functools.partial(
+            model,
+            position_ids=positions,
+            mm_token_type_ids=types,
+            **visual_inputs([prompt.encoded for prompt in prompts], ids.device),
+        )
+        return super()._get_per_token_logps_and_entropies(
+            showing, ids, mask, width, compute_entropy=True, compute_aux_loss=aux_loss
+        )
+
+    def _scored_together(
+        self, model: Any, prompts: Sequence[Prompt], ids: Any, mask: Any, width: int, aux_loss: bool
+    ) -> Any:
+        """The replies to a prompt behind one pass over it."""
+        lengths = mask[:, -width:].sum(-1)
+        replies = [
+            row[:length] for row, length in zip(ids[:, -width:].tolist(), lengths.tolist(), strict=True)
+        ]
+        packed = pack(prompts, replies, pad=self._tokenizer.pad_token_id, run=self._run)
+        with self.accelerator.autocast():
+            out = model(**packed.inputs, fused_lm_head=True)
+        return (
+            packed.unpack(out.log_probs, lengths, width),
+            packed.unpack(out.entropy, lengths, width) if out.entropy is not None else None,
+            None,
+        )
+
+    def compute_loss(self, model: Any, inputs: Any, *arguments: Any, **settings: Any) -> Any:
+        """TRL's loss of a batch."""
+        if self._maker is None:
+            return super().compute_loss(model, inputs, *arguments, **settings)
+        self._prompts = inputs["prompts"]
+        # A frozen tower takes no part in steps; one that is trained takes part in all.
+        with contextlib.nullcontext() if self._frozen else self._dummy.on():
+            return super().compute_loss(model, inputs, *arguments, **settings)
+
+    # Evaluation
+
+    def evaluate(
+        self, eval_dataset: Any = None, ignore_keys: list[str] | None = None, metric_key_prefix: str = "eval"
+    ) -> dict[str, float]:
+        """Rewards of replies to held-out prompts, if there are any, and the figures of held-out questions."""
+        self._eval_rounds = 0
+        found = super().evaluate(eval_dataset, ignore_keys, metric_key_prefix)
+        if self._programs is not None and eval_dataset is None and metric_key_prefix == "eval":
+            figures = {f"eval_{name}": value for name, value in self._programs(self).items()}
+            # A line of its own: in training mode TRL would take it for one of training and add its averages.
+            tuned: Any = self.model
+            tuned.eval()
+            self.log(dict(figures))
+            found.update(figures)
+        return found
+
+
+def _drawn(*key: int) -> int:
+    """A seed for a generator, from several numbers."""
+    return int(np.random.SeedSequence(key).generate_state(1, np.uint64)[0] >> 1)
+
+
+def _ids(reply: Written) -> list[int]:
+    """Token ids with the one that ended it."""
+    return reply.ids if reply.end is None else [*reply.ids, reply.end[0]]
