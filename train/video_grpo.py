@@ -124,7 +124,8 @@ class VideoGRPOTrainer(GRPOTrainer):
 
     def _get_train_sampler(self, dataset: Any = None) -> Any:
         # Of the trainer's state, since a sampler behind skipped batches is told no epochs.
-        return EpochSampler(super()._get_train_sampler(dataset), lambda: int(self.state.epoch or 0))
+        like: Any = super()._get_train_sampler(dataset)
+        return EpochSampler(like, lambda: int(self.state.epoch or 0))
 
     # Sampling
 

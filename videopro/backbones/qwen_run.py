@@ -250,17 +250,18 @@ class QwenRun:
         draws = [_generator(self.device, seed, number) for seed, number in seeds]
         written = [Written([], []) for _ in seeds]
         no_ids: Any = None  # none of these processors looks at what was written before
+        batch = list(range(len(seeds)))  # which reply each row of the state is
         for step in range(sampling.max_new_tokens):
             warped = warpers(no_ids, state.logits)
             if sampling.temperature > 0:
                 chances = warped.softmax(-1)
                 tokens = torch.cat(
-                    [torch.multinomial(chances[i], 1, generator=draw) for i, draw in enumerate(draws)]
+                    [torch.multinomial(chances[row], 1, generator=draws[i]) for row, i in enumerate(batch)]
                 )
             else:
                 tokens = warped.argmax(-1)
             logprobs = state.logits.log_softmax(-1).gather(1, tokens[:, None])[:, 0]
-            for i, (token, logprob) in enumerate(zip(tokens.tolist(), logprobs.tolist(), strict=True)):
+            for i, token, logprob in zip(batch, tokens.tolist(), logprobs.tolist(), strict=True):
                 if written[i].ended:
                     continue
                 if token in self._ends:
@@ -269,8 +270,13 @@ class QwenRun:
                 else:
                     written[i].ids.append(token)
                     written[i].logprobs.append(logprob)
-            if all(one.ended for one in written) or step + 1 == sampling.max_new_tokens:
+            rows = [row for row, i in enumerate(batch) if not written[i].ended]
+            if not rows or step + 1 == sampling.max_new_tokens:
                 break
+            if len(rows) <= len(batch) // 2:
+                # Replies that have ended need no more passes.
+                state, tokens = self.fork(state, rows), tokens[rows]
+                batch = [batch[row] for row in rows]
             state = self._step(state, tokens)
         for i, one in enumerate(written):
             if not one.ended:
