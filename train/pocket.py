@@ -98,8 +98,9 @@ def box_rows(recipe: Recipe, rng: Rng, step: int, frames: Frames) -> list[list[R
 def writing_rows(recipe: Recipe, rng: Rng, step: int, frames: Frames) -> list[list[Row]]:
     """Words to write again, then lines to fill in; boxes and everything else in turn, so that nothing is
     forgotten."""
-    begun = step < 0.5 * recipe.steps
-    groups = [drill_rows(rng, 32, 0.0) if begun else drill_rows(rng, 12, 0.6)]
+    groups = [drill_rows(rng, 24, 0.0)]
+    if step >= 0.3 * recipe.steps:
+        groups.append(drill_rows(rng, 10, 1.0))
     if step % 4 == 0:
         groups.append([frames.box_row(rng, FRAME_SIZE) for _ in range(16)])
     elif step % 2:
