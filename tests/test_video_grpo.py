@@ -15,6 +15,7 @@ from tests.qwen_models import reference
 from tests.sft_reference import _processed
 from train.grpo_data import PromptRow
 from train.sft_data import Row
+from videopro.errors import ConfigError
 
 REPLIES = [[40, 50, 60, 70, 80], [41, 51], [90, 91, 92, 93], [42], [33, 34, 35]]
 CHOSEN = [0, 0, 1, 0, 4]
@@ -85,11 +86,11 @@ def test_replies_in_chunks_score_as_in_one_pass(tmp_path: Path) -> None:
     torch.testing.assert_close(parts, whole, atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", [*FAMILIES, "qwen3_5"])
 def test_sampling_draws_from_what_the_log_prob_passes_score(family: str, tmp_path: Path) -> None:
     """What the sampling pass says of each token that it drew, the log-prob pass says too."""
     rows = [grpo.rows()[number] for number in (0, 0, 0, 1, 4, 4)]
-    made = grpo.trainer(family, grpo.settings(tmp_path), rows)
+    made = grpo.trainer(family, grpo.settings(tmp_path, shared_prompt=family != "qwen3_5"), rows)
     made.model.eval()
     with torch.no_grad():
         made._prompts = made._maker.of(grpo.columns(rows))
@@ -101,6 +102,11 @@ def test_sampling_draws_from_what_the_log_prob_passes_score(family: str, tmp_pat
     for number, one in enumerate(written):
         drawn = torch.tensor(one.logprobs + ([one.end[1]] if one.end else []))
         torch.testing.assert_close(found[number, : len(drawn)], drawn, atol=1e-4, rtol=1e-4)
+
+
+def test_a_prompt_is_not_shared_by_layers_that_carry_a_state(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="give shared_prompt: false"):
+        grpo.trainer("qwen3_5", grpo.settings(tmp_path), grpo.rows()[:1])
 
 
 def test_what_is_drawn_rests_on_seed_and_row_and_not_on_the_batch(tmp_path: Path) -> None:
