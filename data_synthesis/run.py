@@ -29,8 +29,9 @@ from data_synthesis.teacher import Teacher
 from data_synthesis.work import work
 from videopro.backbones import Backbone, load_backbone, read_spec
 from videopro.benchmarks import Benchmark, Item
+from videopro.command import exit_status
 from videopro.config import from_command_line
-from videopro.errors import RunError, VideoProError
+from videopro.errors import RunError
 from videopro.infer import check_questions
 from videopro.module_models import ModuleModels, is_pocket
 from videopro.planners import Planner, load_planner
@@ -52,7 +53,7 @@ def main(
     """The command line. Returns the exit status: 0, 2 for what the user can mend, 130 when interrupted.
     `load(model, **settings)` makes the backbone, `load_teacher(spec, backbone, **settings)` the teacher
     (tests give their own)."""
-    try:
+    with exit_status() as status:
         config = from_command_line(
             SynthesisConfig,
             sys.argv[1:] if argv is None else argv,
@@ -61,13 +62,7 @@ def main(
             ignore=RUN_FIELDS,
         )
         run(config, load=load, load_teacher=load_teacher)
-    except VideoProError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("\nstopped; the same command goes on from here", file=sys.stderr)
-        return 130
-    return 0
+    return status.code
 
 
 def run(

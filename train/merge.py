@@ -20,8 +20,9 @@ import torch
 
 from videopro.backbones import read_spec
 from videopro.backbones.qwen_load import DEFAULTS_FILE, find, load
+from videopro.command import exit_status
 from videopro.config import about, from_command_line
-from videopro.errors import ConfigError, VideoProError
+from videopro.errors import ConfigError
 
 PROG = "python -m train.merge"
 
@@ -65,7 +66,7 @@ def merge(config: MergeConfig) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The command line. Returns the exit status: 0, or 2 for what the user can mend."""
-    try:
+    with exit_status("stopped; nothing was written") as status:
         config = from_command_line(
             MergeConfig,
             sys.argv[1:] if argv is None else argv,
@@ -73,11 +74,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             "Work an adapter into its base and write a plain checkpoint.",
         )
         merge(config)
-    except VideoProError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    print(f"merged checkpoint: {config.output}")
-    return 0
+        print(f"merged checkpoint: {config.output}")
+    return status.code
 
 
 if __name__ == "__main__":

@@ -19,8 +19,9 @@ from videopro.ask_view import Follower, say, show_answer
 from videopro.backbones import Backbone, Generation, load_backbone, read_spec
 from videopro.benchmarks import Item, Protocol
 from videopro.benchmarks.base import ROBUST
+from videopro.command import exit_status
 from videopro.config import about, from_command_line
-from videopro.errors import ConfigError, VideoProError
+from videopro.errors import ConfigError
 from videopro.metering import Meter
 from videopro.methods import ShortFlags
 from videopro.methods.base import Context, Result
@@ -53,15 +54,12 @@ class AskConfig(ShortFlags):
 
 def main(argv: Sequence[str] | None = None, *, load: Callable[..., Backbone] = load_backbone) -> int:
     """The command line. Returns the exit status: 0, or 2 for what the user can mend."""
-    try:
+    with exit_status("stopped") as status:
         config = from_command_line(
             AskConfig, sys.argv[1:] if argv is None else argv, PROG, "Ask one question about a video file."
         )
         ask(config, load=load)
-    except VideoProError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    return 0
+    return status.code
 
 
 def ask(config: AskConfig, *, load: Callable[..., Backbone] = load_backbone) -> Result | Generation:

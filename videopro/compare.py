@@ -24,13 +24,13 @@ from rich.table import Table
 
 from videopro import infer, methods
 from videopro.backbones import Backbone, load_backbone
+from videopro.command import exit_status
 from videopro.config import about, from_command_line, near
-from videopro.errors import ConfigError, RunError, VideoProError
+from videopro.errors import ConfigError, RunError
 from videopro.infer import RunConfig
 from videopro.methods import METHODS, ShortFlags
 from videopro.runner.folder import RUN_FIELDS, RunFolder
 from videopro.runner.summary import percent, records_of
-from videopro.runner.supervisor import WorkerBug
 from videopro.scoring import Difference, Scored, paired_difference
 from videopro.trace_log import read_traces
 
@@ -56,7 +56,7 @@ class Compared:
 def main(argv: Sequence[str] | None = None, *, load: Callable[..., Backbone] = load_backbone) -> int:
     """The command line. Returns the exit status of `videopro.infer`."""
     argv = list(sys.argv[1:] if argv is None else argv)
-    try:
+    with exit_status() as status:
         if argv and not argv[0].startswith("-"):
             runs = [read_run(Path(one)) for one in argv]
         else:
@@ -69,16 +69,7 @@ def main(argv: Sequence[str] | None = None, *, load: Callable[..., Backbone] = l
             )
             runs = run_methods(config, load=load)
         Console().print(comparison(runs))
-    except VideoProError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except WorkerBug as error:
-        print(f"{error}\nerror: a fault of videopro (above) stopped the run", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("\nstopped; the same command goes on from here", file=sys.stderr)
-        return 130
-    return 0
+    return status.code
 
 
 def run_methods(config: CompareConfig, *, load: Callable[..., Backbone] = load_backbone) -> list[Compared]:

@@ -42,3 +42,7 @@ class DatasetError(VideoProError):
 
 class RunError(VideoProError):
     """A run folder that cannot be written, resumed or read."""
+
+
+class WorkerBug(Exception):
+    """A worker process met a fault of ours; the text is its traceback."""

@@ -19,8 +19,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from modules.encoders import VideoTextEncoder, load_encoder
 from modules.index import CLIP_SECONDS, ClipIndex, build_index, clip_bounds, index_path
+from videopro.command import exit_status
 from videopro.config import about, from_command_line
-from videopro.errors import ConfigError, VideoError, VideoProError
+from videopro.errors import ConfigError, VideoError
 from videopro.video import Video
 
 PROG = "python -m videopro.index"
@@ -49,17 +50,12 @@ class IndexConfig:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The command line. Returns the exit status: 0, 2 for what the user can mend, 130 when interrupted."""
-    try:
+    with exit_status() as status:
         config = from_command_line(
             IndexConfig, sys.argv[1:] if argv is None else argv, PROG, "Embed the clips of videos for search."
         )
-        return index(config)
-    except VideoProError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("\nstopped; the same command goes on from here", file=sys.stderr)
-        return 130
+        status.code = index(config)
+    return status.code
 
 
 def index(config: IndexConfig) -> int:

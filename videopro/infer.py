@@ -22,15 +22,16 @@ from rich.console import Console
 from videopro import benchmarks, methods
 from videopro.backbones import Backbone, load_backbone, read_spec
 from videopro.benchmarks import Benchmark, Item, Protocol
+from videopro.command import exit_status
 from videopro.config import about, from_command_line, read_yaml
-from videopro.errors import ConfigError, RunError, VideoProError
+from videopro.errors import ConfigError, RunError
 from videopro.methods import ShortFlags
 from videopro.runner.folder import RUN_FIELDS, RunFolder
 from videopro.runner.grades import read_grades
 from videopro.runner.progress import Progress
 from videopro.runner.queue import units
 from videopro.runner.summary import summarize, table, write_summary
-from videopro.runner.supervisor import Supervisor, WorkerBug, place
+from videopro.runner.supervisor import Supervisor, place
 from videopro.runner.worker import Job
 from videopro.trace import Trace
 from videopro.trace_log import TraceLog, read_traces
@@ -85,7 +86,7 @@ class RunConfig(ShortFlags):
 def main(argv: Sequence[str] | None = None, *, load: Callable[..., Backbone] = load_backbone) -> int:
     """The command line. Returns the exit status: 0, 1 for a fault of ours, 2 for what the user can mend, 130
     when interrupted. `load(model, **settings)` makes the backbone in each worker (tests give their own)."""
-    try:
+    with exit_status() as status:
         config = from_command_line(
             RunConfig,
             sys.argv[1:] if argv is None else argv,
@@ -94,19 +95,7 @@ def main(argv: Sequence[str] | None = None, *, load: Callable[..., Backbone] = l
             ignore=RUN_FIELDS,
         )
         run(config, load=load)
-    except VideoProError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except WorkerBug as error:
-        print(
-            f"{error}\nerror: a fault of videopro (above) stopped the run; what was answered is safe",
-            file=sys.stderr,
-        )
-        return 1
-    except KeyboardInterrupt:
-        print("\nstopped; the same command goes on from here", file=sys.stderr)
-        return 130
-    return 0
+    return status.code
 
 
 def run(config: RunConfig, *, load: Callable[..., Backbone] = load_backbone) -> dict[str, Any] | None:

@@ -21,8 +21,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from videopro import scoring
+from videopro.command import exit_status
 from videopro.config import about, from_command_line
-from videopro.errors import ConfigError, RunError, VideoProError
+from videopro.errors import ConfigError, RunError
 from videopro.routing import Mode, figures, oracle_modes, planned
 from videopro.runner.folder import RunFolder, write_atomically
 from videopro.runner.summary import percent, records_of
@@ -64,7 +65,7 @@ class Row:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The command line. Returns the exit status: 0, or 2 for what the user can mend."""
-    try:
+    with exit_status() as status:
         config = from_command_line(
             SeedsConfig,
             list(sys.argv[1:] if argv is None else argv),
@@ -77,10 +78,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if config.output is not None:
             _write(config.output, found)
         Console().print(shown(found))
-    except VideoProError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    return 0
+    return status.code
 
 
 def read_row(spec: str) -> Row:

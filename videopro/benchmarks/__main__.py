@@ -14,8 +14,9 @@ from collections.abc import Callable, Sequence
 
 from videopro.backbones import Backbone, load_backbone
 from videopro.benchmarks.check import CheckConfig, check
+from videopro.command import exit_status
 from videopro.config import from_command_line, near
-from videopro.errors import ConfigError, VideoProError
+from videopro.errors import ConfigError
 from videopro.runner.grades import JudgeConfig, judge_run
 from videopro.runner.submission import SubmitConfig, submit
 from videopro.runner.summary import metric_lines
@@ -27,7 +28,7 @@ COMMANDS = ("check", "judge", "submit")
 def main(argv: Sequence[str] | None = None, *, load: Callable[..., Backbone] = load_backbone) -> int:
     """The command line. Returns the exit status."""
     argv = list(sys.argv[1:] if argv is None else argv)
-    try:
+    with exit_status() as status:
         if not argv or argv[0] not in COMMANDS:
             hint = near(argv[0], COMMANDS) if argv else f"known: {', '.join(COMMANDS)}"
             if argv[:1] in (["-h"], ["--help"]):
@@ -50,13 +51,7 @@ def main(argv: Sequence[str] | None = None, *, load: Callable[..., Backbone] = l
         print(
             f"{written.path}: {written.questions} questions, {written.unanswered} of them without an answer"
         )
-    except VideoProError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("\nstopped; the same command goes on from here", file=sys.stderr)
-        return 130
-    return 0
+    return status.code
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Any, TypeAlias
 
 from videopro.backbones.base import Backbone
-from videopro.errors import RunError, VideoProError
+from videopro.errors import RunError, VideoProError, WorkerBug
 from videopro.methods import create
 from videopro.runner.queue import record_death
 from videopro.runner.worker import Job, work
@@ -31,10 +31,6 @@ Loader: TypeAlias = Callable[[], Backbone]
 
 # Deaths in a row, for each worker, without a single further answer, after which the run stops.
 FRUITLESS_DEATHS = 6
-
-
-class WorkerBug(Exception):
-    """A worker met a fault of ours; the text is its traceback."""
 
 
 @dataclass(frozen=True)
