@@ -12,6 +12,7 @@ folder=${1:-runs/pocket}
 source "$(dirname "$0")/setup.sh" train
 workers=${WORKERS:-2}
 unseen=order # the family that the last part leaves out
+together="--options together=12" # all questions of a video are planned in one batch
 if [ -n "$full" ]; then asked=800 seeds="0 1 2" test=""; else asked=132 seeds="0" test="--limit 110"; fi
 
 synthesize() {
@@ -62,7 +63,7 @@ evaluate() { # SPLIT PREFIX
     for seed in $seeds; do
         for method in program videopro; do
             # shellcheck disable=SC2086
-            answer "$2$method-$seed" "$method" "$1" $test --backbone "adapter=$folder/sft-$seed"
+            answer "$2$method-$seed" "$method" "$1" $test $together --backbone "adapter=$folder/sft-$seed" batch_size=12
         done
     done
 }
@@ -72,7 +73,8 @@ train_all
 evaluate test ""
 if [ -n "$full" ]; then
     evaluate test-heldout heldout-
-    answer unseen-videopro videopro test --backbone "adapter=$folder/sft-without-$unseen"
+    # shellcheck disable=SC2086
+    answer unseen-videopro videopro test $together --backbone "adapter=$folder/sft-without-$unseen" batch_size=12
     echo "Held-out phrasings"
     table test-heldout heldout-
     echo "Trained without the family '$unseen'"

@@ -5,8 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from train import pocket_runs
+from train.pocket_average import average
 from train.pocket_frames import plan_scene
 from train.pocket_symbols import CODES, GRID, KNOTS, WORDS, Table, scene_symbols, symbols, translate
 from train.pocket_vision import groups_of, see, see_all, whiten
@@ -147,3 +149,19 @@ def test_a_training_goes_on_from_its_last_state(tmp_path: Path) -> None:
     assert torch.equal(other.weight, model.weight)
     assert again.state_dict()["state"][0]["step"] == optimizer.state_dict()["state"][0]["step"]
     assert list(tmp_path.iterdir()) == [tmp_path / "state.pt"]
+
+
+def test_an_average_lies_between_two_weights(tmp_path: Path) -> None:
+    for seed, name in ((0, "first"), (1, "second")):
+        processor = checkpoint.build_processor()
+        checkpoint.save(
+            checkpoint.build_model(processor.tokenizer, seed).bfloat16(), processor, tmp_path / name
+        )
+    average(tmp_path / "first", tmp_path / "second", 0.25, tmp_path / "mean")
+    first, second, mean = (
+        load_file(tmp_path / name / "model.safetensors") for name in ("first", "second", "mean")
+    )
+    assert mean.keys() == first.keys()
+    for name, weight in mean.items():
+        expected = 0.75 * first[name].double() + 0.25 * second[name].double()
+        torch.testing.assert_close(weight.double(), expected, rtol=2**-7, atol=1e-6)  # bf16 has 8 bits

@@ -11,10 +11,15 @@
         --steps 1500 --hold-vision 500 --lr 7e-4 --decay 0.4
     python -m train.pocket --frames F/frames --model-from F/boxes2/model --output F/writing --writing \\
         --steps 1800 --hold-vision 1800 --lr 1e-3 --decay 0.5
+    python -m train.pocket --frames F/frames --model-from F/writing/model --output F/writing2 --writing \\
+        --steps 1500 --hold-vision 1500 --lr 8e-4 --decay 0.5 --seed 1
+    python -m train.pocket --frames F/frames --model-from F/writing2/model --output F/all \\
+        --steps 300 --hold-vision 300 --lr 4e-4 --decay 0.6 --seed 2
+    python -m train.pocket_average F/writing2/model F/all/model --share 0.75 --output F/average
 
 The vision layers learn by themselves to name what each cell of a picture shows, the language layers to pick
-options and to find facts in text; then they are joined, then it is mostly asked where things are, and at the
-end the model learns to write what it has read.
+options and to find facts in text; then they are joined, then it is mostly asked where things are, then the
+model learns to write what it has read, and at the end everything is asked once more.
 Each resumes from its last checkpoint. Writes `log.jsonl` (losses and held-out accuracy by kind) and, at the
 end, `model/`, the folder that `videopro/pocket/model` ships.
 """

@@ -139,9 +139,13 @@ def told(rng: Rng) -> Exchange:
 def story(rng: Rng) -> Exchange:
     """The topic that lines come back to, among others named once."""
     topics = [str(t) for t in rng.permutation(TOPICS)]
-    lines = [one(rng, TOPIC_LINES).format(topic=topics[0]) for _ in range(int(rng.integers(2, 9)))]
+    whole = 4 if rng.random() < 0.3 else 1  # as many lines as a whole video has
+    lines = [
+        one(rng, TOPIC_LINES).format(topic=topics[0])
+        for _ in range((1 + whole) * int(rng.integers(2, 9)) // 2)
+    ]
     lines += [one(rng, ASIDE_LINES).format(topic=t) for t in topics[1 : 1 + int(rng.integers(0, 4))]]
-    lines += [_aside(rng) for _ in range(int(rng.integers(0, 7)))]
+    lines += [_aside(rng) for _ in range(whole * int(rng.integers(0, 9)))]
     lines = [lines[int(i)] for i in rng.permutation(len(lines))]
     return asked(rng, one(rng, PHRASINGS["story"]["usual"]), topics[0], TOPICS, _subtitled(rng, lines))
 
