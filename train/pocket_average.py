@@ -1,5 +1,5 @@
-"""Averages the weights of two folders of one pocket model: what a later part of its training gained, without all
-that it lost.
+"""Averages the weights of two folders of one pocket model: what a later part of its training gained, without
+all that it lost.
 
     python -m train.pocket_average F/writing2/model F/all/model --share 0.75 --output F/average
 
@@ -37,7 +37,8 @@ def average(first: Path, second: Path, share: float, output: Path) -> None:
     for name, weight in models[0].state_dict().items():
         if weight.is_floating_point():
             weight.lerp_(theirs[name], share)
-    checkpoint.save(models[0].bfloat16(), checkpoint.build_processor(), output)
+    models[0].bfloat16()
+    checkpoint.save(models[0], checkpoint.build_processor(), output)
 
 
 if __name__ == "__main__":
