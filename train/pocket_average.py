@@ -8,8 +8,10 @@ all that it lost.
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 import torch
+from transformers import Qwen3VLForConditionalGeneration
 
 from videopro.pocket import checkpoint
 
@@ -28,17 +30,14 @@ def main() -> None:
 
 def average(first: Path, second: Path, share: float, output: Path) -> None:
     """Write the model whose weights are (1 - share) of `first`'s and `share` of `second`'s, in bf16."""
-    from transformers import AutoModelForImageTextToText
-
-    models = [
-        AutoModelForImageTextToText.from_pretrained(one, dtype=torch.float32) for one in (first, second)
+    models: list[Any] = [
+        Qwen3VLForConditionalGeneration.from_pretrained(one, dtype=torch.float32) for one in (first, second)
     ]
     theirs = models[1].state_dict()
     for name, weight in models[0].state_dict().items():
         if weight.is_floating_point():
             weight.lerp_(theirs[name], share)
-    models[0].bfloat16()
-    checkpoint.save(models[0], checkpoint.build_processor(), output)
+    checkpoint.save(models[0].bfloat16(), checkpoint.build_processor(), output)
 
 
 if __name__ == "__main__":
