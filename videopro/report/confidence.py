@@ -21,7 +21,7 @@ def confidence(runs: Sequence[Run]) -> Section:
     """Right and wrong answers in ten bins of confidence, for each run with all modules."""
     overall: list[tuple[Cell, ...]] = []
     binned: list[tuple[Cell, ...]] = []
-    drawn: list[tuple[str, str, tuple[Bin, ...], str]] = []
+    drawn: list[tuple[str, tuple[Bin, ...], str]] = []
     chosen = [run for run in runs if not run.without and run.records]
     if not chosen:
         raise NotEnough("confidence: no run has a question with a known answer; finish one first")
@@ -55,7 +55,7 @@ def confidence(runs: Sequence[Run]) -> Section:
             told = [] if error is None else [f"ECE {error:.3f}"]
             told += [] if area is None else [f"AUROC {area:.3f}"]
             title = f"{run.name}, {data.title}" if several else run.name
-            drawn.append((title, run.method, bins, ", ".join(told)))
+            drawn.append((title, bins, ", ".join(told)))
     notes = (
         "ECE: expected calibration error over ten bins of equal width (Guo et al., 2017). AUROC: how often a "
         "right answer is more confident than a wrong one. The confidence is that of the answer that counts "

@@ -11,6 +11,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patheffects import withStroke
 from matplotlib.ticker import PercentFormatter
 
 from videopro.scoring import Accuracy, Bin
@@ -45,6 +46,8 @@ METHODS: Mapping[str, str] = {
 OTHERS = ("#b5446e", "#6a4c93", "#7a9e2f", "#c8553d", "#4f9bd9", "#5c5f66")
 RIGHT, WRONG, LINE = "#2a9d8f", "#e07a5f", "#22262b"
 GRID_WIDTH = 3
+HALO = withStroke(linewidth=2.4, foreground="white")
+"""Keeps an interval readable on a dark bar."""
 
 
 def colours(drawn: Sequence[tuple[str, str]]) -> dict[str, str]:
@@ -102,10 +105,13 @@ def draw_modes(drawn: Sequence[tuple[str, Mapping[str, float]]]) -> Figure:
         start = [left + width for left, width in zip(start, widths, strict=True)]
     if any(modes["refined"] for _, modes in drawn):
         refined = [modes["refined"] for _, modes in drawn]
-        axes.scatter(refined, [place + 0.28 for place in places], marker=6, s=46, color=LINE, label="refined",
-                     zorder=3, clip_on=False)  # fmt: skip
+        below = [place + 0.39 for place in places]
+        axes.barh(below, refined, height=0.14, color=METHODS["program"], label="refined")
+        for place, width in zip(below, refined, strict=True):
+            if width:
+                axes.text(width + 0.008, place, f"{100 * width:.0f}", ha="left", va="center", fontsize=7)
     axes.set_yticks(list(places), names)
-    axes.invert_yaxis()
+    axes.set_ylim(len(drawn) - 0.42, -0.4)
     axes.set_xlim(0, 1)
     axes.xaxis.set_major_formatter(PercentFormatter(xmax=1, symbol="", decimals=0))
     axes.set_xlabel("questions, %")
@@ -115,7 +121,7 @@ def draw_modes(drawn: Sequence[tuple[str, Mapping[str, float]]]) -> Figure:
     return figure
 
 
-def draw_confidence(drawn: Sequence[tuple[str, str, Sequence[Bin], str]]) -> Figure:
+def draw_confidence(drawn: Sequence[tuple[str, Sequence[Bin], str]]) -> Figure:
     """A panel a run: bars of right and wrong answers, and the accuracy of each bin over its confidence."""
     across = min(GRID_WIDTH, len(drawn))
     down = math.ceil(len(drawn) / across)
@@ -123,14 +129,15 @@ def draw_confidence(drawn: Sequence[tuple[str, str, Sequence[Bin], str]]) -> Fig
     grid = figure.subplots(down, across, squeeze=False, sharex=True)
     for axes in grid.flat[len(drawn) :]:
         axes.set_visible(False)
-    for axes, (title, _, bins, told) in zip(grid.flat, drawn, strict=False):
+    for place, (axes, (title, bins, told)) in enumerate(zip(grid.flat, drawn, strict=False)):
         middles = [(one.low + one.high) / 2 for one in bins]
         right = [round((one.accuracy.accuracy or 0) * one.accuracy.n) for one in bins]
         wrong = [one.accuracy.n - count for one, count in zip(bins, right, strict=True)]
         axes.bar(middles, right, width=0.086, color=RIGHT, alpha=0.85, label="right")
         axes.bar(middles, wrong, width=0.086, bottom=right, color=WRONG, alpha=0.85, label="wrong")
         axes.set_title(title)
-        axes.set_ylabel("answers")
+        if place % across == 0:
+            axes.set_ylabel("answers")
         axes.tick_params(length=0)
         axes.margins(y=0.12)
         over = axes.twinx()
@@ -145,13 +152,14 @@ def draw_confidence(drawn: Sequence[tuple[str, str, Sequence[Bin], str]]) -> Fig
         over.set_ylim(0, 1.02)
         _percent(over)
         over.grid(visible=False)
-        over.set_ylabel("accuracy, %")
+        if place % across == across - 1 or place == len(drawn) - 1:
+            over.set_ylabel("accuracy, %")
         over.spines["right"].set_visible(False)
         axes.set_xlim(0, 1)
         axes.set_xticks([0, 0.2, 0.4, 0.6, 0.8, 1.0])
         axes.tick_params(labelbottom=True)
         axes.set_xlabel(f"confidence\n{told}")
-        if axes is grid.flat[0]:
+        if place == 0:
             handles = [*axes.get_legend_handles_labels()[0], *over.get_legend_handles_labels()[0]]
             figure.legend(handles, ["right", "wrong", "accuracy"], loc="outside upper center", ncols=3)
     return figure
@@ -214,7 +222,7 @@ def draw_durations(
                 width=width * 0.92,
                 yerr=list(zip(*(_errors(part) for _, part in there), strict=True)) if there else None,
                 color=palette[name],
-                error_kw={"elinewidth": 0.9, "ecolor": LINE},
+                error_kw={"elinewidth": 1.0, "ecolor": LINE, "path_effects": [HALO]},
             )
         counts = [max(parts[i].n for _, _, parts in bars) for i in range(len(BINS))]
         axes.set_xticks(range(len(BINS)), [f"{name}\nn = {n}" for name, n in zip(BINS, counts, strict=True)])
