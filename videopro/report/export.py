@@ -1,9 +1,9 @@
 """A run in the files of other harnesses: lmms-eval's per-sample JSONL, Inspect's eval log as JSON.
 
-Neither package is needed to write them. lmms-eval: a line a question as its evaluation_tracker writes them and
-its `load_baseline` reads them (EvolvingLMMs-Lab/lmms-eval 0.7.3), so that `lmms-eval --baseline FILE` compares
-with it; `doc_id` is the benchmark's own id. Inspect: version 2 of UKGovernmentBEIS/inspect_ai's log, read by
-`inspect view` and `read_eval_log`. Knows runs and these two shapes.
+Neither package is needed to write them. lmms-eval: a line a question, as its evaluation_tracker writes
+and its baselines.loader reads them (EvolvingLMMs-Lab/lmms-eval 0.7.3); `doc_id` is the benchmark's own id.
+Inspect: version 2 of the log of UKGovernmentBEIS/inspect_ai (0.3), for `inspect view` and `read_eval_log`.
+Knows runs and these two shapes.
 """
 
 from __future__ import annotations

@@ -77,7 +77,8 @@ def _errors(found: Accuracy) -> tuple[float, float]:
     """How far the interval reaches below and above."""
     if found.accuracy is None or found.ci95 is None:
         return 0.0, 0.0
-    return found.accuracy - found.ci95[0], found.ci95[1] - found.accuracy
+    # Where all are right, the interval's end may lie a rounding below them.
+    return max(0.0, found.accuracy - found.ci95[0]), max(0.0, found.ci95[1] - found.accuracy)
 
 
 def draw_modes(drawn: Sequence[tuple[str, Mapping[str, float]]]) -> Figure:
@@ -107,9 +108,9 @@ def draw_modes(drawn: Sequence[tuple[str, Mapping[str, float]]]) -> Figure:
         refined = [modes["refined"] for _, modes in drawn]
         below = [place + 0.39 for place in places]
         axes.barh(below, refined, height=0.14, color=METHODS["program"], label="refined")
-        for place, width in zip(below, refined, strict=True):
+        for height, width in zip(below, refined, strict=True):
             if width:
-                axes.text(width + 0.008, place, f"{100 * width:.0f}", ha="left", va="center", fontsize=7)
+                axes.text(width + 0.008, height, f"{100 * width:.0f}", ha="left", va="center", fontsize=7)
     axes.set_yticks(list(places), names)
     axes.set_ylim(len(drawn) - 0.42, -0.4)
     axes.set_xlim(0, 1)
@@ -129,14 +130,14 @@ def draw_confidence(drawn: Sequence[tuple[str, Sequence[Bin], str]]) -> Figure:
     grid = figure.subplots(down, across, squeeze=False, sharex=True)
     for axes in grid.flat[len(drawn) :]:
         axes.set_visible(False)
-    for place, (axes, (title, bins, told)) in enumerate(zip(grid.flat, drawn, strict=False)):
+    for number, (axes, (title, bins, told)) in enumerate(zip(grid.flat, drawn, strict=False)):
         middles = [(one.low + one.high) / 2 for one in bins]
         right = [round((one.accuracy.accuracy or 0) * one.accuracy.n) for one in bins]
         wrong = [one.accuracy.n - count for one, count in zip(bins, right, strict=True)]
         axes.bar(middles, right, width=0.086, color=RIGHT, alpha=0.85, label="right")
         axes.bar(middles, wrong, width=0.086, bottom=right, color=WRONG, alpha=0.85, label="wrong")
         axes.set_title(title)
-        if place % across == 0:
+        if number % across == 0:
             axes.set_ylabel("answers")
         axes.tick_params(length=0)
         axes.margins(y=0.12)
@@ -152,14 +153,14 @@ def draw_confidence(drawn: Sequence[tuple[str, Sequence[Bin], str]]) -> Figure:
         over.set_ylim(0, 1.02)
         _percent(over)
         over.grid(visible=False)
-        if place % across == across - 1 or place == len(drawn) - 1:
+        if number % across == across - 1 or number == len(drawn) - 1:
             over.set_ylabel("accuracy, %")
         over.spines["right"].set_visible(False)
         axes.set_xlim(0, 1)
         axes.set_xticks([0, 0.2, 0.4, 0.6, 0.8, 1.0])
         axes.tick_params(labelbottom=True)
         axes.set_xlabel(f"confidence\n{told}")
-        if place == 0:
+        if number == 0:
             handles = [*axes.get_legend_handles_labels()[0], *over.get_legend_handles_labels()[0]]
             figure.legend(handles, ["right", "wrong", "accuracy"], loc="outside upper center", ncols=3)
     return figure
