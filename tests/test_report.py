@@ -11,7 +11,8 @@ import pytest
 from tests.report_world import FALLBACK, direct, program, trace, unreadable, write_run
 from videopro.errors import ConfigError, RunError
 from videopro.report.durations import bin_of
-from videopro.report.runs import Run, read_runs
+from videopro.report.reading import read_runs
+from videopro.report.runs import Run
 from videopro.report.section import NotEnough, Section
 from videopro.report.sections import BUILDERS, build
 from videopro.report.table import Estimate, Number, Table, shown

@@ -19,7 +19,7 @@ from PIL import Image
 from tests.report_world import direct, trace, unreadable, write_run
 from tests.test_report import answers, planned_run
 from videopro.report.__main__ import main
-from videopro.report.runs import read_runs
+from videopro.report.reading import read_runs
 from videopro.report.sections import BUILDERS
 from videopro.report.table import (
     BENCHMARK,

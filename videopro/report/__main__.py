@@ -18,7 +18,8 @@ from typing import Literal
 from videopro.command import exit_status
 from videopro.config import about, from_command_line
 from videopro.errors import ConfigError
-from videopro.report.runs import Run, read_runs
+from videopro.report.reading import read_runs
+from videopro.report.runs import Run
 
 PROG = "python -m videopro.report"
 NAMES = "main, efficiency, modules, training, modes, confidence, tau, durations, metrics, pairs, runs"

@@ -46,7 +46,7 @@ METHODS: Mapping[str, str] = {
 OTHERS = ("#b5446e", "#6a4c93", "#7a9e2f", "#c8553d", "#4f9bd9", "#5c5f66")
 RIGHT, WRONG, LINE = "#2a9d8f", "#e07a5f", "#22262b"
 GRID_WIDTH = 3
-HALO = withStroke(linewidth=2.4, foreground="white")
+HALO = withStroke(linewidth=2.0, foreground="#ffffffb0")
 """Keeps an interval readable on a dark bar."""
 
 
@@ -140,7 +140,7 @@ def draw_confidence(drawn: Sequence[tuple[str, Sequence[Bin], str]]) -> Figure:
         if number % across == 0:
             axes.set_ylabel("answers")
         axes.tick_params(length=0)
-        axes.margins(y=0.12)
+        axes.set_ylim(0, 1.08 * max(1, *(one.accuracy.n for one in bins)))
         over = axes.twinx()
         filled = [one for one in bins if one.accuracy.accuracy is not None]
         over.plot([0, 1], [0, 1], color="#a5abb3", linewidth=1, linestyle=(0, (4, 3)))

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from videopro.hindsight import before_refinement
-from videopro.report.runs import METHOD_TITLES, Run, by_dataset, protocol_notes
+from videopro.report.runs import Run, by_dataset, protocol_notes
 from videopro.report.section import Drawing, NotEnough, Section
 from videopro.report.table import BENCHMARK, Cell, Number, Table, accuracy_cell, share
 from videopro.runner.programs import counted, program_numbers
@@ -19,8 +19,6 @@ from videopro.trace import Trace
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-_ORDER = list(METHOD_TITLES)
 
 
 def planner_tokens(traces: Sequence[Trace]) -> float | None:
@@ -84,7 +82,7 @@ def _paradigms(runs: Sequence[Run]) -> list[tuple[str, tuple[Trace, ...]]]:
     has a run without."""
     found = []
     alone = {run.planning for run in runs if run.method == "adaptive"}
-    for run in sorted(runs, key=lambda one: _ORDER.index(one.method) if one.method in _ORDER else 99):
+    for run in sorted(runs, key=lambda one: one.method_place):
         if run.method == "videopro" and run.planning not in alone:
             found.append((f"{run.name}, before refinement", tuple(map(before_refinement, run.traces))))
         found.append((run.name, run.settled))
@@ -95,7 +93,7 @@ def modes(runs: Sequence[Run]) -> Section:
     """How often a planner chose a single look or several steps, and how often it was refined."""
     rows: list[tuple[Cell, ...]] = []
     drawn: list[tuple[str, dict[str, Any]]] = []
-    planned = [run for run in runs if run.plans]
+    planned = [run for run in runs if run.plans and not run.without]
     several = len(by_dataset(planned)) > 1
     for data, own in by_dataset(planned).items():
         for run in own:

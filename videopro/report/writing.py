@@ -110,7 +110,9 @@ def _markdown(title: str, drawn: Sequence[Drawn], lacking: Sequence[str]) -> str
                     f"{table.title}: {len(table.rows)} rows in [tables/{stem}.csv](tables/{stem}.csv)"
                 )
             else:
-                parts += [f"**{compact(table).title}**", markdown(table)]
+                told = compact(table).title
+                parts += [f"**{told}**"] if told != one.section.title else []
+                parts.append(markdown(table))
                 parts += [" ".join(table.notes)] if table.notes else []
     if lacking:
         parts += ["## What these runs do not allow", "\n".join(f"- {one}" for one in lacking)]
