@@ -156,6 +156,9 @@ def test_the_page_holds_all_that_it_shows(runs: Path, tmp_path: Path) -> None:
     assert "<title>Runs &lt;of&gt; today</title>" in text
     assert "<script" not in text
     assert page.cells > 100
+    # A head stands over its numbers, also where the first row has none.
+    assert '<th class="n">difference</th>' in text
+    assert "<th>benchmark</th>" in text or "<th>run</th>" in text
 
 
 def test_a_report_of_the_same_runs_is_the_same(runs: Path, tmp_path: Path) -> None:

@@ -103,7 +103,7 @@ def compact(table: Table) -> Table:
     return replace(table, title=f"{table.title}, {table.rows[0][0]}", heads=table.heads[1:], rows=rows)
 
 
-def _sides(table: Table) -> list[str]:
+def sides(table: Table) -> list[str]:
     """Numbers to the right, words to the left."""
     columns = zip(*table.rows, strict=True) if table.rows else [() for _ in table.heads]
     return ["left" if any(isinstance(cell, str) for cell in column) else "right" for column in columns]
@@ -113,7 +113,7 @@ def markdown(table: Table) -> str:
     """GitHub's Markdown; bars within cells are escaped."""
     table = compact(table)
     rows = [[shown(cell).replace("|", "\\|") for cell in row] for row in table.rows]
-    return tabulate(rows, table.heads, tablefmt="pipe", colalign=_sides(table), disable_numparse=True)
+    return tabulate(rows, table.heads, tablefmt="pipe", colalign=sides(table), disable_numparse=True)
 
 
 def latex(table: Table, label: str) -> str:
@@ -124,7 +124,7 @@ def latex(table: Table, label: str) -> str:
         for row in table.rows
     ]
     body = tabulate(
-        rows, table.heads, tablefmt="latex_booktabs", colalign=_sides(table), disable_numparse=True
+        rows, table.heads, tablefmt="latex_booktabs", colalign=sides(table), disable_numparse=True
     )
     words = _escaped(" ".join((f"{table.title}.", *table.notes)))
     return (

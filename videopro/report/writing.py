@@ -16,7 +16,17 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from videopro.errors import RunError
 from videopro.report.section import Section
-from videopro.report.table import Estimate, Number, Table, comma_separated, compact, latex, markdown, shown
+from videopro.report.table import (
+    Estimate,
+    Number,
+    Table,
+    comma_separated,
+    compact,
+    latex,
+    markdown,
+    shown,
+    sides,
+)
 from videopro.runner.folder import write_atomically
 
 if TYPE_CHECKING:
@@ -128,6 +138,8 @@ def _page(title: str, drawn: Sequence[Drawn], lacking: Sequence[str]) -> str:
     pages.tests["figure"] = lambda cell: isinstance(cell, Estimate | Number | int)
     pages.filters["shown"] = shown
     pages.filters["compact"] = compact
+    pages.filters["sides"] = sides
+    pages.filters["zip"] = zip
     return pages.get_template("page.html.j2").render(
         title=title, drawn=drawn, lacking=lacking, heading=_heading, stem=file_stem
     )
