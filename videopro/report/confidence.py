@@ -54,7 +54,7 @@ def confidence(runs: Sequence[Run]) -> Section:
                 )
             told = [] if error is None else [f"ECE {error:.3f}"]
             told += [] if area is None else [f"AUROC {area:.3f}"]
-            title = f"{run.name}, {data.title}" if several else run.name
+            title = f"{run.name}\n{data.title}" if several else run.name
             drawn.append((title, bins, ", ".join(told)))
     notes = (
         "ECE: expected calibration error over ten bins of equal width (Guo et al., 2017). AUROC: how often a "

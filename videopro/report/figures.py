@@ -6,6 +6,7 @@ Knows numbers and words; nothing of runs. Figures are made without pyplot, so th
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -136,7 +137,8 @@ def draw_confidence(drawn: Sequence[tuple[str, Sequence[Bin], str]]) -> Figure:
         wrong = [one.accuracy.n - count for one, count in zip(bins, right, strict=True)]
         axes.bar(middles, right, width=0.086, color=RIGHT, alpha=0.85, label="right")
         axes.bar(middles, wrong, width=0.086, bottom=right, color=WRONG, alpha=0.85, label="wrong")
-        axes.set_title(title)
+        # A panel's width of letters; longer names take several lines.
+        axes.set_title("\n".join(wrap for line in title.split("\n") for wrap in textwrap.wrap(line, 34)))
         if number % across == 0:
             axes.set_ylabel("answers")
         axes.tick_params(length=0)
