@@ -22,7 +22,7 @@ from modules.handles import AnswerHandle, ClipHandle, Handle, VideoHandle, show
 from modules.memory import CallMemory
 from modules.prelude import PRELUDE
 from modules.reference import reference
-from modules.registry import ALIASES, MODULES, NEEDS, Module, module
+from modules.registry import ALIASES, FAMILIES, MODULES, NEEDS, Module, module
 from modules.video_context import Call, VideoContext
 from videopro.trace import Call as Record
 from videopro.trace import FrameRef
@@ -37,8 +37,13 @@ Remembered = tuple[Any, tuple[FrameRef, ...], int]
 
 
 def available(context: VideoContext) -> list[Module]:
-    """The modules that have everything they need for this video, in the order of their registration."""
-    return [one for one in MODULES.values() if all(context.has(need) for need in one.needs)]
+    """The modules that have everything they need for this video and are not left out, in the order of their
+    registration."""
+    return [
+        one
+        for one in MODULES.values()
+        if one.family not in context.without and all(context.has(need) for need in one.needs)
+    ]
 
 
 class ModuleLibrary:
@@ -107,7 +112,7 @@ class ModuleLibrary:
         result: Any = None
         text = ""
         try:
-            self._check_needs(one)
+            self._check_available(one)
             bound = bind(one.name, one.takes, ALIASES, args, keywords)
             values = checked(one.name, one.takes, bound, self.context.scope)
             (result, looked, count), cached = self._result(one, values)
@@ -124,7 +129,10 @@ class ModuleLibrary:
             self.answers.append(result)
         return _fresh(result)
 
-    def _check_needs(self, one: Module) -> None:
+    def _check_available(self, one: Module) -> None:
+        if one.family in self.context.without:
+            group = FAMILIES[one.family].lower()
+            raise UnavailableError(f"{one.name}() cannot be used: this run is without {group}; do without it")
         missing = next((need for need in one.needs if not self.context.has(need)), None)
         if missing is not None:
             raise UnavailableError(f"{one.name}() cannot be used: {NEEDS[missing]}; do without it")

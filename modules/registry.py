@@ -28,6 +28,9 @@ FAMILIES: Mapping[str, str] = {
 }
 """The families of section 3.2, in the order of the API reference."""
 
+REMOVABLE = tuple(family for family in FAMILIES if family != "answering")
+"""Families that a run can be made without (Table 3); nothing would answer without the last one."""
+
 NEEDS: Mapping[str, str] = {
     "index": "no clip index was made for this video",
     "subtitles": "this video has no subtitles",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -53,10 +53,12 @@ class VideoContext:
         tracker: Tracker | None = None,
         can_summarize: bool = True,
         transcript_words: int = 16_000,
+        without: Collection[str] = (),
     ) -> None:
         """`text_encoder` finds subtitle lines by meaning; None: BM25 finds them by their words.
         `can_summarize` False: the backbone cannot write a summary, and the lines themselves are given.
-        `transcript_words`: the longest transcript that fits the model's prompt."""
+        `transcript_words`: the longest transcript that fits the model's prompt. `without`: families of
+        modules that are left out, as if they were not there."""
         if transcript_words < 1:
             raise ConfigError(f"transcript_words is {transcript_words}; it must be at least 1")
         self.video = video
@@ -69,6 +71,7 @@ class VideoContext:
         self.tracker = tracker
         self.can_summarize = can_summarize
         self.transcript_words = transcript_words
+        self.without = frozenset(without)
         self.search = SubtitleSearch(self.subtitles, text_encoder) if self.subtitles is not None else None
         self.handle = VideoHandle(video)
         """What a program gets as `video`."""

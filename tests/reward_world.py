@@ -28,7 +28,7 @@ class SceneModels(ModuleModels):
         self.index = SceneIndex()
         self.made: list[Path] = []
 
-    def context(self, video: Any, backbone: Any, subtitles: Any) -> VideoContext:
+    def context(self, video: Any, backbone: Any, subtitles: Any, without: Any = ()) -> VideoContext:
         self.made.append(video.path)
         return VideoContext(video, backbone, subtitles=subtitles, index=self.index)
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.benchmark_world import touch, write_json
 from tests.fakes import load_fake, make_video
 from tests.stub_server import Fault, StubServer, completion, entry, text_of
 from tests.test_benchmarks import MME, TSV, ego, lvb, write_parquet
+from videopro import compare
 from videopro.backbones import load_backbone
 from videopro.benchmarks.__main__ import main as benchmarks_main
 from videopro.benchmarks.mmbench_video import JUDGE
@@ -20,6 +23,7 @@ from videopro.errors import ConfigError
 from videopro.infer import main
 from videopro.methods import create
 from videopro.methods.native import Native, _clue_times
+from videopro.report.__main__ import main as report_main
 from videopro.runner.grades import read_grade, read_official
 from videopro.runner.worker import work
 from videopro.trace_log import read_traces
@@ -295,3 +299,77 @@ def test_other_methods_refuse_open_questions(tmp_path: Path, capsys: pytest.Capt
 )
 def test_grades_are_read(reply: str, robust: int | None, official: int | None) -> None:
     assert (read_grade(reply, JUDGE), read_official(reply)) == (robust, official)
+
+
+# ---- several benchmarks under one name -------------------------------------------------------------------
+
+
+def paper_folders(root: Path) -> None:
+    """VideoPro's four benchmarks with a question or three each, of coloured videos."""
+    coloured(root / "longvideobench")
+    make_video(root / "longvideobench/videos/vid3.mp4", "red", 2.0)
+    colours = ["red", "green", "blue", "grey"]
+    mme = {**MME[2], "duration": "long", "options": [f"{'ABCD'[i]}. {c}" for i, c in enumerate(colours)]}
+    write_parquet(root / "videomme/videomme/test-00000-of-00001.parquet", [mme])
+    make_video(root / f"videomme/data/{mme['videoID']}.mp4", colours["ABCD".index(mme["answer"])], 2.0)
+    options = "\n".join(f"({'ABCD'[i]}) {colour}" for i, colour in enumerate(colours))
+    qa = {"uid": "1", "question": f"Which?\n{options}", "answer": "C", "question_type": ["summarization"]}
+    lvbench = {"key": "vid", "type": "tv", "qa": [qa], "video_info": {}}
+    (root / "lvbench").mkdir()
+    (root / "lvbench/video_info.meta.jsonl").write_text(json.dumps(lvbench) + "\n")
+    make_video(root / "lvbench/videos/vid.mp4", "blue", 2.0)
+    asked = {"video": "m.mp4", "question": "Which?", "candidates": colours, "question_type": "needleQA"}
+    write_json(root / "mlvu/test_multi_choice_tasks.json", [{**asked, "question_id": "q1", "answer": "grey"}])
+    make_video(root / "mlvu/MLVU_Test/video/m.mp4", "red", 2.0)
+
+
+def test_the_papers_protocol_is_one_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All four run, 64 frames a call, and their folders give Table 1: all right but MLVU's question, whose
+    video is red and whose gold grey."""
+    paper_folders(tmp_path / "data")
+    frames: list[Any] = []
+
+    def load(model: str, **settings: Any) -> Any:
+        frames.append(settings.pop("frames"))
+        return load_fake(model, **settings)
+
+    argv = ["--benchmark", "videopro", "--root", str(tmp_path / "data"), "--model", "m"]
+    assert main([*argv, "--output", str(tmp_path / "runs")], load=load) == 0, capsys.readouterr().err
+    assert frames == [64] * 4
+    names = ["lvbench", "longvideobench", "mlvu", "videomme"]
+    assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == sorted(names)
+    for name in names:
+        recorded = yaml.safe_load((tmp_path / "runs" / name / "config.yaml").read_text())
+        assert recorded["identity"]["protocol"]["name"] == "videopro"
+        assert recorded["identity"]["protocol"]["benchmark"] == name
+    assert report_main([str(tmp_path / "runs"), "--tables", "main", "--output", str(tmp_path / "r")]) == 0
+    (row,) = csv.DictReader((tmp_path / "r/tables/main.csv").open())
+    right = {head: float(value) for head, value in row.items() if head and "," not in head and value}
+    assert right == pytest.approx(
+        {"LVBench test": 100, "Video-MME long": 100, "LongVideoBench val": 100, "mean": 75}
+    )
+    assert float(row["MLVU test, M-Avg"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        (["--split", "val"], "--split: preset 'videopro' decides it"),
+        (["--ids", "q1"], "--ids: preset 'videopro' decides it"),
+        (["--backbone", "frames=8"], "frames is 8, and preset 'videopro' is of 64"),
+        (["--root", "nowhere"], "nowhere/lvbench"),
+    ],
+)
+def test_what_a_preset_refuses(
+    more: list[str], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    argv = ["--benchmark", "videopro", "--model", "m", "--output", str(tmp_path / "runs")]
+    assert main([*argv, "--root", str(tmp_path), *more], load=load_fake) == 2
+    assert told in capsys.readouterr().err
+    assert not (tmp_path / "runs").exists()
+    assert main(argv, load=load_fake) == 2
+    assert "a folder with the folders lvbench, videomme, longvideobench, mlvu" in capsys.readouterr().err
+    assert compare.main([*argv, "--root", str(tmp_path), "--methods", "native", "program"]) == 2
+    assert "'videopro' is several benchmarks" in capsys.readouterr().err

@@ -64,6 +64,7 @@ GROUND = (
     "videopro.official_readers",
     "videopro.prompts",
     "videopro.scoring",
+    "videopro.intervals",
 )
 RULES = {
     "the ground": Rule(

@@ -11,14 +11,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from modules import library as module_library
+from modules.library import available
 from modules.memory import CallMemory
+from modules.reference import reference
+from modules.registry import MODULES
 from tests import reason_world as world
 from tests.fakes import load_fake, make_benchmark, make_video
 from tests.reason_world import BROKEN, NATIVE, QUESTION, SceneBackbone, ScriptedPlanner
 from tests.test_infer import SRT
-from videopro import ask, compare, infer
+from videopro import ask, compare, infer, prompts
 from videopro.benchmarks import Item, Protocol
 from videopro.benchmarks.base import ROBUST
 from videopro.config import from_command_line
@@ -555,3 +559,78 @@ def test_ask_needs_choices_for_a_program(tmp_path: Path, capsys: pytest.CaptureF
 def test_the_settings_of_a_run_can_be_made_in_python() -> None:
     config = RunConfig("jsonl", "m", Path("x"), method="videopro", tau=0.5)
     assert config.method_options("videopro", {"final": "best"}) == {"final": "best", "tau": 0.5}
+
+
+# ---- without a group of modules (Table 3) ----------------------------------------------------------------
+
+
+def test_a_group_left_out_raises_in_programs_and_leaves_the_reference(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The scene's program retrieves first: without retrieval it fails with a readable error at that line, and
+    the planner was never told of the call; the refinement sees the error in its log."""
+    planner = ScriptedPlanner(lambda request: world.LOCAL, knows_form=False)
+    monkeypatch.setattr(program_module, "load_planner", lambda *args, **options: planner)
+    monkeypatch.setattr(ModuleModels, "_index", lambda self, video: world.SceneIndex())
+    whole = create("adaptive", OPTIONS).run(item(), context(SceneBackbone()))
+    assert whole.final is not None
+    assert whole.final.letter == "B"
+    assert "`get_informative_clips(" in planner.requests[-1].reference
+    cut = create("videopro", {**OPTIONS, "without": ("retrieval",), "fallback": "none"})
+    result = cut.run(item(), context(SceneBackbone()))
+    first = result.rounds[0].execution
+    assert first is not None
+    assert (first.status, first.answer) == ("failed", None)
+    assert first.error is not None
+    assert (first.error.type, first.error.line) == ("UnavailableError", 2)
+    assert (
+        first.error.message == "get_informative_clips() cannot be used: this run is without multimodal "
+        "retrieval; do without it"
+    )
+    assert [call.fn for call in first.calls] == ["get_informative_clips"]
+    assert "UnavailableError" in first.calls[0].result
+    plan, refinement = planner.requests[-2:]
+    for request in (plan, refinement):
+        assert "## Temporal localization" in request.reference
+        assert "## Multimodal retrieval" not in request.reference
+        assert "`get_informative" not in request.reference + request.prompt
+    assert "this run is without multimodal retrieval" in refinement.prompt
+
+
+@pytest.mark.parametrize("group", ["retrieval", "localization", "extraction", "context"])
+def test_no_example_shows_what_was_left_out(group: str) -> None:
+    """Every module call in a prompt, worked examples included, is one that its reference tells of."""
+    told = reference(available(world.context(without=(group,))))
+    prompt = prompts.plan(QUESTION, reference=told, examples=True)
+    names = {name for name, one in MODULES.items() if one.family == group}
+    assert names
+    assert not [name for name in names if f"{name}(" in prompt]
+
+
+def test_without_is_a_part_of_the_run_and_older_runs_keep_their_keys() -> None:
+    def identity(**options: Any) -> dict[str, Any]:
+        return create("adaptive", {**OPTIONS, **options}).identity()
+
+    assert "without" not in identity()
+    assert identity(without=("retrieval",))["without"] == ["retrieval"]
+    assert identity(without="context")["without"] == ["context"]
+    both = [identity(without=names) for names in (("retrieval", "context"), ["context", "retrieval"])]
+    assert both[0] == both[1]
+    for name in ("answering", "retreival"):
+        with pytest.raises(ConfigError, match=f"without: there is no group of modules '{name}'"):
+            create("adaptive", {"without": (name,)})
+
+
+def test_without_on_the_command_line(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    whole = flags(root, tmp_path / "run", "--method", "adaptive", "--planner", "pocket-teacher")
+    argv = [*whole, "--without", "retrieval", "context"]
+    assert infer.main(argv, load=load_fake) == 0
+    config = yaml.safe_load((tmp_path / "run" / "config.yaml").read_text())
+    assert config["identity"]["method"]["without"] == ["context", "retrieval"]
+    # The same command goes on, from flags and from the file that the run wrote; another does not.
+    assert infer.main(argv, load=load_fake) == 0
+    assert infer.main(["--config", str(tmp_path / "run" / "config.yaml")], load=load_fake) == 0
+    assert infer.main(whole, load=load_fake) == 2
+    assert "method.without" in capsys.readouterr().err
+    assert infer.main([*flags(root, tmp_path / "n"), "--without", "retrieval"], load=load_fake) == 2
+    assert "--without: method 'native' has none" in capsys.readouterr().err

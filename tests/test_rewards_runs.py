@@ -228,7 +228,7 @@ def test_a_sandbox_that_cannot_run_stops_the_run(monkeypatch: pytest.MonkeyPatch
 
 def test_a_model_of_modules_that_cannot_be_had_stops_the_run() -> None:
     class Lacking(SceneModels):
-        def context(self, video: Any, backbone: Any, subtitles: Any) -> VideoContext:
+        def context(self, video: Any, backbone: Any, subtitles: Any, without: Any = ()) -> VideoContext:
             raise ConfigError("encoder 'x' is not known")
 
     with make(models=Lacking()) as rewards, pytest.raises(ConfigError, match="encoder"):

@@ -5,12 +5,12 @@ import random
 
 import pytest
 
+from videopro.intervals import clustered_interval
 from videopro.scoring import (
     Accuracy,
     Scored,
     accuracy,
     auroc,
-    clustered_interval,
     coverage,
     expected_calibration_error,
     group_accuracy,

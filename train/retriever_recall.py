@@ -18,8 +18,8 @@ from rich.progress import track
 
 from modules.encoders import load_encoder
 from modules.index import build_index, default_root
+from videopro.intervals import clustered_interval
 from videopro.pocket import world
-from videopro.scoring import clustered_interval
 from videopro.video import Video
 
 TOP = 3

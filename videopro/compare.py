@@ -24,6 +24,7 @@ from rich.table import Table
 
 from videopro import infer, methods
 from videopro.backbones import Backbone, load_backbone
+from videopro.benchmarks import PRESETS
 from videopro.command import exit_status
 from videopro.config import about, from_command_line, near
 from videopro.errors import ConfigError, RunError
@@ -85,6 +86,11 @@ def settings_of_each(config: CompareConfig) -> dict[str, RunConfig]:
     if len(config.methods) < 2 or len(set(config.methods)) < len(config.methods):
         raise ConfigError(
             f"methods is {' '.join(config.methods) or 'empty'}; give two or more different ones"
+        )
+    if config.benchmark in PRESETS:
+        raise ConfigError(
+            f"{config.benchmark!r} is several benchmarks; run videopro.infer for each method, and give the "
+            "folders to videopro.report"
         )
     unknown = [name for name in config.methods if name not in METHODS]
     if unknown:

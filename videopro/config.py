@@ -110,7 +110,8 @@ class _Parser(argparse.ArgumentParser):
 
 def _add_flag(parser: argparse.ArgumentParser, one: Field[Any], hint: Any) -> None:
     flag = "--" + one.name.replace("_", "-")
-    kind, origin = _plain(hint), typing.get_origin(hint)
+    kind = _plain(hint)
+    origin = typing.get_origin(kind)
     default = "" if one.default in (MISSING, None, "") else f" (default: {one.default})"
     help = (one.metadata["help"] + default).replace("%", "%%")
     if one.metadata["positional"]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from rich.console import Console
 
 from videopro import benchmarks, methods
 from videopro.backbones import Backbone, load_backbone, read_spec
-from videopro.benchmarks import Benchmark, Item, Protocol
+from videopro.benchmarks import PRESETS, Benchmark, Item, Protocol
 from videopro.command import exit_status
 from videopro.config import about, from_command_line, read_yaml
 from videopro.errors import ConfigError, RunError
@@ -43,7 +43,12 @@ PROG = "python -m videopro.infer"
 class RunConfig(ShortFlags):
     """The settings of a run, as flags or as YAML."""
 
-    benchmark: str = field(metadata=about("one of " + ", ".join(benchmarks.NAMES)))
+    benchmark: str = field(
+        metadata=about(
+            f"one of {', '.join(benchmarks.NAMES)}; or several under one name: {', '.join(PRESETS)}, each "
+            "from ROOT/NAME into OUTPUT/NAME"
+        )
+    )
     model: str = field(metadata=about("pocket, a hub name, a folder, or server:MODEL@URL"))
     output: Path = field(metadata=about("folder of the run; resumed if it holds the same run"))
     split: str = field(default="", metadata=about("split of the benchmark; unset: its usual one"))
@@ -94,8 +99,50 @@ def main(argv: Sequence[str] | None = None, *, load: Callable[..., Backbone] = l
             "Answer a benchmark's questions about videos.",
             ignore=RUN_FIELDS,
         )
-        run(config, load=load)
+        for one in runs_of(config):
+            run(one, load=load)
     return status.code
+
+
+def runs_of(config: RunConfig) -> list[RunConfig]:
+    """The runs that settings stand for: themselves, or one for each benchmark of a preset, whose splits,
+    protocols and frames are the preset's. Raises VideoProError, for a benchmark that is not there too, before
+    the first of them is run."""
+    if config.benchmark not in PRESETS:
+        return [config]
+    parts, frames = PRESETS[config.benchmark]
+    own = ("split", "protocol", "annotations", "ids", "world_seed")
+    for name in own:
+        if getattr(config, name) not in (None, "", ()):
+            raise ConfigError(
+                f"--{name.replace('_', '-')}: preset {config.benchmark!r} decides it, or it is one "
+                "benchmark's matter; leave it out, or give --benchmark one of "
+                + ", ".join(benchmark for benchmark, _, _ in parts)
+            )
+    if config.root is None:
+        named = ", ".join(benchmark for benchmark, _, _ in parts)
+        raise ConfigError(f"preset {config.benchmark!r}: needs --root, a folder with the folders {named}")
+    if config.backbone.get("frames", frames) != frames:
+        raise ConfigError(
+            f"backbone frames is {config.backbone['frames']}, and preset {config.benchmark!r} is of {frames} "
+            "frames a call; leave it out"
+        )
+    runs = []
+    for benchmark, split, protocol in parts:
+        root = config.root / benchmark
+        benchmarks.load(benchmark, split=split, root=root, protocol=protocol, skip_broken=config.skip_broken)
+        runs.append(
+            replace(
+                config,
+                benchmark=benchmark,
+                split=split,
+                protocol=protocol,
+                root=root,
+                output=config.output / benchmark,
+                backbone={**config.backbone, "frames": frames},
+            )
+        )
+    return runs
 
 
 def run(config: RunConfig, *, load: Callable[..., Backbone] = load_backbone) -> dict[str, Any] | None:

@@ -9,7 +9,7 @@ a model that cannot be loaded stops the run. Knows modules by their loaders; not
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -114,9 +114,16 @@ class ModuleModels:
         weights = {part: folder_fingerprint(folder) for part, folder in folders.items()}
         return {**names, "summarize": self._summarize, "weights": weights}
 
-    def context(self, video: Video, backbone: Backbone, subtitles: Subtitles | None) -> VideoContext:
-        """What one video's modules work on; its clips are indexed if they have not been. `backbone` answers.
-        Raises ModelError or ConfigError for models that cannot be had, VideoError for the video."""
+    def context(
+        self,
+        video: Video,
+        backbone: Backbone,
+        subtitles: Subtitles | None,
+        without: Collection[str] = (),
+    ) -> VideoContext:
+        """What one video's modules work on; its clips are indexed if they have not been. `backbone` answers;
+        `without`: families of modules that are left out. Raises ModelError or ConfigError for models that
+        cannot be had, VideoError for the video."""
         if subtitles is None and self._speech_name != "none":
             from modules.speech import transcribe
 
@@ -150,6 +157,7 @@ class ModuleModels:
             detector=detector,
             tracker=tracker,
             can_summarize=self._summarize,
+            without=without,
         )
 
     def _index(self, video: Video) -> ClipIndex | None:

@@ -93,7 +93,7 @@ EXAMPLES: tuple[tuple[tuple[str, ...], Question, str], ...] = (
         f"enough.\n</planning>\n<code>\n{NATIVE_PROGRAM}\n</code>",
     ),
     (
-        ("get_informative_clips", "detect_object", "run_ocr"),
+        ("get_informative_clips", "extract_frames", "detect_object", "crop", "run_ocr"),
         Question(
             "What is written on the box that the man in the green coat puts on the counter?",
             ("fragile", "this side up", "keep cold", "return to sender"),
@@ -122,7 +122,7 @@ def execute_command(video, question):
 </code>""",
     ),
     (
-        ("get_informative_subtitles",),
+        ("get_informative_subtitles", "trim_after"),
         Question(
             "What does she do right after she says that the train is late?",
             ("she sits down", "she makes a call", "she leaves"),

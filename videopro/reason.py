@@ -27,10 +27,8 @@ from videopro.metering import ThreadMeter
 from videopro.planners import Kind, Planner, PlanRequest, Written
 from videopro.program import Program, parse
 from videopro.question import Question
-from videopro.trace import Cost, Execution, Reply, Round
+from videopro.trace import FALLBACK, Cost, Execution, Reply, Round
 from videopro.watching import Watcher
-
-FALLBACK = "fallback"
 
 Shows = Literal["program", "result", "log"]
 

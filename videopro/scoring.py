@@ -6,13 +6,14 @@ plain records; knows nothing of runs, models or files.
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from itertools import pairwise
+from math import sqrt
 from typing import Literal
+
+from videopro.intervals import clustered_interval, t975
 
 # Joins the names of a question that is in several groups of one kind, as in {"ability": "ER | TG"}.
 SEVERAL = " | "
@@ -160,7 +161,7 @@ def paired_difference(first: Sequence[Scored], second: Sequence[Scored]) -> Diff
     if len({gap for own in gaps.values() for gap in own}) == 1:
         half = 1 - 0.05 ** (1 / count)
     else:
-        half = _t975(count - 1) * math.sqrt(count / (count - 1) * spread) / n
+        half = t975(count - 1) * sqrt(count / (count - 1) * spread) / n
     return Difference(mean, (max(-1.0, mean - half), min(1.0, mean + half)), n, count)
 
 
@@ -213,40 +214,6 @@ def auroc(records: Sequence[Scored]) -> float | None:
     return won / (right * wrong)
 
 
-# ---- intervals --------------------------------------------------------------------------------------------
-
-
-def clustered_interval(
-    outcomes: Mapping[str, Sequence[bool]], *, distinct: int | None = None
-) -> tuple[float, float]:
-    """A 95 % interval for a share of right answers, given each cluster's outcomes.
-
-    The variance of the mean is cluster-robust (Liang and Zeger, 1986, with the factor G / (G - 1); for the
-    evaluation of language models: Miller, "Adding Error Bars to Evals", 2024). It gives the design effect,
-    that the effective number of questions, and that a Wilson interval with Student's t on G - 1 degrees of
-    freedom. Unlike mean +- 1.96 SE it stays within 0..1 and keeps its coverage near 0 and 1 and with few
-    videos (Korn and Graubard, 1998; Dean and Pagano, 2015). A design effect below 1 counts as 1. If every
-    answer is right, or every one wrong, the data do not tell it: each video then counts as one observation,
-    the worst case. One cluster tells nothing of others: (0, 1). No more than `distinct` answers count as
-    independent of each other; unset: all may.
-    """
-    n = sum(len(cluster) for cluster in outcomes.values())
-    count = len(outcomes)
-    if n == 0 or not all(outcomes.values()):
-        raise ValueError("An interval needs at least one outcome in every cluster.")
-    if count == 1:
-        return 0.0, 1.0
-    share = sum(map(sum, outcomes.values())) / n
-    independent = share * (1 - share) / n
-    if independent == 0:
-        effective = float(count)
-    else:
-        residuals = (sum(cluster) - share * len(cluster) for cluster in outcomes.values())
-        robust = count / (count - 1) * sum(residual**2 for residual in residuals) / n**2
-        effective = min(n / max(robust / independent, 1.0), n if distinct is None else distinct)
-    return _wilson(share, effective, _t975(count - 1))
-
-
 def _share(
     records: Sequence[Scored], right: Callable[[Scored], bool], distinct: int | None = None
 ) -> Accuracy:
@@ -260,33 +227,3 @@ def _share(
     share = sum(map(sum, outcomes.values())) / len(records)
     interval = clustered_interval(outcomes, distinct=distinct)
     return Accuracy(share, interval, len(records), len(outcomes))
-
-
-def _wilson(share: float, n: float, z: float) -> tuple[float, float]:
-    """Wilson's score interval (1927) of a share of n observations, for the quantile z."""
-    middle = (share + z**2 / (2 * n)) / (1 + z**2 / n)
-    half = z / (1 + z**2 / n) * math.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
-    return max(0.0, middle - half), min(1.0, middle + half)
-
-
-@lru_cache(maxsize=4096)
-def _t975(df: int) -> float:
-    """The 97.5 % quantile of Student's t, by bisection of its exact distribution for whole `df`."""
-    low, high = 1.9, 13.0  # the quantile falls from 12.71 (df = 1) to 1.96
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if _t_within(middle, df) < 0.95 else (low, middle)
-    return (low + high) / 2
-
-
-def _t_within(t: float, df: int) -> float:
-    """P(|T| < t) of Student's t (Abramowitz and Stegun, 26.7.3 and 26.7.4)."""
-    angle = math.atan(t / math.sqrt(df))
-    sine, cosine = math.sin(angle), math.cos(angle)
-    odd = df % 2
-    term = cosine if odd else 1.0
-    total = term if df > 1 else 0.0
-    for k in range(3 if odd else 2, df - 1, 2):
-        term *= cosine**2 * (k - 1) / k
-        total += term
-    return 2 / math.pi * (angle + sine * total) if odd else sine * total

@@ -24,6 +24,7 @@ from videopro import scoring
 from videopro.command import exit_status
 from videopro.config import about, from_command_line
 from videopro.errors import ConfigError, RunError
+from videopro.hindsight import before_refinement
 from videopro.routing import Mode, figures, oracle_modes, planned
 from videopro.runner.folder import RunFolder, write_atomically
 from videopro.runner.summary import percent, records_of
@@ -93,42 +94,6 @@ def read_row(spec: str) -> Row:
         seeds.append(tuple(map(before_refinement, traces) if word.startswith(FIRST) else traces))
     plans = any(one.rounds and one.rounds[0].prompt_kind != "native" for own in seeds for one in own)
     return Row(name, tuple(Path(word.removeprefix(FIRST)) for word in words), tuple(seeds), plans)
-
-
-def before_refinement(trace: Trace) -> Trace:
-    """What would have been recorded had nothing been refined: the first round's answer, and the cost without
-    that of the others."""
-    if trace.error is not None or trace.first is None:
-        return trace
-    later = sum((_of(one.planning) + _of(one.execution) for one in trace.rounds[1:]), Cost())
-    official = trace.official if trace.settled == 0 else None
-    return replace(
-        trace,
-        rounds=trace.rounds[:1],
-        final=trace.first,
-        settled=0,
-        refined=0,
-        official=official,
-        cost=_without(trace.cost, later),
-    )
-
-
-def _of(part: Any) -> Cost:
-    """The cost of a planning, which is one, or of an execution, which has one or is not there."""
-    if part is None:
-        return Cost()
-    return part if isinstance(part, Cost) else part.cost
-
-
-def _without(whole: Cost, part: Cost) -> Cost:
-    return replace(
-        whole,
-        seconds=max(0.0, whole.seconds - part.seconds),
-        frames=max(0.0, whole.frames - part.frames),
-        calls=max(0.0, whole.calls - part.calls),
-        tokens_in=max(0.0, whole.tokens_in - part.tokens_in),
-        tokens_out=max(0.0, whole.tokens_out - part.tokens_out),
-    )
 
 
 def table_of(rows: Sequence[Row], oracle: Mapping[str, Mode]) -> list[dict[str, Any]]:

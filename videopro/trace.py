@@ -20,6 +20,9 @@ from videopro.question import LETTERS
 
 SCHEMA = 2
 
+FALLBACK = "fallback"
+"""The prompt kind of the direct answer that is asked for where no program gave one."""
+
 FrameRef: TypeAlias = tuple[float, ...]
 """(time in s, height, width), or for a crop (time, height, width, x0, y0, x1, y1) with the box in 0..1."""
 
@@ -118,7 +121,7 @@ class Round:
     """One turn: what was asked for, what the model wrote, what running it gave."""
 
     prompt_kind: str
-    """ "native" for a direct answer; of a program `videopro.planners.Kind`; "fallback" for the direct answer
+    """ "native" for a direct answer; of a program `videopro.planners.Kind`; FALLBACK for the direct answer
     where no program gave one."""
     raw: str
     """The model's reply, untouched."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from modules.registry import REMOVABLE
 from videopro.config import about, build, near
 from videopro.errors import ConfigError
 from videopro.methods.base import Context, Method, Result
@@ -48,6 +49,10 @@ class ShortFlags:
         default=None, metadata=about("store refinements up to this confidence, for other tau")
     )
     final: str | None = field(default=None, metadata=about("which answer counts: last or best"))
+    without: tuple[str, ...] | None = field(
+        default=None,
+        metadata=about(f"groups of modules that programs do without: {', '.join(REMOVABLE)} (Table 3)"),
+    )
 
     def method_options(self, method: str, options: Mapping[str, Any]) -> dict[str, Any]:
         """The options of a method with what the flags say. Raises ConfigError for an unknown method, a flag

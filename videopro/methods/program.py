@@ -14,9 +14,10 @@ from typing import Any, ClassVar, Literal
 
 from modules.batching import BatchingBackbone
 from modules.library import VideoContext
+from modules.registry import REMOVABLE
 from videopro.backbones.base import Backbone, Visual
 from videopro.benchmarks.base import Item
-from videopro.config import about
+from videopro.config import about, near
 from videopro.decision import Final
 from videopro.errors import QUESTION_ERRORS, ConfigError
 from videopro.metering import MeteredBackbone, ThreadMeter
@@ -65,6 +66,10 @@ class ProgramSettings(ModuleSettings):
     fallback: Literal["none", "native"] = field(
         default="none", metadata=about("what answers where no program did: nothing, or a direct answer")
     )
+    without: tuple[str, ...] = field(
+        default=(),
+        metadata=about(f"groups of modules that programs do without: {', '.join(REMOVABLE)} (Table 3)"),
+    )
     together: int = field(default=8, metadata=about("questions of a video that go side by side"))
 
     def __post_init__(self) -> None:
@@ -76,6 +81,11 @@ class ProgramSettings(ModuleSettings):
                 f"planner_frames is {self.planner_frames}, and planner {self.planner!r} sees no video; leave "
                 "it out"
             )
+        for group in self.without:
+            if group not in REMOVABLE:
+                raise ConfigError(
+                    f"without: there is no group of modules {group!r}; {near(group, REMOVABLE)}"
+                )
         if self.temperature < 0:
             raise ConfigError(f"temperature is {self.temperature}; it must be 0 or more")
         if self.max_new_tokens < 1:
@@ -134,6 +144,10 @@ class ProgramMethod(Method):
         # How many go side by side changes nothing but time, and a key decides no answer.
         del facts["together"]
         del facts["api_key_env"]
+        # Left out where it is empty, so that older runs keep their keys.
+        without = facts.pop("without")
+        if without:
+            facts["without"] = sorted(set(without))
         if self.settings.planner == "pocket-teacher":
             from videopro.planners.pocket_teacher import PocketTeacher
 
@@ -185,7 +199,7 @@ class ProgramMethod(Method):
         backbone = MeteredBackbone(BatchingBackbone(context.uncounted, adapter=adapter), counted)
         subtitles = context.subtitles(item) if self.settings.subtitles == "listed" else None
         with context.meter.stage("modules"), counted.into(context.meter):
-            modules = models.context(context.video, backbone, subtitles)
+            modules = models.context(context.video, backbone, subtitles, self.settings.without)
         reasoner = Reasoner(
             planner,
             replace(self.settings.reasoning(), adaptive=self.adaptive),

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from videopro.trace import Reply, Round, Trace
+from videopro.trace import FALLBACK, Reply, Round, Trace
 
 
 def program_numbers(traces: Sequence[Trace]) -> dict[str, Any]:
@@ -34,7 +34,7 @@ def program_numbers(traces: Sequence[Trace]) -> dict[str, Any]:
             "program": share(sum(trace.rounds[0].mode == "program" for trace in own)),
             "none": share(sum(trace.rounds[0].mode is None for trace in own)),
             "refined": share(sum(trace.refined > 0 for trace in own)),
-            "fallback": share(sum(trace.rounds[-1].prompt_kind == "fallback" for trace in own)),
+            "fallback": share(sum(trace.rounds[-1].prompt_kind == FALLBACK for trace in own)),
         },
         "output": {
             "characters": sum(len(one.raw) for trace in own for one in counted(trace)) / n if n else None,

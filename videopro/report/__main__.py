@@ -1,0 +1,110 @@
+"""python -m videopro.report: the paper's tables and figures from finished runs, without running anything.
+
+    python -m videopro.report runs/native runs/videopro --output runs/report
+    python -m videopro.report SFT=runs/sft GRPO=runs/grpo --tables training pairs
+    python -m videopro.report runs/videopro --export inspect --output videopro.json
+
+A run is a folder, NAME=FOLDER, or a folder with several runs inside. Knows the parts by their interfaces.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from videopro.command import exit_status
+from videopro.config import about, from_command_line
+from videopro.errors import ConfigError
+from videopro.report.reading import read_runs
+from videopro.report.runs import Run
+
+PROG = "python -m videopro.report"
+NAMES = "main, efficiency, modules, training, modes, confidence, tau, durations, metrics, pairs, runs"
+
+
+@dataclass(frozen=True)
+class ReportConfig:
+    """The settings of the command."""
+
+    runs: tuple[str, ...] = field(
+        default=(), metadata=about("folders of runs, as NAME=FOLDER to name them", positional=True)
+    )
+    tables: tuple[str, ...] = field(
+        default=(), metadata=about(f"which to make: {NAMES}; unset: all that the runs allow")
+    )
+    taus: tuple[str, ...] = field(
+        default=(), metadata=about("thresholds of the table tau; unset: 0.40 to 0.90 in steps of 0.05")
+    )
+    title: str = field(default="VideoPro: evaluation report", metadata=about("heading of the report"))
+    export: Literal["", "lmms-eval", "inspect"] = field(
+        default="", metadata=about("write one run for another harness instead: lmms-eval or inspect")
+    )
+    output: Path | None = field(
+        default=None,
+        metadata=about("folder of the report (unset: runs/report), or the file that --export writes"),
+    )
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line. Returns the exit status: 0, or 2 for what the user can mend."""
+    with exit_status(stopped="stopped; nothing is half-written") as status:
+        config = from_command_line(
+            ReportConfig,
+            list(sys.argv[1:] if argv is None else argv),
+            PROG,
+            "Tables and figures from finished runs, or a run for another harness.",
+        )
+        if not config.runs:
+            raise ConfigError(f"{PROG}: give the folder of a finished run, or several")
+        runs = read_runs(config.runs)
+        if config.export:
+            _export(config, runs)
+        else:
+            _report(config, runs)
+    return status.code
+
+
+def _report(config: ReportConfig, runs: Sequence[Run]) -> None:
+    try:
+        from videopro.report.sections import TAUS, build
+        from videopro.report.writing import write_report
+    except ImportError as error:
+        raise ConfigError(f"a report needs {error.name}: pip install -e '.[report]'") from error
+    sections, lacking = build(runs, config.tables, _taus(config.taus) or TAUS)
+    folder = config.output if config.output is not None else Path("runs/report")
+    page = write_report(folder, config.title, sections, lacking)
+    for one in sections:
+        print(f"{one.name}: {one.title}{f' ({one.source})' if one.source else ''}")
+        for note in one.notes:
+            print(f"  {note}")
+    for reason in lacking:
+        print(f"left out: {reason}")
+    print(f"{page}\n{folder / 'report.md'}\n{folder / 'tables'}: Markdown, LaTeX and CSV")
+
+
+def _taus(words: Sequence[str]) -> tuple[float, ...]:
+    try:
+        found = tuple(sorted(float(word) for word in words))
+    except ValueError as error:
+        raise ConfigError(f"taus is {' '.join(words)}; give numbers from 0 to 1") from error
+    if any(not 0 <= tau <= 1 for tau in found):
+        raise ConfigError(f"taus is {' '.join(words)}; give numbers from 0 to 1")
+    return found
+
+
+def _export(config: ReportConfig, runs: Sequence[Run]) -> None:
+    from videopro.report.export import EXPORTS, write_export
+
+    if len(runs) != 1:
+        raise ConfigError(f"--export writes one run, and {len(runs)} were given; give one folder")
+    if config.output is None:
+        raise ConfigError("--export needs --output, the file to write")
+    written = write_export(config.output, EXPORTS[config.export](runs[0]))
+    print(f"{config.output}: {written} questions for {config.export}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

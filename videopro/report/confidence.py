@@ -1,0 +1,79 @@
+"""How far confidence tells right answers from wrong ones (Figure 2), with calibration error and AUROC.
+
+Knows runs and tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from videopro.report.runs import Run, by_dataset
+from videopro.report.section import Drawing, NotEnough, Section
+from videopro.report.table import BENCHMARK, Cell, Number, Table, accuracy_cell, share
+from videopro.scoring import Bin, auroc, expected_calibration_error, reliability
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def confidence(runs: Sequence[Run]) -> Section:
+    """Right and wrong answers in ten bins of confidence, for each run with all modules."""
+    overall: list[tuple[Cell, ...]] = []
+    binned: list[tuple[Cell, ...]] = []
+    drawn: list[tuple[str, tuple[Bin, ...], str]] = []
+    chosen = [run for run in runs if not run.without and run.records]
+    if not chosen:
+        raise NotEnough("confidence: no run has a question with a known answer; finish one first")
+    several = len(by_dataset(chosen)) > 1
+    for data, own in by_dataset(chosen).items():
+        for run in own:
+            bins = reliability(run.records)
+            error, area = expected_calibration_error(run.records), auroc(run.records)
+            overall.append(
+                (
+                    data.title,
+                    run.name,
+                    len(run.records),
+                    None if error is None else Number(error, 3),
+                    None if area is None else Number(area, 3),
+                )
+            )
+            for one in bins:
+                right = round((one.accuracy.accuracy or 0.0) * one.accuracy.n)
+                binned.append(
+                    (
+                        data.title,
+                        run.name,
+                        f"{one.low:.1f} to {one.high:.1f}",
+                        right,
+                        one.accuracy.n - right,
+                        accuracy_cell(one.accuracy),
+                        share(one.mean_confidence),
+                    )
+                )
+            told = [] if error is None else [f"ECE {error:.3f}"]
+            told += [] if area is None else [f"AUROC {area:.3f}"]
+            title = f"{run.name}\n{data.title}" if several else run.name
+            drawn.append((title, bins, ", ".join(told)))
+    notes = (
+        "ECE: expected calibration error over ten bins of equal width (Guo et al., 2017). AUROC: how often a "
+        "right answer is more confident than a wrong one. The confidence is that of the answer that counts "
+        "(Eq. 2); an answer that could not be read has 0.",
+    )
+
+    def draw() -> Figure:
+        from videopro.report.figures import draw_confidence
+
+        return draw_confidence(drawn)
+
+    heads = (BENCHMARK, "run", "confidence", "right", "wrong", "accuracy, %", "mean confidence, %")
+    return Section(
+        "confidence", "Confidence and correctness", "Figure 2",
+        (
+            Table("Calibration", (BENCHMARK, "run", "questions", "ECE", "AUROC"), tuple(overall), notes),
+            Table("Right and wrong answers by confidence", heads, tuple(binned), suffix="bins", folded=True),
+        ),
+        Drawing("Right and wrong answers by confidence; the line is the share of right ones with its 95 % "
+                "interval, the dashed one what perfect calibration would be.", draw),
+    )  # fmt: skip

@@ -1,0 +1,76 @@
+"""Accuracy by the length of the video (Figure 5), in the paper's bins: below 2, 2 to 15, above 15 minutes.
+
+Lengths are those of the files, so that benchmarks stand side by side whatever their own groups are. Knows
+runs and tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from videopro.report.runs import Run, by_dataset, protocol_notes, question_notes
+from videopro.report.section import Drawing, NotEnough, Section
+from videopro.report.table import BENCHMARK, Cell, Table, accuracy_cell
+from videopro.scoring import Accuracy, Scored, accuracy
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+BINS = ("< 2 min", "2-15 min", "> 15 min")
+
+
+def bin_of(seconds: float) -> str:
+    """The paper's bin of a duration; the edges belong to the middle one."""
+    return BINS[0] if seconds < 120 else BINS[1] if seconds <= 900 else BINS[2]
+
+
+def binned(run: Run) -> dict[str, list[Scored]]:
+    """The verdicts by bin. Questions about videos whose length was never seen are left out."""
+    length = {trace.question_id: trace.video.duration for trace in run.traces}
+    found: dict[str, list[Scored]] = {name: [] for name in BINS}
+    for record in run.records:
+        if length[record.question_id] > 0:
+            found[bin_of(length[record.question_id])].append(record)
+    return found
+
+
+def durations(runs: Sequence[Run]) -> Section:
+    """Accuracy in each bin for each run with all modules; a panel a benchmark."""
+    chosen = [run for run in runs if not run.without and run.records]
+    rows: list[tuple[Cell, ...]] = []
+    panels: list[tuple[str, list[tuple[str, str, list[Accuracy]]]]] = []
+    left_out = 0
+    for data, own in by_dataset(chosen).items():
+        bars = []
+        for run in own:
+            parts = [accuracy(records) for records in binned(run).values()]
+            if not any(part.n for part in parts):
+                continue
+            left_out += len(run.records) - sum(part.n for part in parts)
+            rows.append(
+                (data.title, run.name, *(one for part in parts for one in (part.n, accuracy_cell(part))))
+            )
+            bars.append((run.name, run.method, parts))
+        if bars:
+            panels.append((data.title, bars))
+    if not rows:
+        raise NotEnough(
+            "durations: no run has a scored question about a video of known length; finish one first"
+        )
+    heads = (BENCHMARK, "run", *(head for name in BINS for head in (f"n, {name}", f"{name}, %")))
+    notes = ["Lengths of the files; a video of just 2 or 15 minutes is in the middle bin."]
+    if left_out:
+        notes.append(f"{left_out} answers to questions about videos of unknown length are left out.")
+
+    def draw() -> Figure:
+        from videopro.report.figures import draw_durations
+
+        return draw_durations(panels)
+
+    return Section(
+        "durations", "Accuracy by video duration", "Figure 5",
+        (Table("Accuracy across video durations", heads, tuple(rows), tuple(notes)),),
+        Drawing("Accuracy by the length of the video with 95 % intervals.", draw),
+        notes=(*protocol_notes(chosen), *question_notes(chosen)),
+    )  # fmt: skip

@@ -1,0 +1,201 @@
+"""A run in the files of other harnesses: lmms-eval's per-sample JSONL, Inspect's eval log as JSON.
+
+Neither package is needed to write them. lmms-eval: a line a question, as its evaluation_tracker writes
+and its baselines.loader reads them (EvolvingLMMs-Lab/lmms-eval 0.7.3); `doc_id` is the benchmark's own id.
+Inspect: version 2 of the log of UKGovernmentBEIS/inspect_ai (0.3), for `inspect view` and `read_eval_log`.
+Knows runs and these two shapes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import videopro
+from videopro.errors import RunError
+from videopro.question import LETTERS
+from videopro.report.runs import Run
+from videopro.runner.folder import RunFolder, write_atomically
+from videopro.trace import Execution, Trace
+
+SCORER = "videopro"
+
+
+def lmms_eval(run: Run) -> tuple[str, int]:
+    """The file's text, and how many questions it holds."""
+    verdicts = _verdicts(run)
+    lines = (json.dumps(_sample(trace, verdicts.get(trace.question_id))) for trace in run.settled)
+    return "".join(f"{line}\n" for line in lines), len(run.traces)
+
+
+def _sample(trace: Trace, verdict: bool | None) -> dict[str, Any]:
+    final = trace.final
+    doc = {"question": trace.question, "choices": list(trace.choices), "answer": trace.gold}
+    found: dict[str, Any] = {
+        "doc_id": trace.question_id,
+        # A question that is not scored has no target and no key with "score" in it: it is no pair then.
+        "target": trace.gold if verdict is not None else "",
+        "resps": [[final.raw if final is not None else ""]],
+        "filtered_resps": [(final.letter if final is not None else None) or ""],
+        "doc_hash": hashlib.sha256(json.dumps(doc, indent=2, ensure_ascii=False).encode()).hexdigest(),
+        "input": _asked(trace),
+        "token_counts": [
+            {"input_tokens": round(trace.cost.tokens_in), "output_tokens": round(trace.cost.tokens_out)}
+        ],
+        "confidence": final.confidence if final is not None else 0.0,
+        "video": trace.video.key,
+        **{f"group_{kind}": name for kind, name in trace.groups.items()},
+    }
+    if trace.reference is not None:
+        found["reference"] = trace.reference
+    if verdict is not None:
+        found["videopro_score"] = float(verdict)
+    return found
+
+
+def inspect(run: Run) -> tuple[str, int]:
+    """The file's text, and how many questions it holds."""
+    summary, verdicts = run.summary, _verdicts(run)
+    made = datetime.fromtimestamp(RunFolder(run.path).traces.stat().st_mtime, UTC).isoformat()
+    name = f"{run.dataset.benchmark}_{run.dataset.split}".strip("_")
+    key = run.traces[0].run_key
+    errors = sum(trace.error is not None for trace in run.traces)
+    low, high = summary["accuracy_ci95"] or (0.0, 1.0)
+    numbers = {"accuracy": summary["accuracy"], "ci95_low": low, "ci95_high": high}
+    log = {
+        "version": 2,
+        "status": "success",
+        "eval": {
+            "eval_id": key,
+            "run_id": key,
+            "created": made,
+            "task": name,
+            "task_id": run.dataset.protocol_hash,
+            "dataset": {
+                "name": run.dataset.benchmark,
+                "samples": len(run.traces),
+                "sample_ids": [trace.question_id for trace in run.traces],
+                "shuffled": False,
+            },
+            "model": run.model,
+            "config": {},
+            "packages": {"videopro": run.traces[0].versions.get("videopro", videopro.__version__)},
+            "metadata": {"identity": dict(run.identity)},
+        },
+        "plan": {"name": run.method, "steps": [{"solver": run.method, "params": run.identity["method"]}]},
+        "results": {
+            "total_samples": len(run.traces),
+            "completed_samples": len(run.traces) - errors,
+            "scores": [
+                {
+                    "name": SCORER,
+                    "scorer": SCORER,
+                    "scored_samples": summary["n"],
+                    "unscored_samples": len(run.traces) - summary["n"],
+                    "params": {},
+                    "metrics": {
+                        one: {"name": one, "value": value}
+                        for one, value in numbers.items()
+                        if value is not None
+                    },
+                }
+            ],
+        },
+        "stats": {"started_at": made, "completed_at": made, "model_usage": {run.model: _usage(run.settled)}},
+        "samples": [
+            _inspect_sample(run.model, trace, verdicts.get(trace.question_id)) for trace in run.settled
+        ],
+    }
+    return json.dumps(log, indent=1) + "\n", len(run.traces)
+
+
+def _inspect_sample(model: str, trace: Trace, verdict: bool | None) -> dict[str, Any]:
+    final = trace.final
+    raw = final.raw if final is not None else ""
+    found: dict[str, Any] = {
+        "id": trace.question_id,
+        "epoch": 1,
+        "input": _asked(trace),
+        "choices": list(trace.choices) or None,
+        "target": trace.gold or trace.reference or "",
+        "messages": [{"role": role, "content": text} for role, text in _said(trace)],
+        "output": {
+            "model": model,
+            "choices": [{"message": {"role": "assistant", "content": raw}, "stop_reason": "stop"}],
+            "completion": raw,
+            "usage": _usage((trace,)),
+            "time": trace.cost.seconds,
+        },
+        "metadata": {
+            "video": trace.video.key,
+            "duration": trace.video.duration,
+            "groups": dict(trace.groups),
+            "confidence": final.confidence if final is not None else 0.0,
+            "first": trace.first.letter if trace.first is not None else None,
+            "refined": trace.refined,
+            "mode": trace.rounds[0].mode if trace.rounds else None,
+            "official": trace.official,
+        },
+        "total_time": trace.cost.seconds,
+    }
+    if verdict is not None:
+        found["scores"] = {
+            SCORER: {
+                "value": "C" if verdict else "I",
+                "answer": final.letter if final is not None else None,
+                "explanation": raw,
+            }
+        }
+    if trace.error is not None:
+        told = f"{trace.error.type}: {trace.error.message}"
+        found["error"] = {"message": told, "traceback": trace.error.log or told, "traceback_ansi": told}
+    return found
+
+
+def _verdicts(run: Run) -> Mapping[str, bool]:
+    return {one.question_id: one.correct for one in run.records}
+
+
+def _asked(trace: Trace) -> str:
+    options = (f"{letter}. {text}" for letter, text in zip(LETTERS, trace.choices, strict=False))
+    return "\n".join([trace.question, *options])
+
+
+def _said(trace: Trace) -> Iterator[tuple[str, str]]:
+    """The question, and each reply with what running it gave, as a conversation."""
+    yield "user", _asked(trace)
+    for one in trace.rounds:
+        yield "assistant", one.raw
+        if one.program is not None and one.execution is not None:
+            yield "user", _outcome(one.execution)
+
+
+def _outcome(execution: Execution) -> str:
+    if execution.error is not None:
+        return f"failed: {execution.error.type}: {execution.error.message}"
+    if execution.answer is None:
+        return "no answer"
+    return f"answer {execution.answer}, confidence {execution.confidence:.3f}"
+
+
+def _usage(traces: tuple[Trace, ...]) -> dict[str, int]:
+    read = round(sum(trace.cost.tokens_in for trace in traces))
+    written = round(sum(trace.cost.tokens_out for trace in traces))
+    return {"input_tokens": read, "output_tokens": written, "total_tokens": read + written}
+
+
+EXPORTS: Mapping[str, Callable[[Run], tuple[str, int]]] = {"lmms-eval": lmms_eval, "inspect": inspect}
+
+
+def write_export(path: Path, content: tuple[str, int]) -> int:
+    """Write an export, whole or not at all; returns how many questions it holds. Raises RunError."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, content[0])
+    except OSError as error:
+        raise RunError(f"{path}: cannot be written ({error.strerror}); give another --output") from error
+    return content[1]

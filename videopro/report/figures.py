@@ -1,0 +1,238 @@
+"""How figures look: matplotlib, one colour a way of reasoning, the same in all of them.
+
+Knows numbers and words; nothing of runs. Figures are made without pyplot, so that none is left open.
+"""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patheffects import withStroke
+from matplotlib.ticker import PercentFormatter
+
+from videopro.scoring import Accuracy, Bin
+
+STYLE: Any = {
+    "font.family": "DejaVu Sans",
+    "font.size": 9,
+    "axes.titlesize": 10,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": "#8a8f98",
+    "axes.labelcolor": "#33373d",
+    "axes.axisbelow": True,
+    "xtick.color": "#55595f",
+    "ytick.color": "#55595f",
+    "grid.color": "#e3e5e8",
+    "legend.frameon": False,
+    "figure.dpi": 150,
+    "svg.fonttype": "path",
+    "svg.hashsalt": "videopro",
+    "pdf.fonttype": 42,
+}
+METHODS: Mapping[str, str] = {
+    "native": "#8d99ae",
+    "program": "#e9a23b",
+    "adaptive": "#2a9d8f",
+    "videopro": "#1d5b9a",
+}
+"""A colour for each method; further runs of a method take from OTHERS."""
+OTHERS = ("#b5446e", "#6a4c93", "#7a9e2f", "#c8553d", "#4f9bd9", "#5c5f66")
+RIGHT, WRONG, LINE = "#2a9d8f", "#e07a5f", "#22262b"
+GRID_WIDTH = 3
+HALO = withStroke(linewidth=2.0, foreground="#ffffffb0")
+"""Keeps an interval readable on a dark bar."""
+
+
+def colours(drawn: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """A colour for each name, given names and their methods in order."""
+    found: dict[str, str] = {}
+    taken: set[str] = set()
+    others = 0
+    for name, method in drawn:
+        if name in found:
+            continue
+        own = METHODS.get(method, "")
+        if not own or own in taken:
+            own = OTHERS[others % len(OTHERS)]
+            others += 1
+        taken.add(own)
+        found[name] = own
+    return found
+
+
+def _percent(axes: Axes) -> None:
+    axes.yaxis.set_major_formatter(PercentFormatter(xmax=1, symbol="", decimals=0))
+    axes.grid(axis="y")
+    axes.tick_params(length=0)
+
+
+def _errors(found: Accuracy) -> tuple[float, float]:
+    """How far the interval reaches below and above."""
+    if found.accuracy is None or found.ci95 is None:
+        return 0.0, 0.0
+    # Where all are right, the interval's end may lie a rounding below them.
+    return max(0.0, found.accuracy - found.ci95[0]), max(0.0, found.ci95[1] - found.accuracy)
+
+
+def draw_modes(drawn: Sequence[tuple[str, Mapping[str, float]]]) -> Figure:
+    """A bar a run: native, program and no program make up the whole; a mark at the share refined."""
+    figure = Figure(figsize=(7.2, 0.9 + 0.5 * len(drawn)), layout="constrained")
+    axes = figure.subplots()
+    names = [name for name, _ in drawn]
+    places = range(len(drawn))
+    start = [0.0] * len(drawn)
+    kinds = (
+        ("native", "one look", METHODS["native"]),
+        ("program", "several steps", METHODS["videopro"]),
+        ("none", "no program", WRONG),
+    )
+    for kind, label, colour in kinds:
+        widths = [modes[kind] for _, modes in drawn]
+        if not any(widths):
+            continue
+        axes.barh(places, widths, left=start, height=0.56, color=colour, label=label)
+        for place, width, left in zip(places, widths, start, strict=True):
+            if width >= 0.06:
+                axes.text(
+                    left + width / 2, place, f"{100 * width:.0f}", color="white", ha="center", va="center"
+                )
+        start = [left + width for left, width in zip(start, widths, strict=True)]
+    if any(modes["refined"] for _, modes in drawn):
+        refined = [modes["refined"] for _, modes in drawn]
+        below = [place + 0.39 for place in places]
+        axes.barh(below, refined, height=0.14, color=METHODS["program"], label="refined")
+        for height, width in zip(below, refined, strict=True):
+            if width:
+                axes.text(width + 0.008, height, f"{100 * width:.0f}", ha="left", va="center", fontsize=7)
+    axes.set_yticks(list(places), names)
+    axes.set_ylim(len(drawn) - 0.42, -0.4)
+    axes.set_xlim(0, 1)
+    axes.xaxis.set_major_formatter(PercentFormatter(xmax=1, symbol="", decimals=0))
+    axes.set_xlabel("questions, %")
+    axes.tick_params(length=0)
+    axes.spines["left"].set_visible(False)
+    figure.legend(loc="outside upper center", ncols=4)
+    return figure
+
+
+def draw_confidence(drawn: Sequence[tuple[str, Sequence[Bin], str]]) -> Figure:
+    """A panel a run: bars of right and wrong answers, and the accuracy of each bin over its confidence."""
+    across = min(GRID_WIDTH, len(drawn))
+    down = math.ceil(len(drawn) / across)
+    figure = Figure(figsize=(max(4.6, 3.4 * across), 0.5 + 2.9 * down), layout="constrained")
+    grid = figure.subplots(down, across, squeeze=False, sharex=True)
+    for axes in grid.flat[len(drawn) :]:
+        axes.set_visible(False)
+    for number, (axes, (title, bins, told)) in enumerate(zip(grid.flat, drawn, strict=False)):
+        middles = [(one.low + one.high) / 2 for one in bins]
+        right = [round((one.accuracy.accuracy or 0) * one.accuracy.n) for one in bins]
+        wrong = [one.accuracy.n - count for one, count in zip(bins, right, strict=True)]
+        axes.bar(middles, right, width=0.086, color=RIGHT, alpha=0.85, label="right")
+        axes.bar(middles, wrong, width=0.086, bottom=right, color=WRONG, alpha=0.85, label="wrong")
+        # A panel's width of letters; longer names take several lines.
+        axes.set_title("\n".join(wrap for line in title.split("\n") for wrap in textwrap.wrap(line, 34)))
+        if number % across == 0:
+            axes.set_ylabel("answers")
+        axes.tick_params(length=0)
+        axes.set_ylim(0, 1.08 * max(1, *(one.accuracy.n for one in bins)))
+        over = axes.twinx()
+        filled = [one for one in bins if one.accuracy.accuracy is not None]
+        over.plot([0, 1], [0, 1], color="#a5abb3", linewidth=1, linestyle=(0, (4, 3)))
+        over.errorbar(
+            [(one.low + one.high) / 2 for one in filled],
+            [one.accuracy.accuracy or 0.0 for one in filled],
+            yerr=list(zip(*(_errors(one.accuracy) for one in filled), strict=True)),
+            color=LINE, linewidth=1.4, elinewidth=0.9, marker="o", markersize=3.6, label="accuracy",
+        )  # fmt: skip
+        over.set_ylim(0, 1.02)
+        _percent(over)
+        over.grid(visible=False)
+        if number % across == across - 1 or number == len(drawn) - 1:
+            over.set_ylabel("accuracy, %")
+        over.spines["right"].set_visible(False)
+        axes.set_xlim(0, 1)
+        axes.set_xticks([0, 0.2, 0.4, 0.6, 0.8, 1.0])
+        axes.tick_params(labelbottom=True)
+        axes.set_xlabel(f"confidence\n{told}")
+        if number == 0:
+            handles = [*axes.get_legend_handles_labels()[0], *over.get_legend_handles_labels()[0]]
+            figure.legend(handles, ["right", "wrong", "accuracy"], loc="outside upper center", ncols=3)
+    return figure
+
+
+def draw_thresholds(
+    drawn: Sequence[tuple[str, Sequence[tuple[float, Accuracy, float, float, float | None]], float]],
+) -> Figure:
+    """Accuracy over tau, and below it the share of questions refined."""
+    figure = Figure(figsize=(5.4, 4.6), layout="constrained")
+    above, below = figure.subplots(2, 1, sharex=True, height_ratios=(2.2, 1))
+    own = (METHODS["videopro"], METHODS["program"], METHODS["adaptive"], *OTHERS)
+    for place, (name, found, tau) in enumerate(drawn):
+        colour = own[place % len(own)]
+        taus = [one[0] for one in found]
+        low = [one[1].ci95[0] if one[1].ci95 else math.nan for one in found]
+        high = [one[1].ci95[1] if one[1].ci95 else math.nan for one in found]
+        shares = [math.nan if one[1].accuracy is None else one[1].accuracy for one in found]
+        above.fill_between(taus, low, high, color=colour, alpha=0.14, linewidth=0)
+        above.plot(taus, shares, color=colour, marker="o", markersize=4, linewidth=1.8, label=name)
+        below.plot(taus, [one[2] for one in found], color=colour, marker="o", markersize=3, linewidth=1.4)
+        for axes in (above, below):
+            axes.axvline(tau, color=colour, linewidth=1, linestyle=":")
+    for axes in (above, below):
+        _percent(axes)
+    above.set_ylabel("accuracy, %")
+    below.set_ylabel("refined, %")
+    below.set_ylim(bottom=0)
+    below.set_xlabel("confidence threshold tau")
+    below.set_xticks([one[0] for one in drawn[0][1]][::2])
+    figure.legend(loc="outside upper center", ncols=1 if len(drawn) < 3 else 2)
+    return figure
+
+
+def draw_durations(
+    panels: Sequence[tuple[str, Sequence[tuple[str, str, Sequence[Accuracy]]]]],
+) -> Figure:
+    """A panel a benchmark: groups of bars for the bins, a bar a run."""
+    from videopro.report.durations import BINS
+
+    most = max(len(bars) for _, bars in panels)
+    across = min(2, len(panels))
+    down = math.ceil(len(panels) / across)
+    figure = Figure(
+        figsize=(max(5.2, min(5.6, 2.6 + 0.55 * most) * across), 0.6 + 2.9 * down), layout="constrained"
+    )
+    grid = figure.subplots(down, across, squeeze=False, sharey=True)
+    for axes in grid.flat[len(panels) :]:
+        axes.set_visible(False)
+    palette = colours([(name, method) for _, bars in panels for name, method, _ in bars])
+    labelled: dict[str, Any] = {}
+    for axes, (title, bars) in zip(grid.flat, panels, strict=False):
+        width = 0.82 / len(bars)
+        for place, (name, _, parts) in enumerate(bars):
+            at = [i + (place - (len(bars) - 1) / 2) * width for i in range(len(parts))]
+            there = [(x, part) for x, part in zip(at, parts, strict=True) if part.accuracy is not None]
+            labelled[name] = axes.bar(
+                [x for x, _ in there],
+                [part.accuracy or 0.0 for _, part in there],
+                width=width * 0.92,
+                yerr=list(zip(*(_errors(part) for _, part in there), strict=True)) if there else None,
+                color=palette[name],
+                error_kw={"elinewidth": 1.0, "ecolor": LINE, "path_effects": [HALO]},
+            )
+        counts = [max(parts[i].n for _, _, parts in bars) for i in range(len(BINS))]
+        axes.set_xticks(range(len(BINS)), [f"{name}\nn = {n}" for name, n in zip(BINS, counts, strict=True)])
+        axes.set_title(title)
+        axes.set_ylim(0, 1)
+        _percent(axes)
+        axes.tick_params(labelleft=True)
+        axes.set_ylabel("accuracy, %")
+    figure.legend(labelled.values(), labelled.keys(), loc="outside upper center", ncols=min(3, len(labelled)))
+    return figure

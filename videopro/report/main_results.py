@@ -1,0 +1,184 @@
+"""The main results (Table 1), what the runs are, and each benchmark's own metrics.
+
+Knows runs and tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from videopro.averages import Part, weighted_accuracy, weighted_difference
+from videopro.report.runs import Dataset, Run, by_dataset, protocol_notes, question_notes
+from videopro.report.section import NotEnough, Section
+from videopro.report.table import BENCHMARK, Cell, Number, Table, accuracy_cell, difference_cell, share
+from videopro.scoring import Scored, accuracy, grouped
+
+
+def about_runs(runs: Sequence[Run]) -> Section:
+    """What was compared: each run with its protocol, its answers and what they cost."""
+    rows: list[tuple[Cell, ...]] = []
+    for data, own in by_dataset(runs).items():
+        for run in own:
+            found = run.summary
+            rows.append(
+                (
+                    run.name,
+                    data.title,
+                    f"{run.protocol.name} {data.protocol_hash}".strip(),
+                    run.model,
+                    run.planner,
+                    run.identity["method"].get("frames") or run.identity.get("model", {}).get("frames"),
+                    found["n"],
+                    found["videos"],
+                    accuracy_cell(accuracy(run.records)),
+                    share(found["official_accuracy"]),
+                    share(found["unparsed"]),
+                    share(found["coverage"]),
+                    sum(found["errors"].values()),
+                    str(run.path),
+                )
+            )
+    heads = (
+        *("run", "benchmark", "protocol", "model", "planner", "frames", "questions", "videos"),
+        *("accuracy, %", "official, %", "unparsed, %", "coverage, %", "errors", "folder"),
+    )
+    notes = (
+        "Accuracy by the robust reader, official by the benchmark's own; both over the run's own questions.",
+        "Coverage: videos that could be read. Questions about others are left out.",
+    )
+    return Section(
+        "runs",
+        "The runs",
+        "",
+        (Table("The runs of this report", heads, tuple(rows), notes),),
+        notes=(*protocol_notes(runs), *question_notes(runs)),
+    )
+
+
+def own_metrics(runs: Sequence[Run]) -> Section:
+    """What each benchmark is reported by in its own terms (MLVU's M-Avg, CG-Bench's mIoU, grades)."""
+    rows: list[tuple[Cell, ...]] = []
+    for data, own in by_dataset(runs).items():
+        for run in own:
+            for name, value in run.summary["metrics"].items():
+                if value["robust"] is None and value["official"] is None:
+                    continue
+                if value["valid"] is not None:
+                    cells = [Number(value["robust"], 2), Number(value["official"], 2)]
+                else:
+                    cells = [share(value["robust"]), share(value["official"])]  # type: ignore[list-item]
+                rows.append((data.title, run.name, name, value["n"], *cells))
+    if not rows:
+        raise NotEnough(
+            "metrics: none of the runs' protocols has metrics of its own; accuracy is in the table 'main'"
+        )
+    heads = (BENCHMARK, "run", "metric", "questions", "robust", "official")
+    notes = ("Shares in percent, grades (0 to 3) as means; a grade that failed counts 0.",)
+    return Section(
+        "metrics", "The benchmarks' own metrics", "",
+        (Table("The benchmarks' own metrics", heads, tuple(rows), notes),),
+    )  # fmt: skip
+
+
+def headline(run: Run) -> list[Part]:
+    """What a benchmark's number in Table 1 is the average of: its tasks (MLVU), else all questions."""
+    macro = next((one for one in run.protocol.metrics if one.kind == "macro"), None)
+    if macro is None:
+        return [(1.0, run.records)] if run.records else []
+    tasks = grouped(run.records).get(macro.over, {})
+    return [(1 / len(tasks), records) for records in tasks.values()]
+
+
+def main_results(runs: Sequence[Run]) -> Section:
+    """Accuracy by benchmark and their mean, with the gain over the direct answer of the same model."""
+    chosen = [run for run in runs if not run.without]
+    data = by_dataset([run for run in chosen if run.records])
+    if not data:
+        raise NotEnough("main: no run has a question with a known answer; finish or grade the runs first")
+    names = list(dict.fromkeys(run.name for run in sorted(chosen, key=_order)))
+    of = {(run.name, run.dataset): run for run in chosen if run.records}
+    rows: list[tuple[Cell, ...]] = []
+    for name in names:
+        own = {one: of[name, one] for one in data if (name, one) in of}
+        if not own:
+            continue
+        cells = [accuracy_cell(weighted_accuracy(headline(own[one]))) if one in own else None for one in data]
+        mean = None
+        if len(data) > 1 and len(own) == len(data):
+            mean = accuracy_cell(weighted_accuracy(_mean([own[one] for one in data])))
+        rows.append((name, *cells, *([mean] if len(data) > 1 else []), _gain(own, data, of)))
+    heads = (
+        "",
+        *(f"{one.title}{', M-Avg' if _is_macro(of, one) else ''}" for one in data),
+        *(["mean"] if len(data) > 1 else []),
+        "gain over native",
+    )
+    notes = [
+        "Accuracy in percent by the robust reader, with 95 % intervals clustered by video.",
+        "Gain: in percentage points over the direct answers of the same model, question by question"
+        + (", mean over the benchmarks that both have." if len(data) > 1 else "."),
+    ]
+    return Section(
+        "main",
+        "Main results",
+        "Table 1",
+        (Table("Main results", heads, tuple(rows), tuple(notes)),),
+        notes=(*protocol_notes(chosen), *question_notes(chosen)),
+    )
+
+
+def _order(run: Run) -> tuple[str, int]:
+    return run.model, 0 if run.method == "native" else 1
+
+
+def _is_macro(of: dict[tuple[str, Dataset], Run], data: Dataset) -> bool:
+    run = next(run for (_, own), run in of.items() if own == data)
+    return any(one.kind == "macro" for one in run.protocol.metrics)
+
+
+def _mean(runs: Sequence[Run]) -> list[Part]:
+    """Each benchmark alike. Videos and questions of different benchmarks are kept apart."""
+    return [
+        (weight / len(runs), [_apart(run, one) for one in records])
+        for run in runs
+        for weight, records in headline(run)
+    ]
+
+
+def _apart(run: Run, one: Scored) -> Scored:
+    data = f"{run.dataset.benchmark}/{run.dataset.split}/"
+    return replace(one, question_id=data + one.question_id, video=data + one.video)
+
+
+def _gain(
+    own: dict[Dataset, Run],
+    data: Sequence[Dataset] | dict[Dataset, list[Run]],
+    of: dict[tuple[str, Dataset], Run],
+) -> Cell:
+    """Over the native run of the same model, over the benchmarks that both have."""
+    pairs = []
+    for one in data:
+        run = own.get(one)
+        if run is None or run.method == "native":
+            continue
+        native = next(
+            (
+                other
+                for (_, where), other in of.items()
+                if where == one and other.method == "native" and other.model == run.model
+            ),
+            None,
+        )
+        if native is not None:
+            pairs.append((run, native))
+    if not pairs:
+        return None
+    parts = []
+    for run, native in pairs:
+        theirs = [_apart(native, one) for one in native.records]
+        parts += [
+            (weight / len(pairs), [_apart(run, one) for one in records], theirs)
+            for weight, records in headline(run)
+        ]
+    return difference_cell(weighted_difference(parts))

@@ -1,0 +1,76 @@
+"""Every two runs of a dataset, question by question: the difference, and the questions that changed sides.
+
+Knows runs and tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+
+from videopro.report.runs import Run, by_dataset, protocol_notes, reference
+from videopro.report.section import NotEnough, Section
+from videopro.report.table import BENCHMARK, Cell, Table, difference_cell
+from videopro.scoring import paired_difference
+
+
+def changed_sides(first: Run, second: Run) -> tuple[list[str], list[str]]:
+    """Ids of the questions that only the second run answered rightly, and that only the first did."""
+    before = {one.question_id: one.correct for one in first.records}
+    gained: list[str] = []
+    lost: list[str] = []
+    for one in second.records:
+        if one.question_id in before and one.correct != before[one.question_id]:
+            (gained if one.correct else lost).append(one.question_id)
+    return gained, lost
+
+
+def pairs(runs: Sequence[Run]) -> Section:
+    """Differences of every pair, the direct answer first, and the questions behind them."""
+    rows: list[tuple[Cell, ...]] = []
+    changed: list[tuple[Cell, ...]] = []
+    for data, own in by_dataset(runs).items():
+        scored = [run for run in own if run.records]
+        if not scored:
+            continue
+        start = reference(scored)
+        ordered = [start, *(run for run in scored if run is not start)]
+        for first, second in combinations(ordered, 2):
+            gap = paired_difference(second.records, first.records)
+            gained, lost = changed_sides(first, second)
+            rows.append(
+                (data.title, second.name, first.name, gap.n, difference_cell(gap), len(gained), len(lost))
+            )
+            changed += [
+                (data.title, second.name, first.name, change, *_question(first, second, one))
+                for change, ids in (("gained", gained), ("lost", lost))
+                for one in ids
+            ]
+    if not rows:
+        raise NotEnough(
+            "pairs: no two runs answered the same benchmark, split and protocol; give two that did"
+        )
+    heads = (BENCHMARK, "run", "compared with", "questions of both", "difference", "gained", "lost")
+    notes = (
+        "Difference in percentage points, question by question, with a 95 % interval clustered by video. "
+        "Gained: questions that only the first named run answers rightly; lost: only the other.",
+    )
+    looked_up = (
+        *(BENCHMARK, "run", "compared with", "change", "question id", "question", "right", "its answer"),
+        "the other's answer",
+    )
+    return Section(
+        "pairs", "Pairs of runs", "",
+        (
+            Table("Pairs of runs", heads, tuple(rows), notes),
+            Table("Questions that changed sides", looked_up, tuple(changed), suffix="changed", folded=True),
+        ),
+        notes=tuple(protocol_notes(runs)),
+    )  # fmt: skip
+
+
+def _question(first: Run, second: Run, question_id: str) -> tuple[Cell, ...]:
+    mine = next(trace for trace in second.traces if trace.question_id == question_id)
+    theirs = next(trace for trace in first.traces if trace.question_id == question_id)
+    answers = [trace.final.letter if trace.final is not None else None for trace in (mine, theirs)]
+    return (question_id, mine.question, mine.gold, *(one or "none" for one in answers))

@@ -1,0 +1,137 @@
+"""From the words of a command line to runs with names that tell them apart.
+
+Knows run folders; nothing of tables.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from videopro.config import read_yaml
+from videopro.errors import ConfigError, RunError
+from videopro.report.runs import METHOD_TITLES, Dataset, Run
+from videopro.runner.folder import RunFolder, run_key
+from videopro.runner.grades import read_grades, recorded_protocol
+from videopro.trace_log import read_traces
+
+TITLES: Mapping[str, str] = {
+    "longvideobench": "LongVideoBench",
+    "videomme": "Video-MME",
+    "lvbench": "LVBench",
+    "mlvu": "MLVU",
+    "cg_bench": "CG-Bench",
+    "nextqa": "NExT-QA",
+    "egoschema": "EgoSchema",
+    "mmbench_video": "MMBench-Video",
+}
+
+
+def read_runs(words: Sequence[str]) -> list[Run]:
+    """The runs that the words of a command line name, each a folder or NAME=FOLDER; a folder that holds run
+    folders stands for all of them, in the paper's order of methods. Raises RunError or ConfigError."""
+    runs: list[Run] = []
+    for word in words:
+        name, path = _split(word)
+        found = [replace(read_run(one), name=name, is_named=bool(name)) for one in folders_of(path)]
+        runs += sorted(found, key=lambda run: (bool(run.without), run.method_place))
+    paths = Counter(one.path.resolve() for one in runs)
+    twice = [str(path) for path, count in paths.items() if count > 1]
+    if twice:
+        raise ConfigError(f"run {twice[0]} was given twice; give each once")
+    return _named(_titled(runs))
+
+
+def _split(word: str) -> tuple[str, Path]:
+    name, equals, path = word.partition("=")
+    if not equals or Path(word).exists():
+        return "", Path(word)
+    if not name.strip() or not path:
+        raise ConfigError(f"run {word!r}: give a folder, or NAME=FOLDER")
+    return name.strip(), Path(path)
+
+
+def folders_of(path: Path) -> list[Path]:
+    """The run folders at a path: itself, or those inside it. Raises RunError where there is none."""
+    if RunFolder(path).config.exists():
+        return [path]
+    found = sorted(one.parent for one in path.rglob("config.yaml") if (one.parent / "traces.jsonl").exists())
+    if not found:
+        raise RunError(
+            f"{path}: holds no run; give the folder of a run of videopro.infer, or one with several"
+        )
+    return found
+
+
+def read_run(path: Path) -> Run:
+    """A run, not yet named. Raises RunError for a folder without one, or one that answered nothing."""
+    folder = RunFolder(path)
+    protocol = recorded_protocol(folder)
+    identity = folder.recorded() or {}
+    if not isinstance(identity.get("method"), dict) or "name" not in identity["method"]:
+        raise RunError(f"{folder.config}: does not say by which method; was it written by videopro.infer?")
+    traces = read_traces(folder.traces) if folder.traces.exists() else []
+    if not traces:
+        raise RunError(f"{path}: no question was answered there yet; finish the run first")
+    asked = identity["protocol"]
+    return Run(
+        path,
+        identity,
+        read_yaml(folder.config),
+        protocol,
+        tuple(traces),
+        read_grades(folder.grades, protocol.judge),
+        Dataset(str(asked.get("benchmark", "")), str(asked.get("split", "")), run_key(asked)[:8]),
+    )
+
+
+def _titled(runs: Sequence[Run]) -> list[Run]:
+    """The runs with titles for their datasets: with the protocol where one benchmark comes under several."""
+    kinds: dict[tuple[str, str], dict[str, str]] = {}
+    for run in runs:
+        own = kinds.setdefault((run.dataset.benchmark, run.dataset.split), {})
+        own[run.dataset.protocol_hash] = run.protocol.name
+    found = []
+    for run in runs:
+        data = run.dataset
+        title = f"{TITLES.get(data.benchmark, data.benchmark)} {data.split}".strip()
+        protocols = kinds[data.benchmark, data.split]
+        if len(protocols) > 1:
+            alike = list(protocols.values()).count(run.protocol.name) > 1
+            title += f" ({data.protocol_hash if alike or not run.protocol.name else run.protocol.name})"
+        found.append(replace(run, dataset=replace(data, title=title)))
+    return found
+
+
+def _named(runs: Sequence[Run]) -> list[Run]:
+    """The runs with names that tell apart those of one dataset. Raises ConfigError where that cannot be."""
+    several = len({run.model for run in runs}) > 1 or len({run.dataset.benchmark for run in runs}) > 1
+    planners: dict[str, set[str]] = {}
+    for run in runs:
+        planners.setdefault(f"{run.model} {run.method}", set()).add(run.planner)
+
+    def own(run: Run) -> str:
+        name = METHOD_TITLES.get(run.method, run.method)
+        if several:
+            name = run.model if run.method == "native" else f"{run.model} + {name}"
+        if len(planners[f"{run.model} {run.method}"]) > 1:
+            name += f" ({run.planner})"
+        return name + "".join(f" w/o {group}" for group in run.without)
+
+    named = [run if run.is_named else replace(run, name=own(run)) for run in runs]
+    taken = Counter((run.dataset, run.name) for run in named)
+    named = [
+        replace(run, name=f"{run.name} [{run.path.name}]")
+        if taken[run.dataset, run.name] > 1 and not run.is_named
+        else run
+        for run in named
+    ]
+    for (data, name), count in Counter((run.dataset, run.name) for run in named).items():
+        if count > 1:
+            raise ConfigError(
+                f"{count} runs on {data.title} would both be called {name!r}; give them as NAME=FOLDER "
+                "(runs of several seeds: python -m videopro.seeds)"
+            )
+    return named

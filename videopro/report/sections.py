@@ -1,0 +1,60 @@
+"""The parts of a report by name, and which of them some runs allow.
+
+Knows the builders; nothing of files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+from videopro.config import near
+from videopro.errors import ConfigError
+from videopro.report.ablations import modules, training
+from videopro.report.confidence import confidence
+from videopro.report.durations import durations
+from videopro.report.main_results import about_runs, main_results, own_metrics
+from videopro.report.pairs import pairs
+from videopro.report.paradigms import efficiency, modes
+from videopro.report.runs import Run
+from videopro.report.section import NotEnough, Section
+from videopro.report.thresholds import TAUS, thresholds
+
+Builder = Callable[[Sequence[Run]], Section]
+
+BUILDERS: Mapping[str, Builder] = {
+    "main": main_results,
+    "efficiency": efficiency,
+    "modules": modules,
+    "training": training,
+    "modes": modes,
+    "confidence": confidence,
+    "tau": thresholds,
+    "durations": durations,
+    "metrics": own_metrics,
+    "pairs": pairs,
+    "runs": about_runs,
+}
+
+
+def build(
+    runs: Sequence[Run], names: Sequence[str] = (), taus: Sequence[float] = TAUS
+) -> tuple[list[Section], list[str]]:
+    """The sections that `names` asks for, or, where it is empty, all that the runs allow; with the reasons
+    for those that they do not.
+
+    Raises ConfigError for an unknown name, and NotEnough for a section that was asked for by name.
+    """
+    for name in names:
+        if name not in BUILDERS:
+            raise ConfigError(f"tables: there is none called {name!r}; {near(name, list(BUILDERS))}")
+    builders: dict[str, Builder] = {**BUILDERS, "tau": partial(thresholds, taus=taus)}
+    made, lacking = [], []
+    for name in names or BUILDERS:
+        try:
+            made.append(builders[name](runs))
+        except NotEnough as error:
+            if names:
+                raise
+            lacking.append(str(error))
+    return made, lacking

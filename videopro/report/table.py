@@ -1,0 +1,162 @@
+"""A table as data, and its forms: Markdown, LaTeX and CSV. HTML is `page.html.j2`'s.
+
+Knows cells and rows; nothing of runs.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from tabulate import tabulate
+
+from videopro.scoring import Accuracy, Difference
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A number with its 95 % interval, in percent or percentage points."""
+
+    value: float
+    low: float
+    high: float
+    signed: bool = False
+    """Whether it is a difference, written with its sign."""
+
+    @property
+    def text(self) -> str:
+        """The number alone."""
+        return f"{self.value:+.1f}" if self.signed else f"{self.value:.1f}"
+
+    @property
+    def between(self) -> str:
+        """Its interval."""
+        return f"{self.low:.1f} to {self.high:.1f}"
+
+    def __str__(self) -> str:
+        return f"{self.text} ({self.between})"
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number without an interval, and the decimals that it is shown with."""
+
+    value: float
+    decimals: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.value:,.{self.decimals}f}"
+
+
+BENCHMARK = "benchmark"
+"""The head of a first column that names the benchmark."""
+
+Cell: TypeAlias = Estimate | Number | int | str | None
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows under heads; the first column is text."""
+
+    title: str
+    heads: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    notes: tuple[str, ...] = ()
+    suffix: str = ""
+    """Told apart from others of one section by this, in file names."""
+    folded: bool = False
+    """Long, and for looking up: folded on the page, elsewhere CSV only."""
+
+
+def share(value: float | None, decimals: int = 1) -> Number | None:
+    """A share of 0..1 in percent."""
+    return None if value is None else Number(100 * value, decimals)
+
+
+def accuracy_cell(found: Accuracy) -> Estimate | None:
+    """An accuracy in percent."""
+    if found.accuracy is None or found.ci95 is None:
+        return None
+    return Estimate(100 * found.accuracy, 100 * found.ci95[0], 100 * found.ci95[1])
+
+
+def difference_cell(found: Difference) -> Estimate | None:
+    """A difference in percentage points."""
+    if found.difference is None or found.ci95 is None:
+        return None
+    return Estimate(100 * found.difference, 100 * found.ci95[0], 100 * found.ci95[1], signed=True)
+
+
+def shown(cell: Cell) -> str:
+    """A cell for people; "" where there is nothing."""
+    return "" if cell is None else str(cell)
+
+
+def compact(table: Table) -> Table:
+    """The table without a first column that says the same benchmark in every row; its title says it then."""
+    if not table.rows or table.heads[0] != BENCHMARK or len({row[0] for row in table.rows}) > 1:
+        return table
+    rows = tuple(row[1:] for row in table.rows)
+    return replace(table, title=f"{table.title}, {table.rows[0][0]}", heads=table.heads[1:], rows=rows)
+
+
+def sides(table: Table) -> list[str]:
+    """Numbers to the right, words to the left."""
+    columns = zip(*table.rows, strict=True) if table.rows else [() for _ in table.heads]
+    return ["left" if any(isinstance(cell, str) for cell in column) else "right" for column in columns]
+
+
+def markdown(table: Table) -> str:
+    """GitHub's Markdown; bars within cells are escaped."""
+    table = compact(table)
+    rows = [[shown(cell).replace("|", "\\|") for cell in row] for row in table.rows]
+    return tabulate(rows, table.heads, tablefmt="pipe", colalign=sides(table), disable_numparse=True)
+
+
+def latex(table: Table, label: str) -> str:
+    """A table environment with booktabs rules, everything escaped. `label`: for references to it."""
+    table = compact(table)
+    rows = [
+        [shown(cell).replace(" to ", "--") if isinstance(cell, Estimate) else shown(cell) for cell in row]
+        for row in table.rows
+    ]
+    body = tabulate(
+        rows, table.heads, tablefmt="latex_booktabs", colalign=sides(table), disable_numparse=True
+    )
+    words = _escaped(" ".join((f"{table.title}.", *table.notes)))
+    return (
+        "% needs \\usepackage{booktabs}\n\\begin{table}[t]\n\\centering\n\\small\n"
+        f"{body}\n\\caption{{{words}}}\n\\label{{{label}}}\n\\end{{table}}\n"
+    )
+
+
+def _escaped(text: str) -> str:
+    """Words as tabulate escapes them for LaTeX: a table of one cell, without its frame."""
+    framed = tabulate([[text]], tablefmt="latex_booktabs", disable_numparse=True)
+    return framed.split("\\toprule\n")[1].split("\\\\\n\\bottomrule")[0].strip()
+
+
+def comma_separated(table: Table) -> str:
+    """CSV with full numbers; an estimate takes three columns."""
+    places = [any(isinstance(row[i], Estimate) for row in table.rows) for i in range(len(table.heads))]
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    heads = [[head, f"{head}, low", f"{head}, high"] if wide else [head] for head, wide in
+             zip(table.heads, places, strict=True)]  # fmt: skip
+    writer.writerow([one for part in heads for one in part])
+    for row in table.rows:
+        writer.writerow(
+            [value for cell, wide in zip(row, places, strict=True) for value in _plain(cell, wide)]
+        )
+    return text.getvalue()
+
+
+def _plain(cell: Cell, wide: bool) -> Sequence[str | int | float]:
+    if isinstance(cell, Estimate):
+        return [round(cell.value, 4), round(cell.low, 4), round(cell.high, 4)]
+    value: str | int | float
+    value = "" if cell is None else round(cell.value, 6) if isinstance(cell, Number) else cell
+    return [value, "", ""] if wide else [value]

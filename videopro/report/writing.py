@@ -1,0 +1,145 @@
+"""A report's files: report.md, report.html, tables/*.{md,tex,csv}, figures/*.{svg,png,pdf}.
+
+report.html is one file that opens from disk and holds its figures. Knows sections; nothing of runs.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from videopro.errors import RunError
+from videopro.report.section import Section
+from videopro.report.table import (
+    Estimate,
+    Number,
+    Table,
+    comma_separated,
+    compact,
+    latex,
+    markdown,
+    shown,
+    sides,
+)
+from videopro.runner.folder import write_atomically
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_FORMATS = ("svg", "png", "pdf")
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A section with its figure's files."""
+
+    section: Section
+    pictures: dict[str, bytes]
+    """By format; empty without a figure."""
+
+    @property
+    def source(self) -> str:
+        """The figure as the page holds it."""
+        return "data:image/svg+xml;base64," + base64.b64encode(self.pictures["svg"]).decode("ascii")
+
+
+def write_report(folder: Path, title: str, sections: Sequence[Section], lacking: Sequence[str]) -> Path:
+    """Write all files, and return report.html. Raises RunError for a folder that cannot be written."""
+    drawn = [Drawn(one, _pictures(one)) for one in sections]
+    try:
+        for name in ("tables", "figures"):
+            (folder / name).mkdir(parents=True, exist_ok=True)
+        for one in drawn:
+            _write_section(folder, one)
+        write_atomically(folder / "report.md", _markdown(title, drawn, lacking))
+        page = folder / "report.html"
+        write_atomically(page, _page(title, drawn, lacking))
+    except OSError as error:
+        raise RunError(f"{folder}: cannot be written ({error.strerror}); give another --output") from error
+    return page
+
+
+def _write_section(folder: Path, one: Drawn) -> None:
+    for table in one.section.tables:
+        stem = file_stem(one.section, table)
+        tables = folder / "tables"
+        if not table.folded:
+            write_atomically(tables / f"{stem}.md", markdown(table) + "\n")
+            write_atomically(tables / f"{stem}.tex", latex(table, f"tab:{stem}"))
+        write_atomically(tables / f"{stem}.csv", comma_separated(table))
+    for ending, content in one.pictures.items():
+        (folder / "figures" / f"{one.section.name}.{ending}").write_bytes(content)
+
+
+def file_stem(section: Section, table: Table) -> str:
+    """The name of a table's files, without their ending."""
+    return f"{section.name}_{table.suffix}" if table.suffix else section.name
+
+
+def _pictures(section: Section) -> dict[str, bytes]:
+    if section.figure is None:
+        return {}
+    import matplotlib as mpl
+
+    from videopro.report.figures import STYLE
+
+    # Two reports of the same runs are the same files: no date, and names of parts from a fixed salt.
+    with mpl.rc_context(STYLE):
+        figure = section.figure.draw()
+        return {ending: _picture(figure, ending) for ending in _FORMATS}
+
+
+def _picture(figure: Figure, ending: str) -> bytes:
+    content = io.BytesIO()
+    dated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(ending, {})
+    figure.savefig(content, format=ending, dpi=200, bbox_inches="tight", metadata=dated)
+    return content.getvalue()
+
+
+def _heading(section: Section) -> str:
+    return f"{section.title} ({section.source})" if section.source else section.title
+
+
+def _markdown(title: str, drawn: Sequence[Drawn], lacking: Sequence[str]) -> str:
+    parts = [f"# {title}"]
+    for one in drawn:
+        parts.append(f"## {_heading(one.section)}")
+        parts += [f"> {note}" for note in one.section.notes]
+        if one.section.figure is not None:
+            parts.append(f"![{one.section.figure.caption}](figures/{one.section.name}.png)")
+        for table in one.section.tables:
+            if table.folded:
+                stem = file_stem(one.section, table)
+                parts.append(
+                    f"{table.title}: {len(table.rows)} rows in [tables/{stem}.csv](tables/{stem}.csv)"
+                )
+            else:
+                told = compact(table).title
+                parts += [f"**{told}**"] if told != one.section.title else []
+                parts.append(markdown(table))
+                parts += [" ".join(table.notes)] if table.notes else []
+    if lacking:
+        parts += ["## What these runs do not allow", "\n".join(f"- {one}" for one in lacking)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _page(title: str, drawn: Sequence[Drawn], lacking: Sequence[str]) -> str:
+    pages = Environment(
+        loader=PackageLoader("videopro.report", "."), autoescape=True, undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+    pages.tests["estimate"] = lambda cell: isinstance(cell, Estimate)
+    pages.tests["figure"] = lambda cell: isinstance(cell, Estimate | Number | int)
+    pages.filters["shown"] = shown
+    pages.filters["compact"] = compact
+    pages.filters["sides"] = sides
+    pages.filters["zip"] = zip
+    return pages.get_template("page.html.j2").render(
+        title=title, drawn=drawn, lacking=lacking, heading=_heading, stem=file_stem
+    )
