@@ -23,6 +23,7 @@ from trl.trainer.utils import RepeatSampler, split_tensor_dict
 from train.dummy_vision import DummyVision
 from train.grpo_config import VideoGRPOConfig
 from train.grpo_prompts import Prompt, Prompts
+from train.measured import MeasuredTrainer
 from train.shared_prefix import check_shareable, pack
 from train.tuned_model import part_of
 from videopro.backbones.qwen_features import visual_inputs
@@ -31,7 +32,6 @@ from videopro.errors import ConfigError
 
 MakePrompts = Callable[[QwenRun, bool], Prompts]
 """Given the policy's forward passes, and whether the part of it that sees is frozen."""
-Programs = Callable[[Any], dict[str, float]]
 
 
 class Ahead(Protocol):
@@ -68,12 +68,11 @@ class EpochSampler(RepeatSampler):
         return super().__iter__()
 
 
-class VideoGRPOTrainer(GRPOTrainer):
+class VideoGRPOTrainer(MeasuredTrainer, GRPOTrainer):
     """GRPOTrainer with `VideoGRPOConfig` and rows of `train.grpo_data.as_dataset`.
 
     `make_prompts`: what makes the prompts of rows; None leaves them, and sampling, to TRL. `banned`: tokens
-    that are never sampled. `programs`: measures planning on held-out questions at each evaluation. `ahead`:
-    told of rows and replies while others are still being written.
+    that are never sampled. `ahead`: told of rows and replies while others are still being written.
     """
 
     args: VideoGRPOConfig
@@ -83,14 +82,12 @@ class VideoGRPOTrainer(GRPOTrainer):
         *arguments: Any,
         make_prompts: MakePrompts | None = None,
         banned: Sequence[int] = (),
-        programs: Programs | None = None,
         ahead: Ahead | None = None,
         **settings: Any,
     ) -> None:
         super().__init__(*arguments, **settings)
         self._ahead = ahead
         self._banned = tuple(banned)
-        self._programs = programs
         self._maker: Prompts | None = None
         if make_prompts is not None:
             self._show(make_prompts)
@@ -325,15 +322,7 @@ class VideoGRPOTrainer(GRPOTrainer):
     ) -> dict[str, float]:
         """Rewards of replies to held-out prompts, if there are any, and the figures of held-out questions."""
         self._eval_rounds = 0
-        found = super().evaluate(eval_dataset, ignore_keys, metric_key_prefix)
-        if self._programs is not None and eval_dataset is None and metric_key_prefix == "eval":
-            figures = {f"eval_{name}": value for name, value in self._programs(self).items()}
-            # A line of its own: in training mode TRL would take it for one of training and add its averages.
-            tuned: Any = self.model
-            tuned.eval()
-            self.log(dict(figures))
-            found.update(figures)
-        return found
+        return super().evaluate(eval_dataset, ignore_keys, metric_key_prefix)
 
 
 def _drawn(*key: int) -> int:
