@@ -28,8 +28,10 @@ from tests.training_runs import (
 from train import grpo as command
 from train.command import read_settings
 from train.grpo_config import VideoGRPOConfig
+from train.reward_runs import Ran
 from train.tuned_model import choose_trained, without_adapter
 from videopro.backbones.base import ChoiceRequest
+from videopro.trace import Execution, Failure
 
 
 def arguments(output: Path, **changes: Any) -> list[str]:
@@ -70,6 +72,12 @@ class SomeRewards:
     def submit(self, row: Any, reply: str) -> None:
         pass
 
+    def run(self, rows: Any, replies: Any) -> list[Ran]:
+        """Some programs fail, so that episodes of one turn and of two are mixed."""
+        failed = Execution("failed", error=Failure("NameError", "no"))
+        right = Execution("ok", "A", 0.9)
+        return [Ran(failed if len(reply) % 2 else right, "NameError: no") for reply in replies]
+
     def __enter__(self) -> SomeRewards:
         return self
 
@@ -97,10 +105,32 @@ def test_a_run_with_the_rewards_of_programs(tmp_path: Path) -> None:
     assert len(record["history"]) >= 2
 
 
+def test_a_run_of_two_turns_with_the_rewards_of_programs(tmp_path: Path) -> None:
+    """A random model writes no programs: every plan is followed by a bug fix, and refinements are not."""
+    made = run(tmp_path / "run", episodes="two_turn", log_completions="true", num_completions_to_print=0)
+    programs = [json.loads(line) for line in (tmp_path / "run" / "programs.jsonl").read_text().splitlines()]
+    assert len(programs) == 8
+    assert {one["kind"] == "plan" for one in programs} == {True, False}
+    assert all((one["refined"] is not None) == (one["kind"] == "plan") for one in programs)
+    # Up to six tokens a turn.
+    assert all(one["tokens"] <= (12 if one["kind"] == "plan" else 6) for one in programs)
+    assert max(one["tokens"] for one in programs) > 6
+    logged = [line["programs/refined"] for line in made.state.log_history if "loss" in line]
+    assert sum(logged) / 2 == sum(one["kind"] == "plan" for one in programs) / 8
+    assert len(list((tmp_path / "run" / "completions").glob("*.parquet"))) == 2
+
+
 @pytest.mark.usefixtures("some_rewards")
-def test_a_resumed_run_ends_with_the_same_weights_to_the_last_bit(tmp_path: Path) -> None:
+@pytest.mark.parametrize("episodes", ["single", "two_turn"])
+def test_a_resumed_run_ends_with_the_same_weights_to_the_last_bit(tmp_path: Path, episodes: str) -> None:
     # Epochs of two steps: resumed in the midst of the second.
-    changes = {"max_steps": 5, "save_strategy": "steps", "save_steps": 3, "gradient_accumulation_steps": 2}
+    changes = {
+        "episodes": episodes,
+        "max_steps": 5,
+        "save_strategy": "steps",
+        "save_steps": 3,
+        "gradient_accumulation_steps": 2,
+    }
     whole_and_resumed(command.main, lambda output: arguments(output, **changes), tmp_path, steps=5)
 
 
@@ -216,6 +246,9 @@ def test_two_processes_take_the_steps_that_one_takes(tmp_path: Path) -> None:
         ({"use_peft": "false"}, "name one with answerer"),
         ({"attn_implementation": "eager"}, "shared_prompt is true and attention is 'eager'"),
         ({"top_k": 5}, "top_k is 5"),
+        ({"episodes": "two"}, "episodes"),
+        ({"episodes": "two_turn", "prompt_video": "false"}, "leave one of them out"),
+        ({"tau": 1.5}, "tau is 1.5"),
         ({"num_generations": 3}, "must be divisible by num_generations"),
         ({"max_completion_length": "none"}, "max_completion_length"),
         ({"modules": '{"encode": "none"}'}, "did you mean 'encoder'"),

@@ -23,7 +23,8 @@ from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled
 from trl import ModelConfig
 
 from train.command import read_settings, run_command
-from train.grpo_config import VideoGRPOConfig
+from train.episodes import Refinements
+from train.grpo_config import TWO_TURN, VideoGRPOConfig
 from train.grpo_data import PromptRow, as_dataset, read_prompts
 from train.grpo_prompts import Prompts
 from train.rewards import ProgramRewards
@@ -47,7 +48,7 @@ _OF_GRPO = (
     *("steps_per_generation", "epsilon", "epsilon_high", "delta", "importance_sampling_level"),
     *("scale_rewards", "multi_objective_aggregation", "mask_truncated_completions", "top_entropy_quantile"),
     *("entropy_coef", "use_adaptive_entropy", "disable_dropout", "shuffle_dataset"),
-    *("kinds", "prompt_video", "answerer", "modules"),
+    *("kinds", "prompt_video", "answerer", "modules", "episodes", "tau"),
 )
 
 
@@ -113,6 +114,7 @@ def train(training: VideoGRPOConfig, model_settings: ModelConfig) -> VideoGRPOTr
                 training, modules=modules, longest=training.longest, seed=training.seed, output=output
             ),
             ahead=rewards if training.run_ahead else None,
+            next_turn=Refinements(rewards, training.tau) if training.episodes == TWO_TURN else None,
         )
         if state.is_main_process:
             trainer.accelerator.print(_told(trainer, rows.train))

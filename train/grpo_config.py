@@ -11,8 +11,12 @@ from typing import Any
 from trl import GRPOConfig
 
 from train.grpo_data import KINDS
-from train.run_config import MODULES_HELP, RunConfig
+from train.run_config import MODULES_HELP, RunConfig, choice
 from videopro.errors import ConfigError
+from videopro.reason import ReasonSettings
+
+SINGLE, TWO_TURN = "single", "two_turn"
+EPISODES = (SINGLE, TWO_TURN)
 
 
 @dataclass
@@ -59,6 +63,18 @@ class VideoGRPOConfig(RunConfig, GRPOConfig):
         },
     )
     modules: dict[str, Any] | str | None = field(default=None, metadata={"help": MODULES_HELP})
+    episodes: str = field(
+        default=SINGLE,
+        metadata={
+            "help": "single: a rollout is one reply (the paper's form); two_turn: a plan that failed or is"
+            " unsure is refined as in inference, and both replies are trained on what the episode earns",
+            "choices": EPISODES,
+        },
+    )
+    tau: float = field(
+        default=ReasonSettings.tau,
+        metadata={"help": "episodes of two turns refine answers below this confidence, as inference does"},
+    )
     run_ahead: bool = field(
         default=True,
         metadata={"help": "a program begins as soon as its reply is written, while others are being written"},
@@ -75,6 +91,14 @@ class VideoGRPOConfig(RunConfig, GRPOConfig):
         unknown = [kind for kind in self.kinds if kind not in KINDS]
         if unknown or not self.kinds:
             raise ConfigError(f"kinds is {self.kinds!r}; name some of {', '.join(KINDS)}")
+        choice("episodes", self.episodes, EPISODES)
+        if self.episodes != SINGLE and not self.prompt_video:
+            raise ConfigError(
+                f"episodes is {self.episodes!r} and prompts are TRL's own (prompt_video: false), which end "
+                "with a reply; leave one of them out"
+            )
+        if not 0 <= self.tau <= 1:
+            raise ConfigError(f"tau is {self.tau}; it must lie in 0..1")
         self.check_run("reward_workers", "sampling_batch_size")
         if self.kept_features_gb < 0:
             raise ConfigError(f"kept_features_gb is {self.kept_features_gb}; it must be at least 0")
