@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,20 @@ def rows() -> list[PromptRow]:
         row(0, "program_refinement", "a", prompts.program_refinement(first, program), program=program),
         row(2, "plan", "b", prompts.plan(third), prompt_video=False),
     ]
+
+
+def refined(one: PromptRow, log: str = "NameError: no") -> PromptRow:
+    """The row of a second turn."""
+    question = world.QUESTIONS[int(one.question_id[-1])]
+    text = prompts.bug_fix(question, prompts.NATIVE_PROGRAM, log)
+    return PromptRow(**{**vars(one), "kind": "bug_fix", "prompt": text})
+
+
+def refine_some(given: Sequence[Mapping[str, Any]], replies: Sequence[str]) -> list[Mapping[str, Any] | None]:
+    """What is asked after first replies, by the row and the reply alone: some end their rollout."""
+    by_id = {one.id: one for one in rows()}
+    asked = columns([refined(by_id[one["id"]]) for one in given])
+    return [one if len(reply) % 2 else None for one, reply in zip(asked, replies, strict=True)]
 
 
 def columns(chosen: list[PromptRow]) -> list[dict[str, Any]]:

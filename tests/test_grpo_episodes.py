@@ -21,7 +21,6 @@ from tests.reward_world import RewardBackbone, SceneModels, Told, make, row, row
 from train.episodes import Refinements
 from train.grpo_data import PromptRow
 from train.rollouts import Rollout
-from videopro import prompts
 from videopro.metering import MeteredBackbone, ThreadMeter
 from videopro.reason import Reasoner, ReasonSettings, Task
 
@@ -129,13 +128,6 @@ def test_both_turns_are_told(tmp_path: Path) -> None:
 # ---- log-probabilities and steps ---------------------------------------------------------------------------
 
 
-def refined(one: PromptRow, log: str = "NameError: no") -> PromptRow:
-    """The row of a second turn."""
-    question = grpo.world.QUESTIONS[int(one.question_id[-1])]
-    text = prompts.bug_fix(question, prompts.NATIVE_PROGRAM, log)
-    return PromptRow(**{**vars(one), "kind": "bug_fix", "prompt": text})
-
-
 @pytest.mark.parametrize("shared", [True, False], ids=["shared", "apart"])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_both_replies_are_scored_behind_their_own_prompts(family: str, shared: bool, tmp_path: Path) -> None:
@@ -143,12 +135,12 @@ def test_both_replies_are_scored_behind_their_own_prompts(family: str, shared: b
     # Two of a group that get the same refinement, one that gets another, one that gets none; another video;
     # and text alone.
     episodes: list[list[tuple[PromptRow, list[int]]]] = [
-        [(first, [40, 50, 60, 70]), (refined(first), [41, 51])],
-        [(first, [90]), (refined(first), [33, 34, 35, 36, 37])],
-        [(first, [42, 43]), (refined(first, "TypeError: a longer log, of\n  two lines"), [44])],
+        [(first, [40, 50, 60, 70]), (grpo.refined(first), [41, 51])],
+        [(first, [90]), (grpo.refined(first), [33, 34, 35, 36, 37])],
+        [(first, [42, 43]), (grpo.refined(first, "TypeError: a longer log, of\n  two lines"), [44])],
         [(first, [91, 92, 93])],
-        [(second, [30, 31]), (refined(second), [32, 33, 34])],
-        [(text, [60, 61]), (refined(text), [62])],
+        [(second, [30, 31]), (grpo.refined(second), [32, 33, 34])],
+        [(text, [60, 61]), (grpo.refined(text), [62])],
     ]
     config = grpo.settings(tmp_path, shared_prompt=shared)
     made = grpo.trainer(family, config, [first, second, text], use_peft=False)
@@ -187,7 +179,7 @@ def always(
 ) -> list[Mapping[str, Any] | None]:
     """Every reply but one is refined, by a prompt that rests on the row alone."""
     by_id = {one.id: one for one in grpo.rows()}
-    asked = grpo.columns([refined(by_id[one["id"]]) for one in given])
+    asked = grpo.columns([grpo.refined(by_id[one["id"]]) for one in given])
     return [None if place == but else one for place, one in enumerate(asked)]
 
 
@@ -224,11 +216,11 @@ def test_both_replies_are_drawn_from_what_is_scored(
     # What was said, for rewards and tables.
     assert set(made._told) == {0, 2, 3}
     assert [one["role"] for one in made._told[0]] == ["assistant", "user", "assistant"]
-    assert made._told[0][1]["content"] == refined(chosen[0]).prompt
+    assert made._told[0][1]["content"] == grpo.refined(chosen[0]).prompt
 
 
 def test_both_turns_move_towards_what_the_episode_earns(tmp_path: Path) -> None:
-    """An even token in the first reply and an odd one in the second earn half each: each turn learns its own."""
+    """An even token in the first reply and an odd one in the second earn half each: each learns its own."""
     chosen = [grpo.rows()[number] for number in (0, 4)]
 
     def rewards(completion_ids: Any, completions: Any, **_: Any) -> list[float]:
@@ -241,13 +233,13 @@ def test_both_turns_move_towards_what_the_episode_earns(tmp_path: Path) -> None:
         tmp_path,
         optim="adamw_torch",
         learning_rate=2e-2,
-        max_steps=15,
+        max_steps=40,
         num_generations=16,
         per_device_train_batch_size=32,
         max_completion_length=1,
     )
     made = grpo.trainer("qwen3_vl", config, chosen, rewards=rewards, next_turn=always)
-    turns = chosen, [refined(one) for one in chosen]
+    turns = chosen, [grpo.refined(one) for one in chosen]
     before = [grpo.first_tokens(made, some)[:, turn::2].sum(-1) for turn, some in enumerate(turns)]
     made.train()
     after = [grpo.first_tokens(made, some)[:, turn::2].sum(-1) for turn, some in enumerate(turns)]

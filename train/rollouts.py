@@ -1,7 +1,7 @@
 """What a completion is made of: a reply, or the replies of several turns, each to a prompt of its own.
 
 A refinement is asked for as in inference: by a prompt that begins with the video again and shows what is to
-be mended (`videopro.prompts`), not by going on behind the first reply. A rollout of two turns therefore is one
+be mended (`videopro.prompts`), not by going on behind the first reply. A rollout of two turns is one
 completion to the loss, made of the tokens that the policy wrote in both, and two conversations to the model:
 each reply is sampled and scored behind its own prompt, and no token of a prompt has a loss. Knows token ids
 and tensors; must not know losses, rewards or trainers.
