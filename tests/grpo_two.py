@@ -11,7 +11,8 @@ from tests.qwen_models import checkpoint
 
 
 def run(output: Path, replies: int) -> None:
-    """Two steps over two groups with videos and one of text alone, of one turn and of two; the adapter ends in `output`."""
+    """Two steps over two groups with videos and one of text alone, rollouts of one turn and of two among
+    them; the adapter ends in `output`."""
     rows = [grpo.rows()[number] for number in (0, 1, 4)]
     # Before there are several processes, of which only the first would write it.
     checkpoint("qwen3_vl")
