@@ -99,7 +99,7 @@ def main() -> None:
     given, training, model_settings = parser.parse_args_and_config()
     path = Path(given.train_data)
     lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    found = find(str(model_settings.model_name_or_path))
+    found = find(read_spec(str(model_settings.model_name_or_path)).model)
     processor = AutoProcessor.from_pretrained(found.folder)
     processor.image_processor.size = {"shortest_edge": 32 * 32, "longest_edge": given.pixels}
 
