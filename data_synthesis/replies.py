@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from videopro.append_file import append_whole
 from videopro.errors import ConfigError, RunError
 from videopro.planners import Written
 
@@ -174,19 +175,7 @@ class ReplyLog:
     def _append(self, record: dict[str, Any]) -> None:
         line = json.dumps(record).encode() + b"\n"
         with self._lock:
-            end = os.fstat(self._file).st_size
-            try:
-                written = os.write(self._file, line)
-                os.fsync(self._file)
-                reason = "" if written == len(line) else "the disk is full"
-            except OSError as error:
-                reason = error.strerror or str(error)
-            if reason:
-                os.ftruncate(self._file, end)
-                raise RunError(
-                    f"{self.path}: cannot be written ({reason}); what was done before is safe: mend this and "
-                    "give the same command again"
-                )
+            append_whole(self._file, self.path, line)
 
 
 def read_spent(path: Path) -> Spent:

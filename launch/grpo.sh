@@ -1,17 +1,5 @@
 #!/usr/bin/env bash
-# Reinforces a planner on this machine: bash launch/grpo.sh CONFIG [settings]
-# CONFIG is a name in configs/grpo. ACCELERATE names a file in configs/accelerate; by default one_cpu without
-# a GPU, one_gpu with one, multi_gpu with several.
+# Reinforces a planner on this machine: bash launch/grpo.sh CONFIG [settings]; see launch/train.sh.
 #   bash launch/grpo.sh pocket --train_data DATA/grpo.jsonl --adapter runs/sft --output_dir runs/grpo
 #   ACCELERATE=zero3 bash launch/grpo.sh qwen3vl_8b --train_data DATA/grpo.jsonl --adapter runs/sft --output_dir runs/grpo
-set -euo pipefail
-config=${1:?give a name in configs/grpo, such as pocket}
-shift
-source "$(dirname "$0")/setup.sh" train
-
-gpus=$(python -c 'import torch; print(torch.cuda.device_count())')
-if [ "$gpus" -gt 1 ]; then way=multi_gpu; elif [ "$gpus" -eq 1 ]; then way=one_gpu; else way=one_cpu; fi
-way=${ACCELERATE:-$way}
-accelerate launch --config_file "configs/accelerate/$way.yaml" \
-    --num_processes "$([ "$gpus" -gt 1 ] && [ "$way" != one_gpu ] && echo "$gpus" || echo 1)" \
-    train/grpo.py --config "configs/grpo/$config.yaml" "$@"
+exec bash "$(dirname "$0")/train.sh" grpo "$@"

@@ -11,7 +11,8 @@ from tests.qwen_models import checkpoint
 
 
 def run(output: Path, replies: int) -> None:
-    """Two steps over two groups with videos and one of text alone; the adapter ends in `output`."""
+    """Two steps over two groups with videos and one of text alone, rollouts of one turn and of two among
+    them; the adapter ends in `output`."""
     rows = [grpo.rows()[number] for number in (0, 1, 4)]
     # Before there are several processes, of which only the first would write it.
     checkpoint("qwen3_vl")
@@ -19,7 +20,7 @@ def run(output: Path, replies: int) -> None:
     config = grpo.settings(
         output, per_device_train_batch_size=replies, max_steps=2, beta=0.1, learning_rate=0.2, **several
     )
-    made = grpo.trainer("qwen3_vl", config, rows)
+    made = grpo.trainer("qwen3_vl", config, rows, next_turn=grpo.refine_some)
     made.train()
     made.save_model(str(output))
 

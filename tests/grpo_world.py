@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,12 @@ from train.frame_cache import FrameCache
 from train.grpo_config import VideoGRPOConfig
 from train.grpo_data import PromptRow, as_dataset
 from train.grpo_prompts import Prompts
+from train.rollouts import Rollout
 from train.tuned_model import choose_trained
 from train.video_grpo import VideoGRPOTrainer
 from videopro import prompts
 from videopro.backbones.qwen_load import find
+from videopro.backbones.qwen_run import Written
 
 FAMILIES = ("qwen2_5_vl", "qwen3_vl")
 
@@ -51,6 +54,20 @@ def rows() -> list[PromptRow]:
         row(0, "program_refinement", "a", prompts.program_refinement(first, program), program=program),
         row(2, "plan", "b", prompts.plan(third), prompt_video=False),
     ]
+
+
+def refined(one: PromptRow, log: str = "NameError: no") -> PromptRow:
+    """The row of a second turn."""
+    question = world.QUESTIONS[int(one.question_id[-1])]
+    text = prompts.bug_fix(question, prompts.NATIVE_PROGRAM, log)
+    return PromptRow(**{**vars(one), "kind": "bug_fix", "prompt": text})
+
+
+def refine_some(given: Sequence[Mapping[str, Any]], replies: Sequence[str]) -> list[Mapping[str, Any] | None]:
+    """What is asked after first replies, by the row and the reply alone: some end their rollout."""
+    by_id = {one.id: one for one in rows()}
+    asked = columns([refined(by_id[one["id"]]) for one in given])
+    return [one if len(reply) % 2 else None for one, reply in zip(asked, replies, strict=True)]
 
 
 def columns(chosen: list[PromptRow]) -> list[dict[str, Any]]:
@@ -130,6 +147,25 @@ def trainer(
     )
 
 
+def ask(of: VideoGRPOTrainer, chosen: list[PromptRow]) -> None:
+    """Have a trainer make the prompts of these rows."""
+    of._rows = columns(chosen)
+    of._rollouts = [Rollout((prompt,)) for prompt in of._maker.of(of._rows)]
+
+
+def write(of: VideoGRPOTrainer, seed: int) -> list[Written]:
+    """Replies to the prompts in hand."""
+    return of._write([one.prompts[0] for one in of._rollouts], seed, range(len(of._rollouts)))
+
+
+def first_tokens(of: VideoGRPOTrainer, chosen: list[PromptRow]) -> torch.Tensor:
+    """Chances of each token to begin a reply, by prompt."""
+    of.model.eval()
+    with torch.no_grad():
+        prompts = of._maker.of(columns(chosen))
+        return of._run.start([prompt.encoded for prompt in prompts]).logits.softmax(-1)
+
+
 def weights(of: VideoGRPOTrainer) -> dict[str, torch.Tensor]:
     """What is trained."""
     return {name: one.detach().clone() for name, one in of.model.named_parameters() if one.requires_grad}
@@ -137,7 +173,8 @@ def weights(of: VideoGRPOTrainer) -> dict[str, torch.Tensor]:
 
 def batch(of: VideoGRPOTrainer, replies: list[list[int]]) -> tuple[torch.Tensor, torch.Tensor, int]:
     """Prompts in hand and these replies as TRL lays them out: ids, mask and the width of the replies."""
-    made, shown = of._prompts, max(len(prompt.encoded.ids) for prompt in of._prompts)
+    made = [one.prompts[0] for one in of._rollouts]
+    shown = max(len(prompt.encoded.ids) for prompt in made)
     width = max(map(len, replies))
     ids = torch.full((len(made), shown + width), 0)
     mask = torch.zeros_like(ids)

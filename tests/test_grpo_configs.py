@@ -3,23 +3,18 @@ say."""
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
 from trl import ModelConfig
 
-from train.grpo import _settings
+from tests.training_runs import read_config
 from train.grpo_config import VideoGRPOConfig
 from train.grpo_data import KINDS
 
-ROOT = Path(__file__).resolve().parent.parent
-
 
 def read(name: str, tmp_path: Path) -> tuple[VideoGRPOConfig, ModelConfig]:
-    words = ["--config", str(ROOT / "configs" / "grpo" / f"{name}.yaml"), "--output_dir", str(tmp_path)]
-    # A machine without a GPU refuses bf16 before anything else.
-    return _settings([*words, "--use_cpu", "true", "--bf16", "false"])
+    return read_config(VideoGRPOConfig, "grpo", name, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -48,7 +43,3 @@ def test_the_pocket_settings_go_on_with_the_adapter_of_sft(tmp_path: Path) -> No
     assert training.per_device_train_batch_size % training.num_generations == 0
     assert training.log_completions
     assert training.adapter is None
-
-
-def test_the_launch_script_is_bash() -> None:
-    subprocess.run(["bash", "-n", str(ROOT / "launch" / "grpo.sh")], check=True)

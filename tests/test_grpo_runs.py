@@ -2,33 +2,36 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import shutil
-import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from peft import get_peft_model
-from safetensors.torch import load_file
 from transformers import AutoModelForImageTextToText
 
 from tests import grpo_two
 from tests import grpo_world as grpo
 from tests import sft_world as world
 from tests.making_videos import make
-from tests.qwen_models import PIXELS, QUESTION, backbone, checkpoint, pictures
+from tests.qwen_models import QUESTION, backbone, checkpoint, pictures
+from tests.training_runs import (
+    LORA,
+    NO_MODELS,
+    adapter,
+    assert_equal,
+    flags,
+    two_processes,
+    whole_and_resumed,
+)
 from train import grpo as command
+from train.command import read_settings
+from train.grpo_config import VideoGRPOConfig
+from train.reward_runs import Ran
 from train.tuned_model import choose_trained, without_adapter
 from videopro.backbones.base import ChoiceRequest
-
-ROOT = Path(__file__).resolve().parent.parent
-NO_MODELS = json.dumps(dict.fromkeys(("encoder", "text_encoder", "ocr", "detector"), "none"))
+from videopro.trace import Execution, Failure
 
 
 def arguments(output: Path, **changes: Any) -> list[str]:
@@ -37,37 +40,19 @@ def arguments(output: Path, **changes: Any) -> list[str]:
     if not data.exists():
         world.write(data, [grpo.record(one) for one in grpo.rows()])
     given = {
+        **LORA,
         "train_data": data,
-        "output_dir": output,
-        "model_name_or_path": checkpoint("qwen3_vl"),
-        "dtype": "float32",
-        "frames": world.FRAMES,
-        "pixels": PIXELS,
-        "frame_cache": world.folder() / "frames",
         "modules": NO_MODELS,
-        "use_peft": "true",
-        "lora_r": 4,
-        "lora_dropout": 0.0,
         "num_generations": 4,
         "per_device_train_batch_size": 4,
         "max_completion_length": 6,
         "max_steps": 2,
-        "learning_rate": 1e-2,
-        "adapter_dtype": "float32",
-        "use_cpu": "true",
-        "bf16": "false",
-        "gradient_checkpointing": "false",
-        "report_to": "none",
-        "disable_tqdm": "true",
-        "logging_steps": 1,
-        "save_strategy": "no",
-        **changes,
     }
-    return [word for name, value in given.items() for word in (f"--{name}", str(value))]
+    return flags(output, **{**given, **changes})
 
 
 def run(output: Path, **changes: Any) -> Any:
-    return command.train(*command._settings(arguments(output, **changes)))
+    return command.train(*read_settings(VideoGRPOConfig, "train/grpo.py", arguments(output, **changes)))
 
 
 class SomeRewards:
@@ -87,6 +72,12 @@ class SomeRewards:
     def submit(self, row: Any, reply: str) -> None:
         pass
 
+    def run(self, rows: Any, replies: Any) -> list[Ran]:
+        """Some programs fail, so that episodes of one turn and of two are mixed."""
+        failed = Execution("failed", error=Failure("NameError", "no"))
+        right = Execution("ok", "A", 0.9)
+        return [Ran(failed if len(reply) % 2 else right, "NameError: no") for reply in replies]
+
     def __enter__(self) -> SomeRewards:
         return self
 
@@ -97,15 +88,6 @@ class SomeRewards:
 @pytest.fixture
 def some_rewards(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command, "ProgramRewards", SomeRewards)
-
-
-def adapter(folder: Path) -> dict[str, torch.Tensor]:
-    return load_file(folder / "adapter_model.safetensors")
-
-
-def assert_equal(found: dict[str, torch.Tensor], expected: dict[str, torch.Tensor]) -> None:
-    assert found.keys() == expected.keys()
-    assert all(torch.equal(found[name], one) for name, one in expected.items())
 
 
 def test_a_run_with_the_rewards_of_programs(tmp_path: Path) -> None:
@@ -123,20 +105,35 @@ def test_a_run_with_the_rewards_of_programs(tmp_path: Path) -> None:
     assert len(record["history"]) >= 2
 
 
+def test_a_run_of_two_turns_with_the_rewards_of_programs(tmp_path: Path) -> None:
+    """A random model writes no programs: every plan is followed by a bug fix, and refinements are not."""
+    # A group a step: an epoch over the five rows, two of which are plans.
+    changes = {"episodes": "two_turn", "max_steps": 5, "num_completions_to_print": 0}
+    made = run(tmp_path / "run", log_completions="true", **changes)
+    programs = [json.loads(line) for line in (tmp_path / "run" / "programs.jsonl").read_text().splitlines()]
+    assert [one["kind"] for one in programs].count("plan") == 8
+    assert len(programs) == 20
+    assert all((one["refined"] is not None) == (one["kind"] == "plan") for one in programs)
+    # Up to six tokens a turn.
+    assert all(one["tokens"] <= (12 if one["kind"] == "plan" else 6) for one in programs)
+    assert max(one["tokens"] for one in programs) > 6
+    logged = [line["programs/refined"] for line in made.state.log_history if "loss" in line]
+    assert sorted(logged) == [0.0, 0.0, 0.0, 1.0, 1.0]
+    assert len(list((tmp_path / "run" / "completions").glob("*.parquet"))) == 5
+
+
 @pytest.mark.usefixtures("some_rewards")
-def test_a_resumed_run_ends_with_the_same_weights_to_the_last_bit(tmp_path: Path) -> None:
+@pytest.mark.parametrize("episodes", ["single", "two_turn"])
+def test_a_resumed_run_ends_with_the_same_weights_to_the_last_bit(tmp_path: Path, episodes: str) -> None:
     # Epochs of two steps: resumed in the midst of the second.
-    changes = {"max_steps": 5, "save_strategy": "steps", "save_steps": 3, "gradient_accumulation_steps": 2}
-    whole, resumed = tmp_path / "whole", tmp_path / "resumed"
-    assert command.main(arguments(whole, **changes)) == 0
-    # What a run leaves that was killed after its fourth step.
-    resumed.mkdir()
-    shutil.copytree(whole / "checkpoint-3", resumed / "checkpoint-3")
-    shutil.copy(whole / "training_record.json", resumed)
-    assert command.main(arguments(resumed, **changes)) == 0
-    assert json.loads((resumed / "trainer_state.json").read_text())["global_step"] == 5
-    assert_equal(adapter(resumed), adapter(whole))
-    assert any(one.any() for name, one in adapter(whole).items() if "lora_B" in name)
+    changes = {
+        "episodes": episodes,
+        "max_steps": 5,
+        "save_strategy": "steps",
+        "save_steps": 3,
+        "gradient_accumulation_steps": 2,
+    }
+    whole_and_resumed(command.main, lambda output: arguments(output, **changes), tmp_path, steps=5)
 
 
 @pytest.mark.usefixtures("some_rewards")
@@ -232,27 +229,8 @@ def test_an_unreadable_video_is_dropped_counted_and_named(
 def test_two_processes_take_the_steps_that_one_takes(tmp_path: Path) -> None:
     """Groups lie across the processes: six replies each of groups of four."""
     grpo_two.run(tmp_path / "one", 12)
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2", "--rdzv-backend=c10d"]
-    words = [
-        "--rdzv-endpoint=localhost:0",
-        "-m",
-        "tests.grpo_two",
-        str(tmp_path / "two"),
-        "6",
-        str(world.folder()),
-    ]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    log = tmp_path / "log"
-    with log.open("w") as said:
-        process = subprocess.Popen(
-            [*launcher, *words], cwd=ROOT, env=environment, stdout=said, stderr=said, start_new_session=True
-        )
-        try:
-            status = process.wait(timeout=200)
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-    assert status == 0, log.read_text()[-4000:]
+    words = ["-m", "tests.grpo_two", str(tmp_path / "two"), "6", str(world.folder())]
+    two_processes(words, tmp_path / "log")
     found, expected = adapter(tmp_path / "two"), adapter(tmp_path / "one")
     assert found.keys() == expected.keys()
     assert any(one.any() for name, one in expected.items() if "lora_B" in name)
@@ -270,6 +248,8 @@ def test_two_processes_take_the_steps_that_one_takes(tmp_path: Path) -> None:
         ({"use_peft": "false"}, "name one with answerer"),
         ({"attn_implementation": "eager"}, "shared_prompt is true and attention is 'eager'"),
         ({"top_k": 5}, "top_k is 5"),
+        ({"episodes": "two_turn", "prompt_video": "false"}, "leave one of them out"),
+        ({"tau": 1.5}, "tau is 1.5"),
         ({"num_generations": 3}, "must be divisible by num_generations"),
         ({"max_completion_length": "none"}, "max_completion_length"),
         ({"modules": '{"encode": "none"}'}, "did you mean 'encoder'"),

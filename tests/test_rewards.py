@@ -10,7 +10,7 @@ import pytest
 
 from tests.reason_world import BROKEN, LOCAL, NATIVE, NOTHING, reply
 from tests.reward_world import make, row, rows, score
-from train.reward_rows import text_of
+from train.reward_rows import texts_of
 from train.reward_scoring import faults, wanted_mode
 from train.rewards import ProgramRewards
 from videopro.errors import DatasetError
@@ -179,9 +179,9 @@ def test_what_is_wrong_is_said() -> None:
 
 def test_a_reply_is_read_from_text_and_from_messages() -> None:
     parts = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
-    assert text_of("ab") == "ab"
-    assert text_of([{"role": "assistant", "content": "ab"}]) == "ab"
-    assert text_of([{"role": "assistant", "content": parts}]) == "ab"
+    assert texts_of("ab") == ["ab"]
+    assert texts_of([{"role": "assistant", "content": "ab"}]) == ["ab"]
+    assert texts_of([{"role": "assistant", "content": parts}]) == ["ab"]
 
 
 def test_a_conversation_earns_the_same(rewards: ProgramRewards) -> None:

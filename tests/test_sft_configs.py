@@ -14,20 +14,16 @@ from transformers import AutoConfig, AutoModelForImageTextToText
 from trl import ModelConfig
 
 from tests import sft_world as world
-from train.sft import _settings
+from tests.training_runs import ROOT, read_config
 from train.sft_config import VideoSFTConfig
 from train.tuned_model import choose_trained, trained_parts
 from videopro.backbones.qwen_inputs import QwenInputs
 from videopro.pocket import model_dir
 from videopro.pocket.checkpoint import build_processor
 
-ROOT = Path(__file__).resolve().parent.parent
-
 
 def read(name: str, tmp_path: Path) -> tuple[VideoSFTConfig, ModelConfig]:
-    words = ["--config", str(ROOT / "configs" / "sft" / f"{name}.yaml"), "--output_dir", str(tmp_path)]
-    # A machine without a GPU refuses bf16 before anything else.
-    return _settings([*words, "--use_cpu", "true", "--bf16", "false"])
+    return read_config(VideoSFTConfig, "sft", name, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -88,6 +84,6 @@ def test_accelerate_reads_its_settings(file: Path) -> None:
         assert settings.deepspeed_config["zero_stage"] == int(file.stem[-1])
 
 
-@pytest.mark.parametrize("name", ["sft.sh", "sft_multinode.sh"])
+@pytest.mark.parametrize("name", ["train.sh", "sft.sh", "grpo.sh", "sft_multinode.sh"])
 def test_launch_scripts_are_bash(name: str) -> None:
     subprocess.run(["bash", "-n", str(ROOT / "launch" / name)], check=True)

@@ -20,7 +20,10 @@ from train.sft_trainer import VideoSFTTrainer
 from videopro.backbones.qwen import QwenBackbone
 from videopro.backbones.qwen_load import find
 from videopro.errors import BenchmarkError, DatasetError
+from videopro.methods import Result
 from videopro.routing import Planned, figures
+from videopro.routing import planned as of_first
+from videopro.trace import Reply
 
 NO_MODULES = dict.fromkeys(("encoder", "text_encoder", "ocr", "detector", "tracker"), "none")
 
@@ -60,6 +63,13 @@ def test_figures_without_oracles_or_questions() -> None:
     assert "mode_accuracy" not in figures([planned(oracle=None)])
     assert "mode_balanced_accuracy" not in figures([planned()])
     assert figures([planned(error="x")]) == {"questions": 0.0, "errors": 1.0}
+
+
+def test_an_option_with_the_right_ones_words_is_right() -> None:
+    answered = Result(first=Reply("C", 0.9, {}, "C"))
+    assert of_first("q", answered, {}, gold="A", choices=("red", "blue", "red")).correct
+    assert not of_first("q", answered, {}, gold="A", choices=("red", "blue", "green")).correct
+    assert not of_first("q", Result(), {}, gold="A", choices=("red", "blue")).correct
 
 
 # ---- questions ---------------------------------------------------------------------------------------------

@@ -3,13 +3,7 @@ cannot be."""
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import shutil
-import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,55 +13,22 @@ from safetensors.torch import load_file
 
 from tests import sft_world as world
 from tests.making_videos import make
-from tests.qwen_models import PIXELS, checkpoint
 from tests.sft_reference import EVERYTHING, PLAIN, assert_same, expected_step
+from tests.training_runs import (
+    LORA,
+    NO_MODELS,
+    adapter,
+    assert_equal,
+    flags,
+    two_processes,
+    whole_and_resumed,
+)
 from train import sft
-
-ROOT = Path(__file__).resolve().parent.parent
 
 
 def arguments(output: Path, **changes: Any) -> list[str]:
     """Flags for a run on a CPU."""
-    given = {
-        "train_data": world.folder() / "sft.jsonl",
-        "output_dir": output,
-        "model_name_or_path": checkpoint("qwen3_vl"),
-        "dtype": "float32",
-        "frames": world.FRAMES,
-        "pixels": PIXELS,
-        "frame_cache": world.folder() / "frames",
-        "use_cpu": "true",
-        "bf16": "false",
-        "gradient_checkpointing": "false",
-        "report_to": "none",
-        "disable_tqdm": "true",
-        "logging_steps": 1,
-        "save_strategy": "no",
-        **changes,
-    }
-    return [word for name, value in given.items() for word in (f"--{name}", str(value))]
-
-
-def two_processes(words: list[str], log: Path) -> None:
-    """Two ranks on this CPU; a file takes what they say, since a pipe would be waited for as long as any
-    child of theirs holds it."""
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2", "--rdzv-backend=c10d"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    with log.open("w") as said:
-        process = subprocess.Popen(
-            [*command, "--rdzv-endpoint=localhost:0", "train/sft.py", *words],
-            cwd=ROOT,
-            env=environment,
-            stdout=said,
-            stderr=said,
-            start_new_session=True,
-        )
-        try:
-            status = process.wait(timeout=200)
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-    assert status == 0, log.read_text()[-4000:]
+    return flags(output, **{"train_data": world.folder() / "sft.jsonl", **changes})
 
 
 @pytest.mark.parametrize("chosen", [[0, 1, 2, 3], [0, 3]], ids=["mixed", "text on one rank"])
@@ -85,7 +46,7 @@ def test_two_processes_take_the_step_that_one_takes(chosen: list[int], tmp_path:
         "per_device_train_batch_size": len(chosen) // 2,
         "ddp_backend": "gloo",
     }
-    two_processes(arguments(tmp_path / "two", **plain), tmp_path / "log")
+    two_processes(["train/sft.py", *arguments(tmp_path / "two", **plain)], tmp_path / "log")
     _, expected = expected_step("qwen3_vl", chosen)
     assert_same(load_file(tmp_path / "two" / "model.safetensors"), expected)
 
@@ -104,49 +65,33 @@ def test_measuring_in_two_processes_takes_each_question_once_and_leaves_the_trai
         }
         for number, question in enumerate(world.QUESTIONS)
     ]
-    changes = {"use_peft": "true", "lora_r": 4, "lora_dropout": 0.0, "max_steps": 3, "ddp_backend": "gloo"}
-    changes |= {"learning_rate": 1e-2, "adapter_dtype": "float32", "per_device_train_batch_size": 1}
+    changes = {**LORA, "max_steps": 3, "ddp_backend": "gloo", "per_device_train_batch_size": 1}
     measured = {
         "eval_questions": world.write(tmp_path / "held-out.jsonl", questions),
-        "eval_modules": json.dumps(dict.fromkeys(("encoder", "text_encoder", "ocr", "detector"), "none")),
+        "eval_modules": NO_MODELS,
         "eval_max_new_tokens": 4,
         "eval_strategy": "steps",
         "eval_steps": 1,
     }
-    two_processes(arguments(tmp_path / "measured", **changes, **measured), tmp_path / "log")
-    two_processes(arguments(tmp_path / "alone", **changes), tmp_path / "log")
+    two_processes(
+        ["train/sft.py", *arguments(tmp_path / "measured", **changes, **measured)], tmp_path / "log"
+    )
+    two_processes(["train/sft.py", *arguments(tmp_path / "alone", **changes)], tmp_path / "log")
     kept = (tmp_path / "measured" / "questions" / "step-000002.jsonl").read_text().splitlines()
     assert sorted(json.loads(line)["id"] for line in kept) == ["q0", "q1", "q2"]
-    found, expected = (
-        load_file(tmp_path / name / "adapter_model.safetensors") for name in ("measured", "alone")
-    )
-    assert all(torch.equal(found[name], weight) for name, weight in expected.items())
+    assert_equal(adapter(tmp_path / "measured"), adapter(tmp_path / "alone"))
 
 
 def test_a_resumed_run_ends_with_the_same_weights_to_the_last_bit(tmp_path: Path) -> None:
     changes = {
-        "use_peft": "true",
-        "lora_r": 4,
+        **LORA,
         "lora_dropout": 0.2,
         "per_device_train_batch_size": 1,
         "num_train_epochs": 2,
-        "learning_rate": 1e-2,
         "save_strategy": "steps",
         "save_steps": 3,
-        "adapter_dtype": "float32",
     }
-    whole, resumed = tmp_path / "whole", tmp_path / "resumed"
-    assert sft.main(arguments(whole, **changes)) == 0
-    # What a run leaves that was killed after its fifth step.
-    resumed.mkdir()
-    shutil.copytree(whole / "checkpoint-3", resumed / "checkpoint-3")
-    shutil.copy(whole / "training_record.json", resumed)
-    assert sft.main(arguments(resumed, **changes)) == 0
-    assert json.loads((resumed / "trainer_state.json").read_text())["global_step"] == 8
-    expected, found = (load_file(one / "adapter_model.safetensors") for one in (whole, resumed))
-    assert expected.keys() == found.keys()
-    assert all(torch.equal(found[name], expected[name]) for name in expected)
-    assert any(weight.any() for name, weight in expected.items() if "lora_B" in name)
+    whole_and_resumed(sft.main, lambda output: arguments(output, **changes), tmp_path, steps=8)
 
 
 def test_checkpoints_of_another_run_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -192,7 +137,7 @@ def test_the_releases_form_is_trained_on_as_it_is(tmp_path: Path) -> None:
     data = world.write(tmp_path / "train_sft.jsonl", rows)
     changes = {"train_data": data, "max_steps": 1, "per_device_train_batch_size": 2, "use_peft": "true"}
     assert sft.main(arguments(tmp_path / "run", **changes)) == 0
-    weights = load_file(tmp_path / "run" / "adapter_model.safetensors")
+    weights = adapter(tmp_path / "run")
     assert {one.dtype for one in weights.values()} == {torch.bfloat16}
 
 

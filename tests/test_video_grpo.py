@@ -10,30 +10,14 @@ import pytest
 import torch
 
 from tests import grpo_world as grpo
+from tests.grpo_reference import assert_gradients, expected
 from tests.grpo_world import FAMILIES
 from tests.qwen_models import reference
-from tests.sft_reference import _processed
-from train.grpo_data import PromptRow
-from train.sft_data import Row
 from videopro.errors import ConfigError
 
 REPLIES = [[40, 50, 60, 70, 80], [41, 51], [90, 91, 92, 93], [42], [33, 34, 35]]
 CHOSEN = [0, 0, 1, 0, 4]
 """Rows of `grpo_world.rows` that the replies are to: three to one, one to another, one to text alone."""
-
-
-def expected(family: str, model: Any, processor: Any, row: PromptRow, reply: list[int]) -> torch.Tensor:
-    """Log-probabilities of a reply by transformers alone: its processor's prompt, its own positions."""
-    parts: list[dict[str, Any]] = [{"type": "video"}] if row.prompt_video else []
-    turn = {"role": "user", "content": [*parts, {"type": "text", "text": row.prompt}]}
-    text = processor.apply_chat_template([turn], tokenize=False, add_generation_prompt=True)
-    shown = Row(row.id, row.prompt, "", row.video if row.prompt_video else None)
-    given = _processed(family, processor, text, shown)
-    more = torch.tensor([reply])
-    for name, one in (("input_ids", more), ("attention_mask", more * 0 + 1), ("mm_token_type_ids", more * 0)):
-        given[name] = torch.cat([torch.as_tensor(given[name]), one], dim=1)
-    logits = model(**given).logits[0, -len(reply) - 1 : -1]
-    return logits.log_softmax(-1).gather(1, more.T)[:, 0]
 
 
 @pytest.mark.parametrize("shared", [True, False], ids=["shared", "apart"])
@@ -43,7 +27,7 @@ def test_log_probs_and_gradients_are_those_of_full_rows_on_their_own(
 ) -> None:
     rows = [grpo.rows()[number] for number in CHOSEN]
     made = grpo.trainer(family, grpo.settings(tmp_path, shared_prompt=shared), rows, use_peft=False)
-    made._prompts = made._maker.of(grpo.columns(rows))
+    grpo.ask(made, rows)
     ids, mask, width = grpo.batch(made, REPLIES)
     found, entropies, _ = made._get_per_token_logps_and_entropies(
         made.model, ids, mask, width, compute_entropy=True
@@ -55,9 +39,9 @@ def test_log_probs_and_gradients_are_those_of_full_rows_on_their_own(
         assert not found[number, len(reply) :].any()
     assert entropies.shape == found.shape
     # In single samples, as in the batch.
-    whole = made._prompts
+    whole = made._rollouts
     for number in (0, 2, 4):
-        made._prompts = [whole[number]]
+        made._rollouts = [whole[number]]
         alone, _, _ = made._get_per_token_logps_and_entropies(
             made.model, ids[number : number + 1], mask[number : number + 1], width
         )
@@ -66,19 +50,13 @@ def test_log_probs_and_gradients_are_those_of_full_rows_on_their_own(
     shares = torch.tensor([1.0, -0.7, 0.4, -1.3, 0.9])
     (found.sum(-1) * shares).sum().backward()
     sum(share * part.sum() for share, part in zip(shares, parts, strict=True)).backward()
-    theirs = dict(model.named_parameters())
-    for name, one in made.model.named_parameters():
-        if one.requires_grad:
-            wanted = theirs[name].grad
-            wanted = torch.zeros_like(one) if wanted is None else wanted
-            scale = float(wanted.abs().max()) + 1e-6
-            torch.testing.assert_close(one.grad / scale, wanted / scale, atol=1e-4, rtol=1e-3, msg=name)
+    assert_gradients(made.model, model)
 
 
 def test_replies_in_chunks_score_as_in_one_pass(tmp_path: Path) -> None:
     rows = [grpo.rows()[number] for number in CHOSEN]
     made = grpo.trainer("qwen3_vl", grpo.settings(tmp_path), rows)
-    made._prompts = made._maker.of(grpo.columns(rows))
+    grpo.ask(made, rows)
     ids, mask, width = grpo.batch(made, REPLIES)
     with torch.no_grad():
         whole, _, _ = made._get_per_token_logps_and_entropies(made.model, ids, mask, width)
@@ -93,8 +71,8 @@ def test_sampling_draws_from_what_the_log_prob_passes_score(family: str, tmp_pat
     made = grpo.trainer(family, grpo.settings(tmp_path, shared_prompt=family != "qwen3_5"), rows)
     made.model.eval()
     with torch.no_grad():
-        made._prompts = made._maker.of(grpo.columns(rows))
-        written = made._write(made._prompts, 5)
+        grpo.ask(made, rows)
+        written = grpo.write(made, 5)
         replies = [one.ids + ([one.end[0]] if one.end else []) for one in written]
         ids, mask, width = grpo.batch(made, replies)
         found, _, _ = made._get_per_token_logps_and_entropies(made.model, ids, mask, width)
@@ -116,9 +94,9 @@ def test_what_is_drawn_rests_on_seed_and_row_and_not_on_the_batch(tmp_path: Path
         made = grpo.trainer("qwen3_vl", grpo.settings(tmp_path, sampling_batch_size=size), rows)
         made.model.eval()
         with torch.no_grad():
-            prompts = made._maker.of(grpo.columns(rows))
-            replies.append([one.ids for one in made._write(prompts, 5)])
-            other = [one.ids for one in made._write(prompts, 6)]
+            grpo.ask(made, rows)
+            replies.append([one.ids for one in grpo.write(made, 5)])
+            other = [one.ids for one in grpo.write(made, 6)]
     assert replies[0] == replies[1] == replies[2]
     assert other != replies[0]
     # Another one at each round of sampling, each round of an evaluation, and for each run's own seed.
@@ -144,7 +122,8 @@ def test_visual_tokens_are_never_sampled_however_likely(tmp_path: Path) -> None:
         )
         made.model.eval()
         with torch.no_grad():
-            written = made._write(made._maker.of(grpo.columns(rows)), 5)
+            grpo.ask(made, rows)
+            written = grpo.write(made, 5)
         drawn = {token for one in written for token in one.ids}
         assert len(visual) == 5
         # Without the ban they are all that is drawn.
@@ -231,21 +210,13 @@ def test_a_policy_moves_towards_what_is_rewarded(tmp_path: Path) -> None:
         rows,
         rewards=lambda completion_ids, **_: [float(ids == wanted) for ids in completion_ids],
     )
-    before = _first(made, rows)
+    before = grpo.first_tokens(made, rows)
     # One that is drawn now and then for both.
     wanted.append(int(before.min(0).values.argmax()))
     made.train()
-    after = _first(made, rows)
+    after = grpo.first_tokens(made, rows)
     assert before[:, wanted].max() < 0.1
     assert after[:, wanted].min() > 0.4
-
-
-def _first(made: Any, rows: list[PromptRow]) -> torch.Tensor:
-    """Chances of each token to begin a reply, by prompt."""
-    made.model.eval()
-    with torch.no_grad():
-        prompts = made._maker.of(grpo.columns(rows))
-        return made._run.start([prompt.encoded for prompt in prompts]).logits.softmax(-1)
 
 
 def test_programs_may_begin_while_others_are_written(tmp_path: Path) -> None:

@@ -11,30 +11,25 @@ model) in `output_dir`, the record of how it was made, and every program that wa
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import torch
 from accelerate import PartialState
 from transformers import PreTrainedModel
 from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled
-from transformers.trainer_utils import get_last_checkpoint
-from trl import ModelConfig, TrlParser
+from trl import ModelConfig
 
-from train.frame_cache import FrameCache
-from train.grpo_config import VideoGRPOConfig
+from train.command import read_settings, run_command
+from train.episodes import Refinements
+from train.grpo_config import TWO_TURN, VideoGRPOConfig
 from train.grpo_data import PromptRow, as_dataset, read_prompts
 from train.grpo_prompts import Prompts
-from train.held_out import load_held_out
 from train.rewards import ProgramRewards
-from train.run_steps import decode, in_bfloat16, name_dropped
-from train.sft_data import digest, without_unreadable
-from train.sft_eval import ProgramEvaluation
-from train.sft_record import check_same, describe, keep, write_budgets
+from train.run_start import Rows, Start
+from train.run_steps import carry_out
 from train.tuned_model import choose_trained, load_trainable, without_adapter
 from train.video_grpo import VideoGRPOTrainer
 from videopro.backbones import load_backbone, read_spec
@@ -42,10 +37,10 @@ from videopro.backbones.base import Backbone
 from videopro.backbones.fingerprint import folder_fingerprint
 from videopro.backbones.qwen import QwenBackbone
 from videopro.backbones.qwen_inputs import QwenInputs
-from videopro.backbones.qwen_load import Checkpoint, Loaded, find, put_adapter
+from videopro.backbones.qwen_load import Loaded, put_adapter
 from videopro.config import build
-from videopro.errors import ConfigError, VideoProError
-from videopro.module_models import ModuleModels, ModuleSettings, cache_root, is_pocket
+from videopro.errors import ConfigError
+from videopro.module_models import ModuleModels, ModuleSettings, is_pocket
 
 # What decides which weights a run ends with, beside what any training's settings decide.
 _OF_GRPO = (
@@ -53,68 +48,50 @@ _OF_GRPO = (
     *("steps_per_generation", "epsilon", "epsilon_high", "delta", "importance_sampling_level"),
     *("scale_rewards", "multi_objective_aggregation", "mask_truncated_completions", "top_entropy_quantile"),
     *("entropy_coef", "use_adaptive_entropy", "disable_dropout", "shuffle_dataset"),
-    *("kinds", "prompt_video", "answerer", "modules"),
+    *("kinds", "prompt_video", "answerer", "modules", "episodes", "tau"),
 )
 
 
 def train(training: VideoGRPOConfig, model_settings: ModelConfig) -> VideoGRPOTrainer:
     """One run, from files to a trained adapter. Raises VideoProError for what the user can mend."""
-    if not model_settings.model_name_or_path:
-        raise ConfigError("model_name_or_path is missing; give pocket, a hub name or a folder")
+    start = Start.of(training, model_settings)
     output = Path(str(training.output_dir))
     state = PartialState()
 
-    # The model's processor, and prompts as in inference
-    found = find(read_spec(model_settings.model_name_or_path).model)
-    frames = found.frames if training.frames is None else training.frames
-    pixels = found.pixels if training.pixels is None else training.pixels
-    inputs = QwenInputs(found.processor, frames=frames, pixels=pixels, device=torch.device("cpu"))
-
     # Rows, and every video that a prompt shows decoded once
-    rows = read_prompts(training.train_path, training.kinds)
-    eval_rows = read_prompts(Path(training.eval_data), training.kinds) if training.eval_data else []
-    dropped: list[PromptRow] = []
-    names: dict[str, str] = {}
+    rows = Rows(
+        read_prompts(training.train_path, training.kinds),
+        read_prompts(Path(training.eval_data), training.kinds) if training.eval_data else [],
+        {},
+    )
     make_prompts = None
     if training.prompt_video:
         training.check_sampling()
-        cache = FrameCache(
-            Path(training.frame_cache) if training.frame_cache else cache_root() / "frames",
-            count=frames,
-            resize=inputs.frame_size,
-            form=f"{'video' if inputs.has_times else 'image'}{inputs.patch}-{pixels}",
-        )
-        failures = decode(cache, [*rows, *eval_rows], training.decode_workers, state)
-        rows, dropped = without_unreadable(rows, failures)
-        if eval_rows:
-            eval_rows, eval_dropped = without_unreadable(eval_rows, failures)
-            dropped += eval_dropped
-        names = {row.id: failures[row.video] for row in dropped}
-        if state.is_main_process:
-            name_dropped(dropped, failures)
+        cache = start.frame_cache(training.frame_cache)
+        rows = rows.decoded(cache, training.decode_workers)
 
         def make_prompts(run: Any, frozen: bool) -> Prompts:
             kept = int(training.kept_features_gb * 1e9)
-            return Prompts(inputs, cache, run, frozen=frozen, kept_bytes=kept)
+            return Prompts(start.inputs, cache, run, frozen=frozen, kept_bytes=kept)
     else:
-        _keep_visual_tokens_out(training, inputs)
+        _keep_visual_tokens_out(training, start.inputs)
 
     # The policy: an adapter to go on with, a new one, or the language model's own weights
-    model = load_trainable(found, model_settings)
+    model = load_trainable(start.found, model_settings)
     if not model_settings.load_in_4bit and not model_settings.load_in_8bit:
         model.to(training.device)  # type: ignore[arg-type]
-    answerer = _answerer(training, model_settings, found, model, frames, pixels)
+    answerer = _answerer(training, model_settings, start, model)
     lora, tuned = None, model
     if training.adapter:
-        tuned = put_adapter(model, training.adapter, found.name, trained=True)  # type: ignore[assignment]
+        tuned = put_adapter(model, training.adapter, start.found.name, trained=True)  # type: ignore[assignment]
     else:
         lora = choose_trained(model, model_settings, ["language"])
 
     # Rewards, and what is measured on the way
-    settings = build(ModuleSettings, training.module_models, "modules")
+    modules = training.mapping("modules")
     rewards = ProgramRewards(
         answerer,
-        modules=ModuleModels(settings, pocket=is_pocket(answerer)),
+        modules=ModuleModels(build(ModuleSettings, modules, "modules"), pocket=is_pocket(answerer)),
         log=output / "programs.jsonl",
         workers=training.reward_workers,
     )
@@ -124,52 +101,35 @@ def train(training: VideoGRPOConfig, model_settings: ModelConfig) -> VideoGRPOTr
             model=tuned,
             args=training,
             reward_funcs=rewards.functions,
-            train_dataset=as_dataset(rows),
+            train_dataset=as_dataset(rows.train),
             # Empty: evaluations of programs alone.
-            eval_dataset=(as_dataset(eval_rows) if eval_rows else {})
+            eval_dataset=(as_dataset(rows.held_out) if rows.held_out else {})
             if training.eval_strategy != "no"
             else None,
-            processing_class=found.processor,
+            processing_class=start.found.processor,
             peft_config=lora,
             make_prompts=make_prompts,
-            banned=inputs.visual_tokens(),
-            programs=_programs(training, found, frames, pixels, state),
+            banned=start.inputs.visual_tokens(),
+            programs=start.evaluation(
+                training, modules=modules, longest=training.longest, seed=training.seed, output=output
+            ),
             ahead=rewards if training.run_ahead else None,
+            next_turn=Refinements(rewards, training.tau) if training.episodes == TWO_TURN else None,
         )
         if state.is_main_process:
-            trainer.accelerator.print(_told(trainer, rows))
-
-        # Train, from the last checkpoint if there is one
-        run = describe(
-            training,
+            trainer.accelerator.print(_told(trainer, rows.train))
+        carry_out(
+            trainer,
             model_settings,
-            found,
-            rows=digest(training.train_path),
-            frames=frames,
-            pixels=pixels,
+            start,
+            rows,
+            whole=lora is None and not training.adapter,
             also=_OF_GRPO,
+            facts={"adapter": folder_fingerprint(Path(training.adapter)) if training.adapter else None},
         )
-        run["adapter"] = folder_fingerprint(Path(training.adapter)) if training.adapter else None
-        last = get_last_checkpoint(str(output)) if output.is_dir() else None
-        if last is not None:
-            check_same(output, run)
-        state.wait_for_everyone()
-        if state.is_main_process:
-            keep(output, run, rows=rows, dropped=names)
-        trainer.train(resume_from_checkpoint=last)
-
-    # What the run ends with
-    trainer.save_model(str(output))
-    trainer.save_state()
     if state.is_main_process:
-        keep(output, run, rows=rows, dropped=names, history=trainer.state.log_history)
         # TRL's copy of the adapter that the run began with, for the KL term.
         shutil.rmtree(output / "ref", ignore_errors=True)
-        if lora is None and not training.adapter:
-            write_budgets(output, frames=frames, pixels=pixels)
-        elif training.adapter_dtype == "bfloat16":
-            in_bfloat16(output / "adapter_model.safetensors")
-    state.wait_for_everyone()
     return trainer
 
 
@@ -189,14 +149,12 @@ def _keep_visual_tokens_out(training: VideoGRPOConfig, inputs: QwenInputs) -> No
 def _answerer(
     training: VideoGRPOConfig,
     model_settings: ModelConfig,
-    found: Checkpoint,
+    start: Start,
     model: PreTrainedModel,
-    frames: int,
-    pixels: int,
 ) -> Backbone:
     """Who answers inside programs. To be called before an adapter is put into `model`."""
     if training.answerer is not None:
-        spec = read_spec(training.answerer, frames=frames, pixels=pixels)
+        spec = read_spec(training.answerer, frames=start.frames, pixels=start.pixels)
         if spec.kind == "qwen":
             spec = spec.but(device_map=str(training.device))
         return load_backbone(spec)
@@ -210,35 +168,18 @@ def _answerer(
             "under ZeRO-3 no process has the whole model, and nobody answers inside programs; name an "
             "answerer, such as server:MODEL@URL, or use ZeRO-2"
         )
+    found = start.found
     facts = {
         "kind": "qwen",
         "model": Path(found.source).name,
         "weights": folder_fingerprint(found.folder),
         "adapter": None,
         "dtype": str(model.dtype).removeprefix("torch."),
-        "frames": frames,
-        "pixels": pixels,
+        "frames": start.frames,
+        "pixels": start.pixels,
     }
-    loaded = Loaded(without_adapter(model), None, found.processor, frames, pixels, facts)
+    loaded = Loaded(without_adapter(model), None, found.processor, start.frames, start.pixels, facts)
     return QwenBackbone.around(loaded, name=found.name)
-
-
-def _programs(
-    training: VideoGRPOConfig, found: Checkpoint, frames: int, pixels: int, state: PartialState
-) -> Callable[[Any], dict[str, float]] | None:
-    if not training.eval_questions:
-        return None
-    with state.main_process_first():
-        held_out = load_held_out(training.eval_questions, limit=training.eval_limit, seed=training.seed)
-    return ProgramEvaluation(
-        held_out,
-        found,
-        frames=frames,
-        pixels=pixels,
-        modules=training.module_models,
-        max_new_tokens=training.longest,
-        log=Path(str(training.output_dir)) / "questions",
-    )
 
 
 def _told(trainer: VideoGRPOTrainer, rows: Sequence[PromptRow]) -> str:
@@ -253,25 +194,7 @@ def _told(trainer: VideoGRPOTrainer, rows: Sequence[PromptRow]) -> str:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The command line. Returns the exit status: 0, 2 for what the user can mend, 130 when interrupted."""
-    try:
-        training, model_settings = _settings(sys.argv[1:] if argv is None else list(argv))
-        train(training, model_settings)
-    except VideoProError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("\nstopped; the same command goes on from the last checkpoint", file=sys.stderr)
-        return 130
-    return 0
-
-
-def _settings(argv: list[str]) -> tuple[VideoGRPOConfig, ModelConfig]:
-    parser = TrlParser((VideoGRPOConfig, ModelConfig), prog="train/grpo.py", allow_abbrev=False)  # type: ignore[arg-type]
-    try:
-        training, model_settings = parser.parse_args_and_config(argv)
-    except (ValueError, OSError, json.JSONDecodeError) as error:
-        raise ConfigError(f"train/grpo.py: {error}") from error
-    return training, model_settings
+    return run_command(lambda: train(*read_settings(VideoGRPOConfig, "train/grpo.py", argv)))
 
 
 if __name__ == "__main__":

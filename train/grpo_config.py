@@ -6,24 +6,26 @@ Knows settings; must not know what is done with them.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from trl import GRPOConfig
 
 from train.grpo_data import KINDS
+from train.run_config import MODULES_HELP, RunConfig, choice
 from videopro.errors import ConfigError
+from videopro.reason import ReasonSettings
+
+SINGLE, TWO_TURN = "single", "two_turn"
+EPISODES = (SINGLE, TWO_TURN)
 
 
 @dataclass
-class VideoGRPOConfig(GRPOConfig):
-    """TRL's GRPOConfig and the settings below, which a YAML file (`--config`) and flags may give alike."""
+class VideoGRPOConfig(RunConfig, GRPOConfig):
+    """TRL's GRPOConfig, `RunConfig` and the settings below, which a YAML file (`--config`) and flags may give
+    alike."""
 
-    train_data: str | None = field(default=None, metadata={"help": "grpo.jsonl, with prompts and answers"})
-    eval_data: str | None = field(
-        default=None,
-        metadata={"help": "held-out prompts of the same form, for the rewards of replies to them"},
-    )
+    ROWS = "grpo.jsonl"
+
     kinds: list[str] = field(
         default_factory=lambda: list(KINDS), metadata={"help": f"kinds of prompts: {', '.join(KINDS)}"}
     )
@@ -60,78 +62,48 @@ class VideoGRPOConfig(GRPOConfig):
             " without its adapter"
         },
     )
-    modules: dict[str, Any] | str | None = field(
-        default=None,
-        metadata={"help": "models behind the modules, as in videopro.infer's options, such as encoder: none"},
+    modules: dict[str, Any] | str | None = field(default=None, metadata={"help": MODULES_HELP})
+    episodes: str = field(
+        default=SINGLE,
+        metadata={
+            "help": "single: a rollout is one reply (the paper's form); two_turn: a plan that failed or is"
+            " unsure is refined as in inference, and both replies are trained on what the episode earns",
+            "choices": EPISODES,
+        },
+    )
+    tau: float = field(
+        default=ReasonSettings.tau,
+        metadata={"help": "episodes of two turns refine answers below this confidence, as inference does"},
     )
     run_ahead: bool = field(
         default=True,
         metadata={"help": "a program begins as soon as its reply is written, while others are being written"},
     )
     reward_workers: int = field(default=4, metadata={"help": "programs run side by side, a process"})
-    eval_questions: str | None = field(
-        default=None,
-        metadata={
-            "help": "held-out questions to plan, run and answer: a grpo.jsonl, a folder with questions.jsonl,"
-            " or pocket:SPLIT"
-        },
-    )
-    eval_limit: int | None = field(
-        default=None, metadata={"help": "so many of the held-out questions (whole videos, drawn by seed)"}
-    )
-    frames: int | None = field(
-        default=None, metadata={"help": "frames of a video; unset: what the model was made for, else 64"}
-    )
-    pixels: int | None = field(
-        default=None,
-        metadata={"help": "pixels a frame at most; unset: what the model was made for, else 50176"},
-    )
-    frame_cache: str | None = field(
-        default=None, metadata={"help": "folder of decoded frames; unset: $VIDEOPRO_CACHE/frames"}
-    )
-    decode_workers: int = field(default=4, metadata={"help": "videos decoded side by side, a process"})
-    adapter_dtype: str = field(
-        default="bfloat16",
-        metadata={
-            "help": "of the adapter that the run ends with; checkpoints stay exact",
-            "choices": ("bfloat16", "float32"),
-        },
-    )
 
     _VALID_DICT_FIELDS = [*GRPOConfig._VALID_DICT_FIELDS, "modules"]
 
     # Log-probabilities of a reply are to be those that it was sampled with.
     disable_dropout: bool = field(default=True, metadata={"help": "as in GRPOConfig"})
-    # Every weight that is trained takes part in every step (train.dummy_vision), so nothing need be found.
-    ddp_find_unused_parameters: bool | None = field(
-        default=False, metadata={"help": "as in TrainingArguments"}
-    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         unknown = [kind for kind in self.kinds if kind not in KINDS]
         if unknown or not self.kinds:
             raise ConfigError(f"kinds is {self.kinds!r}; name some of {', '.join(KINDS)}")
-        for name in (
-            *("frames", "pixels", "eval_limit", "decode_workers", "reward_workers", "sampling_batch_size"),
-        ):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ConfigError(f"{name} is {value}; it must be at least 1")
+        choice("episodes", self.episodes, EPISODES)
+        if self.episodes != SINGLE and not self.prompt_video:
+            raise ConfigError(
+                f"episodes is {self.episodes!r} and prompts are TRL's own (prompt_video: false), which end "
+                "with a reply; leave one of them out"
+            )
+        if not 0 <= self.tau <= 1:
+            raise ConfigError(f"tau is {self.tau}; it must lie in 0..1")
+        self.check_run("reward_workers", "sampling_batch_size")
         if self.kept_features_gb < 0:
             raise ConfigError(f"kept_features_gb is {self.kept_features_gb}; it must be at least 0")
         if self.reward_weights is not None:
             raise ConfigError("reward_weights come with the rewards (train/rewards.py): leave them out")
-        if self.eval_strategy != "no" and not (self.eval_data or self.eval_questions):
-            raise ConfigError(
-                f"eval_strategy is {str(self.eval_strategy)!r} and there is nothing to evaluate on; "
-                "give eval_data or eval_questions, or leave it out"
-            )
-        if (self.eval_data or self.eval_questions) and self.eval_strategy == "no":
-            raise ConfigError(
-                "eval_data or eval_questions is given and eval_strategy is 'no'; give eval_strategy: steps "
-                "and eval_steps"
-            )
         self._check_saves()
 
     def _check_saves(self) -> None:
@@ -177,22 +149,3 @@ class VideoGRPOConfig(GRPOConfig):
                 "max_completion_length is unset; give the longest reply in tokens, such as 1024"
             )
         return self.max_completion_length
-
-    @property
-    def module_models(self) -> dict[str, Any]:
-        """`modules` as a mapping. Raises ConfigError for anything else."""
-        if isinstance(self.modules, str):
-            raise ConfigError(
-                f"modules is {self.modules!r}; write a mapping, on a command line as JSON, such as "
-                '\'{"encoder": "none"}\''
-            )
-        return self.modules or {}
-
-    @property
-    def train_path(self) -> Path:
-        """Where the rows are. Raises ConfigError if it was not said."""
-        if not self.train_data:
-            raise ConfigError(
-                "train_data is missing; give grpo.jsonl (train_data: FILE, or --train_data FILE)"
-            )
-        return Path(self.train_data)

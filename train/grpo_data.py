@@ -7,7 +7,6 @@ files; must not know models, how a video is read, or what is rewarded.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 
 from datasets import Dataset
 
+from train.json_rows import read_objects
 from videopro.errors import DatasetError, QuestionError
 from videopro.question import Question
 
@@ -57,19 +57,10 @@ def read_prompts(path: Path, kinds: Collection[str] = KINDS) -> list[PromptRow]:
     Raises DatasetError, naming file, line and mend, for the first row that is not of the form above, also
     among those of other kinds, and where no row is left.
     """
-    try:
-        lines = path.read_text(encoding="utf-8").split("\n")
-    except OSError as error:
-        raise DatasetError(f"{path}: cannot be read ({error.strerror}); give a grpo.jsonl") from error
-    except UnicodeDecodeError as error:
-        raise DatasetError(f"{path}: is not UTF-8 ({error}); give a grpo.jsonl") from error
     rows: list[PromptRow] = []
     places: dict[str, int] = {}
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        where = f"{path}, line {number}"
-        row = _row(line, path.parent, where)
+    for number, where, record in read_objects(path, "a grpo.jsonl"):
+        row = _row(record, path.parent, where)
         if row.id in places:
             raise DatasetError(f"{where}: has the id {row.id!r} of line {places[row.id]}; ids must differ")
         places[row.id] = number
@@ -81,13 +72,7 @@ def read_prompts(path: Path, kinds: Collection[str] = KINDS) -> list[PromptRow]:
     return chosen
 
 
-def _row(line: str, folder: Path, where: str) -> PromptRow:
-    try:
-        record = json.loads(line)
-    except ValueError as error:
-        raise DatasetError(f"{where}: is not JSON ({error}); write one object a line") from error
-    if not isinstance(record, dict):
-        raise DatasetError(f"{where}: must be an object, not {type(record).__name__}")
+def _row(record: Mapping[str, Any], folder: Path, where: str) -> PromptRow:
     if "messages" in record and "prompt" not in record:
         raise DatasetError(f"{where}: is a row for fine-tuning (train/sft.py); give a grpo.jsonl")
     for name in ("id", "video", "question", "answer", "kind", "prompt"):

@@ -30,6 +30,8 @@ class Prompt:
     """M-RoPE positions, (3, tokens)."""
     following: int
     """The position of the first token of a reply."""
+    head: int = 0
+    """Tokens of the video that it begins with, which every prompt about that video begins with."""
 
 
 class Prompts:
@@ -64,18 +66,18 @@ class Prompts:
             text = row["prompt"][0]["content"]
             if (video, text) not in made:
                 if not video:
-                    encoded = self._inputs.text(text)
+                    made[video, text] = self._placed(self._inputs.text(text), 0)
                 else:
                     if video not in heads:
                         heads[video] = self._head(video)
                     encoded = heads[video].then(self._inputs.tail(text))
-                made[video, text] = self._placed(encoded)
+                    made[video, text] = self._placed(encoded, len(heads[video].ids))
             prompts.append(made[video, text])
         return prompts
 
-    def _placed(self, encoded: Encoded) -> Prompt:
+    def _placed(self, encoded: Encoded, head: int) -> Prompt:
         positions, following = self._run.positions(encoded)
-        return Prompt(encoded, positions[:, 0], following)
+        return Prompt(encoded, positions[:, 0], following, head)
 
     def _head(self, video: str) -> Encoded:
         if video in self._heads:

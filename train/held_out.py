@@ -7,12 +7,12 @@ Knows questions; must not know models or training.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+from train.json_rows import read_objects
 from videopro import benchmarks
 from videopro.benchmarks.base import ROBUST, Benchmark, Item, Protocol
 from videopro.errors import DatasetError, QuestionError
@@ -56,26 +56,15 @@ def load_held_out(spec: str, *, limit: int | None, seed: int) -> HeldOut:
 
 
 def _read(path: Path) -> tuple[Benchmark, dict[str, Mode]]:
-    try:
-        lines = path.read_text(encoding="utf-8").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise DatasetError(
-            f"{path}: cannot be read ({error}); give a grpo.jsonl, a folder with questions.jsonl, or "
-            "pocket:SPLIT"
-        ) from error
     items: list[Item] = []
     oracle: dict[str, Mode] = {}
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
+    for _, where, record in read_objects(
+        path, "a grpo.jsonl, a folder with questions.jsonl, or pocket:SPLIT"
+    ):
+        if record.get("kind", "plan") != "plan":
             continue
-        where = f"{path}, line {number}"
         try:
-            record = json.loads(line)
-            if record.get("kind", "plan") != "plan":
-                continue
             item = _item(record, path.parent, where)
-        except (ValueError, AttributeError) as error:
-            raise DatasetError(f"{where}: is not a JSON object ({error}); write one a line") from error
         except QuestionError as error:
             raise DatasetError(f"{where}: {error}") from error
         items.append(item)

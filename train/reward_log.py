@@ -5,14 +5,13 @@ Whole lines at any moment, from any number of processes. Knows files; nothing of
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from videopro.append_file import append_whole, locked
 from videopro.errors import RunError
 
 
@@ -27,25 +26,15 @@ class RewardLog:
             self._file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
         except OSError as error:
             raise RunError(f"{path}: cannot be opened ({error.strerror})") from error
-        with self._locked():
+        with locked(self._file):
             self._cut()
 
     def append(self, records: Sequence[Mapping[str, Any]]) -> None:
         """Write records durably, all or none. Raises RunError."""
         # Escaped: a reply may hold half of a surrogate pair, which is no UTF-8.
         lines = "".join(json.dumps(record) + "\n" for record in records).encode("ascii")
-        with self._locked():
-            size = os.fstat(self._file).st_size
-            try:
-                written = os.write(self._file, lines)
-                reason = "" if written == len(lines) else "the disk is full"
-                if not reason:
-                    os.fsync(self._file)
-            except OSError as error:
-                reason = error.strerror or str(error)
-            if reason:
-                os.ftruncate(self._file, size)
-                raise RunError(f"{self.path}: cannot be written ({reason}); make room and go on")
+        with locked(self._file):
+            append_whole(self._file, self.path, lines)
 
     def close(self) -> None:
         """Close the file."""
@@ -62,11 +51,3 @@ class RewardLog:
             end = start
         if end < size:
             os.ftruncate(self._file, end)
-
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        fcntl.flock(self._file, fcntl.LOCK_EX)
-        try:
-            yield
-        finally:
-            fcntl.flock(self._file, fcntl.LOCK_UN)

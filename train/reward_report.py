@@ -30,21 +30,35 @@ _LIMITS = ("MemoryError", "TooLarge")
 
 
 @dataclass(frozen=True)
-class Scored:
-    """A reply, what came of its program, and what it earns."""
+class Turn:
+    """A reply, and what came of its program."""
 
-    row: RewardRow
     reply: str
-    tokens: int
-    """That the planner wrote."""
     program: Program
     ran: Ran
-    rewards: Rewards
 
     @property
     def mode(self) -> Mode | None:
         """How the program reasons; None where there is none."""
         return self.program.mode if self.program.code.strip() else None
+
+
+@dataclass(frozen=True)
+class Scored:
+    """A rollout, and what it earns."""
+
+    row: RewardRow
+    turns: tuple[Turn, ...]
+    """The reply to the row's prompt, and, in an episode of two turns, that to its refinement."""
+    tokens: int
+    """That the planner wrote."""
+    rewards: Rewards
+
+    @property
+    def tried(self) -> list[tuple[Turn, Execution]]:
+        """The turns with their executions; empty where one of them could not be judged."""
+        found = [(turn, turn.ran.execution) for turn in self.turns if turn.ran.execution is not None]
+        return found if len(found) == len(self.turns) else []
 
 
 def error_class(error: Failure) -> str:
@@ -56,49 +70,65 @@ def error_class(error: Failure) -> str:
 
 
 def measures(scored: Sequence[Scored]) -> dict[str, float]:
-    """Figures of a batch. Shares and means are over replies whose programs could be tried, `left_out` and
-    `planner_tokens` over all; `confidence` over those that answered. What is over nothing is left away."""
-    tried = [(one, one.ran.execution) for one in scored if one.ran.execution is not None]
+    """Figures of a batch. Shares and means are over rollouts whose programs could be tried, `left_out` and
+    `planner_tokens` over all; `confidence` over those that answered. What is over nothing is left away.
+
+    Of first replies, but for `module_calls` and `frames`, which take every turn; `refined` is the share of
+    rollouts that went on to a second one, and `first_right` what accuracy would be without.
+    """
+    tried = [one.tried for one in scored if one.tried]
     found = {
         "left_out": 1 - len(tried) / len(scored),
         "planner_tokens": sum(one.tokens for one in scored) / len(scored),
     }
     if tried:
-        executions = [execution for _, execution in tried]
+        executions = [turns[0][1] for turns in tried]
         failed = Counter(error_class(one.error) for one in executions if one.error is not None)
         for status in ("ok", "empty", "failed"):
             found[status] = _mean([one.status == status for one in executions])
         found |= {f"failed/{name}": failed[name] / len(tried) for name in ERRORS}
         found["guess"] = _mean([is_guess(one) for one in executions])
-        found["native_share"] = _mean([one.mode == "native" for one, _ in tried])
-        found["module_calls"] = _mean([len(one.calls) for one in executions])
-        found["frames"] = _mean([_frames(one) for one in executions])
+        found["native_share"] = _mean([turns[0][0].mode == "native" for turns in tried])
+        every = [[execution for _, execution in turns] for turns in tried]
+        found["module_calls"] = _mean([sum(len(one.calls) for one in turns) for turns in every])
+        found["frames"] = _mean([sum(map(_frames, turns)) for turns in every])
         answered = [one.confidence for one in executions if one.answer is not None]
         if answered:
             found["confidence"] = _mean(answered)
+        found["refined"] = _mean([len(turns) > 1 for turns in tried])
+        gold = [one.row.answer for one in scored if one.tried]
+        found["first_right"] = _mean([is_right(*one) for one in zip(executions, gold, strict=True)])
     return {f"programs/{name}": value for name, value in found.items()}
 
 
 def record(scored: Scored) -> dict[str, Any]:
-    """One reply as a line of the log has it."""
-    row, execution = scored.row, scored.ran.execution
-    told: dict[str, Any] = {
+    """One rollout as a line of the log has it: its first reply, and under `refined` the second, if any."""
+    row, (first, *others) = scored.row, scored.turns
+    return {
         "id": row.id,
         "kind": row.kind,
-        "reply": scored.reply,
-        "mode": scored.mode,
         "oracle_mode": row.oracle,
-        "status": "left_out",
-        "error": None if scored.ran.error is None else type(scored.ran.error).__name__,
-        "answer": None,
         "gold": row.answer,
+        "tokens": scored.tokens,
+        "rewards": asdict(scored.rewards),
+        **_turn(first, row),
+        "refined": _turn(others[-1], row) if others else None,
+    }
+
+
+def _turn(turn: Turn, row: RewardRow) -> dict[str, Any]:
+    execution = turn.ran.execution
+    told: dict[str, Any] = {
+        "reply": turn.reply,
+        "mode": turn.mode,
+        "status": "left_out",
+        "error": None if turn.ran.error is None else type(turn.ran.error).__name__,
+        "answer": None,
         "confidence": None,
         "correct": None,
-        "faults": list(scored.program.reasons),
-        "rewards": asdict(scored.rewards),
+        "faults": list(turn.program.reasons),
         "module_calls": 0,
         "frames": 0,
-        "tokens": scored.tokens,
     }
     if execution is not None:
         told |= {
@@ -107,7 +137,7 @@ def record(scored: Scored) -> dict[str, Any]:
             "answer": execution.answer,
             "confidence": execution.confidence,
             "correct": is_right(execution, row.answer),
-            "faults": list(faults(scored.program, execution)),
+            "faults": list(faults(turn.program, execution)),
             "module_calls": len(execution.calls),
             "frames": _frames(execution),
         }

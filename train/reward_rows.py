@@ -74,11 +74,15 @@ def read_batch(columns: Mapping[str, Any], count: int) -> list[RewardRow]:
     return [read_row({name: values[i] for name, values in given.items()}) for i in range(count)]
 
 
-def text_of(completion: str | Sequence[Mapping[str, Any]]) -> str:
-    """A reply as text: TRL gives a text for a text prompt, and messages for a conversation."""
+def texts_of(completion: str | Sequence[Mapping[str, Any]]) -> list[str]:
+    """The reply of each turn as text, without what was asked between: TRL gives a text for a text prompt, and
+    messages for a conversation."""
     if isinstance(completion, str):
-        return completion
-    content = completion[-1]["content"] if completion else ""
+        return [completion]
+    return [_text(one["content"]) for one in completion if one["role"] == "assistant"] or [""]
+
+
+def _text(content: str | Sequence[Mapping[str, Any]]) -> str:
     if isinstance(content, str):
         return content
     return "".join(part["text"] for part in content if part["type"] == "text")

@@ -6,10 +6,12 @@ of trainers.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
 from modules.library import MODULES
+from videopro.decision import decide
 from videopro.execution import INPUTS
 from videopro.planners import Kind
 from videopro.program import ENTRY, Program
@@ -41,13 +43,24 @@ LEFT_OUT = Rewards(None, None, None)
 """Of a row that could not be tried: its video cannot be read. TRL takes such rows out of their group."""
 
 
-def score(kind: Kind, gold: str, oracle: Mode | None, program: Program, execution: Execution) -> Rewards:
+Attempt = tuple[Program, Execution]
+
+
+def score(kind: Kind, gold: str, oracle: Mode | None, *attempts: Attempt) -> Rewards:
     """The rewards of a reply to a prompt of some kind, whose question has the right letter `gold` and the
-    oracle mode `oracle` (A.3; None: nobody asked)."""
-    well_formed = not faults(program, execution)
+    oracle mode `oracle` (A.3; None: nobody asked), or of an episode: that reply and its refinements.
+
+    An episode earns accuracy by the answer that inference would give, the latest that there is; format by
+    every reply of it; mode consistency by its first reply, to which the prompt leaves the choice that A.3
+    judges. What kind of refinement follows, and so in which mode, is no choice of the policy's.
+    """
+    program = attempts[0][0]
+    right_form = [not faults(*one) for one in attempts]
     wanted = wanted_mode(kind, oracle)
-    consistent = None if wanted is None else float(well_formed and program.mode == wanted)
-    return Rewards(float(is_right(execution, gold)), float(well_formed), consistent)
+    consistent = None if wanted is None else float(right_form[0] and program.mode == wanted)
+    # Every turn that was taken was called for.
+    settled = decide([one for _, one in attempts], math.inf, "last").settled
+    return Rewards(float(is_right(attempts[settled][1], gold)), float(all(right_form)), consistent)
 
 
 def is_right(execution: Execution, gold: str) -> bool:

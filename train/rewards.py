@@ -14,12 +14,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from train.reward_log import RewardLog
-from train.reward_report import COLUMNS, Scored, measures, record
-from train.reward_rows import RewardRow, read_batch, read_row, text_of
+from train.reward_report import COLUMNS, Scored, Turn, measures, record
+from train.reward_rows import RewardRow, read_batch, read_row, texts_of
 from train.reward_runs import Lent, ProgramRuns, Ran
 from train.reward_scoring import LEFT_OUT, WEIGHTS, score
 from videopro.backbones.base import Backbone
@@ -134,22 +135,23 @@ class ProgramRewards:
 
     def _scored(self, completions: Any, completion_ids: Any, columns: Mapping[str, Any]) -> list[Scored]:
         """The batch with its rewards; TRL gives the same object to each function in turn."""
-        replies = [text_of(one) for one in completions]
+        replies = [texts_of(one) for one in completions]
         if self._latest is not None and self._latest[0] is completions:
             latest = self._latest[1]
-            if [one.reply for one in latest] == replies:
+            if [[turn.reply for turn in one.turns] for one in latest] == replies:
                 return latest
         began, before = time.perf_counter(), self._runs.begun
         rows = read_batch(columns, len(replies))
-        ran = self._runs.run(rows, replies)
+        written = [(row, one) for row, turns in zip(rows, replies, strict=True) for one in turns]
+        ran = iter(self._runs.run([row for row, _ in written], [one for _, one in written]))
         waited = {
             "programs/wait_seconds": time.perf_counter() - began,
             # Replies whose program nobody had asked for before; without those that were begun ahead.
             "programs/begun": (self._runs.begun - before) / len(replies),
         }
         scored = [
-            _score(row, reply, len(ids), one)
-            for row, reply, ids, one in zip(rows, replies, completion_ids, ran, strict=True)
+            _score(row, tuple(Turn(one, parse(one), next(ran)) for one in turns), len(ids))
+            for row, turns, ids in zip(rows, replies, completion_ids, strict=True)
         ]
         self._report(scored, waited, **columns)
         self._latest = completions, scored
@@ -177,9 +179,9 @@ class ProgramRewards:
                 log_extra(name, [one[name] for one in records])
 
 
-def _score(row: RewardRow, reply: str, tokens: int, ran: Ran) -> Scored:
-    program = parse(reply)
-    rewards = LEFT_OUT
-    if ran.execution is not None:
-        rewards = score(row.kind, row.answer, row.oracle, program, ran.execution)
-    return Scored(row, reply, tokens, program, ran, rewards)
+def _score(row: RewardRow, turns: tuple[Turn, ...], tokens: int) -> Scored:
+    left_out = Scored(row, turns, tokens, LEFT_OUT)
+    attempts = [(turn.program, execution) for turn, execution in left_out.tried]
+    if not attempts:
+        return left_out
+    return replace(left_out, rewards=score(row.kind, row.answer, row.oracle, *attempts))

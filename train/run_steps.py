@@ -1,46 +1,69 @@
-"""What training runs have in common before their first step and after the last: videos decoded, rows that are
-left out named, adapters stored small.
+"""A training run from its first step, or its last checkpoint, to the files that it ends with.
 
-Knows files and videos; must not know trainers.
+Knows that a trainer trains and saves, and the record; must not know what is learned or shown.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from accelerate import PartialState
-from accelerate.utils import gather_object
-from rich.progress import Progress
 from safetensors.torch import load_file, save_file
+from transformers import Trainer
+from transformers.trainer_utils import get_last_checkpoint
+from trl import ModelConfig
 
-from train.frame_cache import FrameCache
-from train.sft_data import Shows
-
-
-def decode(cache: FrameCache, rows: Sequence[Shows], workers: int, state: PartialState) -> dict[Path, str]:
-    """Have every video decoded, each rank its share; why those that cannot be read cannot, on every rank."""
-    videos = list(dict.fromkeys(row.video for row in rows if row.video is not None))
-    mine = videos[state.process_index :: state.num_processes]
-    with Progress(disable=not (state.is_main_process and sys.stderr.isatty())) as progress:
-        task = progress.add_task("videos", total=len(mine))
-        failed = cache.prepare(mine, workers=workers, told=lambda: progress.advance(task))
-    merged: dict[Path, str] = {}
-    for one in gather_object([failed]):
-        merged.update(one)
-    return merged
+from train.run_start import Rows, Start
+from train.sft_data import digest
+from train.sft_record import check_same, describe, keep, write_budgets
 
 
-def name_dropped(dropped: Sequence[Shows], failures: Mapping[Path, str]) -> None:
-    """Say which rows are left out, and why."""
-    if dropped:
-        print(f"{len(dropped)} rows are dropped: their videos cannot be read", file=sys.stderr)
-    for path, why in failures.items():
-        ids = [row.id for row in dropped if row.video == path]
-        print(f"  {why} (rows {', '.join(ids)})", file=sys.stderr)
+def carry_out(
+    trainer: Trainer,
+    model: ModelConfig,
+    start: Start,
+    rows: Rows[Any],
+    *,
+    whole: bool,
+    also: Sequence[str],
+    facts: Mapping[str, Any] | None = None,
+) -> None:
+    """Train, from the last checkpoint if there is one, and leave the weights and the record in the run's
+    folder. `whole`: the run trains a model and no adapter; `also`: settings of this kind of run that decide
+    the weights that it ends with, `facts`: what else does. Raises RunError for the checkpoints of another
+    run."""
+    training: Any = trainer.args
+    output = Path(str(training.output_dir))
+    state = PartialState()
+    run = describe(
+        training,
+        model,
+        start.found,
+        rows=digest(training.train_path),
+        frames=start.frames,
+        pixels=start.pixels,
+        also=also,
+    )
+    run |= facts or {}
+    last = get_last_checkpoint(str(output)) if output.is_dir() else None
+    if last is not None:
+        check_same(output, run)
+    state.wait_for_everyone()
+    if state.is_main_process:
+        keep(output, run, rows=rows.train, dropped=rows.dropped)
+    trainer.train(resume_from_checkpoint=last)
+    trainer.save_model(str(output))
+    trainer.save_state()
+    if state.is_main_process:
+        keep(output, run, rows=rows.train, dropped=rows.dropped, history=trainer.state.log_history)
+        if whole:
+            write_budgets(output, frames=start.frames, pixels=start.pixels)
+        elif training.adapter_dtype == "bfloat16":
+            in_bfloat16(output / "adapter_model.safetensors")
+    state.wait_for_everyone()
 
 
 def in_bfloat16(file: Path) -> None:

@@ -10,12 +10,12 @@ without a video is text only. Knows files; must not know models or how a video i
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from train.json_rows import read_objects
 from videopro.errors import DatasetError
 
 PLACEHOLDER = "<video>"
@@ -39,19 +39,8 @@ def read_rows(path: Path) -> list[Row]:
     Raises DatasetError, naming file, line and mend, for the first row that is not of the form above: one
     user turn and one reply, and `<video>` at the start of the prompt exactly when there is a video.
     """
-    try:
-        lines = path.read_text(encoding="utf-8").split("\n")
-    except OSError as error:
-        raise DatasetError(
-            f"{path}: cannot be read ({error.strerror}); give a file of JSON lines, such as sft.jsonl"
-        ) from error
-    except UnicodeDecodeError as error:
-        raise DatasetError(f"{path}: is not UTF-8 ({error}); give a file of JSON lines") from error
-    rows = [
-        _row(line, path.parent, f"{path}, line {number}", number)
-        for number, line in enumerate(lines, start=1)
-        if line.strip()
-    ]
+    lines = read_objects(path, "a file of JSON lines, such as sft.jsonl")
+    rows = [_row(record, path.parent, where, number) for number, where, record in lines]
     if not rows:
         raise DatasetError(f"{path}: holds no rows")
     return rows
@@ -62,13 +51,7 @@ def digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
 
 
-def _row(line: str, folder: Path, where: str, number: int) -> Row:
-    try:
-        record = json.loads(line)
-    except ValueError as error:
-        raise DatasetError(f"{where}: is not JSON ({error}); write one object a line") from error
-    if not isinstance(record, dict):
-        raise DatasetError(f"{where}: must be an object, not {type(record).__name__}")
+def _row(record: Mapping[str, Any], folder: Path, where: str, number: int) -> Row:
     prompt, reply = _turns(record.get("messages"), where)
     videos = record.get("videos") or []
     if not isinstance(videos, list) or not all(isinstance(one, str) and one for one in videos):

@@ -29,7 +29,7 @@ from videopro.metering import Meter
 from videopro.methods import Context, Method, Result
 from videopro.methods.base import failed
 from videopro.reason import ReasonSettings
-from videopro.routing import Mode, Planned, figures, oracle_mode
+from videopro.routing import Mode, Planned, figures, oracle_mode, planned
 from videopro.video import Video
 
 
@@ -121,20 +121,7 @@ class ProgramEvaluation:
                         tau = ReasonSettings().tau
                         self._oracle[item.id] = oracle_mode(only.execution, item.answer, tau)
         for item, result in self._results(self._planner, items, backbone):
-            first = result.rounds[0] if result.rounds else None
-            execution = first.execution if first is not None else None
-            letter = result.final.letter if result.final is not None else None
-            yield Planned(
-                id=item.id,
-                raw=first.raw if first is not None else "",
-                well_formed=first is not None and not first.faults,
-                mode=first.mode if first is not None else None,
-                oracle=self._oracle.get(item.id),
-                status=execution.status if execution is not None else "",
-                letter=letter,
-                correct=letter is not None and letter == item.answer,
-                error=result.error.message if result.error is not None else None,
-            )
+            yield planned(item.id, result, self._oracle, gold=item.answer, choices=item.question.choices)
 
     def _results(
         self, method: Method, items: Sequence[Item], backbone: Backbone

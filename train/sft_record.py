@@ -39,7 +39,6 @@ _TRAINING = (
     *("warmup_steps", "optim", "weight_decay", "max_grad_norm", "adam_beta1", "adam_beta2", "adam_epsilon"),
     *("loss_type", "bf16", "fp16"),
 )
-OF_SFT = ("vision", "projector", "vision_lr", "projector_lr", "neftune_noise_alpha")
 _MODEL = ("dtype", "use_peft", "lora_r", "lora_alpha", "lora_dropout", "lora_target_modules", "use_rslora")
 
 
@@ -51,7 +50,7 @@ def describe(
     rows: str,
     frames: int,
     pixels: int,
-    also: Sequence[str] = OF_SFT,
+    also: Sequence[str],
 ) -> dict[str, Any]:
     """What decides the weights that a run ends with; `rows` is the digest of its training file, `also` names
     settings of this kind of run."""

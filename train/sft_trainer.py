@@ -6,7 +6,6 @@ Knows trainers; must not know files or settings beyond the trainer's.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -14,24 +13,18 @@ from accelerate.utils import is_peft_model
 from trl import SFTTrainer
 
 from train.dummy_vision import DummyVision
+from train.measured import MeasuredTrainer
 from train.sft_config import VideoSFTConfig
 from train.tuned_model import Part, parameter_groups
 
-Programs = Callable[["VideoSFTTrainer"], dict[str, float]]
 
-
-class VideoSFTTrainer(SFTTrainer):
-    """SFTTrainer with `VideoSFTConfig` and a `VideoCollator`.
-
-    `programs`: measures planning on held-out questions; its figures join those of every evaluation, so that
-    they can be logged, plotted and used as `metric_for_best_model`.
-    """
+class VideoSFTTrainer(MeasuredTrainer, SFTTrainer):
+    """SFTTrainer with `VideoSFTConfig` and a `VideoCollator`."""
 
     args: VideoSFTConfig
 
-    def __init__(self, *arguments: Any, programs: Programs | None = None, **settings: Any) -> None:
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
-        self._programs = programs
         # Qwen's vision-language classes say that they take no count of tokens, and Trainer then averages the
         # means of micro-batches: short replies would weigh more the more a batch is split. TRL's loss counts
         # tokens itself, over micro-batches and ranks, once it is told how many there are.
@@ -61,17 +54,3 @@ class VideoSFTTrainer(SFTTrainer):
             kind, settings = self.get_optimizer_cls_and_kwargs(self.args, tuned)
             self.optimizer = kind(groups, **settings)
         return self.optimizer
-
-    def evaluate(
-        self, eval_dataset: Any = None, ignore_keys: list[str] | None = None, metric_key_prefix: str = "eval"
-    ) -> dict[str, float]:
-        """The loss on held-out rows, if there are any, and the figures of held-out questions."""
-        found = super().evaluate(eval_dataset, ignore_keys, metric_key_prefix)
-        if self._programs is not None and eval_dataset is None and metric_key_prefix == "eval":
-            figures = {f"eval_{name}": value for name, value in self._programs(self).items()}
-            # A line of its own: in training mode TRL would take it for one of training and add its averages.
-            tuned: Any = self.model
-            tuned.eval()
-            self.log(dict(figures))
-            found.update(figures)
-        return found

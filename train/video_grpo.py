@@ -23,6 +23,8 @@ from trl.trainer.utils import RepeatSampler, split_tensor_dict
 from train.dummy_vision import DummyVision
 from train.grpo_config import VideoGRPOConfig
 from train.grpo_prompts import Prompt, Prompts
+from train.measured import MeasuredTrainer
+from train.rollouts import Rollout, Turns, conversation
 from train.shared_prefix import check_shareable, pack
 from train.tuned_model import part_of
 from videopro.backbones.qwen_features import visual_inputs
@@ -31,7 +33,6 @@ from videopro.errors import ConfigError
 
 MakePrompts = Callable[[QwenRun, bool], Prompts]
 """Given the policy's forward passes, and whether the part of it that sees is frozen."""
-Programs = Callable[[Any], dict[str, float]]
 
 
 class Ahead(Protocol):
@@ -45,6 +46,8 @@ class Ahead(Protocol):
 
 
 Scored = tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None]
+NextTurn = Callable[[Sequence[Mapping[str, Any]], Sequence[str]], list[Mapping[str, Any] | None]]
+"""Given rows and replies to them, the row that is asked next of each; None: the reply ends its rollout."""
 
 
 class EpochSampler(RepeatSampler):
@@ -68,12 +71,12 @@ class EpochSampler(RepeatSampler):
         return super().__iter__()
 
 
-class VideoGRPOTrainer(GRPOTrainer):
+class VideoGRPOTrainer(MeasuredTrainer, GRPOTrainer):
     """GRPOTrainer with `VideoGRPOConfig` and rows of `train.grpo_data.as_dataset`.
 
     `make_prompts`: what makes the prompts of rows; None leaves them, and sampling, to TRL. `banned`: tokens
-    that are never sampled. `programs`: measures planning on held-out questions at each evaluation. `ahead`:
-    told of rows and replies while others are still being written.
+    that are never sampled. `ahead`: told of rows and replies while others are still being written.
+    `next_turn`: what follows a first reply, for rollouts of two turns; None: rollouts end with it.
     """
 
     args: VideoGRPOConfig
@@ -83,19 +86,20 @@ class VideoGRPOTrainer(GRPOTrainer):
         *arguments: Any,
         make_prompts: MakePrompts | None = None,
         banned: Sequence[int] = (),
-        programs: Programs | None = None,
         ahead: Ahead | None = None,
+        next_turn: NextTurn | None = None,
         **settings: Any,
     ) -> None:
         super().__init__(*arguments, **settings)
         self._ahead = ahead
+        self._next_turn = next_turn
         self._banned = tuple(banned)
-        self._programs = programs
         self._maker: Prompts | None = None
         if make_prompts is not None:
             self._show(make_prompts)
         self._rows: list[dict[str, Any]] = []
-        self._prompts: list[Prompt] = []
+        self._rollouts: list[Rollout] = []
+        self._told: dict[int, list[dict[str, str]]] = {}
         self._eval_rounds = 0
 
     def _show(self, make_prompts: MakePrompts) -> None:
@@ -144,16 +148,20 @@ class VideoGRPOTrainer(GRPOTrainer):
         if self._maker is None:
             return super()._generate_and_score_completions(inputs)
         self._rows = inputs
-        return {**super()._generate_and_score_completions(inputs), "prompts": self._prompts}
+        return {**super()._generate_and_score_completions(inputs), "rollouts": self._rollouts}
 
     def _generate(self, prompts: list[Any]) -> Any:
         if self._maker is None:
             return super()._generate(prompts)
         if self._ahead is not None:
             self._ahead.prepare(self._rows)
+        self._told = {}
         with self._whole():
-            self._prompts = self._maker.of(self._rows)
-            return super()._generate(prompts)
+            self._rollouts = [Rollout((prompt,)) for prompt in self._maker.of(self._rows)]
+            ids, written, mask, completions, *others = super()._generate(prompts)
+        # Of several turns, as they were said.
+        completions = [self._told.get(row, one) for row, one in enumerate(completions)]
+        return (ids, written, mask, completions, *others)
 
     @contextlib.contextmanager
     def _whole(self) -> Iterator[None]:
@@ -174,7 +182,7 @@ class VideoGRPOTrainer(GRPOTrainer):
     def _tokenize_prompts(self, prompts: list[Any]) -> Any:
         if self._maker is None:
             return super()._tokenize_prompts(prompts)
-        return [list(prompt.encoded.ids) for prompt in self._prompts], None, {}
+        return [list(one.prompts[0].encoded.ids) for one in self._rollouts], None, {}
 
     def _generate_single_turn(self, prompt_ids: Any, *others: Any, **settings: Any) -> Any:
         if self._maker is None:
@@ -184,15 +192,35 @@ class VideoGRPOTrainer(GRPOTrainer):
         seed = self._seed()
         self.model.eval()
         try:
-            written = self._write(self._prompts, seed)
+            rows = range(len(self._rollouts))
+            first = self._write([one.prompts[0] for one in self._rollouts], seed, rows)
+            replies = [_ids(one) for one in first]
+            if self._next_turn is not None:
+                self._go_on(self._next_turn, replies, seed)
         finally:
             self.model.train(was_training)
-        return [_ids(one) for one in written], None
+        return replies, None
 
-    def _write(self, prompts: Sequence[Prompt], seed: int) -> list[Written]:
-        """A reply to each prompt. What is drawn for one depends on the seed and its number among the rows of
-        all processes, and on nothing else."""
-        first = self.accelerator.process_index * len(prompts)
+    def _go_on(self, next_turn: NextTurn, replies: list[list[int]], seed: int) -> None:
+        """Ask those replies that need it for another one, which is put behind them."""
+        assert self._maker is not None
+        texts = self._texts(replies)
+        asked = {row: one for row, one in enumerate(next_turn(self._rows, texts)) if one is not None}
+        if not asked:
+            return
+        prompts = self._maker.of(list(asked.values()))
+        written = self._write(prompts, _drawn(seed, 1), list(asked))
+        refined = self._texts([_ids(one) for one in written])
+        for (row, one), prompt, reply, text in zip(asked.items(), prompts, written, refined, strict=True):
+            first = self._rollouts[row].prompts[0]
+            self._rollouts[row] = Rollout((first, prompt), (len(replies[row]),))
+            replies[row] = replies[row] + _ids(reply)
+            self._told[row] = conversation(texts[row], one, text)
+
+    def _write(self, prompts: Sequence[Prompt], seed: int, rows: Sequence[int]) -> list[Written]:
+        """A reply to each prompt, which are of these rows. What is drawn for one depends on the seed and its
+        row's number among those of all processes, and on nothing else."""
+        first = self.accelerator.process_index * len(self._rows)
         size = self.args.sampling_batch_size or len(prompts)
         sampling = Sampling(self.args.longest, self.temperature, self.top_p, seed)
         written: list[Written] = []
@@ -201,17 +229,20 @@ class VideoGRPOTrainer(GRPOTrainer):
             distinct = list(dict.fromkeys(some))
             state = self._run.start([prompt.encoded for prompt in distinct])
             state = self._run.fork(state, [distinct.index(prompt) for prompt in some])
-            seeds = [(seed, first + start + i) for i in range(len(some))]
-            told = functools.partial(self._tell, start)
+            seeds = [(seed, first + row) for row in rows[start : start + size]]
+            told = functools.partial(self._tell, rows[start : start + size])
             written += self._run.write(state, sampling, seeds, banned=self._banned, told=told)
         return written
 
-    def _tell(self, first: int, number: int, reply: Written) -> None:
+    def _tell(self, rows: Sequence[int], number: int, reply: Written) -> None:
         if self._ahead is not None:
-            # As TRL decodes it for the rewards, so that they know it again.
-            processor: Any = self.processing_class
-            (text,) = processor.batch_decode([_ids(reply)], skip_special_tokens=True)
-            self._ahead.submit(self._rows[first + number], text)
+            (text,) = self._texts([_ids(reply)])
+            self._ahead.submit(self._rows[rows[number]], text)
+
+    def _texts(self, replies: Sequence[Sequence[int]]) -> list[str]:
+        """As TRL decodes them for the rewards, so that they know them again."""
+        processor: Any = self.processing_class
+        return processor.batch_decode(replies, skip_special_tokens=True)
 
     def _seed(self) -> int:
         """Of this round of sampling: the same in every process, and in a run that was resumed."""
@@ -249,17 +280,15 @@ class VideoGRPOTrainer(GRPOTrainer):
             )
         score = self._scored_together if self.args.shared_prompt else self._scored_apart
         size = batch_size or len(input_ids)
-        parts = [
-            score(
-                model,
-                self._prompts[start : start + size],
-                input_ids[start : start + size],
-                attention_mask[start : start + size],
-                logits_to_keep,
-                compute_aux_loss,
-            )
-            for start in range(0, len(input_ids), size)
-        ]
+        ids, mask = (one[:, -logits_to_keep:] for one in (input_ids, attention_mask))
+        parts = []
+        for start in range(0, len(ids), size):
+            some = slice(start, start + size)
+            turns = Turns.of(self._rollouts[some], ids[some], mask[some])
+            values, entropies, loss = score(model, turns, compute_aux_loss)
+            shape = (len(ids[some]), logits_to_keep)
+            entropies = turns.joined(entropies, shape) if entropies is not None else None
+            parts.append((turns.joined(values, shape), entropies, loss))
         logps, entropies, losses = zip(*parts, strict=True)
         return (
             torch.cat(logps),
@@ -267,16 +296,13 @@ class VideoGRPOTrainer(GRPOTrainer):
             torch.stack(losses).mean() if compute_aux_loss else None,
         )
 
-    def _scored_apart(
-        self, model: Any, prompts: Sequence[Prompt], ids: Any, mask: Any, width: int, aux_loss: bool
-    ) -> Any:
-        """Each row on its own, by TRL's pass with the rows' positions and what they show."""
-        # No more padding on the left than these rows need.
-        ids, mask = (one[:, -(max(len(p.encoded.ids) for p in prompts) + width) :] for one in (ids, mask))
+    def _scored_apart(self, model: Any, turns: Turns, aux_loss: bool) -> Any:
+        """Each turn on its own, by TRL's pass with the rows' positions and what they show."""
+        ids, mask, width = turns.padded(self._tokenizer.pad_token_id, self._run.device)
         types, positions = torch.zeros_like(ids), ids.new_zeros((4, *ids.shape))
         before = ids.shape[1] - width
         reply = torch.arange(width, device=ids.device)
-        for row, prompt in enumerate(prompts):
+        for row, prompt in enumerate(turns.prompts):
             length = len(prompt.encoded.ids)
             types[row, before - length : before] = torch.tensor(prompt.encoded.types)
             positions[1:, row, before - length : before] = prompt.positions
@@ -286,23 +312,21 @@ class VideoGRPOTrainer(GRPOTrainer):
             model,
             position_ids=positions,
             mm_token_type_ids=types,
-            **visual_inputs([prompt.encoded for prompt in prompts], ids.device),
+            **visual_inputs([prompt.encoded for prompt in turns.prompts], ids.device),
         )
         return super()._get_per_token_logps_and_entropies(
             showing, ids, mask, width, compute_entropy=True, compute_aux_loss=aux_loss
         )
 
-    def _scored_together(
-        self, model: Any, prompts: Sequence[Prompt], ids: Any, mask: Any, width: int, aux_loss: bool
-    ) -> Any:
-        """The replies to a prompt behind one pass over it."""
-        lengths = mask[:, -width:].sum(-1)
-        replies = [
-            row[:length] for row, length in zip(ids[:, -width:].tolist(), lengths.tolist(), strict=True)
-        ]
-        packed = pack(prompts, replies, pad=self._tokenizer.pad_token_id, run=self._run)
+    def _scored_together(self, model: Any, turns: Turns, aux_loss: bool) -> Any:
+        """The replies of a group behind one pass over its prompt."""
+        packed = pack(
+            turns.prompts, turns.replies, pad=self._tokenizer.pad_token_id, run=self._run, roots=turns.roots
+        )
         with self.accelerator.autocast():
             out = model(**packed.inputs, fused_lm_head=True)
+        lengths = torch.tensor([len(reply) for reply in turns.replies], device=self._run.device)
+        width = int(lengths.max())
         return (
             packed.unpack(out.log_probs, lengths, width),
             packed.unpack(out.entropy, lengths, width) if out.entropy is not None else None,
@@ -313,7 +337,7 @@ class VideoGRPOTrainer(GRPOTrainer):
         """TRL's loss of a batch."""
         if self._maker is None:
             return super().compute_loss(model, inputs, *arguments, **settings)
-        self._prompts = inputs["prompts"]
+        self._rollouts = inputs["rollouts"]
         # A frozen tower takes no part in steps; one that is trained takes part in all.
         with contextlib.nullcontext() if self._frozen else self._dummy.on():
             return super().compute_loss(model, inputs, *arguments, **settings)
@@ -325,15 +349,7 @@ class VideoGRPOTrainer(GRPOTrainer):
     ) -> dict[str, float]:
         """Rewards of replies to held-out prompts, if there are any, and the figures of held-out questions."""
         self._eval_rounds = 0
-        found = super().evaluate(eval_dataset, ignore_keys, metric_key_prefix)
-        if self._programs is not None and eval_dataset is None and metric_key_prefix == "eval":
-            figures = {f"eval_{name}": value for name, value in self._programs(self).items()}
-            # A line of its own: in training mode TRL would take it for one of training and add its averages.
-            tuned: Any = self.model
-            tuned.eval()
-            self.log(dict(figures))
-            found.update(figures)
-        return found
+        return super().evaluate(eval_dataset, ignore_keys, metric_key_prefix)
 
 
 def _drawn(*key: int) -> int:

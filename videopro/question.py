@@ -13,9 +13,18 @@ from videopro.answer_reading import read_letter
 from videopro.errors import QuestionError
 from videopro.official_readers import OFFICIAL_READERS
 
-__all__ = ["LETTERS", "OFFICIAL_READERS", "Question", "read_letter"]
+__all__ = ["LETTERS", "OFFICIAL_READERS", "Question", "is_right", "read_letter"]
 
 LETTERS = "ABCDEFGHIJ"
+
+
+def is_right(letter: str | None, gold: str | None, choices: Sequence[str]) -> bool:
+    """Whether `letter` is the right one, or that of an option with the same words (real benchmarks have such
+    twins)."""
+    if letter is None or gold is None:
+        return False
+    texts = dict(zip(LETTERS, choices, strict=False))
+    return letter == gold or (letter in texts and texts[letter] == texts.get(gold))
 
 
 @dataclass(frozen=True)

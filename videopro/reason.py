@@ -116,6 +116,30 @@ class _State:
         return [one.execution for one in self.rounds if one.execution is not None]
 
 
+def refinement(
+    question: Question,
+    program: Program,
+    execution: Execution,
+    log: str,
+    *,
+    shows: Shows = "program",
+    reference: str = "",
+) -> tuple[Kind, str]:
+    """Which refinement a program gets, and its prompt: a failure asks for a bug fix, an empty or unsure
+    answer for a better program than the native one or than the one of several steps (section 3.5)."""
+    if execution.status == "failed":
+        return "bug_fix", prompts.bug_fix(question, program.code, log, reference=reference)
+    result = prompts.outcome(execution.answer, execution.confidence) if shows != "program" else ""
+    log = log if shows == "log" else ""
+    if program.mode == "native":
+        return "native_refinement", prompts.native_refinement(
+            question, program.code, result=result, log=log, reference=reference
+        )
+    return "program_refinement", prompts.program_refinement(
+        question, program.code, result=result, log=log, reference=reference
+    )
+
+
 class Reasoner:
     """Reasons about the questions of one video.
 
@@ -274,22 +298,14 @@ class Reasoner:
         )
 
     def _refinement(self, state: _State) -> tuple[Kind, str]:
-        """Which refinement, and its prompt: a failure asks for a bug fix, an empty or unsure answer for a
-        better program than the native one or than the one of several steps."""
         assert state.program is not None
-        question, program, last = state.task.question, state.program, state.executions[-1]
-        known = self._reference(state)
-        if last.status == "failed":
-            return "bug_fix", prompts.bug_fix(question, program.code, state.log, reference=known)
-        shows = self._settings.shows
-        result = prompts.outcome(last.answer, last.confidence) if shows != "program" else ""
-        log = state.log if shows == "log" else ""
-        if program.mode == "native":
-            return "native_refinement", prompts.native_refinement(
-                question, program.code, result=result, log=log, reference=known
-            )
-        return "program_refinement", prompts.program_refinement(
-            question, program.code, result=result, log=log, reference=known
+        return refinement(
+            state.task.question,
+            state.program,
+            state.executions[-1],
+            state.log,
+            shows=self._settings.shows,
+            reference=self._reference(state),
         )
 
     # ---- the end -------------------------------------------------------------------------------------------

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 from videopro.decision import is_confident
-from videopro.trace import Execution, Trace
+from videopro.question import is_right
+from videopro.trace import Execution, Failure, Reply, Round, Trace
 
 Mode = Literal["native", "program"]
 
@@ -52,22 +53,47 @@ def oracle_modes(native: Iterable[Trace], tau: float) -> dict[str, Mode]:
     return found
 
 
-def planned(trace: Trace, oracle: Mapping[str, Mode]) -> Planned:
-    """What came of the first reply in a finished run's trace."""
-    first = trace.rounds[0] if trace.rounds else None
+class Answered(Protocol):
+    """What a method made of a question: a `Result`, or the trace that holds one."""
+
+    @property
+    def rounds(self) -> tuple[Round, ...]: ...
+
+    @property
+    def first(self) -> Reply | None: ...
+
+    @property
+    def error(self) -> Failure | None: ...
+
+
+def planned(
+    question_id: str,
+    answered: Answered,
+    oracle: Mapping[str, Mode],
+    *,
+    gold: str | None,
+    choices: Sequence[str],
+) -> Planned:
+    """What came of the first reply to a question with the right letter `gold` among these options."""
+    first = answered.rounds[0] if answered.rounds else None
     execution = first.execution if first is not None else None
-    letter = trace.first.letter if trace.first is not None else None
+    letter = answered.first.letter if answered.first is not None else None
     return Planned(
-        id=trace.question_id,
+        id=question_id,
         raw=first.raw if first is not None else "",
         well_formed=first is not None and not first.faults,
         mode=first.mode if first is not None else None,
-        oracle=oracle.get(trace.question_id),
+        oracle=oracle.get(question_id),
         status=execution.status if execution is not None else "",
         letter=letter,
-        correct=trace.is_right(letter),
-        error=trace.error.message if trace.error is not None else None,
+        correct=is_right(letter, gold, choices),
+        error=answered.error.message if answered.error is not None else None,
     )
+
+
+def planned_in(trace: Trace, oracle: Mapping[str, Mode]) -> Planned:
+    """The same of a finished run's trace."""
+    return planned(trace.question_id, trace, oracle, gold=trace.gold, choices=trace.choices)
 
 
 def figures(replies: Sequence[Planned]) -> dict[str, float]:

@@ -25,7 +25,7 @@ from videopro.command import exit_status
 from videopro.config import about, from_command_line
 from videopro.errors import ConfigError, RunError
 from videopro.hindsight import before_refinement
-from videopro.routing import Mode, figures, oracle_modes, planned
+from videopro.routing import Mode, figures, oracle_modes, planned_in
 from videopro.runner.folder import RunFolder, write_atomically
 from videopro.runner.summary import percent, records_of
 from videopro.scoring import Scored
@@ -127,7 +127,7 @@ def _numbers(row: Row, reference: Row, oracle: Mapping[str, Mode]) -> dict[str, 
         gap = scoring.paired_difference(*_paired(row, reference))
         found |= {"difference": gap.difference, "difference_ci95": gap.ci95}
     if row.planned:
-        of_seeds = [figures([planned(trace, oracle) for trace in traces]) for traces in row.seeds]
+        of_seeds = [figures([planned_in(trace, oracle) for trace in traces]) for traces in row.seeds]
         for name in ROUTING:
             if all(name in one for one in of_seeds):
                 found[name] = sum(one[name] for one in of_seeds) / len(of_seeds)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Literal, TypeAlias
 
 from videopro.errors import RunError
-from videopro.question import LETTERS
+from videopro.question import is_right
 
 SCHEMA = 2
 
@@ -206,12 +206,8 @@ class Trace:
     """(start, end) in seconds of what holds the answer, where the benchmark tells."""
 
     def is_right(self, letter: str | None) -> bool:
-        """Whether this is the right letter, or that of an option with the same words (real benchmarks have
-        such twins)."""
-        if letter is None or self.gold is None:
-            return False
-        texts = dict(zip(LETTERS, self.choices, strict=False))
-        return letter == self.gold or (letter in texts and texts[letter] == texts.get(self.gold))
+        """Whether this is the right letter; see `videopro.question.is_right`."""
+        return is_right(letter, self.gold, self.choices)
 
     def to_line(self) -> bytes:
         """One line of JSON in ASCII with its newline. Raises RunError for a number that JSON cannot hold."""

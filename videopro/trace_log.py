@@ -8,12 +8,10 @@ of workers, methods or scoring.
 
 from __future__ import annotations
 
-import fcntl
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
+from videopro.append_file import append_whole, locked
 from videopro.errors import RunError
 from videopro.trace import Trace
 
@@ -70,7 +68,7 @@ class TraceLog:
         The first call of a writable log cuts a torn last line.
         """
         if self._writable and self._offset == 0:
-            with self._locked():
+            with locked(self._file):
                 return self._read_new(repair=True)
         return self._read_new(repair=False)
 
@@ -84,38 +82,16 @@ class TraceLog:
         On a full disk (or any other failure to write) the file is left as it was, and RunError is raised.
         """
         line = trace.to_line()
-        with self._locked():
+        with locked(self._file):
             self._read_new(repair=True)
             if self.is_done(trace.question_id):
                 return False
-            try:
-                written = os.write(self._file, line)
-                if written == len(line):
-                    os.fsync(self._file)
-                    reason = ""
-                else:
-                    reason = "the disk is full"
-            except OSError as error:
-                reason = error.strerror or str(error)
-            if reason:
-                os.ftruncate(self._file, self._offset)
-                raise RunError(
-                    f"{self.path}: cannot be written ({reason}); what was done before is safe: mend "
-                    "this and give the same command again"
-                )
+            append_whole(self._file, self.path, line)
             # Its own line counts as read: the caller knows this trace, and a redone error must not be redone.
             self._offset += len(line)
             self._line += 1
             self._done.add(trace.question_id)
         return True
-
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        fcntl.flock(self._file, fcntl.LOCK_EX)
-        try:
-            yield
-        finally:
-            fcntl.flock(self._file, fcntl.LOCK_UN)
 
     def _read_new(self, *, repair: bool) -> list[Trace]:
         """Parse the whole lines after the last one read. `repair` (only under the lock) cuts a torn tail."""

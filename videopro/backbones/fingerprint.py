@@ -12,9 +12,9 @@ _WHOLE = 64 * 2**20
 """Bytes up to which a file is read as a whole."""
 _BLOCK = 2**20
 _BLOCKS = 16
-# What changes a model's answers; training states, logs and cards do not.
+# What changes a model's answers; training states, logs, cards and what was measured of it do not.
 _PATTERNS = ("*.safetensors", "*.bin", "*.json", "*.jinja", "*.txt", "*.model")
-_IGNORED = ("trainer_state.json", "training_record.json")
+_IGNORED = ("trainer_state.json", "training_record.json", "figures.json")
 
 
 def folder_fingerprint(folder: Path) -> str:

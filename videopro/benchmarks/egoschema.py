@@ -11,7 +11,6 @@ here. Knows the files' shape only.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -21,7 +20,6 @@ from videopro.benchmarks.fields import file_name, index, text
 from videopro.benchmarks.protocol import AnswerPrompt, Protocol
 from videopro.benchmarks.registry import Spec
 from videopro.benchmarks.sources import Found, Source
-from videopro.errors import BenchmarkError
 from videopro.question import LETTERS, Question
 
 ANSWERS = "subset_answers.json"
@@ -38,7 +36,7 @@ PROTOCOLS = (Protocol("egoschema", name="official", answer_prompt=PROMPT, subtit
 def read(source: Source, split: str) -> Found:
     """The 500 questions with an answer, or all of them without."""
     found = Found()
-    gold = _answers(source) if split == "subset" else {}
+    gold = source.object(source.file(ANSWERS), "ids and places") if split == "subset" else {}
     rows = source.rows("questions.json", hub=("MC", "test"))
     found.read(rows, partial(_item, source=source, split=split, gold=gold))
     asked = {item.id for item in found.items}
@@ -49,17 +47,6 @@ def read(source: Source, split: str) -> Found:
                 Flaw(ANSWERS, f"{uid!r} is no question of questions.json", "fetch both again")
             )
     return found
-
-
-def _answers(source: Source) -> Mapping[str, Any]:
-    path = source.file(ANSWERS)
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise BenchmarkError(f"egoschema: {path} cannot be read ({error}); fetch it again") from error
-    if not isinstance(content, dict):
-        raise BenchmarkError(f"egoschema: {path} must hold an object of ids and places; fetch it again")
-    return content
 
 
 def _item(

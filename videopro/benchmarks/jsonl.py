@@ -10,7 +10,6 @@ Videos that are missing are found out when they are asked about: a benchmark wit
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from typing import Any
 from videopro.benchmarks.base import ROBUST, Benchmark, Flaw, Item, Protocol
 from videopro.config import near
 from videopro.errors import BenchmarkError, QuestionError
+from videopro.json_objects import read_object
 from videopro.question import Question
 
 FILE = "questions.jsonl"
@@ -81,12 +81,7 @@ def load_folder(
 
 
 def _item(line: str, root: Path, where: str) -> Item:
-    try:
-        record = json.loads(line)
-    except ValueError as error:
-        raise BenchmarkError(f"{where}: is not JSON ({error}); write one object a line") from error
-    if not isinstance(record, dict):
-        raise BenchmarkError(f"{where}: must be an object, not {type(record).__name__}")
+    record = read_object(line, where, BenchmarkError)
     for key in record:
         if key not in _FIELDS:
             raise BenchmarkError(f"{where}: unknown field {key!r}; {near(key, _FIELDS)}")

@@ -10,7 +10,6 @@ nothing of replies: those are read as lmms-eval's task `nextqa_mc_test` does. Kn
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -61,12 +60,7 @@ def _map(source: Source) -> Mapping[str, str]:
         path = source.file(MAP, f"dataset/nextqa/{MAP}", f"nextqa/{MAP}")
     except BenchmarkError:
         return {}
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise BenchmarkError(f"nextqa: {path} cannot be read ({error}); fetch it again") from error
-    if not isinstance(content, dict):
-        raise BenchmarkError(f"nextqa: {path} must hold an object of video ids and files; fetch it again")
+    content = source.object(path, "video ids and files")
     return {str(key): str(value) for key, value in content.items()}
 
 

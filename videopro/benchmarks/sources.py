@@ -162,6 +162,17 @@ class Source:
             "official files with --root, or the file itself with --annotations"
         )
 
+    def object(self, path: Path, of: str) -> dict[str, Any]:
+        """The one object that a JSON file of the folder holds, such as ids and answers. Raises
+        BenchmarkError for anything else; `of` says what it is to hold."""
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise BenchmarkError(f"{self.name}: {path} cannot be read ({error}); fetch it again") from error
+        if not isinstance(content, dict):
+            raise BenchmarkError(f"{self.name}: {path} must hold an object of {of}; fetch it again")
+        return content
+
 
 def read_rows(path: Path, name: str) -> Iterator[Row]:
     """The records of a file, each with where it stands. Raises BenchmarkError for a file that is no such

@@ -1,0 +1,141 @@
+"""The way of plain TRL that perf/grpo.py compares with: frames as images, and programs run by a reward
+function without any memory.
+
+Written as TRL's documentation of GRPO for vision-language models has it: a prompt and a list of images a row,
+TRL's own sampling (transformers' generate with its cache), a reward function that is called when all replies
+are there. Programs run in this project's executor over this project's modules, the video opened for each
+reply, and a copy of the base model answers inside them. `--remember true` lets the reward function keep what
+it has: videos opened, equal programs' results, and module calls.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from datasets import Dataset, Features, Image, List, Value
+from peft import PeftModel
+from transformers import AutoModelForImageTextToText, AutoProcessor
+from trl import GRPOConfig, GRPOTrainer, ModelConfig, TrlParser
+
+from modules.library import VideoContext, shared_memory
+from videopro.backbones import load_backbone, read_spec
+from videopro.backbones.qwen_load import find
+from videopro.execution import execute
+from videopro.executor import Limits
+from videopro.metering import MeteredBackbone, ThreadMeter
+from videopro.module_models import ModuleModels, ModuleSettings
+from videopro.program import parse
+from videopro.question import Question
+from videopro.subtitles import load_subtitles
+from videopro.trace import Execution
+from videopro.video import Video
+
+
+@dataclass
+class Given:
+    """Rows, frames and the policy."""
+
+    train_data: str = field(metadata={"help": "grpo.jsonl, with frames/ beside it"})
+    adapter: str = field(metadata={"help": "the adapter to go on with"})
+    pixels: int = field(metadata={"help": "pixels a frame at most"})
+    remember: bool = field(default=False, metadata={"help": "whether the reward function keeps what it has"})
+
+
+class Reward:
+    """0.5, 0.2 and 0.3 for the right answer, a reply in its form and the oracle's mode (Eq. 3)."""
+
+    __name__ = "programs"
+
+    def __init__(self, base: str, remember: bool) -> None:
+        self._counted = ThreadMeter()
+        self._backbone = MeteredBackbone(load_backbone(read_spec(base)), self._counted)
+        self._models = ModuleModels(ModuleSettings(), pocket=True)
+        self._remember = remember
+        self._contexts: dict[str, VideoContext] = {}
+        self._ran: dict[tuple[str, str, str], Execution] = {}
+
+    def __call__(self, completions: Any, **columns: Any) -> list[float]:
+        return [
+            self._one(completion[0]["content"], {name: values[row] for name, values in columns.items()
+                                                 if isinstance(values, list)})
+            for row, completion in enumerate(completions)
+        ]  # fmt: skip
+
+    def _one(self, reply: str, row: dict[str, Any]) -> float:
+        program = parse(reply)
+        key = (row["video"], row["question"], program.digest)
+        execution = self._ran.get(key)
+        if execution is None:
+            if not self._remember:
+                shared_memory().clear()
+            question = Question(row["question"], tuple(row["choices"]))
+            execution, _ = execute(
+                program, question, self._context(row), limits=Limits(), counted=self._counted
+            )
+            if self._remember:
+                self._ran[key] = execution
+        right = execution.answer == row["answer"] and execution.confidence > 0
+        well_formed = not program.reasons
+        return 0.5 * right + 0.2 * well_formed + 0.3 * (well_formed and program.mode == row["oracle_mode"])
+
+    def _context(self, row: dict[str, Any]) -> VideoContext:
+        if row["video"] in self._contexts:
+            return self._contexts[row["video"]]
+        video = Video.open(Path(row["video"]))
+        subtitles = None
+        if row["subtitles"]:
+            subtitles = load_subtitles(Path(row["subtitles"]), duration=video.duration)
+        context = self._models.context(video, self._backbone, subtitles)
+        if self._remember:
+            self._contexts[row["video"]] = context
+        return context
+
+
+def main() -> None:
+    parser = TrlParser((Given, GRPOConfig, ModelConfig))  # type: ignore[arg-type]
+    given, training, model_settings = parser.parse_args_and_config()
+    path = Path(given.train_data)
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    found = find(read_spec(str(model_settings.model_name_or_path)).model)
+    processor = AutoProcessor.from_pretrained(found.folder)
+    processor.image_processor.size = {"shortest_edge": 32 * 32, "longest_edge": given.pixels}
+
+    def pictures(row: str) -> list[str]:
+        return [str(one) for one in sorted((path.parent / "frames" / row.replace("/", "_")).glob("*.jpg"))]
+
+    text = ("video", "subtitles", "question", "answer", "oracle_mode")
+    features = Features(
+        {
+            "prompt": [{"role": Value("string"), "content": Value("string")}],
+            "images": List(Image()),
+            "choices": List(Value("string")),
+            **{name: Value("string") for name in text},
+        }
+    )
+    rows = [
+        {
+            "prompt": [{"role": "user", "content": line["prompt"]}],
+            "images": pictures(line["id"]),
+            "choices": line["choices"],
+            **{name: line[name] for name in text},
+        }
+        for line in lines
+    ]  # fmt: skip
+    model = AutoModelForImageTextToText.from_pretrained(found.folder, dtype=model_settings.dtype)
+    reward: Any = Reward(str(model_settings.model_name_or_path), given.remember)
+    trainer = GRPOTrainer(
+        model=PeftModel.from_pretrained(model, given.adapter, is_trainable=True),
+        args=training,
+        reward_funcs=[reward],
+        train_dataset=Dataset.from_list(rows, features=features),
+        processing_class=processor,
+    )
+    trainer.train()
+    trainer.save_state()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,95 @@
+"""What perf/grpo.py makes of times, and the rows that it takes; the measuring itself is its own run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perf.grpo import ceiling, make_rows, table
+from perf.grpo_timed import Clock
+
+# A rollout: 10 s, 4 of them sampling (1 the prompt's pass), 1 waiting for rewards, 5 the update.
+PLAIN = {
+    "rollouts_per_s": 0.1,
+    "step_s": 10.0,
+    "sampling_s": 4.0,
+    "prefill_s": 1.0,
+    "rewards_s": 1.0,
+    "update_s": 5.0,
+    "prompt_tokens": 300.0,
+    "reply_tokens": 100.0,
+}
+
+
+def test_the_ceiling_is_what_is_left_of_the_plain_way() -> None:
+    found = ceiling(PLAIN, 4)
+    # Of four passes over a prompt three go: 0.75 of 1 s, and of 5 s the 3/4 that are the prompt's.
+    assert found["share of rewards"] == pytest.approx(0.1)
+    assert found["share of prompts in sampling"] == pytest.approx(0.075)
+    assert found["share of prompts in the update"] == pytest.approx(0.75 * 0.75 * 5 / 10)
+    assert found["times"] == pytest.approx(10 / (10 - 1 - 0.75 - 2.8125))
+
+
+def test_a_table_has_a_line_a_way() -> None:
+    lines = table({"plain": PLAIN, "ours": {**PLAIN, "rollouts_per_s": 0.25}}).splitlines()
+    assert [line.split()[0] for line in lines] == ["rollouts/s", "plain", "ours"]
+    assert lines[2].split()[1:3] == ["0.250", "2.50"]
+    assert lines[1].endswith("300 + 100")
+
+
+def test_rows_are_plans_two_a_video(tmp_path: Path) -> None:
+    def row(name: str, video: str, **changes: Any) -> dict[str, Any]:
+        whole = {"id": name, "video": video, "kind": "plan", "oracle_mode": "native", "subtitles": None}
+        return {**whole, **changes}
+
+    given = [
+        row("a1", "a.mp4", subtitles="a.srt"),
+        row("a1-fix", "a.mp4", kind="bug_fix"),
+        row("b1", "b.mp4"),
+        row("a2", "a.mp4"),
+        row("a3", "a.mp4"),
+        row("c1", "c.mp4"),
+        row("c2", "c.mp4", oracle_mode=None),
+        row("d1", "d.mp4"),
+        row("d2", "d.mp4"),
+    ]
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "grpo.jsonl").write_text("".join(json.dumps(one) + "\n" for one in given))
+    taken = make_rows(tmp_path / "data" / "grpo.jsonl", tmp_path, 4)
+    # b has one plan, and c one with an oracle mode.
+    assert [one["id"] for one in taken] == ["a1", "a2", "d1", "d2"]
+    assert taken[0]["subtitles"] == str(tmp_path / "data" / "a.srt")
+    written = [json.loads(line) for line in (tmp_path / "grpo.jsonl").read_text().splitlines()]
+    assert written == taken
+    with pytest.raises(SystemExit, match="give --rows 4"):
+        make_rows(tmp_path / "data" / "grpo.jsonl", tmp_path, 6)
+
+
+def test_a_clock_tells_parts_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr("perf.grpo_timed._now", lambda: now[0])
+    clock = Clock()
+
+    class Ids:
+        def __init__(self, width: int) -> None:
+            self.shape = (2, width)
+
+    def takes(seconds: float) -> None:
+        now[0] += seconds
+
+    forward = clock.around("prefill", lambda seconds, input_ids: takes(seconds), within="made")
+    rewards = clock.around("rewards", lambda: (takes(2.0), forward(4.0, input_ids=Ids(9))))
+
+    def make() -> None:
+        forward(1.0, input_ids=Ids(9))
+        # Token by token.
+        forward(0.25, input_ids=Ids(1))
+        rewards()
+
+    clock.around("made", make)()
+    forward(8.0, input_ids=Ids(9))
+    # What answers inside rewards is no prompt's pass of the policy, nor is the update's.
+    assert dict(clock.spent) == {"prefill": 1.0, "rewards": 6.0, "made": 7.25}

@@ -1,0 +1,164 @@
+"""Learning curves of GRPO runs as pictures: rewards by name, share of native, lengths, KL and entropy.
+
+    python -m train.curves RUN [RUN ...] [--output FOLDER]
+
+Reads what the runs logged (`training_record.json`, or the last checkpoint of one that goes on) and writes
+`curves.png` and `curves.svg`, into the run's folder or `--output`. Several runs, such as seeds, are thin
+lines under their mean. Knows the names that are logged; nothing of how a run is made.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from matplotlib.figure import Figure
+from transformers.trainer_utils import get_last_checkpoint
+
+from train.sft_record import RECORD
+from videopro.command import exit_status
+from videopro.errors import RunError
+
+History = Sequence[Mapping[str, Any]]
+Series = dict[int, float]
+
+# What each picture shows: a title, and what of the log under which name.
+PANELS: tuple[tuple[str, dict[str, str]], ...] = (
+    ("reward", {"reward": "weighted sum"}),
+    (
+        "rewards by name",
+        {
+            "rewards/accuracy/mean": "accuracy",
+            "rewards/format/mean": "format",
+            "rewards/mode_consistency/mean": "mode consistency",
+            "programs/first_right": "accuracy of first turns",
+        },
+    ),
+    ("share of first replies", {"programs/native_share": "native", "programs/refined": "refined"}),
+    (
+        "programs",
+        {"programs/ok": "answered", "programs/empty": "no answer", "programs/failed": "failed"},
+    ),
+    ("tokens of a rollout", {"completions/mean_length": "mean", "completions/max_length": "longest"}),
+    ("groups without spread", {"frac_reward_zero_std": "share"}),
+    ("entropy", {"entropy": "nats a token"}),
+    ("KL to the reference", {"kl": "nats a token"}),
+    (
+        "held-out questions",
+        {
+            "eval_answer_accuracy": "answers",
+            "eval_mode_accuracy": "modes",
+            "eval_well_formed": "well formed",
+        },
+    ),
+)
+
+
+def read_history(run: Path) -> History:
+    """What a run logged so far. Raises RunError for a folder without it."""
+    last = get_last_checkpoint(str(run)) if run.is_dir() else None
+    places = [(run / RECORD, "history")]
+    if last is not None:
+        places.append((Path(last) / "trainer_state.json", "log_history"))
+    for path, name in places:
+        try:
+            found = json.loads(path.read_text(encoding="utf-8"))[name]
+        except FileNotFoundError:
+            continue
+        except (OSError, ValueError, KeyError) as error:
+            raise RunError(
+                f"{path}: is no record of a training ({error!r}); give the folder of a run"
+            ) from error
+        if found:
+            return found
+    raise RunError(f"{run}: holds no logged step; give the output_dir of train/grpo.py after its first one")
+
+
+def series(history: History, name: str) -> Series:
+    """A logged value by step."""
+    return {
+        int(line["step"]): float(line[name])
+        for line in history
+        if "step" in line and line.get(name) is not None
+    }
+
+
+def mean(runs: Sequence[Series]) -> Series:
+    """Over those runs that have a step."""
+    values: dict[int, list[float]] = defaultdict(list)
+    for run in runs:
+        for step, value in run.items():
+            values[step].append(value)
+    return {step: sum(some) / len(some) for step, some in sorted(values.items())}
+
+
+def smoothed(values: Series, width: int) -> Series:
+    """At each step the mean of the last `width` values."""
+    steps = sorted(values)
+    found = {}
+    for place, step in enumerate(steps):
+        window = steps[max(0, place + 1 - width) : place + 1]
+        found[step] = sum(values[one] for one in window) / len(window)
+    return found
+
+
+def draw(histories: Sequence[History]) -> Figure:
+    """The panels for which something was logged. Raises RunError where there is none."""
+    shown = []
+    for title, names in PANELS:
+        found = {label: [series(one, name) for one in histories] for name, label in names.items()}
+        found = {label: runs for label, runs in found.items() if any(runs)}
+        if found:
+            shown.append((title, found))
+    if not shown:
+        raise RunError("these runs logged nothing that GRPO logs; give folders of train/grpo.py")
+    columns = min(3, len(shown))
+    rows = -(-len(shown) // columns)
+    figure = Figure(figsize=(4.4 * columns, 3.1 * rows), layout="constrained")
+    for place, (title, found) in enumerate(shown):
+        axes = figure.add_subplot(rows, columns, place + 1)
+        for number, (label, runs) in enumerate(found.items()):
+            average = mean(runs)
+            colour = f"C{number}"
+            for run in runs:
+                axes.plot(list(run), list(run.values()), color=colour, alpha=0.25, linewidth=0.8)
+            # A tenth of the run: single batches of a few groups are mostly noise.
+            line = smoothed(average, max(1, len(average) // 10))
+            axes.plot(list(line), list(line.values()), color=colour, linewidth=1.8, label=label)
+        axes.set_title(title)
+        axes.set_xlabel("step")
+        axes.grid(alpha=0.3)
+        axes.legend(fontsize="small")
+    return figure
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line. Returns the exit status."""
+    parser = argparse.ArgumentParser(
+        prog="python -m train.curves", description="Learning curves of GRPO runs as PNG and SVG."
+    )
+    parser.add_argument("runs", nargs="+", type=Path, help="output_dir of a run")
+    parser.add_argument("--output", type=Path, default=None, help="folder; unset: the first run's")
+    given = parser.parse_args(argv)
+    with exit_status() as status:
+        figure = draw([read_history(run) for run in given.runs])
+        folder = given.output if given.output is not None else given.runs[0]
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            for ending in ("png", "svg"):
+                figure.savefig(folder / f"curves.{ending}", dpi=130)
+                print(folder / f"curves.{ending}")
+        except OSError as error:
+            raise RunError(
+                f"{folder}: cannot be written ({error.strerror}); give another --output"
+            ) from error
+    return status.code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,246 @@
+"""Rejection sampling: a policy's own correct programs as rows to fine-tune on, the control beside GRPO.
+
+    python -m train.rejection --model pocket --adapter runs/sft --data grpo.jsonl --output own.jsonl
+
+Writes `samples` programs to every prompt, runs them as GRPO's rewards do, and keeps those that are right and
+of the right form (accuracy and format, Eq. 3), each program once a prompt, whatever it is called or
+commented. `own.jsonl` is for train/sft.py. Stopped at any moment, the same command goes on: what was sampled
+is in `OUTPUT.samples`. Knows rows, backbones and rewards; nothing of how anything is trained.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from train.grpo_data import KINDS, PromptRow, as_dataset, read_prompts
+from train.reward_log import RewardLog
+from train.reward_rows import read_row
+from train.reward_scoring import score
+from train.rewards import ProgramRewards
+from train.sft_data import PLACEHOLDER, digest
+from videopro.backbones import load_backbone, read_spec
+from videopro.backbones.base import Backbone, GenerateRequest, Visual
+from videopro.command import exit_status
+from videopro.config import about, build, from_command_line
+from videopro.errors import ConfigError, RunError, VideoError
+from videopro.module_models import ModuleModels, ModuleSettings, is_pocket
+from videopro.program import parse
+from videopro.runner.folder import write_atomically
+from videopro.video import Video, uniform_times
+
+PROG = "python -m train.rejection"
+
+
+@dataclass(frozen=True)
+class RejectionConfig:
+    """What is sampled. Raises ConfigError for settings that cannot be."""
+
+    model: str = field(metadata=about("the policy's model: pocket, a hub name, a folder"))
+    data: Path = field(metadata=about("grpo.jsonl with the prompts"))
+    output: Path = field(metadata=about("file for the rows, in the form of sft.jsonl"))
+    adapter: str | None = field(default=None, metadata=about("folder or hub name of the policy's adapter"))
+    answerer: str | None = field(
+        default=None,
+        metadata=about("who answers inside programs; unset: the model with its adapter off"),
+    )
+    kinds: tuple[str, ...] = field(default=KINDS, metadata=about("kinds of prompts"))
+    samples: int = field(default=8, metadata=about("replies to a prompt"))
+    temperature: float = field(default=1.0, metadata=about("of sampling"))
+    max_new_tokens: int = field(default=1024, metadata=about("longest program, in tokens"))
+    workers: int = field(default=4, metadata=about("programs run side by side"))
+    modules: dict[str, Any] = field(
+        default_factory=dict, metadata=about("models behind the modules, as in videopro.infer's options")
+    )
+    seed: int = field(default=0, metadata=about("of what is drawn"))
+
+    def __post_init__(self) -> None:
+        for name in ("samples", "max_new_tokens", "workers"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} is {getattr(self, name)}; it must be at least 1")
+        if self.temperature <= 0:
+            raise ConfigError(f"temperature is {self.temperature}; it must be above 0")
+        unknown = [kind for kind in self.kinds if kind not in KINDS]
+        if unknown or not self.kinds:
+            raise ConfigError(f"kinds is {list(self.kinds)!r}; name some of {', '.join(KINDS)}")
+
+
+def sample(
+    rows: Sequence[PromptRow],
+    policy: Backbone,
+    rewards: ProgramRewards,
+    config: RejectionConfig,
+    keep: Callable[[str, list[str]], None],
+) -> None:
+    """Write and run programs to each prompt. `keep` gets each row's id and those of its replies that are
+    right and of the right form. A video that cannot be read is named and gives none."""
+    groups: dict[Path, list[PromptRow]] = {}
+    for row in rows:
+        groups.setdefault(row.video, []).append(row)
+    for path, some in groups.items():
+        with ExitStack() as stack:
+            try:
+                shown = _show(path, policy, stack) if any(row.prompt_video for row in some) else None
+            except VideoError as error:
+                print(f"{path} is left out: {error}", file=sys.stderr)
+                shown = None
+                some = [row for row in some if not row.prompt_video]
+            for row, columns in zip(some, as_dataset(some) if some else (), strict=True):
+                visual = shown if row.prompt_video else None
+                requests = [
+                    GenerateRequest(visual, row.prompt, _seed(config.seed, row.id, number))
+                    for number in range(config.samples)
+                ]
+                written = policy.generate_batch(
+                    requests, max_new_tokens=config.max_new_tokens, temperature=config.temperature
+                )
+                replies = [one.text for one in written]
+                keep(row.id, _right(columns, replies, rewards, policy, config))
+
+
+def _show(path: Path, policy: Backbone, stack: ExitStack) -> Visual:
+    """The video as the policy sees it in inference, encoded once for all prompts about it."""
+    video = Video.open(path)
+    times = uniform_times(0.0, video.duration, policy.frames)
+    frames = video.frames(times, size=policy.frame_size(video.height, video.width, len(times)))
+    return stack.enter_context(policy.prefix(frames))
+
+
+def _right(
+    columns: Any, replies: list[str], rewards: ProgramRewards, policy: Backbone, config: RejectionConfig
+) -> list[str]:
+    row = read_row(columns)
+    with ExitStack() as stack:
+        if config.answerer is None:
+            stack.enter_context(policy.adapter(False))
+        ran = rewards.run([columns] * len(replies), replies)
+    found = []
+    for reply, one in zip(replies, ran, strict=True):
+        if one.execution is not None:
+            earned = score(row.kind, row.answer, row.oracle, (parse(reply), one.execution))
+            if earned.accuracy == 1 and earned.format == 1:
+                found.append(reply)
+    return found
+
+
+def distinct(replies: Iterable[str]) -> list[str]:
+    """The first reply of each program, in their order."""
+    found: dict[str, str] = {}
+    for reply in replies:
+        found.setdefault(parse(reply).digest, reply)
+    return list(found.values())
+
+
+def as_rows(prompt: PromptRow, replies: Sequence[str]) -> list[dict[str, Any]]:
+    """Rows of `sft.jsonl`."""
+    shown = prompt.prompt_video
+    return [
+        {
+            "messages": [
+                {"role": "user", "content": (PLACEHOLDER if shown else "") + prompt.prompt},
+                {"role": "assistant", "content": reply},
+            ],
+            **({"videos": [str(prompt.video)]} if shown else {}),
+            "id": f"{prompt.id}/own-{number}",
+            "kind": parse(reply).mode if prompt.kind == "plan" else prompt.kind,
+        }
+        for number, reply in enumerate(distinct(replies))
+    ]
+
+
+def run(config: RejectionConfig) -> str:
+    """All of it, from prompts to rows. Returns what came of it in words. Raises VideoProError."""
+    prompts = read_prompts(config.data, config.kinds)
+    log = config.output.with_name(config.output.name + ".samples")
+    # How many run side by side changes nothing but time.
+    facts = {**asdict(config), "workers": None, "rows": digest(config.data)}
+    facts = json.loads(json.dumps(facts, default=str))
+    done = _done(log, facts)
+    right = RewardLog(log)
+    try:
+        if not done:
+            right.append([{"settings": facts}])
+        open_rows = [row for row in prompts if row.id not in done]
+        if open_rows:
+            policy, rewards = _load(config)
+
+            def keep(row: str, replies: list[str]) -> None:
+                right.append([{"id": row, "right": replies}])
+
+            with rewards:
+                sample(open_rows, policy, rewards, config, keep)
+    finally:
+        right.close()
+    done = _done(log, facts)
+    made = [row for one in prompts for row in as_rows(one, done.get(one.id, []))]
+    if not made:
+        raise RunError(f"none of the programs for {len(prompts)} prompts is right; there is nothing to keep")
+    try:
+        write_atomically(config.output, "".join(json.dumps(row) + "\n" for row in made))
+    except OSError as error:
+        raise RunError(f"{config.output}: cannot be written ({error.strerror})") from error
+    solved = sum(bool(done.get(one.id)) for one in prompts)
+    found = sum(len(done.get(one.id, [])) for one in prompts)
+    return (
+        f"{config.output}: {len(made)} programs, of {found} right among {config.samples * len(prompts)}; "
+        f"{solved} of {len(prompts)} prompts have one"
+    )
+
+
+def _done(log: Path, facts: Any) -> dict[str, list[str]]:
+    """The right replies of rows that were sampled before. Raises RunError for another command's."""
+    if not log.exists():
+        return {}
+    text = log.read_text(encoding="utf-8")
+    # What a killed process left of a line is cut when the log is opened.
+    whole = text[: text.rfind("\n") + 1]
+    lines = [json.loads(line) for line in whole.splitlines()]
+    if lines and lines[0]["settings"] != facts:
+        differing = [name for name in facts if lines[0]["settings"].get(name) != facts[name]]
+        raise RunError(
+            f"{log}: was sampled with other settings ({', '.join(differing)}); give another output"
+        )
+    return {line["id"]: line["right"] for line in lines[1:]}
+
+
+def _load(config: RejectionConfig) -> tuple[Backbone, ProgramRewards]:
+    if config.adapter is None and config.answerer is None:
+        raise ConfigError(
+            "adapter is missing, and who answers inside programs is the model without it; give one, or name "
+            "an answerer"
+        )
+    adapter = {} if config.adapter is None else {"adapter": config.adapter}
+    policy = load_backbone(read_spec(config.model, **adapter))
+    answerer = policy if config.answerer is None else load_backbone(read_spec(config.answerer))
+    settings = build(ModuleSettings, config.modules, "modules")
+    models = ModuleModels(settings, pocket=is_pocket(answerer))
+    return policy, ProgramRewards(answerer, modules=models, workers=config.workers)
+
+
+def _seed(seed: int, row: str, number: int) -> int:
+    """0 to 2**31 - 1, of a reply."""
+    text = json.dumps([seed, row, number])
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big") >> 1
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line. Returns the exit status."""
+    with exit_status() as status:
+        config = from_command_line(
+            RejectionConfig,
+            sys.argv[1:] if argv is None else argv,
+            PROG,
+            "Sample programs from a policy and keep the right ones as rows to fine-tune on.",
+        )
+        print(run(config))
+    return status.code
+
+
+if __name__ == "__main__":
+    sys.exit(main())
