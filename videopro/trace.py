@@ -91,6 +91,9 @@ class Call:
     cached: bool = False
     intervals: tuple[tuple[float, ...], ...] = ()
     """(start, end) in seconds of what a retrieval gave."""
+    line: int | None = None
+    """The program's line that made the call, from 1; None for a direct answer, and where the sandbox does not
+    tell (Monty)."""
 
 
 @dataclass(frozen=True)
