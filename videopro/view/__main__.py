@@ -33,9 +33,7 @@ class ViewConfig:
     output: Path | None = field(default=None, metadata=about("folder of the pages; unset: RUN/view"))
     frames: int = field(default=16, metadata=about("pictures of a call at most"))
     pictures: bool = field(default=True, metadata=about("make thumbnails of the videos"))
-    live: bool = field(
-        default=False, metadata=about("follow the run in the terminal instead, until it ends")
-    )
+    live: bool = field(default=False, metadata=about("follow the run in the terminal instead, until it ends"))
 
 
 def main(argv: Sequence[str] | None = None) -> int:

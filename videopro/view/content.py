@@ -163,7 +163,9 @@ def _call(call: Call, most_frames: int, pictures: list[Picture]) -> dict[str, An
     answer = answer_in(call.result)
     return {
         "fn": call.fn,
-        "args": [[name, value if isinstance(value, str) else repr(value)] for name, value in call.args.items()],
+        "args": [
+            [name, value if isinstance(value, str) else repr(value)] for name, value in call.args.items()
+        ],
         "result": call.result,
         "answer": answer[0] if answer else None,
         "confidence": answer[1] if answer else None,

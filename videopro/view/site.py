@@ -27,7 +27,16 @@ from videopro.view.pictures import Wanted
 from videopro.view.script import assignment
 from videopro.view.thumbnails import make_sheets
 
-ASSETS = ("index.html", "style.css", "view.js", "list.js", "filters.js", "question.js", "program.js", "strip.js")
+ASSETS = (
+    "index.html",
+    "style.css",
+    "view.js",
+    "list.js",
+    "filters.js",
+    "question.js",
+    "program.js",
+    "strip.js",
+)
 # How `index.html` says that a folder is a viewer's, and may be written over.
 _MARK = '<meta name="generator" content="videopro.view">'
 
@@ -76,11 +85,11 @@ def _check(output: Path) -> None:
     index = output / "index.html"
     if output.exists() and not output.is_dir():
         raise ConfigError(f"{output}: is no folder; give another --output")
-    if output.exists() and any(output.iterdir()):
-        if not index.exists() or _MARK not in index.read_text(encoding="utf-8", errors="replace"):
-            raise ConfigError(
-                f"{output}: holds files that are not of a viewer; give an empty or new folder as --output"
-            )
+    is_ours = index.exists() and _MARK in index.read_text(encoding="utf-8", errors="replace")
+    if output.exists() and any(output.iterdir()) and not is_ours:
+        raise ConfigError(
+            f"{output}: holds files that are not of a viewer; give an empty or new folder as --output"
+        )
 
 
 def _write(

@@ -6,21 +6,19 @@ made is kept, and only what is missing is decoded. Knows videos and files; nothi
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from PIL import Image
 
 from videopro.errors import VideoError
+from videopro.runner.folder import write_atomically
 from videopro.video import Video
 from videopro.view.pictures import Picture, Wanted
 from videopro.view.script import assignment, read_assignment
-from videopro.runner.folder import write_atomically
 
 SIDE = 192
 """The longer side of a thumbnail, in pixels."""
@@ -28,7 +26,8 @@ _COLUMNS, _ROWS = 8, 8
 _QUALITY = 74
 # The longer side of what crops are cut from; without crops nothing larger than a thumbnail is decoded to.
 _CUT_FROM = 1280
-# Times are rounded to the millisecond: a little later is still the same frame, a little earlier the one before.
+# Times are rounded to the millisecond: a little later is the same frame still, a little earlier the one
+# before.
 _LATER = 0.0006
 
 

@@ -235,7 +235,8 @@ VIEW.filters = (() => {
       el("span.name", {}, name), right === null ? el("span") : meter(right), el("small", {}, count(some.length)));
   }
 
-  const section = (title, ...content) => el("section", {}, el("h2", {}, title), content);
+  const section = (title, ...content) =>
+    el("section", {}, el("h2", {}, Array.isArray(title) ? [el("span", {}, title[0]), title[1]] : el("span", {}, title)), content);
 
   function sorter() {
     return el("label.sort", {}, "Sort ",

@@ -40,7 +40,7 @@ function code(tokens) {
 }
 
 // The first calls of a line, and the others when asked for: a loop may make hundreds.
-function several(calls, pictures, shown = 2) {
+function several(calls, pictures, shown = 3) {
   const most = calls.length === shown + 1 ? shown + 1 : shown;
   const rest = calls.slice(most);
   const nodes = calls.slice(0, most).map(({ call, number }) => VIEW.call(call, number, pictures));
@@ -65,6 +65,7 @@ VIEW.call = (call, number, pictures) => {
       el("small", { title: call.cached ? "remembered from an earlier call" : null }, call.cached ? "remembered" : duration(call.seconds))),
     result(call),
     frames(call, pictures));
+  if (call.frames.length === 1 && !call.frames[0].box) node.classList.toggle("single", node.querySelector("figure") !== null);
   // Long arguments and results open on a click; selecting text is no click.
   node.addEventListener("click", (event) => {
     if (event.target.closest(".signature, .text") && getSelection().isCollapsed) node.classList.toggle("open");
@@ -94,10 +95,10 @@ function unquoted(text) {
 function frames(call, pictures) {
   const shown = call.frames.map((frame) => seen(call, frame, pictures)).filter(Boolean);
   if (!shown.length) {
-    return call.looked ? el("p.looked", {}, `${count(call.looked)} frames, ${spans(call.times)}`) : null;
+    return call.looked ? el("p.unseen", {}, `${count(call.looked)} frames, ${spans(call.times)}`) : null;
   }
   const left = call.looked - call.frames.length;
-  return el("div.frames", {}, shown, left > 0 ? el("span.left", {}, `+ ${count(left)}`) : null);
+  return el("div.frames", { class: shown.length > 6 ? "many" : null }, shown, left > 0 ? el("span.left", {}, `+ ${count(left)}`) : null);
 }
 
 const spans = (times) => (times.length ? `${clock(times[0], true)} – ${clock(times[times.length - 1], true)}` : "");

@@ -75,7 +75,7 @@ VIEW.strip = (page, pictures) => {
       times.map((time) => el("span.tick", { title: `looked at ${clock(time, true)}`, style: { left: `${100 * share(time)}%` } }))));
   }
   axis.append(lane("scale", "", ticks(video.duration).map((time) =>
-    el("span", { style: { left: `${100 * share(time)}%` } }, clock(time)))));
+    el("span", { class: share(time) > 0.94 ? "end" : null, style: { left: `${100 * share(time)}%` } }, clock(time)))));
   const cursor = el("div.cursor", { hidden: true }, el("span"));
   axis.append(el("div.over", {}, cursor));
   axis.addEventListener("pointermove", (event) => {

@@ -70,6 +70,7 @@ const count = (number) => number.toLocaleString("en");
 
 function duration(seconds) {
   if (seconds >= 100) return `${Math.round(seconds)} s`;
+  if (seconds > 0 && seconds < 0.1) return `${Math.max(1, Math.round(1000 * seconds))} ms`;
   return seconds >= 10 ? `${seconds.toFixed(1)} s` : `${seconds.toFixed(2)} s`;
 }
 
