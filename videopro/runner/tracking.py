@@ -144,7 +144,7 @@ class Tracking:
             tracker.close()
 
     def open(self, settings: Mapping[str, Any], following: Following | None = None) -> None:
-        """Begin, if that was not done. `settings`: of the run, with its "run_key"; `following`: the run, if it
+        """Begin, if that was not done. `settings`: the run's, with its "run_key"; `following`: the run, if it
         goes on. Raises RunError for a tracker that refuses, such as wandb without an account."""
         self._following = following or self._following
         if self._trackers:
