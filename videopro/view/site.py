@@ -120,7 +120,7 @@ def _write(
         told(done, len(traces))
     content = _index(folder, protocol, traces, grades)
     write_atomically(output / "data" / "index.js", assignment("index", "", content))
-    return Site(output, len(traces), tuple(videos.values()))
+    return Site(output, len(traces), tuple(one for one in videos.values() if one.pictures))
 
 
 def _index(

@@ -47,9 +47,12 @@ VIEW.strip = (page, pictures) => {
   const { video } = page;
   const frame = el("section.video", { "aria-label": "Video" });
   frame.append(el("h2", {}, "Video", el("small", {}, `${video.key}${video.duration ? `  ·  ${clock(video.duration)}` : ""}`)));
+  if (!(video.duration > 0)) {
+    frame.append(el("p.note.missing", {}, "The run could not open this video."));
+    return frame;
+  }
   const why = pictures === null ? "No pictures were made of this video." : pictures.error;
   if (why) frame.append(el("p.note.missing", {}, why));
-  if (!(video.duration > 0)) return frame;
 
   const share = (time) => Math.max(0, Math.min(1, time / video.duration));
   const lanes = [["evidence", "Evidence", page.evidence, []]];
