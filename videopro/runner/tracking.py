@@ -11,7 +11,7 @@ import os
 import sys
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
@@ -123,12 +123,13 @@ def check_trackers(names: Sequence[str]) -> None:
 
 
 class Tracking:
-    """The trackers of a run; none named, nothing is done. `open` may be called once its folder is made."""
+    """The trackers of a run; none named, nothing is done. `open` may be called once its folder is made. A
+    tracker that fails later is told of and left out from then on: a run is not to end for it."""
 
     def __init__(self, names: Sequence[str], folder: RunFolder) -> None:
         self._names = tuple(dict.fromkeys(names))
         self._folder = folder
-        self._trackers: list[_Tracker] = []
+        self._trackers: dict[str, _Tracker] | None = None
         self._following: Following | None = None
         self._sent = time.monotonic()
 
@@ -140,18 +141,18 @@ class Tracking:
     ) -> None:
         if self._following is not None:
             self._following.close()
-        for tracker in self._trackers:
-            tracker.close()
+        self._each(lambda tracker: tracker.close())
 
     def open(self, settings: Mapping[str, Any], following: Following | None = None) -> None:
         """Begin, if that was not done. `settings`: the run's, with its "run_key"; `following`: the run, if it
         goes on. Raises RunError for a tracker that refuses, such as wandb without an account."""
         self._following = following or self._following
-        if self._trackers:
+        if self._trackers is not None:
             return
+        self._trackers = {}
         for name in self._names:
             try:
-                self._trackers.append(TRACKERS[name](self._folder, _plain(settings)))
+                self._trackers[name] = TRACKERS[name](self._folder, _plain(settings))
             except Exception as error:  # Whatever its package raises.
                 raise RunError(
                     f"report_to: {name} cannot be started ({error}); mend that, or leave it out"
@@ -165,15 +166,17 @@ class Tracking:
                 self.send(self._following.numbers(), len(self._following.traces))
 
     def send(self, summary: Mapping[str, Any], questions: int) -> None:
-        """Send a summary of so many questions. A tracker that fails is told of and left out from then on: a
-        run is not to end for it."""
+        """Send a summary of so many questions."""
         numbers = dict(flat(summary))
-        for tracker in list(self._trackers):
+        self._each(lambda tracker: tracker.send(numbers, questions))
+
+    def _each(self, act: Callable[[_Tracker], None]) -> None:
+        trackers = self._trackers or {}
+        for name, tracker in list(trackers.items()):
             try:
-                tracker.send(numbers, questions)
+                act(tracker)
             except Exception as error:  # Whatever its package raises.
-                self._trackers.remove(tracker)
-                name = next(name for name, cls in TRACKERS.items() if type(tracker) is cls)
+                del trackers[name]
                 print(f"report_to: {name} gets no more numbers ({error})", file=sys.stderr)
 
 

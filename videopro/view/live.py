@@ -30,6 +30,8 @@ from videopro.view.content import state_of
 
 SECONDS = 1.0
 """Between two looks at the log."""
+PLAIN_SECONDS = 30.0
+"""Between two lines where there is no terminal."""
 _LATEST = 8
 # The rate is that of the last minutes: what a model took to load says nothing of what is left.
 _WINDOW = 300.0
@@ -56,25 +58,34 @@ class Pace:
 
 
 def follow(run: Path, console: Console, sleep: Callable[[float], None] = time.sleep) -> None:
-    """Show the run until nobody answers its questions any more. Raises RunError for what is no run."""
+    """Show the run until nobody answers its questions any more; where there is no terminal, a line now and
+    then. Raises RunError for what is no run."""
     folder = RunFolder(run)
     following = Following(folder, recorded_protocol(folder))
     settings = read_yaml(folder.config)
     pace = Pace()
+    told = -PLAIN_SECONDS
+    numbers = None
     try:
         with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
-            numbers = None
             while True:
                 # Asked first: what was appended before the run ended is then read below.
                 goes_on = folder.is_running()
                 if following.refresh() or numbers is None:
                     numbers = following.numbers()
+                now = time.monotonic()
                 asked = set(folder.asked_ids()) or set(following.traces)
-                pace.note(time.monotonic(), len(asked & following.traces.keys()))
-                latest = list(following.traces.values())[-_LATEST:]
-                picture = screen(settings, numbers, asked, latest, pace.rate, goes_on, following.traces)
+                done = len(asked & following.traces.keys())
+                pace.note(now, done)
                 if console.is_terminal or not goes_on:
-                    live.update(picture, refresh=True)
+                    latest = list(following.traces.values())[-_LATEST:]
+                    how = _told(len(asked) - done, pace.rate, goes_on)
+                    live.update(screen(settings, numbers, done, len(asked), how, latest), refresh=True)
+                elif now - told >= PLAIN_SECONDS:
+                    told = now
+                    how = _told(len(asked) - done, pace.rate, goes_on)
+                    accuracy = percent(numbers["accuracy"])
+                    print(f"{done}/{len(asked)}  accuracy {accuracy} %  {how}", file=console.file, flush=True)
                 if not goes_on:
                     return
                 sleep(SECONDS)
@@ -82,45 +93,41 @@ def follow(run: Path, console: Console, sleep: Callable[[float], None] = time.sl
         following.close()
 
 
+def _told(left: int, rate: float | None, goes_on: bool) -> str:
+    """How it stands; `rate` in questions a second."""
+    if not goes_on:
+        return "finished" if left <= 0 else f"stopped with {left} left; the same command goes on"
+    if rate is None:
+        return "waiting for answers"
+    speed = f"{rate:.2f} /s" if rate >= 0.1 else f"{60 * rate:.2f} /min"
+    return f"{speed}, {timedelta(seconds=round(left / rate))} left"
+
+
 def screen(
     settings: Mapping[str, Any],
     numbers: Mapping[str, Any],
-    asked: set[str],
+    done: int,
+    total: int,
+    told: str,
     latest: Sequence[Trace],
-    rate: float | None,
-    goes_on: bool,
-    traces: Mapping[str, Trace],
 ) -> RenderableType:
-    """What is shown. `asked`: the ids that the running command is to answer; `rate` in questions a second."""
-    done = len(asked & traces.keys())
+    """What is shown. `done` of the `total` questions that the running command is to answer."""
     about = "{method} on {benchmark} {split}, {model}".format(
-        **{**settings, "split": settings.get("split") or ""}
+        **{**settings, "split": settings["split"] or ""}
     )
-    return Panel(
-        Group(_bar(done, len(asked), rate, goes_on), Text(), _numbers(numbers), Text(), _latest(latest)),
-        title=escape(" ".join(about.split()).replace(" ,", ",")),
-        title_align="left",
-        border_style="dim",
-        padding=(1, 2),
-    )
-
-
-def _bar(done: int, total: int, rate: float | None, goes_on: bool) -> RenderableType:
-    left = total - done
-    if not goes_on:
-        told = "finished" if left == 0 else f"stopped with {left} left; the same command goes on"
-    elif rate is None:
-        told = "waiting for answers"
-    else:
-        speed = f"{rate:.2f} /s" if rate >= 0.1 else f"{60 * rate:.2f} /min"
-        told = f"{speed}, {timedelta(seconds=round(left / rate))} left"
-    grid = Table.grid(padding=(0, 2))
-    grid.add_row(
+    bar = Table.grid(padding=(0, 2))
+    bar.add_row(
         Text(f"{done}/{total}", "bold"),
         ProgressBar(total=max(1, total), completed=done, width=36),
         Text(told, "dim"),
     )
-    return grid
+    return Panel(
+        Group(bar, Text(), _numbers(numbers), Text(), _latest(latest)),
+        title=escape(about.replace(" ,", ",")),
+        title_align="left",
+        border_style="dim",
+        padding=(1, 2),
+    )
 
 
 def _numbers(numbers: Mapping[str, Any]) -> RenderableType:
