@@ -13,7 +13,7 @@ from typing import Any
 
 from videopro.benchmarks.base import NO_OPTION
 from videopro.benchmarks.metrics import Grade
-from videopro.program import parse
+from videopro.program import planning_of
 from videopro.runner.programs import counted
 from videopro.trace import Call, Cost, Execution, Reply, Round, Trace
 from videopro.view.listing import lines_of_calls, listing
@@ -114,7 +114,7 @@ def _round(trace: Trace, place: int, most_frames: int, pictures: list[Picture]) 
     return {
         "kind": one.prompt_kind,
         "mode": one.mode,
-        "planning": parse(one.raw).planning if one.program else "",
+        "planning": planning_of(one.raw) if one.program else "",
         "raw": one.raw,
         "faults": list(one.faults),
         "notes": dict(one.notes),

@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from functools import cache, lru_cache
 from typing import Literal
 
 from pygments.lexers import PythonLexer
@@ -35,6 +36,7 @@ _CLASSES = (
     (Name.Class, "f"),
     (Name.Builtin, "b"),
 )
+_LEXER = PythonLexer()
 MODULE = "m"
 """The class of a name that was called as a module."""
 
@@ -51,12 +53,11 @@ class Line:
 
 def coloured(code: str, modules: frozenset[str] = frozenset()) -> list[Tokens]:
     """The tokens of each line. Joined, they are the line; a text too long for a program has no colours."""
-    lines: list[Tokens] = [[]]
     if len(code) > MAX_CHARS:
         return [[("", line)] for line in code.split("\n")]
-    # Unprocessed: the lexer's own tidying would move lines.
-    for _, kind, text in PythonLexer().get_tokens_unprocessed(code):
-        name = MODULE if kind in Name and text in modules else _class(kind)
+    lines: list[Tokens] = [[]]
+    for kind, text, is_name in _tokens(code):
+        name = MODULE if is_name and text in modules else kind
         for number, part in enumerate(text.split("\n")):
             if number:
                 lines.append([])
@@ -65,6 +66,16 @@ def coloured(code: str, modules: frozenset[str] = frozenset()) -> list[Tokens]:
     return lines
 
 
+# A program is listed by itself and again as what its refinement changed, and many are the same.
+@lru_cache(maxsize=256)
+def _tokens(code: str) -> list[tuple[str, str, bool]]:
+    """(colour class, text, whether it is a name)."""
+    # Unprocessed: the lexer's own tidying would move lines.
+    found = _LEXER.get_tokens_unprocessed(code)
+    return [(_class(kind), text, kind in Name) for _, kind, text in found]
+
+
+@cache
 def _class(kind: _TokenType) -> str:
     return next((name for parent, name in _CLASSES if kind in parent), "")
 
