@@ -171,6 +171,16 @@ def test_the_keyboard_walks(open_page: Open) -> None:
     assert page.evaluate("document.activeElement.dataset.id") == "wrong", "the list goes on where it was"
 
 
+def test_filters_work_by_keyboard(open_page: Open) -> None:
+    page = open_page()
+    page.focus("[data-mark=refined]")
+    page.keyboard.press("Space")
+    page.wait_for_function("document.querySelectorAll('.row').length === 1")
+    assert page.evaluate("document.activeElement.dataset.mark") == "refined", "the cursor stays"
+    page.keyboard.press("Space")
+    page.wait_for_function("document.querySelectorAll('.row').length === 6")
+
+
 def test_next_means_next_of_the_filtered_list(open_page: Open) -> None:
     page = open_page("#/q/right?group.family=gist")
     assert "1 of 2" in page.inner_text(".bar")

@@ -18,18 +18,22 @@
       watcher?.disconnect();
       watcher = new IntersectionObserver((seen) => seen.some((one) => one.isIntersecting) && draw(drawn + CHUNK), { rootMargin: "900px" });
       watcher.observe(more);
-      const wide = matchMedia("(min-width: 900px)").matches;
+      const wide = matchMedia("(min-width: 900px)");
+      wide.onchange = () => wide.matches && main.querySelector("details.panel")?.setAttribute("open", "");
       main.className = "list";
       main.replaceChildren(
         head(),
         el("div.columns", {},
-          el("aside", {}, el("details.panel", { open: wide }, el("summary", {}, "Filters"), el("div#panel", { id: "panel" }))),
+          el("aside", {}, el("details.panel", { open: wide.matches }, el("summary", {}, "Filters"), el("div#panel", { id: "panel" }))),
           el("div.found", {}, told, list, more, hints())));
     }
     const panel = document.getElementById("panel");
-    const typing = document.activeElement?.id === "search";
+    // The panel is drawn anew with new counts: whoever uses the keyboard stays where they were.
+    const { id, dataset } = document.activeElement ?? {};
     panel.replaceChildren(...VIEW.filters.panel().filter(Boolean));
-    if (typing) document.getElementById("search").focus();
+    const same = (one) => ["result", "mark", "kind", "value"].every((name) => one.dataset[name] === dataset[name]);
+    if (id === "search") document.getElementById("search").focus();
+    else if (dataset && Object.keys(dataset).length) [...panel.querySelectorAll("button, input")].find(same)?.focus();
     refill();
     const at = last === null ? -1 : rows.findIndex((row) => row.id === last);
     if (at >= 0) VIEW.focusRow(at, "center");

@@ -17,9 +17,10 @@ VIEW.program = (round, pictures) => {
     const failed = line.number !== null && line.number === failedAt;
     body.append(
       el("div.line", { class: [{ "+": "added", "-": "gone" }[line.mark], calls.length ? "called" : "", failed ? "fault" : ""].join(" "), "data-line": line.number },
-        el("span.number", { "aria-hidden": "true" }, line.number ?? ""),
-        isDiff ? el("span.mark", { "aria-label": { "+": "added", "-": "taken out" }[line.mark] ?? null }, { "+": "+", "-": "−" }[line.mark] ?? "") : null,
-        code(line.tokens),
+        el("div.source", {},
+          el("span.number", { "aria-hidden": "true" }, line.number ?? ""),
+          isDiff ? el("span.mark", { "aria-label": { "+": "added", "-": "taken out" }[line.mark] ?? null }, { "+": "+", "-": "−" }[line.mark] ?? "") : null,
+          code(line.tokens)),
         el("div.calls", {}, calls.length ? several(calls, pictures) : null)));
   }
   const byName = round.calls.some((call) => call.by_name);

@@ -101,11 +101,14 @@
         share === undefined ? el("span") : el("span.share", {
           title: twice ? `${two(first.letters[letter] ?? 0)} at first, ${two(share)} in the end` : two(share),
         },
-          el("span.bars", {}, twice ? el("i.first", { style: { width: `${100 * (first.letters[letter] ?? 0)}%` } }) : null,
-            el("i", { style: { width: `${100 * share}%` } }))),
+          el("span.bars", {}, twice ? el("i.first", { style: { width: wide(first.letters[letter] ?? 0) } }) : null,
+            el("i", { style: { width: wide(share) } }))),
         el("span.number", {}, share === undefined ? "" : two(share)));
     }));
   }
+
+  // What is next to nothing is nothing, and no speck.
+  const wide = (share) => `${share < 0.004 ? 0 : 100 * share}%`;
 
   const open = (page) =>
     el("dl.open", {},
@@ -123,7 +126,7 @@
         round.mode && round.program !== null ? el("span.tag", {}, round.mode) : null,
         page.rounds.length > 1 && page.settled === place ? el("span.tag.counts", {}, "counts") : null,
         isStored ? el("span.tag", { title: "made for other thresholds; without a say in this run's answer" }, "stored only") : null,
-        Object.entries(round.notes).map(([name, value]) => el("span.tag.aside", {}, `${name}: ${value}`)),
+        Object.entries(round.notes).filter(([, value]) => value !== "none").map(([name, value]) => el("span.tag.aside", {}, `${name}: ${value}`)),
         hasGone ? el("label.toggle", {}, el("input", {
           type: "checkbox", checked: true, onchange: (event) => body.classList.toggle("final", !event.target.checked),
         }), "show what changed") : null,
