@@ -180,6 +180,7 @@ def browse(index: Path) -> dict[str, float]:
         opening = []
         for _ in range(ROUNDS):
             page = browser.new_page(viewport={"width": 1280, "height": 900})
+            page.set_default_timeout(120_000)  # Where others work on the same cores.
             page.goto(index.as_uri())
             page.wait_for_selector(".row")
             opening.append(page.evaluate("performance.now()"))
