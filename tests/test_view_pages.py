@@ -60,7 +60,7 @@ def open_page(site: Path, browser: Any) -> Iterator[Open]:
         context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **options})
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(10_000)
+        page.set_default_timeout(60_000)  # Where others work on the same cores.
         page.requested = []
         if not wrong_is_fine:
             page.on("pageerror", lambda error: wrong.append(str(error)))
