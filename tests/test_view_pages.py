@@ -369,6 +369,30 @@ def test_an_empty_run_opens(open_page: Open, tmp_path: Path) -> None:
     assert "0 questions" in page.inner_text(".told")
 
 
+def test_a_long_list_is_drawn_around_where_one_is(open_page: Open, tmp_path: Path) -> None:
+    video = world.VideoRef("nowhere.mp4", "v", "", 9.0)
+    some = [world.trace(f"q{n:03d}", video, f"What {n}?", *world.direct("A", 0.9)) for n in range(300)]
+    run = world.write_run(tmp_path / "run", some)
+    assert main([str(run.path), "--no-pictures"]) == 0
+    page = open_page("#/q/q200", folder=run.path / "view")
+    page.keyboard.press("Escape")
+    page.wait_for_selector(".row")
+    assert page.evaluate("document.activeElement.dataset.id") == "q200"
+    assert "q000" not in ids(page)
+    drawn = ids(page)
+    assert drawn == [f"q{n:03d}" for n in range(int(drawn[0][1:]), int(drawn[-1][1:]) + 1)]
+    for _ in range(40):
+        page.keyboard.press("k")
+    assert page.evaluate("document.activeElement.dataset.id") == "q160"
+    page.click(".before")
+    assert ids(page)[0] < "q110"
+    top = open_page("", folder=run.path / "view")
+    top.evaluate("scrollTo(0, document.body.scrollHeight)")
+    top.wait_for_function("document.querySelectorAll('.row').length > 100")
+    assert ids(top)[:101] == [f"q{n:03d}" for n in range(101)]
+    assert not top.is_visible(".before")
+
+
 @pytest.mark.parametrize("hash", ["", "#/q/refined", "#/q/wrong"])
 def test_a_phone_needs_no_sideways_scrolling(open_page: Open, hash: str) -> None:
     page = open_page(hash, viewport={"width": 375, "height": 700})

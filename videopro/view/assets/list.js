@@ -4,9 +4,10 @@
 (() => {
   const CHUNK = 60; // Rows that are added at once as one scrolls: thousands at once would be slow.
   let rows = [];
+  let from = 0; // The rows that are drawn: coming back to question 4,000 draws none of the first thousands.
   let drawn = 0;
   let last = null; // The question that was open: where the list goes on.
-  let list, more, told, watcher;
+  let list, more, before, told, watcher;
 
   VIEW.showList = () => {
     document.title = `${VIEW.run.name} · traces`;
@@ -14,9 +15,10 @@
     if (!list || !main.contains(list)) {
       list = el("div.rows", { role: "list" });
       more = el("div.more");
+      before = el("button.quiet.before", { onclick: () => draw(from - CHUNK, drawn) });
       told = el("div.told", { "aria-live": "polite" });
       watcher?.disconnect();
-      watcher = new IntersectionObserver((seen) => seen.some((one) => one.isIntersecting) && draw(drawn + CHUNK), { rootMargin: "900px" });
+      watcher = new IntersectionObserver((seen) => seen.some((one) => one.isIntersecting) && draw(from, drawn + CHUNK), { rootMargin: "900px" });
       watcher.observe(more);
       const wide = matchMedia("(min-width: 900px)");
       wide.onchange = () => wide.matches && main.querySelector("details.panel")?.setAttribute("open", "");
@@ -25,7 +27,7 @@
         head(),
         el("div.columns", {},
           el("aside", {}, el("details.panel", { open: wide.matches }, el("summary", {}, "Filters"), el("div#panel", { id: "panel" }))),
-          el("div.found", {}, told, list, more, hints())));
+          el("div.found", {}, told, before, list, more, hints())));
     }
     const panel = document.getElementById("panel");
     // The panel is drawn anew with new counts: whoever uses the keyboard stays where they were.
@@ -34,9 +36,7 @@
     const same = (one) => ["result", "mark", "kind", "value"].every((name) => one.dataset[name] === dataset[name]);
     if (id === "search") document.getElementById("search").focus();
     else if (dataset && Object.keys(dataset).length) [...panel.querySelectorAll("button, input")].find(same)?.focus();
-    refill();
-    const at = last === null ? -1 : rows.findIndex((row) => row.id === last);
-    if (at >= 0) VIEW.focusRow(at, "center");
+    refill(last);
     last = null;
   };
 
@@ -50,7 +50,8 @@
 
   VIEW.leaveList = (id) => (last = id);
 
-  function refill() {
+  // `id`: the question that the list begins around.
+  function refill(id = null) {
     rows = VIEW.filters.rows();
     const right = VIEW.filters.accuracy(rows);
     told.replaceChildren(
@@ -58,16 +59,23 @@
       right === null ? "" : el("span", {}, `${percent(right)} right`),
       VIEW.filters.sorter());
     list.replaceChildren();
-    drawn = 0;
-    draw(CHUNK);
+    const at = id === null ? -1 : rows.findIndex((row) => row.id === id);
+    from = drawn = Math.max(0, at - CHUNK / 2);
+    draw(from, from + CHUNK);
+    if (at >= 0) VIEW.focusRow(at, "center");
     if (!rows.length) list.append(el("p.empty", {}, "No question passes these filters."));
   }
 
-  function draw(until) {
-    const end = Math.min(rows.length, until);
+  // Draw what is missing of rows `start` to `end`.
+  function draw(start, end) {
     list.append(...rows.slice(drawn, end).map(line));
-    drawn = Math.max(drawn, end);
+    drawn = Math.max(drawn, Math.min(rows.length, end));
+    const first = Math.max(0, Math.min(start, from));
+    list.prepend(...rows.slice(first, from).map(line));
+    from = first;
     more.hidden = drawn >= rows.length;
+    before.hidden = from === 0;
+    before.textContent = `${count(from)} questions before`;
   }
 
   function line(row) {
@@ -92,13 +100,14 @@
 
   VIEW.focusRow = (place, block = "nearest") => {
     if (place < 0 || place >= rows.length) return;
-    if (place >= drawn) draw(place + CHUNK);
-    list.children[place].focus({ preventScroll: true });
-    list.children[place].scrollIntoView({ block });
+    draw(Math.min(from, place), place < drawn ? drawn : place + CHUNK);
+    const row = list.children[place - from];
+    row.focus({ preventScroll: true });
+    row.scrollIntoView({ block });
   };
   VIEW.moveRow = (step) => {
     const at = [...list.children].indexOf(document.activeElement?.closest?.(".row"));
-    VIEW.focusRow(at < 0 ? (step > 0 ? 0 : rows.length - 1) : at + step);
+    VIEW.focusRow(at < 0 ? from : from + at + step);
   };
 
   function head() {
