@@ -29,6 +29,7 @@ ABOVE = (
     "videopro.compare",
     "videopro.index",
     "videopro.report",
+    "videopro.view",
 )
 TRAINING = ("data_synthesis", "train")
 # What writes, runs and reads programs: modules are called by it and know nothing of it.

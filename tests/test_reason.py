@@ -71,6 +71,37 @@ def reason(
     return reasoner.reason([Task(one, modules) for one in questions]), planner
 
 
+def test_each_call_has_the_line_that_made_it() -> None:
+    """Also calls that failed, that a helper made, and that stand in one line with another."""
+    body = """def look(clip):
+    return query_yn(extract_frames(clip), "Is it red?")
+clips = get_informative_clips(video, "red",
+                              top_k=2)[1]
+seen = [look(clip) for clip in clips]
+try:
+    crop(video, 1)
+except Exception:
+    pass
+return query_mc(extract_frames(clips[0]), question, choices)"""
+    (one,), _ = reason({"plan": reply(body)}, max_rounds=0)
+    execution = one.rounds[0].execution
+    assert execution is not None
+    assert execution.status == "ok"
+    # Line 1 is the function's head; a call that goes over lines is at its first.
+    assert [(call.fn, call.line) for call in execution.calls] == [
+        ("get_informative_clips", 4),
+        ("extract_frames", 3), ("query_yn", 3), ("extract_frames", 3), ("query_yn", 3),
+        ("crop", 8),
+        ("extract_frames", 11), ("query_mc", 11),
+    ]  # fmt: skip
+    (failed,), _ = reason({"plan": reply("extract_frames(video)\n\nreturn crop(video, 1)")}, max_rounds=0)
+    assert failed.rounds[0].execution is not None
+    assert failed.rounds[0].execution.status == "failed"
+    assert [(call.fn, call.line) for call in failed.rounds[0].execution.calls] == [
+        ("extract_frames", 2), ("crop", 4),
+    ]  # fmt: skip
+
+
 def kinds(reasoned: Reasoned) -> list[str]:
     return [one.prompt_kind for one in reasoned.rounds]
 

@@ -6,6 +6,7 @@ Knows the executor, the module library and traces; nothing of planners or of wha
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from modules.errors import ModelError
@@ -16,7 +17,7 @@ from videopro.executor import Breach, Limits, Outcome, run, use_frames
 from videopro.metering import Meter, ThreadMeter
 from videopro.program import Program
 from videopro.question import Question
-from videopro.trace import Cost, Execution, Failure
+from videopro.trace import Call, Cost, Execution, Failure
 from videopro.watching import Watcher
 
 NO_PROGRAM = "NoProgram"
@@ -85,9 +86,18 @@ def _run(
     if outcome.status == "failed":
         assert outcome.error is not None
         error = Failure(outcome.error.type, outcome.error.message, outcome.error.line, outcome.log)
-        return Execution("failed", error=error, calls=tuple(library.calls), cost=cost), outcome.log
+        return Execution("failed", error=error, calls=_placed(outcome, library), cost=cost), outcome.log
     answer = read_result(outcome.value, question, library.answers)
-    return _answered(answer, library, cost), _told(outcome, answer)
+    execution = replace(_answered(answer, library, cost), calls=_placed(outcome, library))
+    return execution, _told(outcome, answer)
+
+
+def _placed(outcome: Outcome, library: ModuleLibrary) -> tuple[Call, ...]:
+    """The calls with the lines that made them: the executor knows the lines, the library all the rest, and
+    both record every call in the order in which it was made."""
+    return tuple(
+        replace(call, line=made.line) for call, made in zip(library.calls, outcome.calls, strict=True)
+    )
 
 
 def answer_natively(

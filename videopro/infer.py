@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -27,11 +28,13 @@ from videopro.config import about, from_command_line, read_yaml
 from videopro.errors import ConfigError, RunError
 from videopro.methods import ShortFlags
 from videopro.runner.folder import RUN_FIELDS, RunFolder
+from videopro.runner.following import Following
 from videopro.runner.grades import read_grades
 from videopro.runner.progress import Progress
 from videopro.runner.queue import units
 from videopro.runner.summary import summarize, table, write_summary
 from videopro.runner.supervisor import Supervisor, place
+from videopro.runner.tracking import Tracking, check_trackers
 from videopro.runner.worker import Job
 from videopro.trace import Trace
 from videopro.trace_log import TraceLog, read_traces
@@ -85,6 +88,9 @@ class RunConfig(ShortFlags):
     )
     redo_errors: bool = field(
         default=False, metadata=about("answer questions again whose recorded result is an error")
+    )
+    report_to: tuple[str, ...] = field(
+        default=(), metadata=about("send the summary's numbers to wandb, trackio or tensorboard")
     )
 
 
@@ -152,6 +158,7 @@ def run(config: RunConfig, *, load: Callable[..., Backbone] = load_backbone) -> 
     """
     if config.workers < 1:
         raise ConfigError(f"workers is {config.workers}; it must be at least 1")
+    check_trackers(config.report_to)
     options = config.method_options(config.method, config.options)
     methods.create(config.method, options)
     if load is load_backbone:
@@ -189,13 +196,22 @@ def run(config: RunConfig, *, load: Callable[..., Backbone] = load_backbone) -> 
     rank = int(os.environ.get("RANK", "0"))
     wanted = {item.id for item in items}
     done = {trace.question_id for trace in recorded if not (config.redo_errors and trace.error)}
-    if not wanted <= done:
-        if benchmark.fetch is not None:
-            benchmark.fetch(items)
-        _answer(config, options, items, folder, identity, load, benchmark.protocol, rank)
-    if rank > 0:
-        return None
-    folder.clear_leases()
+    with Tracking(config.report_to if rank == 0 else (), folder) as tracking:
+        if not wanted <= done:
+            if benchmark.fetch is not None:
+                benchmark.fetch(items)
+            _answer(config, options, items, folder, identity, load, benchmark.protocol, rank, tracking)
+        if rank > 0:
+            return None
+        folder.clear_leases()
+        tracking.open(read_yaml(folder.config))
+        return _summarized(config, folder, benchmark, method, tracking)
+
+
+def _summarized(
+    config: RunConfig, folder: RunFolder, benchmark: Benchmark, method: methods.Method, tracking: Tracking
+) -> dict[str, Any]:
+    """Write the summary, print its table, send its numbers."""
     about = {
         "benchmark": benchmark.name,
         "split": benchmark.split,
@@ -213,6 +229,7 @@ def run(config: RunConfig, *, load: Callable[..., Backbone] = load_backbone) -> 
     grades = read_grades(folder.grades, benchmark.protocol.judge)
     summary = summarize(read_traces(folder.traces), benchmark.protocol, about, grades)
     write_summary(folder.summary, summary)
+    tracking.send(summary, summary["questions"])
     Console().print(table(summary, benchmark.protocol.groups))
     Console().print(f"run folder: {folder.path}", soft_wrap=True)
     return summary
@@ -239,12 +256,20 @@ def _answer(
     load: Callable[..., Backbone],
     protocol: Protocol,
     rank: int,
+    tracking: Tracking,
 ) -> None:
     """Have every question answered that is not, by workers of this process and of any other rank."""
-    with Progress([item.id for item in items], shown=rank == 0) as progress:
+    ids = [item.id for item in items]
+    with Progress(ids, shown=rank == 0) as progress, ExitStack() as stack:
+
+        def answered() -> int:
+            tracking.look()
+            return progress.update()
 
         def prepare(model: dict[str, object]) -> Job:
             key = folder.open(_as_mapping(config), {**identity, "model": model})
+            stack.enter_context(folder.running(ids))
+            tracking.open(read_yaml(folder.config), Following(folder, protocol))
             progress.watch(TraceLog(folder.traces, redo_errors=config.redo_errors))
             return Job(folder, key, tuple(units(items)), protocol, config.seed, config.redo_errors)
 
@@ -253,7 +278,7 @@ def _answer(
             partial(load, config.model, **config.backbone),
             (config.method, options),
             prepare,
-            progress.update,
+            answered,
         )
         supervisor.run()
 

@@ -84,8 +84,7 @@ def parse(reply: str) -> Program:
     The code is taken from `<code>` tags, else from a fence, else from the first `def execute_command` on; a
     model's thinking is left aside. An unclosed tag or fence goes on to the end.
     """
-    text = _without_thinking(reply.replace("\r\n", "\n").replace("\r", "\n"))
-    planning, planned, rest = _planning(text)
+    planning, planned, rest = _planning(_plain(reply))
     code, tagged = _code(rest)
     reasons = []
     if not planned:
@@ -110,7 +109,17 @@ def parse(reply: str) -> Program:
     )
 
 
+def planning_of(reply: str) -> str:
+    """The planning of a reply, as `parse` finds it, without a look at the program."""
+    return _planning(_plain(reply))[0]
+
+
 # ---- the parts of a reply ---------------------------------------------------------------------------------
+
+
+def _plain(reply: str) -> str:
+    """With one kind of line end, and without thinking."""
+    return _without_thinking(reply.replace("\r\n", "\n").replace("\r", "\n"))
 
 
 def _without_thinking(text: str) -> str:

@@ -13,6 +13,7 @@ import types
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from functools import cache
 from typing import Any, Literal, TypeAlias
 
 from videopro.errors import RunError
@@ -94,6 +95,9 @@ class Call:
     cached: bool = False
     intervals: tuple[tuple[float, ...], ...] = ()
     """(start, end) in seconds of what a retrieval gave."""
+    line: int | None = None
+    """The program's line that made the call, from 1; None for a direct answer, and where the sandbox does not
+    tell (Monty)."""
 
 
 @dataclass(frozen=True)
@@ -230,8 +234,14 @@ class Trace:
         return _read(cls, content, "trace")
 
 
+@cache
+def _hints(cls: Any) -> dict[str, Any]:
+    # Asked for every call of every trace, they would take most of the time of reading a run.
+    return typing.get_type_hints(cls)
+
+
 def _read(cls: Any, content: Mapping[str, Any], where: str) -> Any:
-    hints = typing.get_type_hints(cls)
+    hints = _hints(cls)
     values = {}
     for one in fields(cls):
         if one.name in content:

@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -65,6 +65,8 @@ class RunFolder:
         self.leases = self.work / "leases"
         self.logs = self.work / "logs"
         self.deaths = self.work / "deaths.jsonl"
+        self.asked = self.work / "asked.json"
+        self.lock = self.work / "running.lock"
 
     def check(self) -> None:
         """Raise RunError if the folder cannot be written or holds something other than a run. Writes
@@ -138,6 +140,41 @@ class RunFolder:
                 f"{self.path}: cannot be written ({error.strerror}); give another --output"
             ) from error
         return key
+
+    @contextmanager
+    def running(self, ids: Sequence[str]) -> Iterator[None]:
+        """Around the answering of `ids`, by every rank: who looks at the run learns what is asked, and, since
+        the kernel gives a lock back however its holder ends, that it goes on. Raises RunError."""
+        try:
+            with _locked(self.work / "config.lock"):
+                write_atomically(self.asked, json.dumps(list(ids)))
+            file = self.lock.open("w")
+        except OSError as error:
+            raise RunError(
+                f"{self.path}: cannot be written ({error.strerror}); give another --output"
+            ) from error
+        with file:
+            fcntl.flock(file, fcntl.LOCK_SH)
+            yield
+
+    def is_running(self) -> bool:
+        """Whether a command is answering questions of this run now."""
+        try:
+            with self.lock.open("r") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        except OSError:  # No such file, or a file system without locks: no run could go on there.
+            return False
+        return False
+
+    def asked_ids(self) -> list[str]:
+        """The questions that the last command was to answer; none where that is not told."""
+        try:
+            ids = json.loads(self.asked.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return []
+        return [one for one in ids if isinstance(one, str)] if isinstance(ids, list) else []
 
     def clear_leases(self) -> None:
         """Remove the leases of a finished run."""

@@ -1,0 +1,190 @@
+"""Sends a run's numbers to wandb, trackio or tensorboard: the summary's own, while the run goes on and at its
+end.
+
+Knows those packages (none is needed unless it is asked for) and flat numbers; nothing of questions.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from videopro.config import near
+from videopro.errors import ConfigError, RunError
+from videopro.runner.folder import RunFolder
+from videopro.runner.following import Following
+
+SECONDS = 30.0
+"""Between two looks at a run that goes on."""
+_PROJECT = "videopro"
+
+
+def flat(numbers: Any, name: str = "") -> Iterator[tuple[str, float]]:
+    """The numbers of a summary under one name each: "groups/family/count/accuracy". What is no number, or
+    none, is left out."""
+    if isinstance(numbers, Mapping):
+        for key, value in numbers.items():
+            yield from flat(value, f"{name}/{key}" if name else str(key))
+    elif isinstance(numbers, list | tuple):
+        for place, value in enumerate(numbers):
+            yield from flat(value, f"{name}/{place}")
+    elif isinstance(numbers, int | float) and not isinstance(numbers, bool):
+        yield name, float(numbers)
+
+
+class _Tracker(ABC):
+    """One package."""
+
+    @abstractmethod
+    def __init__(self, folder: RunFolder, settings: Mapping[str, Any]) -> None: ...
+
+    @abstractmethod
+    def send(self, numbers: Mapping[str, float], step: int) -> None:
+        """Numbers after `step` questions."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Send what waits, and end."""
+
+
+class _Wandb(_Tracker):
+    def __init__(self, folder: RunFolder, settings: Mapping[str, Any]) -> None:
+        import wandb
+
+        self._run = wandb.init(
+            project=os.environ.get("WANDB_PROJECT", _PROJECT),
+            name=folder.path.resolve().name,
+            # A run that is resumed is the same one there.
+            id=_id(folder, settings),
+            resume="allow",
+            dir=folder.work,
+            config=dict(settings),
+            settings=wandb.Settings(console="off"),
+        )
+
+    def send(self, numbers: Mapping[str, float], step: int) -> None:
+        self._run.log(dict(numbers), step=step)
+
+    def close(self) -> None:
+        self._run.finish()
+
+
+class _Trackio(_Tracker):
+    def __init__(self, folder: RunFolder, settings: Mapping[str, Any]) -> None:
+        import trackio
+
+        self._run = trackio.init(
+            project=os.environ.get("TRACKIO_PROJECT", _PROJECT),
+            name=f"{folder.path.resolve().name}-{_id(folder, settings)[:6]}",
+            resume="allow",
+            config=dict(settings),
+        )
+
+    def send(self, numbers: Mapping[str, float], step: int) -> None:
+        self._run.log(dict(numbers), step=step)
+
+    def close(self) -> None:
+        self._run.finish()
+
+
+class _TensorBoard(_Tracker):
+    def __init__(self, folder: RunFolder, settings: Mapping[str, Any]) -> None:
+        from torch.utils.tensorboard import SummaryWriter
+
+        self._writer = SummaryWriter(str(folder.work / "tensorboard"))
+
+    def send(self, numbers: Mapping[str, float], step: int) -> None:
+        for name, value in numbers.items():
+            self._writer.add_scalar(name, value, step)
+        self._writer.flush()
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+TRACKERS: dict[str, type[_Tracker]] = {"wandb": _Wandb, "trackio": _Trackio, "tensorboard": _TensorBoard}
+
+
+def check_trackers(names: Sequence[str]) -> None:
+    """Raise ConfigError for a tracker that is not known, or whose package is not there."""
+    for name in names:
+        if name not in TRACKERS:
+            raise ConfigError(f"report_to: unknown {name!r}; {near(name, list(TRACKERS))}")
+        if find_spec(name) is None:
+            raise ConfigError(f"report_to: {name} is not installed; give: pip install {name}")
+
+
+class Tracking:
+    """The trackers of a run; none named, nothing is done. `open` may be called once its folder is made. A
+    tracker that fails later is told of and left out from then on: a run is not to end for it."""
+
+    def __init__(self, names: Sequence[str], folder: RunFolder) -> None:
+        self._names = tuple(dict.fromkeys(names))
+        self._folder = folder
+        self._trackers: dict[str, _Tracker] | None = None
+        self._following: Following | None = None
+        self._sent = time.monotonic()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._following is not None:
+            self._following.close()
+        self._each(lambda tracker: tracker.close())
+
+    def open(self, settings: Mapping[str, Any], following: Following | None = None) -> None:
+        """Begin, if that was not done. `settings`: the run's, with its "run_key"; `following`: the run, if it
+        goes on. Raises RunError for a tracker that refuses, such as wandb without an account."""
+        self._following = following or self._following
+        if self._trackers is not None:
+            return
+        self._trackers = {}
+        for name in self._names:
+            try:
+                self._trackers[name] = TRACKERS[name](self._folder, _plain(settings))
+            except Exception as error:  # Whatever its package raises.
+                raise RunError(
+                    f"report_to: {name} cannot be started ({error}); mend that, or leave it out"
+                ) from error
+
+    def look(self) -> None:
+        """Send the numbers so far, if it is time."""
+        if self._trackers and self._following is not None and time.monotonic() - self._sent >= SECONDS:
+            self._sent = time.monotonic()
+            if self._following.refresh():
+                self.send(self._following.numbers(), len(self._following.traces))
+
+    def send(self, summary: Mapping[str, Any], questions: int) -> None:
+        """Send a summary of so many questions."""
+        numbers = dict(flat(summary))
+        self._each(lambda tracker: tracker.send(numbers, questions))
+
+    def _each(self, act: Callable[[_Tracker], None]) -> None:
+        trackers = self._trackers or {}
+        for name, tracker in list(trackers.items()):
+            try:
+                act(tracker)
+            except Exception as error:  # Whatever its package raises.
+                del trackers[name]
+                print(f"report_to: {name} gets no more numbers ({error})", file=sys.stderr)
+
+
+def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: str(value) if isinstance(value, Path) else value for name, value in settings.items()}
+
+
+def _id(folder: RunFolder, settings: Mapping[str, Any]) -> str:
+    """The same for the same run in the same place."""
+    text = f"{settings['run_key']}\0{folder.path.resolve()}"
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,0 +1,89 @@
+"""python -m videopro.view: a run's traces as pages to look through, or live in the terminal.
+
+    python -m videopro.view runs/videopro                 # writes runs/videopro/view; open its index.html
+    python -m videopro.view --live runs/videopro          # follows a run that is going on
+
+Knows the parts; the work is theirs.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rich import progress as bars
+from rich.console import Console
+
+from videopro.command import exit_status
+from videopro.config import about, from_command_line
+from videopro.errors import ConfigError
+from videopro.view.live import follow
+from videopro.view.site import make_pictures, write_pages
+
+PROG = "python -m videopro.view"
+
+
+@dataclass(frozen=True)
+class ViewConfig:
+    """The settings of the viewer."""
+
+    run: Path = field(metadata=about("folder of the run, as videopro.infer made it", positional=True))
+    output: Path | None = field(default=None, metadata=about("folder of the pages; unset: RUN/view"))
+    frames: int = field(default=16, metadata=about("pictures of a call at most"))
+    pictures: bool = field(default=True, metadata=about("make thumbnails of the videos"))
+    live: bool = field(default=False, metadata=about("follow the run in the terminal instead, until it ends"))
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line. Returns the exit status: 0, 2 for what the user can mend, 130 when interrupted."""
+    argv = sys.argv[1:] if argv is None else argv
+    live = "--live" in argv
+    with exit_status("stopped looking; the run goes on" if live else _GOES_ON) as status:
+        config = from_command_line(ViewConfig, argv, PROG, "Look through the traces of a run.")
+        if config.frames < 1:
+            raise ConfigError(f"frames is {config.frames}; it must be at least 1")
+        if config.live:
+            follow(config.run, Console())
+        else:
+            write(config)
+    return status.code
+
+
+_GOES_ON = "stopped; the pages open as they are, and the same command goes on from here"
+
+
+def write(config: ViewConfig) -> None:
+    """Write the pages, then the pictures. Raises VideoProError."""
+    console = Console(stderr=True)
+    with bars.Progress(
+        bars.TextColumn("{task.description}"),
+        bars.BarColumn(),
+        bars.MofNCompleteColumn(),
+        bars.TimeRemainingColumn(),
+        console=console,
+        disable=not console.is_terminal,
+    ) as progress:
+        task = progress.add_task("pages", total=None)
+
+        def told(done: int, total: int) -> None:
+            progress.update(task, completed=done, total=total)
+
+        output = config.output if config.output is not None else config.run / "view"
+        site = write_pages(config.run, output, most_frames=config.frames, told=told)
+        Console().print(f"{site.questions} questions: open {site.index}", soft_wrap=True)
+        if not config.pictures:
+            return
+        task = progress.add_task("pictures of videos", total=len(site.videos))
+        errors = make_pictures(site, told)
+    for error in errors[:_TOLD]:
+        print(f"no pictures: {error}", file=sys.stderr)
+    if len(errors) > _TOLD:
+        print(f"no pictures: {len(errors) - _TOLD} more videos; their pages say why", file=sys.stderr)
+
+
+_TOLD = 5
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,134 @@
+// The list of questions: the run's numbers, the filters, and a row for each question that passes.
+"use strict";
+
+(() => {
+  const CHUNK = 60; // Rows that are added at once as one scrolls: thousands at once would be slow.
+  let rows = [];
+  let from = 0; // The rows that are drawn: coming back to question 4,000 draws none of the first thousands.
+  let drawn = 0;
+  let last = null; // The question that was open: where the list goes on.
+  let list, more, before, told, watcher;
+
+  VIEW.showList = () => {
+    document.title = `${VIEW.run.name} · traces`;
+    const main = document.getElementById("main");
+    if (!list || !main.contains(list)) {
+      list = el("div.rows", { role: "list" });
+      more = el("div.more");
+      before = el("button.quiet.before", { onclick: () => draw(from - CHUNK, drawn) });
+      told = el("div.told", { "aria-live": "polite" });
+      watcher?.disconnect();
+      watcher = new IntersectionObserver((seen) => seen.some((one) => one.isIntersecting) && draw(from, drawn + CHUNK), { rootMargin: "900px" });
+      watcher.observe(more);
+      const wide = matchMedia("(min-width: 900px)");
+      wide.onchange = () => wide.matches && main.querySelector("details.panel")?.setAttribute("open", "");
+      main.className = "list";
+      main.replaceChildren(
+        head(),
+        el("div.columns", {},
+          el("aside", {}, el("details.panel", { open: wide.matches }, el("summary", {}, "Filters"), el("div#panel", { id: "panel" }))),
+          el("div.found", {}, told, before, list, more, hints())));
+    }
+    const panel = document.getElementById("panel");
+    // The panel is drawn anew with new counts: whoever uses the keyboard stays where they were.
+    const { id, dataset } = document.activeElement ?? {};
+    panel.replaceChildren(...VIEW.filters.panel().filter(Boolean));
+    const same = (one) => ["result", "mark", "kind", "value"].every((name) => one.dataset[name] === dataset[name]);
+    if (id === "search") document.getElementById("search").focus();
+    else if (dataset && Object.keys(dataset).length) [...panel.querySelectorAll("button, input")].find(same)?.focus();
+    refill(last);
+    last = null;
+  };
+
+  // After typing or sliding: the panel's own fields stay as they are.
+  VIEW.refreshList = () => {
+    const panel = document.getElementById("panel");
+    const old = panel.querySelector(".facets");
+    if (document.activeElement?.id === "search") old.replaceWith(VIEW.filters.facets());
+    refill();
+  };
+
+  VIEW.leaveList = (id) => (last = id);
+
+  // `id`: the question that the list begins around.
+  function refill(id = null) {
+    rows = VIEW.filters.rows();
+    const right = VIEW.filters.accuracy(rows);
+    told.replaceChildren(
+      el("strong", {}, rows.length === VIEW.rows.length ? `${count(rows.length)} questions` : `${count(rows.length)} of ${count(VIEW.rows.length)} questions`),
+      right === null ? "" : el("span", {}, `${percent(right)} right`),
+      VIEW.filters.sorter());
+    list.replaceChildren();
+    const at = id === null ? -1 : rows.findIndex((row) => row.id === id);
+    from = drawn = Math.max(0, at - CHUNK / 2);
+    draw(from, from + CHUNK);
+    if (at >= 0) VIEW.focusRow(at, "center");
+    if (!rows.length) list.append(el("p.empty", {}, "No question passes these filters."));
+  }
+
+  // Draw what is missing of rows `start` to `end`.
+  function draw(start, end) {
+    list.append(...rows.slice(drawn, end).map(line));
+    drawn = Math.max(drawn, Math.min(rows.length, end));
+    const first = Math.max(0, Math.min(start, from));
+    list.prepend(...rows.slice(first, from).map(line));
+    from = first;
+    more.hidden = drawn >= rows.length;
+    before.hidden = from === 0;
+    before.textContent = `${count(from)} questions before`;
+  }
+
+  function line(row) {
+    const groups = Object.values(row.groups);
+    const same = row.letter !== null && row.state === "right";
+    return el(`a.row.${row.state}`, { href: VIEW.hash(row.id), role: "listitem", "data-id": row.id },
+      stateMark(row.state),
+      el("span.what", {}, el("b", {}, row.question), el("span.sub", {}, [row.id, ...new Set(groups)].join("  ·  "))),
+      el("span.how", {},
+        row.mode ? el("span.tag", {}, row.mode) : null,
+        row.marks.has("fixed") ? el("span.tag.fixed", {}, "set right")
+          : row.marks.has("broken") ? el("span.tag.broken", {}, "set wrong")
+          : row.marks.has("refined") ? el("span.tag.refined", {}, "refined") : null,
+        row.marks.has("fallback") ? el("span.tag.failed", {}, "fallback")
+          : row.marks.has("failed") ? el("span.tag.failed", {}, "failed") : null),
+      el("span.letters", { title: `answered ${row.letter ?? "nothing"}, right is ${row.gold ?? "not told"}` },
+        el("span.letter.given", {}, row.letter ?? "–"),
+        same || row.gold === null ? null : [el("span.versus", {}, "→"), el("span.letter.gold", {}, row.gold)]),
+      el("span.sure", {}, row.confidence === null ? null : [meter(row.confidence), el("span", {}, two(row.confidence))]),
+      el("span.seconds", {}, duration(row.seconds)));
+  }
+
+  VIEW.focusRow = (place, block = "nearest") => {
+    if (place < 0 || place >= rows.length) return;
+    draw(Math.min(from, place), place < drawn ? drawn : place + CHUNK);
+    const row = list.children[place - from];
+    row.focus({ preventScroll: true });
+    row.scrollIntoView({ block });
+  };
+  VIEW.moveRow = (step) => {
+    const at = [...list.children].indexOf(document.activeElement?.closest?.(".row"));
+    VIEW.focusRow(at < 0 ? from : from + at + step);
+  };
+
+  function head() {
+    const { name, run, numbers } = VIEW.run;
+    const about = [run.method, [run.benchmark, run.split].filter(Boolean).join(" "), run.model].filter(Boolean).join("  ·  ");
+    const ci = numbers.accuracy_ci95;
+    const errors = Object.values(numbers.errors).reduce((sum, one) => sum + one, 0);
+    const stats = [
+      ["accuracy", percent(numbers.accuracy), ci ? `${(100 * ci[0]).toFixed(1)} to ${(100 * ci[1]).toFixed(1)}` : `${numbers.n} scored`],
+      ["questions", count(numbers.questions), `${count(numbers.videos)} videos`],
+    ];
+    if (numbers.modes.program) stats.push(["several steps", percent(numbers.modes.program, 0), `one look ${percent(numbers.modes.native, 0)}`]);
+    if (numbers.modes.refined) stats.push(["refined", percent(numbers.modes.refined, 0), `fallback ${percent(numbers.modes.fallback, 0)}`]);
+    if (errors) stats.push(["no answer", count(errors), Object.keys(numbers.errors).join(", ")]);
+    else if (numbers.unparsed) stats.push(["unparsed", percent(numbers.unparsed), "of the replies"]);
+    if (numbers.seconds_per_question) stats.push(["time", duration(numbers.seconds_per_question), "a question"]);
+    return el("header.run", {},
+      el("div", {}, el("h1", {}, name), el("p", {}, about)),
+      el("dl", {}, stats.map(([title, value, more]) => el("div", {}, el("dt", {}, title), el("dd", {}, value), el("small", {}, more)))));
+  }
+
+  const hints = () =>
+    el("p.hints", {}, el("kbd", {}, "j"), el("kbd", {}, "k"), " move ", el("kbd", {}, "↵"), " open ", el("kbd", {}, "/"), " search ", el("kbd", {}, "esc"), " back");
+})();

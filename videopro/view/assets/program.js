@@ -1,0 +1,129 @@
+// A program line by line, and beside each line the calls that it made.
+"use strict";
+
+VIEW.program = (round, pictures) => {
+  const byLine = new Map();
+  const loose = [];
+  round.calls.forEach((call, place) => {
+    const node = { call, number: place + 1 };
+    if (call.line === null) loose.push(node);
+    else byLine.set(call.line, [...(byLine.get(call.line) ?? []), node]);
+  });
+  const failedAt = round.execution?.error?.line ?? null;
+  const isDiff = round.refines !== null;
+  const body = el("div.program", { class: isDiff ? "diff" : null });
+  for (const line of round.listing) {
+    const calls = line.number === null ? [] : (byLine.get(line.number) ?? []);
+    const failed = line.number !== null && line.number === failedAt;
+    body.append(
+      el("div.line", { class: [{ "+": "added", "-": "gone" }[line.mark], calls.length ? "called" : "", failed ? "fault" : ""].join(" "), "data-line": line.number },
+        el("div.source", {},
+          el("span.number", { "aria-hidden": "true" }, line.number ?? ""),
+          isDiff ? el("span.mark", { "aria-label": { "+": "added", "-": "taken out" }[line.mark] ?? null }, { "+": "+", "-": "−" }[line.mark] ?? "") : null,
+          code(line.tokens)),
+        el("div.calls", {}, calls.length ? several(calls, pictures) : null)));
+  }
+  const byName = round.calls.some((call) => call.by_name);
+  return [
+    body,
+    loose.length
+      ? el("div.loose", {}, el("h4", {}, "Calls whose line was not recorded"), several(loose, pictures, 8))
+      : null,
+    byName ? el("p.note", {}, "This run did not record lines: calls stand beside the only line that names their function.") : null,
+  ];
+};
+
+// Hanging indent: a long line goes on below where it began.
+function code(tokens) {
+  const text = tokens.map(([, part]) => part).join("");
+  const indent = text.length - text.trimStart().length;
+  return el("code", { style: { "--indent": `${indent + 2}ch` } }, tokens.map(([kind, part]) => (kind ? el(`span.t-${kind}`, {}, part) : part)));
+}
+
+// The first calls of a line, and the others when asked for: a loop may make hundreds.
+function several(calls, pictures, shown = 3) {
+  const most = calls.length === shown + 1 ? shown + 1 : shown;
+  const rest = calls.slice(most);
+  const nodes = calls.slice(0, most).map(({ call, number }) => VIEW.call(call, number, pictures));
+  if (rest.length) {
+    const button = el("button.quiet.rest", {
+      onclick: () => button.replaceWith(...rest.map(({ call, number }) => VIEW.call(call, number, pictures))),
+    }, `${rest.length} more calls of this line`);
+    nodes.push(button);
+  }
+  return nodes;
+}
+
+const HANDLE = /^(Video|Clip)\([\d.\- s]*\)$/;
+
+VIEW.call = (call, number, pictures) => {
+  const told = call.args.filter(([, value]) => !HANDLE.test(value));
+  const args = told.flatMap(([name, value], i) => [i ? ", " : "", el("span.name", {}, `${name}=`), value]);
+  const node = el("div.call", { "data-fn": call.fn },
+    el("div.signature", {},
+      el("span.order", { title: `call ${number} of this program` }, number),
+      el("span.args", { title: call.args.map(([name, value]) => `${name} = ${value}`).join("\n") }, el("b", {}, call.fn), "(", args, ")"),
+      el("small", { title: call.cached ? "remembered from an earlier call" : null }, call.cached ? "remembered" : duration(call.seconds))),
+    result(call),
+    frames(call, pictures));
+  if (call.frames.length === 1 && !call.frames[0].box) node.classList.toggle("single", node.querySelector("figure") !== null);
+  // Long arguments and results open on a click; selecting text is no click.
+  node.addEventListener("click", (event) => {
+    if (event.target.closest(".signature, .text") && getSelection().isCollapsed) node.classList.toggle("open");
+  });
+  return node;
+};
+
+function result(call) {
+  if (call.answer !== null) {
+    return el("div.result.answer", {}, el("strong", {}, call.answer || "nothing"), meter(call.confidence), el("span", {}, two(call.confidence)));
+  }
+  if (/^[A-Z]\w*(Error|Limit|Exception): /.test(call.result)) return el("div.result.text.bad", {}, call.result);
+  if (call.said.length) {
+    return el("div.result.said", {}, call.said.map((line) =>
+      el("p", {}, el("time", {}, clock(line.start)), line.text)));
+  }
+  return el("div.result.text", {}, unquoted(call.result));
+}
+
+// A text that a module gave is shown as it reads, with its line breaks.
+function unquoted(text) {
+  const whole = /^(['"])([^]*)(\1|…)$/.exec(text);
+  if (!whole || whole[2] === "") return text;
+  return whole[2].replace(/\\n/g, "\n").replace(/\\(['"\\])/g, "$1") + (whole[3] === "…" ? "…" : "");
+}
+
+function frames(call, pictures) {
+  const shown = call.frames.map((frame) => seen(call, frame, pictures)).filter(Boolean);
+  if (!shown.length) {
+    return call.looked ? el("p.unseen", {}, `${count(call.looked)} frames, ${spans(call.times)}`) : null;
+  }
+  const left = call.looked - call.frames.length;
+  return el("div.frames", { class: shown.length > 6 ? "many" : null }, shown, left > 0 ? el("span.left", {}, `+ ${count(left)}`) : null);
+}
+
+const spans = (times) => (times.length ? `${clock(times[0], true)} – ${clock(times[times.length - 1], true)}` : "");
+
+// A frame as the call saw it: a crop beside where it was cut, boxes where something was found.
+function seen(call, frame, pictures) {
+  if (!pictures) return null;
+  const at = clock(frame.time, true);
+  const { width, height } = pictures;
+  if (frame.cut) {
+    const [x0, y0, x1, y1] = frame.cut;
+    const box = VIEW.box([x0 / width, y0 / height, x1 / width, y1 / height], "cut out", "cut");
+    return figure(VIEW.picture(pictures, frame.key, `at ${at}`, box), at);
+  }
+  const [left, top, right, bottom] = frame.box ?? [0, 0, 1, 1];
+  const boxes = call.frames.length === 1 ? call.boxes.map((box) => {
+    const [x0, y0, x1, y1] = box.corners;
+    const [wide, tall] = [(right - left) * width, (bottom - top) * height];
+    return VIEW.box([x0 / wide, y0 / tall, x1 / wide, y1 / tall], `${box.label}, score ${two(box.score)}`);
+  }) : [];
+  const picture = VIEW.picture(pictures, frame.key, `at ${at}`, boxes);
+  if (!frame.box) return figure(picture, at);
+  const whole = VIEW.picture(pictures, frame.whole, `crop within the frame at ${at}`, VIEW.box(frame.box, "crop", "cut"));
+  return figure(el("span.pair", {}, whole, picture), at, "crop");
+}
+
+const figure = (content, at, kind) => content && el("figure", { class: kind ?? null }, content, el("figcaption", {}, at));

@@ -1,0 +1,186 @@
+// One question on a page: what was asked, the video, every program with what it did, and what it took.
+"use strict";
+
+(() => {
+  const KINDS = {
+    plan: "Program",
+    plan_program: "Program of several steps",
+    bug_fix: "Refined: it failed",
+    native_refinement: "Refined: one look gave no sure answer",
+    program_refinement: "Refined: it gave no sure answer",
+    native: "Direct answer",
+    fallback: "Fallback: direct answer",
+  };
+  let around = []; // The list's rows as it was left: what the next question is.
+
+  VIEW.showQuestion = async (id) => {
+    const row = VIEW.byId.get(id);
+    const main = document.getElementById("main");
+    VIEW.leaveList(id);
+    around = VIEW.filters.rows();
+    if (!row) return unknown(main, id);
+    const content = await VIEW.load(`data/questions/${row.page}.js`);
+    if (VIEW.address().id !== id) return; // One has walked on meanwhile.
+    if (!content) return unknown(main, id, "its file is missing or broken: give the command again that made this folder");
+    const pictures = await VIEW.load(`pictures/${content.video.pictures}.js`);
+    if (VIEW.address().id !== id) return;
+    document.title = `${id} · ${VIEW.run.name}`;
+    main.className = "question";
+    main.replaceChildren(bar(id), asked(content), VIEW.strip(content, pictures), ...content.rounds.map((round, place) => turn(content, round, place, pictures)), costs(content));
+    scrollTo(0, 0);
+    // The neighbours, so that walking does not wait.
+    for (const step of [1, -1]) {
+      const next = around[around.indexOf(row) + step];
+      if (next) VIEW.load(`data/questions/${next.page}.js`);
+    }
+  };
+
+  function unknown(main, id, why = "this run has no such question") {
+    main.className = "question";
+    main.replaceChildren(bar(id), el("p.empty", {}, `${id}: ${why}.`));
+  }
+
+  VIEW.walk = (step) => {
+    const at = around.findIndex((row) => row.id === VIEW.address().id);
+    const next = around[at + step];
+    if (next) VIEW.go(next.id);
+  };
+
+  function bar(id) {
+    const at = around.findIndex((row) => row.id === id);
+    const link = (step, title, text) => {
+      const next = at < 0 ? null : around[at + step];
+      return next ? el("a.button", { href: VIEW.hash(next.id), title, "aria-label": title }, text) : el("span.button.off", { "aria-hidden": "true" }, text);
+    };
+    return el("nav.bar", {},
+      el("a.back", { href: VIEW.hash(null) }, "← ", VIEW.run.name),
+      el("span.id", {}, id),
+      el("span.place", {}, at < 0 ? "" : `${count(at + 1)} of ${count(around.length)}`),
+      link(-1, "Previous question (k)", "‹"), link(1, "Next question (j)", "›"));
+  }
+
+  function asked(page) {
+    const { final } = page;
+    const facts = [
+      ...Object.entries(page.groups),
+      final ? ["confidence", two(final.confidence)] : null,
+      page.official !== null && page.official !== final?.letter ? ["official reader", page.official] : null,
+      page.grade ? ["grade", page.grade.robust ?? "not read"] : null,
+      ["time", duration(page.cost.seconds)],
+    ].filter(Boolean);
+    return el("header.asked", {},
+      el("p.verdict", { class: page.state }, stateMark(page.state), STATES[page.state], changed(page)),
+      el("h1", {}, page.question),
+      page.choices.length ? choices(page) : open(page),
+      page.error ? el("div.problem", {}, el("strong", {}, page.error.type), " ", page.error.message) : null,
+      page.notes.map((note) => el("p.note", {}, note)),
+      el("dl.facts", {}, facts.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, String(value))))));
+  }
+
+  function changed(page) {
+    const marks = VIEW.byId.get(page.id).marks;
+    if (marks.has("fixed")) return el("span", {}, "set right by refinement");
+    if (marks.has("broken")) return el("span", {}, "was right before refinement");
+    return null;
+  }
+
+  // The distribution over the letters stands beside the options; of a refined question, before and after.
+  function choices(page) {
+    const { first, final, gold } = page;
+    const twice = page.refined > 0 && first && Object.keys(first.letters).length > 0;
+    return el("ol.choices", {}, page.choices.map((choice, place) => {
+      const letter = String.fromCharCode(65 + place);
+      const isGold = letter === gold;
+      const isGiven = letter === final?.letter;
+      const share = final?.letters[letter];
+      return el("li", { class: [isGold ? "gold" : "", isGiven ? (page.state === "right" ? "given" : page.state === "unscored" ? "given" : "given bad") : ""].join(" "), "data-letter": letter },
+        el("span.letter", {}, letter),
+        el("span.text", {}, choice, isGold ? el("span.tag.right", {}, "right answer") : null,
+          isGiven ? el("span.tag.chosen", {}, "chosen") : null,
+          twice && first.letter === letter && first.letter !== final?.letter ? el("span.tag", {}, "chosen at first") : null),
+        share === undefined ? el("span") : el("span.share", {
+          title: twice ? `${two(first.letters[letter] ?? 0)} at first, ${two(share)} in the end` : two(share),
+        },
+          el("span.bars", {}, twice ? el("i.first", { style: { width: wide(first.letters[letter] ?? 0) } }) : null,
+            el("i", { style: { width: wide(share) } }))),
+        el("span.number", {}, share === undefined ? "" : two(share)));
+    }));
+  }
+
+  // What is next to nothing is nothing, and no speck.
+  const wide = (share) => `${share < 0.004 ? 0 : 100 * share}%`;
+
+  const open = (page) =>
+    el("dl.open", {},
+      page.reference !== null ? el("div", {}, el("dt", {}, "Reference"), el("dd", {}, page.reference)) : null,
+      el("div", {}, el("dt", {}, "Answer"), el("dd", {}, page.final?.raw || "none")));
+
+  function turn(page, round, place, pictures) {
+    const { execution } = round;
+    const isStored = page.settled !== null && place > page.refined && round.kind !== "fallback";
+    const hasGone = round.listing.some((line) => line.mark === "-");
+    const body = el("section.round", { "data-round": place + 1 },
+      el("h2", {},
+        page.rounds.length > 1 ? el("span.number", {}, place + 1) : null,
+        KINDS[round.kind] ?? round.kind,
+        round.mode && round.program !== null ? el("span.tag", {}, round.mode) : null,
+        page.rounds.length > 1 && page.settled === place ? el("span.tag.counts", {}, "counts") : null,
+        isStored ? el("span.tag", { title: "made for other thresholds; without a say in this run's answer" }, "stored only") : null,
+        Object.entries(round.notes).filter(([, value]) => value !== "none").map(([name, value]) => el("span.tag.aside", {}, `${name}: ${value}`)),
+        hasGone ? el("label.toggle", {}, el("input", {
+          type: "checkbox", checked: true, onchange: (event) => body.classList.toggle("final", !event.target.checked),
+        }), "show what changed") : null,
+        outcome(round)),
+      round.planning ? el("p.planning", {}, round.planning) : null,
+      round.faults.map((fault) => el("p.note", {}, `Not well-formed: ${fault}`)),
+      round.listing.length ? VIEW.program(round, pictures)
+        : round.calls.length ? el("div.loose", {}, round.calls.map((call, i) => VIEW.call(call, i + 1, pictures))) : null,
+      execution?.error ? failure(execution.error) : null,
+      details("The model's reply", round.raw));
+    return body;
+  }
+
+  function outcome(round) {
+    const { execution } = round;
+    if (!execution) return el("span.outcome", {}, "not run");
+    if (execution.status === "failed") return el("span.outcome.bad", {}, "failed");
+    if (execution.answer === null) return el("span.outcome.bad", {}, "gave no answer");
+    return el("span.outcome", {}, distribution(execution), el("strong", {}, execution.answer), meter(execution.confidence), el("span", {}, two(execution.confidence)),
+      execution.claim !== null ? el("small", { title: "what the program claimed for itself" }, `claimed ${two(execution.claim)}`) : null);
+  }
+
+  // How likely each letter was, as small bars.
+  const distribution = (execution) => {
+    const letters = Object.entries(execution.letters);
+    if (!letters.length) return null;
+    return el("span.distribution", { title: letters.map(([letter, share]) => `${letter} ${two(share)}`).join("   ") },
+      letters.map(([letter, share]) => el("span", { class: letter === execution.answer ? "given" : null },
+        el("i", { style: { height: `${Math.max(4, 100 * share)}%` } }), el("small", {}, letter))));
+  };
+
+  const failure = (error) =>
+    el("div.problem", {}, el("p", {}, el("strong", {}, error.type), error.line !== null ? ` in line ${error.line}` : "", ": ", error.message),
+      error.log ? el("details", {}, el("summary", {}, "Log, as the refinement saw it"), el("pre", {}, error.log)) : null);
+
+  const details = (title, text) => (text ? el("details.raw", {}, el("summary", {}, title), el("pre", {}, text)) : null);
+
+  function costs(page) {
+    const rows = [];
+    page.rounds.forEach((round, place) => {
+      const name = page.rounds.length > 1 ? ` ${place + 1}` : "";
+      rows.push([`Planning${name}`, round.cost]);
+      if (round.execution) rows.push([`Running${name}`, round.execution.cost]);
+    });
+    rows.push(["In all", page.cost]);
+    const number = (value) => (value === 0 ? "–" : Number.isInteger(value) ? count(value) : value.toFixed(1));
+    return el("section.costs", {},
+      el("h2", {}, "Costs"),
+      el("div.scroll", {}, el("table", {},
+        el("thead", {}, el("tr", {}, ["", "time", "frames", "backbone calls", "tokens in", "tokens out", "where the time went"].map((name) => el("th", {}, name)))),
+        el("tbody", {}, rows.map(([name, cost]) => el("tr", {},
+          el("th", {}, name), el("td", {}, duration(cost.seconds)),
+          [cost.frames, cost.calls, cost.tokens_in, cost.tokens_out].map((value) => el("td", {}, number(value))),
+          el("td.stages", {}, Object.entries(cost.stages).map(([stage, seconds]) => `${stage} ${duration(seconds)}`).join("  ·  "))))))),
+      el("p.versions", {}, `${page.video.path}`, el("br"), Object.entries(page.versions).map(([name, version]) => `${name} ${version}`).join("  ·  ")));
+  }
+})();

@@ -1,0 +1,104 @@
+// Pictures out of sheets, and the video as a strip of them over a time axis.
+"use strict";
+
+// Sheets are loaded when a picture of them comes near the window.
+VIEW._near = new IntersectionObserver(
+  (seen) => {
+    for (const one of seen) {
+      if (!one.isIntersecting) continue;
+      one.target.style.backgroundImage = one.target.dataset.sheet;
+      VIEW._near.unobserve(one.target);
+    }
+  },
+  { rootMargin: "600px" },
+);
+
+// A picture by its key, as wide as its place; null if it was not made. `inside`: what is drawn on it.
+VIEW.picture = (pictures, key, title, ...inside) => {
+  const cell = pictures?.cells[key];
+  if (!cell) return null;
+  const [sheet, left, top, width, height] = cell;
+  const [wide, tall] = pictures.sheets[sheet];
+  const at = (offset, own, all) => (all > own ? `${(100 * offset) / (all - own)}%` : "0");
+  const node = el("span.picture", {
+    role: "img", "aria-label": title, title,
+    style: {
+      "aspect-ratio": `${width} / ${height}`,
+      "background-size": `${(100 * wide) / width}% ${(100 * tall) / height}%`,
+      "background-position": `${at(left, width, wide)} ${at(top, height, tall)}`,
+    },
+  }, inside);
+  node.dataset.sheet = `url("pictures/${pictures.name}-${sheet}.jpg")`;
+  VIEW._near.observe(node);
+  return node;
+};
+
+// A box over a picture; corners in 0..1 of it.
+VIEW.box = ([x0, y0, x1, y1], title = "", kind = "") =>
+  el(`span.box${kind ? `.${kind}` : ""}`, {
+    title,
+    style: {
+      left: `${100 * x0}%`, top: `${100 * y0}%`,
+      width: `${100 * (x1 - x0)}%`, height: `${100 * (y1 - y0)}%`,
+    },
+  });
+
+VIEW.strip = (page, pictures) => {
+  const { video } = page;
+  const frame = el("section.video", { "aria-label": "Video" });
+  frame.append(el("h2", {}, "Video", el("small", {}, `${video.key}${video.duration ? `  ·  ${clock(video.duration)}` : ""}`)));
+  if (!(video.duration > 0)) {
+    frame.append(el("p.note.missing", {}, "The run could not open this video."));
+    return frame;
+  }
+  const why = pictures === null ? "No pictures were made of this video." : pictures.error;
+  if (why) frame.append(el("p.note.missing", {}, why));
+
+  const share = (time) => Math.max(0, Math.min(1, time / video.duration));
+  const lanes = [["evidence", "Evidence", page.evidence, []]];
+  page.rounds.forEach((round, place) => {
+    const spans = round.calls.flatMap((call) => call.intervals);
+    const times = [...new Set(round.calls.flatMap((call) => call.times))];
+    const name = page.rounds.length > 1 ? ` ${place + 1}` : "";
+    lanes.push(["retrieved", `Retrieved${name}`, spans, []]);
+    lanes.push(["looked", `Looked at${name}`, [], times]);
+  });
+
+  const shown = video.strip.map((one) => VIEW.picture(pictures, one.key, `at ${clock(one.time, true)}`));
+  const axis = el("div.axis");
+  if (shown.some(Boolean)) axis.append(lane("", "", el("div.thumbs", {}, shown.map((one) => one ?? el("span.picture.none")))));
+  for (const [kind, title, spans, times] of lanes) {
+    if (!spans.length && !times.length) continue;
+    axis.append(lane(kind, title,
+      spans.map(([start, end = start]) =>
+        el("span.span", {
+          title: `${title.toLowerCase()}: ${clock(start, true)} – ${clock(end, true)}`,
+          style: { left: `${100 * share(start)}%`, width: `${100 * (share(end) - share(start))}%` },
+        })),
+      times.map((time) => el("span.tick", { title: `looked at ${clock(time, true)}`, style: { left: `${100 * share(time)}%` } }))));
+  }
+  axis.append(lane("scale", "", ticks(video.duration).map((time) =>
+    el("span", { class: share(time) > 0.94 ? "end" : null, style: { left: `${100 * share(time)}%` } }, clock(time)))));
+  const cursor = el("div.cursor", { hidden: true }, el("span"));
+  axis.append(el("div.over", {}, cursor));
+  axis.addEventListener("pointermove", (event) => {
+    const bounds = cursor.parentElement.getBoundingClientRect();
+    const at = (event.clientX - bounds.left) / bounds.width;
+    cursor.hidden = at < 0 || at > 1;
+    cursor.style.left = `${100 * at}%`;
+    cursor.firstChild.textContent = clock(at * video.duration, true);
+  });
+  axis.addEventListener("pointerleave", () => (cursor.hidden = true));
+  frame.append(axis);
+  return frame;
+};
+
+const lane = (kind, title, ...content) =>
+  el(`div.lane${kind ? `.${kind}` : ""}`, {}, el("span.title", {}, title), el("div.track", {}, content));
+
+// Round times, at most eight of them.
+function ticks(seconds) {
+  const steps = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200];
+  const step = steps.find((one) => seconds / one <= 8) ?? 14400;
+  return Array.from({ length: Math.floor(seconds / step) + 1 }, (_, i) => i * step);
+}

@@ -1,0 +1,160 @@
+// The viewer's ground: data that arrives as scripts, elements made of text, and which page the address asks for.
+//
+// Everything shown was written by models, programs and videos' subtitles: it goes into the page as text
+// (`el`), never as markup. Data files call VIEW.index, VIEW.page and VIEW.pictures; a page that was opened from
+// disk may load scripts beside it, and may fetch nothing.
+"use strict";
+
+const VIEW = {
+  run: null, // What data/index.js says of the run.
+  rows: [], // The questions as objects, in the run's order.
+  byId: new Map(),
+  _arrived: new Map(),
+  _asked: new Map(),
+};
+
+VIEW.index = (_, content) => {
+  VIEW.run = content;
+  VIEW.rows = content.rows.map((row, place) => {
+    const one = { place };
+    content.columns.forEach((name, i) => (one[name] = row[i]));
+    one.marks = new Set(one.marks);
+    one.text = `${one.id}\n${one.question}\n${one.video}\n${Object.values(one.groups).join("\n")}`.toLowerCase();
+    return one;
+  });
+  VIEW.byId = new Map(VIEW.rows.map((row) => [row.id, row]));
+};
+VIEW.page = (name, content) => VIEW._arrived.set(`data/questions/${name}.js`, content);
+VIEW.pictures = (name, content) => VIEW._arrived.set(`pictures/${name}.js`, { name, ...content });
+
+// The content of a data file, once; null if it is not there.
+VIEW.load = (path) => {
+  if (VIEW._asked.has(path)) return VIEW._asked.get(path);
+  const asked = new Promise((resolve) => {
+    const script = document.createElement("script");
+    const end = () => {
+      script.remove();
+      resolve(VIEW._arrived.get(path) ?? null);
+      VIEW._arrived.delete(path);
+    };
+    script.src = path;
+    script.onload = end;
+    script.onerror = end;
+    document.head.append(script);
+  });
+  VIEW._asked.set(path, asked);
+  // Someone who walks through thousands of questions needs the last ones only.
+  if (VIEW._asked.size > 200) VIEW._asked.delete(VIEW._asked.keys().next().value);
+  return asked;
+};
+
+// An element: el("div.row.wide", {title: "..."}, child, "text", ...). Null children are left out.
+function el(name, attributes, ...children) {
+  const [tag, ...classes] = name.split(".");
+  const node = document.createElement(tag || "div");
+  if (classes.length) node.className = classes.join(" ");
+  for (const [key, value] of Object.entries(attributes || {})) {
+    if (value === null || value === undefined || value === false) continue;
+    if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
+    else if (key === "style") for (const [k, v] of Object.entries(value)) node.style.setProperty(k, v);
+    else if (key === "class") node.className = `${node.className} ${value}`.trim();
+    else node.setAttribute(key, value === true ? "" : value);
+  }
+  node.append(...children.flat(Infinity).filter((one) => one !== null && one !== undefined && one !== false));
+  return node;
+}
+
+const percent = (share, digits = 1) => (share === null || share === undefined ? "–" : `${(100 * share).toFixed(digits)} %`);
+const two = (share) => (share === null || share === undefined ? "–" : share.toFixed(2));
+const count = (number) => number.toLocaleString("en");
+
+function duration(seconds) {
+  if (seconds >= 100) return `${Math.round(seconds)} s`;
+  if (seconds > 0 && seconds < 0.1) return `${Math.max(1, Math.round(1000 * seconds))} ms`;
+  return seconds >= 10 ? `${seconds.toFixed(1)} s` : `${seconds.toFixed(2)} s`;
+}
+
+// Seconds of a video as 1:02:03, 2:03 or 2:03.5.
+function clock(seconds, fine = false) {
+  const whole = Math.floor(seconds + 1e-6);
+  const parts = [Math.floor(whole / 3600), Math.floor(whole / 60) % 60, whole % 60];
+  const text = (parts[0] ? [parts[0], pad(parts[1]), pad(parts[2])] : [parts[1], pad(parts[2])]).join(":");
+  const rest = Math.round((seconds - whole) * 10);
+  return fine && rest > 0 && rest < 10 ? `${text}.${rest}` : text;
+}
+const pad = (number) => String(number).padStart(2, "0");
+
+const STATES = {
+  right: "Right",
+  wrong: "Wrong",
+  unparsed: "No option read",
+  error: "No answer",
+  unscored: "Not scored",
+};
+const stateMark = (state) => el(`span.state.${state}`, { title: STATES[state], role: "img", "aria-label": STATES[state] });
+const meter = (share, title) =>
+  el("span.meter", { title, "aria-hidden": "true" }, el("i", { style: { width: `${100 * Math.max(0, Math.min(1, share))}%` } }));
+
+// ---- addresses: #/?filters for the list, #/q/ID?filters for a question --------------------------------------
+
+VIEW.address = () => {
+  const text = location.hash.replace(/^#\/?/, "");
+  const at = text.indexOf("?");
+  const path = at < 0 ? text : text.slice(0, at);
+  let id = null;
+  if (path.startsWith("q/")) {
+    try {
+      id = decodeURIComponent(path.slice(2));
+    } catch {
+      id = path.slice(2);
+    }
+  }
+  return { id, query: at < 0 ? "" : text.slice(at + 1) };
+};
+VIEW.hash = (id = null, query = VIEW.filters.query()) =>
+  `#/${id === null ? "" : `q/${encodeURIComponent(id)}`}${query ? `?${query}` : ""}`;
+VIEW.go = (id) => (location.hash = VIEW.hash(id));
+
+VIEW.show = () => {
+  const { id, query } = VIEW.address();
+  VIEW.filters.read(query);
+  if (id === null) VIEW.showList();
+  else VIEW.showQuestion(id);
+};
+
+VIEW.start = () => {
+  const main = document.getElementById("main");
+  if (!VIEW.run) {
+    main.replaceChildren(el("p.empty", {}, "data/index.js is missing or broken: give the command again that made this folder."));
+    return;
+  }
+  window.addEventListener("hashchange", VIEW.show);
+  document.addEventListener("keydown", VIEW.key);
+  VIEW.show();
+};
+
+// j k or arrows walk, Enter opens (rows are links), Escape goes back, / searches.
+VIEW.key = (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  const field = event.target.closest?.("input:not([type=range]):not([type=checkbox]), select, textarea");
+  if (event.key === "Escape") {
+    if (field) field.blur();
+    else if (VIEW.address().id !== null) VIEW.go(null);
+    return;
+  }
+  if (field) {
+    if (event.key === "Enter") VIEW.focusRow(0);
+    return;
+  }
+  const inQuestion = VIEW.address().id !== null;
+  const step = { j: 1, k: -1, ...(inQuestion ? { ArrowRight: 1, ArrowLeft: -1 } : { ArrowDown: 1, ArrowUp: -1 }) }[event.key];
+  if (event.target.matches?.("input[type=range]")) return;
+  if (step) {
+    event.preventDefault();
+    if (inQuestion) VIEW.walk(step);
+    else VIEW.moveRow(step);
+  } else if (event.key === "/" && !inQuestion) {
+    event.preventDefault();
+    document.getElementById("search")?.focus();
+  }
+};

@@ -1,0 +1,226 @@
+"""What the pages show of each question, as plain JSON: a short row for the list, everything for its own page.
+
+Knows traces; nothing of files, pages or videos' pixels. Texts go as they are: the pages put them in as text,
+never as markup.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from videopro.benchmarks.base import NO_OPTION
+from videopro.benchmarks.metrics import Grade
+from videopro.program import planning_of
+from videopro.runner.programs import counted
+from videopro.trace import Call, Cost, Execution, Reply, Round, Trace
+from videopro.view.listing import lines_of_calls, listing
+from videopro.view.pictures import Picture, picture_of, set_name, spread, strip_times
+from videopro.view.readings import answer_in, boxes_in, lines_in, part_in
+
+_REFINEMENTS = ("bug_fix", "native_refinement", "program_refinement")
+_LONGEST_QUESTION = 300
+
+
+def page_name(question_id: str) -> str:
+    """The name of a question's file: ids may hold what file names may not."""
+    return hashlib.sha256(question_id.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def state_of(trace: Trace) -> str:
+    """How the question ended: "error", "unparsed", "right", "wrong", or "unscored" where the benchmark keeps
+    the right answer to itself, or none of the options is."""
+    if trace.error is not None or trace.final is None:
+        return "error"
+    if trace.gold is None or trace.gold == NO_OPTION:
+        return "unscored"
+    if trace.final.letter is None:
+        return "unparsed"
+    return "right" if trace.is_right(trace.final.letter) else "wrong"
+
+
+def row(trace: Trace) -> dict[str, Any]:
+    """The question in the list. `marks`: what happened on the way."""
+    own = counted(trace)
+    first = own[0] if own else None
+    changed = trace.is_right(trace.first.letter if trace.first else None), state_of(trace) == "right"
+    marks = {
+        "refined": trace.refined > 0,
+        "failed": any(one.execution is not None and one.execution.status == "failed" for one in own),
+        "fallback": bool(trace.rounds) and trace.rounds[-1].prompt_kind == "fallback",
+        "fixed": changed == (False, True) and trace.refined > 0,
+        "broken": changed == (True, False) and trace.refined > 0,
+    }
+    return {
+        "id": trace.question_id,
+        "page": page_name(trace.question_id),
+        "question": trace.question[:_LONGEST_QUESTION],
+        "video": trace.video.key,
+        "state": state_of(trace),
+        "letter": trace.final.letter if trace.final else None,
+        "gold": trace.gold,
+        "confidence": _short(trace.final.confidence) if trace.final else None,
+        "mode": first.mode if first is not None else None,
+        "marks": [name for name, is_so in marks.items() if is_so],
+        "groups": dict(trace.groups),
+        "seconds": _short(trace.cost.seconds),
+    }
+
+
+def page(trace: Trace, most_frames: int, grade: Grade | None = None) -> tuple[dict[str, Any], list[Picture]]:
+    """Everything about the question, and the pictures that its page shows: of each call at most
+    `most_frames`."""
+    strip = [Picture(time) for time in strip_times(trace.video.duration)]
+    pictures = list(strip)
+    rounds = [_round(trace, place, most_frames, pictures) for place in range(len(trace.rounds))]
+    shown = {
+        "id": trace.question_id,
+        "state": state_of(trace),
+        "question": trace.question,
+        "choices": list(trace.choices),
+        "gold": trace.gold,
+        "reference": trace.reference,
+        "grade": asdict(grade) if grade is not None else None,
+        "groups": dict(trace.groups),
+        "video": {
+            "path": trace.video.path,
+            "key": trace.video.key,
+            "duration": trace.video.duration,
+            "pictures": set_name(trace.video.path, trace.video.id),
+            "strip": [{"time": one.time, "key": one.key} for one in strip],
+        },
+        "evidence": [[_short(one) for one in span] for span in trace.evidence],
+        "first": _reply(trace.first),
+        "final": _reply(trace.final),
+        "official": trace.official,
+        "settled": trace.settled,
+        "refined": trace.refined,
+        "error": asdict(trace.error) if trace.error is not None else None,
+        "notes": list(trace.notes),
+        "rounds": rounds,
+        "cost": _cost(trace.cost),
+        "versions": dict(trace.versions),
+    }
+    return shown, pictures
+
+
+def _round(trace: Trace, place: int, most_frames: int, pictures: list[Picture]) -> dict[str, Any]:
+    one = trace.rounds[place]
+    calls = one.execution.calls if one.execution is not None else ()
+    lines = lines_of_calls(one.program or "", calls)
+    before = _refined_by(trace, place)
+    return {
+        "kind": one.prompt_kind,
+        "mode": one.mode,
+        "planning": planning_of(one.raw) if one.program else "",
+        "raw": one.raw,
+        "faults": list(one.faults),
+        "notes": dict(one.notes),
+        "refines": before,
+        "listing": _listing(one, None if before is None else trace.rounds[before].program),
+        "calls": [
+            {**_call(call, most_frames, pictures), "line": line, "by_name": by_name}
+            for call, (line, by_name) in zip(calls, lines, strict=True)
+        ],
+        "execution": _execution(one.execution),
+        "cost": _cost(one.planning),
+    }
+
+
+def _refined_by(trace: Trace, place: int) -> int | None:
+    """The place of the program that this one refines."""
+    one = trace.rounds[place]
+    if one.prompt_kind not in _REFINEMENTS or not place:
+        return None
+    before = place - 1 if one.refines is None else one.refines
+    return before if 0 <= before < place and trace.rounds[before].program else None
+
+
+def _listing(one: Round, before: str | None) -> list[dict[str, Any]]:
+    if one.program is None:
+        return []
+    modules = frozenset(call.fn for call in one.execution.calls) if one.execution is not None else frozenset()
+    return [
+        {"tokens": line.tokens, "number": line.number, "mark": line.mark}
+        for line in listing(one.program, before, modules)
+    ]
+
+
+def _call(call: Call, most_frames: int, pictures: list[Picture]) -> dict[str, Any]:
+    looked = [picture_of(frame) for frame in spread(call.frames, most_frames)]
+    shown: list[dict[str, Any]] = []
+    for one in looked:
+        # A crop is shown within its frame too.
+        pictures += [one] if one.box is None else [one, Picture(one.time)]
+        shown.append({"time": one.time, "key": one.key, "box": one.box, "whole": Picture(one.time).key})
+    cut = part_in(call.result)
+    if cut is not None:
+        whole = Picture(round(cut[0], 3))
+        pictures.append(whole)
+        shown.append({"time": whole.time, "key": whole.key, "box": None, "whole": whole.key, "cut": cut[1]})
+    answer = answer_in(call.result)
+    return {
+        "fn": call.fn,
+        "args": [
+            [name, value if isinstance(value, str) else repr(value)] for name, value in call.args.items()
+        ],
+        "result": call.result,
+        "answer": answer[0] if answer else None,
+        "confidence": answer[1] if answer else None,
+        "boxes": [asdict(box) for box in boxes_in(call.result)],
+        "said": [asdict(line) for line in lines_in(call.result)],
+        "frames": shown,
+        "looked": len(call.frames),
+        "times": sorted({round(frame[0], 2) for frame in call.frames}),
+        "intervals": [[_short(one) for one in span] for span in call.intervals],
+        "seconds": _short(call.seconds),
+        "cached": call.cached,
+    }
+
+
+def _execution(execution: Execution | None) -> dict[str, Any] | None:
+    if execution is None:
+        return None
+    return {
+        "status": execution.status,
+        "answer": execution.answer,
+        "confidence": _short(execution.confidence),
+        "claim": execution.claim,
+        "letters": _letters(execution.letters),
+        "raw": execution.raw,
+        "error": asdict(execution.error) if execution.error is not None else None,
+        "cost": _cost(execution.cost),
+    }
+
+
+def _reply(reply: Reply | None) -> dict[str, Any] | None:
+    if reply is None:
+        return None
+    return {
+        "letter": reply.letter,
+        "confidence": _short(reply.confidence),
+        "letters": _letters(reply.letters),
+        "raw": reply.raw,
+    }
+
+
+def _letters(letters: Mapping[str, float]) -> dict[str, float]:
+    return {letter: _short(share) for letter, share in letters.items()}
+
+
+def _cost(cost: Cost) -> dict[str, Any]:
+    return {
+        "seconds": _short(cost.seconds),
+        "stages": {name: _short(seconds) for name, seconds in cost.stages.items()},
+        "frames": _short(cost.frames),
+        "calls": _short(cost.calls),
+        "tokens_in": _short(cost.tokens_in),
+        "tokens_out": _short(cost.tokens_out),
+    }
+
+
+def _short(number: float) -> float:
+    """A number as it is shown: files of 5,000 questions need no sixteen digits."""
+    return round(number, 4)

@@ -1,0 +1,149 @@
+"""Thumbnails of a video as sheets of JPEG with a list of what is where: few files, however many pictures.
+
+A video is decoded once, in one pass over all pictures that any question wants of it; what an earlier call
+made is kept, and only what is missing is decoded. Knows videos and files; nothing of traces or pages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from videopro.errors import VideoError
+from videopro.runner.folder import write_atomically
+from videopro.video import Video
+from videopro.view.pictures import Picture, Wanted
+from videopro.view.script import assignment, read_assignment
+
+SIDE = 192
+"""The longer side of a thumbnail, in pixels."""
+_COLUMNS, _ROWS = 8, 8
+_QUALITY = 74
+# The longer side of what crops are cut from; without crops nothing larger than a thumbnail is decoded to.
+_CUT_FROM = 1280
+# Times are rounded to the millisecond: a little later is the same frame still, a little earlier the one
+# before.
+_LATER = 0.0006
+
+
+@dataclass
+class Sheets:
+    """What was made of a video: its size in pixels, and for each key the place on a sheet."""
+
+    width: int = 0
+    height: int = 0
+    error: str = ""
+    """Why pictures are missing."""
+    sheets: list[list[int]] = field(default_factory=list)
+    """(width, height) of each."""
+    cells: dict[str, list[int]] = field(default_factory=dict)
+    """key -> sheet, left, top, width, height."""
+
+    def lacks(self, wanted: Wanted) -> list[Picture]:
+        """What is not there yet."""
+        return [picture for key, picture in wanted.pictures.items() if key not in self.cells]
+
+
+def read_sheets(folder: Path, name: str) -> Sheets:
+    """What an earlier call made; nothing, if it was killed before it told."""
+    content = read_assignment(folder / f"{name}.js")
+    try:
+        sheets = Sheets(**content) if isinstance(content, dict) else Sheets()
+    except TypeError:  # Of another version of this program.
+        return Sheets()
+    whole = all((folder / f"{name}-{number}.jpg").exists() for number in range(len(sheets.sheets)))
+    return sheets if whole else Sheets()
+
+
+def make_sheets(wanted: Wanted, folder: Path) -> Sheets:
+    """Make what is missing of a video's pictures. What cannot be had is told in `error`, never raised: the
+    other questions' pages are still of use. Raises OSError when nothing can be written."""
+    made = read_sheets(folder, wanted.name)
+    missing = made.lacks(wanted)
+    if not missing:
+        return made
+    made.error = ""
+    try:
+        video = Video.open(wanted.path)
+        if wanted.id and video.id != wanted.id:
+            made.error = f"{wanted.path}: is not the file that the run saw; its pictures would mislead"
+        else:
+            made.width, made.height = video.width, video.height
+            sheet = _Sheet(_fit(video.width, video.height, SIDE))
+            try:
+                for picture, image in _decoded(video, missing):
+                    if sheet.is_full:
+                        _save(sheet, wanted.name, folder, made)
+                        sheet = _Sheet(sheet.slot)
+                    sheet.add(picture.key, image)
+            finally:
+                _save(sheet, wanted.name, folder, made)
+    except VideoError as error:
+        made.error = str(error)
+    write_atomically(folder / f"{wanted.name}.js", assignment("pictures", wanted.name, vars(made)))
+    return made
+
+
+def _decoded(video: Video, pictures: Iterable[Picture]) -> Iterator[tuple[Picture, Image.Image]]:
+    """The pictures in order of time, crops cut out."""
+    by_time: dict[float, list[Picture]] = {}
+    for picture in pictures:
+        by_time.setdefault(picture.time, []).append(picture)
+    times = sorted(by_time)
+    cuts = any(picture.box is not None for some in by_time.values() for picture in some)
+    width, height = _fit(video.width, video.height, _CUT_FROM if cuts else SIDE)
+    with closing(video.stream([time + _LATER for time in times], size=(height, width))) as frames:
+        for time, frame in zip(times, frames, strict=True):
+            for picture in by_time[time]:
+                shown = frame if picture.box is None else frame.crop(picture.box)
+                yield picture, Image.fromarray(np.ascontiguousarray(shown.image))
+
+
+def _fit(width: int, height: int, side: int) -> tuple[int, int]:
+    """The size with the same shape whose longer side is at most `side`."""
+    scale = min(1.0, side / max(width, height))
+    return max(1, round(width * scale)), max(1, round(height * scale))
+
+
+class _Sheet:
+    """A sheet that is being filled. `slot`: (width, height) of a cell."""
+
+    def __init__(self, slot: tuple[int, int]) -> None:
+        self.slot = slot
+        self.cells: dict[str, list[int]] = {}
+        self._image = Image.new("RGB", (slot[0] * _COLUMNS, slot[1] * _ROWS))
+
+    @property
+    def is_full(self) -> bool:
+        return len(self.cells) == _COLUMNS * _ROWS
+
+    def add(self, key: str, image: Image.Image) -> None:
+        """A picture, made smaller to fit; a small one stays as it is."""
+        image.thumbnail(self.slot, Image.Resampling.LANCZOS)
+        row, column = divmod(len(self.cells), _COLUMNS)
+        left, top = column * self.slot[0], row * self.slot[1]
+        self._image.paste(image, (left, top))
+        self.cells[key] = [left, top, *image.size]
+
+    def cut(self) -> Image.Image:
+        """The sheet without its empty rows and columns."""
+        rows = -(-len(self.cells) // _COLUMNS)
+        columns = min(len(self.cells), _COLUMNS)
+        return self._image.crop((0, 0, columns * self.slot[0], rows * self.slot[1]))
+
+
+def _save(sheet: _Sheet, name: str, folder: Path, made: Sheets) -> None:
+    if not sheet.cells:
+        return
+    number = len(made.sheets)
+    image, path = sheet.cut(), folder / f"{name}-{number}.jpg"
+    new = path.with_name(f".{path.name}.new")
+    image.save(new, "JPEG", quality=_QUALITY, optimize=True)
+    new.replace(path)
+    made.sheets.append(list(image.size))
+    made.cells.update((key, [number, *place]) for key, place in sheet.cells.items())
