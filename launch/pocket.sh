@@ -2,8 +2,8 @@
 # The whole way on the pocket world and a CPU: trajectories from the offline teacher, a planner fine-tuned on them,
 # and both evaluated; ends with a table. Stopped at any time, the same command goes on.
 #   bash launch/pocket.sh [FOLDER]           a fixed subset, one seed (default: runs/pocket)
-#   bash launch/pocket.sh --full [FOLDER]    the recorded run: 800 questions, three seeds, the whole test split,
-#                                            held-out phrasings, and a family that training never saw
+#   bash launch/pocket.sh --full [FOLDER]    1,600 questions, three seeds, the whole test split, held-out phrasings,
+#                                            and a family that training never saw
 # WORKERS is the number of processes that train or answer side by side (default 2).
 set -euo pipefail
 full=""
@@ -13,7 +13,7 @@ source "$(dirname "$0")/setup.sh" train
 workers=${WORKERS:-2}
 unseen=order # the family that the last part leaves out
 together="--options together=12" # all questions of a video are planned in one batch
-if [ -n "$full" ]; then asked=800 seeds="0 1 2" test=""; else asked=132 seeds="0" test="--limit 110"; fi
+if [ -n "$full" ]; then asked=1600 seeds="0 1 2" test=""; else asked=132 seeds="0" test="--limit 110"; fi
 
 synthesize() {
     python -m data_synthesis.run --config configs/synthesis/pocket.yaml --limit "$asked" --output "$folder/synthesis"

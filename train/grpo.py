@@ -57,6 +57,9 @@ def train(training: VideoGRPOConfig, model_settings: ModelConfig) -> VideoGRPOTr
     start = Start.of(training, model_settings)
     output = Path(str(training.output_dir))
     state = PartialState()
+    if training.adapter:
+        # A shipped planner has a short name, as in inference.
+        training.adapter = read_spec(str(model_settings.model_name_or_path), adapter=training.adapter).adapter
 
     # Rows, and every video that a prompt shows decoded once
     rows = Rows(
