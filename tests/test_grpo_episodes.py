@@ -232,10 +232,10 @@ def test_both_turns_move_towards_what_the_episode_earns(tmp_path: Path) -> None:
     config = grpo.settings(
         tmp_path,
         optim="adamw_torch",
-        learning_rate=5e-3,
-        max_steps=90,
-        num_generations=48,
-        per_device_train_batch_size=96,
+        learning_rate=1e-2,
+        max_steps=100,
+        num_generations=96,
+        per_device_train_batch_size=192,
         max_completion_length=1,
     )
     made = grpo.trainer("qwen3_vl", config, chosen, rewards=rewards, next_turn=always)
@@ -243,5 +243,5 @@ def test_both_turns_move_towards_what_the_episode_earns(tmp_path: Path) -> None:
     before = [grpo.first_tokens(made, some)[:, turn::2].sum(-1) for turn, some in enumerate(turns)]
     made.train()
     after = [grpo.first_tokens(made, some)[:, turn::2].sum(-1) for turn, some in enumerate(turns)]
-    assert max(one.max() for one in before) < 0.55
-    assert min(one.min() for one in after) > 0.6
+    assert max(one.max() for one in before) < 0.75
+    assert min(one.min() for one in after) > 0.85
