@@ -65,12 +65,13 @@ def assemble(
     known: EvaluationVideos,
     seeds: Mapping[str, tuple[str, int]],
     skip: bool = False,
+    always_program: bool = False,
 ) -> Datasets:
     """The datasets of these records, for `folder`: paths of videos below it are written relative to it.
 
     `source` names where the questions are from; `known` are the videos that must not be inside, and `seeds`
     what pocket videos are drawn from, by name. A question about such a video raises RunError, which names the
-    video, or with `skip` is left out and counted.
+    video, or with `skip` is left out and counted. `always_program` is that of `supervision`.
     """
     made = Datasets()
     seen: set[tuple[str, ...]] = set()
@@ -87,7 +88,7 @@ def assemble(
         if any(_TAGS.search(text) for text in (trace.question, *trace.choices)):
             made.rejected["question: holds a media placeholder or a control token"] += 1
             continue
-        rows, rejected = supervision(trace, tau)
+        rows, rejected = supervision(trace, tau, always_program=always_program)
         made.rejected += rejected
         for row in rows:
             # The same question about the same video may come twice in a source.

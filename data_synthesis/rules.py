@@ -5,6 +5,9 @@
     R3  a program that failed, with its log                 -> its refinement that ran and was right
     R4  an answer, native or of a program, wrong or unsure  -> its refinement that corrected it
 
+The adaptive prompt alone never shows a planner what to write where a program is asked for whatever the
+question (`--method program`): with `always_program` the questions of R1 give a row of that prompt too.
+
 Pure functions of a trace and tau: nothing here runs, asks or guesses. A right answer earns nothing unless an
 answering call gave it (confidence above 0): a program that states a letter of its own looked at nothing, and
 was right by chance. Knows traces, programs and prompts; nothing of files.
@@ -26,7 +29,7 @@ from videopro.routing import Mode
 from videopro.trace import Execution, Round, Trace
 
 Refinement = Literal["bug_fix", "native_refinement", "program_refinement"]
-RowKind = Literal["native", "program", "bug_fix", "native_refinement", "program_refinement"]
+RowKind = Literal["native", "program", "plan_program", "bug_fix", "native_refinement", "program_refinement"]
 
 NATIVE = 0
 """The place of the native answer in a trace's rounds; programs come after it, then refinements."""
@@ -123,8 +126,9 @@ def log_of(round: Round) -> str:
     return error.log if error is not None else ""
 
 
-def supervision(trace: Trace, tau: float) -> tuple[list[Row], Counter[str]]:
-    """The examples of a trace, and what was rejected, by reason."""
+def supervision(trace: Trace, tau: float, *, always_program: bool = False) -> tuple[list[Row], Counter[str]]:
+    """The examples of a trace, and what was rejected, by reason. `always_program`: of a question of R1 also
+    the best right program of several steps, under the prompt that asks for one."""
     rejected: Counter[str] = Counter()
     if trace.error is not None:
         rejected[f"question: {trace.error.type}"] += 1
@@ -132,7 +136,7 @@ def supervision(trace: Trace, tau: float) -> tuple[list[Row], Counter[str]]:
     if trace.gold is None:
         rejected["question: no known answer"] += 1
         return [], rejected
-    rows = [*_first(trace, tau, rejected), *_refinements(trace, tau, rejected)]
+    rows = [*_first(trace, tau, always_program, rejected), *_refinements(trace, tau, rejected)]
     return _without_repeats(rows, rejected), rejected
 
 
@@ -162,11 +166,25 @@ def tasks(trace: Trace, tau: float) -> list[Task]:
 # ---- R1 and R2 ---------------------------------------------------------------------------------------------
 
 
-def _first(trace: Trace, tau: float, rejected: Counter[str]) -> Iterator[Row]:
-    prompt = prompts.plan(question_of(trace), adaptive=True)
+def _first(trace: Trace, tau: float, always_program: bool, rejected: Counter[str]) -> Iterator[Row]:
+    question = question_of(trace)
+    prompt = prompts.plan(question, adaptive=True)
+    kind: RowKind = "program"
     if oracle_mode(trace, tau) == "native":
         yield Row("native", "native", prompt, NATIVE_REPLY, _canonical(prompts.NATIVE_PROGRAM))
-        return
+        if not always_program:
+            return
+        prompt, kind = prompts.plan(question, adaptive=False), "plan_program"
+    best = _best_program(trace, rejected)
+    if best is not None:
+        place, program = best
+        yield Row(kind, "program", prompt, _reply(program), program.canonical, place=place)
+    elif kind == "program":
+        rejected["question: neither a confident native answer nor a right program"] += 1
+
+
+def _best_program(trace: Trace, rejected: Counter[str]) -> tuple[int, Program] | None:
+    """Of the right programs of several steps the most confident, among equals the earliest, and its place."""
     best: tuple[int, Program] | None = None
     confidence = 0.0
     for place, one in enumerate(trace.rounds):
@@ -180,18 +198,11 @@ def _first(trace: Trace, tau: float, rejected: Counter[str]) -> Iterator[Row]:
             rejected[f"R2: {why}"] += 1
             continue
         assert one.execution is not None
-        # The most confident; among equals the earliest.
-        if best is None or one.execution.confidence > confidence:
-            if best is not None:
-                rejected["R2: right, and another was more confident"] += 1
-            best, confidence = (place, program), one.execution.confidence
-        else:
+        if best is not None:
             rejected["R2: right, and another was more confident"] += 1
-    if best is None:
-        rejected["question: neither a confident native answer nor a right program"] += 1
-        return
-    place, program = best
-    yield Row("program", "program", prompt, _reply(program), program.canonical, place=place)
+        if best is None or one.execution.confidence > confidence:
+            best, confidence = (place, program), one.execution.confidence
+    return best
 
 
 # ---- R3 and R4 ---------------------------------------------------------------------------------------------

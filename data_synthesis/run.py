@@ -182,6 +182,7 @@ def _finish(
         known=guard.known,
         seeds=guard.seeds,
         skip=guard.skip,
+        always_program=config.always_program,
     )
     recorded = folder.settings()
     card = make_card(
@@ -190,7 +191,7 @@ def _finish(
         tau=config.tau,
         about={
             "source": source,
-            "settings": recorded["identity"]["synthesis"],
+            "settings": {**recorded["identity"]["synthesis"], "always_program": config.always_program},
             "teacher": {k: v for k, v in recorded["identity"]["teacher"].items() if k != "url"},
             "model": recorded["identity"]["model"],
             "modules": recorded["identity"]["modules"],

@@ -55,6 +55,10 @@ class SynthesisConfig(ModuleSettings):
         default=1, metadata=about("refinements of each program that failed, was wrong or unsure")
     )
     tau: float = field(default=0.75, metadata=about("confident means a confidence of at least this"))
+    always_program: bool = field(
+        default=False,
+        metadata=about("rows for --method program too: a program where one look would do"),
+    )
     subtitles: Literal["listed", "none"] = field(
         default="listed", metadata=about("subtitles for the modules: those the source lists, or none")
     )

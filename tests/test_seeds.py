@@ -89,6 +89,28 @@ def test_answers_before_refinement_cost_what_the_first_round_cost() -> None:
     assert refined.cost.calls == 6.0
 
 
+def test_the_more_confident_answer_counts_where_it_is_asked_for(tmp_path: Path) -> None:
+    """Question 0 was right at first and is as unsure, but wrong, after; 1 becomes surer and right; 2 was not
+    refined. Costs stay those of both rounds."""
+
+    def sure(answer: str, confidence: float) -> Round:
+        return replace(program("program", answer), execution=ran(answer, confidence))
+
+    folder = run(
+        tmp_path / "one",
+        trace(0, sure("A", 0.6), sure("B", 0.4), answer="B"),
+        trace(1, sure("B", 0.3), sure("A", 0.7), first="B"),
+        trace(2, sure("A", 0.9)),
+    )
+    out = tmp_path / "table.json"
+    rows = [f"first=first:{folder}", f"last={folder}", f"best=best:{folder}"]
+    assert seeds.main([*rows, "--output", str(out)]) == 0
+    first, last, best = json.loads(out.read_text())
+    assert [one["accuracy"] for one in (first, last, best)] == pytest.approx([2 / 3, 2 / 3, 1.0])
+    assert best["calls"] == last["calls"] == pytest.approx(5.0)
+    assert best["runs"] == [str(folder)]
+
+
 def test_an_error_stays_an_error_before_refinement() -> None:
     broken = replace(trace(0), first=None, final=None, error=Failure("VideoError", "no such file"))
     assert seeds.before_refinement(broken) == broken

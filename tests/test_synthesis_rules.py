@@ -133,6 +133,22 @@ def test_r2_missing_tags_round_the_code_are_put_there() -> None:
     assert row.reply == written(code(), "Look.")
 
 
+def test_always_program_adds_the_best_program_of_a_question_that_one_look_answers() -> None:
+    """Under the prompt that asks for a program; where the adaptive prompt has a program already, nothing."""
+    easy = record(native("A", 0.9), program(answered("A", 0.3), 2), program(answered("A", 0.6), 3))
+    adaptive, always = supervision(easy, TAU, always_program=True)[0]
+    assert (adaptive.kind, adaptive.mode, adaptive.prompt) == ("native", "native", PLAN)
+    assert (always.kind, always.mode, always.prompt, always.reply, always.place) == (
+        *("plan_program", "program", prompts.plan(QUESTION, adaptive=False)),
+        *(written(code(3)), 2),
+    )
+    hard = record(native("B", 0.9), program(answered("A", 0.6), 2))
+    assert supervision(hard, TAU, always_program=True) == supervision(hard, TAU)
+    # Without a right program the native row stands alone, and no question is lost.
+    alone, why = supervision(record(native("A", 0.9), program(answered("B", 0.6))), TAU, always_program=True)
+    assert ([row.kind for row in alone], dict(why)) == (["native"], {"R2: wrong answer": 1})
+
+
 # ---- R3 ----------------------------------------------------------------------------------------------------
 
 

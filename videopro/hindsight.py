@@ -7,6 +7,7 @@ runs, files or scoring.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -61,6 +62,13 @@ def under(trace: Trace, tau: float, final: Final) -> Trace:
         else None,
         cost=_without(trace.cost, left),
     )
+
+
+def most_confident(trace: Trace) -> Trace:
+    """What a run with `final="best"` would have recorded: of the answers before and after its refinements the
+    most confident one counts."""
+    # No confidence reaches this threshold: what the run refined stays refined.
+    return under(as_settled(trace), math.inf, "best")
 
 
 def as_settled(trace: Trace) -> Trace:

@@ -4,14 +4,15 @@
         "SFT + refinement=runs/0/videopro,runs/1/videopro" --oracle runs/native --output table.json
 
 A row is a name and the runs of its seeds. `first:` takes the answers before any refinement, and what they
-cost, from a run that refined. Knows runs by their folders.
+cost, from a run that refined; `best:` the most confident of the answers before and after it. Knows runs by
+their folders.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from videopro import scoring
 from videopro.command import exit_status
 from videopro.config import about, from_command_line
 from videopro.errors import ConfigError, RunError
-from videopro.hindsight import before_refinement
+from videopro.hindsight import before_refinement, most_confident
 from videopro.routing import Mode, figures, oracle_modes, planned_in
 from videopro.runner.folder import RunFolder, write_atomically
 from videopro.runner.summary import percent, records_of
@@ -33,7 +34,8 @@ from videopro.trace import Cost, Trace
 from videopro.trace_log import read_traces
 
 PROG = "python -m videopro.seeds"
-FIRST = "first:"
+READ_AS: dict[str, Callable[[Trace], Trace]] = {"first:": before_refinement, "best:": most_confident}
+"""What a word before a run makes of each of its traces."""
 ROUTING = ("well_formed", "executed", "native_share", "mode_accuracy", "mode_balanced_accuracy")
 
 
@@ -88,12 +90,14 @@ def read_row(spec: str) -> Row:
     words = [word for word in rest.split(",") if word]
     if not equals or not name.strip() or not words:
         raise ConfigError(f"row {spec!r}: give it as NAME=RUN,RUN,... with a folder for each seed")
-    seeds = []
+    runs, seeds = [], []
     for word in words:
-        traces = _traces(Path(word.removeprefix(FIRST)))
-        seeds.append(tuple(map(before_refinement, traces) if word.startswith(FIRST) else traces))
+        prefix = next((one for one in READ_AS if word.startswith(one)), "")
+        runs.append(Path(word.removeprefix(prefix)))
+        traces = _traces(runs[-1])
+        seeds.append(tuple(map(READ_AS[prefix], traces) if prefix else traces))
     plans = any(one.rounds and one.rounds[0].prompt_kind != "native" for own in seeds for one in own)
-    return Row(name, tuple(Path(word.removeprefix(FIRST)) for word in words), tuple(seeds), plans)
+    return Row(name, tuple(runs), tuple(seeds), plans)
 
 
 def table_of(rows: Sequence[Row], oracle: Mapping[str, Mode]) -> list[dict[str, Any]]:
