@@ -224,6 +224,7 @@ def warm_up() -> None:
 
 def rehearse() -> None:
     """Use what every program uses, so that a child that waits has its own copy of the memory for it."""
+    random.seed(0)  # The random module takes a fresh seed in every fork; runs are to be repeatable.
     space: dict[str, Any] = {"__builtins__": _BUILTINS}
     exec(compile("def f(a):\n    return [x for x in a]\nf([1])", FILE, "exec"), space)
     parse(frame(RESULT, [1, "a"])[HEADER.size :].decode("ascii"))
@@ -283,10 +284,10 @@ def _run(session: Session, start: Mapping[str, Any]) -> Any:
     return entry(*args, **kwargs)
 
 
-def main(code: bytes, base: int) -> None:
+def main(door: lock.Door, base: int) -> None:
     """The life of a program's process, to its end.
 
-    `code`: the seccomp filter. `base`: bytes of address space that the zygote has. Raises OSError if the door
+    `door`: its walls. `base`: bytes of address space that the zygote has. Raises OSError if the door
     cannot be locked, and then has run nothing.
     """
     global _cpu_seconds
@@ -297,12 +298,11 @@ def main(code: bytes, base: int) -> None:
     session = Session(start)
     sys.stdout = sys.stderr = session.output  # type: ignore[assignment]
     sys.stdin = None  # type: ignore[assignment]
-    random.seed(0)  # The random module takes a fresh seed in every fork; runs are to be repeatable.
     gc.enable()
     cpu = _cpu_seconds = limits["cpu_seconds"]
     signal.setitimer(signal.ITIMER_PROF, cpu, 0.05)
     signal.setitimer(signal.ITIMER_VIRTUAL, cpu + GRACE)
-    lock.child(code, base + limits["memory_bytes"], int(cpu + GRACE) + 1)
+    door.close(base + limits["memory_bytes"], int(cpu + GRACE) + 1)
     _send(_last_words(session, start))
     os._exit(0)
 

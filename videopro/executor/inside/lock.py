@@ -130,22 +130,30 @@ def die_with(parent: int) -> None:
         raise OSError("the parent is gone")
 
 
-def child(code: bytes, memory: int, cpu_seconds: int) -> None:
-    """Close in a program's process, for good. Raises OSError.
+class Door:
+    """The walls of one program's process: made ready while it waits for its program, closed before that runs.
 
-    `code`: `filter.program`'s. `memory`: bytes of address space in all.
+    `code`: `filter.program`'s. Make it in the process that it is for. Raises OSError.
     """
-    none = (0, 0)
-    resource.setrlimit(resource.RLIMIT_CORE, none)
-    resource.setrlimit(resource.RLIMIT_FSIZE, none)
-    resource.setrlimit(resource.RLIMIT_NPROC, none)
-    resource.setrlimit(resource.RLIMIT_MEMLOCK, none)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (seccomp.SOCKET_FD + 1,) * 2)
-    resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds + 1))
-    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
-    mine = seccomp.of_process(code, os.getpid())
-    loaded = _Filter(len(mine) // 8, mine)
-    _check(
-        _prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.addressof(loaded), 0, 0),
-        "the seccomp filter",
-    )
+
+    def __init__(self, code: bytes) -> None:
+        none = (0, 0)
+        for kind in (
+            resource.RLIMIT_CORE,
+            resource.RLIMIT_FSIZE,
+            resource.RLIMIT_NPROC,
+            resource.RLIMIT_MEMLOCK,
+        ):
+            resource.setrlimit(kind, none)
+        mine = seccomp.of_process(code, os.getpid())
+        self._filter = _Filter(len(mine) // 8, mine)
+
+    def close(self, memory: int, cpu_seconds: int) -> None:
+        """Close in, for good. `memory`: bytes of address space in all. Raises OSError."""
+        resource.setrlimit(resource.RLIMIT_NOFILE, (seccomp.SOCKET_FD + 1,) * 2)
+        resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds + 1))
+        resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+        _check(
+            _prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.addressof(self._filter), 0, 0),
+            "the seccomp filter",
+        )

@@ -140,13 +140,14 @@ class Zygote:
             os.dup2(way, child.SOCKET_FD)
             os.closerange(child.SOCKET_FD + 1, self.descriptors)
             lock.die_with(self.pid)
+            door = lock.Door(self.filter)
             child.rehearse()
             with socket.socket(fileno=child.SOCKET_FD) as waiting:
                 _, (program,), _, _ = socket.recv_fds(waiting, 1, 1)
                 os.dup2(program, child.SOCKET_FD)
                 os.close(program)
                 waiting.detach()
-            child.main(self.filter, self.base)
+            child.main(door, self.base)
         except BaseException as error:  # The door could not be locked: say so, and run nothing.
             os.write(child.SOCKET_FD, frame(ERROR, [[type(error).__name__, str(error), []]]))
         finally:
