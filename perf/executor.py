@@ -5,9 +5,9 @@
 Contenders: `videopro.executor`; smolagents' LocalPythonExecutor, which interprets the syntax tree in the host
 process; and a plain `python -c` child for each program, which talks to the host in lines of JSON and confines
 nothing. "Two processes" is what no call between processes can cost less than: a child that sends back the
-bytes of a call as they are, over a socket; "on one core" the same where both share one. All on the same machine
-in one run; look at the ratios. "Equal" counts the ordinary programs of `tests/program_world.py` that give
-CPython's result. `--write` keeps the figures in perf/executor.json.
+bytes of a call as they are, over a socket; "on one core" the same where both share one. All on the same
+machine in one run; look at the ratios. "Equal" counts the ordinary programs of `tests/program_world.py` that
+give CPython's result. `--write` keeps the figures in perf/executor.json.
 """
 
 from __future__ import annotations
