@@ -72,13 +72,16 @@ def make_card(
 
 def _native(known: Sequence[Trace], tau: float) -> dict[str, int]:
     executions = [one.rounds[NATIVE].execution for one in known]
-    pairs = [(one, trace.gold) for one, trace in zip(executions, known, strict=True) if one is not None]
+    pairs = [(one, trace.right) for one, trace in zip(executions, known, strict=True) if one is not None]
     return {
         "right and confident": sum(oracle_mode(one, tau) == "native" for one in known),
-        "right and unsure": sum(one.answer == gold and not is_confident(one, tau) for one, gold in pairs),
-        "wrong and confident": sum(one.answer != gold and is_confident(one, tau) for one, gold in pairs),
+        "right and unsure": sum(one.answer in right and not is_confident(one, tau) for one, right in pairs),
+        "wrong and confident": sum(
+            one.answer not in right and is_confident(one, tau) for one, right in pairs
+        ),
         "wrong and unsure": sum(
-            one.answer not in (gold, None) and not is_confident(one, tau) for one, gold in pairs
+            one.answer is not None and one.answer not in right and not is_confident(one, tau)
+            for one, right in pairs
         ),
         "no letter": sum(one.answer is None for one, _ in pairs),
     }
@@ -86,11 +89,13 @@ def _native(known: Sequence[Trace], tau: float) -> dict[str, int]:
 
 def _programs(known: Sequence[Trace], tau: float, wanted: Callable[[Round], bool]) -> dict[str, Any]:
     """What became of the replies of one kind."""
-    rounds = [(one, trace.gold) for trace in known for one in trace.rounds if wanted(one)]
+    rounds = [(one, trace.right) for trace in known for one in trace.rounds if wanted(one)]
     executions = [
-        (one.execution, gold) for one, gold in rounds if one.execution is not None and one.program is not None
+        (one.execution, right)
+        for one, right in rounds
+        if one.execution is not None and one.program is not None
     ]
-    answered = [(one, gold) for one, gold in executions if one.status == "ok"]
+    answered = [(one, right) for one, right in executions if one.status == "ok"]
     return {
         "replies": len(rounds),
         "no text": sum(REFUSED in one.notes for one, _ in rounds),
@@ -105,9 +110,9 @@ def _programs(known: Sequence[Trace], tau: float, wanted: Callable[[Round], bool
             one.error.type for one, _ in executions if one.status == "failed" and one.error is not None
         ),
         "gave no answer": sum(one.status == "empty" for one, _ in executions),
-        "right": sum(one.answer == gold for one, gold in answered),
-        "right and confident": sum(one.answer == gold and is_confident(one, tau) for one, gold in answered),
-        "asked to be refined": sum(needs(one, gold, tau) is not None for one, gold in rounds),
+        "right": sum(one.answer in right for one, right in answered),
+        "right and confident": sum(one.answer in right and is_confident(one, tau) for one, right in answered),
+        "asked to be refined": sum(needs(one, right, tau) is not None for one, right in rounds),
         # What the pocket teacher put in on purpose.
         "teacher's faults": _counts(one.notes["fault"] for one, _ in rounds if "fault" in one.notes),
     }

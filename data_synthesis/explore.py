@@ -40,6 +40,7 @@ from videopro.methods.base import Result, failed
 from videopro.module_models import ModuleModels
 from videopro.planners import Kind, PlanRequest, Written
 from videopro.program import Program, parse
+from videopro.question import right_letters
 from videopro.subtitles import load_subtitles
 from videopro.trace import Cost, Reply, Round, VideoRef
 from videopro.video import Video
@@ -73,6 +74,11 @@ class _State:
     """A cap left no room for one of its requests."""
     error: Exception | None = None
     """One of QUESTION_ERRORS."""
+
+    @property
+    def right(self) -> frozenset[str]:
+        """The letters that are right."""
+        return right_letters(self.item.answer, self.item.question.choices)
 
     @property
     def open(self) -> bool:
@@ -160,7 +166,7 @@ class Explorer:
 
     def _refinements(self, state: _State, known: str) -> Iterator[tuple[int, PlanRequest]]:
         for place, one in enumerate(state.rounds):
-            kind = needs(one, state.item.answer, self._settings.tau)
+            kind = needs(one, state.right, self._settings.tau)
             if kind is None:
                 continue
             prompt = refinement_prompt(

@@ -16,7 +16,7 @@ was right by chance. Knows traces, programs and prompts; nothing of files.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -83,19 +83,19 @@ def question_of(trace: Trace) -> Question:
 def oracle_mode(trace: Trace, tau: float) -> Mode:
     """m* of A.3: native where the native answer is right and confident. ValueError for a trace without a
     right letter or a native answer."""
-    return routing.oracle_mode(_native(trace), trace.gold, tau)
+    return routing.oracle_mode(_native(trace), trace.right, tau)
 
 
-def needs(round: Round, gold: str | None, tau: float) -> Refinement | None:
-    """Which refinement what happened calls for: of what failed, and of what was wrong or unsure; None for
-    what is fine, was not run, or repeats an earlier program."""
+def needs(round: Round, right: Collection[str], tau: float) -> Refinement | None:
+    """Which refinement what happened calls for, given the letters that are right: of what failed, and of what
+    was wrong or unsure; None for what is fine, was not run, or repeats an earlier program."""
     execution = round.execution
     if execution is None or SAME_AS in round.notes:
         return None
     if execution.status == "failed":
         # A reply without a program leaves nothing to mend.
         return "bug_fix" if round.program else None
-    if is_confident(execution, tau) and execution.answer == gold:
+    if is_confident(execution, tau) and execution.answer in right:
         return None
     if round.prompt_kind == "native":
         return "native_refinement"
@@ -149,7 +149,7 @@ def tasks(trace: Trace, tau: float) -> list[Task]:
     found = [Task("plan", prompts.plan(question, adaptive=True))]
     seen: set[tuple[str, str]] = set()
     for place, one in enumerate(trace.rounds):
-        kind = needs(one, trace.gold, tau) if one.refines is None else None
+        kind = needs(one, trace.right, tau) if one.refines is None else None
         if kind is None:
             continue
         program, log = refined_program(one), log_of(one)
@@ -191,7 +191,7 @@ def _best_program(trace: Trace, rejected: Counter[str]) -> tuple[int, Program] |
         if one.prompt_kind != PLAN:
             continue
         program = parse(one.raw)
-        why = _unfit(one, program, trace.gold)
+        why = _unfit(one, program, trace.right)
         if why is None and program.mode == "native":
             why = "a single look where several steps were asked for"
         if why is not None:
@@ -215,17 +215,17 @@ def _refinements(trace: Trace, tau: float, rejected: Counter[str]) -> Iterator[R
         if one.refines is None:
             continue
         before = trace.rounds[one.refines]
-        kind = needs(before, trace.gold, tau)
+        kind = needs(before, trace.right, tau)
         if kind is None:
             continue
         rule = "R3" if kind == "bug_fix" else "R4"
         program = parse(one.raw)
-        why = _unfit(one, program, trace.gold)
+        why = _unfit(one, program, trace.right)
         if why is None and program.mode == "native" and not (kind == "bug_fix" and native_is_fine):
             why = "a single look, which is unsure or wrong for this question"
         if why is None and kind == "bug_fix" and not log_of(before).strip():
             why = "the failure left no log"
-        if why is None and rule == "R4" and not _corrects(before.execution, one.execution, trace.gold):
+        if why is None and rule == "R4" and not _corrects(before.execution, one.execution, trace.right):
             why = "right before, and no more confident now"
         if why is not None:
             rejected[f"{rule}: {why}"] += 1
@@ -235,17 +235,17 @@ def _refinements(trace: Trace, tau: float, rejected: Counter[str]) -> Iterator[R
         yield Row(kind, program.mode, prompt, _reply(program), program.canonical, _canonical(shown), place)
 
 
-def _corrects(before: Execution | None, after: Execution | None, gold: str | None) -> bool:
+def _corrects(before: Execution | None, after: Execution | None, right: Collection[str]) -> bool:
     """Whether an answer, known to be right, is better than the one before: that was wrong, or less sure."""
     assert before is not None
     assert after is not None
-    return before.answer != gold or after.confidence > before.confidence
+    return before.answer not in right or after.confidence > before.confidence
 
 
 # ---- what both share ---------------------------------------------------------------------------------------
 
 
-def _unfit(one: Round, program: Program, gold: str | None) -> str | None:
+def _unfit(one: Round, program: Program, right: Collection[str]) -> str | None:
     """Why a reply is no target, or None: it ran, looked, and was right."""
     execution = one.execution
     if REFUSED in one.notes:
@@ -258,7 +258,7 @@ def _unfit(one: Round, program: Program, gold: str | None) -> str | None:
         return f"failed ({execution.error.type if execution.error else 'unknown'})"
     if execution.answer is None:
         return "gave no answer"
-    if execution.answer != gold:
+    if execution.answer not in right:
         return "wrong answer"
     if execution.confidence <= 0:
         return "right, but no answering call said so"

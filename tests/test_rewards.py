@@ -115,6 +115,13 @@ def test_what_a_reply_to_an_adaptive_prompt_earns(rewards: ProgramRewards, name:
     assert score(rewards, [row()], [text]) == [expected]
 
 
+def test_an_option_with_the_right_ones_words_earns_as_much(rewards: ProgramRewards) -> None:
+    """`LOCAL` answers B; the file names A, C or D as right, of which only C has B's words."""
+    first, second, _, fourth = row()["choices"]
+    given = [row(answer=letter, choices=[first, second, second, fourth]) for letter in "ACD"]
+    assert score(rewards, given, [LOCAL] * 3) == [(0, 1, 1), (1, 1, 1), (0, 1, 1)]
+
+
 def test_a_whole_batch_gives_each_row_its_own(rewards: ProgramRewards) -> None:
     replies = [text for text, _ in CASES.values()]
     assert score(rewards, rows(len(replies)), replies) == [expected for _, expected in CASES.values()]

@@ -62,6 +62,14 @@ def test_unsure_or_wrong_is_no_r1(letter: str | None, confidence: float) -> None
     assert rejected(trace) == {"question: neither a confident native answer nor a right program": 1}
 
 
+def test_an_option_with_the_right_ones_words_is_right() -> None:
+    """D has the words of A: chosen natively and surely, one look was enough; in a program, it was right."""
+    twins = ("red", "green", "blue", "red")
+    assert kinds(record(native("D", 0.9), choices=twins)) == ["native"]
+    assert kinds(record(native("B", 0.9), program(answered("D", 0.6)), choices=twins)) == ["program"]
+    assert kinds(record(native("B", 0.9), program(answered("C", 0.6)), choices=twins)) == []
+
+
 # ---- R2 ----------------------------------------------------------------------------------------------------
 
 

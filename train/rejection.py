@@ -123,7 +123,7 @@ def _right(
     found = []
     for reply, one in zip(replies, ran, strict=True):
         if one.execution is not None:
-            earned = score(row.kind, row.answer, row.oracle, (parse(reply), one.execution))
+            earned = score(row.kind, row.right, row.oracle, (parse(reply), one.execution))
             if earned.accuracy == 1 and earned.format == 1:
                 found.append(reply)
     return found

@@ -96,8 +96,8 @@ def measures(scored: Sequence[Scored]) -> dict[str, float]:
         if answered:
             found["confidence"] = _mean(answered)
         found["refined"] = _mean([len(turns) > 1 for turns in tried])
-        gold = [one.row.answer for one in scored if one.tried]
-        found["first_right"] = _mean([is_right(*one) for one in zip(executions, gold, strict=True)])
+        right = [one.row.right for one in scored if one.tried]
+        found["first_right"] = _mean([is_right(*one) for one in zip(executions, right, strict=True)])
     return {f"programs/{name}": value for name, value in found.items()}
 
 
@@ -136,7 +136,7 @@ def _turn(turn: Turn, row: RewardRow) -> dict[str, Any]:
             "error": execution.error.type if execution.error is not None else None,
             "answer": execution.answer,
             "confidence": execution.confidence,
-            "correct": is_right(execution, row.answer),
+            "correct": is_right(execution, row.right),
             "faults": list(faults(turn.program, execution)),
             "module_calls": len(execution.calls),
             "frames": _frames(execution),

@@ -13,7 +13,7 @@ from typing import Any, get_args
 from train.reward_scoring import Mode
 from videopro.errors import DatasetError, QuestionError
 from videopro.planners import Kind
-from videopro.question import Question
+from videopro.question import Question, right_letters
 
 NEEDED = ("id", "video", "question", "choices", "answer", "kind")
 OPTIONAL = ("subtitles", "oracle_mode")
@@ -31,6 +31,11 @@ class RewardRow:
     answer: str
     """The right letter."""
     oracle: Mode | None
+
+    @property
+    def right(self) -> frozenset[str]:
+        """The letters that are right."""
+        return right_letters(self.answer, self.question.choices)
 
 
 def read_row(fields: Mapping[str, Any]) -> RewardRow:

@@ -7,6 +7,7 @@ of trainers.
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
 
@@ -46,9 +47,9 @@ LEFT_OUT = Rewards(None, None, None)
 Attempt = tuple[Program, Execution]
 
 
-def score(kind: Kind, gold: str, oracle: Mode | None, *attempts: Attempt) -> Rewards:
-    """The rewards of a reply to a prompt of some kind, whose question has the right letter `gold` and the
-    oracle mode `oracle` (A.3; None: nobody asked), or of an episode: that reply and its refinements.
+def score(kind: Kind, right: Collection[str], oracle: Mode | None, *attempts: Attempt) -> Rewards:
+    """The rewards of a reply to a prompt of some kind, whose question has these right letters and the oracle
+    mode `oracle` (A.3; None: nobody asked), or of an episode: that reply and its refinements.
 
     An episode earns accuracy by the answer that inference would give, the latest that there is; format by
     every reply of it; mode consistency by its first reply, to which the prompt leaves the choice that A.3
@@ -60,13 +61,13 @@ def score(kind: Kind, gold: str, oracle: Mode | None, *attempts: Attempt) -> Rew
     consistent = None if wanted is None else float(right_form[0] and program.mode == wanted)
     # Every turn that was taken was called for.
     settled = decide([one for _, one in attempts], math.inf, "last").settled
-    return Rewards(float(is_right(attempts[settled][1], gold)), float(all(right_form)), consistent)
+    return Rewards(float(is_right(attempts[settled][1], right)), float(all(right_form)), consistent)
 
 
-def is_right(execution: Execution, gold: str) -> bool:
+def is_right(execution: Execution, right: Collection[str]) -> bool:
     """Whether the answer is right and an answering call gave it. A letter that the program states of itself
     looked at nothing, and is right by chance (R1 to R4 refuse it too)."""
-    return execution.answer == gold and execution.confidence > 0
+    return execution.answer in right and execution.confidence > 0
 
 
 def is_guess(execution: Execution) -> bool:

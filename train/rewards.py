@@ -184,4 +184,4 @@ def _score(row: RewardRow, turns: tuple[Turn, ...], tokens: int) -> Scored:
     attempts = [(turn.program, execution) for turn, execution in left_out.tried]
     if not attempts:
         return left_out
-    return replace(left_out, rewards=score(row.kind, row.answer, row.oracle, *attempts))
+    return replace(left_out, rewards=score(row.kind, row.right, row.oracle, *attempts))

@@ -28,6 +28,7 @@ from videopro.errors import VideoError
 from videopro.metering import Meter
 from videopro.methods import Context, Method, Result
 from videopro.methods.base import failed
+from videopro.question import right_letters
 from videopro.reason import ReasonSettings
 from videopro.routing import Mode, Planned, figures, oracle_mode, planned
 from videopro.video import Video
@@ -119,7 +120,8 @@ class ProgramEvaluation:
                         (only,) = result.rounds
                         assert only.execution is not None
                         tau = ReasonSettings().tau
-                        self._oracle[item.id] = oracle_mode(only.execution, item.answer, tau)
+                        right = right_letters(item.answer, item.question.choices)
+                        self._oracle[item.id] = oracle_mode(only.execution, right, tau)
         for item, result in self._results(self._planner, items, backbone):
             yield planned(item.id, result, self._oracle, gold=item.answer, choices=item.question.choices)
 

@@ -13,18 +13,18 @@ from videopro.answer_reading import read_letter
 from videopro.errors import QuestionError
 from videopro.official_readers import OFFICIAL_READERS
 
-__all__ = ["LETTERS", "OFFICIAL_READERS", "Question", "is_right", "read_letter"]
+__all__ = ["LETTERS", "OFFICIAL_READERS", "Question", "read_letter", "right_letters"]
 
 LETTERS = "ABCDEFGHIJ"
 
 
-def is_right(letter: str | None, gold: str | None, choices: Sequence[str]) -> bool:
-    """Whether `letter` is the right one, or that of an option with the same words (real benchmarks have such
-    twins)."""
-    if letter is None or gold is None:
-        return False
+def right_letters(gold: str | None, choices: Sequence[str]) -> frozenset[str]:
+    """The letter `gold`, and those of options with the same words (real benchmarks have such twins); none
+    where the right one is not known."""
+    if gold is None:
+        return frozenset()
     texts = dict(zip(LETTERS, choices, strict=False))
-    return letter == gold or (letter in texts and texts[letter] == texts.get(gold))
+    return frozenset({gold, *(letter for letter, text in texts.items() if text == texts.get(gold))})
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,12 @@ Knows traces; must not know planners, models or files.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from videopro.decision import is_confident
-from videopro.question import is_right
+from videopro.question import right_letters
 from videopro.trace import Execution, Failure, Reply, Round, Trace
 
 Mode = Literal["native", "program"]
@@ -36,9 +36,9 @@ class Planned:
     figure but that of errors."""
 
 
-def oracle_mode(native: Execution, gold: str | None, tau: float) -> Mode:
-    """m* of A.3: native where the native answer is right and confident."""
-    return "native" if is_confident(native, tau) and native.answer == gold else "program"
+def oracle_mode(native: Execution, right: Collection[str], tau: float) -> Mode:
+    """m* of A.3: native where the native answer is one of the `right` letters, and confident."""
+    return "native" if is_confident(native, tau) and native.answer in right else "program"
 
 
 def oracle_modes(native: Iterable[Trace], tau: float) -> dict[str, Mode]:
@@ -49,7 +49,7 @@ def oracle_modes(native: Iterable[Trace], tau: float) -> dict[str, Mode]:
         if trace.error is None and trace.gold is not None and trace.rounds:
             execution = trace.rounds[0].execution
             if execution is not None and trace.rounds[0].prompt_kind == "native":
-                found[trace.question_id] = oracle_mode(execution, trace.gold, tau)
+                found[trace.question_id] = oracle_mode(execution, trace.right, tau)
     return found
 
 
@@ -86,7 +86,7 @@ def planned(
         oracle=oracle.get(question_id),
         status=execution.status if execution is not None else "",
         letter=letter,
-        correct=is_right(letter, gold, choices),
+        correct=letter in right_letters(gold, choices),
         error=answered.error.message if answered.error is not None else None,
     )
 

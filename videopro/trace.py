@@ -17,7 +17,7 @@ from functools import cache
 from typing import Any, Literal, TypeAlias
 
 from videopro.errors import RunError
-from videopro.question import is_right
+from videopro.question import right_letters
 
 SCHEMA = 2
 
@@ -209,9 +209,14 @@ class Trace:
     evidence: tuple[tuple[float, ...], ...] = ()
     """(start, end) in seconds of what holds the answer, where the benchmark tells."""
 
+    @property
+    def right(self) -> frozenset[str]:
+        """The letters that are right; see `videopro.question.right_letters`."""
+        return right_letters(self.gold, self.choices)
+
     def is_right(self, letter: str | None) -> bool:
-        """Whether this is the right letter; see `videopro.question.is_right`."""
-        return is_right(letter, self.gold, self.choices)
+        """Whether this is a right letter."""
+        return letter in self.right
 
     def to_line(self) -> bytes:
         """One line of JSON in ASCII with its newline. Raises RunError for a number that JSON cannot hold."""
