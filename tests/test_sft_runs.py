@@ -24,6 +24,7 @@ from tests.training_runs import (
     whole_and_resumed,
 )
 from train import sft
+from videopro.backbones.fingerprint import folder_fingerprint
 
 
 def arguments(output: Path, **changes: Any) -> list[str]:
@@ -141,6 +142,36 @@ def test_the_releases_form_is_trained_on_as_it_is(tmp_path: Path) -> None:
     assert {one.dtype for one in weights.values()} == {torch.bfloat16}
 
 
+def test_an_adapter_is_gone_on_with(tmp_path: Path) -> None:
+    """One step of plain SGD, and one more from the adapter that it left, are two steps of one run."""
+    data = world.write(tmp_path / "rows.jsonl", [world.record("Which?", world.STEPS)])
+    plain = {
+        **LORA,
+        "train_data": data,
+        "optim": "sgd",
+        "learning_rate": 0.1,
+        "lr_scheduler_type": "constant",
+        "per_device_train_batch_size": 1,
+        "adapter_dtype": "float32",
+    }
+    assert sft.main(arguments(tmp_path / "two", **plain, max_steps=2)) == 0
+    assert sft.main(arguments(tmp_path / "one", **plain, max_steps=1)) == 0
+    from_one = {**plain, "adapter": tmp_path / "one", "max_steps": 1, "use_peft": "false"}
+    assert sft.main(arguments(tmp_path / "then", **from_one)) == 0
+    assert any(not torch.equal(a, b) for a, b in pairs(tmp_path / "one", tmp_path / "two"))
+    for found, expected in pairs(tmp_path / "then", tmp_path / "two"):
+        torch.testing.assert_close(found, expected, rtol=0, atol=1e-7)
+    record = json.loads((tmp_path / "then" / "training_record.json").read_text())
+    assert record["run"]["adapter"] == folder_fingerprint(tmp_path / "one")
+
+
+def pairs(one: Path, other: Path) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """The weights of two adapters, name by name."""
+    first, second = adapter(one), adapter(other)
+    assert set(first) == set(second)
+    return [(first[name], second[name]) for name in first]
+
+
 MEASURED = {"eval_strategy": "steps", "eval_questions": world.folder()}
 
 
@@ -150,6 +181,7 @@ MEASURED = {"eval_strategy": "steps", "eval_questions": world.folder()}
         ({"max_length": 512}, "max_length is 512"),
         ({"packing": "true"}, "packing is True"),
         ({"vision_lr": 0.1}, "vision_lr is set and vision is frozen"),
+        ({"vision": "trained", "adapter": "/nowhere"}, "vision is trained and adapter is given"),
         ({"frames": 0}, "frames is 0"),
         ({"eval_strategy": "steps"}, "nothing to evaluate on"),
         ({"eval_questions": "pocket:val"}, "eval_strategy is 'no'"),

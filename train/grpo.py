@@ -57,9 +57,6 @@ def train(training: VideoGRPOConfig, model_settings: ModelConfig) -> VideoGRPOTr
     start = Start.of(training, model_settings)
     output = Path(str(training.output_dir))
     state = PartialState()
-    if training.adapter:
-        # A shipped planner has a short name, as in inference.
-        training.adapter = read_spec(str(model_settings.model_name_or_path), adapter=training.adapter).adapter
 
     # Rows, and every video that a prompt shows decoded once
     rows = Rows(
@@ -85,8 +82,8 @@ def train(training: VideoGRPOConfig, model_settings: ModelConfig) -> VideoGRPOTr
         model.to(training.device)  # type: ignore[arg-type]
     answerer = _answerer(training, model_settings, start, model)
     lora, tuned = None, model
-    if training.adapter:
-        tuned = put_adapter(model, training.adapter, start.found.name, trained=True)  # type: ignore[assignment]
+    if start.adapter:
+        tuned = put_adapter(model, start.adapter, start.found.name, trained=True)  # type: ignore[assignment]
     else:
         lora = choose_trained(model, model_settings, ["language"])
 
@@ -126,9 +123,8 @@ def train(training: VideoGRPOConfig, model_settings: ModelConfig) -> VideoGRPOTr
             model_settings,
             start,
             rows,
-            whole=lora is None and not training.adapter,
+            whole=lora is None and not start.adapter,
             also=_OF_GRPO,
-            facts={"adapter": folder_fingerprint(Path(training.adapter)) if training.adapter else None},
         )
     if state.is_main_process:
         # TRL's copy of the adapter that the run began with, for the KL term.
@@ -161,7 +157,7 @@ def _answerer(
         if spec.kind == "qwen":
             spec = spec.but(device_map=str(training.device))
         return load_backbone(spec)
-    if not (training.adapter or model_settings.use_peft):
+    if not (start.adapter or model_settings.use_peft):
         raise ConfigError(
             "all weights are trained, so no model is left that answers inside programs as before; name one "
             "with answerer, such as the base model or server:MODEL@URL"

@@ -29,12 +29,6 @@ class VideoGRPOConfig(RunConfig, GRPOConfig):
     kinds: list[str] = field(
         default_factory=lambda: list(KINDS), metadata={"help": f"kinds of prompts: {', '.join(KINDS)}"}
     )
-    adapter: str | None = field(
-        default=None,
-        metadata={
-            "help": "folder or hub name of an adapter to go on training, such as what train/sft.py left"
-        },
-    )
     prompt_video: bool = field(
         default=True,
         metadata={

@@ -33,6 +33,13 @@ class RunConfig:
             " train/grpo.py grpo.jsonl"
         },
     )
+    adapter: str | None = field(
+        default=None,
+        metadata={
+            "help": "folder or hub name of an adapter to go on training, such as what train/sft.py left;"
+            " its own settings then hold, not those of use_peft and lora_*"
+        },
+    )
     eval_data: str | None = field(
         default=None,
         metadata={"help": "held-out rows of the same form, for the loss on them or their rewards"},

@@ -37,6 +37,8 @@ class Start:
     """The model that a run starts from, and how it is shown videos: as in inference."""
 
     found: Checkpoint
+    adapter: str | None
+    """Of an adapter to go on with: its folder or hub name."""
     frames: int
     pixels: int
     inputs: QwenInputs
@@ -46,11 +48,13 @@ class Start:
         """By the settings. Raises ConfigError or BackboneError."""
         if not model.model_name_or_path:
             raise ConfigError("model_name_or_path is missing; give pocket, a hub name or a folder")
-        found = find(read_spec(model.model_name_or_path).model)
+        # A shipped planner has a short name, as in inference.
+        spec = read_spec(model.model_name_or_path, adapter=training.adapter)
+        found = find(spec.model)
         frames = found.frames if training.frames is None else training.frames
         pixels = found.pixels if training.pixels is None else training.pixels
         inputs = QwenInputs(found.processor, frames=frames, pixels=pixels, device=torch.device("cpu"))
-        return cls(found, frames, pixels, inputs)
+        return cls(found, spec.adapter, frames, pixels, inputs)
 
     def frame_cache(self, folder: str | None) -> FrameCache:
         """Decoded frames as this model is shown them."""

@@ -5,7 +5,7 @@ Knows that a trainer trains and saves, and the record; must not know what is lea
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from trl import ModelConfig
 from train.run_start import Rows, Start
 from train.sft_data import digest
 from train.sft_record import check_same, describe, keep, write_budgets
+from videopro.backbones.fingerprint import folder_fingerprint
 
 
 def carry_out(
@@ -29,12 +30,10 @@ def carry_out(
     *,
     whole: bool,
     also: Sequence[str],
-    facts: Mapping[str, Any] | None = None,
 ) -> None:
     """Train, from the last checkpoint if there is one, and leave the weights and the record in the run's
     folder. `whole`: the run trains a model and no adapter; `also`: settings of this kind of run that decide
-    the weights that it ends with, `facts`: what else does. Raises RunError for the checkpoints of another
-    run."""
+    the weights that it ends with. Raises RunError for the checkpoints of another run."""
     training: Any = trainer.args
     output = Path(str(training.output_dir))
     state = PartialState()
@@ -47,7 +46,7 @@ def carry_out(
         pixels=start.pixels,
         also=also,
     )
-    run |= facts or {}
+    run["adapter"] = folder_fingerprint(Path(start.adapter)) if start.adapter else None
     last = get_last_checkpoint(str(output)) if output.is_dir() else None
     if last is not None:
         check_same(output, run)

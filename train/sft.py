@@ -4,8 +4,9 @@
     accelerate launch train/sft.py --config configs/sft/pocket.yaml --train_data sft.jsonl --output_dir RUN
 
 Flags and the YAML file take every setting of `train.sft_config`, of TRL's SFTConfig and of its ModelConfig.
-Killed at any moment, the same command goes on from the last checkpoint. Ends with an adapter (or, without
-`use_peft`, a model) in `output_dir`, and the record of how it was made.
+Starts with a new adapter, or from one (`adapter`). Killed at any moment, the same command goes on from the
+last checkpoint. Ends with an adapter (or, without `use_peft`, a model) in `output_dir`, and the record of how
+it was made.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from train.sft_config import VideoSFTConfig
 from train.sft_data import Row, read_rows
 from train.sft_trainer import VideoSFTTrainer
 from train.tuned_model import choose_trained, load_trainable, trained_parts
+from videopro.backbones.qwen_load import put_adapter
 from videopro.errors import ConfigError
 
 # What decides which weights a run ends with, beside what any training's settings decide.
@@ -44,7 +46,11 @@ def train(training: VideoSFTConfig, model_settings: ModelConfig) -> VideoSFTTrai
     # The model, and what of it is trained
     model = load_trainable(start.found, model_settings)
     parts = trained_parts(training.vision, training.projector)
-    lora = choose_trained(model, model_settings, parts)
+    lora, tuned = None, model
+    if start.adapter:
+        tuned = put_adapter(model, start.adapter, start.found.name, trained=True)  # type: ignore[assignment]
+    else:
+        lora = choose_trained(model, model_settings, parts)
     programs = start.evaluation(
         training,
         modules=training.mapping("eval_modules"),
@@ -54,7 +60,7 @@ def train(training: VideoSFTConfig, model_settings: ModelConfig) -> VideoSFTTrai
     )
 
     trainer = VideoSFTTrainer(
-        model=model,
+        model=tuned,
         args=training,
         train_dataset=as_dataset(rows.train),
         # Empty: evaluations of programs alone.
@@ -78,7 +84,8 @@ def train(training: VideoSFTConfig, model_settings: ModelConfig) -> VideoSFTTrai
         )
     if PartialState().is_main_process:
         trainer.accelerator.print(_told(trainer, rows.train, parts))
-    carry_out(trainer, model_settings, start, rows, whole=lora is None, also=_OF_SFT)
+    whole = lora is None and not start.adapter
+    carry_out(trainer, model_settings, start, rows, whole=whole, also=_OF_SFT)
     return trainer
 
 

@@ -69,4 +69,9 @@ class VideoSFTConfig(RunConfig, SFTConfig):
             choice(name, getattr(self, name), CHOICES)
             if getattr(self, f"{name}_lr") is not None and getattr(self, name) == "frozen":
                 raise ConfigError(f"{name}_lr is set and {name} is frozen; leave one of them out")
+            if self.adapter and getattr(self, name) == "trained":
+                raise ConfigError(
+                    f"{name} is trained and adapter is given, which says itself what is trained; leave one "
+                    "of them out"
+                )
         self.check_run("eval_max_new_tokens")
