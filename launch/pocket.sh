@@ -2,12 +2,20 @@
 # The whole way on the pocket world and a CPU: trajectories from the offline teacher, a planner fine-tuned on them,
 # and both evaluated; ends with a table. Stopped at any time, the same command goes on.
 #   bash launch/pocket.sh [FOLDER]           a fixed subset, one seed (default: runs/pocket)
+#   bash launch/pocket.sh --grpo [FOLDER]    and goes on: the planner reinforced, evaluated beside what it was
 #   bash launch/pocket.sh --full [FOLDER]    1,600 questions, three seeds, the whole test split, held-out phrasings,
-#                                            and a family that training never saw
+#                                            and a family that training never saw; --full --grpo: with the controls
 # WORKERS is the number of processes that train or answer side by side (default 2).
 set -euo pipefail
-full=""
-if [ "${1:-}" = --full ]; then full=yes; shift; fi
+full="" grpo=""
+while [[ "${1:-}" == --* ]]; do
+    case "$1" in
+        --full) full=yes ;;
+        --grpo) grpo=yes ;;
+        *) echo "pocket.sh: there is no $1; give --full, --grpo or a folder" >&2; exit 2 ;;
+    esac
+    shift
+done
 folder=${1:-runs/pocket}
 source "$(dirname "$0")/setup.sh" train
 workers=${WORKERS:-2}
