@@ -22,31 +22,51 @@ workers=${WORKERS:-2}
 unseen=order # the family that the last part leaves out
 # All questions of a video are planned in one batch. Greedy programs are right more often than sampled ones (on val).
 written="--options together=12 temperature=0"
-if [ -n "$full" ]; then asked=1600 seeds="0 1 2" test=""; else asked=132 seeds="0" test="--limit 110"; fi
+if [ -n "$full" ]; then
+    asked=1600 seeds="0 1 2" test="" steps=100
+else
+    asked=132 seeds="0" test="--limit 110" steps=10
+fi
+prompts=$((4 * steps)) # what GRPO sees in so many steps
 
 synthesize() {
     python -m data_synthesis.run --config configs/synthesis/pocket.yaml --limit "$asked" --output "$folder/synthesis"
 }
 
-train() { # NAME ROWS SEED
-    if [ -f "$folder/$1/adapter_model.safetensors" ]; then return; fi
-    accelerate launch --config_file configs/accelerate/one_cpu.yaml train/sft.py --config configs/sft/pocket.yaml \
-        --train_data "$2" --seed "$3" --output_dir "$folder/$1"
+# Lines of commands from standard input, side by side, each on its share of the cores: small models gain little from
+# more threads.
+side_by_side() {
+    export -f finetune reinforce resample
+    export folder prompts
+    OMP_NUM_THREADS=$(($(nproc) / workers > 0 ? $(nproc) / workers : 1)) xargs -P "$workers" -d '\n' -I{} bash -euc '{}'
 }
 
-# Side by side, each on its share of the cores: small models gain little from more threads.
-train_all() {
-    export OMP_NUM_THREADS=$(($(nproc) / workers > 0 ? $(nproc) / workers : 1))
-    local jobs=()
-    for seed in $seeds; do jobs+=("sft-$seed $folder/synthesis/sft.jsonl $seed"); done
-    if [ -n "$full" ]; then
-        grep -v "\"family\": \"$unseen\"" "$folder/synthesis/sft.jsonl" > "$folder/synthesis/sft-without-$unseen.jsonl"
-        jobs+=("sft-without-$unseen $folder/synthesis/sft-without-$unseen.jsonl 0")
+finetune() { # NAME ROWS SEED [settings]
+    local name=$1 rows=$2 seed=$3
+    shift 3
+    if [ -f "$folder/$name/adapter_model.safetensors" ]; then return; fi
+    accelerate launch --config_file configs/accelerate/one_cpu.yaml train/sft.py --config configs/sft/pocket.yaml \
+        --train_data "$folder/$rows" --seed "$seed" --output_dir "$folder/$name" "$@"
+}
+
+reinforce() { # NAME SEED [settings]: goes on with the planner of this seed
+    local name=$1 seed=$2
+    shift 2
+    if [ -f "$folder/$name/adapter_model.safetensors" ]; then return; fi
+    accelerate launch --config_file configs/accelerate/one_cpu.yaml train/grpo.py --config configs/grpo/pocket.yaml \
+        --adapter "$folder/sft-$seed" --train_data "$folder/synthesis/grpo.jsonl" --seed "$seed" \
+        --output_dir "$folder/$name" "$@"
+}
+
+# The control that trains on the policy's own right programs, sampled from as many prompts as GRPO sees.
+resample() { # SEED
+    local own="$folder/own-$1.jsonl"
+    if [ ! -f "$own" ]; then
+        shuf -n "$prompts" --random-source=<(yes "$1") "$folder/synthesis/grpo.jsonl" > "$folder/own-$1-prompts.jsonl"
+        python -m train.rejection --model pocket --adapter "$folder/sft-$1" --data "$folder/own-$1-prompts.jsonl" \
+            --max-new-tokens 512 --seed "$1" --output "$own"
     fi
-    export -f train
-    export folder
-    printf '%s\n' "${jobs[@]}" | xargs -P "$workers" -I{} bash -euc 'train {}'
-    unset OMP_NUM_THREADS
+    finetune "own-$1" "own-$1.jsonl" "$1" --adapter "$folder/sft-$1" --learning_rate 1e-3 --num_train_epochs 1
 }
 
 answer() { # NAME METHOD SPLIT [settings]
@@ -56,41 +76,76 @@ answer() { # NAME METHOD SPLIT [settings]
         --split "$split" --output "$folder/$name" "$@"
 }
 
-table() { # SPLIT PREFIX
-    local first="" refined="" best="" program=""
-    for seed in $seeds; do
-        first+=",first:$folder/$2videopro-$seed" refined+=",$folder/$2videopro-$seed"
-        best+=",best:$folder/$2videopro-$seed" program+=",$folder/$2program-$seed"
-    done
-    python -m videopro.seeds "native=$folder/$2native" "always program=${program#,}" "adaptive=${first#,}" \
-        "adaptive + refinement=${refined#,}" "the surer of both=${best#,}" \
-        --oracle "$folder/$2native" --output "$folder/table-$1.json"
+plan() { # NAME METHOD SPLIT PLANNER: answer, by the programs of this planner
+    # shellcheck disable=SC2086 # no word where there is no limit
+    answer "$1" "$2" "$3" $test $written --backbone "adapter=$folder/$4" batch_size=12
 }
 
-evaluate() { # SPLIT PREFIX
-    # shellcheck disable=SC2086 # no word where there is no limit
-    answer "$2native" native "$1" $test
-    for seed in $seeds; do
-        for method in program videopro; do
-            # shellcheck disable=SC2086
-            answer "$2$method-$seed" "$method" "$1" $test $written --backbone "adapter=$folder/sft-$seed" batch_size=12
-        done
-    done
+of_seeds() { # PREFIX NAME: the runs of all seeds, as videopro.seeds takes them
+    local runs=""
+    for seed in $seeds; do runs+=",$1$folder/$2-$seed"; done
+    echo "${runs#,}"
+}
+
+table() { # NAME NATIVE ROW...
+    local name=$1 native=$2
+    shift 2
+    python -m videopro.seeds "native=$folder/$native" "$@" --oracle "$folder/$native" --output "$folder/table-$name.json"
 }
 
 synthesize
-train_all
-evaluate test ""
+{
+    for seed in $seeds; do echo "finetune sft-$seed synthesis/sft.jsonl $seed"; done
+    if [ -n "$full" ]; then
+        grep -v "\"family\": \"$unseen\"" "$folder/synthesis/sft.jsonl" > "$folder/synthesis/sft-without-$unseen.jsonl"
+        echo "finetune sft-without-$unseen synthesis/sft-without-$unseen.jsonl 0"
+    fi
+} | side_by_side
+
+# shellcheck disable=SC2086 # no word where there is no limit
+answer native native test $test
+for seed in $seeds; do
+    plan "program-$seed" program test "sft-$seed"
+    plan "videopro-$seed" videopro test "sft-$seed"
+done
 if [ -n "$full" ]; then
-    evaluate test-heldout heldout-
-    # shellcheck disable=SC2086
-    answer unseen-videopro videopro test $written --backbone "adapter=$folder/sft-without-$unseen" batch_size=12
+    answer heldout-native native test-heldout
+    for seed in $seeds; do plan "heldout-videopro-$seed" videopro test-heldout "sft-$seed"; done
+    plan unseen-videopro videopro test "sft-without-$unseen"
     echo "Held-out phrasings"
-    table test-heldout heldout-
+    table heldout heldout-native "adaptive=$(of_seeds first: heldout-videopro)" \
+        "adaptive + refinement=$(of_seeds "" heldout-videopro)" "the surer of both=$(of_seeds best: heldout-videopro)"
     echo "Trained without the family '$unseen'"
-    python -m videopro.seeds "native=$folder/native" "without $unseen=first:$folder/unseen-videopro" \
-        "without $unseen + refinement=$folder/unseen-videopro" "the surer of both=best:$folder/unseen-videopro" \
-        --oracle "$folder/native" --output "$folder/table-unseen.json"
+    table unseen native "adaptive=first:$folder/unseen-videopro" "adaptive + refinement=$folder/unseen-videopro" \
+        "the surer of both=best:$folder/unseen-videopro"
     echo "Test split"
 fi
-table test ""
+table test native "always program=$(of_seeds "" program)" "adaptive=$(of_seeds first: videopro)" \
+    "adaptive + refinement=$(of_seeds "" videopro)" "the surer of both=$(of_seeds best: videopro)"
+
+if [ -z "$grpo" ]; then exit; fi
+
+# What each seed's planner becomes, by name: reinforced, and in full also in episodes of two turns, by more of the
+# same rows for as long as GRPO takes (a step of it costs about 14 of theirs), and by its own right programs.
+after="grpo"
+if [ -n "$full" ]; then after="grpo two-turn more own"; fi
+{
+    for seed in $seeds; do echo "reinforce grpo-$seed $seed --max_steps $steps"; done
+    if [ -n "$full" ]; then
+        for seed in $seeds; do
+            echo "reinforce two-turn-$seed $seed --max_steps $steps --episodes two_turn"
+            echo "finetune more-$seed synthesis/sft.jsonl $seed --adapter $folder/sft-$seed --learning_rate 1e-3" \
+                "--max_steps $((14 * steps))"
+            echo "resample $seed"
+        done
+    fi
+} | side_by_side
+rows=("SFT=$(of_seeds first: videopro)" "SFT + refinement=$(of_seeds "" videopro)")
+for name in $after; do
+    for seed in $seeds; do plan "$name-videopro-$seed" videopro test "$name-$seed"; done
+    rows+=("$name=$(of_seeds first: "$name-videopro")" "$name + refinement=$(of_seeds "" "$name-videopro")")
+done
+curves=()
+for seed in $seeds; do curves+=("$folder/grpo-$seed"); done
+python -m train.curves "${curves[@]}" --output "$folder"
+table grpo native "${rows[@]}"
