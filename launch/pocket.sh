@@ -38,7 +38,8 @@ synthesize() {
 side_by_side() {
     export -f finetune reinforce resample
     export folder prompts
-    OMP_NUM_THREADS=$(($(nproc) / workers > 0 ? $(nproc) / workers : 1)) xargs -P "$workers" -d '\n' -I{} bash -euc '{}'
+    local threads=$(($(nproc) / workers > 0 ? $(nproc) / workers : 1))
+    OMP_NUM_THREADS=$threads xargs -P "$workers" -d '\n' -I{} bash -euc '{}'
 }
 
 finetune() { # NAME ROWS SEED [settings]
@@ -62,7 +63,8 @@ reinforce() { # NAME SEED [settings]: goes on with the planner of this seed
 resample() { # SEED
     local own="$folder/own-$1.jsonl"
     if [ ! -f "$own" ]; then
-        shuf -n "$prompts" --random-source=<(yes "$1") "$folder/synthesis/grpo.jsonl" > "$folder/own-$1-prompts.jsonl"
+        shuf -n "$prompts" --random-source=<(yes "$1") "$folder/synthesis/grpo.jsonl" \
+            > "$folder/own-$1-prompts.jsonl"
         python -m train.rejection --model pocket --adapter "$folder/sft-$1" --data "$folder/own-$1-prompts.jsonl" \
             --max-new-tokens 512 --seed "$1" --output "$own"
     fi
@@ -87,10 +89,11 @@ of_seeds() { # PREFIX NAME: the runs of all seeds, as videopro.seeds takes them
     echo "${runs#,}"
 }
 
-table() { # NAME NATIVE ROW...
+table() { # NAME NATIVE ROW... [settings]
     local name=$1 native=$2
     shift 2
-    python -m videopro.seeds "native=$folder/$native" "$@" --oracle "$folder/$native" --output "$folder/table-$name.json"
+    python -m videopro.seeds "native=$folder/$native" "$@" --oracle "$folder/$native" \
+        --output "$folder/table-$name.json"
 }
 
 synthesize
@@ -115,9 +118,10 @@ if [ -n "$full" ]; then
     echo "Held-out phrasings"
     table heldout heldout-native "adaptive=$(of_seeds first: heldout-videopro)" \
         "adaptive + refinement=$(of_seeds "" heldout-videopro)" "the surer of both=$(of_seeds best: heldout-videopro)"
-    echo "Trained without the family '$unseen'"
-    table unseen native "adaptive=first:$folder/unseen-videopro" "adaptive + refinement=$folder/unseen-videopro" \
-        "the surer of both=best:$folder/unseen-videopro"
+    echo "The family '$unseen', trained without it and with it"
+    table unseen native "without: adaptive=first:$folder/unseen-videopro" \
+        "without: + refinement=$folder/unseen-videopro" "without: the surer=best:$folder/unseen-videopro" \
+        "with: adaptive=$(of_seeds first: videopro)" "with: + refinement=$(of_seeds "" videopro)" --family "$unseen"
     echo "Test split"
 fi
 table test native "always program=$(of_seeds "" program)" "adaptive=$(of_seeds first: videopro)" \

@@ -111,6 +111,19 @@ def test_the_more_confident_answer_counts_where_it_is_asked_for(tmp_path: Path) 
     assert best["runs"] == [str(folder)]
 
 
+def test_one_family_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = [
+        replace(trace(number, program("program", answer), answer=answer), groups={"family": family})
+        for number, (answer, family) in enumerate([("A", "order"), ("B", "order"), ("A", "count")])
+    ]
+    folder, out = run(tmp_path / "one", *asked), tmp_path / "table.json"
+    assert seeds.main([f"it={folder}", "--family", "order", "--output", str(out)]) == 0
+    (row,) = json.loads(out.read_text())
+    assert (row["questions"], row["accuracy"]) == (2, 0.5)
+    assert seeds.main([f"it={folder}", "--family", "story"]) == 2
+    assert "has no question of it" in capsys.readouterr().err
+
+
 def test_an_error_stays_an_error_before_refinement() -> None:
     broken = replace(trace(0), first=None, final=None, error=Failure("VideoError", "no such file"))
     assert seeds.before_refinement(broken) == broken

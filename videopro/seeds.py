@@ -51,6 +51,7 @@ class SeedsConfig:
     oracle: Path | None = field(
         default=None, metadata=about("run of method native, which says which mode was enough (A.3)")
     )
+    family: str | None = field(default=None, metadata=about("only questions of this family"))
     tau: float = field(default=0.75, metadata=about("confident, for the oracle, means at least this"))
     output: Path | None = field(default=None, metadata=about("write the numbers to this JSON file"))
 
@@ -75,7 +76,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             PROG,
             "Accuracy over several seeds of a training, with what was planned and what it cost.",
         )
-        rows = [read_row(one) for one in config.rows]
+        rows = [read_row(one, config.family) for one in config.rows]
         oracle = {} if config.oracle is None else oracle_modes(_traces(config.oracle), config.tau)
         found = table_of(rows, oracle)
         if config.output is not None:
@@ -84,8 +85,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     return status.code
 
 
-def read_row(spec: str) -> Row:
-    """The row that NAME=RUN,RUN,... names. Raises ConfigError or RunError."""
+def read_row(spec: str, family: str | None = None) -> Row:
+    """The row that NAME=RUN,RUN,... names, all of it or one family's questions. Raises ConfigError or
+    RunError."""
     name, equals, rest = spec.partition("=")
     words = [word for word in rest.split(",") if word]
     if not equals or not name.strip() or not words:
@@ -94,7 +96,9 @@ def read_row(spec: str) -> Row:
     for word in words:
         prefix = next((one for one in READ_AS if word.startswith(one)), "")
         runs.append(Path(word.removeprefix(prefix)))
-        traces = _traces(runs[-1])
+        traces = [one for one in _traces(runs[-1]) if family is None or one.groups.get("family") == family]
+        if not traces:
+            raise ConfigError(f"family {family!r}: {runs[-1]} has no question of it; leave --family out")
         seeds.append(tuple(map(READ_AS[prefix], traces) if prefix else traces))
     plans = any(one.rounds and one.rounds[0].prompt_kind != "native" for own in seeds for one in own)
     return Row(name, tuple(runs), tuple(seeds), plans)
