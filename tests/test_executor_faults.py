@@ -137,8 +137,11 @@ def test_memory(pool: Executor, line: str) -> None:
 
 
 def test_memory_in_small_pieces(pool: Executor) -> None:
-    outcome = run(pool, "kept = []", "while True: kept.append([kept])", memory_bytes=40 << 20)
-    failed(outcome, "MemoryError", line=3)
+    """Wherever it runs out: with some of these sizes nothing was left to say so with."""
+    for more in range(0, 20 * 7919, 7919):
+        memory = (40 << 20) + more
+        outcome = run(pool, "kept = []", "while True: kept.append([kept])", memory_bytes=memory)
+        failed(outcome, "MemoryError", line=3)
 
 
 def test_output(pool: Executor) -> None:

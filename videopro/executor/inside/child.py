@@ -203,7 +203,7 @@ def _program_builtins() -> dict[str, Any]:
 
 _BUILTINS: dict[str, Any] = {}
 # Address space to let go of when a program has used up its own, so that there is room to say so.
-_reserve = mmap.mmap(-1, 1 << 20)
+_reserve = mmap.mmap(-1, 2 << 20)
 _cpu_seconds = 0.0
 
 
@@ -322,9 +322,9 @@ def _last_words(session: Session, start: Mapping[str, Any]) -> bytes:
             if len(message) > size:
                 raise TooLarge(f"what {ENTRY} returned is larger than {size:,} bytes")
         except BaseException as error:
+            _reserve.close()  # Before anything else: without memory, nothing else works.
             # The first timer would go on to interrupt; a hostile __str__ meets the second one.
             signal.signal(signal.SIGPROF, signal.SIG_IGN)
-            _reserve.close()
             message = frame(ERROR, _told(error, session.limits))
         return session.printed() + message
     except BaseException as error:
