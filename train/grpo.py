@@ -30,14 +30,14 @@ from train.grpo_prompts import Prompts
 from train.rewards import ProgramRewards
 from train.run_start import Rows, Start
 from train.run_steps import carry_out
-from train.tuned_model import choose_trained, load_trainable, without_adapter
+from train.tuned_model import load_trainable, put_trained, without_adapter
 from train.video_grpo import VideoGRPOTrainer
 from videopro.backbones import load_backbone, read_spec
 from videopro.backbones.base import Backbone
 from videopro.backbones.fingerprint import folder_fingerprint
 from videopro.backbones.qwen import QwenBackbone
 from videopro.backbones.qwen_inputs import QwenInputs
-from videopro.backbones.qwen_load import Loaded, put_adapter
+from videopro.backbones.qwen_load import Loaded
 from videopro.config import build
 from videopro.errors import ConfigError
 from videopro.module_models import ModuleModels, ModuleSettings, is_pocket
@@ -81,11 +81,9 @@ def train(training: VideoGRPOConfig, model_settings: ModelConfig) -> VideoGRPOTr
     if not model_settings.load_in_4bit and not model_settings.load_in_8bit:
         model.to(training.device)  # type: ignore[arg-type]
     answerer = _answerer(training, model_settings, start, model)
-    lora, tuned = None, model
-    if start.adapter:
-        tuned = put_adapter(model, start.adapter, start.found.name, trained=True)  # type: ignore[assignment]
-    else:
-        lora = choose_trained(model, model_settings, ["language"])
+    tuned, lora = put_trained(
+        model, model_settings, ["language"], adapter=start.adapter, base=start.found.name
+    )
 
     # Rewards, and what is measured on the way
     modules = training.mapping("modules")
@@ -123,7 +121,6 @@ def train(training: VideoGRPOConfig, model_settings: ModelConfig) -> VideoGRPOTr
             model_settings,
             start,
             rows,
-            whole=lora is None and not start.adapter,
             also=_OF_GRPO,
         )
     if state.is_main_process:

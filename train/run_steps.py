@@ -28,12 +28,11 @@ def carry_out(
     start: Start,
     rows: Rows[Any],
     *,
-    whole: bool,
     also: Sequence[str],
 ) -> None:
     """Train, from the last checkpoint if there is one, and leave the weights and the record in the run's
-    folder. `whole`: the run trains a model and no adapter; `also`: settings of this kind of run that decide
-    the weights that it ends with. Raises RunError for the checkpoints of another run."""
+    folder. `also`: settings of this kind of run that decide the weights that it ends with. Raises RunError for
+    the checkpoints of another run."""
     training: Any = trainer.args
     output = Path(str(training.output_dir))
     state = PartialState()
@@ -58,7 +57,7 @@ def carry_out(
     trainer.save_state()
     if state.is_main_process:
         keep(output, run, rows=rows.train, dropped=rows.dropped, history=trainer.state.log_history)
-        if whole:
+        if not (model.use_peft or start.adapter):
             write_budgets(output, frames=start.frames, pixels=start.pixels)
         elif training.adapter_dtype == "bfloat16":
             in_bfloat16(output / "adapter_model.safetensors")

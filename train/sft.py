@@ -25,8 +25,7 @@ from train.run_steps import carry_out
 from train.sft_config import VideoSFTConfig
 from train.sft_data import Row, read_rows
 from train.sft_trainer import VideoSFTTrainer
-from train.tuned_model import choose_trained, load_trainable, trained_parts
-from videopro.backbones.qwen_load import put_adapter
+from train.tuned_model import load_trainable, put_trained, trained_parts
 from videopro.errors import ConfigError
 
 # What decides which weights a run ends with, beside what any training's settings decide.
@@ -46,11 +45,7 @@ def train(training: VideoSFTConfig, model_settings: ModelConfig) -> VideoSFTTrai
     # The model, and what of it is trained
     model = load_trainable(start.found, model_settings)
     parts = trained_parts(training.vision, training.projector)
-    lora, tuned = None, model
-    if start.adapter:
-        tuned = put_adapter(model, start.adapter, start.found.name, trained=True)  # type: ignore[assignment]
-    else:
-        lora = choose_trained(model, model_settings, parts)
+    tuned, lora = put_trained(model, model_settings, parts, adapter=start.adapter, base=start.found.name)
     programs = start.evaluation(
         training,
         modules=training.mapping("eval_modules"),
@@ -84,8 +79,7 @@ def train(training: VideoSFTConfig, model_settings: ModelConfig) -> VideoSFTTrai
         )
     if PartialState().is_main_process:
         trainer.accelerator.print(_told(trainer, rows.train, parts))
-    whole = lora is None and not start.adapter
-    carry_out(trainer, model_settings, start, rows, whole=whole, also=_OF_SFT)
+    carry_out(trainer, model_settings, start, rows, also=_OF_SFT)
     return trainer
 
 

@@ -18,7 +18,7 @@ from torch import nn
 from transformers import PreTrainedModel
 from trl import ModelConfig, get_peft_config, get_quantization_config
 
-from videopro.backbones.qwen_load import Checkpoint, load_weights
+from videopro.backbones.qwen_load import Checkpoint, load_weights, put_adapter
 from videopro.errors import ConfigError
 
 Part = Literal["language", "projector", "vision"]
@@ -115,6 +115,22 @@ def choose_trained(
     for name, weight in model.named_parameters():
         weight.requires_grad_(part_of(name) in parts)
     return None
+
+
+def put_trained(
+    model: PreTrainedModel,
+    settings: ModelConfig,
+    parts: Collection[Part],
+    *,
+    adapter: str | None,
+    base: str,
+) -> tuple[PreTrainedModel, PeftConfig | None]:
+    """The model with what is to be trained of it: `adapter` (a folder or hub name, made for the model named
+    `base`), put into it, or without one what `choose_trained` says, whose LoRA layers are still to be added.
+    """
+    if adapter is None:
+        return model, choose_trained(model, settings, parts)
+    return put_adapter(model, adapter, base, trained=True), None  # type: ignore[return-value]
 
 
 def parameter_groups(
