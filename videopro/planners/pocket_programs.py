@@ -72,7 +72,7 @@ def _program(body: str) -> str:
 
 
 def _scene(r: Reading) -> Way:
-    what = f"with the {r.subject}" if r.thing else r.subject
+    what = f"with {r.subject}" if r.thing else r.subject
     return Way(
         f"This needs one scene: first find the clip {what}, then ask about its frames.",
         _program(f"""
@@ -87,7 +87,7 @@ def _scene_checked(r: Reading) -> Way:
     return Way(
         f"This needs more clips of the {r.place}: keep the frames that show it, then ask about these.",
         _program(f"""
-intervals, clips = get_informative_clips(video, {_text(r.place)}, top_k=3)
+intervals, clips = get_informative_clips(video, {_text(f"the {r.place}")}, top_k=3)
 frames = []
 for clip in clips:
     frames.extend(extract_frames(clip, num_frames=8))
@@ -105,7 +105,7 @@ def _scene_cut_out(r: Reading) -> Way:
     return Way(
         f"This needs the {r.thing} alone: cut it out of the frames of its clip, then ask about these parts.",
         _program(f"""
-intervals, clips = get_informative_clips(video, {_text(r.place)}, top_k=1)
+intervals, clips = get_informative_clips(video, {_text(f"the {r.place}")}, top_k=1)
 frames = extract_frames(clips[0], num_frames=8)
 parts = []
 for frame in frames:
@@ -186,7 +186,7 @@ def _neighbour(r: Reading) -> Way:
         f"This needs the scene of the {r.place}: first find the frames around its clip that show it, then "
         f"ask about the frames right {r.kind} the scene.",
         _program(f"""
-intervals, clips = get_informative_clips(video, {_text(r.place)}, top_k=1)
+intervals, clips = get_informative_clips(video, {_text(f"the {r.place}")}, top_k=1)
 start, end = intervals[0]
 times = []
 for frame in trim_frames(video, start - 10, end + 10, num_frames=16):
@@ -222,7 +222,7 @@ def _count(r: Reading, top_k: int = 12, frames: int = 3) -> Way:
         f"This needs all clips of the {r.place}: find the parts that show it, where clips right after "
         "another are one scene, then ask with the count.",
         _program(f"""
-intervals, clips = get_informative_clips(video, {_text(r.place)}, top_k={top_k})
+intervals, clips = get_informative_clips(video, {_text(f"the {r.place}")}, top_k={top_k})
 count = 0
 last = -100
 kept = []
@@ -275,7 +275,7 @@ def _sign_in_parts(r: Reading) -> Way:
     return Way(
         f"This needs more clips of the {r.place}: read each part of the frames, and ask with the text.",
         _program(f"""
-intervals, clips = get_informative_clips(video, {_text(r.place)}, top_k=3)
+intervals, clips = get_informative_clips(video, {_text(f"the {r.place}")}, top_k=3)
 texts = []
 parts = []
 for clip in clips:
@@ -321,9 +321,9 @@ return query_mc(frames, question, choices, context=lines[0].text)"""),
 
 def _narration(r: Reading) -> Way:
     return Way(
-        f"The narrator says it: find the lines about {r.line}, and ask with these lines.",
-        _program(f"""
-lines = get_informative_subtitles(video, {_text(r.line)}, top_k=2)
+        "The narrator says it: find the lines that the question is about, and ask with these lines.",
+        _program("""
+lines = get_informative_subtitles(video, question, top_k=2)
 frames = trim_around(video, lines[0].start, intervals=4, num_frames=4)
 context = "Subtitles:\\n" + "\\n".join([line.text for line in lines])
 return query_mc(frames, question, choices, context=context)"""),
@@ -332,15 +332,11 @@ return query_mc(frames, question, choices, context=context)"""),
 
 def _narration_wider(r: Reading) -> Way:
     return Way(
-        f"This needs more lines about {r.line}: keep the lines with the name, and ask with these.",
-        _program(f"""
-name = {_text(r.line.split()[0])}
-lines = get_informative_subtitles(video, {_text(r.line)}, top_k=6)
-kept = [line for line in lines if name in line.text]
-if not kept:
-    kept = lines
-frames = trim_around(video, kept[0].start, intervals=4, num_frames=4)
-context = "Subtitles:\\n" + "\\n".join([line.text for line in kept])
+        "This needs more lines that the question is about: find them, and ask with these.",
+        _program("""
+lines = get_informative_subtitles(video, question, top_k=6)
+frames = trim_around(video, lines[0].start, intervals=4, num_frames=4)
+context = "Subtitles:\\n" + "\\n".join([line.text for line in lines])
 return query_mc(frames, question, choices, context=context)"""),
     )
 

@@ -35,15 +35,18 @@ class Reading:
     text: str
     place: str = ""
     thing: str = ""
+    article: str = ""
+    """That stands before the thing."""
     line: str = ""
     """Words that are spoken."""
 
     @property
     def subject(self) -> str:
-        """What is to be found, in words to look for."""
+        """What is to be found, in the question's own words."""
         if self.line:
             return self.line
-        parts = [part for part in (self.thing, self.place and f"at the {self.place}") if part]
+        thing = f"{self.article} {self.thing}".strip()
+        parts = [part for part in (thing, self.place and f"at the {self.place}") if part]
         return " ".join(parts) or self.text.rstrip("?")
 
 
@@ -69,10 +72,11 @@ def read_question(text: str) -> Reading:
     looks: tuple[tuple[QuestionKind, str], ...] = (("color", r"colou?r"), ("shape", r"shape"))
     for kind, words in looks:
         if re.search(rf"\b{words}\b", low):
-            thing = _thing(low) if kind == "color" else ""
-            return _found(kind, text, place=_place(low), thing=thing)
-    if re.search(r"\b(do|does|move|moves)\b", low) and _place(low) and _thing(low):
-        return Reading("move", text, place=_place(low), thing=_thing(low))
+            article, thing = _thing(low) if kind == "color" else ("", "")
+            return _found(kind, text, place=_place(low), article=article, thing=thing)
+    article, thing = _thing(low)
+    if re.search(r"\b(do|does|move|moves)\b", low) and _place(low) and thing:
+        return Reading("move", text, place=_place(low), article=article, thing=thing)
     told = re.search(
         r"(?:\bthat |\bnarrator, |^)([A-Z]\w+ (?:\w+ed|lost|found|bought|sold|hid|made|took))\b", text
     )
@@ -81,9 +85,11 @@ def read_question(text: str) -> Reading:
     return Reading("other", text)
 
 
-def _found(kind: QuestionKind, text: str, *, place: str, thing: str = "") -> Reading:
+def _found(kind: QuestionKind, text: str, *, place: str, article: str = "", thing: str = "") -> Reading:
     """The kind, if the words say where to look."""
-    return Reading(kind, text, place=place, thing=thing) if place else Reading("other", text)
+    if not place:
+        return Reading("other", text)
+    return Reading(kind, text, place=place, article=article, thing=thing)
 
 
 def _place(low: str) -> str:
@@ -96,6 +102,10 @@ def _shown(low: str) -> str:
     return (match[1] or match[2]) if match else ""
 
 
-def _thing(low: str) -> str:
-    match = re.search(r"\bthere is an? (\w+)|\b(?:the|an?) (\w+) at the\b|\bdoes the (\w+)", low)
-    return next(word for word in match.groups() if word) if match else ""
+def _thing(low: str) -> tuple[str, str]:
+    """The thing that is asked about and the article before it; blank where there is none."""
+    match = re.search(r"\bthere is (an?) (\w+)|\b(the|an?) (\w+) at the\b|\bdoes (the) (\w+)", low)
+    if match is None:
+        return "", ""
+    article, thing = (word for word in match.groups() if word)
+    return article, thing
