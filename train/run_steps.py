@@ -31,8 +31,8 @@ def carry_out(
     also: Sequence[str],
 ) -> None:
     """Train, from the last checkpoint if there is one, and leave the weights and the record in the run's
-    folder. `also`: settings of this kind of run that decide the weights that it ends with. Raises RunError for
-    the checkpoints of another run."""
+    folder. `also`: settings of this kind of run that decide the weights that it ends with. Raises RunError
+    for the checkpoints of another run."""
     training: Any = trainer.args
     output = Path(str(training.output_dir))
     state = PartialState()
