@@ -64,14 +64,21 @@ def read_config(kind: type[S], stage: str, name: str, output: Path) -> tuple[S, 
     return read_settings(kind, stage, [*words, "--use_cpu", "true", "--bf16", "false"])
 
 
-def two_processes(words: Sequence[str], log: Path) -> None:
+TORCHRUN = (
+    "torch.distributed.run",
+    "--nproc_per_node=2",
+    "--rdzv-backend=c10d",
+    "--rdzv-endpoint=localhost:0",
+)
+
+
+def two_processes(words: Sequence[str], log: Path, launcher: Sequence[str] = TORCHRUN) -> None:
     """A script or module of the repository as two ranks on this CPU; a file takes what they say, since a pipe
-    would be waited for as long as any child of theirs holds it."""
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2", "--rdzv-backend=c10d"]
+    would be waited for as long as any child of theirs holds it. `launcher`: a module and its settings."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     with log.open("w") as said:
         process = subprocess.Popen(
-            [*launcher, "--rdzv-endpoint=localhost:0", *words],
+            [sys.executable, "-m", *launcher, *words],
             cwd=ROOT,
             env=environment,
             stdout=said,

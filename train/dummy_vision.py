@@ -16,18 +16,25 @@ from torch import nn
 
 
 class DummyVision:
-    """Adds zero times the features of one black patch to what the model's core computes, if a call within
-    `on()` brings no pixels. `core` is the module that holds `visual` and the language model."""
+    """Adds zero times the features of one black patch to what the language model reads, if a call of the core
+    within `on()` brings no pixels. `core` is the module that holds `visual` and `language_model`.
+
+    The ranks gather layers in the order of their calls: the look stands where the core itself looks at a
+    video, behind the embedding of the tokens and before the language model."""
 
     def __init__(self, core: nn.Module) -> None:
         vision: Any = core.visual
+        language: Any = core.language_model
         settings = vision.config
+        self._core: Any = core
         self._merge: int = settings.spatial_merge_size
         values = settings.in_channels * settings.temporal_patch_size * settings.patch_size**2
         self._shape = (self._merge**2, values)
         self._on = False
+        self._blind = False
+        core.register_forward_pre_hook(self._before, with_kwargs=True)
         # In the core's own call, so that DDP, FSDP and DeepSpeed see it as a part of the model's.
-        core.register_forward_hook(self._after, with_kwargs=True)
+        language.register_forward_pre_hook(self._look, with_kwargs=True)
 
     @contextmanager
     def on(self) -> Iterator[None]:
@@ -38,19 +45,23 @@ class DummyVision:
         finally:
             self._on = before
 
-    def _after(self, core: Any, _: tuple[Any, ...], given: Mapping[str, Any], output: Any) -> Any:
-        if not self._on or any(
-            given.get(name) is not None for name in ("pixel_values", "pixel_values_videos")
-        ):
+    def _before(self, core: Any, _: tuple[Any, ...], given: Mapping[str, Any]) -> None:
+        pixels = ("pixel_values", "pixel_values_videos")
+        self._blind = self._on and all(given.get(name) is None for name in pixels)
+
+    def _look(
+        self, language: Any, places: tuple[Any, ...], given: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+        if not self._blind:
             return None
-        hidden = output.last_hidden_state
-        pixels = hidden.new_zeros(self._shape)
-        grid = torch.tensor([[1, self._merge, self._merge]], device=hidden.device)
-        seen = core.get_video_features(pixels, grid, return_dict=True)
+        read = given["inputs_embeds"]
+        pixels = read.new_zeros(self._shape)
+        grid = torch.tensor([[1, self._merge, self._merge]], device=read.device)
+        seen = self._core.get_video_features(pixels, grid, return_dict=True)
         # DeepStack's features leave the tower at other layers, through projectors of their own.
         parts = [
             *seen.pooler_output,
             *(one for layer in seen.get("deepstack_features") or () for one in layer),
         ]
-        output.last_hidden_state = hidden + 0.0 * sum(part.sum() for part in parts).to(hidden.dtype)
-        return output
+        look = sum(part.sum() for part in parts).to(read.dtype)
+        return places, {**given, "inputs_embeds": read + 0.0 * look}

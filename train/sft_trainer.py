@@ -15,6 +15,7 @@ from trl import SFTTrainer
 from train.dummy_vision import DummyVision
 from train.measured import MeasuredTrainer
 from train.sft_config import VideoSFTConfig
+from train.sharded_head import whole_head
 from train.tuned_model import Part, parameter_groups
 
 
@@ -30,12 +31,12 @@ class VideoSFTTrainer(MeasuredTrainer, SFTTrainer):
         # tokens itself, over micro-batches and ranks, once it is told how many there are.
         self.model_accepts_loss_kwargs = True
         tuned: Any = self.model
-        base = tuned.get_base_model() if is_peft_model(tuned) else tuned
-        self._dummy = DummyVision(base.model)
+        self._base = tuned.get_base_model() if is_peft_model(tuned) else tuned
+        self._dummy = DummyVision(self._base.model)
 
     def compute_loss(self, *arguments: Any, **settings: Any) -> Any:
         """The mean over the batch's tokens with a label, micro-batches and ranks together."""
-        with self._dummy.on():
+        with self._dummy.on(), whole_head(self._base):
             return super().compute_loss(*arguments, **settings)
 
     def create_optimizer(self, model: Any = None) -> torch.optim.Optimizer:

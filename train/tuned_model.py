@@ -16,6 +16,7 @@ from accelerate import PartialState
 from peft import PeftConfig
 from torch import nn
 from transformers import PreTrainedModel
+from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled
 from trl import ModelConfig, get_peft_config, get_quantization_config
 
 from videopro.backbones.qwen_load import Checkpoint, load_weights, put_adapter
@@ -89,7 +90,16 @@ def load_trainable(found: Checkpoint, settings: ModelConfig) -> PreTrainedModel:
             options["device_map"] = {"": PartialState().local_process_index}
     if settings.attn_implementation is not None:
         options["attn_implementation"] = settings.attn_implementation
-    return load_weights(found, None, dtype=settings.dtype, **options)
+    model = load_weights(found, None, dtype=settings.dtype, **options)
+    if is_deepspeed_zero3_enabled():
+        _keep_used_conversions(model)
+    return model
+
+
+def _keep_used_conversions(model: Any) -> None:
+    """What was done to the names of the checkpoint's weights is undone when weights are saved. Under ZeRO-3
+    transformers (5.23) keeps for that what could have been done as well, and saves under other names."""
+    model._weight_conversions = [one for one in model._weight_conversions or () if one.was_used()]
 
 
 def without_adapter(model: PreTrainedModel) -> PreTrainedModel:
