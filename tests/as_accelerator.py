@@ -16,7 +16,7 @@ def _backend(*_: Any) -> tuple[str, DistributedType]:
 
 
 if __name__ == "__main__":
-    os.environ["ACCELERATE_TORCH_DEVICE"] = "cpu"
+    os.environ |= {"ACCELERATE_TORCH_DEVICE": "cpu", "DS_ACCELERATOR": "cpu"}
     PartialState._prepare_backend = _backend  # type: ignore[method-assign]
     sys.argv = sys.argv[1:]
     sys.path.insert(0, str(Path.cwd()))

@@ -1,9 +1,10 @@
-"""A run of two steps of `grpo_world`, for torchrun: -m tests.grpo_two OUTPUT REPLIES VIDEOS, with replies a
-process and pass, and the folder of videos (x264 makes other files each time)."""
+"""A run of two steps of `grpo_world`, for launchers of several ranks: tests/grpo_two.py OUTPUT REPLIES
+VIDEOS, with replies a process and pass, and the folder of videos (x264 makes other files each time)."""
 
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 from tests import grpo_world as grpo
 from tests import sft_world as world
@@ -16,7 +17,11 @@ def run(output: Path, replies: int) -> None:
     rows = [grpo.rows()[number] for number in (0, 1, 4)]
     # Before there are several processes, of which only the first would write it.
     checkpoint("qwen3_vl")
-    several = {"ddp_backend": "gloo"} if "RANK" in os.environ else {}
+    several: dict[str, Any] = {}
+    if os.environ.get("ACCELERATE_USE_DEEPSPEED") == "true":
+        several = {"use_cpu": False}  # in the CPU's stead `as_accelerator` has a GPU
+    elif "RANK" in os.environ:
+        several = {"ddp_backend": "gloo"}
     config = grpo.settings(
         output, per_device_train_batch_size=replies, max_steps=2, beta=0.1, learning_rate=0.2, **several
     )

@@ -84,6 +84,15 @@ def write(path: Path, rows: list[dict[str, Any]]) -> Path:
     return path
 
 
+def write_chosen(path: Path, numbers: list[int]) -> Path:
+    """A file elsewhere with these rows."""
+    lines = (folder() / "sft.jsonl").read_text().splitlines()
+    chosen = [json.loads(lines[number]) for number in numbers]
+    for row in chosen:
+        row["videos"] = [str(folder() / video) for video in row.get("videos", ())]
+    return write(path, chosen)
+
+
 def rows() -> list[Row]:
     return read_rows(folder() / "sft.jsonl")
 

@@ -22,6 +22,7 @@ from tests.training_runs import (
     adapter,
     assert_equal,
     flags,
+    spread_over_two,
     two_processes,
     whole_and_resumed,
 )
@@ -226,11 +227,15 @@ def test_an_unreadable_video_is_dropped_counted_and_named(
     assert (record["rows"], list(record["dropped"])) == (1, ["broken"])
 
 
-def test_two_processes_take_the_steps_that_one_takes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["ddp", "zero2", "zero3"])
+def test_two_processes_take_the_steps_that_one_takes(kind: str, tmp_path: Path) -> None:
     """Groups lie across the processes: six replies each of groups of four."""
     grpo_two.run(tmp_path / "one", 12)
-    words = ["-m", "tests.grpo_two", str(tmp_path / "two"), "6", str(world.folder())]
-    two_processes(words, tmp_path / "log")
+    words = ["tests/grpo_two.py", str(tmp_path / "two"), "6", str(world.folder())]
+    if kind == "ddp":
+        two_processes(words, tmp_path / "log")
+    else:
+        spread_over_two(kind, words, tmp_path / "log")
     found, expected = adapter(tmp_path / "two"), adapter(tmp_path / "one")
     assert found.keys() == expected.keys()
     assert any(one.any() for name, one in expected.items() if "lora_B" in name)

@@ -36,14 +36,10 @@ def arguments(output: Path, **changes: Any) -> list[str]:
 def test_two_processes_take_the_step_that_one_takes(chosen: list[int], tmp_path: Path) -> None:
     """All parts are trained, so that DDP waits for the vision tower's gradients on the rank without a
     video too."""
-    lines = (world.folder() / "sft.jsonl").read_text().splitlines()
-    rows = [json.loads(lines[number]) for number in chosen]
-    for row in rows:
-        row["videos"] = [str(world.folder() / video) for video in row.get("videos", ())]
     plain = {
         **PLAIN,
         **EVERYTHING,
-        "train_data": world.write(tmp_path / "rows.jsonl", rows),
+        "train_data": world.write_chosen(tmp_path / "rows.jsonl", chosen),
         "per_device_train_batch_size": len(chosen) // 2,
         "ddp_backend": "gloo",
     }

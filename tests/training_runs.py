@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+import pytest
 import torch
 from safetensors.torch import load_file
 from transformers import TrainingArguments
@@ -91,6 +92,22 @@ def two_processes(words: Sequence[str], log: Path, launcher: Sequence[str] = TOR
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
     assert status == 0, log.read_text()[-4000:]
+
+
+def spread_over_two(kind: str, words: Sequence[str], log: Path) -> None:
+    """A script of the repository as two ranks on this CPU that share what configs/accelerate/KIND.yaml says,
+    as they would on GPUs."""
+    if kind != "fsdp" and shutil.which("g++") is None:
+        pytest.skip("DeepSpeed compiles what its ranks on a CPU talk with, and there is no g++")
+    launcher = [
+        *(
+            "accelerate.commands.launch",
+            "--config_file",
+            str(ROOT / "configs" / "accelerate" / f"{kind}.yaml"),
+        ),
+        *("--num_processes", "2", "--mixed_precision", "no", "--main_process_port", "0"),
+    ]
+    two_processes(["--module", "tests.as_accelerator", *words], log, launcher)
 
 
 def whole_and_resumed(
