@@ -334,7 +334,8 @@ def test_what_cannot_be_shown_is_refused(
         ([str(full)], "is no run's folder"),
         ([], "'run' is missing"),
         ([str(run), "--frames", "0"], "must be at least 1"),
-        ([str(tmp_path / "nothing"), "--live"], "is no run's folder"),
+        ([str(full), "--live"], "is no run's folder"),
+        ([str(a_file), "--live"], "is no run's folder"),
     ):
         assert main(arguments) == 2, arguments
         error = capsys.readouterr().err

@@ -16,6 +16,7 @@ from rich.console import Console
 from tests import view_world as world
 from tests.fakes import make_benchmark
 from tests.test_infer import finish, lines, start, wait_for
+from videopro.errors import RunError
 from videopro.runner.folder import RunFolder
 from videopro.trace_log import TraceLog, read_traces
 from videopro.view.live import Pace, follow
@@ -94,6 +95,22 @@ def test_a_run_without_an_answer_yet(tmp_path: Path) -> None:
     shown, text = console()
     follow(run.path, shown)
     assert "0/0" in text.getvalue()
+
+
+def test_a_run_whose_model_still_loads_is_waited_for(tmp_path: Path) -> None:
+    some = world.traces(tmp_path / "videos")
+    shown, text = console()
+    (tmp_path / "run" / "work").mkdir(parents=True)
+    looks = iter((lambda: None, lambda: world.write_run(tmp_path / "run", some[:2]), lambda: None))
+    follow(tmp_path / "run", shown, lambda seconds: next(looks)())
+    assert text.getvalue().startswith(f"waiting for a run in {tmp_path / 'run'}")
+    assert "2/2" in text.getvalue()
+
+
+def test_a_folder_of_something_else_is_not_waited_for(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").touch()
+    with pytest.raises(RunError, match="is no run's folder"):
+        follow(tmp_path, console()[0], lambda seconds: pytest.fail("waits"))
 
 
 def test_brackets_of_a_question_are_no_markup(tmp_path: Path) -> None:

@@ -74,12 +74,11 @@ class RunFolder:
         if self.path.exists():
             if not self.path.is_dir():
                 raise RunError(f"{self.path}: is no folder; give another --output")
-            # work/ alone is what a run leaves that was killed between making its folder and its config.
-            others = [one.name for one in self.path.iterdir() if one.name not in ("work", ".config.yaml.new")]
-            if others and not self.config.exists():
+            other = self.foreign()
+            if other is not None:
                 raise RunError(
-                    f"{self.path}: holds {sorted(others)[0]!r} but no config.yaml, so it is no run's "
-                    "folder; give another --output"
+                    f"{self.path}: holds {other!r} but no config.yaml, so it is no run's folder; give another "
+                    "--output"
                 )
         parent = self.path
         while not parent.exists():
@@ -88,6 +87,14 @@ class RunFolder:
             raise RunError(
                 f"{self.path}: cannot be written, since {parent} is no writable folder; give another --output"
             )
+
+    def foreign(self) -> str | None:
+        """A name in the folder by which it is something other than a run's, one that is to begin included."""
+        if self.config.exists() or not self.path.exists():
+            return None
+        # work/ alone is what a run leaves that was killed between making its folder and its config.
+        names = {one.name for one in self.path.iterdir()} - {"work", ".config.yaml.new"}
+        return min(names, default=None)
 
     def recorded(self) -> dict[str, Any] | None:
         """The identity of the run that the folder holds; None for a new one. Raises RunError for a broken

@@ -21,6 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 from videopro.config import read_yaml
+from videopro.errors import RunError
 from videopro.runner.folder import RunFolder
 from videopro.runner.following import Following
 from videopro.runner.grades import recorded_protocol
@@ -59,8 +60,10 @@ class Pace:
 
 def follow(run: Path, console: Console, sleep: Callable[[float], None] = time.sleep) -> None:
     """Show the run until nobody answers its questions any more; where there is no terminal, a line now and
-    then. Raises RunError for what is no run."""
+    then. A run that has not begun, since its model loads first, is waited for. Raises RunError for what is no
+    run's folder."""
     folder = RunFolder(run)
+    _wait_for(folder, console, sleep)
     following = Following(folder, recorded_protocol(folder))
     settings = read_yaml(folder.config)
     pace = Pace()
@@ -91,6 +94,20 @@ def follow(run: Path, console: Console, sleep: Callable[[float], None] = time.sl
                 sleep(SECONDS)
     finally:
         following.close()
+
+
+def _wait_for(folder: RunFolder, console: Console, sleep: Callable[[float], None]) -> None:
+    """Until the folder holds a run. Raises RunError if it holds anything else."""
+    told = False
+    while not folder.config.exists():
+        if folder.path.is_file() or folder.foreign() is not None:
+            raise RunError(f"{folder.path}: is no run's folder; give one that videopro.infer made")
+        if not told:
+            print(f"waiting for a run in {folder.path}", file=console.file, flush=True)
+            told = True
+        sleep(SECONDS)
+    if told:
+        sleep(SECONDS)  # what says that the run goes on follows its settings
 
 
 def _told(left: int, rate: float | None, goes_on: bool) -> str:
