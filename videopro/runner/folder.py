@@ -77,8 +77,8 @@ class RunFolder:
             other = self.foreign()
             if other is not None:
                 raise RunError(
-                    f"{self.path}: holds {other!r} but no config.yaml, so it is no run's folder; give another "
-                    "--output"
+                    f"{self.path}: holds {other!r} but no config.yaml, so it is no run's folder; "
+                    "give another --output"
                 )
         parent = self.path
         while not parent.exists():
