@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 import torch
+from peft import get_peft_model
 from transformers import PreTrainedModel
 
 from tests import sft_world as world
 from tests.qwen_models import checkpoint, reference
 from tests.sft_reference import EVERYTHING, PLAIN, RATE, assert_same, expected_step
-from train.tuned_model import linear_pattern, load_trainable, part_of
+from train.tuned_model import choose_trained, linear_pattern, load_trainable, part_of
 from videopro.backbones.qwen_load import find
 from videopro.errors import ConfigError
 
@@ -149,6 +150,15 @@ def test_4_bit_weights_are_the_language_models_alone() -> None:
     model = load_trainable(find(str(checkpoint("qwen3_vl"))), settings)
     small = {name for name, one in model.named_modules() if isinstance(one, bnb.nn.Linear4bit)}
     assert small == adapted(reference("qwen3_vl")[0], linear_pattern(reference("qwen3_vl")[0], ["language"]))
+
+
+def test_an_adapter_calls_its_base_what_the_run_called_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = Path(checkpoint("qwen3_vl"))
+    monkeypatch.chdir(folder.parent)
+    settings = world.model_settings("qwen3_vl", model_name_or_path=folder.name)
+    model = load_trainable(find(str(folder)), settings)
+    tuned = get_peft_model(model, choose_trained(model, settings, ["language"]))
+    assert tuned.peft_config["default"].base_model_name_or_path == folder.name
 
 
 def test_quantised_weights_without_adapter_are_refused() -> None:

@@ -91,6 +91,8 @@ def load_trainable(found: Checkpoint, settings: ModelConfig) -> PreTrainedModel:
     if settings.attn_implementation is not None:
         options["attn_implementation"] = settings.attn_implementation
     model = load_weights(found, None, dtype=settings.dtype, **options)
+    # What an adapter's settings call its base: as it was asked for, not where it lies on this machine.
+    model.name_or_path = settings.model_name_or_path
     if is_deepspeed_zero3_enabled():
         _keep_used_conversions(model)
     return model

@@ -287,9 +287,8 @@ def put_adapter(model: PreTrainedModel, adapter: str, name: str, *, trained: boo
             stored = len(load_peft_weights(source, device="cpu"))
         except (OSError, ValueError, RuntimeError, KeyError, TypeError, SafetensorError) as error:
             raise BackboneError(
-                f"adapter {adapter!r} does not fit model {name!r} ({_first_line(error)}); use the base it "
-                "was "
-                "trained on"
+                f"adapter {adapter!r} does not fit model {name!r} ({_first_line(error)}); use the base that "
+                "it was trained on"
             ) from error
     # peft only warns of weights that it did not find, and is silent about those it had no place for. Names
     # cannot be compared: peft itself maps those of older versions.
@@ -297,9 +296,8 @@ def put_adapter(model: PreTrainedModel, adapter: str, name: str, *, trained: boo
     expected = len(get_peft_model_state_dict(adapted))
     if lacking or stored != expected:
         raise BackboneError(
-            f"adapter {adapter!r} does not fit model {name!r}: its file has {stored} weights and "
-            f"{expected} are "
-            f"needed ({', '.join(lacking)[:200]}); use the base it was trained on"
+            f"adapter {adapter!r} does not fit model {name!r}: its file has {stored} weights and {expected} "
+            f"are needed ({', '.join(lacking)[:200]}); use the base that it was trained on"
         )
     for one in said:
         warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
