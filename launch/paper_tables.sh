@@ -33,4 +33,4 @@ for group in retrieval localization extraction context; do
     answer "$strategy-without-$group" adaptive "${planner[@]}" --without "$group"
 done
 
-python -m videopro.report "$folder" --title "The paper's tables on pocket" --output "$folder/report"
+python -m videopro.report "$folder" --published --title "The paper's tables on pocket" --output "$folder/report"

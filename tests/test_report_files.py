@@ -19,6 +19,7 @@ from PIL import Image
 from tests.report_world import direct, trace, unreadable, write_run
 from tests.test_report import answers, planned_run
 from videopro.report.__main__ import main
+from videopro.report.published import PUBLISHED
 from videopro.report.reading import read_runs
 from videopro.report.sections import BUILDERS
 from videopro.report.table import (
@@ -142,6 +143,43 @@ def test_a_report_and_its_files(runs: Path, tmp_path: Path, capsys: pytest.Captu
     for picture_path in re.findall(r"\]\((figures/[^)]+)\)", text):
         assert (output / picture_path).exists()
     assert "## Main results (Table 1)" in text
+
+
+def test_the_papers_numbers_stand_below_ones_own(runs: Path, tmp_path: Path) -> None:
+    output = tmp_path / "report"
+    assert main([str(runs), "--published", "--output", str(output)]) == 0
+    found = {path.name for path in (output / "tables").glob("*_published.md")}
+    assert found == {f"{name}_published.md" for name in PUBLISHED}
+    text = (output / "report.md").read_text()
+    assert text.index("## Module ablation (Table 3)") < text.index("**As published: Table 3 of the paper**")
+    assert "| without localization |" in text
+
+
+def test_the_papers_numbers_agree_with_each_other() -> None:
+    """The paper says much of it twice: means of rows, differences, and cells of several tables."""
+
+    def numbers(name: str, row: int) -> list[float]:
+        return [cell.value for cell in PUBLISHED[name].rows[row] if isinstance(cell, Number)]
+
+    for row in range(4):
+        *parts, mean = numbers("main", row)
+        assert mean == pytest.approx(sum(parts) / 4, abs=0.051)
+    for native, ours, gain in ((0, 1, "+4.9"), (2, 3, "+6.7")):
+        assert float(gain) == pytest.approx(numbers("main", ours)[-1] - numbers("main", native)[-1])
+        assert PUBLISHED["main"].rows[ours][-1] == gain
+    whole, reached = numbers("modules", 0), numbers("training", 1)
+    for row in PUBLISHED["modules"].rows[1:]:
+        for value, gap, all_modules in zip(row[1::2], row[2::2], whole, strict=True):
+            assert isinstance(value, Number)
+            assert float(str(gap)) == pytest.approx(value.value - all_modules)
+    assert whole == numbers("training", 0)[::2]
+    accuracies = [numbers("efficiency", row)[0] for row in range(8)]
+    assert accuracies[2:4] + accuracies[6:] == reached
+    # Native and final: the row of Table 1 too, whose first two columns are these benchmarks in turn.
+    assert [accuracies[4], accuracies[0]] == numbers("main", 2)[:2]
+    assert [accuracies[7], accuracies[3]] == numbers("main", 3)[:2]
+    for row in range(2):
+        assert sum(numbers("modes", row)[:2]) == pytest.approx(100)
 
 
 def test_the_page_holds_all_that_it_shows(runs: Path, tmp_path: Path) -> None:

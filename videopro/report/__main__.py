@@ -38,6 +38,7 @@ class ReportConfig:
     taus: tuple[str, ...] = field(
         default=(), metadata=about("thresholds of the table tau; unset: 0.40 to 0.90 in steps of 0.05")
     )
+    published: bool = field(default=False, metadata=about("the paper's own numbers below each of its tables"))
     title: str = field(default="VideoPro: evaluation report", metadata=about("heading of the report"))
     export: Literal["", "lmms-eval", "inspect"] = field(
         default="", metadata=about("write one run for another harness instead: lmms-eval or inspect")
@@ -69,11 +70,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _report(config: ReportConfig, runs: Sequence[Run]) -> None:
     try:
+        from videopro.report.published import with_published
         from videopro.report.sections import TAUS, build
         from videopro.report.writing import write_report
     except ImportError as error:
         raise ConfigError(f"a report needs {error.name}: pip install -e '.[report]'") from error
     sections, lacking = build(runs, config.tables, _taus(config.taus) or TAUS)
+    if config.published:
+        sections = [with_published(one) for one in sections]
     folder = config.output if config.output is not None else Path("runs/report")
     page = write_report(folder, config.title, sections, lacking)
     for one in sections:
