@@ -1,9 +1,10 @@
-"""Planners: what the teacher may see, what it writes, how it errs and mends; the API teacher over real
-HTTP; the
-backbone itself."""
+"""Planners: what the teacher may see, what it writes, how it errs and mends; the API teacher over real HTTP;
+the backbone itself."""
 
 from __future__ import annotations
 
+import ast
+import json
 import math
 from collections import Counter
 from collections.abc import Callable
@@ -46,6 +47,7 @@ QUESTIONS = {
     "other": "Why does nobody go to the red place?",
 }
 """One question of each kind; the place is a colour of the test's video."""
+SEARCHES = ("get_informative_clips", "get_informative_subtitles", "detect_object", "track_object")
 CHOICES = ("red", "blue", "green", "grey")
 
 
@@ -254,6 +256,23 @@ def test_refinements_err_less() -> None:
     teacher = PocketTeacher()
     drawn = Counter(teacher.refine(prompt, seed=seed).notes["fault"] for seed in range(600))
     check_shares(drawn, {"none": 1 - 0.40 * REFINED_SHARE})
+
+
+@pytest.mark.parametrize("kind", QUESTIONS)
+def test_plans_say_the_question_and_the_words_that_calls_look_for(kind: str) -> None:
+    for way in ways(read_question(QUESTIONS[kind]), functions_of(REFERENCE)):
+        calls = [node for node in ast.walk(ast.parse(way.code)) if isinstance(node, ast.Call)]
+        sought = {
+            argument.value
+            for call in calls
+            if isinstance(call.func, ast.Name) and call.func.id in SEARCHES
+            for argument in call.args
+            if isinstance(argument, ast.Constant)
+        }
+        said = way.planning + json.dumps(QUESTIONS[kind])
+        assert all(json.dumps(words) in said for words in sought)
+    written = PocketTeacher(faults=0).write([request(QUESTIONS[kind])])[0]
+    assert written.text.startswith(f"<planning>\n{QUESTIONS[kind]} ")
 
 
 def test_without_faults_it_makes_none() -> None:

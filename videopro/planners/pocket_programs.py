@@ -72,9 +72,8 @@ def _program(body: str) -> str:
 
 
 def _scene(r: Reading) -> Way:
-    what = f"with {r.subject}" if r.thing else r.subject
     return Way(
-        f"This needs one scene: first find the clip {what}, then ask about its frames.",
+        f"This needs one scene: first find {_text(r.subject)}, then ask about its frames.",
         _program(f"""
 intervals, clips = get_informative_clips(video, {_text(r.subject)}, top_k=1)
 start, end = intervals[0]
@@ -85,7 +84,8 @@ return query_mc(frames, question, choices)"""),
 
 def _scene_checked(r: Reading) -> Way:
     return Way(
-        f"This needs more clips of the {r.place}: keep the frames that show it, then ask about these.",
+        f"This needs more clips of {_text(f'the {r.place}')}: keep the frames that show it, then ask about "
+        "these.",
         _program(f"""
 intervals, clips = get_informative_clips(video, {_text(f"the {r.place}")}, top_k=3)
 frames = []
@@ -103,7 +103,8 @@ return query_mc(kept, question, choices)"""),
 
 def _scene_cut_out(r: Reading) -> Way:
     return Way(
-        f"This needs the {r.thing} alone: cut it out of the frames of its clip, then ask about these parts.",
+        f"This needs the thing alone: find {_text(f'the {r.place}')}, cut {_text(r.thing)} out of its "
+        "frames, then ask about these parts.",
         _program(f"""
 intervals, clips = get_informative_clips(video, {_text(f"the {r.place}")}, top_k=1)
 frames = extract_frames(clips[0], num_frames=8)
@@ -137,8 +138,8 @@ return query_mc(frames, question, choices, context=text)"""
 
 def _move(r: Reading) -> Way:
     return Way(
-        f"This needs the places of the {r.thing} over time: find it in each frame of its clip, then ask with "
-        "how it moves.",
+        f"This needs places over time: find {_text(r.subject)}, then {_text(r.thing)} in each frame, and ask "
+        "with how it moves.",
         _program(f"""
 intervals, clips = get_informative_clips(video, {_text(r.subject)}, top_k=1)
 start, end = intervals[0]
@@ -158,9 +159,10 @@ for frame in frames:
 
 def _move_tracked(r: Reading) -> Way:
     return Way(
-        f"This needs the {r.thing} in more frames: track it through its clip, then ask with how it moves.",
+        f"This needs more frames: find {_text(r.subject)}, track {_text(r.thing)} through the clip, and ask "
+        "with how it moves.",
         _program(f"""
-intervals, clips = get_informative_clips(video, {_text(f"the {r.thing} at the {r.place}")}, top_k=1)
+intervals, clips = get_informative_clips(video, {_text(r.subject)}, top_k=1)
 frames = trim_frames(video, clips[0].start, clips[0].end, num_frames=16)
 xs = []
 ys = []
@@ -183,8 +185,8 @@ def _neighbour(r: Reading) -> Way:
     after = r.kind == "after"
     index, window = ("-1", "time + 2, time + 8") if after else ("0", "time - 8, time - 2")
     return Way(
-        f"This needs the scene of the {r.place}: first find the frames around its clip that show it, then "
-        f"ask about the frames right {r.kind} the scene.",
+        f"This needs the scene of {_text(f'the {r.place}')}: first find the frames around its clip that show "
+        f"it, then ask about the frames right {r.kind} the scene.",
         _program(f"""
 intervals, clips = get_informative_clips(video, {_text(f"the {r.place}")}, top_k=1)
 start, end = intervals[0]
@@ -204,7 +206,8 @@ def _neighbour_narrow(r: Reading) -> Way:
     after = r.kind == "after"
     window = "end + 3, end + 9" if after else "start - 9, start - 3"
     return Way(
-        f"This needs the best clip of the {r.place}: find it, then ask about the frames {r.kind} that clip.",
+        f"This needs the best clip: find {_text(f'a scene at the {r.place}')}, then ask about the frames "
+        f"{r.kind} that clip.",
         _program(f"""
 intervals, clips = get_informative_clips(video, {_text(f"a scene at the {r.place}")}, top_k=3)
 best = max(clips, key=lambda clip: clip.score)
@@ -219,8 +222,8 @@ return query_mc(frames, {_text(_WHICH)}, choices)"""),
 
 def _count(r: Reading, top_k: int = 12, frames: int = 3) -> Way:
     return Way(
-        f"This needs all clips of the {r.place}: find the parts that show it, where clips right after "
-        "another are one scene, then ask with the count.",
+        f"This needs all clips of {_text(f'the {r.place}')}: find the parts that show it, where clips right "
+        "after another are one scene, then ask with the count.",
         _program(f"""
 intervals, clips = get_informative_clips(video, {_text(f"the {r.place}")}, top_k={top_k})
 count = 0
@@ -251,8 +254,8 @@ def _count_wider(r: Reading) -> Way:
 
 def _sign(r: Reading) -> Way:
     return Way(
-        f"This needs the text on the sign: find the clips of the {r.place}, read the frames, and ask with "
-        "the text.",
+        f"This needs the text: find {_text(f'the sign at the {r.place}')}, read the frames, and ask with the "
+        "text.",
         _program(f"""
 intervals, clips = get_informative_clips(video, {_text(f"the sign at the {r.place}")}, top_k=2)
 texts = []
@@ -273,7 +276,8 @@ return query_mc(kept, question, choices, context=context)"""),
 
 def _sign_in_parts(r: Reading) -> Way:
     return Way(
-        f"This needs more clips of the {r.place}: read each part of the frames, and ask with the text.",
+        f"This needs more clips of {_text(f'the {r.place}')}: read each part of the frames, and ask with the "
+        "text.",
         _program(f"""
 intervals, clips = get_informative_clips(video, {_text(f"the {r.place}")}, top_k=3)
 texts = []
@@ -299,7 +303,7 @@ return query_mc(parts, question, choices, context=context)"""),
 
 def _spoken(r: Reading) -> Way:
     return Way(
-        "This needs the line of the narrator: find it, then ask about the frames at that time.",
+        f"This needs the line of the narrator: find {_text(r.line)}, then ask about the frames at that time.",
         _program(f"""
 lines = get_informative_subtitles(video, {_text(r.line)}, top_k=1)
 start, end = lines[0]
@@ -310,7 +314,8 @@ return query_mc(frames, {_text(_WHICH)}, choices)"""),
 
 def _spoken_wider(r: Reading) -> Way:
     return Way(
-        "This needs the line of the narrator: find it, then ask about the frames around that time.",
+        f"This needs the line of the narrator: find {_text(r.line)}, then ask about the frames around that "
+        "time.",
         _program(f"""
 lines = get_informative_subtitles(video, {_text(r.line)}, top_k=1)
 start, end = lines[0]

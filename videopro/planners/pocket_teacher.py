@@ -43,7 +43,7 @@ class PocketTeacher(Planner):
         self._faults = faults
 
     def identity(self) -> dict[str, object]:
-        return {"planner": self.name, "version": 2, "faults": self._faults}
+        return {"planner": self.name, "version": 3, "faults": self._faults}
 
     def write(self, requests: Sequence[PlanRequest]) -> list[Written]:
         return [
@@ -56,28 +56,28 @@ class PocketTeacher(Planner):
     def plan(self, question: Question, reference: str, *, adaptive: bool, seed: int = 0) -> Written:
         """A program for a question. `adaptive`: a single look where that is enough."""
         reading = read_question(question.text)
+        glance = Written(_for(question.text, NATIVE).reply, notes={"fault": "none"})
         if adaptive and reading.kind in GLANCE:
-            return Written(NATIVE.reply, notes={"fault": "none"})
+            return glance
         found = ways(reading, set(functions_of(reference)))
         if not found:
-            return Written(NATIVE.reply, notes={"fault": "none"})
+            return glance
         rng = _rng("plan", question.text, *question.choices, reference, str(adaptive), str(seed))
-        return self._reply(found[0], question.text, rng, 1.0)
+        return self._reply(_for(question.text, found[0]), question.text, rng, 1.0)
 
     def refine(self, prompt: str, *, seed: int = 0) -> Written:
         """A better program, from the text of a refinement prompt. QuestionError for a text that is none."""
         read = read_refinement(prompt)
         found = ways(read_question(read.question.text), set(functions_of(prompt)))
         if not found:
-            return Written(NATIVE.reply, notes={"fault": "none"})
+            return Written(_for(read.question.text, NATIVE).reply, notes={"fault": "none"})
         rng = _rng("refine", prompt, str(seed))
         # What was tried in the same words and failed or was unsure is not tried again.
         tried = _canonical(read.program)
         untried = [way for way in found if _canonical(way.code) != tried]
         way = (untried or found)[0]
-        return self._reply(
-            Way(f"{_diagnosis(read.log)} {way.planning}", way.code), read.question.text, rng, REFINED_SHARE
-        )
+        diagnosed = Way(f"{_diagnosis(read.log)} {way.planning}", way.code)
+        return self._reply(_for(read.question.text, diagnosed), read.question.text, rng, REFINED_SHARE)
 
     def _reply(self, way: Way, question: str, rng: random.Random, share: float) -> Written:
         shares: Mapping[str, float] = {kind: part * share * self._faults for kind, part in SHARES.items()}
@@ -85,6 +85,12 @@ class PocketTeacher(Planner):
         if fault is None:
             return Written(way.reply, notes={"fault": "none"})
         return Written(Way(way.planning, fault.code).reply, notes={"fault": fault.kind, "form": fault.form})
+
+
+def _for(question: str, way: Way) -> Way:
+    """The way with a plan that says the question again: a small model that learns from it learns to copy the
+    question's words, and calls need them."""
+    return Way(f"{question} {way.planning}", way.code)
 
 
 @dataclass(frozen=True)
