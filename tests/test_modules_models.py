@@ -240,6 +240,9 @@ def test_a_backbones_own_boxes_relative_to_a_thousand() -> None:
     assert (second.x0, second.y0, second.x1, second.y1) == (0, 0, 128, 6.4)
     assert (first.score, first.label) == (0.8, "ring")
     assert backbone.prompts[0].startswith("Locate the ring in the image.")
+    for words in ("the ring", "A ring"):
+        fns["detect_object"](frame, words)
+        assert backbone.prompts[-1] == backbone.prompts[0]
     assert fns["detect_object"](frame, "ring", box_threshold=0.9) == []
     # A crop is a picture of its own.
     (box, _) = fns["detect_object"](fns["crop_right"](frame), "ring")

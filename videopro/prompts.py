@@ -5,6 +5,8 @@ share a prefix. A benchmark's official answer prompt is that benchmark's data, n
 questions, and nothing of models.
 """
 
+import re
+
 from videopro.question import Question
 
 
@@ -47,9 +49,10 @@ def caption() -> str:
 
 def locate(text: str) -> str:
     """Ask for the box of a named thing in one image, in Qwen-VL's form: relative coordinates from 0 to
-    1000.
+    1000. An article before the name is left out, for the sentence has its own.
     """
-    return f"Locate the {text} in the image.\nReply with its box as JSON only."
+    name = re.sub(r"^(?:the|an?) ", "", text, flags=re.IGNORECASE)
+    return f"Locate the {name} in the image.\nReply with its box as JSON only."
 
 
 def with_context(context: str, text: str) -> str:

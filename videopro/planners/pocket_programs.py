@@ -103,14 +103,14 @@ return query_mc(kept, question, choices)"""),
 
 def _scene_cut_out(r: Reading) -> Way:
     return Way(
-        f"This needs the thing alone: find {_text(f'the {r.place}')}, cut {_text(r.thing)} out of its "
+        f"This needs the thing alone: find {_text(f'the {r.place}')}, cut {_text(r.named)} out of its "
         "frames, then ask about these parts.",
         _program(f"""
 intervals, clips = get_informative_clips(video, {_text(f"the {r.place}")}, top_k=1)
 frames = extract_frames(clips[0], num_frames=8)
 parts = []
 for frame in frames:
-    boxes = detect_object(frame, {_text(r.thing)}, box_threshold=0.3)
+    boxes = detect_object(frame, {_text(r.named)}, box_threshold=0.3)
     if boxes and query_yn(frame, {_text(f"Is this the {r.place}?")}) == "Yes":
         parts.append(crop(frame, boxes[0]))
 if not parts:
@@ -138,7 +138,7 @@ return query_mc(frames, question, choices, context=text)"""
 
 def _move(r: Reading) -> Way:
     return Way(
-        f"This needs places over time: find {_text(r.subject)}, then {_text(r.thing)} in each frame, and ask "
+        f"This needs places over time: find {_text(r.subject)}, then {_text(r.named)} in each frame, and ask "
         "with how it moves.",
         _program(f"""
 intervals, clips = get_informative_clips(video, {_text(r.subject)}, top_k=1)
@@ -148,7 +148,7 @@ xs = []
 ys = []
 sizes = []
 for frame in frames:
-    boxes = detect_object(frame, {_text(r.thing)}, box_threshold=0.3)
+    boxes = detect_object(frame, {_text(r.named)}, box_threshold=0.3)
     if boxes:
         x0, y0, x1, y1 = boxes[0]
         xs.append((x0 + x1) / 2 / frame.width)
@@ -159,7 +159,7 @@ for frame in frames:
 
 def _move_tracked(r: Reading) -> Way:
     return Way(
-        f"This needs more frames: find {_text(r.subject)}, track {_text(r.thing)} through the clip, and ask "
+        f"This needs more frames: find {_text(r.subject)}, track {_text(r.named)} through the clip, and ask "
         "with how it moves.",
         _program(f"""
 intervals, clips = get_informative_clips(video, {_text(r.subject)}, top_k=1)
@@ -167,7 +167,7 @@ frames = trim_frames(video, clips[0].start, clips[0].end, num_frames=16)
 xs = []
 ys = []
 sizes = []
-for track in track_object(frames, {_text(r.thing)}):
+for track in track_object(frames, {_text(r.named)}):
     for box in track.boxes:
         if box:
             xs.append((box[0] + box[2]) / 2 / frames[0].width)

@@ -41,12 +41,16 @@ class Reading:
     """Words that are spoken."""
 
     @property
+    def named(self) -> str:
+        """The thing with its article."""
+        return f"{self.article} {self.thing}".strip()
+
+    @property
     def subject(self) -> str:
         """What is to be found, in the question's own words."""
         if self.line:
             return self.line
-        thing = f"{self.article} {self.thing}".strip()
-        parts = [part for part in (thing, self.place and f"at the {self.place}") if part]
+        parts = [part for part in (self.named, self.place and f"at the {self.place}") if part]
         return " ".join(parts) or self.text.rstrip("?")
 
 

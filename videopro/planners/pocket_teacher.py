@@ -43,7 +43,7 @@ class PocketTeacher(Planner):
         self._faults = faults
 
     def identity(self) -> dict[str, object]:
-        return {"planner": self.name, "version": 3, "faults": self._faults}
+        return {"planner": self.name, "version": 4, "faults": self._faults}
 
     def write(self, requests: Sequence[PlanRequest]) -> list[Written]:
         return [
