@@ -137,17 +137,14 @@ def test_memory(pool: Executor, line: str) -> None:
 
 
 def test_memory_in_small_pieces(pool: Executor) -> None:
-    """Whatever the size that it runs out at, the program says so; where not even CPython's own entry for the
-    line could be had, no line is known."""
-    lines = []
+    """Whatever the size that it runs out at, the program says so. Its line is known where CPython still finds
+    64 bytes for its own entry of it, by what the allocator happens to have left (with room: `test_memory`)."""
     for more in range(0, 1 << 20, 1 << 16):
         memory = (40 << 20) + more
         outcome = run(pool, "kept = []", "while True: kept.append([kept])", memory_bytes=memory)
         assert outcome.error is not None
         assert outcome.error.type == "MemoryError", outcome.log
-        lines.append(outcome.error.line)
-    assert set(lines) <= {3, None}
-    assert 3 in lines
+        assert outcome.error.line in (3, None)
 
 
 def test_output(pool: Executor) -> None:
