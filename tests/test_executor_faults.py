@@ -138,7 +138,7 @@ def test_memory(pool: Executor, line: str) -> None:
 
 def test_memory_in_small_pieces(pool: Executor) -> None:
     """Whatever the size that it runs out at, the program says so. Its line is known where CPython still finds
-    64 bytes for its own entry of it, by what the allocator happens to have left (with room: `test_memory`)."""
+    64 bytes for its own entry of it, which the allocator has left or not (with room: `test_memory`)."""
     for more in range(0, 1 << 20, 1 << 16):
         memory = (40 << 20) + more
         outcome = run(pool, "kept = []", "while True: kept.append([kept])", memory_bytes=memory)
