@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import av
 import av.error
@@ -153,10 +153,6 @@ def _matroska_end(file: BinaryIO) -> int:
     return 0
 
 
-# Tags of a file need not be UTF-8. PyAV 19 always reads them so, and has no word for it any more.
-_TOLERANT: dict[str, Any] = {"metadata_errors": "replace"} if int(av.__version__.split(".")[0]) < 19 else {}
-
-
 @contextmanager
 def opened(path: Path, deadline: Deadline) -> Iterator[InputContainer]:
     """The file opened by PyAV, closed at the end of the block.
@@ -170,8 +166,8 @@ def opened(path: Path, deadline: Deadline) -> Iterator[InputContainer]:
             str(path.absolute()),
             options={"max_pixels": str(MAX_PIXELS)},
             container_options={"protocol_whitelist": "file", "format_whitelist": _FORMATS},
+            metadata_errors="replace",
             timeout=(left, left),
-            **_TOLERANT,
         ) as container:
             yield container
     except av.error.ExitError:
