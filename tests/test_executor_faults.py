@@ -136,15 +136,17 @@ def test_memory(pool: Executor, line: str) -> None:
     assert caught.value == "less"
 
 
-def test_memory_in_small_pieces(pool: Executor) -> None:
-    """Whatever the size that it runs out at, the program says so. Its line is known where CPython still finds
-    64 bytes for its own entry of it, which the allocator has left or not (with room: `test_memory`)."""
+@pytest.mark.parametrize("inside", [True, False], ids=["in the function", "outside"])
+def test_memory_in_small_pieces(pool: Executor, inside: bool) -> None:
+    """Whatever the size that it runs out at, and whether or not CPython finds room to note the line."""
+    lines = ["kept = []", "while True: kept.append([kept])"]
     for more in range(0, 1 << 20, 1 << 16):
         memory = (40 << 20) + more
-        outcome = run(pool, "kept = []", "while True: kept.append([kept])", memory_bytes=memory)
-        assert outcome.error is not None
-        assert outcome.error.type == "MemoryError", outcome.log
-        assert outcome.error.line in (3, None)
+        if inside:
+            outcome = run(pool, *lines, memory_bytes=memory)
+        else:
+            outcome = pool.run("\n".join(["", *lines]), {}, {}, Limits(memory_bytes=memory))
+        failed(outcome, "MemoryError", line=3)
 
 
 def test_output(pool: Executor) -> None:

@@ -102,6 +102,7 @@ class Session:
         self.output = Output(self.limits["output_bytes"], OutputLimit)
         self.handles = Handles()
         self.errors: dict[tuple[str, str], type[BaseException]] = {}
+        self.entered: types.FrameType | None = None
 
     def pack(self, value: Any, *, size: int) -> Any:
         """Plain data and handles as JSON. Raises TypeError and TooLarge."""
@@ -276,12 +277,28 @@ def _run(session: Session, start: Mapping[str, Any]) -> Any:
     space.update(inputs)
     # Annotations stay text: planners annotate with types that only the host has.
     code = compile(start["program"], FILE, "exec", __future__.annotations.compiler_flag, dont_inherit=True)
-    exec(code, space)
+    _watched(session, exec, code, space)
     entry = space.get(ENTRY)
     if not callable(entry):
         raise NameError(f"the program defines no function {ENTRY}")
     args, kwargs = _arguments(entry, inputs)
-    return entry(*args, **kwargs)
+    return _watched(session, entry, *args, **kwargs)
+
+
+def _watched(session: Session, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """What the call returns. The first frame of the program in it stays known while it fails: without memory
+    CPython cannot write down where an exception passed, and the frame still knows its line."""
+
+    def entered(frame_: types.FrameType, event: str, argument: Any) -> None:
+        if frame_.f_code.co_filename == FILE:
+            session.entered = frame_
+            sys.settrace(None)
+
+    sys.settrace(entered)
+    value = call(*args, **kwargs)
+    sys.settrace(None)
+    session.entered = None
+    return value
 
 
 def main(door: lock.Door, base: int) -> None:
@@ -325,16 +342,18 @@ def _last_words(session: Session, start: Mapping[str, Any]) -> bytes:
             _reserve.close()  # Before anything else: without memory, nothing else works.
             # The first timer would go on to interrupt; a hostile __str__ meets the second one.
             signal.signal(signal.SIGPROF, signal.SIG_IGN)
-            message = frame(ERROR, _told(error, session.limits))
+            sys.settrace(None)
+            message = frame(ERROR, _told(error, session))
         return session.printed() + message
     except BaseException as error:
         return frame(ERROR, [[type(error).__name__, "", []]])
 
 
-def _told(error: BaseException, limits: Mapping[str, Any]) -> list[Any]:
+def _told(error: BaseException, session: Session) -> list[Any]:
     """An exception and what caused it: [type, message, [[line, function], ...]] each, the last raised
     first.
     """
+    limits = session.limits
     told: list[Any] = []
     seen: list[BaseException] = []
     following: BaseException | None = error
@@ -343,7 +362,10 @@ def _told(error: BaseException, limits: Mapping[str, Any]) -> list[Any]:
         message = _message(following)[: limits["error_bytes"]]
         if isinstance(following, MemoryError) and not message:
             message = f"the program may use {limits['memory_bytes'] >> 20:,} MiB"
-        told.append([type(following).__name__, message, _places(following)])
+        places = _places(following)
+        if isinstance(following, MemoryError) and not places and session.entered is not None:
+            places = [[session.entered.f_lineno, session.entered.f_code.co_name]]
+        told.append([type(following).__name__, message, places])
         hidden = following.__suppress_context__
         following = following.__cause__ or (None if hidden else following.__context__)
     return told
