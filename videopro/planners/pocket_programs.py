@@ -84,10 +84,9 @@ return query_mc(frames, question, choices)"""),
 
 def _scene_checked(r: Reading) -> Way:
     return Way(
-        f"This needs more clips of {_text(f'the {r.place}')}: keep the frames that show it, then ask about "
-        "these.",
+        f"This needs more clips of {_text(r.the_place)}: keep the frames that show it, then ask about these.",
         _program(f"""
-intervals, clips = get_informative_clips(video, {_text(f"the {r.place}")}, top_k=3)
+intervals, clips = get_informative_clips(video, {_text(r.the_place)}, top_k=3)
 frames = []
 for clip in clips:
     frames.extend(extract_frames(clip, num_frames=8))
@@ -103,10 +102,10 @@ return query_mc(kept, question, choices)"""),
 
 def _scene_cut_out(r: Reading) -> Way:
     return Way(
-        f"This needs the thing alone: find {_text(f'the {r.place}')}, cut {_text(r.named)} out of its "
+        f"This needs the thing alone: find {_text(r.the_place)}, cut {_text(r.named)} out of its "
         "frames, then ask about these parts.",
         _program(f"""
-intervals, clips = get_informative_clips(video, {_text(f"the {r.place}")}, top_k=1)
+intervals, clips = get_informative_clips(video, {_text(r.the_place)}, top_k=1)
 frames = extract_frames(clips[0], num_frames=8)
 parts = []
 for frame in frames:
@@ -185,10 +184,10 @@ def _neighbour(r: Reading) -> Way:
     after = r.kind == "after"
     index, window = ("-1", "time + 2, time + 8") if after else ("0", "time - 8, time - 2")
     return Way(
-        f"This needs the scene of {_text(f'the {r.place}')}: first find the frames around its clip that show "
+        f"This needs the scene of {_text(r.the_place)}: first find the frames around its clip that show "
         f"it, then ask about the frames right {r.kind} the scene.",
         _program(f"""
-intervals, clips = get_informative_clips(video, {_text(f"the {r.place}")}, top_k=1)
+intervals, clips = get_informative_clips(video, {_text(r.the_place)}, top_k=1)
 start, end = intervals[0]
 times = []
 for frame in trim_frames(video, start - 10, end + 10, num_frames=16):
@@ -222,10 +221,10 @@ return query_mc(frames, {_text(_WHICH)}, choices)"""),
 
 def _count(r: Reading, top_k: int = 12, frames: int = 3) -> Way:
     return Way(
-        f"This needs all clips of {_text(f'the {r.place}')}: find the parts that show it, where clips right "
+        f"This needs all clips of {_text(r.the_place)}: find the parts that show it, where clips right "
         "after another are one scene, then ask with the count.",
         _program(f"""
-intervals, clips = get_informative_clips(video, {_text(f"the {r.place}")}, top_k={top_k})
+intervals, clips = get_informative_clips(video, {_text(r.the_place)}, top_k={top_k})
 count = 0
 last = -100
 kept = []
@@ -276,10 +275,10 @@ return query_mc(kept, question, choices, context=context)"""),
 
 def _sign_in_parts(r: Reading) -> Way:
     return Way(
-        f"This needs more clips of {_text(f'the {r.place}')}: read each part of the frames, and ask with the "
+        f"This needs more clips of {_text(r.the_place)}: read each part of the frames, and ask with the "
         "text.",
         _program(f"""
-intervals, clips = get_informative_clips(video, {_text(f"the {r.place}")}, top_k=3)
+intervals, clips = get_informative_clips(video, {_text(r.the_place)}, top_k=3)
 texts = []
 parts = []
 for clip in clips:

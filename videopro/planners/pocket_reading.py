@@ -41,6 +41,11 @@ class Reading:
     """Words that are spoken."""
 
     @property
+    def the_place(self) -> str:
+        """The place with its article."""
+        return f"the {self.place}"
+
+    @property
     def named(self) -> str:
         """The thing with its article."""
         return f"{self.article} {self.thing}".strip()

@@ -16,11 +16,9 @@ _LONG, _LVBENCH, _LVB = "Video-MME, long", "LVBench", "LongVideoBench"
 _QWEN2_5, _QWEN3 = "Qwen2.5-VL-7B", "Qwen3-VL-8B"
 
 
-def _table(
-    heads: Sequence[str], rows: Sequence[Sequence[str | float]], note: str, decimals: int = 1
-) -> Table:
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str | float]], note: str) -> Table:
     cells: list[tuple[Cell, ...]] = [
-        tuple(cell if isinstance(cell, str) else Number(cell, decimals) for cell in row) for row in rows
+        tuple(cell if isinstance(cell, str) else Number(cell) for cell in row) for row in rows
     ]
     return Table("As published", tuple(heads), tuple(cells), (note,), suffix="published")
 
