@@ -8,16 +8,24 @@ from typing import Any
 
 import pytest
 import torch
+from transformers.models.qwen3_vl import Qwen3VLModel
 
 from tests import grpo_world as grpo
 from tests.grpo_reference import assert_gradients, expected
 from tests.grpo_world import FAMILIES
 from tests.qwen_models import reference
+from videopro.backbones.qwen_features import takes_features
 from videopro.errors import ConfigError
 
 REPLIES = [[40, 50, 60, 70, 80], [41, 51], [90, 91, 92, 93], [42], [33, 34, 35]]
 CHOSEN = [0, 0, 1, 0, 4]
 """Rows of `grpo_world.rows` that the replies are to: three to one, one to another, one to text alone."""
+
+
+KEEPS = pytest.mark.skipif(
+    not takes_features(Qwen3VLModel),
+    reason="this transformers takes no features in place of pixels",
+)
 
 
 @pytest.mark.parametrize("shared", [True, False], ids=["shared", "apart"])
@@ -130,6 +138,7 @@ def test_visual_tokens_are_never_sampled_however_likely(tmp_path: Path) -> None:
         assert drawn <= set(visual) if banned == () else not drawn & set(visual)
 
 
+@KEEPS
 def test_a_videos_features_are_made_once_and_change_nothing(tmp_path: Path) -> None:
     """Over two steps of two rounds each with three prompts about two videos."""
     rows = [grpo.rows()[number] for number in (0, 3, 1)]
@@ -150,6 +159,7 @@ def test_a_videos_features_are_made_once_and_change_nothing(tmp_path: Path) -> N
     assert any(one.any() for name, one in after[True].items() if "lora_B" in name)
 
 
+@KEEPS
 def test_features_beyond_the_memory_are_made_again(tmp_path: Path) -> None:
     rows = grpo.columns([grpo.rows()[number] for number in (0, 1)])
     made = grpo.trainer("qwen3_vl", grpo.settings(tmp_path), grpo.rows()[:2], kept_bytes=1)

@@ -7,6 +7,7 @@ that were decoded once (`train.frame_cache`). Knows rows, inputs and the vision 
 
 from __future__ import annotations
 
+import warnings
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import transformers
 
 from train.frame_cache import FrameCache
-from videopro.backbones.qwen_features import features_bytes, look
+from videopro.backbones.qwen_features import features_bytes, look, takes_features
 from videopro.backbones.qwen_inputs import Encoded, QwenInputs
 from videopro.backbones.qwen_run import QwenRun
 
@@ -39,6 +41,8 @@ class Prompts:
 
     `frozen`: the vision tower and the projector never change; a video's features then take the place of its
     pixels, and those of the videos used last are kept, up to `kept_bytes` of them, on the model's device.
+    Where the model takes no features (transformers before 5.18), a warning says so and the tower runs in
+    every pass.
     """
 
     def __init__(
@@ -47,7 +51,14 @@ class Prompts:
         self._inputs = inputs
         self._frames = frames
         self._run = run
-        self._frozen = frozen
+        model: Any = run.model
+        self._keeps = frozen and takes_features(type(model.model))
+        if frozen and not self._keeps:
+            warnings.warn(
+                f"transformers {transformers.__version__} takes no features in place of pixels: every pass "
+                "runs the vision tower anew; 5.18 and newer run it once a video",
+                stacklevel=2,
+            )
         self._most = kept_bytes
         self._heads: OrderedDict[str, Encoded] = OrderedDict()
         self._held = 0
@@ -84,7 +95,7 @@ class Prompts:
             self._heads.move_to_end(video)
             return self._heads[video]
         head = self._inputs.head(self._frames.frames(Path(video)))
-        if not self._frozen:
+        if not self._keeps:
             return head
         core: Any = self._run.model
         with torch.no_grad():

@@ -7,6 +7,7 @@ prompts; must not know what is asked about them.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -17,6 +18,12 @@ from videopro.backbones.qwen_inputs import Encoded
 
 PIXELS = {"image": "pixel_values", "video": "pixel_values_videos"}
 GRIDS = {"image": "image_grid_thw", "video": "video_grid_thw"}
+
+
+def takes_features(core: type) -> bool:
+    """Whether modules of the class that holds `visual` take features in place of pixels: those of
+    transformers 5.18 and newer. Older ones pass them on to the language model, which leaves them out."""
+    return "mm_encoder_outputs" in inspect.signature(core.forward).parameters  # type: ignore[attr-defined]
 
 
 def look(core: Any, row: Encoded, device: torch.device) -> Encoded:
