@@ -23,9 +23,9 @@ unseen=order # the family that the last part leaves out
 # All questions of a video are planned in one batch. Greedy programs are right more often than sampled ones (on val).
 written="--options together=12 temperature=0"
 if [ -n "$full" ]; then
-    asked=1600 seeds="0 1 2" test="" steps=100
+    asked=1600 seeds="0 1 2" test="" steps=100 epochs=1
 else
-    asked=132 seeds="0" test="--limit 110" steps=10
+    asked=132 seeds="0" test="--limit 110" steps=10 epochs=6
 fi
 prompts=$((4 * steps)) # what GRPO sees in so many steps
 
@@ -98,10 +98,10 @@ table() { # NAME NATIVE ROW... [settings]
 
 synthesize
 {
-    for seed in $seeds; do echo "finetune sft-$seed synthesis/sft.jsonl $seed"; done
+    for seed in $seeds; do echo "finetune sft-$seed synthesis/sft.jsonl $seed --num_train_epochs $epochs"; done
     if [ -n "$full" ]; then
         grep -v "\"family\": \"$unseen\"" "$folder/synthesis/sft.jsonl" > "$folder/synthesis/sft-without-$unseen.jsonl"
-        echo "finetune sft-without-$unseen synthesis/sft-without-$unseen.jsonl 0"
+        echo "finetune sft-without-$unseen synthesis/sft-without-$unseen.jsonl 0 --num_train_epochs $epochs"
     fi
 } | side_by_side
 
