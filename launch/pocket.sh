@@ -83,6 +83,12 @@ plan() { # NAME METHOD SPLIT PLANNER: answer, by the programs of this planner
     answer "$1" "$2" "$3" $test $written --backbone "adapter=$folder/$4" batch_size=12
 }
 
+always_steps() { # the planners of all seeds, had they always taken several steps
+    local runs=""
+    for seed in $seeds; do runs+=",steps:$folder/videopro-$seed+$folder/program-$seed"; done
+    echo "${runs#,}"
+}
+
 of_seeds() { # PREFIX NAME: the runs of all seeds, as videopro.seeds takes them
     local runs=""
     for seed in $seeds; do runs+=",$1$folder/$2-$seed"; done
@@ -124,8 +130,9 @@ if [ -n "$full" ]; then
         "with: adaptive=$(of_seeds first: videopro)" "with: + refinement=$(of_seeds "" videopro)" --family "$unseen"
     echo "Test split"
 fi
-table test native "always program=$(of_seeds "" program)" "adaptive=$(of_seeds first: videopro)" \
-    "adaptive + refinement=$(of_seeds "" videopro)" "the surer of both=$(of_seeds best: videopro)"
+table test native "asked for programs=$(of_seeds "" program)" "always several steps=$(always_steps)" \
+    "adaptive=$(of_seeds first: videopro)" "adaptive + refinement=$(of_seeds "" videopro)" \
+    "the surer of both=$(of_seeds best: videopro)"
 
 if [ -z "$grpo" ]; then exit; fi
 

@@ -10,7 +10,7 @@ from typing import Literal
 import pytest
 
 from videopro import scoring, seeds
-from videopro.errors import ConfigError
+from videopro.errors import ConfigError, RunError
 from videopro.routing import oracle_modes
 from videopro.runner.folder import RunFolder
 from videopro.trace import Cost, Execution, Failure, Reply, Round, Trace, VideoRef
@@ -109,6 +109,36 @@ def test_the_more_confident_answer_counts_where_it_is_asked_for(tmp_path: Path) 
     assert [one["accuracy"] for one in (first, last, best)] == pytest.approx([2 / 3, 2 / 3, 1.0])
     assert best["calls"] == last["calls"] == pytest.approx(5.0)
     assert best["runs"] == [str(folder)]
+
+
+def test_always_several_steps_keeps_the_programs_that_were_chosen(tmp_path: Path) -> None:
+    adaptive = run(
+        tmp_path / "adaptive",
+        trace(0, program("native", "A"), program("program", "B"), answer="B"),
+        trace(1, program("program", "A"), program("program", "B"), answer="B"),
+        trace(2, program("program", "B"), answer="B", first="B"),
+        trace(3, program("native", "B"), answer="B", first="B"),
+    )
+    # Worse under its prompt where the adaptive one wrote a program too: that does not count.
+    always = run(
+        tmp_path / "always",
+        trace(0, program("program", "B"), answer="B", first="B"),
+        trace(1, program("program", "B"), answer="B", first="B"),
+        trace(2, program("program", "A")),
+        trace(3, program("program", "A")),
+    )
+    out = tmp_path / "table.json"
+    assert seeds.main([f"steps=steps:{adaptive}+{always}", "--output", str(out)]) == 0
+    (row,) = json.loads(out.read_text())
+    # q0 wrong and q3 right by the program run; q1 right and q2 wrong by their own first programs.
+    assert row["accuracy"] == 0.5
+    assert row["native_share"] == 0.0
+    assert row["runs"] == [str(adaptive), str(always)]
+    with pytest.raises(ConfigError, match=r"steps:ADAPTIVE\+PROGRAM"):
+        seeds.read_row(f"steps=steps:{adaptive}")
+    shorter = run(tmp_path / "shorter", trace(0, program("program", "A")))
+    with pytest.raises(RunError, match=r"has not 3 of the questions .* such as q1"):
+        seeds.read_row(f"steps=steps:{adaptive}+{shorter}")
 
 
 def test_one_family_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,5 +1,5 @@
-"""What a run would have recorded under other settings, told from what it stored: before any refinement, or
-under another tau.
+"""What a run would have recorded under other settings, told from what it stored: before any refinement, under
+another tau, or, with a second run, had it always taken several steps.
 
 Pure functions over traces. Knows the rule by which an answer settles (`videopro.decision`); must not know
 runs, files or scoring.
@@ -69,6 +69,18 @@ def most_confident(trace: Trace) -> Trace:
     most confident one counts."""
     # No confidence reaches this threshold: what the run refined stays refined.
     return under(as_settled(trace), math.inf, "best")
+
+
+def always_steps(trace: Trace, program: Trace) -> Trace:
+    """What a planner that always takes several steps would have recorded: its own first program where it
+    chose several steps by itself; where it chose one look, what it did when it was asked for several
+    (`program`, the question's trace under method program).
+
+    A planner that was trained on the adaptive prompt writes worse programs under another one. Here only what
+    is decided differently is answered differently, so that modes are compared and not prompts.
+    """
+    first = before_refinement(trace)
+    return before_refinement(program) if first.rounds and first.rounds[0].mode == "native" else first
 
 
 def as_settled(trace: Trace) -> Trace:

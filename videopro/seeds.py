@@ -4,8 +4,9 @@
         "SFT + refinement=runs/0/videopro,runs/1/videopro" --oracle runs/native --output table.json
 
 A row is a name and the runs of its seeds. `first:` takes the answers before any refinement, and what they
-cost, from a run that refined; `best:` the most confident of the answers before and after it. Knows runs by
-their folders.
+cost, from a run that refined; `best:` the most confident of the answers before and after it.
+`steps:RUN+PROGRAM` is the planner had it always taken several steps: its first answers, but those of PROGRAM,
+a run of method program, where it chose one look. Knows runs by their folders.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from videopro import scoring
 from videopro.command import exit_status
 from videopro.config import about, from_command_line
 from videopro.errors import ConfigError, RunError
-from videopro.hindsight import before_refinement, most_confident
+from videopro.hindsight import always_steps, before_refinement, most_confident
 from videopro.routing import Mode, figures, oracle_modes, planned_in
 from videopro.runner.folder import RunFolder, write_atomically
 from videopro.runner.summary import percent, records_of
@@ -36,6 +37,8 @@ from videopro.trace_log import read_traces
 PROG = "python -m videopro.seeds"
 READ_AS: dict[str, Callable[[Trace], Trace]] = {"first:": before_refinement, "best:": most_confident}
 """What a word before a run makes of each of its traces."""
+STEPS = "steps:"
+"""A word before two runs, which are read together."""
 ROUTING = ("well_formed", "executed", "native_share", "mode_accuracy", "mode_balanced_accuracy")
 
 
@@ -94,14 +97,36 @@ def read_row(spec: str, family: str | None = None) -> Row:
         raise ConfigError(f"row {spec!r}: give it as NAME=RUN,RUN,... with a folder for each seed")
     runs, seeds = [], []
     for word in words:
-        prefix = next((one for one in READ_AS if word.startswith(one)), "")
-        runs.append(Path(word.removeprefix(prefix)))
-        traces = [one for one in _traces(runs[-1]) if family is None or one.groups.get("family") == family]
+        folders, traces = _read(word)
+        runs += folders
+        traces = [one for one in traces if family is None or one.groups.get("family") == family]
         if not traces:
-            raise ConfigError(f"family {family!r}: {runs[-1]} has no question of it; leave --family out")
-        seeds.append(tuple(map(READ_AS[prefix], traces) if prefix else traces))
+            raise ConfigError(f"family {family!r}: {folders[0]} has no question of it; leave --family out")
+        seeds.append(tuple(traces))
     plans = any(one.rounds and one.rounds[0].prompt_kind != "native" for own in seeds for one in own)
     return Row(name, tuple(runs), tuple(seeds), plans)
+
+
+def _read(word: str) -> tuple[list[Path], list[Trace]]:
+    """The folders that a word of a row names, and what it makes of their traces."""
+    if word.startswith(STEPS):
+        adaptive, plus, program = word.removeprefix(STEPS).rpartition("+")
+        if not plus or not adaptive or not program:
+            raise ConfigError(f"{word!r}: give the runs as {STEPS}ADAPTIVE+PROGRAM")
+        asked = {one.question_id: one for one in _traces(Path(program))}
+        traces = _traces(Path(adaptive))
+        missing = [one.question_id for one in traces if one.question_id not in asked]
+        if missing:
+            raise RunError(
+                f"{program}: has not {len(missing)} of the questions of {adaptive}, such as {missing[0]}; "
+                "finish it, or name a run on the same questions"
+            )
+        made = [always_steps(one, asked[one.question_id]) for one in traces]
+        return [Path(adaptive), Path(program)], made
+    prefix = next((one for one in READ_AS if word.startswith(one)), "")
+    folder = Path(word.removeprefix(prefix))
+    traces = _traces(folder)
+    return [folder], [READ_AS[prefix](one) for one in traces] if prefix else traces
 
 
 def table_of(rows: Sequence[Row], oracle: Mapping[str, Mode]) -> list[dict[str, Any]]:
