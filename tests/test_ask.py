@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.fakes import load_fake, make_video
-from tests.test_infer import SRT
+from tests.infer_world import SRT
 from videopro.ask import main
 
 

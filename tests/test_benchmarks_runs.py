@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.benchmark_world import touch, write_json
+from tests.benchmark_world import MME, TSV, ego, lvb, touch, write_json, write_parquet
 from tests.fakes import load_fake, make_video
 from tests.stub_server import Fault, StubServer, completion, entry, text_of
-from tests.test_benchmarks import MME, TSV, ego, lvb, write_parquet
 from videopro import compare
 from videopro.backbones import load_backbone
 from videopro.benchmarks.__main__ import main as benchmarks_main

@@ -19,8 +19,8 @@ from modules.reference import reference
 from modules.registry import MODULES
 from tests import reason_world as world
 from tests.fakes import load_fake, make_benchmark, make_video
+from tests.infer_world import SRT
 from tests.reason_world import BROKEN, NATIVE, QUESTION, SceneBackbone, ScriptedPlanner
-from tests.test_infer import SRT
 from videopro import ask, compare, infer, prompts
 from videopro.benchmarks import Item, Protocol
 from videopro.benchmarks.base import ROBUST

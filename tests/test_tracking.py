@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from tests.fakes import load_fake, make_benchmark
-from tests.test_infer import finish, flags, start
+from tests.infer_world import finish, flags, start
 from videopro.infer import main
 from videopro.runner import tracking
 from videopro.runner.tracking import flat

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from tests import view_world as world
 from tests.fakes import make_benchmark
-from tests.test_infer import finish, lines, start, wait_for
+from tests.infer_world import finish, lines, start, wait_for
 from videopro.errors import RunError
 from videopro.runner.folder import RunFolder
 from videopro.trace_log import TraceLog, read_traces

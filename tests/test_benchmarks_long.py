@@ -1,4 +1,5 @@
-"""Golden tests: small files of official shapes with replies whose scores are worked out by hand.
+"""Golden tests of benchmarks of long videos: small files of official shapes with replies whose scores are
+worked out by hand.
 
 What official readers make of a reply is told in `videopro.official_readers`, from the scripts named there.
 """
@@ -11,39 +12,14 @@ from typing import Any
 
 import pytest
 
-from tests.benchmark_world import metrics, score, touch, traces_of, write_json
-from videopro.benchmarks import NAMES, PRESETS, SPECS, load
+from tests.benchmark_world import LVB, MME, lvb, metrics, score, touch, write_json, write_parquet
+from videopro.benchmarks import load
 from videopro.benchmarks.base import NO_OPTION
 from videopro.benchmarks.metrics import interval_iou
-from videopro.benchmarks.protocol import AnswerPrompt, Protocol
 from videopro.errors import BenchmarkError
 from videopro.question import Question
 
 # ---- LongVideoBench ---------------------------------------------------------------------------------------
-
-
-def lvb(number: int, group: int, gold: int | None, **changes: Any) -> dict[str, Any]:
-    record = {
-        "id": f"vid{number}_0",
-        "video_id": f"vid{number}",
-        "video_path": f"vid{number}.mp4",
-        "subtitle_path": f"vid{number}_en.json",
-        "question": f"What happens then ({number})?",
-        "candidates": ["a man waves", "a dog runs", "a car stops", "it rains"],
-        "correct_choice": gold,
-        "question_category": "S2E",
-        "topic_category": "NP-News-Programs",
-        "level": "L1-Perception",
-        "duration_group": group,
-        "duration": group - 1.5,
-        "starting_timestamp_for_subtitles": 12.5,
-    }
-    if gold is None:
-        del record["correct_choice"]
-    return {**record, **changes}
-
-
-LVB = [lvb(1, 15, 1), lvb(2, 15, 2), lvb(3, 600, 2), lvb(4, 3600, 0)]
 
 
 def test_longvideobench_scores(tmp_path: Path) -> None:
@@ -95,34 +71,9 @@ def test_longvideobench_test_has_no_answers_and_the_hub_pads_options(tmp_path: P
     assert hub.items[0].answer == "B"
 
 
-def write_parquet(path: Path, rows: list[dict[str, Any]]) -> None:
-    pyarrow = pytest.importorskip("pyarrow")
-    parquet = pytest.importorskip("pyarrow.parquet")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    parquet.write_table(pyarrow.Table.from_pylist(rows), path)
-
-
 # ---- Video-MME --------------------------------------------------------------------------------------------
 
 
-def mme(number: int, length: str, gold: str, **changes: Any) -> dict[str, Any]:
-    return {
-        "video_id": f"{number:03}",
-        "duration": length,
-        "domain": "Knowledge",
-        "sub_category": "Geography",
-        "url": f"https://www.youtube.com/watch?v=video-id_{number:02}",
-        "videoID": f"video-id_{number:02}",
-        "question_id": f"{number:03}-1",
-        "task_type": "Counting Problem",
-        "question": f"How many ({number})?",
-        "options": ["A. One.", "B. Two.", "C. Three.", "D. Four."],
-        "answer": gold,
-        **changes,
-    }
-
-
-MME = [mme(1, "short", "A"), mme(2, "long", "D"), mme(3, "long", "B"), mme(4, "long", "C")]
 MME_REPLIES = {
     "001-1": "A",
     "002-1": "Answer: D",  # officially the A of "Answer"
@@ -372,181 +323,3 @@ def test_interval_iou() -> None:
     assert interval_iou([(0, 10), (5, 20)], [(15, 30)]) == pytest.approx(5 / 30)
     assert interval_iou([], [(0, 1)]) == 0.0
     assert interval_iou([(3, 3)], [(3, 3)]) == 0.0
-
-
-# ---- NExT-QA ----------------------------------------------------------------------------------------------
-
-
-def test_nextqa_scores(tmp_path: Path) -> None:
-    head = "video,frame_count,width,height,question,answer,qid,type,a0,a1,a2,a3,a4"
-    kinds = {"CW": 2, "CH": 0, "TN": 1, "TP": 1, "TC": 4, "DO": 3}
-    lines = [
-        f'111,300,640,480,"what, then",{gold},{qid},{kind},run,"jump, high",sit,eat,sleep'
-        for qid, (kind, gold) in enumerate(kinds.items())
-    ]
-    lines.append("222,300,640,480,where,0,0,DL,park,lake,house,road,field")
-    (tmp_path / "val.csv").write_text("\n".join([head, *lines]) + "\n")
-    write_json(tmp_path / "map_vid_vidorID.json", {"111": "1164/111", "222": "0000/222"})
-    touch(tmp_path, "NExTVideo/1164/111.mp4")
-    benchmark = load("nextqa", root=tmp_path)
-    assert benchmark.items[0].video == tmp_path / "NExTVideo/1164/111.mp4"
-    assert benchmark.items[0].question.choices[1] == "jump, high"
-    assert benchmark.items[0].id == "111_0"
-    answers = {"111_0": "C", "111_1": "B", "111_2": "B. jump, high", "111_3": "A", "111_4": "E", "111_5": "D"}
-    summary = score(benchmark, answers)
-    # C: 1 of 2; T (TP counts as TN): TN right, TP wrong, TC right; D: DO right, DL's video is missing.
-    assert metrics(summary) == {
-        "Acc@C": (0.5, 0.5),
-        "Acc@T": (pytest.approx(2 / 3), pytest.approx(2 / 3)),
-        "Acc@D": (1.0, 1.0),
-        "Acc@All": (pytest.approx(4 / 6), pytest.approx(4 / 6)),
-    }
-    assert {name: row["n"] for name, row in summary["groups"]["type"].items()} == {
-        "CH": 1, "CW": 1, "DO": 1, "TC": 1, "TN": 2
-    }  # fmt: skip
-    assert summary["coverage"] == 0.5
-
-
-# ---- EgoSchema --------------------------------------------------------------------------------------------
-
-
-def ego(tmp_path: Path) -> None:
-    questions = [
-        {
-            "q_uid": f"uid-{i}",
-            "google_drive_id": "x",
-            "question": "Why?",
-            **{f"option {k}": f"reason {k}" for k in range(5)},
-        }
-        for i in range(3)
-    ]
-    write_json(tmp_path / "questions.json", questions)
-    write_json(tmp_path / "subset_answers.json", {"uid-0": 4, "uid-2": 1})
-    touch(tmp_path, *(f"videos/uid-{i}.mp4" for i in range(3)))
-
-
-def test_egoschema_subset_scores_and_full_has_no_gold(tmp_path: Path) -> None:
-    ego(tmp_path)
-    subset = load("egoschema", root=tmp_path)
-    assert [(item.id, item.answer) for item in subset.items] == [("uid-0", "E"), ("uid-2", "B")]
-    # Officially the reply must be the letter, the option, or both exactly.
-    summary = score(subset, {"uid-0": "E. reason 4.", "uid-2": "It is (B)"})
-    assert (summary["accuracy"], summary["official_accuracy"]) == (1.0, 0.5)
-    full = load("egoschema", split="full", root=tmp_path)
-    assert [item.answer for item in full.items] == [None] * 3
-    summary = score(full, {"uid-0": "A", "uid-1": "B", "uid-2": "?"})
-    assert (summary["n"], summary["questions"], summary["accuracy"]) == (0, 3, None)
-
-
-# ---- MMBench-Video ----------------------------------------------------------------------------------------
-
-TSV = """index\tvideo\tvideo_type\tquestion\tanswer\tdimensions\tvideo_path
-0\tab_processed\tnews\tWhat is written?\tOPEN\t['OCR']\t./video/ab_processed.mp4
-1\tab_processed\tnews\tHow many?\tThree\t['Counting', 'Common Sense Reasoning']\t./video/ab_processed.mp4
-2\tcd_processed\tsport\tWho wins?\tThe red team\t['Identity Reasoning']\t./video/cd_processed.mp4
-3\tlost\tsport\tWhy?\tRain\t['Causal Reasoning']\t./video/lost.mp4
-"""
-
-
-def test_mmbench_video_is_open(tmp_path: Path) -> None:
-    (tmp_path / "MMBench-Video.tsv").write_text(TSV)
-    touch(tmp_path, "video/ab_processed.mp4", "video/cd_processed.mp4")
-    benchmark = load("mmbench_video", root=tmp_path)
-    second = benchmark.items[1]
-    assert (second.question, second.reference) == (Question.open("How many?"), "Three")
-    assert second.groups["area"] == "CSR | FP-S"
-    traces = traces_of(benchmark, {"0": "It says open", "1": "three", "2": "I do not know"})
-    assert [trace.official for trace in traces] == [None] * 4
-    assert traces[1].reference == "Three"
-
-
-# ---- all of them ------------------------------------------------------------------------------------------
-
-
-def test_every_protocol_names_its_source_and_survives_a_run_folder() -> None:
-    assert set(SPECS) < set(NAMES)
-    for spec in SPECS.values():
-        assert len({protocol.name for protocol in spec.protocols}) == len(spec.protocols)
-        identities = [json.dumps(protocol.identity(), sort_keys=True) for protocol in spec.protocols]
-        assert len(set(identities)) == len(identities)
-        for protocol, identity in zip(spec.protocols, identities, strict=True):
-            assert Protocol.from_identity(json.loads(identity)) == protocol
-            if protocol.answer_prompt is not None:
-                assert "commit" in protocol.answer_prompt.source
-                assert "{question}" in protocol.answer_prompt.text
-    # Runs that were made before protocols had more fields keep their key.
-    assert Protocol("robust").identity() == {
-        "parser": "robust",
-        "prompt": "multiple_choice",
-        "official_unparsed": "wrong",
-    }
-
-
-def test_presets_are_there() -> None:
-    for parts, frames in PRESETS.values():
-        assert frames == 64
-        for name, split, protocol in parts:
-            assert split in SPECS[name].splits
-            assert SPECS[name].protocol(protocol).name == protocol
-
-
-def test_a_prompt_leaves_other_braces_alone() -> None:
-    prompt = AnswerPrompt("x", 'Say {"result": "B"} {other}: {question}\n{options}')
-    filled = prompt.fill(Question("Is {options} a slot?", ("yes", "no {question}")))
-    assert filled == 'Say {"result": "B"} {other}: Is {options} a slot?\nA. yes\nB. no {question}'
-
-
-@pytest.mark.parametrize("name", sorted(SPECS))
-def test_a_folder_that_is_not_the_benchmark(name: str, tmp_path: Path) -> None:
-    with pytest.raises(BenchmarkError, match="needs --root, the folder that holds"):
-        load(name)
-    with pytest.raises(BenchmarkError, match="does not exist"):
-        load(name, root=tmp_path / "nowhere")
-    with pytest.raises(BenchmarkError, match=r"does not exist; .*--root.*--annotations"):
-        load(name, root=tmp_path)
-    with pytest.raises(BenchmarkError, match="has no split 'tset'"):
-        load(name, root=tmp_path, split="tset")
-    with pytest.raises(BenchmarkError, match="has no protocol 'mine'"):
-        load(name, root=tmp_path, protocol="mine")
-    other = tmp_path / "other.json"
-    write_json(other, [{"caption": "something else"}])
-    write_json(tmp_path / "subset_answers.json", {"uid": 0})
-    if name != "egoschema":
-        with pytest.raises(BenchmarkError, match="none of the 1 records is a question"):
-            load(name, root=tmp_path, annotations=str(other))
-
-
-@pytest.mark.parametrize(
-    ("change", "told"),
-    [
-        ({"options": ["A. x"]}, "2 to 10 options"),
-        ({"answer": "E"}, "'E' is no option"),
-        ({"duration": "endless"}, "'duration' is 'endless'; it must be one of short"),
-        ({"question": ""}, "'question' is ''; it must be a text"),
-        ({"videoID": "../up"}, "must be a file's name inside"),
-        ({"question_id": "001-1"}, "comes twice"),
-    ],
-)
-def test_broken_records_are_named_and_the_good_ones_run(
-    tmp_path: Path, change: dict[str, Any], told: str
-) -> None:
-    path = tmp_path / "Video-MME.jsonl"
-    lines = [json.dumps(one) for one in (MME[0], {**MME[1], **change}, MME[2])]
-    path.write_text("\n".join([*lines, '{"video_id": "004", "dur']) + "\n")
-    with pytest.raises(BenchmarkError, match="2 records are broken") as caught:
-        load("videomme", root=tmp_path, annotations=str(path))
-    message = str(caught.value)
-    assert f"{path}, line 2" in message
-    assert told.replace("\\", "") in message
-    assert f"{path}, line 4: is not JSON" in message
-    assert "the other 2 questions with --skip-broken" in message
-    good = load("videomme", root=tmp_path, annotations=str(path), skip_broken=True)
-    assert [item.id for item in good.items] == ["001-1", "003-1"]
-    assert len(good.broken) == 2
-
-
-def test_a_torn_json_file_is_told(tmp_path: Path) -> None:
-    whole = json.dumps(LVB)
-    (tmp_path / "lvb_val.json").write_text(whole[: len(whole) // 2])
-    with pytest.raises(BenchmarkError, match=r"lvb_val.json cannot be read: broken JSON .*cut short"):
-        load("longvideobench", root=tmp_path)
