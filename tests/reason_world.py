@@ -1,11 +1,12 @@
-"""A minute of coloured scenes, a backbone that sees colours, and planners that write what they are told,
-for tests
-of planning and reasoning: which answer is right, and how sure, is then known from how the video was made."""
+"""A minute of coloured scenes, a backbone that sees colours, and planners that write what they are told, for
+tests of planning and reasoning: which answer is right, and how sure, is then known from how the video was
+made."""
 
 from __future__ import annotations
 
 import functools
 import tempfile
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -74,6 +75,7 @@ class SceneBackbone(Backbone):
         self.written: list[tuple[GenerateRequest, int, bool]] = []
         """Each request to write, its number of frames, and whether the adapter was on."""
         self.prefixes = 0
+        self._switching = threading.RLock()
         self._writes = writes
 
     def identity(self) -> dict[str, object]:
@@ -131,11 +133,16 @@ class SceneBackbone(Backbone):
 
     @contextmanager
     def _switched(self, enabled: bool) -> Any:
+        # As QwenBackbone's: other threads wait until the block ends, so a block around a call that waits for
+        # them is a deadlock here too.
+        if not self._switching.acquire(timeout=20):
+            raise AssertionError("an adapter block keeps this thread waiting for ever")
         before, self.adapted = self.adapted, enabled
         try:
             yield
         finally:
             self.adapted = before
+            self._switching.release()
 
     def adapter(self, enabled: bool) -> AbstractContextManager[None]:
         return self._switched(enabled)

@@ -101,7 +101,7 @@ def sample(
                     requests, max_new_tokens=config.max_new_tokens, temperature=config.temperature
                 )
                 replies = [one.text for one in written]
-                keep(row.id, _right(columns, replies, rewards, policy, config))
+                keep(row.id, _right(columns, replies, rewards))
 
 
 def _show(path: Path, policy: Backbone, stack: ExitStack) -> Visual:
@@ -112,14 +112,11 @@ def _show(path: Path, policy: Backbone, stack: ExitStack) -> Visual:
     return stack.enter_context(policy.prefix(frames))
 
 
-def _right(
-    columns: Any, replies: list[str], rewards: ProgramRewards, policy: Backbone, config: RejectionConfig
-) -> list[str]:
+def _right(columns: Any, replies: list[str], rewards: ProgramRewards) -> list[str]:
     row = read_row(columns)
-    with ExitStack() as stack:
-        if config.answerer is None:
-            stack.enter_context(policy.adapter(False))
-        ran = rewards.run([columns] * len(replies), replies)
+    # The rewards see to it that whoever answers has the adapter off, call by call. A block around them all
+    # would be this thread's, and the programs would wait for it for ever.
+    ran = rewards.run([columns] * len(replies), replies)
     found = []
     for reply, one in zip(replies, ran, strict=True):
         if one.execution is not None:
