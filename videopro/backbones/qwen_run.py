@@ -21,6 +21,7 @@ from transformers.generation import (
     TopPLogitsWarper,
 )
 
+from videopro.backbones.growing_cache import give_room
 from videopro.backbones.qwen_features import grids, visual_inputs
 from videopro.backbones.qwen_inputs import Encoded
 
@@ -249,6 +250,7 @@ class QwenRun:
                 warpers.append(TopPLogitsWarper(sampling.top_p))
         draws = [_generator(self.device, seed, number) for seed, number in seeds]
         written = [Written([], []) for _ in seeds]
+        give_room(state.cache)
         no_ids: Any = None  # none of these processors looks at what was written before
         batch = list(range(len(seeds)))  # which reply each row of the state is
         for step in range(sampling.max_new_tokens):
@@ -273,8 +275,8 @@ class QwenRun:
             rows = [row for row, i in enumerate(batch) if not written[i].ended]
             if not rows or step + 1 == sampling.max_new_tokens:
                 break
-            if len(rows) <= len(batch) // 2:
-                # Replies that have ended need no more passes.
+            if len(rows) <= len(batch) * 7 // 8:
+                # Replies that have ended need no more passes; leaving them out copies the others' cache.
                 state, tokens = self.fork(state, rows), tokens[rows]
                 batch = [batch[row] for row in rows]
             state = self._step(state, tokens)
