@@ -1,20 +1,17 @@
 #!/usr/bin/env bash
 # Every table and figure of the paper in shape, on a fixed subset of the pocket test split: runs what they need,
 # then reports from the folders. Under 20 minutes on two cores; stopped at any time, the same command goes on.
-#   bash launch/paper_tables.sh [FOLDER]     (default: runs/paper_tables)
-# QUESTIONS is how many are asked (default 110), WORKERS how many processes ask them (default 2). Programs are the
-# offline teacher's; ADAPTER=FOLDER has a fine-tuned planner of the pocket model write them instead.
+#   bash launch/paper_tables.sh [FOLDER]                    (default: runs/paper_tables)
+#   QUESTIONS=726 bash launch/paper_tables.sh FOLDER        the whole split, for figures to record
+# WORKERS is how many processes ask (default 2). Programs are the shipped planner's; ADAPTER=FOLDER names another
+# planner of the pocket model.
 set -euo pipefail
 folder=${1:-runs/paper_tables}
 source "$(dirname "$0")/setup.sh" report
-
-if [ -n "${ADAPTER:-}" ]; then
-    planner=(--backbone "adapter=$ADAPTER")
-    strategy=$(basename "$ADAPTER")
-else
-    planner=(--planner pocket-teacher)
-    strategy=teacher
-fi
+adapter=${ADAPTER:-pocket-sft}
+strategy=$(basename "$adapter")
+# All questions of a video are planned in one batch; greedily, as the planner was judged on val.
+planner=(--backbone "adapter=$adapter" batch_size=12 --options together=12 temperature=0)
 
 answer() { # NAME METHOD [settings]
     local name=$1 method=$2

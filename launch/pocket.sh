@@ -23,11 +23,11 @@ unseen=order # the family that the last part leaves out
 # All questions of a video are planned in one batch. Greedy programs are right more often than sampled ones (on val).
 written="--options together=12 temperature=0"
 if [ -n "$full" ]; then
-    asked=1600 seeds="0 1 2" test="" steps=100 epochs=1
+    asked=1600 seeds="0 1 2" test="" steps=30 epochs=1
 else
-    asked=132 seeds="0" test="--limit 110" steps=10 epochs=6
+    asked=132 seeds="0" test="--limit 110" steps=3 epochs=6
 fi
-prompts=$((4 * steps)) # what GRPO sees in so many steps
+prompts=$((16 * steps)) # what GRPO sees in so many steps
 
 synthesize() {
     python -m data_synthesis.run --config configs/synthesis/pocket.yaml --limit "$asked" --output "$folder/synthesis"
@@ -66,7 +66,7 @@ resample() { # SEED
         shuf -n "$prompts" --random-source=<(yes "$1") "$folder/synthesis/grpo.jsonl" \
             > "$folder/own-$1-prompts.jsonl"
         python -m train.rejection --model pocket --adapter "$folder/sft-$1" --data "$folder/own-$1-prompts.jsonl" \
-            --max-new-tokens 512 --seed "$1" --output "$own"
+            --temperature 0.7 --max-new-tokens 512 --seed "$1" --output "$own"
     fi
     finetune "own-$1" "own-$1.jsonl" "$1" --adapter "$folder/sft-$1" --learning_rate 1e-3 --num_train_epochs 1
 }
