@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 import torch
+import transformers
+from packaging.version import Version
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import (
     CONFIG_MAPPING,
@@ -158,8 +160,9 @@ FAMILIES: dict[str, Family] = {
     ),
 }
 
-# Experimental, and so perhaps not in every version: linear and indexed attention, n-gram embeddings.
-if "qwen4_exp" in CONFIG_MAPPING:
+# Experimental, and so not in every version, nor in the same form: linear and indexed attention, n-gram
+# embeddings. In 5.17 its layers went by other names.
+if "qwen4_exp" in CONFIG_MAPPING and Version(transformers.__version__) >= Version("5.23"):
     FAMILIES["qwen4_exp"] = Family(
         16,
         True,
