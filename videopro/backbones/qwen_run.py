@@ -24,6 +24,7 @@ from transformers.generation import (
 from videopro.backbones.growing_cache import give_room
 from videopro.backbones.qwen_features import grids, visual_inputs
 from videopro.backbones.qwen_inputs import Encoded
+from videopro.backbones.shared_prompts import attending, can_share, share
 
 
 @dataclass(frozen=True)
@@ -141,8 +142,12 @@ class QwenRun:
     def fork(self, state: State, rows: Sequence[int]) -> State:
         """A batch of these rows of a batch, each as often as it is named. `state` is used up."""
         index = self._tensor([list(rows)])[0]
-        state.cache.reorder_cache(index)  # type: ignore[arg-type]
-        return State(state.cache, state.mask[index], state.deltas[index], state.logits[index])
+        cache = state.cache
+        if len(rows) > len(state.mask) and can_share(self.model, cache):
+            cache = share(cache, index)
+        else:
+            cache.reorder_cache(index)  # type: ignore[arg-type]
+        return State(cache, state.mask[index], state.deltas[index], state.logits[index])
 
     def start_after(self, shared: Shared, tails: Sequence[Encoded]) -> State:
         """Run tails of a shared head, to write replies to them. All of one length where the model is
@@ -159,31 +164,37 @@ class QwenRun:
         self, shared: Shared, ids: torch.Tensor, mask: torch.Tensor, *, keep: int | torch.Tensor
     ) -> tuple[torch.Tensor, Cache]:
         rows, width = ids.shape
-        # A copy, since the pass appends to it, and never cut back: recurrent layers cannot be.
-        cache = copy.deepcopy(shared.cache)
-        if rows > 1:
-            cache.reorder_cache(torch.zeros_like(ids[:, 0]))  # type: ignore[arg-type]
+        first = torch.zeros_like(ids[:, 0])
+        if can_share(self.model, shared.cache):
+            cache = share(shared.cache, first)
+        else:
+            # A copy, since the pass appends to it, and never cut back: recurrent layers cannot be.
+            cache = copy.deepcopy(shared.cache)
+            if rows > 1:
+                cache.reorder_cache(first)  # type: ignore[arg-type]
         whole = torch.cat([mask.new_ones(rows, shared.length), mask], dim=1)
-        out = self.model(
-            input_ids=ids,
-            attention_mask=whole,
-            position_ids=_text_positions(whole, shared.following - shared.length)[..., -width:],
-            past_key_values=cache,
-            use_cache=True,
-            logits_to_keep=keep,
-        )
+        with attending(self.model, cache):
+            out = self.model(
+                input_ids=ids,
+                attention_mask=whole,
+                position_ids=_text_positions(whole, shared.following - shared.length)[..., -width:],
+                past_key_values=cache,
+                use_cache=True,
+                logits_to_keep=keep,
+            )
         return out.logits.float().to(self.device), out.past_key_values
 
     def _step(self, state: State, tokens: torch.Tensor) -> State:
         mask = torch.cat([state.mask, state.mask.new_ones(len(tokens), 1)], dim=1)
-        out = self.model(
-            input_ids=tokens[:, None],
-            attention_mask=mask,
-            position_ids=_text_positions(mask, state.deltas)[..., -1:],
-            past_key_values=state.cache,
-            use_cache=True,
-            logits_to_keep=1,
-        )
+        with attending(self.model, state.cache):
+            out = self.model(
+                input_ids=tokens[:, None],
+                attention_mask=mask,
+                position_ids=_text_positions(mask, state.deltas)[..., -1:],
+                past_key_values=state.cache,
+                use_cache=True,
+                logits_to_keep=1,
+            )
         logits = out.logits[:, -1].float().to(self.device)
         return replace(state, cache=out.past_key_values, mask=mask, logits=logits)
 
