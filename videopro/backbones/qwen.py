@@ -304,8 +304,8 @@ class QwenBackbone(Backbone):
         return self._runner.share(self._inputs.head(visual))
 
     def prefix(self, frames: Sequence[Frame]) -> QwenPrefix:
-        """Encode frames once; later calls fork a copy of its keys and values and run only their own
-        tokens."""
+        """Encode frames once; later calls attend to its keys and values, or to a copy where the model has
+        layers that cannot share them, and run only their own tokens."""
         with self._guard():
             shared = self._runner.share(self._inputs.head(frames))
             return QwenPrefix(frames, shared, owner=self, adapted=self._adapted)
