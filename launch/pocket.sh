@@ -137,8 +137,8 @@ table test native "asked for programs=$(of_seeds "" program)" "always several st
 if [ -z "$grpo" ]; then exit; fi
 
 # What each seed's planner becomes, by name: reinforced, and in full also in episodes of two turns, by more of the
-# same rows for about as long as GRPO takes (its steps of 32 replies took 16 s of a core, theirs 1.1 s, when replies
-# still ended at 256 tokens), and by its own right programs.
+# same rows for about as long as GRPO takes (two trainings side by side on two cores: its steps of 128 replies took
+# 95 s, those of SFT 1.5 s), and by its own right programs.
 after="grpo"
 if [ -n "$full" ]; then after="grpo two-turn more own"; fi
 {
@@ -147,7 +147,7 @@ if [ -n "$full" ]; then after="grpo two-turn more own"; fi
         for seed in $seeds; do
             echo "reinforce two-turn-$seed $seed --max_steps $steps --episodes two_turn"
             echo "finetune more-$seed synthesis/sft.jsonl $seed --adapter $folder/sft-$seed --learning_rate 1e-3" \
-                "--max_steps $((14 * steps))"
+                "--max_steps $((63 * steps))"
             echo "resample $seed"
         done
     fi

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 import torch
+from transformers import DynamicCache
 
 from tests.qwen_models import reference
-from videopro.backbones.shared_prompts import SharedLayer, attending, can_share, share
+from videopro.backbones.shared_prompts import SharedCache, attending, can_share
 
 PROMPTS = ([5, 9, 4, 7, 21], [8, 6, 11])
 TAILS = {0: [3, 14, 15], 1: [9, 2, 6], 2: [5, 3, 5], 3: [8, 9, 7], 4: [9, 3, 2]}
@@ -58,7 +59,7 @@ def go_on(model: Any, cache: Any, mask: torch.Tensor, tokens: torch.Tensor) -> t
 @pytest.mark.parametrize("width", [1, 3])
 def test_each_row_is_the_whole_row(model: Any, width: int) -> None:
     cache, mask = prompts(model)
-    shared, mask = share(cache, torch.tensor(OF)), mask[OF]
+    shared, mask = SharedCache(cache, torch.tensor(OF)), mask[OF]
     tails = torch.tensor(list(TAILS.values()))
     for start in range(0, 3, width):
         logits, mask = go_on(model, shared, mask, tails[:, start : start + width])
@@ -74,7 +75,7 @@ def test_each_row_is_the_whole_row(model: Any, width: int) -> None:
 def test_one_prompt_without_padding_needs_no_mask(model: Any) -> None:
     with torch.no_grad():
         cache = model(input_ids=torch.tensor([PROMPTS[0]]), use_cache=True).past_key_values
-        shared = share(cache, torch.tensor([0, 0]))
+        shared = SharedCache(cache, torch.tensor([0, 0]))
         tokens = torch.tensor([TAILS[0], TAILS[1]])
         with attending(model, shared):
             out = model(
@@ -92,25 +93,37 @@ def test_one_prompt_without_padding_needs_no_mask(model: Any) -> None:
 @pytest.mark.parametrize("kept", [[0, 1, 3], [4, 1], [3, 2, 3, 0], [2]])
 def test_rows_leave_and_are_repeated(model: Any, kept: list[int]) -> None:
     cache, mask = prompts(model)
-    shared, mask = share(cache, torch.tensor(OF)), mask[OF]
+    shared, mask = SharedCache(cache, torch.tensor(OF)), mask[OF]
     tails = torch.tensor(list(TAILS.values()))
     _, mask = go_on(model, shared, mask, tails[:, :2])
-    shared.reorder_cache(torch.tensor(kept))  # type: ignore[arg-type]
+    shared.reorder_cache(torch.tensor(kept))
     logits, _ = go_on(model, shared, mask[kept], tails[kept, 2:])
     for row, one in enumerate(kept):
         whole = [*PROMPTS[OF[one]], *TAILS[one]]
         torch.testing.assert_close(logits[row], expected(model, whole), atol=1e-5, rtol=1e-4)
     (layer, *_) = shared.layers
-    assert isinstance(layer, SharedLayer)
     assert len(layer.prompt_keys) == len({OF[one] for one in kept})
 
 
 def test_a_prompt_is_held_once(model: Any) -> None:
     cache, _ = prompts(model)
-    shared = share(cache, torch.tensor(OF * 10))
+    shared = SharedCache(cache, torch.tensor(OF * 10))
     for layer, plain in zip(shared.layers, cache.layers, strict=True):
-        assert isinstance(layer, SharedLayer)
         assert layer.prompt_keys.data_ptr() == plain.keys.data_ptr()
+
+
+def test_a_model_may_be_spread_over_devices() -> None:
+    # A second device that every machine has; its tensors have shapes and no values.
+    prompts = DynamicCache()
+    for number, device in enumerate(("cpu", "meta")):
+        prompts.update(torch.zeros(2, 2, 5, 4, device=device), torch.zeros(2, 2, 5, 4, device=device), number)
+    shared = SharedCache(prompts, torch.tensor(OF))
+    shared.reorder_cache(torch.tensor([0, 2, 3]))
+    for layer, device in zip(shared.layers, ("cpu", "meta"), strict=True):
+        held = (layer.prompt_keys, layer.prompt_values, layer.keys, layer.values)
+        assert {one.device.type for one in (*held, layer.rows.slots, layer.rows.places)} == {device}
+        assert (len(layer.prompt_keys), len(layer.keys)) == (1, 3)
+        assert layer.rows.slots.shape == (1, 3)
 
 
 def test_only_layers_that_attend_to_everything_share(model: Any) -> None:
@@ -121,4 +134,4 @@ def test_only_layers_that_attend_to_everything_share(model: Any) -> None:
         recurrent = hybrid(input_ids=torch.tensor([PROMPTS[0]]), use_cache=True).past_key_values
     assert not can_share(hybrid, recurrent)
     # Of rows that share their prompts already nobody shares again.
-    assert not can_share(model, share(cache, torch.tensor(OF)))
+    assert not can_share(model, SharedCache(cache, torch.tensor(OF)))

@@ -24,7 +24,7 @@ from transformers.generation import (
 from videopro.backbones.growing_cache import give_room
 from videopro.backbones.qwen_features import grids, visual_inputs
 from videopro.backbones.qwen_inputs import Encoded
-from videopro.backbones.shared_prompts import attending, can_share, share
+from videopro.backbones.shared_prompts import SharedCache, attending, can_share
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ class QwenRun:
         index = self._tensor([list(rows)])[0]
         cache = state.cache
         if len(rows) > len(state.mask) and can_share(self.model, cache):
-            cache = share(cache, index)
+            cache = SharedCache(cache, index)
         else:
             cache.reorder_cache(index)  # type: ignore[arg-type]
         return State(cache, state.mask[index], state.deltas[index], state.logits[index])
@@ -166,7 +166,7 @@ class QwenRun:
         rows, width = ids.shape
         first = torch.zeros_like(ids[:, 0])
         if can_share(self.model, shared.cache):
-            cache = share(shared.cache, first)
+            cache: Cache = SharedCache(shared.cache, first)
         else:
             # A copy, since the pass appends to it, and never cut back: recurrent layers cannot be.
             cache = copy.deepcopy(shared.cache)

@@ -9,6 +9,7 @@ gradients. Knows tensors; must not know prompts, replies or what is written.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -25,59 +26,91 @@ _NAME = "videopro_shared_prompts"
 _ATTENDS = ("sdpa", "eager")
 """Ways to attend in place of which this one may stand: those that take a mask of every row."""
 
-_cache: ContextVar[Cache | None] = ContextVar("shared prompts", default=None)
+_cache: ContextVar[SharedCache | None] = ContextVar("shared prompts", default=None)
+
+
+class _Rows:
+    """Which prompt each row begins with, on one device; worked out once for all layers there."""
+
+    def __init__(self, of: torch.Tensor, prompts: int) -> None:
+        """`of`: (rows,), the prompt of each row, of so many."""
+        self.of = of
+        counts = torch.bincount(of, minlength=prompts)
+        width = int(counts.max())
+        order = torch.argsort(of, stable=True)
+        nth = torch.arange(len(of), device=of.device) - (counts.cumsum(0) - counts)[of[order]]
+        self.places = torch.empty_like(of)
+        """(rows,): where each row stands when those of a prompt are side by side, as in `slots`."""
+        self.places[order] = of[order] * width + nth
+        slots = of.new_zeros(prompts * width)
+        slots[self.places] = torch.arange(len(of), device=of.device)
+        self.slots = slots.view(prompts, width)
+        """(prompts, most rows of one): row numbers, filled up with 0."""
+        self._elsewhere: dict[torch.device, _Rows] = {}
+
+    def on(self, device: torch.device) -> _Rows:
+        """The same for layers on another device, where a model is spread over several."""
+        if device == self.of.device:
+            return self
+        if device not in self._elsewhere:
+            there = self._elsewhere[device] = copy.copy(self)
+            there.of, there.places, there.slots = (
+                one.to(device) for one in (self.of, self.places, self.slots)
+            )
+        return self._elsewhere[device]
 
 
 class SharedLayer(GrowingLayer):
     """A layer whose rows begin with prompts: `keys` and `values`, (rows, heads, tokens, size), are of each
     row's own tokens."""
 
-    def __init__(self, prompts: DynamicLayer, of: torch.Tensor) -> None:
-        """`prompts`: a layer with a row a prompt; it is read and not changed. `of`: (rows,), the prompt of
-        each row."""
+    def __init__(self, prompts: DynamicLayer, rows: _Rows) -> None:
+        """`prompts`: a layer with a row a prompt; it is read and not changed."""
         super().__init__(DynamicLayer())
         assert prompts.keys is not None
         assert prompts.values is not None
         self.prompt_keys, self.prompt_values = prompts.keys, prompts.values
         self.lazy_initialization(prompts.keys, prompts.values)
         self.keys, self.values = (
-            one.new_empty((len(of), one.shape[1], 0, one.shape[3])) for one in (prompts.keys, prompts.values)
+            one.new_empty((len(rows.of), one.shape[1], 0, one.shape[3]))
+            for one in (prompts.keys, prompts.values)
         )
-        self._arrange(of)
-
-    def _arrange(self, of: torch.Tensor) -> None:
-        self._of = of
-        counts = torch.bincount(of, minlength=len(self.prompt_keys))
-        width = int(counts.max())
-        # Rows side by side with the others of their prompt: (prompts, width) row numbers, filled up with 0,
-        # and for each row its place among them.
-        order = torch.argsort(of, stable=True)
-        nth = torch.arange(len(of), device=of.device) - (counts.cumsum(0) - counts)[of[order]]
-        self.places = torch.empty_like(of)
-        self.places[order] = of[order] * width + nth
-        self.slots = of.new_zeros(len(counts) * width)
-        self.slots[self.places] = torch.arange(len(of), device=of.device)
-        self.slots = self.slots.view(len(counts), width)
+        self.rows = rows.on(prompts.keys.device)
 
     def get_seq_length(self) -> int:
         """Tokens of a row, with its prompt's."""
         assert self.keys is not None
         return self.prompt_keys.shape[-2] + self.keys.shape[-2]
 
-    def batch_select_indices(self, indices: torch.Tensor) -> None:
-        """Keep these rows."""
-        self.reorder_cache(indices)
+    def keep(self, chosen: torch.Tensor, prompts: torch.Tensor, rows: _Rows) -> None:
+        """Have these rows and prompts of those that are there; `rows`: which then begins with which."""
+        assert self.keys is not None
+        assert self.values is not None
+        device = self.keys.device
+        chosen, prompts = chosen.to(device), prompts.to(device)
+        self.keys, self.values = self.keys[chosen], self.values[chosen]
+        if len(prompts) < len(self.prompt_keys):
+            self.prompt_keys, self.prompt_values = self.prompt_keys[prompts], self.prompt_values[prompts]
+        self.rows = rows.on(device)
+
+
+class SharedCache(Cache):
+    """A cache of rows that begin as those of another one."""
+
+    layers: list[SharedLayer]  # type: ignore[assignment]
+
+    def __init__(self, prompts: Cache, of: torch.Tensor) -> None:
+        """`prompts` is left as it is; `of`: (rows,), as which of its rows each begins."""
+        first: Any = prompts.layers[0]
+        self._rows = _Rows(of, len(first.keys))
+        super().__init__(layers=[SharedLayer(layer, self._rows) for layer in prompts.layers])  # type: ignore[arg-type]
 
     def reorder_cache(self, beam_idx: torch.Tensor) -> None:  # type: ignore[override]
         """Have these rows, each as often as it is named."""
-        assert self.keys is not None
-        assert self.values is not None
-        self.keys, self.values = self.keys[beam_idx], self.values[beam_idx]
-        of = self._of[beam_idx]
-        used, of = of.unique(return_inverse=True)
-        if len(used) < len(self.prompt_keys):
-            self.prompt_keys, self.prompt_values = self.prompt_keys[used], self.prompt_values[used]
-        self._arrange(of)
+        prompts, of = self._rows.of[beam_idx].unique(return_inverse=True)
+        self._rows = _Rows(of, len(prompts))
+        for layer in self.layers:
+            layer.keep(beam_idx, prompts, self._rows)
 
 
 def can_share(model: PreTrainedModel, cache: Cache) -> bool:
@@ -87,15 +120,10 @@ def can_share(model: PreTrainedModel, cache: Cache) -> bool:
     return plain and config._attn_implementation in _ATTENDS
 
 
-def share(cache: Cache, of: torch.Tensor) -> Cache:
-    """A cache of rows that begin as those of `cache`, which is left as it is; `of`: (rows,), as which."""
-    return Cache(layers=[SharedLayer(layer, of) for layer in cache.layers])  # type: ignore[arg-type]
-
-
 @contextmanager
-def attending(model: PreTrainedModel, cache: Cache | None) -> Iterator[None]:
-    """Within the block the model's passes over a cache made by `share` attend to its prompts too."""
-    if cache is None or not any(isinstance(layer, SharedLayer) for layer in cache.layers):
+def attending(model: PreTrainedModel, cache: Cache) -> Iterator[None]:
+    """Within the block the model's passes over a `SharedCache` attend to its prompts too."""
+    if not isinstance(cache, SharedCache):
         yield
         return
     config = model.config.get_text_config()
@@ -122,16 +150,16 @@ def _attend(
     new, heads, size)."""
     cache = _cache.get()
     assert cache is not None
-    layer: Any = cache.layers[module.layer_idx]
+    layer = cache.layers[module.layer_idx]
     rows, heads, new, size = query.shape
     shared = key.shape[1]
     # The heads that share keys, side by side as if they were more tokens.
     asked = query.reshape(rows, shared, heads // shared * new, size)
     asked = asked * (scaling if scaling is not None else size**-0.5)
-    together = _beside(asked, layer.slots)
+    together = _beside(asked, layer.rows.slots)
     scores = torch.cat(
         [
-            _apart(together @ layer.prompt_keys.transpose(-1, -2), layer),
+            _apart(together @ layer.prompt_keys.transpose(-1, -2), layer.rows),
             asked @ key.transpose(-1, -2),
         ],
         dim=-1,
@@ -142,7 +170,7 @@ def _attend(
         scores = _causal(scores)
     weights = scores.softmax(-1, dtype=torch.float32).to(query.dtype).view(*asked.shape[:3], -1)
     to_prompt, to_own = weights.split([layer.prompt_keys.shape[-2], key.shape[-2]], dim=-1)
-    found = _apart(_beside(to_prompt, layer.slots) @ layer.prompt_values, layer) + to_own @ value
+    found = _apart(_beside(to_prompt, layer.rows.slots) @ layer.prompt_values, layer.rows) + to_own @ value
     return found.view(rows, heads, new, -1).transpose(1, 2).contiguous(), None
 
 
@@ -154,12 +182,12 @@ def _beside(values: torch.Tensor, slots: torch.Tensor) -> torch.Tensor:
     return some.transpose(1, 2).reshape(prompts, heads, width * n, size)
 
 
-def _apart(values: torch.Tensor, layer: SharedLayer) -> torch.Tensor:
+def _apart(values: torch.Tensor, rows: _Rows) -> torch.Tensor:
     """The other way round."""
     prompts, heads, whole, size = values.shape
-    width = layer.slots.shape[1]
+    width = rows.slots.shape[1]
     some = values.view(prompts, heads, width, whole // width, size).transpose(1, 2)
-    return some.reshape(prompts * width, heads, whole // width, size)[layer.places]
+    return some.reshape(prompts * width, heads, whole // width, size)[rows.places]
 
 
 def _causal(scores: torch.Tensor) -> torch.Tensor:
