@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -107,3 +107,24 @@ class Prompts:
             _, oldest = self._heads.popitem(last=False)
             self._held -= features_bytes(oldest.features)
         return head
+
+
+_LONGER = 1.5
+"""How many times the shortest prompt of a batch its longest may be."""
+
+
+def of_like_length(prompts: Sequence[Prompt], most: int) -> Iterator[list[int]]:
+    """Batches of at most `most` prompts, as their numbers, in which little is padding: one refinement prompt
+    with a long log would have every other prompt padded to it, and read at its length with each token."""
+    batch: list[int] = []
+    shortest = 0
+    for number in sorted(range(len(prompts)), key=lambda number: len(prompts[number].encoded.ids)):
+        length = len(prompts[number].encoded.ids)
+        if batch and (len(batch) == most or length > _LONGER * shortest):
+            yield batch
+            batch = []
+        if not batch:
+            shortest = length
+        batch.append(number)
+    if batch:
+        yield batch

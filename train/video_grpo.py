@@ -22,7 +22,7 @@ from trl.trainer.utils import RepeatSampler, split_tensor_dict
 
 from train.dummy_vision import DummyVision
 from train.grpo_config import VideoGRPOConfig
-from train.grpo_prompts import Prompt, Prompts
+from train.grpo_prompts import Prompt, Prompts, of_like_length
 from train.measured import MeasuredTrainer
 from train.rollouts import Rollout, Turns, conversation
 from train.shared_prefix import check_shareable, pack
@@ -221,18 +221,18 @@ class VideoGRPOTrainer(MeasuredTrainer, GRPOTrainer):
         """A reply to each prompt, which are of these rows. What is drawn for one depends on the seed and its
         row's number among those of all processes, and on nothing else."""
         first = self.accelerator.process_index * len(self._rows)
-        size = self.args.sampling_batch_size or len(prompts)
         sampling = Sampling(self.args.longest, self.temperature, self.top_p, seed)
-        written: list[Written] = []
-        for start in range(0, len(prompts), size):
-            some = prompts[start : start + size]
-            distinct = list(dict.fromkeys(some))
+        written: dict[int, Written] = {}
+        for some in of_like_length(prompts, self.args.sampling_batch_size or len(prompts)):
+            distinct = list(dict.fromkeys(prompts[number] for number in some))
             state = self._run.start([prompt.encoded for prompt in distinct])
-            state = self._run.fork(state, [distinct.index(prompt) for prompt in some])
-            seeds = [(seed, first + row) for row in rows[start : start + size]]
-            told = functools.partial(self._tell, rows[start : start + size])
-            written += self._run.write(state, sampling, seeds, banned=self._banned, told=told)
-        return written
+            state = self._run.fork(state, [distinct.index(prompts[number]) for number in some])
+            numbers = [rows[number] for number in some]
+            seeds = [(seed, first + row) for row in numbers]
+            told = functools.partial(self._tell, numbers)
+            replies = self._run.write(state, sampling, seeds, banned=self._banned, told=told)
+            written.update(zip(some, replies, strict=True))
+        return [written[number] for number in range(len(prompts))]
 
     def _tell(self, rows: Sequence[int], number: int, reply: Written) -> None:
         if self._ahead is not None:
