@@ -109,7 +109,7 @@ class Prompts:
         return head
 
 
-_LONGER = 1.5
+_LONGER = 2
 """How many times the shortest prompt of a batch its longest may be."""
 
 
