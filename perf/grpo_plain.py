@@ -124,6 +124,9 @@ def main() -> None:
         }
         for line in lines
     ]  # fmt: skip
+    # TRL bans one of these by itself; a reply with another ends the run, whose positions look for an image.
+    visual = ["<|vision_start|>", "<|vision_end|>", "<|image_pad|>", "<|video_pad|>"]
+    training.generation_kwargs = {"suppress_tokens": processor.tokenizer.convert_tokens_to_ids(visual)}
     model = AutoModelForImageTextToText.from_pretrained(found.folder, dtype=model_settings.dtype)
     reward: Any = Reward(str(model_settings.model_name_or_path), given.remember)
     trainer = GRPOTrainer(

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -186,6 +187,38 @@ def test_steps_with_every_loss_are_those_of_rows_on_their_own(loss_type: str, tm
     assert any(not torch.equal(one, before[name]) for name, one in after[0].items())
     for name, one in after[0].items():
         torch.testing.assert_close(one, after[1][name], atol=1e-5, rtol=1e-4, msg=name)
+
+
+@pytest.mark.parametrize("changes", [{}, {"beta": 0.1}, {"entropy_coef": 0.01}], ids=str)
+def test_groups_without_spread_are_left_out_where_they_teach_nothing(
+    changes: dict[str, float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two of three groups get the same reward for all replies; the step is TRL's over all three."""
+    rows = [grpo.rows()[number] for number in (0, 1, 4)]
+
+    def rewards(completion_ids: Any, id: list[str], **_: Any) -> list[float]:
+        found = grpo.spread(completion_ids)
+        return [one if row == rows[1].id else 0.5 for one, row in zip(found, id, strict=True)]
+
+    after, passes = [], []
+    for leaves_out in (True, False):
+        config = grpo.settings(
+            tmp_path, per_device_train_batch_size=4, gradient_accumulation_steps=3, **changes
+        )
+        made = grpo.trainer("qwen3_vl", config, rows, rewards=rewards)
+        if not leaves_out:
+            monkeypatch.setattr(made, "_teaches_nothing", lambda _: False)
+        counted = Mock(wraps=made._scored_together)
+        monkeypatch.setattr(made, "_scored_together", counted)
+        before = grpo.weights(made)
+        made.train()
+        after.append(grpo.weights(made))
+        passes.append(counted.call_count)
+    reference = 3 if "beta" in changes else 0
+    assert passes == [3 + reference if changes else 1, 3 + reference]
+    assert any(not torch.equal(one, before[name]) for name, one in after[0].items())
+    for name, one in after[0].items():
+        torch.testing.assert_close(one, after[1][name], atol=1e-7, rtol=1e-6, msg=name)
 
 
 def test_gradient_checkpointing_leaves_a_step_as_it_is(tmp_path: Path) -> None:

@@ -337,10 +337,20 @@ class VideoGRPOTrainer(MeasuredTrainer, GRPOTrainer):
         """TRL's loss of a batch."""
         if self._maker is None:
             return super().compute_loss(model, inputs, *arguments, **settings)
+        if self._teaches_nothing(inputs):
+            trained = [one for one in model.parameters() if one.requires_grad]
+            return sum((0 * one.sum() for one in trained), start=torch.zeros((), device=self._run.device))
         self._rollouts = inputs["rollouts"]
         # A frozen tower takes no part in steps; one that is trained takes part in all.
         with contextlib.nullcontext() if self._frozen else self._dummy.on():
             return super().compute_loss(model, inputs, *arguments, **settings)
+
+    def _teaches_nothing(self, inputs: Mapping[str, Any]) -> bool:
+        """Whether every term of the loss is 0: the groups of the batch have no spread, and nothing else is
+        paid for. Processes go through their passes together, so of several none leaves one out."""
+        other_terms = self.beta != 0 or self._entropy_bonus_enabled or self.aux_loss_enabled
+        alone = self.accelerator.num_processes == 1
+        return alone and not other_terms and not bool(inputs["advantages"].any())
 
     # Evaluation
 
