@@ -11,7 +11,7 @@ import pytest
 from tests.reason_world import BROKEN, LOCAL, NATIVE, NOTHING, reply
 from tests.reward_world import make, row, rows, score
 from train.reward_rows import texts_of
-from train.reward_scoring import faults, wanted_mode
+from train.reward_scoring import faults, wanted_mode, worth
 from train.rewards import ProgramRewards
 from videopro.errors import DatasetError
 from videopro.program import parse
@@ -166,6 +166,36 @@ def test_the_mode_that_each_prompt_wants(
 def test_the_modes_of_a_3_are_those_of_the_oracle() -> None:
     assert wanted_mode("plan", "native") == "native"
     assert wanted_mode("plan", "program") == "program"
+
+
+@pytest.mark.parametrize(
+    ("execution", "right", "answer", "probability"),
+    [
+        (Execution("ok", "A", 0.6, {"A": 0.6, "B": 0.2, "C": 0.0}), {"B"}, 0.0, 0.25),
+        (Execution("ok", "A", 0.6, {"A": 0.6, "B": 0.2, "C": 0.0}), {"A"}, 1.0, 0.75),
+        (Execution("ok", "A", 0.6, {"A": 0.6, "B": 0.2, "C": 0.0}), {"A", "B"}, 1.0, 1.0),
+        (Execution("ok", "A", 0.7), {"A"}, 1.0, 0.7),  # in words: no letters
+        (Execution("ok", "A", 0.7), {"B"}, 0.0, 0.0),
+        (Execution("ok", "A", 0.0, {"A": 0.6, "B": 0.2}), {"A"}, 0.0, 0.0),  # a guess
+        (Execution("failed"), {"A"}, 0.0, 0.0),
+    ],
+)
+def test_accuracy_pays_for_the_answer_or_for_its_probability(
+    execution: Execution, right: set[str], answer: float, probability: float
+) -> None:
+    assert worth(execution, right, "answer") == answer
+    assert worth(execution, right, "probability") == pytest.approx(probability)
+
+
+def test_the_rewards_pay_for_what_they_are_told_to(rewards: ProgramRewards) -> None:
+    """A look at the wrong place, which gives the right letter less than another."""
+    wrong = LOCAL.replace('"red"', '"blue"')
+    with make(accuracy="probability") as graded:
+        ((paid, *others),) = score(graded, [row()], [wrong])
+    ((nothing, *same),) = score(rewards, [row()], [wrong])
+    assert 0 < paid < 0.5
+    assert nothing == 0
+    assert others == same == [1, 1]
 
 
 def test_weights_are_those_of_equation_3(rewards: ProgramRewards) -> None:

@@ -48,7 +48,7 @@ _OF_GRPO = (
     *("steps_per_generation", "epsilon", "epsilon_high", "delta", "importance_sampling_level"),
     *("scale_rewards", "multi_objective_aggregation", "mask_truncated_completions", "top_entropy_quantile"),
     *("entropy_coef", "use_adaptive_entropy", "disable_dropout", "shuffle_dataset"),
-    *("kinds", "prompt_video", "answerer", "modules", "episodes", "tau"),
+    *("kinds", "prompt_video", "answerer", "modules", "episodes", "tau", "accuracy"),
 )
 
 
@@ -92,6 +92,7 @@ def train(training: VideoGRPOConfig, model_settings: ModelConfig) -> VideoGRPOTr
         modules=ModuleModels(build(ModuleSettings, modules, "modules"), pocket=is_pocket(answerer)),
         log=output / "programs.jsonl",
         workers=training.reward_workers,
+        accuracy=training.accuracy,
     )
     with rewards:
         training.reward_weights = list(rewards.weights)

@@ -11,6 +11,7 @@ from typing import Any
 from trl import GRPOConfig
 
 from train.grpo_data import KINDS
+from train.reward_scoring import ACCURACIES, ANSWER
 from train.run_config import MODULES_HELP, RunConfig, choice
 from videopro.errors import ConfigError
 from videopro.reason import ReasonSettings
@@ -69,6 +70,14 @@ class VideoGRPOConfig(RunConfig, GRPOConfig):
         default=ReasonSettings.tau,
         metadata={"help": "episodes of two turns refine answers below this confidence, as inference does"},
     )
+    accuracy: str = field(
+        default=ANSWER,
+        metadata={
+            "help": "what the accuracy reward pays: answer: 1 for a right one (Eq. 3); probability: what the"
+            " answering call gave the right letter, so that a lucky guess earns what it is",
+            "choices": ACCURACIES,
+        },
+    )
     run_ahead: bool = field(
         default=True,
         metadata={"help": "a program begins as soon as its reply is written, while others are being written"},
@@ -86,6 +95,7 @@ class VideoGRPOConfig(RunConfig, GRPOConfig):
         if unknown or not self.kinds:
             raise ConfigError(f"kinds is {self.kinds!r}; name some of {', '.join(KINDS)}")
         choice("episodes", self.episodes, EPISODES)
+        choice("accuracy", self.accuracy, ACCURACIES)
         if self.episodes != SINGLE and not self.prompt_video:
             raise ConfigError(
                 f"episodes is {self.episodes!r} and prompts are TRL's own (prompt_video: false), which end "

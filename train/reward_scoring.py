@@ -22,6 +22,9 @@ Mode = Literal["native", "program"]
 
 WEIGHTS = {"accuracy": 0.5, "format": 0.2, "mode_consistency": 0.3}
 """Eq. 3."""
+ANSWER, PROBABILITY = "answer", "probability"
+ACCURACIES = (ANSWER, PROBABILITY)
+"""What the accuracy reward pays for; see `worth`."""
 CLAIM = "make_result"
 """The module that looks at nothing: it states an answer."""
 
@@ -47,9 +50,12 @@ LEFT_OUT = Rewards(None, None, None)
 Attempt = tuple[Program, Execution]
 
 
-def score(kind: Kind, right: Collection[str], oracle: Mode | None, *attempts: Attempt) -> Rewards:
+def score(
+    kind: Kind, right: Collection[str], oracle: Mode | None, *attempts: Attempt, accuracy: str = ANSWER
+) -> Rewards:
     """The rewards of a reply to a prompt of some kind, whose question has these right letters and the oracle
-    mode `oracle` (A.3; None: nobody asked), or of an episode: that reply and its refinements.
+    mode `oracle` (A.3; None: nobody asked), or of an episode: that reply and its refinements. `accuracy`: one
+    of ACCURACIES.
 
     An episode earns accuracy by the answer that inference would give, the latest that there is; format by
     every reply of it; mode consistency by its first reply, to which the prompt leaves the choice that A.3
@@ -61,7 +67,24 @@ def score(kind: Kind, right: Collection[str], oracle: Mode | None, *attempts: At
     consistent = None if wanted is None else float(right_form[0] and program.mode == wanted)
     # Every turn that was taken was called for.
     settled = decide([one for _, one in attempts], math.inf, "last").settled
-    return Rewards(float(is_right(attempts[settled][1], right)), float(all(right_form)), consistent)
+    return Rewards(worth(attempts[settled][1], right, accuracy), float(all(right_form)), consistent)
+
+
+def worth(execution: Execution, right: Collection[str], accuracy: str) -> float:
+    """The accuracy reward of an answer, 0..1.
+
+    `answer` is Eq. 3's: 1 where the answer is right. `probability` is the share that the answering call gave
+    the right letters, of all letters: its expected accuracy, had it drawn its answer. A program that looks at
+    the wrong place is right one time in four among four options, which the first pays like evidence and the
+    second as what it is. An answer in words comes without letters: it earns its confidence where it is right.
+    """
+    if accuracy == ANSWER:
+        return float(is_right(execution, right))
+    if execution.answer is None or execution.confidence <= 0:
+        return 0.0
+    if not execution.letters:
+        return execution.confidence * is_right(execution, right)
+    return sum(execution.letters.get(letter, 0.0) for letter in right) / sum(execution.letters.values())
 
 
 def is_right(execution: Execution, right: Collection[str]) -> bool:

@@ -22,7 +22,7 @@ from train.reward_log import RewardLog
 from train.reward_report import COLUMNS, Scored, Turn, measures, record
 from train.reward_rows import RewardRow, read_batch, read_row, texts_of
 from train.reward_runs import Lent, ProgramRuns, Ran
-from train.reward_scoring import LEFT_OUT, WEIGHTS, score
+from train.reward_scoring import ANSWER, LEFT_OUT, WEIGHTS, score
 from videopro.backbones.base import Backbone
 from videopro.errors import ConfigError
 from videopro.executor import Limits
@@ -51,11 +51,13 @@ class ProgramRewards:
         workers: int = 8,
         limits: Limits | None = None,
         lent: Lent | None = None,
+        accuracy: str = ANSWER,
     ) -> None:
         """`backbone` answers inside the modules, with any adapter off (DESIGN.md, who answers): the model in
         training, a frozen copy of its base, or a server. `modules`: the models behind the modules. `log`:
         gets a line a reply. `workers`: programs that run side by side. `limits` None: those of inference.
-        `lent`: needed where the backbone's model is the one in training, see `ProgramRuns`."""
+        `lent`: needed where the backbone's model is the one in training, see `ProgramRuns`. `accuracy`: what
+        that reward pays for, one of ACCURACIES."""
         if workers < 1:
             raise ConfigError(f"workers is {workers}; it must be at least 1")
         self._runs = ProgramRuns(
@@ -65,6 +67,7 @@ class ProgramRewards:
             limits=limits if limits is not None else Limits(),
             lent=lent,
         )
+        self._accuracy = accuracy
         self._log = RewardLog(log) if log is not None else None
         self._latest: tuple[Any, list[Scored]] | None = None
         self.functions: list[RewardFunction] = [self.accuracy, self.format, self.mode_consistency]
@@ -117,7 +120,8 @@ class ProgramRewards:
     def accuracy(
         self, prompts: Any, completions: Any, completion_ids: Any, **columns: Any
     ) -> list[float | None]:
-        """1 where the program's answer is right and came from an answering call; else 0, whatever it did."""
+        """1 where the program's answer is right and came from an answering call, or what that call gave the
+        right letter (`reward_scoring.worth`); else 0, whatever it did."""
         return [one.rewards.accuracy for one in self._scored(completions, completion_ids, columns)]
 
     def format(
@@ -150,7 +154,7 @@ class ProgramRewards:
             "programs/begun": (self._runs.begun - before) / len(replies),
         }
         scored = [
-            _score(row, tuple(Turn(one, parse(one), next(ran)) for one in turns), len(ids))
+            _score(row, tuple(Turn(one, parse(one), next(ran)) for one in turns), len(ids), self._accuracy)
             for row, turns, ids in zip(rows, replies, completion_ids, strict=True)
         ]
         self._report(scored, waited, **columns)
@@ -179,9 +183,9 @@ class ProgramRewards:
                 log_extra(name, [one[name] for one in records])
 
 
-def _score(row: RewardRow, turns: tuple[Turn, ...], tokens: int) -> Scored:
+def _score(row: RewardRow, turns: tuple[Turn, ...], tokens: int, accuracy: str) -> Scored:
     left_out = Scored(row, turns, tokens, LEFT_OUT)
     attempts = [(turn.program, execution) for turn, execution in left_out.tried]
     if not attempts:
         return left_out
-    return replace(left_out, rewards=score(row.kind, row.right, row.oracle, *attempts))
+    return replace(left_out, rewards=score(row.kind, row.right, row.oracle, *attempts, accuracy=accuracy))
