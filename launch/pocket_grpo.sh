@@ -13,7 +13,7 @@ source "$(dirname "$0")/setup.sh" train
 source launch/pocket_parts.sh
 workers=${WORKERS:-2}
 if [ -n "$full" ]; then
-    taught=taught from=few asked=240 epochs=4 all=720 steps=45 seeds="0 1 2" test=""
+    taught=taught from=few asked=240 epochs=4 all=720 steps=30 seeds="0 1 2" test=""
 else
     taught=synthesis from=sft asked=132 epochs=6 all=264 steps=8 seeds="0" test="--limit 110"
 fi
@@ -28,15 +28,16 @@ if [ ! -d "$folder/prompts" ]; then
 fi
 synthesize prompts "$all"
 grep -o '"question_id": "[^"]*"' "$folder/$taught/grpo.jsonl" | sort -u > "$folder/prompts/taught.txt"
-grep -v -F -f "$folder/prompts/taught.txt" "$folder/prompts/grpo.jsonl" > "$folder/$prompts"
+# Plans alone: with refinements among the prompts the same time gains less (docs/grpo.md).
+grep -v -F -f "$folder/prompts/taught.txt" "$folder/prompts/grpo.jsonl" | grep '"kind": "plan"' > "$folder/$prompts"
 
 for seed in $seeds; do
     echo "finetune $from-$seed $taught/sft.jsonl $seed --num_train_epochs $epochs"
 done | side_by_side
 
-# What each seed's planner becomes, by name: reinforced, and in full also in episodes of two turns; fine-tuned on the
-# same rows for about as long as GRPO takes (two trainings side by side on two cores: a step of GRPO took 53 s, one of
-# SFT 1.7 s); and fine-tuned on its own right programs for as many prompts as GRPO sees.
+# What each seed's planner becomes, by name: reinforced, and in full also in episodes of two turns, beside two controls
+# that take about as long as GRPO: fine-tuned on the same rows for as many epochs again, and fine-tuned on its own right
+# programs for the prompts that GRPO sees.
 after="grpo"
 if [ -n "$full" ]; then after="grpo two-turn more own"; fi
 declare -A said=([sft]="SFT" [few]="SFT" [grpo]="SFT + GRPO" [two-turn]="SFT + GRPO, two turns"
@@ -47,26 +48,36 @@ declare -A said=([sft]="SFT" [few]="SFT" [grpo]="SFT + GRPO" [two-turn]="SFT + G
         for seed in $seeds; do
             echo "reinforce two-turn-$seed $from-$seed $prompts $seed --max_steps $steps --episodes two_turn"
             echo "finetune more-$seed $taught/sft.jsonl $seed --adapter $folder/$from-$seed --learning_rate 1e-3" \
-                "--max_steps $((31 * steps))"
-            shuf -n $((16 * steps)) --random-source=<(yes "$seed") "$folder/$prompts" > "$folder/prompts/own-$seed.jsonl"
-            echo "resample own-$seed $from-$seed prompts/own-$seed.jsonl $seed --learning_rate 1e-3" \
-                "--num_train_epochs 1"
+                "--num_train_epochs $epochs"
+            echo "resample own-$seed $from-$seed $prompts $seed --learning_rate 1e-3 --num_train_epochs 1"
         done
     fi
 } | side_by_side
 
+compare() { # NAME...: what each has become, first answers and refined ones; the first of them is compared with
+    local first=() refined=()
+    for name in "$@"; do
+        first+=("${said[$name]}=$(of_seeds first: "$name-videopro")")
+        refined+=("${said[$name]}=$(of_seeds "" "$name-videopro")")
+    done
+    echo "Before refinement, against ${said[$1]}"
+    table "first-against-$1" native "${first[@]}"
+    echo "After refinement, against ${said[$1]}"
+    table "refined-against-$1" native "${refined[@]}"
+}
+
 # shellcheck disable=SC2086 # no word where there is no limit
 answer native native test $test
-rows=()
 for name in $from $after; do
     for seed in $seeds; do
         # shellcheck disable=SC2086
         plan "$name-videopro-$seed" videopro test "$name-$seed" $test
     done
-    rows+=("${said[$name]}=$(of_seeds first: "$name-videopro")"
-        "${said[$name]}, + refinement=$(of_seeds "" "$name-videopro")")
 done
 curves=()
 for seed in $seeds; do curves+=("$folder/grpo-$seed"); done
 python -m train.curves "${curves[@]}" --output "$folder"
-table grpo native "${rows[@]}"
+# shellcheck disable=SC2086 # several names
+compare $from $after
+# shellcheck disable=SC2086
+if [ -n "$full" ]; then compare $after; fi

@@ -56,6 +56,17 @@ def test_a_panel_for_each_thing_that_was_logged() -> None:
     assert names == ["accuracy", "mode consistency"]
 
 
+@pytest.mark.parametrize(
+    ("refined", "names"),
+    [(0.0, ["accuracy"]), (0.5, ["accuracy", "accuracy of first turns"])],
+)
+def test_first_turns_are_shown_where_some_episode_had_a_second(refined: float, names: list[str]) -> None:
+    logged = {"rewards/accuracy/mean": 0.5, "programs/first_right": 0.5, "programs/native_share": 0.2}
+    figure = draw([[line(1, **logged, **{"programs/refined": refined})]])
+    shown = [[text.get_text() for text in axes.get_legend().get_texts()] for axes in figure.axes]
+    assert shown == [names, ["native", "refined"] if refined else ["native"]]
+
+
 def test_pictures_are_left_beside_the_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = record(tmp_path / "run", FIRST)
     assert main([str(run)]) == 0

@@ -58,6 +58,9 @@ PANELS: tuple[tuple[str, dict[str, str]], ...] = (
     ),
 )
 
+# Of episodes of two turns alone: elsewhere they are nought, or hide the accuracy that they equal.
+OF_TWO_TURNS = ("programs/first_right", "programs/refined")
+
 
 def read_history(run: Path) -> History:
     """What a run logged so far. Raises RunError for a folder without it."""
@@ -109,9 +112,14 @@ def smoothed(values: Series, width: int) -> Series:
 
 def draw(histories: Sequence[History]) -> Figure:
     """The panels for which something was logged. Raises RunError where there is none."""
+    two_turns = any(value > 0 for one in histories for value in series(one, "programs/refined").values())
     shown = []
     for title, names in PANELS:
-        found = {label: [series(one, name) for one in histories] for name, label in names.items()}
+        found = {
+            label: [series(one, name) for one in histories]
+            for name, label in names.items()
+            if two_turns or name not in OF_TWO_TURNS
+        }
         found = {label: runs for label, runs in found.items() if any(runs)}
         if found:
             shown.append((title, found))
