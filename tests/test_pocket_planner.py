@@ -1,7 +1,9 @@
-"""The shipped planner: an adapter of the pocket model, by its short name."""
+"""The shipped planners: adapters of the pocket model, by their short names."""
 
 import json
 from pathlib import Path
+
+import pytest
 
 from videopro import infer
 from videopro.pocket import PLANNERS, planner_dir
@@ -20,21 +22,22 @@ def test_shipped_planners_are_recorded_and_fit() -> None:
         assert (folder / "CARD.md").read_text().startswith("# Data card")
 
 
-def test_the_shipped_planner_writes_programs_that_run(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", PLANNERS)
+def test_shipped_planners_write_programs_that_run(name: str, tmp_path: Path) -> None:
     """A glance for the weather, a program for the rest, and every one runs to an answer."""
     status = infer.main(
         [
             *("--benchmark", "pocket", "--split", "val", "--model", "pocket", "--method", "adaptive"),
-            *("--backbone", "adapter=pocket-sft", "--options", "temperature=0", "--workers", "1"),
+            *("--backbone", f"adapter={name}", "--options", "temperature=0", "--workers", "1"),
             *("--ids", *SHORT, "--output", str(tmp_path / "run")),
         ]
     )
     assert status == 0
     traces = {trace.question_id: trace for trace in read_traces(tmp_path / "run" / "traces.jsonl")}
     assert traces.keys() == set(SHORT)
-    for name, trace in traces.items():
+    for question, trace in traces.items():
         plan = trace.rounds[0]
         assert plan.faults == ()
-        assert plan.mode == ("native" if "weather" in name else "program")
+        assert plan.mode == ("native" if "weather" in question else "program")
         assert plan.execution is not None
         assert plan.execution.status == "ok"

@@ -19,7 +19,7 @@ def model_dir() -> Path:
     return folder
 
 
-PLANNERS = {"pocket-sft": "sft"}
+PLANNERS = {"pocket-sft": "sft", "pocket-grpo": "grpo"}
 """Shipped adapters for the pocket model, by the name that the setting `adapter` takes, and their folders."""
 
 
