@@ -39,7 +39,7 @@ resample() { # NAME ADAPTER PROMPTS SEED [settings]
     shift 4
     if [ ! -f "$folder/$name.jsonl" ]; then
         python -m train.rejection --model pocket --adapter "$folder/$adapter" --data "$folder/$prompts" \
-            --temperature 0.4 --max-new-tokens 512 --seed "$seed" --output "$folder/$name.jsonl"
+            --temperature 0.4 --max-new-tokens 512 --batch-size 96 --seed "$seed" --output "$folder/$name.jsonl"
     fi
     finetune "$name" "$name.jsonl" "$seed" --adapter "$folder/$adapter" "$@"
 }

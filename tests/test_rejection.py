@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from tests.reason_world import BROKEN, LOCAL, NATIVE, QUESTION, video
 from tests.reward_world import RewardBackbone, make, row
 from train import rejection
 from train.sft_data import read_rows
+from videopro.backbones.base import GenerateRequest, Generation
 
 WORDED = LOCAL.replace("A plan.", "Another plan.").replace("    intervals", "    # at red\n    intervals")
 GUESS = LOCAL.replace("return query_mc", "return 'B' or query_mc")
@@ -32,6 +34,11 @@ class Policy(RewardBackbone):
         self._writes = self._next
         self.asked_for: list[str] = []
         self.fail_at = fail_at
+        self.at_once: list[int] = []
+
+    def generate_batch(self, requests: Sequence[GenerateRequest], **settings: Any) -> list[Generation]:
+        self.at_once.append(len(requests))
+        return super().generate_batch(requests, **settings)
 
     def _next(self, request: Any) -> str:
         name = request.text.split()[1].strip(".")
@@ -56,10 +63,13 @@ def words(folder: Path, *more: str) -> list[str]:
     return [word for name, value in given.items() for word in (f"--{name}", str(value))] + list(more)
 
 
+@pytest.mark.parametrize(("batch_size", "at_once"), [(1, [4, 4]), (7, [4, 4]), (8, [8]), (100, [8])])
 def test_right_programs_become_rows_once_each(
-    policy: Policy, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    policy: Policy, tmp_path: Path, capsys: pytest.CaptureFixture[str], batch_size: int, at_once: list[int]
 ) -> None:
-    assert rejection.main(words(tmp_path)) == 0
+    assert rejection.main(words(tmp_path, "--batch-size", str(batch_size))) == 0
+    # Prompts are sampled whole, and those of a video together as far as the batch goes.
+    assert policy.at_once == at_once
     assert "1 programs, of 2 right among 8; 1 of 2 prompts have one" in capsys.readouterr().out
     (kept,) = read_rows(tmp_path / "own.jsonl")
     assert (kept.reply, kept.prompt, kept.kind) == (LOCAL, "Plan first.", "program")
@@ -72,7 +82,7 @@ def test_right_programs_become_rows_once_each(
 
 def test_a_stopped_command_goes_on(policy: Policy, tmp_path: Path) -> None:
     policy.fail_at = 6
-    assert rejection.main(words(tmp_path)) == 130
+    assert rejection.main(words(tmp_path, "--batch-size", "4")) == 130
     assert not (tmp_path / "own.jsonl").exists()
     with (tmp_path / "own.jsonl.samples").open("a") as file:
         file.write('{"id": "sec')  # Killed while it wrote.

@@ -54,6 +54,9 @@ class RejectionConfig:
     samples: int = field(default=8, metadata=about("replies to a prompt"))
     temperature: float = field(default=1.0, metadata=about("of sampling"))
     max_new_tokens: int = field(default=1024, metadata=about("longest program, in tokens"))
+    batch_size: int = field(
+        default=8, metadata=about("replies written at once; more than samples: to several prompts of a video")
+    )
     workers: int = field(default=4, metadata=about("programs run side by side"))
     modules: dict[str, Any] = field(
         default_factory=dict, metadata=about("models behind the modules, as in videopro.infer's options")
@@ -61,7 +64,7 @@ class RejectionConfig:
     seed: int = field(default=0, metadata=about("of what is drawn"))
 
     def __post_init__(self) -> None:
-        for name in ("samples", "max_new_tokens", "workers"):
+        for name in ("samples", "max_new_tokens", "batch_size", "workers"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} is {getattr(self, name)}; it must be at least 1")
         if self.temperature <= 0:
@@ -91,17 +94,27 @@ def sample(
                 print(f"{path} is left out: {error}", file=sys.stderr)
                 shown = None
                 some = [row for row in some if not row.prompt_video]
-            for row, columns in zip(some, as_dataset(some) if some else (), strict=True):
-                visual = shown if row.prompt_video else None
-                requests = [
-                    GenerateRequest(visual, row.prompt, _seed(config.seed, row.id, number))
-                    for number in range(config.samples)
-                ]
-                written = policy.generate_batch(
-                    requests, max_new_tokens=config.max_new_tokens, temperature=config.temperature
-                )
-                replies = [one.text for one in written]
-                keep(row.id, _right(columns, replies, rewards))
+            at_once = max(1, config.batch_size // config.samples)
+            for start in range(0, len(some), at_once):
+                asked = some[start : start + at_once]
+                found = _right(asked, _write(asked, shown, policy, config), rewards)
+                for row, right in zip(asked, found, strict=True):
+                    keep(row.id, right)
+
+
+def _write(
+    rows: Sequence[PromptRow], shown: Visual | None, policy: Backbone, config: RejectionConfig
+) -> list[str]:
+    """The samples of the first row, then those of the next."""
+    requests = [
+        GenerateRequest(shown if row.prompt_video else None, row.prompt, _seed(config.seed, row.id, number))
+        for row in rows
+        for number in range(config.samples)
+    ]
+    written = policy.generate_batch(
+        requests, max_new_tokens=config.max_new_tokens, temperature=config.temperature
+    )
+    return [one.text for one in written]
 
 
 def _show(path: Path, policy: Backbone, stack: ExitStack) -> Visual:
@@ -112,17 +125,20 @@ def _show(path: Path, policy: Backbone, stack: ExitStack) -> Visual:
     return stack.enter_context(policy.prefix(frames))
 
 
-def _right(columns: Any, replies: list[str], rewards: ProgramRewards) -> list[str]:
-    row = read_row(columns)
+def _right(rows: Sequence[PromptRow], replies: list[str], rewards: ProgramRewards) -> list[list[str]]:
+    """Of each row's replies, in their order, those that are right and of the right form."""
+    each = len(replies) // len(rows)
+    columns = [one for one in as_dataset(rows) for _ in range(each)]
     # The rewards see to it that whoever answers has the adapter off, call by call. A block around them all
     # would be this thread's, and the programs would wait for it for ever.
-    ran = rewards.run([columns] * len(replies), replies)
-    found = []
-    for reply, one in zip(replies, ran, strict=True):
+    ran = rewards.run(columns, replies)
+    found: list[list[str]] = [[] for _ in rows]
+    for number, (given, reply, one) in enumerate(zip(columns, replies, ran, strict=True)):
         if one.execution is not None:
+            row = read_row(given)
             earned = score(row.kind, row.right, row.oracle, (parse(reply), one.execution))
             if earned.accuracy == 1 and earned.format == 1:
-                found.append(reply)
+                found[number // each].append(reply)
     return found
 
 
@@ -155,8 +171,8 @@ def run(config: RejectionConfig) -> str:
     """All of it, from prompts to rows. Returns what came of it in words. Raises VideoProError."""
     prompts = read_prompts(config.data, config.kinds)
     log = config.output.with_name(config.output.name + ".samples")
-    # How many run side by side changes nothing but time.
-    facts = {**asdict(config), "workers": None, "rows": digest(config.data)}
+    # How many are written and run at once changes nothing but time.
+    facts = {**asdict(config), "batch_size": None, "workers": None, "rows": digest(config.data)}
     facts = json.loads(json.dumps(facts, default=str))
     done = _done(log, facts)
     right = RewardLog(log)
@@ -213,7 +229,7 @@ def _load(config: RejectionConfig) -> tuple[Backbone, ProgramRewards]:
             "an answerer"
         )
     adapter = {} if config.adapter is None else {"adapter": config.adapter}
-    policy = load_backbone(read_spec(config.model, **adapter))
+    policy = load_backbone(read_spec(config.model, batch_size=config.batch_size, **adapter))
     answerer = policy if config.answerer is None else load_backbone(read_spec(config.answerer))
     settings = build(ModuleSettings, config.modules, "modules")
     models = ModuleModels(settings, pocket=is_pocket(answerer))
