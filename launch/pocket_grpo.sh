@@ -2,9 +2,11 @@
 # The paper's Table 4 on the pocket world and a CPU: a planner fine-tuned on few trajectories, reinforced on prompts about
 # other questions, whose trajectories it never sees; ends with a table. Stopped at any time, the same command goes on.
 #   bash launch/pocket_grpo.sh [FOLDER]          goes on where launch/pocket.sh ends (default: runs/pocket)
-#   bash launch/pocket_grpo.sh --full [FOLDER]   planners of 240 questions, three seeds, the whole test split, beside
+#   bash launch/pocket_grpo.sh --full [FOLDER]   planners of 60 questions, three seeds, the whole test split, beside
 #                                                episodes of two turns and two controls at equal compute
-# WORKERS is the number of processes that train or answer side by side (default 2).
+# WORKERS is the number of processes that train or answer side by side (default 2). ASKED, EPOCHS and STEPS, of --full:
+# the questions that planners are taught, for how many epochs, and GRPO's steps; 60, 16 and 40 are those of the tables,
+# 240, 4 and 30 those of planners that stopped early (docs/grpo.md).
 set -euo pipefail
 full=""
 if [ "${1:-}" = --full ]; then full=yes; shift; fi
@@ -13,7 +15,7 @@ source "$(dirname "$0")/setup.sh" train
 source launch/pocket_parts.sh
 workers=${WORKERS:-2}
 if [ -n "$full" ]; then
-    taught=taught from=few asked=240 epochs=4 all=720 steps=30 seeds="0 1 2" test=""
+    taught=taught from=few asked=${ASKED:-60} epochs=${EPOCHS:-16} all=720 steps=${STEPS:-40} seeds="0 1 2" test=""
 else
     taught=synthesis from=sft asked=132 epochs=6 all=264 steps=8 seeds="0" test="--limit 110"
 fi

@@ -100,6 +100,28 @@ def test_checkpoints_of_another_run_are_refused(tmp_path: Path, capsys: pytest.C
     assert "give another output_dir" in said
 
 
+@pytest.mark.parametrize(("name", "short", "long"), [("max_steps", 2, 3), ("num_train_epochs", 1, 2)])
+def test_at_a_constant_rate_a_run_may_go_on_for_longer(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, short: int, long: int
+) -> None:
+    def run(output: str, length: int, schedule: str = "constant") -> int:
+        changes = {**LORA, "save_strategy": "steps", "save_steps": 1, "learning_rate": 1e-2, name: length}
+        return sft.main(arguments(tmp_path / output, **changes, lr_scheduler_type=schedule))
+
+    assert run("whole", long) == 0
+    assert run("longer", short) == 0
+    shorter = adapter(tmp_path / "longer")
+    assert run("longer", long) == 0
+    assert_equal(adapter(tmp_path / "longer"), adapter(tmp_path / "whole"))
+    assert any(not torch.equal(one, shorter[key]) for key, one in adapter(tmp_path / "whole").items())
+    # What has gone further cannot become the shorter run, and a cosine's rates are of its length.
+    assert run("longer", short) == 2
+    assert f"{name} was {long}" in capsys.readouterr().err
+    assert run("cosine", short, "cosine") == 0
+    assert run("cosine", long, "cosine") == 2
+    assert f"{name} was {short}" in capsys.readouterr().err
+
+
 def test_an_unreadable_video_is_dropped_counted_and_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -69,7 +69,8 @@ def describe(
 
 
 def check_same(output: Path, run: Mapping[str, Any]) -> None:
-    """Refuse to go on with another run than the one in a folder. Raises RunError with the difference."""
+    """Refuse to go on with another run than the one in a folder, unless it is that run for longer. Raises
+    RunError with the difference."""
     try:
         before = json.loads((output / RECORD).read_text(encoding="utf-8"))["run"]
     except (OSError, ValueError, KeyError) as error:
@@ -77,9 +78,21 @@ def check_same(output: Path, run: Mapping[str, Any]) -> None:
             f"{output}: holds checkpoints and no {RECORD} that can be read; give another output_dir"
         ) from error
     differing = [name for name in run if before.get(name) != run[name]]
-    if differing:
+    if differing and differing != _for_longer(before, run):
         told = ", ".join(f"{name} was {before.get(name)!r} and is {run[name]!r}" for name in differing)
         raise RunError(f"{output}: holds checkpoints of another run: {told}; give another output_dir")
+
+
+def _for_longer(before: Mapping[str, Any], run: Mapping[str, Any]) -> list[str]:
+    """The setting by which a run is another one for longer. At a constant rate the longer one goes through
+    the weights of the shorter; any other schedule reaches its rates by the length of the whole."""
+    if run["lr_scheduler_type"] != "constant":
+        return []
+    limited = run["max_steps"] > 0
+    name = "max_steps" if limited else "num_train_epochs"
+    if (before.get("max_steps", 0) > 0) != limited or run[name] <= before.get(name, run[name]):
+        return []
+    return [name]
 
 
 def keep(
