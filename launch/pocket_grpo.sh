@@ -4,9 +4,10 @@
 #   bash launch/pocket_grpo.sh [FOLDER]          goes on where launch/pocket.sh ends (default: runs/pocket)
 #   bash launch/pocket_grpo.sh --full [FOLDER]   planners of 60 questions, three seeds, the whole test split, beside
 #                                                episodes of two turns and two controls at equal compute
-# WORKERS is the number of processes that train or answer side by side (default 2). ASKED, EPOCHS and STEPS, of --full:
-# the questions that planners are taught, for how many epochs, and GRPO's steps; 60, 16 and 40 are those of the tables,
-# 240, 4 and 30 those of planners that stopped early (docs/grpo.md).
+# WORKERS is the number of processes that train or answer side by side (default 2). Of --full: ASKED, the questions that
+# planners are taught, and EPOCHS, for how long; ROUNDS of STEPS steps are GRPO's, and a round of each control takes
+# about as long. 60, 16, 2 and 40 are those of the tables; 240, 4, 1 and 30 those of planners that stopped early
+# (docs/grpo.md).
 set -euo pipefail
 full=""
 if [ "${1:-}" = --full ]; then full=yes; shift; fi
@@ -15,7 +16,8 @@ source "$(dirname "$0")/setup.sh" train
 source launch/pocket_parts.sh
 workers=${WORKERS:-2}
 if [ -n "$full" ]; then
-    taught=taught from=few asked=${ASKED:-60} epochs=${EPOCHS:-16} all=720 steps=${STEPS:-40} seeds="0 1 2" test=""
+    taught=taught from=few asked=${ASKED:-60} epochs=${EPOCHS:-16} all=720 seeds="0 1 2" test=""
+    rounds=${ROUNDS:-2} steps=$((${ROUNDS:-2} * ${STEPS:-40}))
 else
     taught=synthesis from=sft asked=132 epochs=6 all=264 steps=8 seeds="0" test="--limit 110"
 fi
@@ -38,20 +40,30 @@ for seed in $seeds; do
 done | side_by_side
 
 # What each seed's planner becomes, by name: reinforced, and in full also in episodes of two turns, beside two controls
-# that take about as long as GRPO: fine-tuned on the same rows for as many epochs again, and fine-tuned on its own right
-# programs for the prompts that GRPO sees.
+# that take about as long as GRPO: fine-tuned on the same rows for as many epochs again in every round, and fine-tuned on
+# its own right programs for the prompts that GRPO sees, anew in every round.
 after="grpo"
 if [ -n "$full" ]; then after="grpo two-turn more own"; fi
 declare -A said=([sft]="SFT" [few]="SFT" [grpo]="SFT + GRPO" [two-turn]="SFT + GRPO, two turns"
     [more]="more SFT" [own]="SFT on its own right programs")
+own() { # SEED: the rounds of one control, one after the other; the last leaves own-SEED
+    local before=$from-$1 round name
+    for round in $(seq "$rounds"); do
+        name=own-$1
+        if [ "$round" -lt "$rounds" ]; then name=own-round-$round-$1; fi
+        echo -n "resample $name $before $prompts $1 --learning_rate 1e-3 --num_train_epochs 1; "
+        before=$name
+    done
+    echo
+}
 {
     for seed in $seeds; do echo "reinforce grpo-$seed $from-$seed $prompts $seed --max_steps $steps"; done
     if [ -n "$full" ]; then
         for seed in $seeds; do
             echo "reinforce two-turn-$seed $from-$seed $prompts $seed --max_steps $steps --episodes two_turn"
             echo "finetune more-$seed $taught/sft.jsonl $seed --adapter $folder/$from-$seed --learning_rate 1e-3" \
-                "--num_train_epochs $epochs"
-            echo "resample own-$seed $from-$seed $prompts $seed --learning_rate 1e-3 --num_train_epochs 1"
+                "--num_train_epochs $((rounds * epochs))"
+            own "$seed"
         done
     fi
 } | side_by_side
