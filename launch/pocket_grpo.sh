@@ -40,30 +40,35 @@ for seed in $seeds; do
 done | side_by_side
 
 # What each seed's planner becomes, by name: reinforced, and in full also in episodes of two turns, beside two controls
-# that take about as long as GRPO: fine-tuned on the same rows for as many epochs again in every round, and fine-tuned on
-# its own right programs for the prompts that GRPO sees, anew in every round.
+# that take about as long as GRPO: fine-tuned on the same rows for as many epochs again, and fine-tuned on its own right
+# programs for the prompts that GRPO sees, either in every round.
 after="grpo"
 if [ -n "$full" ]; then after="grpo two-turn more own"; fi
 declare -A said=([sft]="SFT" [few]="SFT" [grpo]="SFT + GRPO" [two-turn]="SFT + GRPO, two turns"
     [more]="more SFT" [own]="SFT on its own right programs")
-own() { # SEED: the rounds of one control, one after the other; the last leaves own-SEED
-    local before=$from-$1 round name
+rounds_of() { # NAME SEED: what each round begins with and leaves; the last leaves NAME-SEED
+    local before=$from-$2 name round
     for round in $(seq "$rounds"); do
-        name=own-$1
-        if [ "$round" -lt "$rounds" ]; then name=own-round-$round-$1; fi
-        echo -n "resample $name $before $prompts $1 --learning_rate 1e-3 --num_train_epochs 1; "
+        name=$1-$2
+        if [ "$round" -lt "$rounds" ]; then name=$1-round-$round-$2; fi
+        echo "$before $name"
         before=$name
     done
-    echo
 }
 {
     for seed in $seeds; do echo "reinforce grpo-$seed $from-$seed $prompts $seed --max_steps $steps"; done
     if [ -n "$full" ]; then
         for seed in $seeds; do
             echo "reinforce two-turn-$seed $from-$seed $prompts $seed --max_steps $steps --episodes two_turn"
-            echo "finetune more-$seed $taught/sft.jsonl $seed --adapter $folder/$from-$seed --learning_rate 1e-3" \
-                "--num_train_epochs $((rounds * epochs))"
-            own "$seed"
+            again="$seed --learning_rate 1e-3 --num_train_epochs"
+            rounds_of more "$seed" | while read -r before name; do
+                echo -n "finetune $name $taught/sft.jsonl $again $epochs --adapter $folder/$before; "
+            done
+            echo
+            rounds_of own "$seed" | while read -r before name; do
+                echo -n "resample $name $before $prompts $again 1; "
+            done
+            echo
         done
     fi
 } | side_by_side
