@@ -1,7 +1,7 @@
 """A GRPO step of train/grpo.py, beside the same step in plain TRL with frames as images and rewards without
 any memory; and what each of our switches is worth alone.
 
-    python perf/grpo.py --adapter SFT_RUN --data grpo.jsonl [--groups 2] [--steps 4] [--only NAME ...]
+    python perf/grpo.py --adapter SFT_RUN --data grpo.jsonl [--groups 16] [--steps 2] [--only NAME ...]
 
 The policy is the pocket model with an adapter of train/sft.py (a model that writes no programs would earn
 nothing and run nothing), the rows are prompts of kind "plan", two a video, and every way takes the same ones:
@@ -12,6 +12,8 @@ before the first step in both ways (JPEG files for plain TRL, a frame cache for 
 Where the time goes is read off TRL's own methods (perf/grpo_timed.py). The ceiling is what the plain way's
 times leave once all that can be shared or overlapped is gone: waiting for rewards, and of the passes over
 prompts all but one a group, in sampling (measured) and in the update (by tokens: G (P + R) become P + G R).
+Not in it is the loop that writes tokens, which in our way reads one copy of a prompt's keys and values for
+all replies of a group.
 Writes perf/grpo.json.
 """
 
@@ -152,10 +154,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--adapter", type=Path, required=True)
     parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--rows", type=int, default=8)
+    parser.add_argument("--rows", type=int, default=32)
     parser.add_argument("--group", type=int, default=8)
-    parser.add_argument("--groups", type=int, default=2, help="groups a step")
-    parser.add_argument("--steps", type=int, default=4, help="with the first, which is not counted")
+    parser.add_argument("--groups", type=int, default=16, help="groups a step (configs/grpo/pocket.yaml: 16)")
+    parser.add_argument("--steps", type=int, default=2, help="with the first, which is not counted")
     parser.add_argument("--longest", type=int, default=256, help="tokens of a reply at most")
     parser.add_argument("--only", nargs="*", choices=list(WAYS), default=list(WAYS))
     parser.add_argument("--work", type=Path, default=None)

@@ -100,7 +100,8 @@ def main() -> None:
     path = Path(given.train_data)
     lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     found = find(read_spec(str(model_settings.model_name_or_path)).model)
-    processor = AutoProcessor.from_pretrained(found.folder)
+    # The side that TRL asks for, whose prompts would else be out of line with what they show.
+    processor = AutoProcessor.from_pretrained(found.folder, padding_side="left")
     processor.image_processor.size = {"shortest_edge": 32 * 32, "longest_edge": given.pixels}
 
     def pictures(row: str) -> list[str]:
