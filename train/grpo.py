@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from accelerate import PartialState
-from transformers import PreTrainedModel
+from transformers import PreTrainedModel, TrainerCallback
 from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled
 from trl import ModelConfig
 
@@ -52,8 +52,11 @@ _OF_GRPO = (
 )
 
 
-def train(training: VideoGRPOConfig, model_settings: ModelConfig) -> VideoGRPOTrainer:
-    """One run, from files to a trained adapter. Raises VideoProError for what the user can mend."""
+def train(
+    training: VideoGRPOConfig, model_settings: ModelConfig, *, callbacks: Sequence[TrainerCallback] = ()
+) -> VideoGRPOTrainer:
+    """One run, from files to a trained adapter; `callbacks`: of transformers, to look on with. Raises
+    VideoProError for what the user can mend."""
     start = Start.of(training, model_settings)
     output = Path(str(training.output_dir))
     state = PartialState()
@@ -107,6 +110,7 @@ def train(training: VideoGRPOConfig, model_settings: ModelConfig) -> VideoGRPOTr
             else None,
             processing_class=start.found.processor,
             peft_config=lora,
+            callbacks=list(callbacks),
             make_prompts=make_prompts,
             banned=start.inputs.visual_tokens(),
             programs=start.evaluation(

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from accelerate import PartialState
+from transformers import TrainerCallback
 from trl import ModelConfig
 
 from train.collator import VideoCollator, as_dataset
@@ -32,8 +33,11 @@ from videopro.errors import ConfigError
 _OF_SFT = ("vision", "projector", "vision_lr", "projector_lr", "neftune_noise_alpha")
 
 
-def train(training: VideoSFTConfig, model_settings: ModelConfig) -> VideoSFTTrainer:
-    """One run, from files to a trained adapter. Raises VideoProError for what the user can mend."""
+def train(
+    training: VideoSFTConfig, model_settings: ModelConfig, *, callbacks: Sequence[TrainerCallback] = ()
+) -> VideoSFTTrainer:
+    """One run, from files to a trained adapter; `callbacks`: of transformers, to look on with. Raises
+    VideoProError for what the user can mend."""
     start = Start.of(training, model_settings)
     cache = start.frame_cache(training.frame_cache)
     rows = Rows(
@@ -65,6 +69,7 @@ def train(training: VideoSFTConfig, model_settings: ModelConfig) -> VideoSFTTrai
         data_collator=VideoCollator(start.inputs, cache),
         processing_class=start.found.processor,
         peft_config=lora,
+        callbacks=list(callbacks),
         programs=programs,
     )
     if programs is not None and trainer.is_fsdp_enabled:
