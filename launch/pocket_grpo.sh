@@ -3,7 +3,7 @@
 # other questions, whose trajectories it never sees; ends with a table. Stopped at any time, the same command goes on.
 #   bash launch/pocket_grpo.sh [FOLDER]          goes on where launch/pocket.sh ends (default: runs/pocket)
 #   bash launch/pocket_grpo.sh --full [FOLDER]   planners of 60 questions, three seeds, the whole test split, beside
-#                                                episodes of two turns and two controls at equal compute
+#                                                episodes of two turns and controls at equal compute
 # WORKERS is the number of processes that train or answer side by side (default 2). Of --full: ASKED, the questions that
 # planners are taught, and EPOCHS, for how long; ROUNDS of STEPS steps are GRPO's, and a round of each control takes
 # about as long. 60, 16, 2 and 40 are those of the tables; 240, 4, 1 and 30 those of planners that stopped early
@@ -17,7 +17,7 @@ source launch/pocket_parts.sh
 workers=${WORKERS:-2}
 if [ -n "$full" ]; then
     taught=taught from=few asked=${ASKED:-60} epochs=${EPOCHS:-16} all=720 seeds="0 1 2" test=""
-    rounds=${ROUNDS:-2} steps=$((${ROUNDS:-2} * ${STEPS:-40}))
+    rounds=${ROUNDS:-2} round_steps=${STEPS:-40} steps=$((${ROUNDS:-2} * ${STEPS:-40}))
 else
     taught=synthesis from=sft asked=132 epochs=6 all=264 steps=8 seeds="0" test="--limit 110"
 fi
@@ -41,11 +41,16 @@ done | side_by_side
 
 # What each seed's planner becomes, by name: reinforced, and in full also in episodes of two turns, beside two controls
 # that take about as long as GRPO: fine-tuned on the same rows for as many epochs again, and fine-tuned on its own right
-# programs for the prompts that GRPO sees, either in every round.
+# programs for the prompts that GRPO sees, either in every round. Of several rounds also: reinforced after a first round on
+# its own right programs.
 after="grpo"
-if [ -n "$full" ]; then after="grpo two-turn more own"; fi
+if [ -n "$full" ]; then
+    after="grpo two-turn more own"
+    if [ "$rounds" -gt 1 ]; then after+=" both"; fi
+fi
 declare -A said=([sft]="SFT" [few]="SFT" [grpo]="SFT + GRPO" [two-turn]="SFT + GRPO, two turns"
-    [more]="more SFT" [own]="SFT on its own right programs")
+    [more]="more SFT" [own]="SFT on its own right programs"
+    [both]="SFT on its own right programs, then GRPO")
 rounds_of() { # NAME SEED: what each round begins with and leaves; the last leaves NAME-SEED
     local before=$from-$2 name round
     for round in $(seq "$rounds"); do
@@ -68,6 +73,9 @@ rounds_of() { # NAME SEED: what each round begins with and leaves; the last leav
             rounds_of own "$seed" | while read -r before name; do
                 echo -n "resample $name $before $prompts $again 1; "
             done
+            if [ "$rounds" -gt 1 ]; then
+                echo -n "reinforce both-$seed own-round-1-$seed $prompts $seed --max_steps $((steps - round_steps))"
+            fi
             echo
         done
     fi
