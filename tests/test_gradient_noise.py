@@ -81,3 +81,10 @@ def test_another_trainings_folder_is_left_alone(tmp_path: Path) -> None:
 def test_a_stage_that_there_is_not(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["dpo"]) == 2
     assert "grpo or sft" in capsys.readouterr().err
+
+
+def test_too_few_steps_are_refused_before_they_are_taken(tmp_path: Path) -> None:
+    data = sft_world.write_chosen(tmp_path / "rows.jsonl", [0])
+    with pytest.raises(ConfigError, match="max_steps is 2; it must be at least 3"):
+        measure("sft", flags(tmp_path / "run", **{**ONE_ROW, "max_steps": 2}, train_data=data))
+    assert not (tmp_path / "run").exists()

@@ -39,6 +39,8 @@ STAGES: dict[str, tuple[Any, Any]] = {
     "sft": (VideoSFTConfig, sft.train),
 }
 RATES = ("learning_rate", "vision_lr", "projector_lr")
+FEWEST = 3
+"""Steps that have a mean cosine with an error."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,13 +94,17 @@ def noise(directions: Sequence[torch.Tensor], without_gradient: int = 0) -> Nois
     """From vectors of length 1, (weights,) each. Raises ConfigError for fewer than three, which have no
     standard error."""
     count = len(directions)
-    if count < 3:
+    if count < FEWEST:
         raise ConfigError(
-            f"{count} steps with a gradient were taken, and at least 3 are needed; give a higher max_steps"
+            f"{count} steps with a gradient were taken, and at least {FEWEST} are needed; give a higher "
+            "max_steps"
         )
-    rows = torch.stack(list(directions)).double()
-    # The cosine of each step with all others, summed: a sum over pairs without a loop over them.
-    others = rows @ rows.sum(0) - (rows * rows).sum(1)
+    # The cosine of each step with all others, summed: a sum over pairs without a loop over them, and without
+    # the steps side by side, which would take their memory again.
+    total = directions[0].double()
+    for one in directions[1:]:
+        total = total + one
+    others = torch.stack([one.double() @ (total - one) for one in directions])
     pairs = float(others.sum())
     mean = pairs / (count * (count - 1))
     left_out = (pairs - 2 * others) / ((count - 1) * (count - 2))
@@ -121,6 +127,8 @@ def measure(stage: str, argv: Sequence[str]) -> Noise:
     for name in RATES:
         if getattr(training, name, None) is not None:
             setattr(training, name, 0.0)
+    if 0 < training.max_steps < FEWEST:
+        raise ConfigError(f"max_steps is {training.max_steps}; it must be at least {FEWEST}")
     output = Path(str(training.output_dir))
     if output.is_dir() and get_last_checkpoint(str(output)) is not None:
         raise ConfigError(f"output_dir {output} has checkpoints of a training; give a folder of its own")
