@@ -7,7 +7,6 @@ nothing of what is made of the questions.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +15,7 @@ from videopro.benchmarks import Item
 from videopro.benchmarks.cg_bench import FILES, read_records
 from videopro.decoding.opening import check_file, content_id
 from videopro.errors import BenchmarkError, ConfigError, VideoError
+from videopro.json_objects import parse_json
 from videopro.pocket import world
 
 POCKET_SPLITS = ("val", "test")
@@ -128,7 +128,7 @@ def _add_lines(known: EvaluationVideos, path: Path) -> None:
 
 def _videos_of(line: str, where: str) -> Iterable[str]:
     try:
-        record = json.loads(line)
+        record = parse_json(line)
     except ValueError as error:
         raise ConfigError(f"exclude: {where} is not JSON ({error})") from error
     named = record.get("videos", record.get("video")) if isinstance(record, dict) else None

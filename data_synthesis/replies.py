@@ -18,6 +18,7 @@ from typing import Any
 
 from videopro.append_file import append_whole
 from videopro.errors import ConfigError, RunError
+from videopro.json_objects import parse_json
 from videopro.planners import Written
 
 
@@ -191,7 +192,7 @@ def read_spent(path: Path) -> Spent:
 def read_reply(line: bytes, path: Path) -> dict[str, Any]:
     """One line of the file. RunError for a broken one."""
     try:
-        record = json.loads(line)
+        record = parse_json(line)
         record["key"], record["tokens_in"], record["tokens_out"]
         if "refused" not in record:
             record["text"], record["notes"]

@@ -24,6 +24,7 @@ from modules.hub import device_of, load_pretrained
 from videopro.decoding.opening import Deadline, opened
 from videopro.decoding.probe import probe
 from videopro.errors import ConfigError, SubtitleError
+from videopro.json_objects import parse_json
 from videopro.subtitles import Line, Subtitles
 from videopro.video import Video
 
@@ -142,7 +143,7 @@ def transcribe(video: Video, speech: Speech, root: Path) -> Subtitles:
     path = root / f"{hashlib.sha256(facts.encode()).hexdigest()[:32]}.json"
     source = f"{video.path}, heard by {speech.identity()}"
     try:
-        kept = json.loads(path.read_text(encoding="utf-8"))
+        kept = parse_json(path.read_text(encoding="utf-8"))
         return Subtitles(tuple(Line(*one) for one in kept), source)
     except FileNotFoundError:
         pass

@@ -1,5 +1,6 @@
 """Questions, and letters read out of replies. Expected letters are given by hand, never by the reader."""
 
+import time
 from pathlib import Path
 
 import pytest
@@ -490,3 +491,32 @@ def test_long_replies_are_read_in_bounded_time(length: int) -> None:
     assert read_letter("( " * (length // 2), PETS) is None
     assert read_letter("{" * length, PETS) is None
     assert read_letter("\n" * length + "B", PETS) == "B"
+
+
+@pytest.mark.parametrize(
+    ("reply", "letter"),
+    [
+        ("<answer>" * 500, None),
+        ("<answer>" * 500 + "B", "B"),
+        ("<answer>" * 500 + "B" + "</answer>" * 500, "B"),
+        ("<final><answer>" * 50_000 + "C", "C"),
+        ("<answer>B</answer>" * 20_000, "B"),
+        ("<answer>B</answer>" * 20_000 + "<answer>C</answer>", None),
+        ("<answer>A <final>B</final> C</answer>", "B"),
+        ("<answer>The box says \\boxed{B}</answer>", "B"),
+        ('{"answer": ' + "[" * 5000, None),
+        ('{"answer": "B", "why": ' + "[" * 5000 + "]" * 5000 + "}", "B"),
+        ('{"answer": ' + "1" * 5000 + "}", None),
+        ("答案是B。" * 4000, "B"),
+    ],
+)
+def test_repeated_and_nested_marks_are_read_without_recursion(reply: str, letter: str | None) -> None:
+    start = time.monotonic()
+    assert read_letter(reply, PETS) == letter
+    assert time.monotonic() - start < 5
+
+
+@pytest.mark.parametrize("reader", sorted(OFFICIAL_READERS))
+@pytest.mark.parametrize("value", ["[" * 5000, "1" * 5000, "{" * 5000])
+def test_official_readers_take_any_json(reader: str, value: str) -> None:
+    OFFICIAL_READERS[reader](f'```json\n{{"result": {value}}}\n```', PETS)

@@ -12,11 +12,13 @@ text, and nothing of models.
 
 from __future__ import annotations
 
-import json
 import re
 import unicodedata
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
+
+from videopro.json_objects import parse_json
 
 if TYPE_CHECKING:
     from videopro.question import Question
@@ -133,7 +135,7 @@ _DENIED = re.compile(r"(?i)[✗✘❌☒]|\b(?:incorrect|wrong|not|no|never|fals
 # ---- wrappers ---------------------------------------------------------------------------------------------
 _THOUGHT_OPEN = re.compile(r"(?i)<(?:think|thinking|thought|reasoning|scratchpad)>")
 _THOUGHT_CLOSE = re.compile(r"(?i)</(?:think|thinking|thought|reasoning|scratchpad)>")
-_ANSWER_TAG = re.compile(r"(?is)<(answer|final_answer|final)>(.*?)(?:</\1>|$)")
+_ANSWER_TAG = re.compile(r"(?i)<(?P<close>/?)(?P<name>answer|final_answer|final)>")
 _TOKEN = re.compile(r"<\|[^|<>]*\|>|</?s>|<(?:eos|bos|pad|end_of_turn)>")
 _TAG = re.compile(r"</?(?![A-J]>)[A-Za-z][A-Za-z0-9_]*\s*/?>")
 _BOXED = re.compile(r"\\f?boxed\s*\{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}")
@@ -182,20 +184,38 @@ def _after_thinking(text: str) -> str:
 
 
 def _marked(text: str, question: Question) -> Iterator[str | None]:
-    """What each marked place says: boxes, <answer> tags, JSON fields."""
+    """What each marked place says: boxes, JSON fields, <answer> tags."""
+    yield from _boxes_and_fields(text, question)
+    for body in _answer_tags(text):
+        yield _one(_boxes_and_fields(body, question)) or _prose(body, question)
+
+
+def _boxes_and_fields(text: str, question: Question) -> Iterator[str | None]:
     for body in _BOXED.findall(text):
         yield _prose(_LATEX.sub(r"\1", body), question)
-    for _, body in _ANSWER_TAG.findall(text):
-        yield _one(_marked(body, question)) or _prose(body, question)
     for body in _OBJECT.findall(text):
         for value in _fields(body):
             yield _prose(value, question)
 
 
+def _answer_tags(text: str) -> Iterator[str]:
+    """What stands in <answer> tags; of tags within each other the innermost speaks. An unclosed one goes on
+    to the end."""
+    opening: re.Match[str] | None = None
+    for tag in _ANSWER_TAG.finditer(text):
+        if not tag["close"]:
+            opening = tag
+        elif opening and tag["name"].lower() == opening["name"].lower():
+            yield text[opening.end() : tag.start()]
+            opening = None
+    if opening:
+        yield text[opening.end() :]
+
+
 def _fields(text: str) -> Iterator[str]:
     """The values of the answer fields of an object in JSON or nearly so ({'answer': 'C'}, {answer: C})."""
     try:
-        found = json.loads(text).items()
+        found = parse_json(text).items()
     except ValueError:
         found = _LOOSE_FIELD.findall(text)
     for key, value in found:
@@ -205,12 +225,12 @@ def _fields(text: str) -> Iterator[str]:
 
 def _one(letters: Iterator[str | None]) -> str | None:
     """The letter on which all marked places agree; None if there are none; unreadable otherwise."""
-    said = set(letters)
-    if not said:
+    first = next(letters, "")
+    if first == "":
         return None
-    if len(said) > 1 or None in said:
+    if first is None or any(letter != first for letter in letters):
         raise _Unreadable
-    return said.pop()
+    return first
 
 
 def _prose(text: str, question: Question) -> str | None:
@@ -374,6 +394,8 @@ def _sentence(text: str) -> str:
     return re.split(r"[.!?](?=\s|$)|\n", text.lstrip(), maxsplit=1)[0]
 
 
+# A reply is held against the same few options at each of its verdicts.
+@lru_cache(maxsize=256)
 def _words(text: str) -> str:
     text = unicodedata.normalize("NFKC", text).casefold()
     return re.sub(r"\s+", " ", re.sub(r"[*`#~$\"“”‘’]", " ", text)).strip(" \t\n.!?,;:'()[]")

@@ -11,7 +11,6 @@ that only some of the methods have goes to those. Knows runs by their folders.
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -29,6 +28,7 @@ from videopro.command import exit_status
 from videopro.config import about, from_command_line, near
 from videopro.errors import ConfigError, RunError
 from videopro.infer import RunConfig
+from videopro.json_objects import parse_json
 from videopro.methods import METHODS, ShortFlags
 from videopro.runner.folder import RUN_FIELDS, RunFolder
 from videopro.runner.summary import percent, records_of
@@ -119,12 +119,13 @@ def read_run(path: Path) -> Compared:
     none."""
     folder = RunFolder(path)
     try:
-        summary = json.loads(folder.summary.read_text(encoding="utf-8"))
+        summary = parse_json(folder.summary.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise RunError(
             f"{folder.summary}: cannot be read ({error}); give the folder of a finished run"
         ) from error
-    lacking = [key for key in ("modes", "output", "method") if key not in summary]
+    known = summary if isinstance(summary, dict) else {}
+    lacking = [key for key in ("modes", "output", "method") if key not in known]
     if lacking:
         raise RunError(
             f"{folder.summary}: has no {lacking[0]!r}, as an older version wrote it; give the run's own "

@@ -37,16 +37,27 @@ def near(name: str, known: Sequence[str]) -> str:
 def read_yaml(path: Path) -> dict[str, Any]:
     """The mapping in a YAML file. Raises ConfigError for a missing or broken file, or for another shape."""
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = _parse_yaml(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read ({error.strerror}); give an existing YAML file") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except ValueError as error:
         raise ConfigError(f"{path}: is not valid YAML: {error}") from error
     if content is None:
         return {}
     if not isinstance(content, dict):
         raise ConfigError(f"{path}: must hold 'key: value' lines, not a {type(content).__name__}")
     return content
+
+
+def _parse_yaml(text: str) -> Any:
+    """The value of a YAML text. ValueError for any other: dates and numbers that are none have errors of
+    their own, as has deep nesting."""
+    try:
+        return yaml.safe_load(text)
+    except (yaml.YAMLError, OverflowError) as error:
+        raise ValueError(str(error)) from error
+    except RecursionError as error:
+        raise ValueError("lists and mappings are nested too deep") from error
 
 
 def build(cls: type[T], given: Mapping[str, Any], where: str) -> T:
@@ -142,8 +153,8 @@ def _key_value(word: str, flag: str) -> tuple[str, Any]:
     if not key or not equals:
         raise ConfigError(f"--{flag.replace('_', '-')}: {word!r} must have the form key=value")
     try:
-        return key, yaml.safe_load(value) if value else ""
-    except yaml.YAMLError as error:
+        return key, _parse_yaml(value) if value else ""
+    except ValueError as error:
         raise ConfigError(
             f"--{flag.replace('_', '-')}: {word!r}: the value cannot be read: {error}"
         ) from error

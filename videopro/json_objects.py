@@ -1,22 +1,124 @@
-"""Reading a JSON object out of a text or file, or saying what is wrong with it.
+"""Reading JSON that others wrote, or saying what is wrong with it.
 
-Knows JSON; nothing of what an object is to hold.
+Whatever the text, the result is plain data that the rest of the program can walk, compute with and write, or
+one error: Python's own reader lets infinite numbers and lone surrogates through, and has other errors for
+deep nesting. Knows JSON; nothing of what an object is to hold.
 """
 
 from __future__ import annotations
 
 import json
+import math
+from collections import Counter
 from typing import Any
 
+from videopro.encodable import encodable
 from videopro.errors import VideoProError
+
+MAX_DEPTH = 100
+"""Lists and objects within each other: what walks them is recursive."""
+# A whole number up to here can be turned into a float.
+_MAX_DIGITS = 308
+
+
+class NotJson(ValueError):
+    """A text that is no JSON, or holds what cannot be worked with; the message says which."""
+
+
+def parse_json(text: str | bytes) -> Any:
+    """The value of a JSON text (bytes: UTF-8, with or without its mark).
+
+    Halves of surrogate pairs become U+FFFD. Raises NotJson for anything else than JSON, for NaN and infinite
+    numbers, numbers that no float can hold, an object with a key twice, and nesting beyond MAX_DEPTH.
+    """
+    try:
+        text = text.decode("utf-8-sig") if isinstance(text, bytes) else text.removeprefix("\ufeff")
+        value = _DECODER.decode(text)
+    except NotJson:
+        raise
+    except UnicodeDecodeError as error:
+        raise NotJson(f"not UTF-8: {error.reason} at byte {error.start}") from None
+    except ValueError as error:
+        raise NotJson(str(error)) from None
+    except RecursionError:
+        raise NotJson(_TOO_DEEP) from None
+    _check_depth(value)
+    return _mended(value) if _may_hold_surrogates(text) else value
 
 
 def read_object(text: str, where: str, error: type[VideoProError]) -> dict[str, Any]:
     """The object that a line holds. Raises `error`, naming `where` and the mend, for anything else."""
     try:
-        found = json.loads(text)
-    except ValueError as reason:
+        found = parse_json(text)
+    except NotJson as reason:
         raise error(f"{where}: is not JSON ({reason}); write one object a line") from reason
     if not isinstance(found, dict):
         raise error(f"{where}: must be an object, not {type(found).__name__}")
     return found
+
+
+_TOO_DEEP = f"lists and objects are nested more than {MAX_DEPTH} deep"
+
+
+def _float(digits: str) -> float:
+    value = float(digits)
+    if math.isinf(value):
+        raise NotJson(f"{_short(digits)} is too large a number")
+    return value
+
+
+def _int(digits: str) -> int:
+    if len(digits) > _MAX_DIGITS:
+        raise NotJson(f"{_short(digits)} is too large a number ({len(digits)} digits)")
+    return int(digits)
+
+
+def _constant(name: str) -> float:
+    raise NotJson(f"{name} is no number of JSON")
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = next(key for key, times in Counter(key for key, _ in pairs).items() if times > 1)
+        raise NotJson(f"an object has the key {encodable(_short(twice))!r} twice")
+    return found
+
+
+_DECODER = json.JSONDecoder(
+    parse_float=_float, parse_int=_int, parse_constant=_constant, object_pairs_hook=_object
+)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 40 else f"{text[:40]}..."
+
+
+def _check_depth(value: Any) -> None:
+    level = [value] if isinstance(value, list | dict) else []
+    for _ in range(MAX_DEPTH):
+        if not level:
+            return
+        level = [
+            inner
+            for outer in level
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(inner, list | dict)
+        ]
+    if level:
+        raise NotJson(_TOO_DEEP)
+
+
+def _may_hold_surrogates(text: str) -> bool:
+    return "\\ud" in text or "\\uD" in text or not (text.isascii() or encodable(text) == text)
+
+
+def _mended(value: Any) -> Any:
+    """The same with text that can be written."""
+    if isinstance(value, str):
+        return encodable(value)
+    if isinstance(value, list):
+        return [_mended(one) for one in value]
+    if isinstance(value, dict):
+        return {encodable(key): _mended(one) for key, one in value.items()}
+    return value

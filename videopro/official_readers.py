@@ -86,7 +86,7 @@ def _cgbench(reply: str, question: Question) -> str | None:
         quoted = re.sub(r"(?<=:\s)([A-Za-z_]\w*)", r'"\1"', block[1].strip())
         try:
             result = json.loads(quoted)["result"]
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             pass
         else:
             return result if isinstance(result, str) else None

@@ -24,6 +24,7 @@ from av.subtitles.subtitle import AssSubtitle
 from videopro.decoding.opening import Deadline, opened
 from videopro.decoding.probe import probe
 from videopro.errors import SubtitleError
+from videopro.json_objects import parse_json
 
 # LongVideoBench shows a line that is on for less than this as if it were on for this long, in seconds.
 _SHORTEST_WINDOW = 1.0
@@ -237,7 +238,7 @@ def _cues(text: str, path: Path) -> list[Line]:
 
 def _longvideobench(text: str, path: Path, duration: float | None, start_offset: float) -> Iterator[Line]:
     try:
-        records = json.loads(text.lstrip("\ufeff"))
+        records = parse_json(text.lstrip("\ufeff"))
     except ValueError as error:
         raise SubtitleError(f"{path} is broken JSON ({error}); fetch it again.") from None
     if not isinstance(records, list):

@@ -17,6 +17,7 @@ from functools import cache
 from typing import Any, Literal, TypeAlias
 
 from videopro.errors import RunError
+from videopro.json_objects import parse_json
 from videopro.question import right_letters
 
 SCHEMA = 2
@@ -231,7 +232,7 @@ class Trace:
         """Read a line. Unknown fields (of a later schema) are left out, missing optional ones get their
         defaults. Raises RunError for anything that is not a trace."""
         try:
-            content = json.loads(line)
+            content = parse_json(line)
         except ValueError as error:
             raise RunError(f"not JSON: {error}") from error
         if not isinstance(content, dict):

@@ -8,7 +8,6 @@ model's parts and files; nothing of indices or questions.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from modules.encoders.languagebind_model import LanguageBindConfig, LanguageBind
 from modules.errors import ModelError
 from modules.hub import device_of
 from videopro.backbones.fingerprint import folder_fingerprint
+from videopro.json_objects import parse_json
 
 MEAN = (0.48145466, 0.4578275, 0.40821073)
 STD = (0.26862954, 0.26130258, 0.27577711)
@@ -38,7 +38,7 @@ class LanguageBindEncoder(VideoTextEncoder):
         super().__init__(name or f"languagebind:{source}")
         folder = checkpoint_folder(source)
         try:
-            config = LanguageBindConfig.read(json.loads((folder / "config.json").read_text(encoding="utf-8")))
+            config = LanguageBindConfig.read(parse_json((folder / "config.json").read_text(encoding="utf-8")))
             self.model = LanguageBindVideo(config)
             self.model.load_checkpoint(_weights(folder))
             self.tokenizer = _tokenizer(folder)
@@ -112,7 +112,7 @@ def _tokenizer(folder: Path) -> Any:
     from transformers import CLIPTokenizer, PreTrainedTokenizerFast
 
     settings = folder / "tokenizer_config.json"
-    named = json.loads(settings.read_text(encoding="utf-8")) if settings.is_file() else {}
+    named = parse_json(settings.read_text(encoding="utf-8")) if settings.is_file() else {}
     is_clip = any(name in named.get("tokenizer_class", "CLIP") for name in ("LanguageBind", "CLIP"))
     kind = CLIPTokenizer if is_clip else PreTrainedTokenizerFast
     tokenizer = kind.from_pretrained(folder, padding_side="right")

@@ -5,7 +5,6 @@ Knows files, the hub and transformers' Auto classes; must not know frames or pro
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from transformers.utils import cached_file
 from videopro.backbones.base import DEFAULT_FRAMES, DEFAULT_PIXELS, BackboneConfig, check_keys
 from videopro.backbones.fingerprint import folder_fingerprint
 from videopro.errors import BackboneError, ConfigError
+from videopro.json_objects import parse_json
 
 DEFAULTS_FILE = "videopro.json"
 """In a checkpoint's folder: {"frames": N, "pixels": P}, the budgets that it was made for."""
@@ -236,9 +236,11 @@ def _defaults(folder: Path) -> dict[str, int]:
     found: dict[str, int] = {}
     if path.is_file():
         try:
-            found = json.loads(path.read_text(encoding="utf-8"))
+            found = parse_json(path.read_text(encoding="utf-8"))
         except ValueError as error:
             raise ConfigError(f"{path}: not JSON ({_first_line(error)})") from error
+        if not isinstance(found, dict):
+            raise ConfigError(f"{path}: must hold an object with 'frames' or 'pixels', not {found!r}")
         check_keys(found, ("frames", "pixels"))
         for key, value in found.items():
             if not isinstance(value, int) or value < 1:

@@ -12,7 +12,6 @@ retrieval gave, so a method without retrieval has none and scores 0. Knows the f
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
@@ -24,6 +23,7 @@ from videopro.benchmarks.protocol import AnswerPrompt, Metric, Protocol
 from videopro.benchmarks.registry import Spec
 from videopro.benchmarks.sources import Found, Source
 from videopro.errors import BenchmarkError, QuestionError
+from videopro.json_objects import parse_json
 from videopro.question import Question
 
 FILES = {"full": "cgbench.json", "mini": "cgbench_mini.json"}
@@ -78,7 +78,7 @@ def read(source: Source, split: str) -> Found:
 def read_records(path: Path) -> list[Mapping[str, Any]]:
     """The records of an annotation file, unchecked but for being objects. Raises BenchmarkError."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = parse_json(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise BenchmarkError(
             f"cg_bench: {path} does not exist; give the folder that holds {' or '.join(FILES.values())} "

@@ -9,7 +9,6 @@ and opens no video.
 from __future__ import annotations
 
 import csv
-import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ from typing import Any, TypeAlias
 
 from videopro.benchmarks.base import Flaw, Item
 from videopro.errors import BenchmarkError, QuestionError
+from videopro.json_objects import parse_json
 
 VIDEO_ENDINGS = (".mp4", ".mkv", ".webm", ".avi", ".mov", ".m4v")
 HUB = "hf:"
@@ -166,7 +166,7 @@ class Source:
         """The one object that a JSON file of the folder holds, such as ids and answers. Raises
         BenchmarkError for anything else; `of` says what it is to hold."""
         try:
-            content = json.loads(path.read_text(encoding="utf-8"))
+            content = parse_json(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise BenchmarkError(f"{self.name}: {path} cannot be read ({error}); fetch it again") from error
         if not isinstance(content, dict):
@@ -199,7 +199,7 @@ def read_rows(path: Path, name: str) -> Iterator[Row]:
 
 def _json(path: Path, name: str) -> Iterator[Row]:
     try:
-        content = json.loads(path.read_text(encoding="utf-8-sig"))
+        content = parse_json(path.read_text(encoding="utf-8-sig"))
     except ValueError as error:
         if isinstance(error, UnicodeDecodeError):
             raise
@@ -220,7 +220,7 @@ def _jsonl(path: Path, name: str) -> Iterator[Row]:
         if line.strip():
             where = f"{path}, line {number}"
             try:
-                yield where, _checked(json.loads(line))
+                yield where, _checked(parse_json(line))
             except ValueError as error:
                 yield where, Unreadable(f"is not JSON ({error})", "fetch the file again, or mend the line")
 

@@ -20,6 +20,7 @@ import yaml
 
 from videopro.config import read_yaml
 from videopro.errors import ConfigError, RunError
+from videopro.json_objects import parse_json
 
 # What a run writes into config.yaml beside its settings; left out when that file is given with --config.
 RUN_FIELDS = ("run_key", "identity")
@@ -178,7 +179,7 @@ class RunFolder:
     def asked_ids(self) -> list[str]:
         """The questions that the last command was to answer; none where that is not told."""
         try:
-            ids = json.loads(self.asked.read_text(encoding="utf-8"))
+            ids = parse_json(self.asked.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return []
         return [one for one in ids if isinstance(one, str)] if isinstance(ids, list) else []

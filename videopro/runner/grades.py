@@ -21,6 +21,7 @@ from videopro.benchmarks.metrics import Grade
 from videopro.benchmarks.protocol import JudgePrompt, Protocol
 from videopro.config import about, read_yaml
 from videopro.errors import BackboneError, RunError
+from videopro.json_objects import parse_json
 from videopro.runner.folder import RunFolder
 from videopro.runner.summary import summarize, write_summary
 from videopro.trace import Trace
@@ -80,7 +81,7 @@ def judge_run(config: JudgeConfig, *, load: Callable[..., Backbone] = load_backb
 def rewrite_summary(folder: RunFolder, protocol: Protocol, traces: Sequence[Trace]) -> dict[str, Any]:
     """Write a run's summary with the grades that there are now."""
     try:
-        before = json.loads(folder.summary.read_text(encoding="utf-8"))
+        before = parse_json(folder.summary.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         before = {
             key: read_yaml(folder.config).get(key) for key in ("benchmark", "method", "model", "run_key")
@@ -139,7 +140,7 @@ def _lines(path: Path) -> dict[str, dict[str, Any]]:
     whole = text.split("\n")[:-1]
     for number, line in enumerate(whole, start=1):
         try:
-            content = json.loads(line)
+            content = parse_json(line)
             lines[content["question_id"]] = {key: content[key] for key in ("judge", "answer", "raw")}
         except (ValueError, KeyError, TypeError) as error:
             raise RunError(f"{path}, line {number}: is no grade ({error}); remove the line") from error

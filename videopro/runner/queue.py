@@ -20,6 +20,7 @@ from pathlib import Path
 
 from videopro.benchmarks.base import Item
 from videopro.errors import RunError
+from videopro.json_objects import parse_json
 
 # Questions about one video that are handed out together: many enough to share the video's encoding, few
 # enough that the last video of a run does not keep one worker busy while the others have nothing left.
@@ -114,7 +115,7 @@ def read_deaths(path: Path) -> Suspicion:
         return suspicion
     for line in lines:
         try:
-            death = json.loads(line)
+            death = parse_json(line)
         except ValueError:
             continue
         for one in death["ids"]:
