@@ -51,6 +51,29 @@ def test_listed_subtitles_that_are_missing_are_an_error_of_that_question(tmp_pat
     assert "gone.srt" in errors["v0q0"].message
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        "[" * 5000,
+        f'[{{"start": "0:0:1", "end": "{"9" * 400}:0:2", "line": "x"}}]',
+        '[{"start": 1, "end": 1e999, "line": "x"}]',
+        f"1\n00:00:01,000 --> {'9' * 400}:00:02,000\nx\n",
+    ],
+)
+def test_a_subtitle_file_that_is_none_is_an_error_of_that_question(content: str, tmp_path: Path) -> None:
+    make_benchmark(tmp_path / "b", videos=1, questions=2)
+    records = [json.loads(line) for line in (tmp_path / "b" / "questions.jsonl").read_text().splitlines()]
+    records[0]["subtitles"] = "bad.srt"
+    (tmp_path / "b" / "bad.srt").write_text(content)
+    (tmp_path / "b" / "questions.jsonl").write_text("\n".join(map(json.dumps, records)))
+    assert main(flags(tmp_path / "b", tmp_path / "run", "--options", "subtitles=all"), load=load_fake) == 0
+    errors = {t.question_id: t.error for t in check_complete(tmp_path / "run", 2)}
+    assert errors["v0q1"] is None
+    assert errors["v0q0"] is not None
+    assert errors["v0q0"].type == "SubtitleError"
+    assert "bad.srt" in errors["v0q0"].message
+
+
 def test_a_refused_request_is_one_questions_error(tmp_path: Path) -> None:
     make_benchmark(tmp_path / "b", videos=2)
     rewrite(tmp_path / "b", "v0q1", "What is it? (refuse)")

@@ -5,6 +5,8 @@ Expected lines are written by hand beside each input.
 
 import io
 import json
+import os
+import time
 from fractions import Fraction
 from pathlib import Path
 
@@ -261,6 +263,75 @@ def test_missing_file_and_folder(tmp_path: Path) -> None:
         load_subtitles(tmp_path / "none.srt")
     with pytest.raises(SubtitleError, match="readable file"):
         load_subtitles(tmp_path)
+
+
+HUGE = "9" * 400
+ASS = "[Script Info]\nScriptType: v4.00+\n\n[Events]\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f'[{{"start": 1, "end": {HUGE}, "line": "x"}}]',
+        f'[{{"start": "0:0:1", "end": "{HUGE}", "line": "x"}}]',
+        f'[{{"start": "0:0:1", "end": "{HUGE}:0:2", "line": "x"}}]',
+        f'[{{"start": "0:0:1", "end": "{HUGE * 20}:0:2", "line": "x"}}]',
+        '[{"start": 1, "end": 1e999, "line": "x"}]',
+        '[{"start": NaN, "end": 1, "line": "x"}]',
+        '[{"timestamp": [1, 2, 3], "text": "x"}]',
+        f'[{{"start": 1, "end": 2, "line": {"[" * 90 + "]" * 90}}}]',
+        "[" * 5000,
+        '[{"line":' * 5000,
+        f"1\n00:00:01,000 --> {HUGE}:00:02,000\nx\n",
+        f"1\n{HUGE}:00:01,000 --> 00:00:02,000\nx\n",
+        "1\n00:00:01,000 --> 999999999999:00:02,000\nx\n",
+        "1\n00:00:01,000 --> 1e999\nx\n",
+        f"WEBVTT\n\n00:01.000 --> {HUGE}:00:02.000\nx\n",
+        f"{ASS}Dialogue: 0,0:00:01.00,{HUGE}:00:02.00,Default,,0,0,0,,x\n",
+        f"{ASS}Dialogue: 0,0:00:01.00,1e999,Default,,0,0,0,,x\n",
+    ],
+)
+def test_times_that_are_none_and_deep_nesting_are_an_error_of_the_file(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "bad.srt"
+    path.write_text(text)
+    with pytest.raises(SubtitleError) as error:
+        load_subtitles(path, duration=10.0)
+    assert str(path) in str(error.value)
+    assert len(str(error.value)) < 1000
+
+
+@pytest.mark.parametrize(
+    "text", ["{" * 100_000, "{\\" * 50_000, "{\\p1}" * 50_000, "<i " * 50_000, "&#" + "1" * 5000 + ";"]
+)
+def test_endless_marks_take_no_longer(tmp_path: Path, text: str) -> None:
+    start = time.monotonic()
+    marks, dashes = f"00:00:01,000 --> 00:00:02,000\n{text}\n", f"1:{'-' * 50_000}\n00:00:01,000 --> 00:00:02"
+    for content in (marks, dashes):
+        (tmp_path / "a.srt").write_text(content)
+        load_subtitles(tmp_path / "a.srt")
+    (tmp_path / "a.json").write_text(json.dumps([{"start": 1, "end": 2, "line": text}]))
+    load_subtitles(tmp_path / "a.json")
+    assert time.monotonic() - start < 2
+
+
+def test_a_pipe_and_a_name_that_is_none_are_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.srt")
+    for path in (tmp_path / "pipe.srt", "a\0.srt", "n" * 5000):
+        with pytest.raises(SubtitleError, match="readable file"):
+            load_subtitles(path)
+
+
+def test_a_drawing_is_no_text_and_what_stands_round_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "a.ass"
+    for text, said in (
+        (r"a{\p1}m 0 0 l 1 1{\p0}b", "ab"),
+        (r"a{\i1}b{\i0}c{comment}d", "abcd"),
+        (r"a{\pos(1,2)}b{\p1}m 0 0", "ab"),
+        (r"a{\p1}m 0 0{\i1} l 1 1{\p0}b{\p1}m{\p0}c", "abc"),
+        (r"a {\i1", r"a {\i1"),
+    ):
+        path.write_text(f"{ASS}Dialogue: 0,0:00:01.00,0:00:02.00,Default,,0,0,0,,{text}\n")
+        assert load_subtitles(path).text() == said
 
 
 # ---- asking -----------------------------------------------------------------------------------------------

@@ -7,10 +7,13 @@ of frames, models or benchmarks' folders.
 
 from __future__ import annotations
 
+import contextlib
 import html
 import io
 import json
+import math
 import re
+import stat
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,6 +26,7 @@ from av.subtitles.subtitle import AssSubtitle
 
 from videopro.decoding.opening import Deadline, opened
 from videopro.decoding.probe import probe
+from videopro.encodable import encodable
 from videopro.errors import SubtitleError
 from videopro.json_objects import parse_json
 
@@ -30,20 +34,31 @@ from videopro.json_objects import parse_json
 _SHORTEST_WINDOW = 1.0
 # Cues of a rolling caption touch; some writers leave this gap, in seconds.
 _TOUCHING = 0.05
+# Rows that a rolling caption may carry on.
+_MOST_ROWS = 20
+# Bytes; a day of talk has about one MiB.
+_LARGEST = 256 << 20
+# Characters of a wrong line that a message shows.
+_SHOWN = 200
 
 # The mark of UTF-32 begins with that of UTF-16 and so stands before it.
 _MARKS = (
     *((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe\0\0", "utf-32"), (b"\0\0\xfe\xff", "utf-32")),
     *((b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16")),
 )
-_DRAWING = re.compile(r"\{[^}]*\\p[1-9][^}]*\}.*?(?:\{[^}]*\\p0[^}]*\}|$)", re.DOTALL)
 _OVERRIDE = re.compile(r"\{\\[^}]*\}")
 _OVERRIDE_OR_COMMENT = re.compile(r"\{[^}]*\}")
+_DRAWING = re.compile(r"\\p(\d)")
 _TAG = re.compile(
     r"</?(?:font|i|b|u|s|em|strong|c|v|ruby|rt|lang|span|small|big|p|div)\b[^<>]*>", re.IGNORECASE
 )
 _BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
-_TIMES = re.compile(r"^\s*-?\d+:\S*\s*-+>\s*-?\d")
+# What is meant as a line of times. Bounded: a row that goes on for ever must not stall a run.
+_TIMES = re.compile(r"^\s*-?\d+:\S{0,999}\s{0,99}-{1,9}>\s*-?\d")
+# What FFmpeg can read as one; numbers of more digits come out of it as other times, or as none.
+_NUMBERS = r"-?\d{1,9}(?::\d{1,9}){1,2}(?:[.,]\d{0,9})?(?![\w:])"
+_CLOCKS = re.compile(rf"^\s*{_NUMBERS}\s*-+>\s*{_NUMBERS}")
+_DIALOGUE = re.compile(r"^Dialogue:[^,]*(?:,\s*\d{1,9}:\d{1,9}:\d{1,9}[^\d,]\d{1,9}\s*){2},")
 _CLOCK = re.compile(r"(?:(?:(\d+):)?(\d+):)?(\d+(?:\.\d*)?)")
 
 
@@ -168,15 +183,20 @@ def _cut(lines: Iterable[Line], duration: float | None) -> tuple[Line, ...]:
 
 def _read(path: Path) -> bytes:
     try:
+        state = path.stat()
+        # A pipe or device could keep a read waiting for ever.
+        if stat.S_ISREG(state.st_mode) and state.st_size > _LARGEST:
+            raise SubtitleError(f"{path} has {state.st_size >> 20} MiB; no subtitles do: give their file.")
+        if not stat.S_ISREG(state.st_mode):
+            raise SubtitleError(f"{path} cannot be read (no file); it must be a readable file.")
         return path.read_bytes()
     except FileNotFoundError:
         raise SubtitleError(
             f"There are no subtitles at {path}; check the path, or run without subtitles."
         ) from None
-    except OSError as error:
-        raise SubtitleError(
-            f"{path} cannot be read ({error.strerror}); it must be a readable file."
-        ) from None
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise SubtitleError(f"{path} cannot be read ({reason}); it must be a readable file.") from None
 
 
 def _decode(data: bytes, path: Path) -> str:
@@ -204,9 +224,9 @@ def _decoded(data: bytes, encoding: str) -> str | None:
     """The text, or None if the bytes are not text in this encoding."""
     try:
         text = data.decode(encoding)
-    except UnicodeDecodeError:
+    except (UnicodeError, LookupError):
         return None
-    return None if "\0" in text else text
+    return None if "\0" in text else encodable(text)
 
 
 def _cues(text: str, path: Path) -> list[Line]:
@@ -219,6 +239,7 @@ def _cues(text: str, path: Path) -> list[Line]:
         kind = "srt"
     else:
         raise SubtitleError(f"{path} is no .srt, .vtt, .ass or LongVideoBench .json file: it holds no times.")
+    _check_times(start, kind, path)
     try:
         with av.open(io.BytesIO(start.encode()), mode="r", format=kind) as container:
             cues = [cue for track in container.streams.subtitles for cue in _packets(container, track)]
@@ -229,11 +250,27 @@ def _cues(text: str, path: Path) -> list[Line]:
     for cue in cues:
         for row in cue.text.splitlines():
             if _TIMES.match(row):
-                raise SubtitleError(
-                    f"{path}: {row.strip()!r} is no line of times; write it as 00:01:02,500 --> 00:01:04,000 "
-                    "(.srt) or 00:01:02.500 --> 00:01:04.000 (.vtt, with an empty line before)."
-                )
+                raise _no_times(path, row)
     return cues
+
+
+def _check_times(text: str, kind: str, path: Path) -> None:
+    """Refuse a line of times that FFmpeg would pass over or read as other times."""
+    for row in text.splitlines():
+        if kind == "ass":
+            wrong = row.startswith("Dialogue:") and not _DIALOGUE.match(row)
+        else:
+            wrong = bool(_TIMES.match(row)) and not _CLOCKS.match(row)
+        if wrong:
+            raise _no_times(path, row)
+
+
+def _no_times(path: Path, row: str) -> SubtitleError:
+    return SubtitleError(
+        f"{path}: {row.strip()[:_SHOWN]!r} is no line of times; write it as 00:01:02,500 --> 00:01:04,000 "
+        "(.srt), 00:01:02.500 --> 00:01:04.000 (.vtt, with an empty line before) or "
+        "Dialogue: 0,0:01:02.50,0:01:04.00,... (.ass)."
+    )
 
 
 def _longvideobench(text: str, path: Path, duration: float | None, start_offset: float) -> Iterator[Line]:
@@ -263,20 +300,22 @@ def _longvideobench(text: str, path: Path, duration: float | None, start_offset:
                 yield Line(begins, ends, plain)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise SubtitleError(
-                f"{path}: line {number} is not as LongVideoBench writes it ({type(error).__name__}: {error});"
-                f" it needs start, end and line, or timestamp and text: {json.dumps(record)[:200]}"
+                f"{path}: line {number} is not as LongVideoBench writes it ({type(error).__name__}: "
+                f"{str(error)[:_SHOWN]}); it needs start, end and line, or timestamp and text: "
+                f"{json.dumps(record)[:_SHOWN]}"
             ) from None
 
 
 def _seconds(clock: object) -> float:
-    """Seconds of a number or of "H:M:S.f"."""
+    """Seconds of a number or of "H:M:S.f". Raises ValueError for anything else."""
     if isinstance(clock, int | float) and not isinstance(clock, bool):
         return float(clock)
     match = _CLOCK.fullmatch(clock.strip()) if isinstance(clock, str) else None
-    if match is None:
-        raise ValueError(f"{clock!r} is no time")
-    hours, minutes, seconds = match.groups()
-    return int(hours or 0) * 3600 + int(minutes or 0) * 60 + float(seconds)
+    hours, minutes, seconds = (float(part) for part in match.groups("0")) if match else (0, 0, math.nan)
+    time = hours * 3600 + minutes * 60 + seconds
+    if not math.isfinite(time):
+        raise ValueError(f"{str(clock)[:_SHOWN]!r} is no time")
+    return time
 
 
 # ---- tracks -----------------------------------------------------------------------------------------------
@@ -332,14 +371,27 @@ def _packets(container: av.container.InputContainer, track: SubtitleStream) -> I
 
 def _unstyled(text: str, comments: bool) -> str:
     """ASS text without override codes and drawings; braces without a code are comments in ASS tracks only."""
-    text = _DRAWING.sub("", text)
-    text = (_OVERRIDE_OR_COMMENT if comments else _OVERRIDE).sub("", text)
-    return text.replace(r"\h", " ").replace(r"\N", "\n").replace(r"\n", "\n")
+    kept, drawing, last = [], False, 0
+    # Behind the last closing brace there is nothing to find, and every opening one would be tried.
+    closed = text.rfind("}") + 1
+    for block in (_OVERRIDE_OR_COMMENT if comments else _OVERRIDE).finditer(text, 0, closed):
+        if not drawing:
+            kept.append(text[last : block.start()])
+        last = block.end()
+        if modes := _DRAWING.findall(block[0]):
+            drawing = modes[-1] != "0"
+    if not drawing:
+        kept.append(text[last:])
+    return "".join(kept).replace(r"\h", " ").replace(r"\N", "\n").replace(r"\n", "\n")
 
 
 def _plain(text: str) -> str:
     """Text without tags and entities; rows are stripped, empty ones left out."""
-    text = html.unescape(_TAG.sub("", _BREAK.sub("\n", text))).replace("\xa0", " ")
+    text = _TAG.sub("", _BREAK.sub("\n", text))
+    # A number of thousands of digits is no character's.
+    with contextlib.suppress(ValueError):
+        text = html.unescape(text)
+    text = text.replace("\xa0", " ")
     return "\n".join(row for row in (row.strip() for row in text.splitlines()) if row)
 
 
@@ -353,7 +405,7 @@ def _once(cues: Sequence[Line]) -> list[Line]:
     carried = [0] * len(cues)
     for i in range(1, len(cues)):
         if cues[i].start - cues[i - 1].end <= _TOUCHING:
-            shared = min(len(rows[i]), len(rows[i - 1]))
+            shared = min(len(rows[i]), len(rows[i - 1]), _MOST_ROWS)
             carried[i] = max((n for n in range(1, shared + 1) if rows[i][:n] == rows[i - 1][-n:]), default=0)
     if len(cues) < 3 or sum(n > 0 for n in carried) <= len(cues) / 2:
         return list(cues)
