@@ -25,15 +25,16 @@ class NotJson(ValueError):
     """A text that is no JSON, or holds what cannot be worked with; the message says which."""
 
 
-def parse_json(text: str | bytes) -> Any:
+def parse_json(text: str | bytes, *, infinite: bool = False) -> Any:
     """The value of a JSON text (bytes: UTF-8, with or without its mark).
 
     Halves of surrogate pairs become U+FFFD. Raises NotJson for anything else than JSON, for NaN and infinite
-    numbers, numbers that no float can hold, an object with a key twice, and nesting beyond MAX_DEPTH.
+    numbers (unless `infinite`: Python's own writers have them), numbers that no float can hold, an object
+    with a key twice, and nesting beyond MAX_DEPTH.
     """
     try:
         text = text.decode("utf-8-sig") if isinstance(text, bytes) else text.removeprefix("\ufeff")
-        value = _DECODER.decode(text)
+        value = (_LENIENT if infinite else _STRICT).decode(text)
     except NotJson:
         raise
     except UnicodeDecodeError as error:
@@ -85,9 +86,10 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-_DECODER = json.JSONDecoder(
+_STRICT = json.JSONDecoder(
     parse_float=_float, parse_int=_int, parse_constant=_constant, object_pairs_hook=_object
 )
+_LENIENT = json.JSONDecoder(parse_float=_float, parse_int=_int, object_pairs_hook=_object)
 
 
 def _short(text: str) -> str:

@@ -29,9 +29,20 @@ from tests.stub_server import (
     letter,
     text_of,
 )
-from videopro.backbones import BackboneConfig, ChoiceRequest
+from videopro.backbones import BackboneConfig, ChoiceRequest, server_http
 from videopro.backbones.server import ServerBackbone
+from videopro.backbones.server_http import retry_after
 from videopro.errors import BackboneError
+
+
+def replaced(field: str, value: Any) -> dict[str, Any]:
+    """A good reply but for one of its fields."""
+    return {**letter("A", [("A", -1.0)]), field: value}
+
+
+def logprobs(value: Any) -> dict[str, Any]:
+    """A good reply but for its log-probabilities."""
+    return letter("A", [("A", -1.0)], choice={"logprobs": value})
 
 
 def test_retry_after_is_kept_to(stub: StubServer, make: Make, waits: Waits) -> None:
@@ -62,6 +73,37 @@ def test_retry_after_is_kept_to(stub: StubServer, make: Make, waits: Waits) -> N
         (Fault(200, {"choices": []}), "no choices"),
         (Fault(200, {"object": "chat.completion"}), "no choices"),
         (Fault(200, {"choices": [{"index": 0}]}), "no message"),
+        (Fault(200, {"choices": [None]}), "choices.0"),
+        (Fault(200, {"choices": "A"}), "choices: "),
+        (Fault(200, {"choices": {"0": 1}}), "choices: "),
+        (Fault(200, {"choices": [{"message": "A"}]}), "choices.0.message"),
+        (Fault(200, {"choices": [{"message": {"content": ["A"]}}]}), "choices.0.message.content"),
+        (Fault(200, {"error": {"message": "out of memory"}}), "an error: out of memory"),
+        (Fault(200, {"error": [1]}), "an error"),
+        (Fault(200, b'data: {"choices": []}\n\ndata: [DONE]\n\n'), "stream of events"),
+        (Fault(200, b"[" * 100_000), "nested"),
+        (Fault(200, b'{"choices": ' + b"9" * 5000 + b"}"), "too large a number"),
+        (Fault(200, b"5"), r"not an object \(int\)"),
+        (Fault(200, replaced("usage", "many")), "usage"),
+        (
+            Fault(200, replaced("usage", {"prompt_tokens": "x", "completion_tokens": 1})),
+            "usage.prompt_tokens",
+        ),
+        (
+            Fault(200, replaced("usage", {"prompt_tokens": 1, "completion_tokens": -1})),
+            "usage.completion",
+        ),
+        (Fault(200, replaced("usage", {"prompt_tokens": 10**300, "completion_tokens": 1})), "usage.prompt"),
+        (Fault(200, logprobs("A")), "choices.0.logprobs"),
+        (Fault(200, logprobs({"content": "A"})), "choices.0.logprobs.content"),
+        (Fault(200, logprobs({"content": [None]})), "choices.0.logprobs.content.0"),
+        (Fault(200, logprobs({"content": [{"token": 5, "logprob": -1.0}]})), "content.0.token"),
+        (Fault(200, logprobs({"content": [{"token": "A", "logprob": "-1"}]})), "content.0.logprob"),
+        (Fault(200, logprobs({"content": [{"token": "A"}]})), "content.0.logprob"),
+        (
+            Fault(200, logprobs({"content": [{"token": "A", "logprob": -1, "top_logprobs": [[]]}]})),
+            "content.0.top_logprobs.0",
+        ),
     ],
 )
 def test_what_may_pass_is_tried_again_and_then_told(
@@ -222,6 +264,8 @@ def test_a_server_without_a_list_of_models_will_do(make: Make) -> None:
         (completion("A", []), "no log-probabilities.*--max-logprobs"),
         (completion("A", [entry("token_id:32", -0.1)]), "--return-tokens-as-token-ids"),
         (completion("A", [entry("A", float("nan"))]), "no number"),
+        (completion("A", [entry("A", 1e300)]), "no number"),
+        (completion("A", [entry("A", -0.1, [("A", -0.1), ("B", float("inf"))])]), "no number"),
         (completion("A", [entry("A", -0.1)], finish="content_filter"), "content_filter"),
         ({**completion("A", [entry("A", -0.1)]), "usage": None}, "usage"),
     ],
@@ -246,3 +290,43 @@ def test_one_failure_ends_a_batch_and_the_rest_is_not_sent(make: Make) -> None:
             backbone.answer_batch(requests)
         assert len(stub.chats) < 10
         assert backbone.answer(None, COLOURS).letter == "A"
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["soon", "-5", "nan", "inf", "1e999", "Mon, 01 Jan 99999999999999999999 00:00:00 GMT", "0, 0", "31 Feb"],
+)
+def test_a_retry_after_that_is_none_is_not_kept_to(value: str) -> None:
+    seconds = retry_after({"retry-after": value})
+    assert seconds is None or seconds >= 0
+
+
+@pytest.mark.parametrize("body", [b"[" * 100_000, b'{"data": "many"}', b'{"data": [1]}', b'{"data"'])
+def test_a_broken_list_of_models_is_tried_again_and_then_told(body: bytes, make: Make, waits: Waits) -> None:
+    class Broken(StubServer):
+        def answer(self, seen: Any) -> Fault:
+            return Fault(200, body, {"Content-Type": "application/json"})
+
+    with Broken() as stub, pytest.raises(BackboneError, match="no chat completion") as caught:
+        make(stub, retries=2).identity()
+    assert len(waits) == 2
+    assert stub.url in str(caught.value)
+
+
+def test_a_reply_that_does_not_end_is_told(
+    stub: StubServer, make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_http, "LARGEST_BODY", 1 << 20)
+    stub.faults = [Fault(200, b" " * (2 << 20))]
+    with pytest.raises(BackboneError, match="more than 1 MiB"):
+        make(stub, retries=0).answer(None, COLOURS)
+
+
+def test_halves_of_characters_in_a_servers_words_can_be_written(stub: StubServer, make: Make) -> None:
+    stub.faults = [Fault(400, b'{"error": {"message": "\\ud83d no"}}')]
+    with pytest.raises(BackboneError) as caught:
+        make(stub).answer(None, COLOURS)
+    assert "\ufffd no" in str(caught.value)
+    str(caught.value).encode()
+    stub.faults = [Fault(200, completion("a\ud83d", [entry("a", -0.5)]))]
+    assert make(stub).generate(None, "What?").text == "a\ufffd"

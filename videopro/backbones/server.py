@@ -54,8 +54,7 @@ from videopro.backbones.server_replies import (
 from videopro.errors import BackboneError, ConfigError
 
 if TYPE_CHECKING:
-    from openai.types.chat import ChatCompletion
-
+    from videopro.backbones.server_completion import Completion
     from videopro.video import Frame
 
 logger = logging.getLogger(__name__)
@@ -269,7 +268,7 @@ class ServerBackbone(Backbone):
 
     # -- requests
 
-    def _choose(self, visuals: Sequence[Visual], texts: Sequence[str]) -> list[ChatCompletion]:
+    def _choose(self, visuals: Sequence[Visual], texts: Sequence[str]) -> list[Completion]:
         as_video = self._as_video(visuals)
         fields = {"max_tokens": 1, "temperature": 0.0, "top_logprobs": TOP_LOGPROBS}
         return self._send(
@@ -300,7 +299,7 @@ class ServerBackbone(Backbone):
 
     def _send(
         self, rows: Sequence[tuple[Callable[[], Messages], Mapping[str, Any]]], *, retry_5xx: bool = True
-    ) -> list[ChatCompletion]:
+    ) -> list[Completion]:
         if not rows:
             return []
         self._model_card()

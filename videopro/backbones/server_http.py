@@ -32,9 +32,10 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
 import openai
-from openai.types.chat import ChatCompletion
 
 from videopro.backbones.base import BackboneConfig
+from videopro.backbones.server_completion import Completion, Malformed, read_completion, read_models
+from videopro.encodable import encodable
 from videopro.errors import BackboneError
 
 logger = logging.getLogger(__name__)
@@ -49,6 +50,10 @@ LONGEST_RETRY_AFTER = 300.0
 CONNECT_TIMEOUT = 10.0
 # Characters of a server's own words in a message.
 WORDS = 400
+# Bytes; the longest reply with 20 log-probabilities a token has a few MiB.
+LARGEST_BODY = 256 << 20
+# Models that a message names.
+_OFFERED = 20
 
 _PASSING_STATUS = {408, 409, 425, 429}
 
@@ -61,8 +66,8 @@ class RequestRefused(BackboneError):
         self.status = status
 
 
-class _Malformed(Exception):
-    """A reply that is no chat completion."""
+class _Broken(Exception):
+    """A reply that broke off; the text is the name of the error."""
 
 
 class Endpoint:
@@ -94,7 +99,7 @@ class Endpoint:
 
     def complete(
         self, bodies: Sequence[Callable[[], Mapping[str, Any]]], *, retry_5xx: bool = True
-    ) -> list[ChatCompletion]:
+    ) -> list[Completion]:
         """Replies in the order of `bodies`, each a function that makes one request's body.
 
         Bodies are made when their turn comes, so that no more than `concurrency` of them are in memory. The
@@ -167,7 +172,7 @@ class Endpoint:
 
     async def _complete_all(
         self, bodies: Sequence[Callable[[], Mapping[str, Any]]], retry_5xx: bool
-    ) -> list[ChatCompletion]:
+    ) -> list[Completion]:
         tasks = [asyncio.ensure_future(self._complete(body, retry_5xx)) for body in bodies]
         try:
             return list(await asyncio.gather(*tasks))
@@ -176,21 +181,20 @@ class Endpoint:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _complete(self, body: Callable[[], Mapping[str, Any]], retry_5xx: bool) -> ChatCompletion:
+    async def _complete(self, body: Callable[[], Mapping[str, Any]], retry_5xx: bool) -> Completion:
         assert self._slots is not None
         async with self._slots:
             # Encoding pictures takes the processor; other requests' replies are read meanwhile.
             fields = dict(await asyncio.to_thread(body))
             named = {name: fields.pop(name) for name in ("model", "messages")}
 
-            async def request() -> ChatCompletion:
+            async def request() -> Completion:
                 assert self._client is not None
-                reply = await self._client.chat.completions.create(**named, extra_body=fields)
-                if not isinstance(reply, ChatCompletion) or not reply.choices:
-                    raise _Malformed("no choices in it")
-                if reply.choices[0].message is None:
-                    raise _Malformed("no message in its first choice")
-                return reply
+                chat = self._client.chat.completions.with_streaming_response
+                async with chat.create(**named, extra_body=fields) as response:
+                    body = await _body(response)
+                # A long list of log-probabilities takes the processor.
+                return await asyncio.to_thread(read_completion, body)
 
             try:
                 return await self._tried(request, retry_5xx)
@@ -200,8 +204,11 @@ class Endpoint:
     async def _models(self) -> list[dict[str, Any]]:
         async def request() -> list[dict[str, Any]]:
             assert self._client is not None
-            page = await self._client.models.list()
-            return [card.model_dump(mode="json") for card in getattr(page, "data", None) or ()]
+            async with self._client.models.with_streaming_response.list() as response:
+                body = await _body(response)
+            # Another page (a proxy's, a welcome) tells nothing of models.
+            is_json = "json" in response.headers.get("content-type", "json")
+            return read_models(body) if is_json else []
 
         try:
             return await self._tried(request, True)
@@ -222,9 +229,8 @@ class Endpoint:
             except (
                 openai.APIError,
                 TimeoutError,
-                json.JSONDecodeError,
-                UnicodeDecodeError,
-                _Malformed,
+                Malformed,
+                _Broken,
             ) as error:
                 failure, delay = self._judge(error, attempt, retry_5xx)
             if delay is None or attempt == self._config.retries:
@@ -247,8 +253,9 @@ class Endpoint:
             )
         if isinstance(error, openai.APIStatusError):
             return self._judge_status(error, tries, delay, retry_5xx)
-        if isinstance(error, openai.APIConnectionError):
-            why = type(error.__cause__).__name__ if error.__cause__ is not None else "connection error"
+        if isinstance(error, openai.APIConnectionError | _Broken):
+            cause = type(error.__cause__).__name__ if error.__cause__ is not None else "connection error"
+            why = str(error) if isinstance(error, _Broken) else cause
             return (
                 BackboneError(
                     f"server {self.url} cannot be reached ({why}, {tries}); start it (as in: vllm serve "
@@ -323,12 +330,13 @@ class Endpoint:
         if isinstance(body, Mapping):
             inner = body.get("error", body)
             words = inner.get("message") if isinstance(inner, Mapping) else inner
-            words = words if isinstance(words, str) else json.dumps(body, default=str)
+            words = words if isinstance(words, str) else _dumped(body)
         else:
             words = body if isinstance(body, str) else error.message
         return self._scrub(" ".join(words.split())) or "no explanation"
 
     def _scrub(self, words: str) -> str:
+        words = encodable(words)
         if self._key:
             words = words.replace(self._key, "[key]")
         return words if len(words) <= WORDS else words[:WORDS] + "..."
@@ -341,9 +349,32 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
         loop.close()
 
 
+async def _body(response: openai.AsyncAPIResponse[Any]) -> bytes:
+    """The whole body of a reply. Raises _Broken where it breaks off, Malformed where it does not end."""
+    body = bytearray()
+    try:
+        async for part in response.iter_bytes():
+            body += part
+            if len(body) > LARGEST_BODY:
+                raise Malformed(f"it has more than {LARGEST_BODY >> 20} MiB")
+    except Malformed:
+        raise
+    except Exception as error:  # of the HTTP library that this version of the client uses
+        raise _Broken(type(error).__name__) from None
+    return bytes(body)
+
+
+def _dumped(body: Any) -> str:
+    try:
+        return json.dumps(body, default=str)
+    except (ValueError, RecursionError):
+        return "an explanation that cannot be shown"
+
+
 def unknown_model(url: str, model: str, offered: Sequence[str]) -> str:
     """What to say when a server does not know a model."""
-    return f"server {url} has no model {model!r}; it offers: {', '.join(offered)}"
+    more = f" and {len(offered) - _OFFERED} more" if len(offered) > _OFFERED else ""
+    return f"server {url} has no model {model!r}; it offers: {', '.join(offered[:_OFFERED])}{more}"
 
 
 def _default_key_env(url: str) -> str | None:
@@ -368,7 +399,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     except ValueError:
         try:
             moment = parsedate_to_datetime(value)
-        except ValueError:
+        except (ValueError, TypeError, OverflowError, IndexError):
             return None
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=UTC)

@@ -17,7 +17,7 @@ from videopro.backbones.server_messages import EncodedFrames, Messages, jpeg, us
 from videopro.backbones.server_replies import prompt_tokens
 
 if TYPE_CHECKING:
-    from openai.types.chat import ChatCompletion
+    from videopro.backbones.server_completion import Completion
 
 logger = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ _NOT_TAKEN = {400, 404, 413, 415, 422, 500, 501}
 
 
 def find_form(
-    send: Callable[[Sequence[Row]], list[ChatCompletion]], frames: int, pixels: int, server: str
+    send: Callable[[Sequence[Row]], list[Completion]], frames: int, pixels: int, server: str
 ) -> Literal["video", "frames"]:
     """Send a blank video twice, said to lie at different times: only true times make prompts of two lengths.
 

@@ -15,16 +15,17 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from videopro.backbones.base import Answer, Generation
 from videopro.errors import BackboneError
 
 if TYPE_CHECKING:
-    from openai.types.chat import ChatCompletion
-    from openai.types.chat.chat_completion import Choice
+    from videopro.backbones.server_completion import Choice, Completion, Token
 
 TOP_LOGPROBS = 20
+# A probability of 1 may come out above it by so much.
+_ROUNDING = 1e-2
 
 NO_LOGPROBS = (
     "gives no log-probabilities, without which there is no confidence. vLLM gives them unless it was started "
@@ -42,7 +43,7 @@ _THINK_START = "<think>"
 _THINK_END = "</think>"
 
 
-def read_choice(reply: ChatCompletion, labels: Sequence[str], server: str) -> Answer:
+def read_choice(reply: Completion, labels: Sequence[str], server: str) -> Answer:
     """The answer among `labels` (letters, or Yes and No) that a one-token reply gives.
 
     Raises `BackboneError`, naming `server`, for a reply without log-probabilities or with thoughts in it.
@@ -71,7 +72,7 @@ def read_choice(reply: ChatCompletion, labels: Sequence[str], server: str) -> An
     return Answer(letter, _probability(logprob), letters, best, tokens_in, tokens_out)
 
 
-def read_generation(reply: ChatCompletion, server: str) -> Generation:
+def read_generation(reply: Completion, server: str) -> Generation:
     """The written reply, its end-of-sequence token left out.
 
     Thoughts that a server sets apart (`reasoning_content`, `reasoning`) are neither in the text nor in the
@@ -82,7 +83,7 @@ def read_generation(reply: ChatCompletion, server: str) -> Generation:
     tokens_in, _ = _usage(reply, server)
     text = choice.message.content or ""
     entries = _entries(choice, server)
-    ids: list[int] = list(getattr(choice, "token_ids", None) or ())
+    ids = list(choice.token_ids or ())
     if ids and len(ids) != len(entries):
         raise BackboneError(f"{server} lists {len(ids)} token ids but {len(entries)} log-probabilities")
     if _thoughts(choice):
@@ -104,25 +105,25 @@ def read_generation(reply: ChatCompletion, server: str) -> Generation:
     )
 
 
-def prompt_tokens(reply: ChatCompletion, server: str) -> int:
+def prompt_tokens(reply: Completion, server: str) -> int:
     """Prompt tokens as the server counted them, visual ones included."""
     return _usage(reply, server)[0]
 
 
 def _probability(logprob: float) -> float:
-    return min(1.0, math.exp(logprob))
+    return math.exp(min(0.0, logprob))
 
 
-def _entries(choice: Choice, server: str) -> list[Any]:
+def _entries(choice: Choice, server: str) -> list[Token]:
     """What the server lists for each token of the reply; empty only for an empty reply."""
     listed = choice.logprobs.content if choice.logprobs is not None else None
     if listed is None or (not listed and choice.message.content):
         raise BackboneError(f"{server} {NO_LOGPROBS}")
     for entry in listed:
         numbers = [entry.logprob, *(top.logprob for top in entry.top_logprobs or ())]
-        if not all(isinstance(number, int | float) and not math.isnan(number) for number in numbers):
+        if not all(number <= _ROUNDING for number in numbers):  # nor is NaN
             raise BackboneError(
-                f"{server} lists a log-probability that is no number, at token {entry.token!r}"
+                f"{server} lists a log-probability that is no number of 0 or less, at token {entry.token!r}"
             )
         if re.fullmatch(r"token_id:\d+", entry.token):
             raise BackboneError(
@@ -133,7 +134,7 @@ def _entries(choice: Choice, server: str) -> list[Any]:
 
 def _thoughts(choice: Choice) -> str:
     message = choice.message
-    return getattr(message, "reasoning_content", None) or getattr(message, "reasoning", None) or ""
+    return message.reasoning_content or message.reasoning or ""
 
 
 def _finish(choice: Choice, server: str) -> Literal["stop", "length"]:
@@ -144,7 +145,7 @@ def _finish(choice: Choice, server: str) -> Literal["stop", "length"]:
     raise BackboneError(f"{server} ended a reply with {choice.finish_reason!r} instead of 'stop' or 'length'")
 
 
-def _usage(reply: ChatCompletion, server: str) -> tuple[int, int]:
+def _usage(reply: Completion, server: str) -> tuple[int, int]:
     if reply.usage is None:
         raise BackboneError(f"{server} does not tell how many tokens it read ('usage' is missing)")
-    return int(reply.usage.prompt_tokens), int(reply.usage.completion_tokens)
+    return reply.usage.prompt_tokens, reply.usage.completion_tokens

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any
 
 from videopro.backbones.base import BackboneConfig
+from videopro.backbones.server_completion import Completion
 from videopro.backbones.server_http import Endpoint, RequestRefused
 from videopro.errors import BackboneError, ConfigError, RunError
 from videopro.planners.base import Planner, PlanRequest, Written
@@ -145,7 +146,7 @@ class ApiPlanner(Planner):
             "was answered is safe, and the same command goes on once this is mended."
         )
 
-    def _written(self, reply: Any, left_out: frozenset[str]) -> Written:
+    def _written(self, reply: Completion, left_out: frozenset[str]) -> Written:
         choice, usage = reply.choices[0], reply.usage
         text = choice.message.content
         if text is None:
