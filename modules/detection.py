@@ -5,7 +5,6 @@ Boxes are fractions of the picture. Knows pictures and models; nothing of progra
 
 from __future__ import annotations
 
-import json
 import math
 import re
 import threading
@@ -22,6 +21,7 @@ from modules.hub import device_of, load_pretrained
 from videopro import prompts
 from videopro.backbones.base import Backbone
 from videopro.errors import ConfigError
+from videopro.json_objects import NotJson, parse_json_at
 from videopro.video import Frame
 
 Corners = tuple[float, float, float, float]
@@ -179,18 +179,15 @@ def read_boxes(reply: str) -> list[Corners]:
     found = list(_json_boxes(text))
     if not found:
         found = [_four(match.split(",")) for match in _ARRAY.findall(text)]
-    return found
+    return [box for box in found if all(map(math.isfinite, box))]
 
 
 def _json_boxes(text: str) -> Iterator[Corners]:
-    decoder = json.JSONDecoder()
     at = 0
     while match := _OPENING.search(text, at):
         try:
-            value, at = decoder.raw_decode(text, match.start())
-        except RecursionError:
-            return
-        except ValueError:
+            value, at = parse_json_at(text, match.start())
+        except NotJson:
             at = match.start() + 1
             continue
         yield from _boxes_in(value)
@@ -204,8 +201,7 @@ def _boxes_in(value: Any) -> Iterator[Corners]:
                 return
     elif isinstance(value, list):
         if len(value) == 4 and all(isinstance(one, int | float) for one in value):
-            if all(map(math.isfinite, value)):
-                yield _four(value)
+            yield _four(value)
         else:
             for one in value:
                 yield from _boxes_in(one)

@@ -10,10 +10,13 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from videopro.encodable import encodable
 from videopro.errors import VideoProError
+
+T = TypeVar("T")
 
 MAX_DEPTH = 100
 """Lists and objects within each other: what walks them is recursive."""
@@ -33,18 +36,18 @@ def parse_json(text: str | bytes, *, infinite: bool = False) -> Any:
     with a key twice, and nesting beyond MAX_DEPTH.
     """
     try:
-        text = text.decode("utf-8-sig") if isinstance(text, bytes) else text.removeprefix("\ufeff")
-        value = (_LENIENT if infinite else _STRICT).decode(text)
-    except NotJson:
-        raise
+        plain = text.decode("utf-8-sig") if isinstance(text, bytes) else text.removeprefix("\ufeff")
     except UnicodeDecodeError as error:
         raise NotJson(f"not UTF-8: {error.reason} at byte {error.start}") from None
-    except ValueError as error:
-        raise NotJson(str(error)) from None
-    except RecursionError:
-        raise NotJson(_TOO_DEEP) from None
-    _check_depth(value)
-    return _mended(value) if _may_hold_surrogates(text) else value
+    decoder = _LENIENT if infinite else _STRICT
+    return _plain(_decoded(lambda: decoder.decode(plain)), plain)
+
+
+def parse_json_at(text: str, start: int) -> tuple[Any, int]:
+    """The value that begins at this place of a text that goes on behind it, and where it ends. Raises NotJson
+    as `parse_json` does."""
+    value, end = _decoded(lambda: _STRICT.raw_decode(text, start))
+    return _plain(value, text[start:end]), end
 
 
 def read_object(text: str, where: str, error: type[VideoProError]) -> dict[str, Any]:
@@ -56,6 +59,25 @@ def read_object(text: str, where: str, error: type[VideoProError]) -> dict[str, 
     if not isinstance(found, dict):
         raise error(f"{where}: must be an object, not {type(found).__name__}")
     return found
+
+
+def _decoded(decode: Callable[[], T]) -> T:
+    """What `decode` gives; all its errors as one."""
+    try:
+        return decode()
+    except NotJson:
+        raise
+    except ValueError as error:
+        raise NotJson(str(error)) from None
+    except RecursionError:
+        raise NotJson(_TOO_DEEP) from None
+
+
+def _plain(value: Any, text: str) -> Any:
+    """The value that was read of this JSON, if it is not nested too deep, with strings that can be written."""
+    _check_depth(value)
+    may_hold = "\\ud" in text or "\\uD" in text or not (text.isascii() or encodable(text) == text)
+    return _encodable(value) if may_hold else value
 
 
 _TOO_DEEP = f"lists and objects are nested more than {MAX_DEPTH} deep"
@@ -111,16 +133,11 @@ def _check_depth(value: Any) -> None:
         raise NotJson(_TOO_DEEP)
 
 
-def _may_hold_surrogates(text: str) -> bool:
-    return "\\ud" in text or "\\uD" in text or not (text.isascii() or encodable(text) == text)
-
-
-def _mended(value: Any) -> Any:
-    """The same with text that can be written."""
+def _encodable(value: Any) -> Any:
     if isinstance(value, str):
         return encodable(value)
     if isinstance(value, list):
-        return [_mended(one) for one in value]
+        return [_encodable(one) for one in value]
     if isinstance(value, dict):
-        return {encodable(key): _mended(one) for key, one in value.items()}
+        return {encodable(key): _encodable(one) for key, one in value.items()}
     return value

@@ -104,13 +104,15 @@ def read_grades(path: Path, judge: JudgePrompt | None) -> dict[str, Grade]:
 
 def read_grade(reply: str, judge: JudgePrompt) -> int | None:
     """The one whole number of the scale that a judge's reply holds; None if it holds none or several."""
-    held = {int(one) for one in re.findall(r"(?<![\w.,/-])\d+(?![\w/]|[.,]\d)", reply)}
-    return held.pop() if len(held) == 1 and judge.low <= min(held) <= judge.high else None
+    # As floats: Python refuses to read whole numbers of thousands of digits.
+    held = {float(one) for one in re.findall(r"(?<![\w.,/-])\d+(?![\w/]|[.,]\d)", reply)}
+    return int(held.pop()) if len(held) == 1 and judge.low <= min(held) <= judge.high else None
 
 
 def read_official(reply: str) -> int | None:
-    """What VLMEvalKit reads: a reply that is a whole number and nothing else."""
-    return int(reply) if re.fullmatch(r"\s*\d+\s*", reply) else None
+    """What VLMEvalKit reads: a reply that is a whole number and nothing else. One of more than 18 digits is
+    no grade that could be averaged."""
+    return int(reply) if re.fullmatch(r"\s*\d{1,18}\s*", reply) else None
 
 
 def _is_open(trace: Trace) -> bool:
