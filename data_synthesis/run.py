@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -32,14 +32,13 @@ from videopro.benchmarks import Benchmark, Item
 from videopro.command import exit_status
 from videopro.config import from_command_line
 from videopro.errors import RunError
-from videopro.infer import check_questions
-from videopro.module_models import ModuleModels, is_pocket
+from videopro.infer import check_model, check_questions
+from videopro.module_models import ModuleModels, ModuleSettings, is_pocket
 from videopro.planners import Planner, load_planner
-from videopro.runner.folder import RUN_FIELDS, write_atomically
+from videopro.runner.folder import RUN_FIELDS, difference, write_atomically
 from videopro.runner.progress import Progress
 from videopro.runner.queue import units
 from videopro.runner.worker import Job, versions
-from videopro.trace_log import TraceLog, read_traces
 
 PROG = "python -m data_synthesis.run"
 
@@ -83,7 +82,7 @@ def run(
     identity = {"synthesis": _identity(config, source)}
     folder.check_same(identity)
     if folder.traces.exists():
-        check_questions(read_traces(folder.traces), asked.benchmark, folder)
+        check_questions(folder.read(), asked.benchmark, folder)
     guard = Guard(config, source)
     items = guard.allowed(asked, asked.select(limit=config.limit, ids=config.ids))
     if config.assemble_only:
@@ -113,8 +112,10 @@ def _explore(
     load_teacher: Callable[..., Planner],
 ) -> None:
     """Have every question recorded that is not."""
-    done = {t.question_id for t in read_traces(folder.traces)} if folder.traces.exists() else set()
+    done = {t.question_id for t in folder.read()} if folder.traces.exists() else set()
     if {item.id for item in items} <= done and not config.redo_errors:
+        check_model(folder, identity, config.model, config.backbone, load)
+        _check_teacher(config, folder)
         return
     backbone = load(config.model, **config.backbone)
     planner = load_teacher(
@@ -138,7 +139,7 @@ def _explore(
     budget = config.budget()
     replies.load(budget)
     teacher = Teacher(planner, replies, budget, concurrency=config.concurrency, longest=config.max_new_tokens)
-    log = TraceLog(folder.traces, redo_errors=config.redo_errors)
+    log = folder.log(redo_errors=config.redo_errors)
 
     def spent() -> str:
         cost = budget.cost
@@ -149,7 +150,7 @@ def _explore(
     try:
         log.refresh()
         with Progress([item.id for item in items], doing="exploring", note=spent) as progress:
-            progress.watch(TraceLog(folder.traces, writable=False))
+            progress.watch(folder.log(writable=False))
             work(
                 units(items),
                 Job(folder, key, (), benchmark.protocol, config.seed, config.redo_errors),
@@ -167,11 +168,25 @@ def _explore(
         backbone.close()
 
 
+def _check_teacher(config: SynthesisConfig, folder: SynthesisFolder) -> None:
+    """Compare the teacher and the modules' models with those of the folder, by their settings: none of them
+    is loaded. Raises RunError."""
+    recorded, given = folder.settings(), _as_mapping(config)
+    sampling = {"temperature", "top_p", "max_new_tokens"} & recorded["identity"]["teacher"].keys()
+    names = ("teacher", *sorted(sampling), *(one.name for one in fields(ModuleSettings)))
+    lines = difference({name: recorded.get(name) for name in names}, {name: given[name] for name in names})
+    if lines:
+        raise RunError(
+            f"{folder.path}: holds another synthesis; give another --output, or the settings of that one:\n  "
+            + "\n  ".join(lines)
+        )
+
+
 def _finish(
     config: SynthesisConfig, folder: SynthesisFolder, asked: Asked, guard: Guard, items: list[Item]
 ) -> dict[str, Any]:
     """Datasets, card and table."""
-    traces = read_traces(folder.traces)
+    traces = folder.read()
     label = f"{asked.benchmark.name}/{asked.benchmark.split}".rstrip("/")
     source = label if config.world_seed is None else f"{label}-{config.world_seed}"
     datasets = assemble(

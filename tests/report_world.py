@@ -134,7 +134,7 @@ def write_run(
     log = TraceLog(where.traces)
     log.refresh()
     for one in traces:
-        log.append(one)
+        log.append(replace(one, run_key=content["run_key"]))
     log.close()
     return folder
 

@@ -3,6 +3,8 @@ question files that cannot be, are refused in a few words."""
 
 from __future__ import annotations
 
+import json
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,6 +13,7 @@ import pytest
 from tests.fakes import load_fake, make_benchmark
 from tests.infer_world import flags
 from tests.infer_world import root as root
+from videopro import compare
 from videopro.backbones import read_spec
 from videopro.config import from_command_line
 from videopro.infer import RunConfig, main
@@ -50,6 +53,77 @@ def test_another_run_is_refused(
     assert told in error
     assert error.startswith("error: ")
     assert {path: path.read_bytes() for path in output.glob("*.*")} == before
+
+
+@pytest.fixture(scope="module")
+def finished(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run with an answer to both questions that it was asked."""
+    output = tmp_path_factory.mktemp("finished") / "run"
+    assert main(flags(root, output, "--limit", "2"), load=load_fake) == 0
+    return output
+
+
+@pytest.mark.parametrize("more", [(), ("--workers", "2"), ("--redo-errors",), ("--limit", "1")])
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (("--model", "other"), "model.model: the run has 'm', this command 'other'"),
+        (("--backbone", "salt=x"), "model.salt: the run has '', this command 'x'"),
+        (("--method", "native", "--options", "frames=2"), "method.frames: the run has None"),
+        (("--seed", "5"), "generation.seed: the run has 0"),
+    ],
+)
+def test_a_finished_run_keeps_its_model(
+    root: Path,
+    finished: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    change: Sequence[str],
+    told: str,
+    more: Sequence[str],
+) -> None:
+    """With nothing left to answer no model is loaded; it is compared all the same, and first."""
+    output = tmp_path / "run"
+    shutil.copytree(finished, output)
+    before = {path: path.read_bytes() for path in output.rglob("*") if path.is_file()}
+    assert main([*flags(root, output, "--limit", "2"), *more, *change], load=load_fake) == 2
+    out, error = capsys.readouterr()
+    assert told in error
+    assert out == ""
+    assert {path: path.read_bytes() for path in output.rglob("*") if path.is_file()} == before
+    assert main([*flags(root, output, "--limit", "2"), *more], load=load_fake) == 0
+
+
+def test_a_finished_method_of_a_table_keeps_its_model(
+    root: Path, finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`compare` finds it out before it runs any method."""
+    shutil.copytree(finished, tmp_path / "table" / "adaptive")
+    argv = flags(root, tmp_path / "table", "--limit", "1", "--methods", "native", "adaptive")
+    assert compare.main(argv, load=load_fake) == 2
+    assert "method.name: the run has 'native', this command 'adaptive'" in capsys.readouterr().err
+    assert not (tmp_path / "table" / "native").exists()
+    (tmp_path / "table" / "adaptive").rename(tmp_path / "table" / "native")
+    argv = [*flags(root, tmp_path / "table", "--limit", "1"), "--model", "other"]
+    assert compare.main([*argv, "--methods", "native", "adaptive"], load=load_fake) == 2
+    assert "model.model: the run has 'm', this command 'other'" in capsys.readouterr().err
+    assert not (tmp_path / "table" / "adaptive").exists()
+
+
+def test_a_model_that_is_gone_is_compared_by_its_name(
+    root: Path, finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A finished run of a folder or server that is no more can be summed up again, by its own name alone."""
+    output = tmp_path / "run"
+    shutil.copytree(finished, output)
+    config = output / "config.yaml"
+    config.write_text(config.read_text().replace("model: m\n", "model: missing\n", 1))
+    assert main([*flags(root, output, "--limit", "1"), "--model", "missing"], load=load_fake) == 0
+    assert "'missing' was compared with the run's model by its name only" in capsys.readouterr().err
+    assert json.loads((output / "summary.json").read_text())["model"] == "missing"
+    argv = [*flags(root, output, "--limit", "1"), "--model", "missing", "--backbone", "salt=x"]
+    assert main(argv, load=load_fake) == 2
+    assert "is a run of 'missing', and whether that is 'missing' cannot be told" in capsys.readouterr().err
 
 
 def test_changed_questions_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,6 +19,7 @@ from tests.test_qwen_answers import close
 from videopro import prompts
 from videopro.backbones import BackboneConfig, fingerprint, load_backbone, read_spec
 from videopro.backbones.fingerprint import folder_fingerprint
+from videopro.backbones.identity import identify
 from videopro.backbones.qwen import QwenBackbone
 from videopro.errors import BackboneError, ConfigError
 
@@ -149,6 +150,20 @@ def test_identity_tells_models_apart(copied: Path, tmp_path: Path) -> None:
     weights["lm_head.weight"][0, 0] += 1
     save_file(weights, copied / "model.safetensors", metadata={"format": "pt"})
     assert QwenBackbone(config).identity()["weights"] != first["weights"]
+
+
+@pytest.mark.parametrize("family", ["qwen2_5_vl", "qwen3_vl", "qwen3_5"])
+def test_what_a_model_is_can_be_told_without_its_weights(family: str, tmp_path: Path) -> None:
+    folder, adapter = checkpoint(family), lora(family, tmp_path / "adapter")
+    plain = BackboneConfig(str(folder), frames=8, pixels=PIXELS)
+    for config in (plain, plain.but(adapter=str(adapter)), plain.but(dtype="bf16", attention="eager")):
+        assert identify(config, {}) == QwenBackbone(config).identity()
+    adapted = identify(plain.but(adapter=str(adapter)), {})
+    weights = load_file(adapter / "adapter_model.safetensors")
+    save_file({name: weight + 1 for name, weight in weights.items()}, adapter / "adapter_model.safetensors")
+    assert identify(plain.but(adapter=str(adapter)), {})["adapter"] != adapted["adapter"]
+    with pytest.raises(BackboneError, match="there is no such folder"):
+        identify(plain.but(adapter=str(tmp_path / "nowhere")), {})
 
 
 def test_the_fingerprint_of_a_large_file_samples_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -180,3 +180,31 @@ def test_another_synthesis_is_refused(
     assert main(flags(root, out, stub, *change), load=load_moody) == 2
     assert told in capsys.readouterr().err
     assert datasets(out) == before
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (("--teacher", "pocket-teacher"), "teacher: the run has 'api:served@"),
+        (("--temperature", "0.2"), "temperature: the run has 0.7, this command 0.2"),
+        (("--model", "other"), "model.model: the run has 'm', this command 'other'"),
+        (("--backbone", "salt=x"), "model.salt: the run has '', this command 'x'"),
+        (("--ocr", "rapidocr"), "ocr: the run has 'none', this command 'rapidocr'"),
+    ],
+)
+def test_a_finished_synthesis_keeps_its_teacher_and_model(
+    root: Path,
+    tmp_path: Path,
+    stub: StubServer,
+    capsys: pytest.CaptureFixture[str],
+    change: tuple[str, ...],
+    told: str,
+) -> None:
+    """With nothing left to ask nothing is loaded; who asked and who answered is compared all the same."""
+    out = tmp_path / "out"
+    assert main(flags(root, out, stub, "--limit", "1"), load=load_moody) == 0
+    before = datasets(out)
+    assert main([*flags(root, out, stub, "--limit", "1"), *change], load=load_moody) == 2
+    assert told in capsys.readouterr().err
+    assert main(flags(root, out, stub, "--limit", "1"), load=load_moody) == 0
+    assert datasets(out) == before

@@ -11,10 +11,11 @@ from pathlib import Path
 
 from tests.making_videos import make
 from videopro.benchmarks.base import ROBUST, Protocol
-from videopro.runner.folder import RunFolder
+from videopro.runner.folder import RunFolder, run_key
 from videopro.trace import SCHEMA, Call, Cost, Execution, Failure, Reply, Round, Trace, VideoRef
 from videopro.trace_log import TraceLog
 
+IDENTITY = {"protocol": {"benchmark": "made", **Protocol(parser=ROBUST).identity()}}
 RATE = 4
 PICTURES = 80
 SECONDS = PICTURES / RATE
@@ -198,7 +199,7 @@ def trace(
 ) -> Trace:
     return Trace(
         SCHEMA,
-        "key",
+        run_key(IDENTITY),
         id,
         video,
         question,
@@ -276,7 +277,7 @@ def write_run(folder: Path, some: list[Trace]) -> RunFolder:
     run = RunFolder(folder)
     run.open(
         {"benchmark": "made", "split": "test", "method": "videopro", "model": "none"},
-        {"protocol": {"benchmark": "made", **Protocol(parser=ROBUST).identity()}},
+        IDENTITY,
     )
     log = TraceLog(run.traces)
     for one in some:

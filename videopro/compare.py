@@ -33,7 +33,6 @@ from videopro.methods import METHODS, ShortFlags
 from videopro.runner.folder import RUN_FIELDS, RunFolder
 from videopro.runner.summary import percent, records_of
 from videopro.scoring import Difference, Scored, paired_difference
-from videopro.trace_log import read_traces
 
 PROG = "python -m videopro.compare"
 
@@ -76,6 +75,8 @@ def main(argv: Sequence[str] | None = None, *, load: Callable[..., Backbone] = l
 def run_methods(config: CompareConfig, *, load: Callable[..., Backbone] = load_backbone) -> list[Compared]:
     """Run each method into OUTPUT/METHOD. Raises VideoProError, before anything is run where it can be."""
     each = settings_of_each(config)
+    for one in each.values():
+        infer.check(one, load=load)
     for one in each.values():
         infer.run(one, load=load)
     return [replace(read_run(one.output), name=name) for name, one in each.items()]
@@ -131,7 +132,7 @@ def read_run(path: Path) -> Compared:
             f"{folder.summary}: has no {lacking[0]!r}, as an older version wrote it; give the run's own "
             "command again to have it written anew"
         )
-    return Compared(path.name, summary, records_of(read_traces(folder.traces)))
+    return Compared(path.name, summary, records_of(folder.read()))
 
 
 def comparison(runs: Sequence[Compared]) -> Group:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -22,10 +22,11 @@ from rich.console import Console
 
 from videopro import benchmarks, methods
 from videopro.backbones import Backbone, load_backbone, read_spec
-from videopro.benchmarks import PRESETS, Benchmark, Item, Protocol
+from videopro.backbones.identity import identify
+from videopro.benchmarks import PRESETS, Benchmark, Item
 from videopro.command import exit_status
 from videopro.config import about, from_command_line, read_yaml
-from videopro.errors import ConfigError, RunError
+from videopro.errors import ConfigError, RunError, VideoProError
 from videopro.methods import ShortFlags
 from videopro.runner.folder import RUN_FIELDS, RunFolder
 from videopro.runner.following import Following
@@ -37,7 +38,6 @@ from videopro.runner.supervisor import Supervisor, place
 from videopro.runner.tracking import Tracking, check_trackers
 from videopro.runner.worker import Job
 from videopro.trace import Trace
-from videopro.trace_log import TraceLog, read_traces
 
 PROG = "python -m videopro.infer"
 
@@ -105,7 +105,11 @@ def main(argv: Sequence[str] | None = None, *, load: Callable[..., Backbone] = l
             "Answer a benchmark's questions about videos.",
             ignore=RUN_FIELDS,
         )
-        for one in runs_of(config):
+        runs = runs_of(config)
+        if len(runs) > 1:
+            for one in runs:
+                check(one, load=load)
+        for one in runs:
             run(one, load=load)
     return status.code
 
@@ -151,10 +155,45 @@ def runs_of(config: RunConfig) -> list[RunConfig]:
     return runs
 
 
+@dataclass(frozen=True)
+class _Start:
+    """A run that may begin or go on: its settings and its folder agree."""
+
+    folder: RunFolder
+    benchmark: Benchmark
+    method: methods.Method
+    options: Mapping[str, Any]
+    items: Sequence[Item]
+    identity: Mapping[str, Any]
+    """All but the model's."""
+    is_done: bool
+    """Whether every question has its answer."""
+
+
 def run(config: RunConfig, *, load: Callable[..., Backbone] = load_backbone) -> dict[str, Any] | None:
     """Answer the questions, print the table, and return the summary (None on ranks above 0).
 
     Raises VideoProError for what the user can mend, WorkerBug for a fault of ours.
+    """
+    start = check(config, load=load)
+    rank = int(os.environ.get("RANK", "0"))
+    with Tracking(config.report_to if rank == 0 else (), start.folder) as tracking:
+        if not start.is_done:
+            if start.benchmark.fetch is not None:
+                start.benchmark.fetch(start.items)
+            _answer(config, start, load, rank, tracking)
+        if rank > 0:
+            return None
+        start.folder.clear_leases()
+        tracking.open(read_yaml(start.folder.config))
+        return _summarized(config, start, tracking)
+
+
+def check(config: RunConfig, *, load: Callable[..., Backbone] = load_backbone) -> _Start:
+    """Find out whether the run may begin or go on, and change nothing. A run that has answers left to make
+    has its model compared by the workers, that load it; one that has none, here.
+
+    Raises VideoProError: for settings that cannot be, or a folder of another run.
     """
     if config.workers < 1:
         raise ConfigError(f"workers is {config.workers}; it must be at least 1")
@@ -190,44 +229,66 @@ def run(config: RunConfig, *, load: Callable[..., Backbone] = load_backbone) -> 
         "generation": {"seed": config.seed},
     }
     folder.check_same(identity)
-    recorded = _recorded(folder)
+    recorded = folder.read() if folder.traces.exists() else []
     check_questions(recorded, benchmark, folder)
-
-    rank = int(os.environ.get("RANK", "0"))
-    wanted = {item.id for item in items}
     done = {trace.question_id for trace in recorded if not (config.redo_errors and trace.error)}
-    with Tracking(config.report_to if rank == 0 else (), folder) as tracking:
-        if not wanted <= done:
-            if benchmark.fetch is not None:
-                benchmark.fetch(items)
-            _answer(config, options, items, folder, identity, load, benchmark.protocol, rank, tracking)
-        if rank > 0:
-            return None
-        folder.clear_leases()
-        tracking.open(read_yaml(folder.config))
-        return _summarized(config, folder, benchmark, method, tracking)
+    is_done = {item.id for item in items} <= done
+    if is_done:
+        check_model(folder, identity, config.model, config.backbone, load)
+    return _Start(folder, benchmark, method, options, items, identity, is_done)
 
 
-def _summarized(
-    config: RunConfig, folder: RunFolder, benchmark: Benchmark, method: methods.Method, tracking: Tracking
-) -> dict[str, Any]:
+def check_model(
+    folder: RunFolder,
+    identity: Mapping[str, Any],
+    model: str,
+    backbone: Mapping[str, Any],
+    load: Callable[..., Backbone],
+) -> None:
+    """Compare the model with the one that a folder's run was made with, for a command that will not load it.
+
+    A model that cannot be had any more is the run's if it is named as the run named it: there is nothing that
+    it could be told by. Raises RunError for another one.
+    """
+    recorded = folder.recorded() or {}
+    try:
+        if load is load_backbone:
+            now = identify(read_spec(model, **backbone), recorded.get("model") or {})
+        else:
+            with closing(load(model, **backbone)) as loaded:
+                now = dict(loaded.identity())
+    except VideoProError as error:
+        settings = read_yaml(folder.config)
+        if (settings.get("model"), settings.get("backbone") or {}) != (model, dict(backbone)):
+            raise RunError(
+                f"{folder.path}: is a run of {settings.get('model')!r}, and whether that is {model!r} cannot "
+                f"be told ({error}); mend that, or give --model and --backbone as in its config.yaml"
+            ) from error
+        print(f"{model!r} was compared with the run's model by its name only: {error}", file=sys.stderr)
+        return
+    folder.check_same({**identity, "model": now})
+
+
+def _summarized(config: RunConfig, start: _Start, tracking: Tracking) -> dict[str, Any]:
     """Write the summary, print its table, send its numbers."""
+    folder, benchmark, method = start.folder, start.benchmark, start.method
+    settings = read_yaml(folder.config)
     about = {
         "benchmark": benchmark.name,
         "split": benchmark.split,
         "protocol": benchmark.protocol.name,
         "method": method.name,
-        "model": config.model,
+        "model": settings["model"],
         "subtitles": "none, by the protocol"
         if benchmark.protocol.subtitles == "none"
         else method.settings.subtitles,
         "broken_records": len(benchmark.broken),
         "defects": len(benchmark.defects),
         "settings": method.identity(),
-        "run_key": read_yaml(folder.config)["run_key"],
+        "run_key": settings["run_key"],
     }
     grades = read_grades(folder.grades, benchmark.protocol.judge)
-    summary = summarize(read_traces(folder.traces), benchmark.protocol, about, grades)
+    summary = summarize(folder.read(), benchmark.protocol, about, grades)
     write_summary(folder.summary, summary)
     tracking.send(summary, summary["questions"])
     Console().print(table(summary, benchmark.protocol.groups))
@@ -235,31 +296,12 @@ def _summarized(
     return summary
 
 
-def _recorded(folder: RunFolder) -> list[Trace]:
-    """The traces of a run that is resumed, what a killed writer left half-written being cut away first."""
-    if not folder.traces.exists():
-        return []
-    log = TraceLog(folder.traces)
-    log.refresh()
-    log.close()
-    if log.torn:
-        print("a torn line, left by a killed run, was cut; its question is answered again", file=sys.stderr)
-    return read_traces(folder.traces)
-
-
 def _answer(
-    config: RunConfig,
-    options: Mapping[str, Any],
-    items: Sequence[Item],
-    folder: RunFolder,
-    identity: Mapping[str, Any],
-    load: Callable[..., Backbone],
-    protocol: Protocol,
-    rank: int,
-    tracking: Tracking,
+    config: RunConfig, start: _Start, load: Callable[..., Backbone], rank: int, tracking: Tracking
 ) -> None:
     """Have every question answered that is not, by workers of this process and of any other rank."""
-    ids = [item.id for item in items]
+    folder, protocol = start.folder, start.benchmark.protocol
+    ids = [item.id for item in start.items]
     with Progress(ids, shown=rank == 0) as progress, ExitStack() as stack:
 
         def answered() -> int:
@@ -267,16 +309,20 @@ def _answer(
             return progress.update()
 
         def prepare(model: dict[str, object]) -> Job:
-            key = folder.open(_as_mapping(config), {**identity, "model": model})
+            key = folder.open(_as_mapping(config), {**start.identity, "model": model})
             stack.enter_context(folder.running(ids))
             tracking.open(read_yaml(folder.config), Following(folder, protocol))
-            progress.watch(TraceLog(folder.traces, redo_errors=config.redo_errors))
-            return Job(folder, key, tuple(units(items)), protocol, config.seed, config.redo_errors)
+            log = folder.log(redo_errors=config.redo_errors)
+            progress.watch(log)
+            if log.torn:
+                told = "a torn line, left by a killed run, was cut; its question is answered again"
+                print(told, file=sys.stderr)
+            return Job(folder, key, tuple(units(start.items)), protocol, config.seed, config.redo_errors)
 
         supervisor = Supervisor(
             place(config.workers, os.environ),
             partial(load, config.model, **config.backbone),
-            (config.method, options),
+            (config.method, start.options),
             prepare,
             answered,
         )

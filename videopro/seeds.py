@@ -32,7 +32,6 @@ from videopro.runner.folder import RunFolder, write_atomically
 from videopro.runner.summary import percent, records_of
 from videopro.scoring import Scored
 from videopro.trace import Cost, Trace
-from videopro.trace_log import read_traces
 
 PROG = "python -m videopro.seeds"
 READ_AS: dict[str, Callable[[Trace], Trace]] = {"first:": before_refinement, "best:": most_confident}
@@ -240,7 +239,7 @@ def _traces(path: Path) -> list[Trace]:
     folder = RunFolder(path)
     if not folder.traces.exists():
         raise RunError(f"{path}: holds no run; give the folder of a finished run of videopro.infer")
-    found = read_traces(folder.traces)
+    found = folder.read()
     if not found:
         raise RunError(f"{path}: no question was answered there yet; finish the run first")
     return found

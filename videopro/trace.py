@@ -25,6 +25,11 @@ SCHEMA = 2
 FALLBACK = "fallback"
 """The prompt kind of the direct answer that is asked for where no program gave one."""
 
+
+class LaterSchema(RunError):
+    """A trace of a later version, whose fields may mean something else."""
+
+
 FrameRef: TypeAlias = tuple[float, ...]
 """(time in s, height, width), or for a crop (time, height, width, x0, y0, x1, y1) with the box in 0..1."""
 
@@ -229,14 +234,19 @@ class Trace:
 
     @classmethod
     def from_line(cls, line: bytes) -> Trace:
-        """Read a line. Unknown fields (of a later schema) are left out, missing optional ones get their
-        defaults. Raises RunError for anything that is not a trace."""
+        """Read a line. Unknown fields are left out, missing optional ones get their defaults. Raises
+        LaterSchema for a trace of a later version, RunError for anything else that is not a trace."""
         try:
             content = parse_json(line)
         except ValueError as error:
             raise RunError(f"not JSON: {error}") from error
         if not isinstance(content, dict):
             raise RunError(f"not a trace but a {type(content).__name__}")
+        schema = content.get("schema")
+        if type(schema) is int and schema > SCHEMA:
+            raise LaterSchema(
+                f"written by a later version of videopro (schema {schema}; this one reads up to {SCHEMA})"
+            )
         return _read(cls, content, "trace")
 
 

@@ -13,16 +13,19 @@ from pathlib import Path
 
 from videopro.append_file import append_whole, locked
 from videopro.errors import RunError
-from videopro.trace import Trace
+from videopro.trace import LaterSchema, Trace
+
+# Of lines that do not belong, so many stretches are told.
+_STRETCHES = 5
 
 
-def read_traces(path: Path) -> list[Trace]:
+def read_traces(path: Path, run_key: str | None = None) -> list[Trace]:
     """The traces of a run, one a question, in the order in which they were written.
 
-    Reads only: a torn last line is left out and stays where it is. Raises RunError for a missing file or a
-    broken line.
+    `run_key`: the run's; None: the first line's. Reads only: a torn last line is left out and stays where it
+    is. Raises RunError for a missing file, a broken line, or a line of another run or of a later version.
     """
-    log = TraceLog(path, writable=False)
+    log = TraceLog(path, run_key=run_key, writable=False)
     try:
         traces: dict[str, Trace] = {}
         for trace in log.refresh():
@@ -37,13 +40,17 @@ def read_traces(path: Path) -> list[Trace]:
 class TraceLog:
     """The file `traces.jsonl` of a run. It reads nothing until `refresh` or `append` is called.
 
-    With `writable`, the file is made if it is missing (its folder must exist). `redo_errors` makes a question
-    whose trace has an error count as not done until this object sees a further trace of it; both lines stay
-    in the file. Raises RunError for a file that cannot be opened.
+    Every line is of one run: of `run_key`, or, where that is None, of the first line's. With `writable`, the
+    file is made if it is missing (its folder must exist). `redo_errors` makes a question whose trace has an
+    error count as not done until this object sees a further trace of it; both lines stay in the file. Raises
+    RunError for a file that cannot be opened.
     """
 
-    def __init__(self, path: Path, *, writable: bool = True, redo_errors: bool = False) -> None:
+    def __init__(
+        self, path: Path, *, run_key: str | None = None, writable: bool = True, redo_errors: bool = False
+    ) -> None:
         self.path = path
+        self._run_key = run_key
         self.torn = 0
         """Torn last lines that this object cut."""
         self._done: set[str] = set()
@@ -62,8 +69,8 @@ class TraceLog:
         os.close(self._file)
 
     def refresh(self) -> list[Trace]:
-        """Read what was appended since the last call, by any process. Raises RunError for a broken line,
-        naming it.
+        """Read what was appended since the last call, by any process. Raises RunError for a line that is
+        broken, of another run or of a later version, naming it.
 
         The first call of a writable log cuts a torn last line.
         """
@@ -107,21 +114,49 @@ class TraceLog:
             new += part
         whole = new.rfind(b"\n") + 1
         traces = []
+        foreign: list[tuple[int, str]] = []
         for line in bytes(new[:whole]).split(b"\n")[:-1]:
             self._line += 1
             try:
                 trace = Trace.from_line(line)
+            except LaterSchema as error:
+                raise RunError(f"{self.path}, line {self._line}: {error}; use that version") from error
             except RunError as error:
                 raise RunError(
                     f"{self.path}, line {self._line}: {error}; delete that line and give the same "
                     "command again: its question will be answered anew"
                 ) from error
+            self._run_key = self._run_key or trace.run_key
+            if trace.run_key != self._run_key:
+                foreign.append((self._line, trace.run_key))
+                continue
             traces.append(trace)
             # Errors that were there before this object came are open again; those written since are not.
             if not (self._redo_errors and first_time and trace.error):
                 self._done.add(trace.question_id)
+        if foreign:
+            raise RunError(
+                f"{self.path}: {_places([line for line, _ in foreign])} of another run (run_key "
+                f"{foreign[0][1]!r}, and this run's is {self._run_key!r}); delete what is of another run, or "
+                "move it to its own folder, and give the same command again"
+            )
         self._offset += whole
         if repair and self._offset < size:
             os.ftruncate(self._file, self._offset)
             self.torn += 1
         return traces
+
+
+def _places(lines: list[int]) -> str:
+    """ "line 3 is", or "lines 3 to 5 and 9 are": which lines, the first few stretches of them."""
+    stretches: list[list[int]] = []
+    for line in lines:
+        if stretches and line == stretches[-1][1] + 1:
+            stretches[-1][1] = line
+        else:
+            stretches.append([line, line])
+    told = [str(first) if first == last else f"{first} to {last}" for first, last in stretches]
+    if len(told) > _STRETCHES:
+        told = [*told[:_STRETCHES], "others"]
+    listed = " and ".join([", ".join(told[:-1]), told[-1]] if told[1:] else told)
+    return f"line {listed} is" if len(lines) == 1 else f"lines {listed} ({len(lines)} in all) are"

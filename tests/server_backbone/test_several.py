@@ -25,7 +25,8 @@ from tests.stub_server import (
     letter,
     text_of,
 )
-from videopro.backbones import ChoiceRequest, load_backbone, server_messages
+from videopro.backbones import ChoiceRequest, load_backbone, read_spec, server_messages
+from videopro.backbones.identity import identify
 from videopro.backbones.server import ServerBackbone
 from videopro.errors import BackboneError, ConfigError
 from videopro.question import Question
@@ -217,6 +218,18 @@ def test_the_identity_tells_what_shapes_an_answer_and_no_address(make: Make) -> 
         assert make(one, pixels=1024).identity() != identities[0]
         assert make(one, extra_body={"top_k": 1}).identity() != identities[0]
         assert make(one, video="frames").identity() != identities[0]
+
+
+def test_who_a_server_is_takes_one_small_request(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    with StubServer(takes_video="times") as stub:
+        recorded = make(stub).identity()
+        stub.seen.clear()
+        config = read_spec(f"server:served@{stub.url}")
+        assert identify(config, recorded) == recorded
+        assert [seen.path for seen in stub.seen] == ["/v1/models"]
+        assert identify(config.but(video="frames"), recorded)["video"] == "frames"
+    with pytest.raises(BackboneError, match="cannot be reached"):
+        identify(config, recorded)
 
 
 def test_a_password_in_the_address_is_not_told(make: Make) -> None:

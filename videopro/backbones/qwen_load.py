@@ -115,27 +115,34 @@ def load(config: BackboneConfig) -> Loaded:
     )
     model.eval().requires_grad_(False)
     adapter = put_adapter(model, config.adapter, name) if config.adapter else None
-    facts: dict[str, object] = {
-        "kind": "qwen",
-        "model": Path(found.source).name if Path(found.source).is_dir() else found.source,
-        "class": type(model).__name__,
-        "weights": folder_fingerprint(found.folder),
-        "adapter": folder_fingerprint(_folder(_source(config.adapter, "adapter"), "adapter_config.json"))
-        if config.adapter
-        else None,
-        "dtype": str(dtype).removeprefix("torch."),
-        "attention": config.attention,
-        "frames": config.frames or found.frames,
-        "pixels": config.pixels or found.pixels,
-    }
     return Loaded(
         model=model,
         adapter=adapter,
         processor=found.processor,
         frames=config.frames or found.frames,
         pixels=config.pixels or found.pixels,
-        facts=facts,
+        facts=facts(config, found),
     )
+
+
+def facts(config: BackboneConfig, found: Checkpoint) -> dict[str, object]:
+    """What `Backbone.identity` says of a checkpoint, with its adapter on; reads its files, and loads nothing.
+    Raises BackboneError."""
+    _, device = _device(config)
+    made: Any = MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING[type(found.settings)]
+    return {
+        "kind": "qwen",
+        "model": Path(found.source).name if Path(found.source).is_dir() else found.source,
+        "class": made.__name__,
+        "weights": folder_fingerprint(found.folder),
+        "adapter": folder_fingerprint(_folder(_source(config.adapter, "adapter"), "adapter_config.json"))
+        if config.adapter
+        else None,
+        "dtype": str(_dtype(config, device)).removeprefix("torch."),
+        "attention": config.attention,
+        "frames": config.frames or found.frames,
+        "pixels": config.pixels or found.pixels,
+    }
 
 
 def _first_line(error: BaseException) -> str:

@@ -147,11 +147,11 @@ class ServerBackbone(Backbone):
 
     # -- what it is
 
-    def identity(self) -> dict[str, object]:
+    def identity(self, *, form: Any = None) -> dict[str, object]:
         """Model, what the server says of its weights, and everything that shapes a request.
 
         The address is not part of it: the same model at another port answers the same. Speaks to the server
-        at the first call.
+        at the first call. `form`: how videos are sent, where that would have to be found out.
         """
         card = self._model_card()
         return {
@@ -162,7 +162,7 @@ class ServerBackbone(Backbone):
             "weights": card.get("root"),
             "frames": self.frames,
             "pixels": self.pixels,
-            "video": self._video_form(),
+            "video": self._form or form or self._video_form(),
             "jpeg_quality": JPEG_QUALITY,
             "extra_body": self._extra_body(),
         }

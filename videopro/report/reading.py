@@ -15,7 +15,6 @@ from videopro.errors import ConfigError, RunError
 from videopro.report.runs import METHOD_TITLES, Dataset, Run
 from videopro.runner.folder import RunFolder, run_key
 from videopro.runner.grades import read_grades, recorded_protocol
-from videopro.trace_log import read_traces
 
 TITLES: Mapping[str, str] = {
     "longvideobench": "LongVideoBench",
@@ -72,7 +71,7 @@ def read_run(path: Path) -> Run:
     identity = folder.recorded() or {}
     if not isinstance(identity.get("method"), dict) or "name" not in identity["method"]:
         raise RunError(f"{folder.config}: does not say by which method; was it written by videopro.infer?")
-    traces = read_traces(folder.traces) if folder.traces.exists() else []
+    traces = folder.read() if folder.traces.exists() else []
     if not traces:
         raise RunError(f"{path}: no question was answered there yet; finish the run first")
     asked = identity["protocol"]

@@ -1,7 +1,7 @@
 """A run's folder: config.yaml, traces.jsonl, summary.json, grades.jsonl, work/. What may be resumed, and
 what is refused.
 
-Knows identities as plain mappings; must not know what is in them.
+Knows identities as plain mappings, and must not know what is in them; whose traces are the run's own.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ import yaml
 from videopro.config import read_yaml
 from videopro.errors import ConfigError, RunError
 from videopro.json_objects import parse_json
+from videopro.trace import Trace
+from videopro.trace_log import TraceLog, read_traces
 
 # What a run writes into config.yaml beside its settings; left out when that file is given with --config.
 RUN_FIELDS = ("run_key", "identity")
@@ -111,6 +113,24 @@ class RunFolder:
                 f"{self.config}: has no 'identity', so the run cannot be resumed; give another --output"
             )
         return identity
+
+    def key(self) -> str | None:
+        """The key of the run that the folder holds; None for a new one, and where only traces are kept.
+        Raises RunError for a broken config."""
+        identity = self.recorded()
+        if identity is None:
+            return None
+        written = read_yaml(self.config).get("run_key")
+        return written if isinstance(written, str) else run_key(identity)
+
+    def read(self) -> list[Trace]:
+        """The run's traces, one a question, in the order in which they were written. Raises RunError where
+        there are none, and for a line that is broken, of another run or of a later version."""
+        return read_traces(self.traces, self.key())
+
+    def log(self, *, writable: bool = True, redo_errors: bool = False) -> TraceLog:
+        """The run's traces as they grow; see `TraceLog`. Raises RunError."""
+        return TraceLog(self.traces, run_key=self.key(), writable=writable, redo_errors=redo_errors)
 
     def check_same(self, identity: Mapping[str, Any]) -> None:
         """Refuse another run's folder. `identity` may lack parts that are not known yet; those are not

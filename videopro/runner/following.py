@@ -34,7 +34,7 @@ class Following:
         if self._log is None:
             if not self._folder.traces.exists():
                 return 0
-            self._log = TraceLog(self._folder.traces, writable=False)
+            self._log = self._folder.log(writable=False)
         new = self._log.refresh()
         for trace in new:
             self.traces.pop(trace.question_id, None)

@@ -25,7 +25,6 @@ from videopro.json_objects import parse_json
 from videopro.runner.folder import RunFolder
 from videopro.runner.summary import summarize, write_summary
 from videopro.trace import Trace
-from videopro.trace_log import read_traces
 
 # Requests that fail in a row, without one that is served, after which the judge is given up.
 _GIVEN_UP = 8
@@ -61,7 +60,7 @@ def judge_run(config: JudgeConfig, *, load: Callable[..., Backbone] = load_backb
         raise RunError(
             f"{folder.path}: benchmark {name!r} is scored without a judge; its summary is complete"
         )
-    traces = read_traces(folder.traces)
+    traces = folder.read()
     kept = _lines(folder.grades)
     others = {line["judge"] for line in kept.values()} - {config.judge}
     if others:
@@ -80,12 +79,13 @@ def judge_run(config: JudgeConfig, *, load: Callable[..., Backbone] = load_backb
 
 def rewrite_summary(folder: RunFolder, protocol: Protocol, traces: Sequence[Trace]) -> dict[str, Any]:
     """Write a run's summary with the grades that there are now."""
+    settings = read_yaml(folder.config)
     try:
         before = parse_json(folder.summary.read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        before = {
-            key: read_yaml(folder.config).get(key) for key in ("benchmark", "method", "model", "run_key")
-        }
+        before = {}
+    if not isinstance(before, dict) or before.get("run_key") != settings.get("run_key"):
+        before = {key: settings.get(key) for key in ("benchmark", "method", "model", "run_key")}
     fresh = summarize(traces, protocol, {}, read_grades(folder.grades, protocol.judge))
     summary = {**{key: value for key, value in before.items() if key not in fresh}, **fresh}
     write_summary(folder.summary, summary)

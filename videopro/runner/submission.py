@@ -19,7 +19,6 @@ from videopro.question import LETTERS
 from videopro.runner.folder import RunFolder, write_atomically
 from videopro.runner.grades import recorded_protocol
 from videopro.trace import Trace
-from videopro.trace_log import read_traces
 
 # What EgoSchema's server and lmms-eval take for no answer.
 NO_ANSWER = -1
@@ -58,7 +57,7 @@ def submit(config: SubmitConfig) -> Submitted:
         raise ConfigError(
             f"output is {str(config.output)!r}; for {name} it must end in {' or '.join(endings)}"
         )
-    traces = sorted(read_traces(folder.traces), key=lambda trace: trace.question_id)
+    traces = sorted(folder.read(), key=lambda trace: trace.question_id)
     content = endings[config.output.suffix](traces)
     try:
         write_atomically(config.output, content)

@@ -58,7 +58,7 @@ def work(job: Job, method: Method, backbone: Backbone, report: Reporter) -> None
     Raises RunError if the log cannot be written, BackboneError if the backbone serves nothing any more, and
     whatever a fault of ours raises; what was answered before is in the log.
     """
-    log = TraceLog(job.folder.traces, redo_errors=job.redo_errors)
+    log = TraceLog(job.folder.traces, run_key=job.run_key, redo_errors=job.redo_errors)
     try:
         while True:
             log.refresh()

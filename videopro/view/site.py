@@ -21,7 +21,6 @@ from videopro.runner.folder import RunFolder, write_atomically
 from videopro.runner.grades import read_grades, recorded_protocol
 from videopro.runner.summary import summarize
 from videopro.trace import Trace
-from videopro.trace_log import read_traces
 from videopro.view.content import page, page_name, row
 from videopro.view.pictures import Wanted
 from videopro.view.script import assignment
@@ -72,7 +71,7 @@ def write_pages(
     RunError for what is no run, ConfigError for an output that holds something else or cannot be written."""
     folder = RunFolder(run)
     protocol = recorded_protocol(folder)
-    traces = read_traces(folder.traces)
+    traces = folder.read()
     grades = read_grades(folder.grades, protocol.judge)
     _check(output)
     try:
