@@ -63,7 +63,8 @@ ODD_VALUES = (
 
 odd_text = st.one_of(st.sampled_from(ODD_WORDS), st.text(max_size=8))
 odd_value = st.one_of(
-    st.sampled_from(ODD_VALUES),
+    # Copied: what is drawn may be changed further.
+    st.sampled_from(ODD_VALUES).map(copy.deepcopy),
     odd_text,
     st.integers(),
     st.floats(),

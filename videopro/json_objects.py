@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from videopro.encodable import encodable
@@ -50,7 +51,18 @@ def parse_json_at(text: str, start: int) -> tuple[Any, int]:
     return _plain(value, text[start:end]), end
 
 
-def read_object(text: str, where: str, error: type[VideoProError]) -> dict[str, Any]:
+def parse_json_list(text: str) -> Any:
+    """As `parse_json`; but in a list, a part that is no JSON comes as its NotJson. Raises NotJson where the
+    parts cannot be told from each other."""
+    try:
+        return parse_json(text)
+    except NotJson as error:
+        if not (opening := _LIST.match(text)):
+            raise
+        return list(_parts(text, opening.end(), error))
+
+
+def read_object(text: str | bytes, where: str, error: type[VideoProError]) -> dict[str, Any]:
     """The object that a line holds. Raises `error`, naming `where` and the mend, for anything else."""
     try:
         found = parse_json(text)
@@ -59,6 +71,26 @@ def read_object(text: str, where: str, error: type[VideoProError]) -> dict[str, 
     if not isinstance(found, dict):
         raise error(f"{where}: must be an object, not {type(found).__name__}")
     return found
+
+
+_LIST = re.compile(r"\ufeff?\s*\[")
+_MARK = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[\]{},]', re.DOTALL)
+
+
+def _parts(text: str, start: int, error: NotJson) -> Iterator[Any]:
+    depth = 0
+    for mark in _MARK.finditer(text, start):
+        if depth == 0 and mark[0] in (",", "]"):
+            try:
+                yield parse_json(text[start : mark.start()])
+            except NotJson as broken:
+                yield broken
+            start = mark.end()
+            if mark[0] == "]":
+                break
+        depth += (mark[0] in "[{") - (mark[0] in "]}")
+    if depth or text[start - 1] != "]" or text[start:].strip():
+        raise error
 
 
 def _decoded(decode: Callable[[], T]) -> T:
@@ -74,7 +106,7 @@ def _decoded(decode: Callable[[], T]) -> T:
 
 
 def _plain(value: Any, text: str) -> Any:
-    """The value that was read of this JSON, if it is not nested too deep, with strings that can be written."""
+    """What was read of this JSON, if it is not nested too deep, with strings that can be written."""
     _check_depth(value)
     may_hold = "\\ud" in text or "\\uD" in text or not (text.isascii() or encodable(text) == text)
     return _encodable(value) if may_hold else value

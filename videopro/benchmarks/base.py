@@ -20,6 +20,8 @@ __all__ = ["NO_OPTION", "ROBUST", "Benchmark", "Flaw", "Item", "Protocol"]
 # The gold of a question none of whose options is right by its own annotation. Official scorers count it as
 # wrong; the robust score leaves it out.
 NO_OPTION = "-"
+# Characters of a flaw that are told.
+_SHOWN = 500
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,12 @@ class Flaw:
     """File and record."""
     what: str
     mend: str = ""
+
+    @classmethod
+    def of(cls, where: str, error: Exception) -> Flaw:
+        """What an error says is wrong, and what it says would mend it."""
+        what, _, mend = str(error).partition("; ")
+        return cls(where, what if len(what) <= _SHOWN else f"{what[:_SHOWN]}...", mend)
 
     def __str__(self) -> str:
         return f"{self.where}: {self.what}; {self.mend}" if self.mend else f"{self.where}: {self.what}"

@@ -19,10 +19,11 @@ from pathlib import Path
 from typing import Any
 
 from videopro.benchmarks.base import Item
+from videopro.benchmarks.fields import file_name, interval, text, texts
 from videopro.benchmarks.protocol import AnswerPrompt, Metric, Protocol
 from videopro.benchmarks.registry import Spec
 from videopro.benchmarks.sources import Found, Source
-from videopro.errors import BenchmarkError, QuestionError
+from videopro.errors import BenchmarkError
 from videopro.json_objects import parse_json
 from videopro.question import Question
 
@@ -95,20 +96,15 @@ def _item(record: Mapping[str, Any], where: str, *, folder: Path) -> Item:
     for name in ("qid", "video_uid", "question", "choices", "right_answer"):
         if name not in record:
             raise BenchmarkError(f"field {name!r} is missing; is this an annotation file of CG-Bench?")
-    choices, uid = record["choices"], record["video_uid"]
-    if not isinstance(choices, list):
-        raise BenchmarkError(f"field 'choices' must be a list of texts, not {choices!r}")
-    if not isinstance(uid, str) or not uid or "/" in uid:
+    uid = file_name(record, "video_uid")
+    if "/" in uid:
         raise BenchmarkError(f"field 'video_uid' is {uid!r}; it must be a video's name")
-    try:
-        question = Question(record["question"], tuple(choices))
-        question.choice(record["right_answer"])
-    except QuestionError as error:
-        raise BenchmarkError(str(error)) from error
+    question = Question(text(record, "question"), tuple(texts(record, "choices")))
+    question.choice(record["right_answer"])
     subtitles = folder / "cg_subtitles" / f"{uid}.srt"
     groups = {"family": record.get("sub_category"), "domain": record.get("domain")}
     return Item(
-        id=str(record["qid"]),
+        id=text(record, "qid"),
         video=folder / "cg_videos_720p" / f"{uid}.mp4",
         video_key=uid,
         question=question,
@@ -121,15 +117,7 @@ def _item(record: Mapping[str, Any], where: str, *, folder: Path) -> Item:
 
 
 def _clues(value: Any) -> tuple[tuple[float, float], ...]:
-    clues = []
-    for pair in value if isinstance(value, list) else [value]:
-        numbers = isinstance(pair, list) and len(pair) == 2 and all(isinstance(x, int | float) for x in pair)
-        if not numbers or not 0 <= pair[0] <= pair[1]:
-            raise BenchmarkError(
-                f"field 'clue_intervals' holds {pair!r}; it must be a list of [start, end] in seconds"
-            )
-        clues.append((float(pair[0]), float(pair[1])))
-    return tuple(clues)
+    return tuple(interval(pair, "clue_intervals") for pair in (value if isinstance(value, list) else [value]))
 
 
 SPEC = Spec(

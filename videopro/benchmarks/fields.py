@@ -5,6 +5,8 @@ Knows records as plain mappings; must not know files or what any field means.
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,17 +20,15 @@ def text(record: Mapping[str, Any], name: str) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
         value = str(value)
     if not isinstance(value, str) or not value.strip():
-        problem = f"is {value!r}" if name in record else "is missing"
-        raise BenchmarkError(f"field {name!r} {problem}; it must be a text")
+        raise BenchmarkError(f"field {name!r} {_problem(record, name)}; it must be a text")
     return value.strip()
 
 
 def number(record: Mapping[str, Any], name: str) -> float:
     """A field that must be a number. Raises BenchmarkError."""
     value = record.get(name)
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        problem = f"is {value!r}" if name in record else "is missing"
-        raise BenchmarkError(f"field {name!r} {problem}; it must be a number")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise BenchmarkError(f"field {name!r} {_problem(record, name)}; it must be a number")
     return float(value)
 
 
@@ -36,27 +36,58 @@ def texts(record: Mapping[str, Any], name: str) -> list[str]:
     """A field that must be a list of texts. Raises BenchmarkError."""
     value = record.get(name)
     if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
-        problem = f"is {value!r}" if name in record else "is missing"
-        raise BenchmarkError(f"field {name!r} {problem}; it must be a list of texts")
+        raise BenchmarkError(f"field {name!r} {_problem(record, name)}; it must be a list of texts")
     return value
 
 
 def file_name(record: Mapping[str, Any], name: str) -> str:
     """A field that must be the name of a file inside the benchmark. Raises BenchmarkError."""
     value = text(record, name)
-    if value.startswith("/") or ".." in Path(value).parts:
-        raise BenchmarkError(f"field {name!r} is {value!r}; it must be a file's name inside the benchmark")
+    if value.startswith("/") or ".." in Path(value).parts or not can_name_a_file(value):
+        problem = _problem(record, name)
+        raise BenchmarkError(f"field {name!r} {problem}; it must be a file's name inside the benchmark")
     return value
+
+
+def can_name_a_file(name: str) -> bool:
+    """Whether a file system could hold a file of this name, an ending put behind it."""
+    parts = name.encode("utf-8", "replace").split(b"/")
+    return "\0" not in name and len(name) <= 1024 and all(len(part) <= 240 for part in parts)
+
+
+def interval(value: Any, name: str) -> tuple[float, float]:
+    """One of the intervals in a field, [start, end] in seconds. Raises BenchmarkError."""
+    numbers = isinstance(value, list) and len(value) == 2 and all(map(_is_time, value))
+    if not numbers or not 0 <= value[0] <= value[1]:
+        raise BenchmarkError(
+            f"field {name!r} holds {shown(value)}; it must be a list of [start, end] in seconds"
+        )
+    return float(value[0]), float(value[1])
+
+
+def shown(value: object) -> str:
+    """A wrong value as a message shows it."""
+    told = repr(value)
+    return told if len(told) <= 200 else f"{told[:200]}..."
+
+
+def _is_time(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _problem(record: Mapping[str, Any], name: str) -> str:
+    return f"is {shown(record[name])}" if name in record else "is missing"
 
 
 def index(record: Mapping[str, Any], name: str, count: int) -> int:
     """A field that must be the place of an option, 0 to count - 1. Raises BenchmarkError."""
     value = record.get(name)
-    if isinstance(value, str) and value.strip().isdigit():
+    if isinstance(value, str) and re.fullmatch(r"\s*[0-9]{1,3}\s*", value):
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < count:
-        problem = f"is {value!r}" if name in record else "is missing"
-        raise BenchmarkError(f"field {name!r} {problem}; it must be the place of an option, 0 to {count - 1}")
+        raise BenchmarkError(
+            f"field {name!r} {_problem(record, name)}; it must be the place of an option, 0 to {count - 1}"
+        )
     return value
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from videopro.benchmarks.base import ROBUST, Benchmark, Flaw, Item, Protocol
+from videopro.benchmarks.fields import can_name_a_file, interval, shown
 from videopro.config import near
 from videopro.errors import BenchmarkError, QuestionError
 from videopro.json_objects import read_object
@@ -43,10 +44,10 @@ def load_folder(
             f"{name}: folder {root} does not exist; give the folder that holds {FILE} with --root"
         )
     try:
-        lines = path.read_text(encoding="utf-8").split("\n")
+        lines = path.read_bytes().split(b"\n")
     except FileNotFoundError as error:
         raise BenchmarkError(f"{name}: {path} does not exist; the folder must hold {FILE}") from error
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
         raise BenchmarkError(f"{name}: {path} cannot be read: {error}") from error
     items: list[Item] = []
     lines_of: dict[str, int] = {}
@@ -64,8 +65,7 @@ def load_folder(
         except BenchmarkError as error:
             if not skip_broken:
                 raise
-            what, _, mend = str(error).removeprefix(f"{where}: ").partition("; ")
-            broken.append(Flaw(where, what, mend))
+            broken.append(Flaw.of(where, BenchmarkError(str(error).removeprefix(f"{where}: "))))
             continue
         lines_of[item.id] = number
         items.append(item)
@@ -80,14 +80,16 @@ def load_folder(
     )
 
 
-def _item(line: str, root: Path, where: str) -> Item:
+def _item(line: bytes, root: Path, where: str) -> Item:
     record = read_object(line, where, BenchmarkError)
     for key in record:
         if key not in _FIELDS:
             raise BenchmarkError(f"{where}: unknown field {key!r}; {near(key, _FIELDS)}")
     choices = record.get("choices")
     if not isinstance(choices, list):
-        raise BenchmarkError(f"{where}: field 'choices' must be a list of 2 to 10 texts, not {choices!r}")
+        raise BenchmarkError(
+            f"{where}: field 'choices' must be a list of 2 to 10 texts, not {shown(choices)}"
+        )
     try:
         question = Question(_text(record, "question", where), tuple(choices))
         answer = record.get("answer")
@@ -95,8 +97,8 @@ def _item(line: str, root: Path, where: str) -> Item:
             question.choice(answer)
     except QuestionError as error:
         raise BenchmarkError(f"{where}: {error}") from error
-    video = _text(record, "video", where)
-    subtitles = _text(record, "subtitles", where) if record.get("subtitles") is not None else None
+    video = _path(record, "video", where)
+    subtitles = _path(record, "subtitles", where) if record.get("subtitles") is not None else None
     return Item(
         id=_text(record, "id", where),
         video=root / video,
@@ -112,8 +114,15 @@ def _item(line: str, root: Path, where: str) -> Item:
 def _text(record: Mapping[str, Any], name: str, where: str) -> str:
     value = record.get(name)
     if not isinstance(value, str) or not value.strip():
-        problem = f"is {value!r}" if name in record else "is missing"
+        problem = f"is {shown(value)}" if name in record else "is missing"
         raise BenchmarkError(f"{where}: field {name!r} {problem}; it must be a text")
+    return value
+
+
+def _path(record: Mapping[str, Any], name: str, where: str) -> str:
+    value = _text(record, name, where)
+    if not can_name_a_file(value):
+        raise BenchmarkError(f"{where}: field {name!r} is {shown(value)}; it must be the path of a file")
     return value
 
 
@@ -133,12 +142,8 @@ def _groups(record: Mapping[str, Any], where: str) -> dict[str, str]:
 
 
 def _evidence(value: Any, where: str) -> tuple[tuple[float, float], ...]:
-    intervals = []
-    for pair in value if isinstance(value, list) else [value] if value is not None else []:
-        numbers = isinstance(pair, list) and len(pair) == 2 and all(isinstance(x, int | float) for x in pair)
-        if not numbers or not 0 <= pair[0] <= pair[1]:
-            raise BenchmarkError(
-                f"{where}: field 'evidence' holds {pair!r}; it must be a list of [start, end] in seconds"
-            )
-        intervals.append((float(pair[0]), float(pair[1])))
-    return tuple(intervals)
+    pairs = value if isinstance(value, list) else [value] if value is not None else []
+    try:
+        return tuple(interval(pair, "evidence") for pair in pairs)
+    except BenchmarkError as error:
+        raise BenchmarkError(f"{where}: {error}") from error

@@ -35,7 +35,7 @@ ABILITIES = {
     "temporal grounding": "TG",
 }
 _OPTION = re.compile(r"^\s*\(([A-J])\)\s*(.*)$", re.MULTILINE)
-_CLOCK = re.compile(r"(?:(\d+):)?(\d+):(\d+)")
+_CLOCK = re.compile(r"(?<!\d)(?:(\d{1,4}):)?(\d{1,4}):(\d{1,4})(?!\d)")
 
 PROMPT = AnswerPrompt(
     source="EvolvingLMMs-Lab/lmms-eval, lmms_eval/tasks/lvbench/lvbench.yaml, commit 4be7ee0 "

@@ -103,24 +103,32 @@ def _numbered(record: Mapping[str, Any], task: str, where: str) -> Mapping[str, 
 
 
 def _test_rows(source: Source, found: Found) -> Iterator[Row]:
-    answers: dict[str, Any] = {}
-    try:
-        for where, record in source.rows(*TEST_ANSWERS, take=False):
-            if record.get("question_id") is None or "answer" not in record:
-                found.broken.append(
-                    Flaw(where, "has no 'question_id' and 'answer'", "is this test_mcq_gt.json of MLVU?")
-                )
-                continue
-            answers[str(record["question_id"])] = record["answer"]
-    except BenchmarkError:
-        # Questions without the answers can be asked, and handed in.
-        answers = {}
+    answers = _test_answers(source, found)
     for where, record in source.rows(*TEST_QUESTIONS, hub=("", "test")):
         if isinstance(record, Unreadable) or not answers:
             yield where, record
         else:
             gold = answers.get(str(record.get("question_id")), record.get("answer"))
             yield where, {**record, "answer": gold}
+
+
+def _test_answers(source: Source, found: Found) -> dict[str, Any]:
+    """The answers by their questions' ids; none without their file: such questions can be asked, and handed
+    in."""
+    try:
+        source.file(*TEST_ANSWERS)
+    except BenchmarkError:
+        return {}
+    answers: dict[str, Any] = {}
+    for where, record in source.rows(*TEST_ANSWERS, take=False):
+        if isinstance(record, Unreadable):
+            found.broken.append(Flaw(where, *record.problem))
+        elif record.get("question_id") is None or "answer" not in record:
+            problem = ("has no 'question_id' and 'answer'", "is this test_mcq_gt.json of MLVU?")
+            found.broken.append(Flaw(where, *problem))
+        else:
+            answers[str(record["question_id"])] = record["answer"]
+    return answers
 
 
 def _item(record: Mapping[str, Any], where: str, *, source: Source, split: str, found: Found) -> Item:

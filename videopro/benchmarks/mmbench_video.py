@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any
 
 from videopro.benchmarks.base import Item
-from videopro.benchmarks.fields import file_name, text
+from videopro.benchmarks.fields import file_name, known_groups, shown, text
 from videopro.benchmarks.protocol import ROBUST, AnswerPrompt, JudgePrompt, Metric, Protocol
 from videopro.benchmarks.registry import Spec
 from videopro.benchmarks.sources import Found, Source
@@ -102,7 +102,7 @@ def _item(record: Mapping[str, Any], where: str, *, source: Source) -> Item:
         groups={
             "dimension": SEVERAL.join(dimensions),
             "area": SEVERAL.join(areas),
-            **({"type": record["video_type"]} if record.get("video_type") else {}),
+            **known_groups(record, type="video_type"),
         },
     )
 
@@ -111,11 +111,12 @@ def _dimensions(value: Any) -> list[str]:
     """The list that the TSV holds as Python writes it."""
     try:
         names = ast.literal_eval(value) if isinstance(value, str) else value
-    except (ValueError, SyntaxError):
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         names = None
-    if not isinstance(names, list) or not names or any(one not in _AREA_OF for one in names):
+    known = isinstance(names, list) and all(isinstance(one, str) and one in _AREA_OF for one in names)
+    if not names or not known:
         raise BenchmarkError(
-            f"field 'dimensions' is {value!r}; it must be a list of MMBench-Video's dimensions, such as "
+            f"field 'dimensions' is {shown(value)}; it must be a list of MMBench-Video's dimensions, such as "
             "\"['OCR', 'Counting']\""
         )
     return names

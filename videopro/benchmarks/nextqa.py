@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from videopro.benchmarks.base import Item
-from videopro.benchmarks.fields import index, text
+from videopro.benchmarks.fields import file_name, index, text
 from videopro.benchmarks.protocol import AnswerPrompt, Metric, Protocol
 from videopro.benchmarks.registry import Spec
 from videopro.benchmarks.sources import Found, Source
@@ -54,18 +54,17 @@ def read(source: Source, split: str) -> Found:
     return found
 
 
-def _map(source: Source) -> Mapping[str, str]:
+def _map(source: Source) -> Mapping[str, Any]:
     """Which file each video is; empty without the map (the files may be named by the videos' ids)."""
     try:
         path = source.file(MAP, f"dataset/nextqa/{MAP}", f"nextqa/{MAP}")
     except BenchmarkError:
         return {}
-    content = source.object(path, "video ids and files")
-    return {str(key): str(value) for key, value in content.items()}
+    return source.object(path, "video ids and files")
 
 
-def _item(record: Mapping[str, Any], where: str, *, source: Source, files: Mapping[str, str]) -> Item:
-    video, qid = text(record, "video"), text(record, "qid")
+def _item(record: Mapping[str, Any], where: str, *, source: Source, files: Mapping[str, Any]) -> Item:
+    video, qid = file_name(record, "video"), text(record, "qid")
     choices = tuple(text(record, f"a{place}") for place in range(5))
     kind = text(record, "type")
     kind = "TN" if kind == "TP" else kind
@@ -73,7 +72,7 @@ def _item(record: Mapping[str, Any], where: str, *, source: Source, files: Mappi
         raise BenchmarkError(f"field 'type' is {kind!r}; it must be one of TP, {', '.join(TYPES)}")
     return Item(
         id=f"{video}_{qid}",
-        video=source.files.video(files.get(video, video), *VIDEO_FOLDERS),
+        video=source.files.video(file_name(files, video) if video in files else video, *VIDEO_FOLDERS),
         video_key=video,
         question=Question(text(record, "question"), choices),
         answer=LETTERS[index(record, "answer", len(choices))],

@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 
 from videopro.benchmarks.base import Flaw, Item
 from videopro.errors import BenchmarkError, QuestionError
-from videopro.json_objects import parse_json
+from videopro.json_objects import NotJson, parse_json, parse_json_list
 
 VIDEO_ENDINGS = (".mp4", ".mkv", ".webm", ".avi", ".mov", ".m4v")
 HUB = "hf:"
@@ -45,8 +45,7 @@ class Found:
             try:
                 item = item_of(record, where)
             except (BenchmarkError, QuestionError) as error:
-                what, _, mend = str(error).partition("; ")
-                self.broken.append(Flaw(where, what, mend))
+                self.broken.append(Flaw.of(where, error))
                 continue
             if item is None:
                 continue
@@ -90,14 +89,14 @@ class Files:
             for e in endings
         ]
         for place in places:
-            if place.exists():
+            if _is_there(place):
                 return place
         return self._anywhere.get(stem, places[0])
 
     def beside(self, name: str, *folders: str) -> Path | None:
         """A file that need not be there, such as subtitles, in one of these folders."""
         places = (self.root / folder / name for folder in folders)
-        return next((place for place in places if place.exists()), None)
+        return next((place for place in places if _is_there(place)), None)
 
     def folder(self, *folders: str) -> Path | None:
         """The first of these folders that exists."""
@@ -112,6 +111,13 @@ class Files:
             for path in sorted(self.root.rglob("*"), reverse=True)
             if path.suffix.lower() in VIDEO_ENDINGS
         }
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # a name or path that is too long for the file system
+        return False
 
 
 def _ending(name: str) -> str:
@@ -199,10 +205,8 @@ def read_rows(path: Path, name: str) -> Iterator[Row]:
 
 def _json(path: Path, name: str) -> Iterator[Row]:
     try:
-        content = parse_json(path.read_text(encoding="utf-8-sig"))
-    except ValueError as error:
-        if isinstance(error, UnicodeDecodeError):
-            raise
+        content = parse_json_list(path.read_text(encoding="utf-8"))
+    except NotJson as error:
         raise BenchmarkError(
             f"{name}: {path} cannot be read: broken JSON ({error}); it may be cut short: fetch it again"
         ) from error
@@ -216,19 +220,22 @@ def _json(path: Path, name: str) -> Iterator[Row]:
 
 
 def _jsonl(path: Path, name: str) -> Iterator[Row]:
-    for number, line in enumerate(path.read_text(encoding="utf-8-sig").split("\n"), start=1):
+    for number, line in enumerate(path.read_bytes().split(b"\n"), start=1):
         if line.strip():
-            where = f"{path}, line {number}"
             try:
-                yield where, _checked(parse_json(line))
-            except ValueError as error:
-                yield where, Unreadable(f"is not JSON ({error})", "fetch the file again, or mend the line")
+                record = parse_json(line)
+            except NotJson as error:
+                record = error
+            yield f"{path}, line {number}", _checked(record)
 
 
 def _table(path: Path, name: str) -> Iterator[Row]:
     csv.field_size_limit(sys.maxsize)
     with path.open(encoding="utf-8-sig", newline="") as file:
         reader = csv.DictReader(file, delimiter="\t" if path.suffix.lower() == ".tsv" else ",")
+        names = list(reader.fieldnames or ())
+        if len(set(names)) < len(names):
+            raise BenchmarkError(f"{name}: {path} has two columns of one name; fetch it again")
         try:
             for record in reader:
                 # A row may take several lines; this is its last one.
@@ -259,7 +266,7 @@ def _parquet(path: Path, name: str) -> Iterator[Row]:
         raise BenchmarkError(f"{name}: {path} needs pyarrow; pip install 'videopro[benchmarks]'") from error
     try:
         rows = pyarrow.parquet.read_table(path).to_pylist()
-    except pyarrow.ArrowInvalid as error:
+    except (pyarrow.ArrowException, ValueError, OverflowError) as error:
         raise BenchmarkError(f"{name}: {path} is no whole parquet file ({error}); fetch it again") from error
     for number, record in enumerate(rows, start=1):
         yield f"{path}, row {number}", record
@@ -290,4 +297,6 @@ def _from_hub(spec: str, default: Sequence[str], name: str) -> Iterator[Row]:
 def _checked(record: Any) -> Mapping[str, Any]:
     if isinstance(record, dict):
         return record
+    if isinstance(record, NotJson):
+        return Unreadable(f"is not JSON ({record})", "fetch the file again, or mend the record")
     return Unreadable(f"is a {type(record).__name__}, not an object", "fetch the file again")
