@@ -5,7 +5,10 @@ Knows transformers' Auto classes; nothing of what a model is for.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
+
+from safetensors import SafetensorError
 
 from modules.errors import ModelError
 
@@ -15,13 +18,26 @@ def load_pretrained(name: str, what: str, model_class: Any, processor_class: Any
     try:
         processor = processor_class.from_pretrained(name)
         model = model_class.from_pretrained(name)
-    except (OSError, ValueError, KeyError, ImportError) as error:
+    except (OSError, ValueError, KeyError, ImportError, RuntimeError, SafetensorError) as error:
         reason = str(error).strip().split("\n")[0][:300] or type(error).__name__
         raise ModelError(
             f"{what} {name!r} cannot be loaded: {reason}. Give a hub name that can be reached (or is in the "
             "cache), or the folder of a checkpoint of this kind"
         ) from error
+    check_finite(f"{what} {name!r}", model.named_parameters())
     return model, processor
+
+
+def check_finite(what: str, weights: Iterable[tuple[str, Any]]) -> None:
+    """Raise ModelError, naming the tensor, for weights (by name) that hold NaN or infinities."""
+    from videopro.finite import non_finite
+
+    damaged = non_finite(weights)
+    if damaged is not None:
+        raise ModelError(
+            f"{what} is damaged: its tensor {damaged} holds NaN or infinite weights; download or save the "
+            "checkpoint again"
+        )
 
 
 def device_of(device: str | None) -> str:

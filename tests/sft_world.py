@@ -15,6 +15,7 @@ from trl import ModelConfig
 from tests.making_videos import make
 from tests.qwen_models import PIXELS, checkpoint
 from train.collator import VideoCollator, as_dataset
+from train.finite_steps import ROW_IDS
 from train.frame_cache import FrameCache
 from train.sft_config import VideoSFTConfig
 from train.sft_data import Row, read_rows
@@ -112,7 +113,9 @@ def collator(family: str) -> VideoCollator:
 def batch(family: str, numbers: list[int]) -> dict[str, torch.Tensor]:
     """A batch of the rows with these numbers."""
     dataset = as_dataset(rows())
-    return collator(family)([dataset[number] for number in numbers])
+    made = collator(family)([dataset[number] for number in numbers])
+    del made[ROW_IDS]
+    return made
 
 
 def settings(output: Path, **changes: Any) -> VideoSFTConfig:

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from datasets import Dataset
 
+from train.finite_steps import ROW_IDS
 from train.frame_cache import FrameCache
 from train.sft_data import Row
 from videopro.backbones.qwen_inputs import Encoded, QwenInputs
@@ -40,7 +41,10 @@ class Example:
 def as_dataset(rows: Sequence[Row]) -> Dataset:
     """The rows as the trainer takes them: texts and paths; whatever is large is made in the collator."""
     return Dataset.from_list(
-        [{"prompt": row.prompt, "reply": row.reply, "video": str(row.video or "")} for row in rows]
+        [
+            {"id": row.id, "prompt": row.prompt, "reply": row.reply, "video": str(row.video or "")}
+            for row in rows
+        ]
     )
 
 
@@ -48,9 +52,9 @@ class VideoCollator:
     """Makes batches, padded on the right. Called in the data loader's workers.
 
     A batch holds `input_ids`, `attention_mask`, `mm_token_type_ids` and `labels`, all (rows, tokens) int64,
-    and of its rows that have a video, one after another, `pixel_values_videos` (patches, values a patch),
-    `video_grid_thw` (videos, 3) and, for Qwen2.5-VL, `second_per_grid_ts` (videos,). A video of one frame is
-    an image, as in inference.
+    its rows' ids under ROW_IDS, and of its rows that have a video, one after another, `pixel_values_videos`
+    (patches, values a patch), `video_grid_thw` (videos, 3) and, for Qwen2.5-VL, `second_per_grid_ts`
+    (videos,). A video of one frame is an image, as in inference.
     """
 
     def __init__(self, inputs: QwenInputs, frames: FrameCache) -> None:
@@ -77,6 +81,7 @@ class VideoCollator:
             "attention_mask": _right([[1] * len(one.ids) for one in encoded], 0),
             "mm_token_type_ids": _right([one.types for one in encoded], 0),
             "labels": _right([one.labels for one in examples], IGNORED),
+            ROW_IDS: [row["id"] for row in rows],
         }
         for name in VISUAL:
             parts = [one.tensors[name] for one in encoded if name in one.tensors]

@@ -90,10 +90,11 @@ def train(
 
     # Rewards, and what is measured on the way
     modules = training.mapping("modules")
+    programs = output / "programs.jsonl"
     rewards = ProgramRewards(
         answerer,
         modules=ModuleModels(build(ModuleSettings, modules, "modules"), pocket=is_pocket(answerer)),
-        log=output / "programs.jsonl",
+        log=programs,
         workers=training.reward_workers,
         accuracy=training.accuracy,
     )
@@ -118,6 +119,7 @@ def train(
             ),
             ahead=rewards if training.run_ahead else None,
             next_turn=Refinements(rewards, training.tau) if training.episodes == TWO_TURN else None,
+            logs=[programs],
         )
         if state.is_main_process:
             trainer.accelerator.print(_told(trainer, rows.train))

@@ -77,6 +77,9 @@ class RunConfig:
         default=False, metadata={"help": "as in TrainingArguments"}
     )
 
+    # A loss that is no number stops the run (train.finite_steps), and is shown as what it is in evaluations.
+    logging_nan_inf_filter: bool = field(default=False, metadata={"help": "as in TrainingArguments"})
+
     def check_run(self, *counts: str) -> None:
         """Raise ConfigError for settings that cannot be. `counts`: further ones that must be at least 1."""
         for name in ("frames", "pixels", "eval_limit", "decode_workers", *counts):

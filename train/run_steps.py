@@ -1,4 +1,4 @@
-"""A training run from its first step, or its last checkpoint, to the files that it ends with.
+"""A training run from its first step, or its last whole checkpoint, to the files that it ends with.
 
 Knows that a trainer trains and saves, and the record; must not know what is learned or shown.
 """
@@ -12,29 +12,32 @@ from typing import Any
 import torch
 from accelerate import PartialState
 from safetensors.torch import load_file, save_file
-from transformers import Trainer
-from transformers.trainer_utils import get_last_checkpoint
 from trl import ModelConfig
 
+from train.checkpoint_faults import STATE
+from train.checkpoint_files import checkpoints, put_in_place
+from train.full_disk import writing
 from train.run_start import Rows, Start
+from train.run_trainer import RunTrainer
 from train.sft_data import digest
 from train.sft_record import check_same, describe, keep, write_budgets
+from train.whole_checkpoints import go_on_from
 from videopro.backbones.fingerprint import folder_fingerprint
 
 
 def carry_out(
-    trainer: Trainer,
+    trainer: RunTrainer,
     model: ModelConfig,
     start: Start,
     rows: Rows[Any],
     *,
     also: Sequence[str],
 ) -> None:
-    """Train, from the last checkpoint if there is one, and leave the weights and the record in the run's
-    folder. `also`: settings of this kind of run that decide the weights that it ends with. Raises RunError
-    for the checkpoints of another run."""
+    """Train, from the last whole checkpoint if there is one, and leave the weights and the record in the
+    run's folder. `also`: settings of this kind of run that decide the weights that it ends with. Raises
+    RunError for the checkpoints of another run, for steps that come to no numbers and for a full disk."""
     training: Any = trainer.args
-    output = Path(str(training.output_dir))
+    output = trainer.output
     state = PartialState()
     run = describe(
         training,
@@ -46,22 +49,30 @@ def carry_out(
         also=also,
     )
     run["adapter"] = folder_fingerprint(Path(start.adapter)) if start.adapter else None
-    last = get_last_checkpoint(str(output)) if output.is_dir() else None
-    if last is not None:
+    if checkpoints(output):
         check_same(output, run)
     state.wait_for_everyone()
-    if state.is_main_process:
-        keep(output, run, rows=rows.train, dropped=rows.dropped)
-    trainer.train(resume_from_checkpoint=last)
-    trainer.save_model(str(output))
-    trainer.save_state()
-    if state.is_main_process:
-        keep(output, run, rows=rows.train, dropped=rows.dropped, history=trainer.state.log_history)
-        if not (model.use_peft or start.adapter):
-            write_budgets(output, frames=start.frames, pixels=start.pixels)
-        elif training.adapter_dtype == "bfloat16":
-            in_bfloat16(output / "adapter_model.safetensors")
-    state.wait_for_everyone()
+    with writing("what the run leaves", output):
+        last = go_on_from(output, trainer.logs, weights_only=training.save_only_model)
+        if state.is_main_process:
+            keep(output, run, rows=rows.train, dropped=rows.dropped)
+        trainer.train(resume_from_checkpoint=None if last is None else str(last))
+    trainer.check_weights()
+    with trainer.made_aside("what was trained") as aside:
+        trainer.save_model(str(aside))
+        if state.is_main_process:
+            trainer.state.save_to_json(str(aside / STATE))
+            if not (model.use_peft or start.adapter):
+                write_budgets(aside, frames=start.frames, pixels=start.pixels)
+            elif training.adapter_dtype == "bfloat16":
+                in_bfloat16(aside / "adapter_model.safetensors")
+        state.wait_for_everyone()
+        if state.is_main_process:
+            # Whoever finds weights finds what belongs to them.
+            for one in sorted(aside.iterdir(), key=lambda one: (one.suffix == ".safetensors", one.name)):
+                put_in_place(one, output / one.name)
+            keep(output, run, rows=rows.train, dropped=rows.dropped, history=trainer.state.log_history)
+        state.wait_for_everyone()
 
 
 def in_bfloat16(file: Path) -> None:

@@ -7,7 +7,6 @@ and files; must not know models.
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from importlib import metadata
@@ -21,6 +20,7 @@ from trl import ModelConfig
 from videopro.backbones.fingerprint import folder_fingerprint
 from videopro.backbones.qwen_load import DEFAULTS_FILE, Checkpoint
 from videopro.errors import RunError
+from videopro.runner.folder import write_atomically
 
 
 class Kind(Protocol):
@@ -114,9 +114,7 @@ def keep(
         "history": list(history),
     }
     output.mkdir(parents=True, exist_ok=True)
-    part = output / (RECORD + ".part")
-    part.write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    os.replace(part, output / RECORD)
+    write_atomically(output / RECORD, json.dumps(record, indent=1, ensure_ascii=False) + "\n")
 
 
 def write_budgets(output: Path, *, frames: int, pixels: int) -> None:

@@ -13,13 +13,13 @@ from accelerate.utils import is_peft_model
 from trl import SFTTrainer
 
 from train.dummy_vision import DummyVision
-from train.measured import MeasuredTrainer
+from train.run_trainer import RunTrainer
 from train.sft_config import VideoSFTConfig
 from train.sharded_head import whole_head
 from train.tuned_model import Part, parameter_groups
 
 
-class VideoSFTTrainer(MeasuredTrainer, SFTTrainer):
+class VideoSFTTrainer(RunTrainer, SFTTrainer):
     """SFTTrainer with `VideoSFTConfig` and a `VideoCollator`."""
 
     args: VideoSFTConfig

@@ -21,14 +21,15 @@ from trl.models import unwrap_model_for_generation
 from trl.trainer.utils import RepeatSampler, split_tensor_dict
 
 from train.dummy_vision import DummyVision
+from train.finite_steps import ROW_IDS
 from train.grpo_config import VideoGRPOConfig
 from train.grpo_prompts import Prompt, Prompts, of_like_length
-from train.measured import MeasuredTrainer
 from train.rollouts import Rollout, Turns, conversation
+from train.run_trainer import RunTrainer
 from train.shared_prefix import check_shareable, pack
 from train.tuned_model import part_of
 from videopro.backbones.qwen_features import visual_inputs
-from videopro.backbones.qwen_run import QwenRun, Sampling, Written
+from videopro.backbones.qwen_run import NonFiniteLogits, QwenRun, Sampling, Written
 from videopro.errors import ConfigError
 
 MakePrompts = Callable[[QwenRun, bool], Prompts]
@@ -71,7 +72,7 @@ class EpochSampler(RepeatSampler):
         return super().__iter__()
 
 
-class VideoGRPOTrainer(MeasuredTrainer, GRPOTrainer):
+class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
     """GRPOTrainer with `VideoGRPOConfig` and rows of `train.grpo_data.as_dataset`.
 
     `make_prompts`: what makes the prompts of rows; None leaves them, and sampling, to TRL. `banned`: tokens
@@ -145,10 +146,9 @@ class VideoGRPOTrainer(MeasuredTrainer, GRPOTrainer):
         return self._buffered_inputs[self._step % steps]
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
-        if self._maker is None:
-            return super()._generate_and_score_completions(inputs)
         self._rows = inputs
-        return {**super()._generate_and_score_completions(inputs), "rollouts": self._rollouts}
+        made = {**super()._generate_and_score_completions(inputs), ROW_IDS: [row["id"] for row in inputs]}
+        return made if self._maker is None else {**made, "rollouts": self._rollouts}
 
     def _generate(self, prompts: list[Any]) -> Any:
         if self._maker is None:
@@ -230,7 +230,11 @@ class VideoGRPOTrainer(MeasuredTrainer, GRPOTrainer):
             numbers = [rows[number] for number in some]
             seeds = [(seed, first + row) for row in numbers]
             told = functools.partial(self._tell, numbers)
-            replies = self._run.write(state, sampling, seeds, banned=self._banned, told=told)
+            try:
+                replies = self._run.write(state, sampling, seeds, banned=self._banned, told=told)
+            except NonFiniteLogits as error:
+                ids = [self._rows[numbers[row]]["id"] for row in error.rows]
+                raise self.stopped("the policy's output is no numbers", ids) from error
             written.update(zip(some, replies, strict=True))
         return [written[number] for number in range(len(prompts))]
 

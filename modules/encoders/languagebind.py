@@ -8,19 +8,21 @@ model's parts and files; nothing of indices or questions.
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from safetensors import SafetensorError
 from torch import Tensor
 
 from modules.encoders.base import VideoTextEncoder, short_side
 from modules.encoders.checkpoint import checkpoint_folder
 from modules.encoders.languagebind_model import LanguageBindConfig, LanguageBindVideo
 from modules.errors import ModelError
-from modules.hub import device_of
+from modules.hub import check_finite, device_of
 from videopro.backbones.fingerprint import folder_fingerprint
 from videopro.json_objects import parse_json
 
@@ -40,9 +42,11 @@ class LanguageBindEncoder(VideoTextEncoder):
         try:
             config = LanguageBindConfig.read(parse_json((folder / "config.json").read_text(encoding="utf-8")))
             self.model = LanguageBindVideo(config)
-            self.model.load_checkpoint(_weights(folder))
+            weights = _weights(folder)
+            check_finite(f"{self.name}: {folder}", weights.items())
+            self.model.load_checkpoint(weights)
             self.tokenizer = _tokenizer(folder)
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RuntimeError, SafetensorError, pickle.UnpicklingError) as error:
             raise ModelError(
                 f"{self.name}: {folder} holds no usable LanguageBind_Video checkpoint: {error}"
             ) from error

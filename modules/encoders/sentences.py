@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from safetensors import SafetensorError
 
 from modules.encoders.base import TextEncoder
 from modules.encoders.checkpoint import checkpoint_folder
 from modules.errors import ModelError
-from modules.hub import device_of
+from modules.hub import check_finite, device_of
 from videopro.backbones.fingerprint import folder_fingerprint
 from videopro.errors import ConfigError
 
@@ -34,8 +35,9 @@ class SentenceEncoder(TextEncoder):
         folder = checkpoint_folder(source)
         try:
             self.model = SentenceTransformer(str(folder), device=device_of(device))
-        except (OSError, ValueError, KeyError) as error:
+        except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
             raise ModelError(f"{source!r}: {folder} holds no sentence-transformers model: {error}") from error
+        check_finite(f"{source!r}: {folder}", self.model.named_parameters())
         self._fingerprint = folder_fingerprint(folder)
 
     def identity(self) -> dict[str, object]:

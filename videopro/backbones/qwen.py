@@ -9,6 +9,7 @@ benchmarks, modules or runs.
 from __future__ import annotations
 
 import contextlib
+import math
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -32,7 +33,7 @@ from videopro.backbones.qwen_chat import read_messages
 from videopro.backbones.qwen_inputs import Encoded, QwenInputs
 from videopro.backbones.qwen_load import Loaded, load
 from videopro.backbones.qwen_prefix import QwenPrefix
-from videopro.backbones.qwen_run import QwenRun, Sampling, Shared, Written
+from videopro.backbones.qwen_run import NonFiniteLogits, QwenRun, Sampling, Shared, Written
 from videopro.errors import BackboneError
 
 if TYPE_CHECKING:
@@ -159,6 +160,8 @@ class QwenBackbone(Backbone):
             self._replies.update(self._inputs.reply_tokens(unseen))
         chances = logits.softmax(-1)
         letters = {reply: float(chances[self._replies[reply]]) for reply in replies}
+        if any(map(math.isnan, letters.values())):
+            raise NonFiniteLogits([0])
         top = int(chances.argmax())
         letter = next((reply for reply in replies if self._replies[reply] == top), None)
         return Answer(

@@ -23,6 +23,7 @@ from transformers.utils import cached_file
 from videopro.backbones.base import DEFAULT_FRAMES, DEFAULT_PIXELS, BackboneConfig, check_keys
 from videopro.backbones.fingerprint import folder_fingerprint
 from videopro.errors import BackboneError, ConfigError
+from videopro.finite import non_finite, non_finite_in
 from videopro.json_objects import parse_json
 
 DEFAULTS_FILE = "videopro.json"
@@ -97,7 +98,23 @@ def load_weights(found: Checkpoint, device: torch.device | None, **options: Any)
             "random; "
             "the folder or download is incomplete, or the checkpoint is of another architecture"
         )
+    # Where the weights are by now: a GPU reads them all in a moment.
+    damaged = non_finite(model.named_parameters())
+    if damaged is not None:
+        raise BackboneError(
+            f"model {name!r}: {_holding(found.folder, damaged)} holds NaN or infinite weights; download or "
+            "save the checkpoint again"
+        )
     return model
+
+
+def _holding(folder: Path, parameter: str) -> str:
+    """The file and tensor that is damaged, by the name that it has in the file."""
+    for file in sorted(folder.glob("*.safetensors")):
+        name = non_finite_in(file)
+        if name is not None:
+            return f"{file}: tensor {name}"
+    return f"{folder}: parameter {parameter}"
 
 
 def load(config: BackboneConfig) -> Loaded:
@@ -293,20 +310,26 @@ def put_adapter(model: PreTrainedModel, adapter: str, name: str, *, trained: boo
             settings = PeftConfig.from_pretrained(source)
             settings.inference_mode = not trained
             adapted = PeftModel.from_pretrained(model, source, config=settings, is_trainable=trained)
-            stored = len(load_peft_weights(source, device="cpu"))
+            weights = load_peft_weights(source, device="cpu")
         except (OSError, ValueError, RuntimeError, KeyError, TypeError, SafetensorError) as error:
             raise BackboneError(
                 f"adapter {adapter!r} does not fit model {name!r} ({_first_line(error)}); use the base that "
                 "it was trained on"
             ) from error
+    damaged = non_finite(weights.items())
+    if damaged is not None:
+        raise BackboneError(
+            f"adapter {adapter!r}: its file (adapter_model.safetensors in {source}) holds NaN or infinite "
+            f"weights, the first in tensor {damaged}; train it again, or take an earlier checkpoint"
+        )
     # peft only warns of weights that it did not find, and is silent about those it had no place for. Names
     # cannot be compared: peft itself maps those of older versions.
     lacking = [str(one.message) for one in said if "missing adapter keys" in str(one.message)]
     expected = len(get_peft_model_state_dict(adapted))
-    if lacking or stored != expected:
+    if lacking or len(weights) != expected:
         raise BackboneError(
-            f"adapter {adapter!r} does not fit model {name!r}: its file has {stored} weights and {expected} "
-            f"are needed ({', '.join(lacking)[:200]}); use the base that it was trained on"
+            f"adapter {adapter!r} does not fit model {name!r}: its file has {len(weights)} weights and "
+            f"{expected} are needed ({', '.join(lacking)[:200]}); use the base that it was trained on"
         )
     for one in said:
         warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)

@@ -7,6 +7,7 @@ for the next. Knows token ids and tensors; must not know frames, prompts, proces
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -25,6 +26,18 @@ from videopro.backbones.growing_cache import give_room
 from videopro.backbones.qwen_features import grids, visual_inputs
 from videopro.backbones.qwen_inputs import Encoded
 from videopro.backbones.shared_prompts import SharedCache, attending, can_share
+from videopro.errors import BackboneError
+
+
+class NonFiniteLogits(BackboneError):
+    """A model's output is NaN, so that it says nothing about any token; `rows` of the batch."""
+
+    def __init__(self, rows: Sequence[int]) -> None:
+        super().__init__(
+            "the model's output is no numbers (NaN): its weights or its adapter are damaged, or its dtype is "
+            "too narrow for it; load them again, or use dtype 'fp32'"
+        )
+        self.rows = tuple(rows)
 
 
 @dataclass(frozen=True)
@@ -250,7 +263,7 @@ class QwenRun:
         reply as soon as it is whole, while others are still being written.
 
         Log-probabilities are those of the model's own distribution, before temperature, top-p and banned
-        tokens.
+        tokens. Raises NonFiniteLogits.
         """
         warpers = LogitsProcessorList()
         if banned:
@@ -267,14 +280,19 @@ class QwenRun:
         for step in range(sampling.max_new_tokens):
             warped = warpers(no_ids, state.logits)
             if sampling.temperature > 0:
-                chances = warped.softmax(-1)
+                # A row of NaN is found below, where it costs no waiting for the device.
+                chances = warped.softmax(-1).nan_to_num(nan=1.0)
                 tokens = torch.cat(
                     [torch.multinomial(chances[row], 1, generator=draws[i]) for row, i in enumerate(batch)]
                 )
             else:
                 tokens = warped.argmax(-1)
             logprobs = state.logits.log_softmax(-1).gather(1, tokens[:, None])[:, 0]
-            for i, token, logprob in zip(batch, tokens.tolist(), logprobs.tolist(), strict=True):
+            chosen = list(zip(batch, tokens.tolist(), logprobs.tolist(), strict=True))
+            lost = [i for i, _, logprob in chosen if math.isnan(logprob)]
+            if lost:
+                raise NonFiniteLogits(lost)
+            for i, token, logprob in chosen:
                 if written[i].ended:
                     continue
                 if token in self._ends:

@@ -1,0 +1,64 @@
+"""Failures to write, from whatever library wrote, as one error that names the folder and what to free.
+
+Knows libraries' ways to fail; nothing of what is written.
+"""
+
+from __future__ import annotations
+
+import errno
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from safetensors import SafetensorError
+
+from videopro.errors import RunError
+
+_DISK = {
+    *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.EACCES, errno.EPERM),
+    *(errno.ENOENT, errno.ENOTDIR, errno.EMFILE, errno.ENAMETOOLONG, errno.ESTALE),
+}
+
+
+@contextmanager
+def writing(what: str, folder: Path, needed: int = 0) -> Iterator[None]:
+    """Around code that writes into a folder: RunError, naming `what` was being written, where the disk (or a
+    quota, or permissions) lets it not. `needed`: bytes that it takes, as far as known. Other errors pass."""
+    try:
+        yield
+    except Exception as error:
+        reason = _reason(error)
+        if reason is None:
+            raise
+        raise RunError(
+            f"{folder}: {what} cannot be written ({reason}); {_room(folder, needed)}make room on that disk, "
+            "and give the same command again: it goes on from the last checkpoint that is whole"
+        ) from error
+
+
+def _reason(error: Exception) -> str | None:
+    """Why it could not be written; None for an error of another kind."""
+    told = str(error).strip().split("\n")[0][:200]
+    if isinstance(error, OSError):
+        return error.strerror or told if error.errno in _DISK else None
+    # The tokenizers library raises plain exceptions, torch.save a RuntimeError that tells no reason.
+    if isinstance(error, SafetensorError) or "(os error " in told:
+        return told
+    if isinstance(error, RuntimeError) and ("inline_container" in told or "PytorchStreamWriter" in told):
+        return "a file could not be written to its end"
+    return None
+
+
+def _room(folder: Path, needed: int) -> str:
+    try:
+        free = shutil.disk_usage(folder).free
+    except OSError:
+        return ""
+    takes = f"it takes about {megabytes(needed)} and " if needed else ""
+    return f"{takes}{megabytes(free)} are free there: "
+
+
+def megabytes(size: int) -> str:
+    """Bytes for a reader."""
+    return f"{size / 1e9:,.1f} GB" if size >= 1e9 else f"{max(1, round(size / 1e6)):,} MB"
