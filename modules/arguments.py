@@ -17,6 +17,7 @@ from typing import Annotated, Any, TypeAlias
 
 from modules.errors import ArgumentError
 from modules.handles import AnswerHandle, BoxHandle, ClipHandle, FrameHandle, VideoHandle, show
+from videopro.encodable import encodable
 from videopro.video import fps_times
 
 MOST_FRAMES = 1024
@@ -112,7 +113,7 @@ def _text(value: Any, scope: Scope) -> str:
         raise _wrong(value, "a text")
     if not value.strip():
         raise ValueError("is an empty text")
-    return value.strip()
+    return encodable(value.strip())
 
 
 def _maybe_text(value: Any, scope: Scope) -> str:
@@ -122,7 +123,7 @@ def _maybe_text(value: Any, scope: Scope) -> str:
         value = value.answer
     if not isinstance(value, str):
         raise _wrong(value, "a text or a list of texts")
-    return value.strip()
+    return encodable(value.strip())
 
 
 def _count(value: Any, scope: Scope) -> int:
@@ -168,7 +169,7 @@ def _choices(value: Any, scope: Scope) -> tuple[str, ...]:
             one = str(one)
         if not isinstance(one, str) or not one.strip():
             raise ValueError(f"must hold texts that are not empty, not {show(one, 80)} ({_kind(one)})")
-        texts.append(one.strip())
+        texts.append(encodable(one.strip()))
     if not 2 <= len(texts) <= 10:
         raise ValueError(f"has {len(texts)} options; give 2 to 10")
     # Options that carry their own letters would get a second one.

@@ -14,6 +14,7 @@ import numpy as np
 from PIL import Image
 
 from modules.errors import ModelError
+from videopro.encodable import encodable
 from videopro.errors import ConfigError
 
 # Signs and captions of small videos are too small for the detectors' training: enlarged to this side first.
@@ -150,4 +151,6 @@ def _words(text: str, corners: np.ndarray, score: float, height: int, width: int
     """From the four corners of a piece of text, which may be slanted."""
     x0, y0 = corners.min(axis=0)
     x1, y1 = corners.max(axis=0)
-    return Words(text, (float(x0 / width), float(y0 / height), float(x1 / width), float(y1 / height)), score)
+    return Words(
+        encodable(text), (float(x0 / width), float(y0 / height), float(x1 / width), float(y1 / height)), score
+    )

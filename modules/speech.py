@@ -23,6 +23,7 @@ from modules.errors import ModelError
 from modules.hub import device_of, load_pretrained
 from videopro.decoding.opening import Deadline, opened
 from videopro.decoding.probe import probe
+from videopro.encodable import encodable
 from videopro.errors import ConfigError, SubtitleError
 from videopro.json_objects import parse_json
 from videopro.subtitles import Line, Subtitles
@@ -153,7 +154,9 @@ def transcribe(video: Video, speech: Speech, root: Path) -> Subtitles:
     # Whisper goes on writing behind the end of the sound when it feels like it.
     end = min(video.duration, len(sound) / RATE)
     lines = tuple(
-        Line(line.start, min(line.end, end), line.text) for line in speech.hear(sound) if line.start < end
+        Line(line.start, min(line.end, end), encodable(line.text))
+        for line in speech.hear(sound)
+        if line.start < end
     )
     _write(path, json.dumps([[line.start, line.end, line.text] for line in lines]))
     return Subtitles(lines, source)

@@ -15,6 +15,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from videopro.json_objects import parse_json
+
 MANIFEST = "checkpoint_files.json"
 UNFINISHED = "unfinished"
 """In a run's folder: where a checkpoint is while it is being written."""
@@ -61,7 +63,7 @@ def facts(file: Path) -> dict[str, Any]:
 def read_manifest(folder: Path) -> dict[str, Any] | None:
     """What `seal` wrote; None where it wrote nothing. Raises ValueError for a manifest that is damaged."""
     try:
-        content = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        content = parse_json((folder / MANIFEST).read_bytes())
     except FileNotFoundError:
         return None
     if not isinstance(content, dict) or not all(isinstance(content.get(n), dict) for n in ("files", "logs")):

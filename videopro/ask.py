@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from videopro.benchmarks import Item, Protocol
 from videopro.benchmarks.base import ROBUST
 from videopro.command import exit_status
 from videopro.config import about, from_command_line
+from videopro.encodable import encodable
 from videopro.errors import ConfigError
 from videopro.metering import Meter
 from videopro.methods import ShortFlags
@@ -64,6 +65,12 @@ def main(argv: Sequence[str] | None = None, *, load: Callable[..., Backbone] = l
 
 def ask(config: AskConfig, *, load: Callable[..., Backbone] = load_backbone) -> Result | Generation:
     """Answer the question and print the answer. Raises VideoProError."""
+    # A shell hands over bytes that are no UTF-8 as halves of characters.
+    config = replace(
+        config,
+        question=encodable(config.question),
+        choices=tuple(map(encodable, config.choices)),
+    )
     # Everything that can be wrong with the request is found before a model is loaded.
     question = Question(config.question, config.choices) if config.choices else None
     method = methods.create(config.method, _options(config))

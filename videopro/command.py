@@ -5,6 +5,7 @@ Knows errors; nothing of any command.
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,6 +31,10 @@ def exit_status(stopped: str = GOES_ON) -> Iterator[ExitStatus]:
     other exception passes: it is a fault of ours, and its traceback says where.
     """
     status = ExitStatus()
+    for stream in (sys.stdout, sys.stderr):
+        # A console of another locale shows what it cannot write as an escape, and a command goes on.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
         yield status
     except VideoProError as error:

@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from videopro.backbones.base import Answer, Generation
+from videopro.encodable import encodable
 from videopro.errors import BackboneError
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def read_choice(reply: Completion, labels: Sequence[str], server: str) -> Answer
     best, logprob = max(listed, key=lambda entry: entry[1])
     letter = best.strip()
     if letter not in letters:
-        return Answer(None, 0.0, letters, best, tokens_in, tokens_out)
+        return Answer(None, 0.0, letters, encodable(best), tokens_in, tokens_out)
     return Answer(letter, _probability(logprob), letters, best, tokens_in, tokens_out)
 
 
@@ -81,7 +82,7 @@ def read_generation(reply: Completion, server: str) -> Generation:
     """
     choice = reply.choices[0]
     tokens_in, _ = _usage(reply, server)
-    text = choice.message.content or ""
+    text = encodable(choice.message.content or "")
     entries = _entries(choice, server)
     ids = list(choice.token_ids or ())
     if ids and len(ids) != len(entries):

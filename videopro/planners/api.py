@@ -16,6 +16,7 @@ from typing import Any
 from videopro.backbones.base import BackboneConfig
 from videopro.backbones.server_completion import Completion
 from videopro.backbones.server_http import Endpoint, RequestRefused
+from videopro.encodable import encodable
 from videopro.errors import BackboneError, ConfigError, RunError
 from videopro.planners.base import Planner, PlanRequest, Written
 
@@ -160,7 +161,7 @@ class ApiPlanner(Planner):
         if choice.finish_reason == "length":
             notes["cut off"] = f"after {self._longest} tokens"
         return Written(
-            text,
+            encodable(text),
             usage.prompt_tokens if usage else 0,
             usage.completion_tokens if usage else 0,
             1,
