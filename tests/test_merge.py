@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -74,3 +76,30 @@ def wider(family: str, where: Path) -> Path:
     AutoModelForImageTextToText.from_config(settings).save_pretrained(where)
     AutoProcessor.from_pretrained(checkpoint(family)).save_pretrained(where)
     return where
+
+
+def test_a_full_disk_leaves_nothing_of_it(
+    adapter: tuple[str, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """What an earlier command left of a merge that was killed does not end up in the checkpoint."""
+    family, folder = adapter
+    words = ["--base", str(checkpoint(family)), "--adapter", str(folder)]
+    words += ["--output", str(tmp_path / "merged")]
+    (tmp_path / "merged.part").mkdir()
+    (tmp_path / "merged.part" / "model-00007-of-00009.safetensors").write_bytes(b"torn")
+
+    def full(self: object, where: Path) -> None:
+        (Path(where) / "config.json").write_text("{")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(AutoProcessor.from_pretrained(checkpoint(family))), "save_pretrained", full)
+        assert merge.main(words) == 2
+    said = capsys.readouterr().err
+    assert f"error: {tmp_path}: merged cannot be written (No space left on device)" in said
+    assert list(tmp_path.iterdir()) == []
+    assert merge.main(words) == 0
+    assert not list((tmp_path / "merged").glob("*00009*"))

@@ -21,10 +21,14 @@ _DISK = {
 }
 
 
+GOES_ON = "the same command goes on from the last checkpoint that is whole"
+
+
 @contextmanager
-def writing(what: str, folder: Path, needed: int = 0) -> Iterator[None]:
+def writing(what: str, folder: Path, *, needed: int = 0, then: str = GOES_ON) -> Iterator[None]:
     """Around code that writes into a folder: RunError, naming `what` was being written, where the disk (or a
-    quota, or permissions) lets it not. `needed`: bytes that it takes, as far as known. Other errors pass."""
+    quota, or permissions) lets it not. `needed`: bytes that it takes, as far as known. `then`: what to do
+    once there is room. Other errors pass."""
     try:
         yield
     except Exception as error:
@@ -33,7 +37,7 @@ def writing(what: str, folder: Path, needed: int = 0) -> Iterator[None]:
             raise
         raise RunError(
             f"{folder}: {what} cannot be written ({reason}); {_room(folder, needed)}make room on that disk, "
-            "and give the same command again: it goes on from the last checkpoint that is whole"
+            f"and {then}"
         ) from error
 
 

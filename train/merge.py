@@ -18,11 +18,14 @@ from typing import Any
 
 import torch
 
+from train.checkpoint_files import put_in_place
+from train.full_disk import writing
 from videopro.backbones import read_spec
 from videopro.backbones.qwen_load import DEFAULTS_FILE, find, load
 from videopro.command import exit_status
 from videopro.config import about, from_command_line
 from videopro.errors import ConfigError
+from videopro.finite import non_finite
 
 PROG = "python -m train.merge"
 
@@ -51,15 +54,22 @@ def merge(config: MergeConfig) -> None:
     merged: Any = loaded.adapter.merge_and_unload()
     stored = found.settings.dtype
     merged = merged.to(stored if isinstance(stored, torch.dtype) else torch.float32)
+    damaged = non_finite(merged.named_parameters())
+    if damaged is not None:
+        raise ConfigError(
+            f"{config.adapter}: with {config.base} it makes weights that {merged.dtype} cannot hold (the "
+            f"first: {damaged}); use the base and the adapter side by side"
+        )
     part = output.with_name(output.name + ".part")
+    # What a killed command left.
+    shutil.rmtree(part, ignore_errors=True)
     try:
-        merged.save_pretrained(part)
-        found.processor.save_pretrained(part)
-        budgets = {"frames": found.frames, "pixels": found.pixels}
-        (part / DEFAULTS_FILE).write_text(json.dumps(budgets) + "\n", encoding="utf-8")
-        part.rename(output)
-    except OSError as error:
-        raise ConfigError(f"{output}: cannot be written ({error}); give another folder") from error
+        with writing(output.name, output.parent, then="give the same command again, or another --output"):
+            merged.save_pretrained(part)
+            found.processor.save_pretrained(part)
+            budgets = {"frames": found.frames, "pixels": found.pixels}
+            (part / DEFAULTS_FILE).write_text(json.dumps(budgets) + "\n", encoding="utf-8")
+            put_in_place(part, output)
     finally:
         shutil.rmtree(part, ignore_errors=True)
 

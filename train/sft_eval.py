@@ -31,6 +31,7 @@ from videopro.methods.base import failed
 from videopro.question import right_letters
 from videopro.reason import ReasonSettings
 from videopro.routing import Mode, Planned, figures, oracle_mode, planned
+from videopro.runner.folder import write_atomically
 from videopro.video import Video
 
 
@@ -139,7 +140,7 @@ class ProgramEvaluation:
     def _keep(self, planned: Sequence[Planned], step: int) -> None:
         self._log.mkdir(parents=True, exist_ok=True)
         lines = [json.dumps(asdict(one), ensure_ascii=False) + "\n" for one in planned]
-        (self._log / f"step-{step:06d}.jsonl").write_text("".join(lines), encoding="utf-8")
+        write_atomically(self._log / f"step-{step:06d}.jsonl", "".join(lines))
         for one in planned:
             if one.error is not None:
                 print(f"evaluation: question {one.id} left out: {one.error}", file=sys.stderr)

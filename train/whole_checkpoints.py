@@ -58,7 +58,7 @@ class WholeCheckpoints(Trainer):
             remove(aside)
         state.wait_for_everyone()
         try:
-            with writing(what, self.output, _bytes_of_last(self.output)):
+            with writing(what, self.output, needed=_bytes_of_last(self.output)):
                 aside.mkdir(parents=True, exist_ok=True)
                 yield aside
         finally:
