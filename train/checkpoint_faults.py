@@ -70,9 +70,10 @@ def _by_reading(folder: Path, weights_only: bool) -> Iterator[str]:
         yield "its weights (adapter_model.safetensors or model.safetensors) are missing"
     yield from _shards(folder)
     if not weights_only and not sharded:
-        lacking = [name for name in ("optimizer.pt", "scheduler.pt") if not (folder / name).is_file()]
+        # FSDP with whole states calls its optimizer's file .bin.
+        lacking = [name for name in ("optimizer", "scheduler") if not list(folder.glob(f"{name}.*"))]
         if not list(folder.glob("rng_state*.pth")):
-            lacking.append("rng_state.pth")
+            lacking.append("rng_state")
         yield from (f"{name} is missing" for name in lacking)
     latest = folder / "latest"
     if latest.is_file() and not (folder / latest.read_text(errors="replace").strip()).is_dir():

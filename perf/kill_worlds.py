@@ -1,0 +1,219 @@
+"""The commands that `perf/kills.py` kills: what each is given, what it writes when, and what of its results
+is the same however often it was killed. All over the embedded world.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from train.checkpoint_files import UNFINISHED, checkpoints
+
+ROOT = Path(__file__).resolve().parent.parent
+WHOLE_CACHE = "cache"
+# No model but pocket's own: each of these takes longer to load than a run takes.
+_FEW_MODELS = ("--ocr", "none", "--detector", "none", "--tracker", "none")
+# What depends on the clock, or on what this very process has decoded or remembered before.
+_TIMES = ("seconds", "stages", "cost", "cached", "versions", "planning")
+_LOGGED_TIMES = ("runtime", "second", "time", "begun", "flos")
+
+Look = Callable[[], object]
+"""Something that changes whenever a command has written."""
+
+
+@dataclass(frozen=True)
+class World:
+    """One command. Its folder holds `run`, what it writes, and `cache`, its VIDEOPRO_CACHE."""
+
+    name: str
+    module: str
+    words: Callable[[Path], list[str]]
+    looks: Callable[[Path], Mapping[str, Look]]
+    """By phase, of a run's folder."""
+    found: Callable[[Path], Any]
+    """Of a run's folder: what is the same in every run, as JSON has it."""
+    equality: str
+    """For the record: what is compared and how exactly."""
+    in_fork: bool = True
+    """Whether it may run in a fork of a process that has imported it: not one that starts processes."""
+
+
+def sizes(folder: Path, *patterns: str) -> Look:
+    """How long the files of these patterns are."""
+
+    def look() -> object:
+        found = {}
+        for pattern in patterns:
+            for one in folder.glob(pattern):
+                try:
+                    found[one.name] = one.stat().st_size
+                except OSError:  # It went meanwhile.
+                    continue
+        return found
+
+    return look
+
+
+# ---- inference and synthesis ------------------------------------------------------------------------------
+
+
+def _infer(folder: Path) -> list[str]:
+    of = ("--benchmark", "pocket", "--split", "val", "--limit", "14", "--workers", "1", *_FEW_MODELS)
+    how = ("--model", "pocket", "--method", "videopro", "--planner", "pocket-teacher")
+    return [*of, *how, "--output", str(folder / "run")]
+
+
+def _synthesis(folder: Path) -> list[str]:
+    of = ("--source", "pocket", "--limit", "8", "--programs", "2", "--videos", "2", *_FEW_MODELS)
+    return [*of, "--model", "pocket", "--teacher", "pocket-teacher", "--output", str(folder / "run")]
+
+
+def _looks_of_questions(lines: str, ends: tuple[str, ...]) -> Callable[[Path], Mapping[str, Look]]:
+    def looks(folder: Path) -> Mapping[str, Look]:
+        return {
+            "saving": sizes(folder, "run/config.yaml", "run/.*.new", "run/work/*", "cache/index/*/*"),
+            "writing": sizes(folder, f"run/{lines}"),
+            "end": sizes(folder, *(f"run/{name}" for name in ends)),
+        }
+
+    return looks
+
+
+def _traces(file: Path) -> Any:
+    lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    times = Counter(line["question_id"] for line in lines)
+    assert set(times.values()) == {1}, f"{file}: questions that stand there more than once: {times}"
+    return {line["question_id"]: _timeless(line) for line in lines}
+
+
+def _timeless(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _timeless(one) for name, one in value.items() if name not in _TIMES}
+    if isinstance(value, list):
+        return [_timeless(one) for one in value]
+    return value
+
+
+def _answered(folder: Path) -> Any:
+    summary = json.loads((folder / "run" / "summary.json").read_text(encoding="utf-8"))
+    kept = ("n", "accuracy", "coverage", "errors", "unparsed")
+    traces = _traces(folder / "run" / "traces.jsonl")
+    for trace in traces.values():
+        # The folder of this trial's videos.
+        trace["video"]["path"] = Path(trace["video"]["path"]).name
+    return {"traces": traces, "summary": {name: summary.get(name) for name in kept}}
+
+
+def _synthesised(folder: Path) -> Any:
+    files = ("sft.jsonl", "grpo.jsonl", "card.json", "CARD.md")
+    own = str(folder).encode()
+    return {
+        "questions": sorted(_traces(folder / "run" / "records.jsonl")),
+        **{name: _digest((folder / "run" / name).read_bytes().replace(own, b"")) for name in files[:2]},
+    }
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+# ---- training ---------------------------------------------------------------------------------------------
+
+
+def _training(folder: Path, kind: str, *more: str) -> list[str]:
+    data = folder.parent / "data" / f"{kind}.jsonl"
+    of = ("--config", str(ROOT / "configs" / kind / "pocket.yaml"), "--train_data", str(data))
+    how = ("--save_steps", "1", "--logging_steps", "1", "--disable_tqdm", "true", "--seed", "1")
+    return [*of, "--output_dir", str(folder / "run"), *how, *more]
+
+
+def _sft(folder: Path) -> list[str]:
+    return _training(folder, "sft", "--max_steps", "8", "--gradient_accumulation_steps", "1")
+
+
+def _grpo(folder: Path) -> list[str]:
+    few = ("--max_steps", "5", "--num_generations", "4", "--per_device_train_batch_size", "4")
+    short = ("--gradient_accumulation_steps", "1", "--max_completion_length", "64")
+    none = '{"ocr": "none", "detector": "none", "tracker": "none"}'
+    return _training(folder, "grpo", "--adapter", "pocket-sft", *few, *short, "--modules", none)
+
+
+def _looks_of_training(folder: Path) -> Mapping[str, Look]:
+    aside = f"run/{UNFINISHED}"
+    return {
+        "saving": sizes(folder, f"{aside}/checkpoint-*/*", "run/checkpoint-*"),
+        "writing": sizes(folder, "run/programs.jsonl", "run/completions/*", "run/*.json", "run/.*.new"),
+        "end": sizes(folder, f"{aside}/*.*", "run/*.safetensors", "run/*.bin", "run/tokenizer*"),
+    }
+
+
+def _trained(folder: Path) -> Any:
+    run = folder / "run"
+    history = json.loads((run / "trainer_state.json").read_text(encoding="utf-8"))["log_history"]
+    programs = run / "programs.jsonl"
+    return {
+        "adapter": _digest((run / "adapter_model.safetensors").read_bytes()),
+        "last checkpoint's adapter": _digest(
+            (checkpoints(run)[0] / "adapter_model.safetensors").read_bytes()
+        ),
+        "last checkpoint's optimizer": _digest((checkpoints(run)[0] / "optimizer.pt").read_bytes()),
+        "checkpoints": [one.name for one in checkpoints(run)],
+        "history": [_untimed(line) for line in history],
+        "programs": programs.read_text(encoding="utf-8").splitlines() if programs.exists() else [],
+        "tables": sorted(one.name for one in (run / "completions").glob("*")),
+        "left": [one.name for one in run.glob(f"{UNFINISHED}*")],
+    }
+
+
+def _untimed(line: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: x for name, x in line.items() if not any(word in name for word in _LOGGED_TIMES)}
+
+
+WORLDS = {
+    one.name: one
+    for one in (
+        World(
+            "infer",
+            "videopro.infer",
+            _infer,
+            _looks_of_questions("traces.jsonl", ("summary.json", ".summary.json.new", "work/*")),
+            _answered,
+            "each question once; traces but for times, costs and what was remembered, numbers to 1e-6 "
+            "(batches differ after a resume); the summary's accuracy",
+            in_fork=False,
+        ),
+        World(
+            "synthesis",
+            "data_synthesis.run",
+            _synthesis,
+            _looks_of_questions(
+                "records.jsonl",
+                ("*sft.jsonl*", ".sft.jsonl*", ".grpo.jsonl*", "grpo.jsonl", "*ard.*", ".*ard.*"),
+            ),
+            _synthesised,
+            "each question once; the bytes of both datasets",
+        ),
+        World(
+            "sft",
+            "train.sft",
+            _sft,
+            _looks_of_training,
+            _trained,
+            "the bytes of the adapter and of the last checkpoint's adapter and optimizer; the losses",
+        ),
+        World(
+            "grpo",
+            "train.grpo",
+            _grpo,
+            _looks_of_training,
+            _trained,
+            "the bytes of the adapter and of the last checkpoint's adapter and optimizer; every program that "
+            "was run, once; rewards and losses",
+        ),
+    )
+}

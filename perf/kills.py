@@ -1,0 +1,338 @@
+"""Kills commands again and again, gives each again until it ends, and compares with runs that were let be.
+
+    python perf/kills.py --json perf/kills.json [--only infer synthesis sft grpo] [--kills 26] [--seed 0]
+
+Each trial is a folder of its own, with empty caches: the command is started in it and killed with SIGKILL,
+the whole group of processes, at a moment drawn from the seed; the same command is started again, and killed
+again or let be, until it ends with status 0. Moments are spread over five phases: `start` (nothing is written
+yet), `work` (any time after), `saving` (while a checkpoint, an index or the settings are being written),
+`writing` (just after the run's own files grew) and `end` (while datasets, summaries or the trained weights
+are written). What is equal at the end, and how exactly, `perf/kill_worlds.py` says for each command.
+
+Python's start would take most of the time, so all but inference run in forks of a process that has imported
+them; what runs in the fork is the command's own `main`. Linux.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import math
+import os
+import platform
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from perf.kill_worlds import WORLDS, Look, World
+
+PHASES = ("start", "work", "saving", "writing", "end")
+KILLS_A_TRIAL = 4
+# Between looks at what a command has written.
+LOOK_SECONDS = 0.003
+# Behind a change that was waited for: at once, or within a few more writes.
+BEHIND_SECONDS = 0.03
+# A command that takes longer hangs.
+LONGEST_SECONDS = 1500.0
+TOLERANCE = 1e-6
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A run that was let be."""
+
+    seconds: float
+    first: float
+    """Seconds until it wrote anything."""
+    changes: dict[str, int]
+    """How often what it writes changed, by phase."""
+    found: Any
+
+
+@dataclass
+class Kill:
+    """One kill: the phase that was aimed at, and what was seen of it before."""
+
+    trial: int
+    phase: str
+    changes: int
+    after_seconds: float
+
+
+@dataclass
+class Outcome:
+    """What came of the trials of a command."""
+
+    equality: str
+    whole_seconds: float
+    kills: list[Kill] = field(default_factory=list)
+    starts: int = 0
+    too_late: int = 0
+    """Starts that ended before the moment that was drawn for them."""
+    trials: int = 0
+    finished: int = 0
+    equal: int = 0
+    largest_difference: float = 0.0
+    """Of numbers that are compared within a tolerance."""
+    faults: list[str] = field(default_factory=list)
+
+
+class Started:
+    """A command that is running, in a group of processes of its own."""
+
+    def __init__(self, world: World, folder: Path) -> None:
+        (folder / "cache").mkdir(parents=True, exist_ok=True)
+        self.began = time.monotonic()
+        self.status: int | None = None
+        self._pid = os.fork()
+        if not self._pid:
+            _become(world, folder)
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self.began
+
+    def ended(self) -> bool:
+        if self.status is None:
+            pid, status = os.waitpid(self._pid, os.WNOHANG)
+            if pid:
+                self.status = os.waitstatus_to_exitcode(status)
+        if self.status is None and self.seconds > LONGEST_SECONDS:
+            self.kill()
+            raise SystemExit(f"a command did not end within {LONGEST_SECONDS:.0f} s")
+        return self.status is not None
+
+    def kill(self) -> None:
+        """The whole group, at once."""
+        os.killpg(self._pid, signal.SIGKILL)
+        _, status = os.waitpid(self._pid, 0)
+        self.status = os.waitstatus_to_exitcode(status)
+
+
+def _become(world: World, folder: Path) -> None:
+    """In the fork: be the command. Never returns."""
+    status = 70
+    try:
+        os.setsid()
+        log = os.open(folder / "log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        os.dup2(log, 1)
+        os.dup2(log, 2)
+        os.environ["VIDEOPRO_CACHE"] = str(folder / "cache")
+        words = world.words(folder)
+        if not world.in_fork:
+            os.execv(sys.executable, [sys.executable, "-m", world.module, *words])
+        status = importlib.import_module(world.module).main(words)
+        sys.stdout.flush()
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(status)
+
+
+def let_be(world: World, folder: Path) -> Whole:
+    """The run that the others are compared with. Raises SystemExit where it fails."""
+    started = Started(world, folder)
+    looks = {phase: (look, look()) for phase, look in world.looks(folder).items()}
+    changes: Counter[str] = Counter()
+    first = 0.0
+    while not started.ended():
+        for phase, (look, before) in looks.items():
+            now = look()
+            if now != before:
+                looks[phase] = look, now
+                changes[phase] += 1
+                first = first or started.seconds
+        time.sleep(LOOK_SECONDS)
+    if started.status:
+        raise SystemExit(f"{world.name} fails by itself:\n{(folder / 'log').read_text()[-4000:]}")
+    return Whole(started.seconds, first, dict(changes), world.found(folder))
+
+
+def wait(
+    world: World, started: Started, folder: Path, phase: str, whole: Whole, chance: random.Random
+) -> int:
+    """Wait for a moment of a phase; how many changes were seen, or -1 if the command ended before it."""
+    look: Look | None = world.looks(folder).get(phase)
+    changes = 0
+    delay = BEHIND_SECONDS * chance.random()
+    if look is None:
+        early, late = (0.0, whole.first) if phase == "start" else (whole.first, whole.seconds)
+        delay = chance.uniform(early, late)
+    else:
+        wanted = chance.randint(1, max(1, whole.changes.get(phase, 1)))
+        before = look()
+        while changes < wanted:
+            if started.ended():
+                return -1
+            now = look()
+            if now != before:
+                before, changes = now, changes + 1
+            else:
+                time.sleep(LOOK_SECONDS)
+    end = time.monotonic() + delay
+    while (left := end - time.monotonic()) > 0:
+        if started.ended():
+            return -1
+        time.sleep(min(LOOK_SECONDS, left))
+    return -1 if started.ended() else changes
+
+
+def trial(
+    world: World, number: int, folder: Path, whole: Whole, outcome: Outcome, most: int, seed: str
+) -> None:
+    """One folder: killed up to KILLS_A_TRIAL times, then let be, then compared."""
+    chance = random.Random(seed)
+    outcome.trials += 1
+    killed = Counter(one.phase for one in outcome.kills)
+    for _ in range(min(KILLS_A_TRIAL, most - len(outcome.kills))):
+        phase = min(PHASES, key=lambda one: (killed[one], chance.random()))
+        started = Started(world, folder)
+        outcome.starts += 1
+        changes = wait(world, started, folder, phase, whole, chance)
+        if changes < 0:
+            outcome.too_late += 1
+            killed[phase] += 1
+            if started.status:
+                break
+            continue
+        started.kill()
+        outcome.kills.append(Kill(number, phase, changes, round(started.seconds, 3)))
+        killed[phase] += 1
+    last = Started(world, folder)
+    outcome.starts += 1
+    while not last.ended():
+        time.sleep(0.05)
+    if last.status:
+        outcome.faults.append(f"trial {number}: status {last.status}: {(folder / 'log').read_text()[-1500:]}")
+        return
+    outcome.finished += 1
+    try:
+        found = world.found(folder)
+    except (AssertionError, OSError, ValueError, KeyError, IndexError) as error:
+        outcome.faults.append(f"trial {number}: {type(error).__name__}: {error}")
+        return
+    different, distance = compare(whole.found, found)
+    outcome.largest_difference = max(outcome.largest_difference, distance)
+    if different:
+        outcome.faults.append(f"trial {number}: differs in {', '.join(different[:5])}")
+    else:
+        outcome.equal += 1
+
+
+def compare(expected: Any, found: Any, where: str = "") -> tuple[list[str], float]:
+    """Where two results differ, and by how much numbers do that count as equal."""
+    if isinstance(expected, dict) and isinstance(found, dict) and expected.keys() == found.keys():
+        parts = [compare(expected[name], found[name], f"{where}/{name}") for name in expected]
+    elif isinstance(expected, list) and isinstance(found, list) and len(expected) == len(found):
+        parts = [
+            compare(*pair, f"{where}/{place}") for place, pair in enumerate(zip(expected, found, strict=True))
+        ]
+    elif isinstance(expected, float) and isinstance(found, int | float):
+        distance = abs(expected - found)
+        close = math.isclose(expected, found, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
+        return ([] if close else [f"{where}: {expected} and {found}"]), distance if close else 0.0
+    else:
+        return ([] if expected == found else [f"{where}: {str(expected)[:80]} and {str(found)[:80]}"]), 0.0
+    return [one for places, _ in parts for one in places], max((far for _, far in parts), default=0.0)
+
+
+def prepare(root: Path, names: Sequence[str]) -> dict[str, Whole]:
+    """The runs that were let be; those of training learn from what the synthesis made."""
+    wholes = {}
+    wanted = [name for name in WORLDS if name in names or name == "synthesis"]
+    for name in sorted(wanted, key=("synthesis", "infer", "sft", "grpo").index):
+        folder = root / f"{name}-whole"
+        share_videos(root, folder)
+        wholes[name] = let_be(WORLDS[name], folder)
+        share_videos(folder, root)
+        print(f"{name}: let be {wholes[name].seconds:.0f} s, {wholes[name].changes}", flush=True)
+        if name == "synthesis":
+            (root / "data").mkdir()
+            for file in ("sft.jsonl", "grpo.jsonl"):
+                shutil.copy(folder / "run" / file, root / "data")
+    return wholes
+
+
+def share_videos(given: Path, taker: Path) -> None:
+    """The world's videos take longest to make and are the same for all."""
+    (taker / "cache").mkdir(parents=True, exist_ok=True)
+    for one in (given / "cache").glob("pocket-*"):
+        if not (taker / "cache" / one.name).exists():
+            (taker / "cache" / one.name).symlink_to(one.resolve(), target_is_directory=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--json", type=Path, help="where the record goes")
+    parser.add_argument("--only", nargs="+", choices=list(WORLDS), default=list(WORLDS))
+    parser.add_argument("--kills", type=int, default=26, help="of each command")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--note", default="", help="for the record, such as what else the machine does")
+    parser.add_argument(
+        "--folder", type=Path, help="for the trials; unset: a temporary one, deleted at the end"
+    )
+    args = parser.parse_args()
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    for module in ("train.sft", "train.grpo", "data_synthesis.run", "videopro.backbones.qwen"):
+        importlib.import_module(module)
+    root = args.folder or Path(tempfile.mkdtemp(prefix="videopro-kills-"))
+    wholes = prepare(root, args.only)
+    outcomes = {name: Outcome(WORLDS[name].equality, round(wholes[name].seconds, 1)) for name in args.only}
+    number = 0
+    # In turn, so that a campaign that is cut short has tried all of them.
+    while any(len(one.kills) < args.kills for one in outcomes.values()):
+        for name, outcome in outcomes.items():
+            if len(outcome.kills) >= args.kills:
+                continue
+            number += 1
+            folder = root / f"{name}-{number}"
+            share_videos(root, folder)
+            seed = f"{args.seed}/{name}/{number}"
+            trial(WORLDS[name], number, folder, wholes[name], outcome, args.kills, seed)
+            print(
+                f"{name}: {len(outcome.kills)} kills, {outcome.equal} of {outcome.trials} equal", flush=True
+            )
+            if not outcome.faults:
+                shutil.rmtree(folder)
+            record(args, outcomes)
+    if args.folder is None and not any(one.faults for one in outcomes.values()):
+        shutil.rmtree(root)
+
+
+def record(args: argparse.Namespace, outcomes: dict[str, Outcome]) -> None:
+    """Write what is known so far."""
+    told = {
+        "command": f"python perf/kills.py --kills {args.kills} --seed {args.seed}",
+        "note": args.note,
+        "machine": {"cores": os.cpu_count(), "system": platform.platform(), "load": os.getloadavg()},
+        "kills": sum(len(one.kills) for one in outcomes.values()),
+        "kills_by_phase": dict(Counter(kill.phase for one in outcomes.values() for kill in one.kills)),
+        "trials": sum(one.trials for one in outcomes.values()),
+        "equal": sum(one.equal for one in outcomes.values()),
+        "commands": {name: asdict(one) for name, one in outcomes.items()},
+    }
+    if args.json is not None:
+        args.json.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+    for name, one in outcomes.items():
+        for fault in one.faults[-1:]:
+            print(f"{name}: {fault}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
