@@ -34,10 +34,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
-from perf.kill_worlds import WORLDS, Look, World
+from kill_worlds import WORLDS, Look, World
 
 PHASES = ("start", "work", "saving", "writing", "end")
 KILLS_A_TRIAL = 4
