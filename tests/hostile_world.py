@@ -88,7 +88,7 @@ class Surroundings:
             "limits": [resource.getrlimit(number) for number in range(16)],
             "builtins": sorted(vars(sys.modules["builtins"])),
             "random": random.getstate(),
-            "tmp": {name for name in os.listdir("/tmp") if "videopro" in name},
+            "tmp": {name for name in os.listdir("/tmp") if "videopro-hostile" in name},
         }
 
     def _datagram(self) -> bytes:

@@ -13,7 +13,15 @@ import pytest
 from modules.prelude import PRELUDE as LIBRARY_PRELUDE
 from tests.program_world import ORDINARY, PRELUDE, AnswerOnHost, World, natively
 from videopro import executor
-from videopro.executor import Limits, MontyExecutor, Outcome, SandboxError, use_frames
+from videopro.executor import (
+    Limits,
+    MontyExecutor,
+    Outcome,
+    SandboxError,
+    SandboxMissing,
+    WallBreached,
+    use_frames,
+)
 
 # What Monty 1.4.0 gives otherwise than CPython: the name of an exception of the host's, a generator
 # expression that is made whole at once, the last digit that round() leaves, the module's name.
@@ -158,7 +166,7 @@ def test_what_is_fatal_is_raised_here(monty: MontyExecutor) -> None:
 
 def test_it_is_taken_where_there_is_no_seccomp(monkeypatch: pytest.MonkeyPatch) -> None:
     def none() -> None:
-        raise SandboxError("no seccomp.")
+        raise SandboxMissing("no seccomp.")
 
     monkeypatch.setattr(executor, "Executor", none)
     with pytest.warns(UserWarning, match=r"no seccomp\. So programs run in Monty"):
@@ -170,3 +178,13 @@ def test_it_is_taken_where_there_is_no_seccomp(monkeypatch: pytest.MonkeyPatch) 
         warnings.simplefilter("error")
         with pytest.raises(SandboxError, match=r"no seccomp\. programs need .* the extra `monty`"):
             executor.open_executor()
+
+
+@pytest.mark.parametrize("fault", [WallBreached("a hole."), SandboxError("it died.")])
+def test_it_is_not_taken_where_the_walls_failed(monkeypatch: pytest.MonkeyPatch, fault: SandboxError) -> None:
+    def breached() -> None:
+        raise fault
+
+    monkeypatch.setattr(executor, "Executor", breached)
+    with pytest.raises(SandboxError, match=str(fault)):
+        executor.open_executor()

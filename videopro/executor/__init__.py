@@ -15,7 +15,17 @@ from typing import Any
 
 from videopro.executor.calls import Breach, use_frames
 from videopro.executor.monty import MontyExecutor, warn
-from videopro.executor.outcome import DEFAULT_LIMITS, Limits, ModuleCall, Outcome, ProgramError, SandboxError
+from videopro.executor.outcome import (
+    DEFAULT_LIMITS,
+    Limits,
+    ModuleCall,
+    Outcome,
+    ProgramError,
+    SandboxError,
+    SandboxMissing,
+    WallBreached,
+    ZygoteGone,
+)
 from videopro.executor.pool import Executor
 
 __all__ = [
@@ -27,6 +37,9 @@ __all__ = [
     "Outcome",
     "ProgramError",
     "SandboxError",
+    "SandboxMissing",
+    "WallBreached",
+    "ZygoteGone",
     "open_executor",
     "run",
     "use_frames",
@@ -39,11 +52,12 @@ _shared: tuple[int, Executor | MontyExecutor] | None = None
 def open_executor() -> Executor | MontyExecutor:
     """The sandbox of this machine: locked processes, or Monty with a warning where the kernel has no seccomp.
 
-    Raises SandboxError where there is neither. Close it, or use it as a context manager.
+    Raises SandboxError where there is neither, and where the locked processes would not hold: what fails its
+    self-test is no reason to run programs in another way. Close it, or use it as a context manager.
     """
     try:
         return Executor()
-    except SandboxError as reason:
+    except SandboxMissing as reason:
         try:
             monty = MontyExecutor()
         except SandboxError as error:

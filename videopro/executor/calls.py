@@ -56,6 +56,10 @@ class Frames:
     def use(self, count: int) -> None:
         """Count frames. Raises Breach."""
         self._used += count
+        self.check()
+
+    def check(self) -> None:
+        """Raises Breach when there are too many, also if a function has swallowed the first one."""
         if self._used > self._most:
             raise Breach("FrameLimit", f"the program's calls looked at more than {self._most:,} frames")
 
@@ -86,13 +90,18 @@ class Calls:
         self._functions = functions
         self._limits = limits
         self._fatal = fatal
+        self._frames = Frames(limits.frames)
         self.things = Things(limits)
         self.made: list[ModuleCall] = []
+        self.called = False
+        """Whether a function was called, made to its end or not."""
+        self.seconds = 0.0
+        """The functions' own time."""
 
     @contextmanager
     def counted(self) -> Iterator[None]:
         """Around a run, on its thread: what `use_frames` counts is this program's."""
-        token = _frames.set(Frames(self._limits.frames))
+        token = _frames.set(self._frames)
         try:
             yield
         finally:
@@ -117,6 +126,7 @@ class Calls:
         parts += [f"{key}={brief(one, named)}" for key, one in kwargs.items()]
         shown = harmless(shorten(", ".join(parts), 400))
         begun = time.perf_counter()
+        self.called = True
 
         def record(result: str, error: str | None = None) -> None:
             seconds = time.perf_counter() - begun
@@ -126,7 +136,7 @@ class Calls:
             record("", harmless(shorten(f"{kind}: {error}", 300)))
 
         try:
-            value = function(*args, **kwargs)
+            value = self._timed(function, args, kwargs)
             packed = self.things.pack(value, self._limits.result_bytes)
         except Breach as error:
             failed(error, error.kind)
@@ -141,8 +151,25 @@ class Calls:
         except Exception as error:
             failed(error, type(error).__name__)
             raise self._raised(error) from error
+        except BaseException as error:  # No affair of the program's, and part of the record all the same.
+            failed(error, type(error).__name__)
+            raise
         record(harmless(brief(value, named)))
         return packed
+
+    def _timed(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        begun = time.monotonic()
+        try:
+            value = function(*args, **kwargs)
+        except self._fatal:
+            raise
+        except Exception:
+            self._frames.check()
+            raise
+        finally:
+            self.seconds += time.monotonic() - begun
+        self._frames.check()
+        return value
 
     def _raised(self, error: Exception) -> Raised:
         base = next(cls.__name__ for cls in type(error).__mro__ if _BASES.get(cls.__name__) is cls)

@@ -1,9 +1,9 @@
 """The host's half of one program's run: answer its calls, hold its budgets, learn how it ended.
 
 Runs on the caller's thread, so that the host's functions do too. Nothing that comes from the program's
-process is believed: sizes are checked before memory is given, values are decoded within bounds, and
-anything else than the protocol ends the run. Knows sockets and limits; how the process came to be is
-`pool`'s.
+process is believed: values are decoded within bounds, and anything else than the protocol ends the run. A
+budget that was breached is the run's outcome, whatever the program did after. Knows messages and limits; the
+socket is `channel`'s, and how the process came to be `pool`'s.
 """
 
 from __future__ import annotations
@@ -13,35 +13,30 @@ import json
 import re
 import signal
 import socket
-import struct
-import time
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 from videopro.executor.calls import Breach, Calls, Raised
+from videopro.executor.channel import Channel, Ended, Late
 from videopro.executor.ending import Ending, Use, failure
 from videopro.executor.inside import wire
+from videopro.executor.inside.agreed import GRACE
 from videopro.executor.log import Told
-from videopro.executor.outcome import Limits, SandboxError
+from videopro.executor.outcome import Limits, SandboxError, ZygoteGone
 from videopro.executor.text import shorten
 from videopro.executor.things import Forged
+from videopro.signals import signal_name
 
 _DUMP_LINE = re.compile(rb'File "<program>", line (\d{1,7}) in (\w{1,100}|<\w{1,20}>)')
 # Seconds that a process has to end by itself: after its last word, and after it was told to stop.
 _LEAVE = 2.0
 _STOP = 1.0
+# Seconds in which the zygote tells of a process that it was told to end.
+_ANSWER = 30.0
 
 
-class ZygoteGone(SandboxError):
-    """The process that starts programs died, and the program with it."""
-
-
-class _Ended(Exception):
-    """The program's process closed its socket."""
-
-
-class _Late(Exception):
-    """The wall clock ran out."""
+class NotBegun(SandboxError):
+    """The process ended before it ran anything of the program: another one may run it."""
 
 
 class Conversation:
@@ -61,31 +56,32 @@ class Conversation:
         self._limits = limits
         self._calls = Calls(functions, limits, fatal)
         self._things = self._calls.things
-        self._buffer = b""
-        self._left = limits.wall_seconds
-        self._armed = 0.0
-        # Bounds of messages; a character takes up to six bytes of JSON.
-        self._largest = {
-            wire.CALL: limits.argument_bytes,
-            wire.RESULT: limits.argument_bytes,
-            wire.PRINT: 6 * limits.output_bytes + 64,
-            wire.ERROR: 3 * 6 * limits.error_bytes + (1 << 16),
-        }
         self.calls = self._calls.made
         self.output = ""
         self.use = Use()
+        self.zygote_gone = False
+        """Whether the process that starts programs died, or stopped to answer, meanwhile."""
+        self._begun = False
         self._status = 0  # How its process exited; negative: by which signal.
 
-    def hold(self, program: str, inputs: Mapping[str, Any], prelude: str) -> Ending:
-        """Run the program to its end. Raises SandboxError when the machinery fails, and what is fatal."""
-        with self._calls.counted():
-            return self._hold(program, inputs, prelude)
+    @property
+    def called(self) -> bool:
+        """Whether it called a function of the host's, made to its end or not."""
+        return self._calls.called
 
-    def _hold(self, program: str, inputs: Mapping[str, Any], prelude: str) -> Ending:
+    def hold(self, program: str, inputs: Mapping[str, Any], prelude: str) -> Ending:
+        """Run the program to its end.
+
+        Raises ZygoteGone or NotBegun when how it would have ended is not known, another SandboxError when the
+        machinery fails, and what is fatal.
+        """
+        with self._calls.counted():
+            return self._hold(self._start(program, inputs, prelude))
+
+    def _start(self, program: str, inputs: Mapping[str, Any], prelude: str) -> bytes:
+        size = self._limits.result_bytes
         try:
-            packed = {
-                name: self._things.pack(value, self._limits.result_bytes) for name, value in inputs.items()
-            }
+            packed = {name: self._things.pack(value, size) for name, value in inputs.items()}
         except wire.TooLarge as error:
             raise SandboxError(f"an input cannot be given to a program: {error}") from error
         start = {
@@ -95,89 +91,113 @@ class Conversation:
             "prelude": prelude,
             "limits": vars(self._limits),
         }
+        return wire.frame(wire.START, start)
+
+    def _hold(self, start: bytes) -> Ending:
+        self._channel = Channel(self._program, self._limits)
         try:
-            self._send(wire.frame(wire.START, start))
+            self._channel.send(start)
+            self._ready()
             ending = self._talk()
         except Breach as breach:
-            ending = failure(breach.kind, str(breach), breach.places)
-            self._end(b"k")
+            self._leave(b"k")
+            return failure(breach.kind, str(breach), breach.places)
         except Forged as error:
-            ending = failure("ProtocolError", f"the program meddled with its own process: {error}")
-            self._end(b"k")
-        except _Late:
-            dump = self._end(b"t")
+            self._leave(b"k")
+            return failure("ProtocolError", f"the program meddled with its own process: {error}")
+        except Late:
+            if not self._begun:
+                self._end(b"k")
+                raise NotBegun("no process was ready for a program in time") from None
+            dump = self._leave(b"t")
             message = f"the program took more than {self._limits.wall_seconds:g} s, its calls not counted"
-            ending = failure("WallLimit", message, _places(dump))
-        except _Ended:
-            dump, self._buffer = self._buffer, b""
+            return failure("WallLimit", message, _places(dump))
+        except Ended:
+            dump = self._channel.rest()
             self._end(b"")
-            ending = self._died(dump)
+            return self._died(dump)
         except BaseException:
-            self._end(b"k")
+            with contextlib.suppress(SandboxError):
+                self._leave(b"k")
             raise
-        else:
-            self._end(b"")
-        return ending
+        self._leave(b"")
+        return self._within_time(ending)
+
+    def _ready(self) -> None:
+        """Wait until the walls stand. Nothing of the program runs before, so this much can be believed."""
+        kind, body = self._channel.receive()
+        if kind == wire.WALL:
+            why = wire.parse(body.decode("ascii"))
+            raise SandboxError(f"a wall around a program cannot be raised: {why}")
+        if kind != wire.READY:
+            raise Forged("a message before the first")
+        self._begun = True
+        self._channel.begin()
 
     # ---- messages -----------------------------------------------------------------------------------------
 
     def _talk(self) -> Ending:
         while True:
-            kind, body = self._receive()
-            try:
-                content = wire.parse(body.decode("ascii"))
-            except (ValueError, RecursionError) as error:
-                raise Forged("a message that is none") from error
+            kind, content = self._message()
             if kind == wire.CALL:
                 self._call(content)
             elif kind == wire.PRINT:
                 self._print(content)
             elif kind == wire.RESULT:
                 return Ending(self._things.unpack(content), ())
-            else:
+            elif kind == wire.ERROR:
                 return Ending(None, self._told(content))
+            else:
+                raise Forged("a message out of turn")
+
+    def _message(self) -> tuple[bytes, Any]:
+        kind, body = self._channel.receive()
+        try:
+            return kind, wire.parse(body.decode("ascii"))
+        except (ValueError, RecursionError) as error:
+            raise Forged("a message that is none") from error
 
     def _print(self, text: Any) -> None:
-        if type(text) is not str:
+        if type(text) is not str or not text:
             raise Forged("output that is no text")
         self.output += text
-        if len(self.output) > self._limits.output_bytes:
-            self.output = self.output[: self._limits.output_bytes]
-            raise Breach(
-                "OutputLimit", f"the program printed more than {self._limits.output_bytes:,} characters"
-            )
+        most = self._limits.output_bytes
+        if len(self.output) > most:
+            self.output = self.output[:most]
+            self._unwind("OutputLimit", f"the program printed more than {most:,} characters", 0)
 
     def _call(self, content: Any) -> None:
         if type(content) is not list or len(content) != 3 or type(content[2]) is not int:
             raise Forged("a call that is none")
         name, packed, line = content
         given = self._things.unpack(packed)
+        before = self._calls.seconds
         try:
             message = wire.frame(wire.VALUE, self._calls.make(name, given, line))
         except Raised as raised:
             message = wire.frame(wire.RAISE, raised.told)
         except Breach as breach:
-            self._stop(breach.kind, str(breach), line)
-        self._send(message)
+            self._channel.extend(self._calls.seconds - before)
+            self._channel.send(wire.frame(wire.STOP, [breach.kind, str(breach)]))
+            self._unwind(breach.kind, str(breach), line)
+        self._channel.extend(self._calls.seconds - before)
+        self._channel.send(message)
 
-    def _stop(self, kind: str, message: str, line: int) -> NoReturn:
-        """End a program that is over a budget, and let it unwind for a moment."""
-        self._send(wire.frame(wire.STOP, [kind, message]))
-        self._left = min(self._left, _STOP)
+    def _unwind(self, kind: str, message: str, line: int) -> NoReturn:
+        """End a program that is over a budget, and let it say for a moment where that was."""
+        self._channel.hurry(_STOP)
         places: tuple[tuple[int, str], ...] = ((line, ""),) if line > 0 else ()
-        try:
-            while True:
-                got, body = self._receive()
-                if got == wire.PRINT:
-                    self._print(wire.parse(body.decode("ascii")))
-                    continue
-                if got == wire.ERROR:
-                    told = self._told(wire.parse(body.decode("ascii")))
-                    if told[0][0] == kind:
-                        places = tuple(told[0][2])
-                break
-        except (_Ended, _Late, Forged, Breach, ValueError, RecursionError):
-            pass  # It would not stop by itself: the end comes all the same.
+        # One that does not stop by itself is ended all the same.
+        with contextlib.suppress(Ended, Late, Forged):
+            got, content = self._message()
+            while got == wire.PRINT:
+                if type(content) is str:
+                    self.output = (self.output + content)[: self._limits.output_bytes]
+                got, content = self._message()
+            if got == wire.ERROR:
+                told = self._told(content)
+                if told[0][0] == kind:
+                    places = tuple(told[0][2])
         raise Breach(kind, message, places)
 
     def _told(self, content: Any) -> tuple[Told, ...]:
@@ -201,114 +221,49 @@ class Conversation:
     def _died(self, dump: bytes) -> Ending:
         """What a process that ended without a word died of."""
         status = self._status
-        places = _places(dump)
-        out_of_time = f"the program used more than its {self._limits.cpu_seconds:g} s of processor time"
-        if status in (-signal.SIGVTALRM, -signal.SIGXCPU) or (
-            status == -signal.SIGKILL and self.use.cpu_seconds >= self._limits.cpu_seconds
-        ):
-            return failure("CpuLimit", out_of_time, places)
-        if status < 0:
-            what = f"the program's process was ended by {signal.Signals(-status).name}"
-        else:
+        if not self._begun:
+            raise NotBegun(f"a program's process ended before the program began ({_exit(status)})")
+        # A program may also end itself by the signals that its time ends with.
+        used = self.use.cpu_seconds
+        timers = status in (-signal.SIGVTALRM, -signal.SIGXCPU) and used > 0.5 * self._limits.cpu_seconds
+        if timers or (status == -signal.SIGKILL and used >= self._limits.cpu_seconds):
+            return failure("CpuLimit", self._out_of_time(), _places(dump))
+        what = f"the program's process was ended by {_exit(status)}"
+        if status >= 0:
             what = f"the program ended its own process with status {status}"
         if -status == signal.SIGSEGV:
             what += ", as after a recursion too deep for the machine's stack"
-        return failure("Crashed", what, places)
+        return failure("Crashed", what, _places(dump))
 
-    # ---- sockets ------------------------------------------------------------------------------------------
+    def _within_time(self, ending: Ending) -> Ending:
+        """The ending that a program told of, or CpuLimit for one that swallowed it: the kernel knows."""
+        if self.use.cpu_seconds <= self._limits.cpu_seconds + GRACE:
+            return ending
+        if ending.raised and ending.raised[0][0] == "CpuLimit":
+            return ending
+        return failure("CpuLimit", self._out_of_time())
 
-    def _send(self, message: bytes) -> None:
-        begun = time.monotonic()
-        self._arm()
+    def _out_of_time(self) -> str:
+        return f"the program used more than its {self._limits.cpu_seconds:g} s of processor time"
+
+    # ---- the end of the process ---------------------------------------------------------------------------
+
+    def _leave(self, order: bytes) -> bytes:
+        """`_end` for a run whose outcome is known: that its process cannot be asked for any more changes
+        nothing about it."""
         try:
-            sent = self._program.send(message)
-            while sent < len(message):
-                self._left -= time.monotonic() - begun
-                begun = time.monotonic()
-                self._arm()
-                message = message[sent:]
-                sent = self._program.send(message)
-        except BlockingIOError:
-            raise _Late from None
-        except OSError:
-            raise _Ended from None
-        finally:
-            self._left -= time.monotonic() - begun
-
-    def _receive(self) -> tuple[bytes, bytes]:
-        size = wire.HEADER.size
-        while True:
-            if self._buffer[:1] in wire.DUMPS:
-                self._drain()
-                raise _Ended
-            if len(self._buffer) >= size:
-                kind, length = wire.HEADER.unpack_from(self._buffer)
-                if length > self._largest.get(kind, -1):
-                    raise Forged("a message of no known kind, or beyond its bounds")
-                if len(self._buffer) >= size + length:
-                    body = self._buffer[size : size + length]
-                    self._buffer = self._buffer[size + length :]
-                    return kind, body
-                self._fill(size + length)
-            else:
-                self._fill(size)
-
-    def _fill(self, count: int) -> None:
-        parts = [self._buffer]
-        have = len(self._buffer)
-        while have < count:
-            begun = time.monotonic()
-            self._arm()
-            try:
-                part = self._program.recv(max(1 << 13, min(count - have, 1 << 20)))
-            except BlockingIOError:
-                raise _Late from None
-            except OSError:
-                part = b""
-            finally:
-                self._left -= time.monotonic() - begun
-            if not part:
-                raise _Ended
-            parts.append(part)
-            have += len(part)
-        self._buffer = b"".join(parts)
-
-    def _arm(self) -> None:
-        """Let the kernel end a wait on the program's socket when the time is over: two system calls fewer for
-        each message than Python's own time-outs. It is told anew when a tenth of what it knows has passed."""
-        if self._left <= 0:
-            raise _Late
-        if not 0.9 * self._armed <= self._left <= self._armed:
-            self._armed = self._left
-            whole, rest = divmod(self._left, 1.0)
-            until = struct.pack("@ll", int(whole), max(int(rest * 1e6), 1))
-            self._program.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, until)
-            self._program.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, until)
-
-    def _drain(self, seconds: float = _STOP) -> bytes:
-        """What a dying process still writes, at most 64 KiB of it."""
-        until = time.monotonic() + seconds
-        while len(self._buffer) < 1 << 16:
-            left = until - time.monotonic()
-            if left <= 0:
-                break
-            self._left = left
-            try:
-                self._arm()
-                part = self._program.recv(1 << 16)
-            except (_Late, OSError):
-                break
-            if not part:
-                break
-            self._buffer += part
-        return self._buffer
+            return self._end(order)
+        except ZygoteGone:
+            self.zygote_gone = True
+            return b""
 
     def _end(self, order: bytes) -> bytes:
         """Wait for the process's end, having ordered it if need be. Returns what it dumped of its stack."""
         dump = b""
         self._order(order)
         if order == b"t":
-            dump = self._drain()
+            self._channel.drain(_STOP)
+            dump = self._channel.rest()
             self._order(b"k")
         try:
             self._report.settimeout(_LEAVE)
@@ -316,13 +271,15 @@ class Conversation:
                 ended = self._report.recv(1 << 12)
             except TimeoutError:  # It said its last word, and stays.
                 self._order(b"k")
-                self._report.settimeout(30.0)
+                self._report.settimeout(_ANSWER)
                 ended = self._report.recv(1 << 12)
         except TimeoutError:
-            raise SandboxError("the process that starts programs does not answer") from None
+            raise ZygoteGone("the process that starts programs does not answer") from None
         except OSError:
             ended = b""
         if not ended:
+            if not self._begun:
+                raise NotBegun("the process that starts programs did not take a program")
             raise ZygoteGone("the process that starts programs died")
         told = json.loads(ended)
         if isinstance(told, str):
@@ -334,6 +291,10 @@ class Conversation:
     def _order(self, order: bytes) -> None:
         with contextlib.suppress(OSError):  # It has ended already, and the report of it waits to be read.
             self._report.send(order)
+
+
+def _exit(status: int) -> str:
+    return signal_name(-status) if status < 0 else f"status {status}"
 
 
 def _places(dump: bytes) -> tuple[tuple[int, str], ...]:

@@ -26,6 +26,11 @@ class Use(NamedTuple):
     peak_bytes: int = 0
 
 
+def lines_of(program: str) -> list[str]:
+    """A program's lines as Python counts them: it knows three line ends, and str.splitlines ten."""
+    return program.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+
+
 def failure(kind: str, message: str, places: Sequence[tuple[int, str]] = ()) -> Ending:
     """The ending of a program that failed. `places`: (line, function)s of the program, outermost first."""
     return Ending(None, ((kind, message, places),))
@@ -49,7 +54,7 @@ def outcome(
     use: Use = Use(),  # noqa: B008 -- immutable
 ) -> Outcome:
     """The Outcome of an ending. `begun`: the monotonic clock's time when it was asked for."""
-    lines = program.splitlines()
+    lines = lines_of(program)
     output = harmless(output)
     error = None
     if ending.raised:

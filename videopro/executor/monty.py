@@ -21,7 +21,7 @@ from typing import Any
 from videopro.executor.calls import Breach, Calls, Raised
 from videopro.executor.ending import Ending, failure, outcome, too_long
 from videopro.executor.inside import wire
-from videopro.executor.inside.child import ENTRY
+from videopro.executor.inside.agreed import ENTRY
 from videopro.executor.outcome import DEFAULT_LIMITS, Limits, Outcome, SandboxError
 from videopro.executor.text import shorten
 from videopro.executor.things import Forged

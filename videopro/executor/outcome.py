@@ -12,6 +12,18 @@ class SandboxError(VideoProError):
     """Programs cannot be run here safely, or the machinery around them broke. Never a program's own fault."""
 
 
+class SandboxMissing(SandboxError):
+    """This machine has nothing to confine programs with: no Linux, no known processor, or no seccomp."""
+
+
+class WallBreached(SandboxError):
+    """The self-test got through a wall, or found one that cannot be raised: programs must not run here."""
+
+
+class ZygoteGone(SandboxError):
+    """The process that starts programs died, and the program with it."""
+
+
 @dataclass(frozen=True)
 class Limits:
     """The budgets of one program. Each breach is a failure that says which and how much.

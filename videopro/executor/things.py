@@ -54,7 +54,11 @@ class Things:
         """A value from the program. Raises Forged for one that no honest process sends."""
         try:
             return wire.unpack(
-                packed, self._object, items=self._limits.items + 2, depth=self._limits.depth + 2
+                packed,
+                self._object,
+                items=self._limits.items + 2,
+                depth=self._limits.depth + 2,
+                keys=wire.KEYS,
             )
         except (ValueError, TypeError) as error:
             raise Forged(str(error)) from error

@@ -25,6 +25,7 @@ from videopro.errors import RunError, VideoProError, WorkerBug
 from videopro.methods import create
 from videopro.runner.queue import record_death
 from videopro.runner.worker import Job, work
+from videopro.signals import signal_name
 
 # Makes the backbone, inside a worker. Must be picklable: a function of a module, or a partial of one.
 Loader: TypeAlias = Callable[[], Backbone]
@@ -200,9 +201,7 @@ class Supervisor:
     def _died(self, worker: _Worker, fruitless: int) -> None:
         """Decide what a death means. Raises RunError if starting another worker is of no use."""
         code = worker.process.exitcode
-        how = (
-            f"killed by signal {-code} ({signal.Signals(-code).name})" if code < 0 else f"exit status {code}"
-        )
+        how = f"killed by signal {-code} ({signal_name(-code)})" if code < 0 else f"exit status {code}"
         if not worker.ready and fruitless > 1:
             raise RunError(
                 f"worker {worker.index} died twice while it loaded the model ({how}); is there enough memory "

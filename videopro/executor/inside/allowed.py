@@ -5,8 +5,12 @@ by the kernel (`lock`). Knows nothing of anything.
 """
 
 MODULES = (
+    "__future__",
     "abc",
+    "ast",
+    "base64",
     "bisect",
+    "calendar",
     "cmath",
     "collections",
     "collections.abc",
@@ -19,22 +23,32 @@ MODULES = (
     "enum",
     "fractions",
     "functools",
+    "hashlib",
     "heapq",
+    "io",
     "itertools",
     "json",
+    "logging",
     "math",
     "numbers",
     "operator",
+    "pprint",
     "random",
     "re",
     "statistics",
     "string",
     "textwrap",
     "time",
+    "traceback",
     "types",
     "typing",
     "unicodedata",
+    "warnings",
 )
+
+# Why a module that programs ask for is not there. A numpy in every process would be 25 MB of native code to
+# copy at each fork and behind the walls; what programs hold are handles and a few numbers, never pixels.
+ABSENT = {"numpy": ": lists, math and statistics do what programs need"}
 
 # Imported late, in a program's name, by what it may use: by datetime and time.
 LATE = ("_strptime",)

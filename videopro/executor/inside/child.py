@@ -11,6 +11,7 @@ import __future__
 import builtins
 import faulthandler
 import gc
+import linecache
 import marshal
 import mmap
 import os
@@ -18,24 +19,30 @@ import random
 import signal
 import sys
 import types
+import warnings
 from base64 import b64decode
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 from . import lock
-from .allowed import FORBIDDEN_BUILTINS, LATE, MODULES
+from .agreed import ENTRY, FILE, GRACE
+from .allowed import ABSENT, FORBIDDEN_BUILTINS, LATE, MODULES
 from .filter import SOCKET_FD
 from .handle import Handle, Handles
 from .output import Output
+from .telling import told
 from .wire import (
     CALL,
     ERROR,
     HEADER,
+    KEYS,
     PRINT,
     RAISE,
+    READY,
     RESULT,
     START,
     VALUE,
+    WALL,
     TooLarge,
     frame,
     pack,
@@ -43,11 +50,7 @@ from .wire import (
     unpack,
 )
 
-ENTRY = "execute_command"
-FILE = "<program>"
 NAME = "__program__"
-GRACE = 0.3
-"""Seconds of processor time from the exception that says that time is up to the end."""
 BROKEN = 70
 """Exit status of a process that could not even say what went wrong."""
 
@@ -99,15 +102,27 @@ class Session:
 
     def __init__(self, start: Mapping[str, Any]) -> None:
         self.limits: Mapping[str, Any] = start["limits"]
-        self.output = Output(self.limits["output_bytes"], OutputLimit)
+        self.output = Output(self.limits["output_bytes"], lambda told: self.breached(OutputLimit(told)))
         self.handles = Handles()
         self.errors: dict[tuple[str, str], type[BaseException]] = {}
         self.entered: types.FrameType | None = None
+        self.breach: Budget | None = None
+
+    def breached(self, breach: Budget) -> Budget:
+        """Note the first budget that was breached: it is what came of the program, whatever it catches."""
+        if self.breach is None:
+            self.breach = breach
+        return breach
 
     def pack(self, value: Any, *, size: int) -> Any:
         """Plain data and handles as JSON. Raises TypeError and TooLarge."""
         return pack(
-            value, self.handles.pack, items=self.limits["items"], size=size, depth=self.limits["depth"] + 2
+            value,
+            self.handles.pack,
+            items=self.limits["items"],
+            size=size,
+            depth=self.limits["depth"] + 2,
+            keys=KEYS,
         )
 
     def printed(self) -> bytes:
@@ -182,8 +197,9 @@ def _guarded_import(
     """`import` as programs have it."""
     if level == 0 and (name in MODULES or name in LATE):
         return _REAL_IMPORT(name, globals, locals, fromlist, level)
+    why = ABSENT.get(name.partition(".")[0], "")
     raise ImportError(
-        f"{name!r} is not available to programs; these modules are: {', '.join(MODULES)}", name=name
+        f"{name!r} is not available to programs{why}; these modules are: {', '.join(MODULES)}", name=name
     )
 
 
@@ -203,24 +219,31 @@ def _program_builtins() -> dict[str, Any]:
 
 
 _BUILTINS: dict[str, Any] = {}
-# Address space to let go of when a program has used up its own, so that there is room to say so.
-_reserve = mmap.mmap(-1, 2 << 20)
-_cpu_seconds = 0.0
 
 
-def _out_of_time(number: int, frame_: Any) -> None:
-    raise CpuLimit(f"the program used its {_cpu_seconds:g} s of processor time")
+_UNHEARD = (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning, SyntaxWarning)
 
 
 def warm_up() -> None:
     """Do in the zygote what every program's process needs."""
     _BUILTINS.update(_program_builtins())
     compile("f'{1:.2f}'", FILE, "exec")
-    # First an exception inside the program, again and again should it be swallowed; then, also for a program
-    # that never leaves a C function, a dump of the stack and the end; the kernel's own limit comes last.
-    signal.signal(signal.SIGPROF, _out_of_time)
+    # As CPython has them, for programs that warn; what warns of a program's syntax is not the program's word.
+    warnings.resetwarnings()
+    for kind in _UNHEARD:
+        warnings.simplefilter("ignore", kind)
+    warnings.formatwarning = _formatwarning
+    # Time ends first with an exception inside the program (`_limit_time`), again and again should it be
+    # swallowed; then, also for a program that never leaves a C function, with a dump of the stack and the
+    # end; the kernel's own limit comes last.
     faulthandler.enable(SOCKET_FD, all_threads=False)
     faulthandler.register(signal.SIGVTALRM, SOCKET_FD, all_threads=False, chain=True)
+
+
+def _formatwarning(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, line: str | None = None
+) -> str:
+    return f"line {lineno}: {category.__name__}: {message}\n"
 
 
 def rehearse() -> None:
@@ -275,8 +298,10 @@ def _run(session: Session, start: Mapping[str, Any]) -> Any:
     )
     space.update(functions)
     space.update(inputs)
+    source = start["program"]
+    linecache.cache[FILE] = (len(source), None, source.splitlines(keepends=True), FILE)
     # Annotations stay text: planners annotate with types that only the host has.
-    code = compile(start["program"], FILE, "exec", __future__.annotations.compiler_flag, dont_inherit=True)
+    code = compile(source, FILE, "exec", __future__.annotations.compiler_flag, dont_inherit=True)
     _watched(session, exec, code, space)
     entry = space.get(ENTRY)
     if not callable(entry):
@@ -301,98 +326,93 @@ def _watched(session: Session, call: Callable[..., Any], *args: Any, **kwargs: A
     return value
 
 
+def _limit_time(session: Session) -> Callable[[], None]:
+    """Start the program's clock. Returns what to call when the program begins: until then it only notes that
+    time is up, and raises nothing."""
+    cpu = session.limits["cpu_seconds"]
+    begun = False
+
+    def out_of_time(number: int, frame_: Any) -> None:
+        breach = session.breached(CpuLimit(f"the program used its {cpu:g} s of processor time"))
+        if begun:
+            raise breach
+
+    def begin() -> None:
+        nonlocal begun
+        begun = True
+        if session.breach is not None:
+            raise session.breach
+
+    signal.signal(signal.SIGPROF, out_of_time)
+    signal.setitimer(signal.ITIMER_PROF, cpu, 0.05)
+    signal.setitimer(signal.ITIMER_VIRTUAL, cpu + GRACE)
+    return begin
+
+
 def main(door: lock.Door, base: int) -> None:
     """The life of a program's process, to its end.
 
-    `door`: its walls. `base`: bytes of address space that the zygote has. Raises OSError if the door
-    cannot be locked, and then has run nothing.
+    `door`: its walls. `base`: bytes of address space that the zygote has. What fails before the program runs
+    is told as a wall that cannot be raised.
     """
-    global _cpu_seconds
-    kind, start = _receive()
-    if kind != START:
+    try:
+        kind, start = _receive()
+        if kind != START:
+            os._exit(BROKEN)
+        session = Session(start)
+        limits = session.limits
+        sys.stdout = sys.stderr = session.output  # type: ignore[assignment]
+        sys.stdin = None  # type: ignore[assignment]
+        # Address space to let go of when a program has used up its own, so that there is room to say so.
+        reserve = mmap.mmap(-1, 2 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        gc.enable()
+        begin = _limit_time(session)
+        door.close(base + limits["memory_bytes"] + (2 << 20), int(limits["cpu_seconds"] + GRACE) + 1)
+        _send(_READY)
+    except Exception as error:
+        _send(frame(WALL, f"{type(error).__name__}: {error}"[:500]))
         os._exit(BROKEN)
-    limits = start["limits"]
-    session = Session(start)
-    sys.stdout = sys.stderr = session.output  # type: ignore[assignment]
-    sys.stdin = None  # type: ignore[assignment]
-    gc.enable()
-    cpu = _cpu_seconds = limits["cpu_seconds"]
-    signal.setitimer(signal.ITIMER_PROF, cpu, 0.05)
-    signal.setitimer(signal.ITIMER_VIRTUAL, cpu + GRACE)
-    door.close(base + limits["memory_bytes"], int(cpu + GRACE) + 1)
-    _send(_last_words(session, start))
+    _send(_last_words(session, start, begin, reserve))
     os._exit(0)
 
 
-def _last_words(session: Session, start: Mapping[str, Any]) -> bytes:
-    size = session.limits["argument_bytes"]
+_READY = frame(READY, None)
+
+
+def _last_words(
+    session: Session, start: Mapping[str, Any], begin: Callable[[], None], reserve: mmap.mmap
+) -> bytes:
     try:
         try:
-            value = _run(session, start)
-            try:
-                packed = session.pack(value, size=size)
-            except TypeError as error:
-                raise TypeError(f"{ENTRY} returned {error}") from None
-            except (TooLarge, RecursionError) as error:
-                raise TooLarge(f"what {ENTRY} returned is too large: {error}") from None
-            message = frame(RESULT, packed)
-            if len(message) > size:
-                raise TooLarge(f"what {ENTRY} returned is larger than {size:,} bytes")
+            begin()
+            message = _result(session, _run(session, start))
+            signal.signal(signal.SIGPROF, signal.SIG_IGN)
+            if session.breach is not None:
+                raise session.breach
         except BaseException as error:
-            _reserve.close()  # Before anything else: without memory, nothing else works.
+            reserve.close()  # Before anything else: without memory, nothing else works.
             # The first timer would go on to interrupt; a hostile __str__ meets the second one.
             signal.signal(signal.SIGPROF, signal.SIG_IGN)
             sys.settrace(None)
-            message = frame(ERROR, _told(error, session))
+            ended = session.breach or error
+            message = frame(ERROR, told(ended, session.limits, start["program"], session.entered))
         return session.printed() + message
     except BaseException as error:
         return frame(ERROR, [[type(error).__name__, "", []]])
 
 
-def _told(error: BaseException, session: Session) -> list[Any]:
-    """An exception and what caused it: [type, message, [[line, function], ...]] each, the last raised
-    first.
-    """
-    limits = session.limits
-    told: list[Any] = []
-    seen: list[BaseException] = []
-    following: BaseException | None = error
-    while following is not None and len(told) < 3 and following not in seen:
-        seen.append(following)
-        message = _message(following)[: limits["error_bytes"]]
-        if isinstance(following, MemoryError) and not message:
-            message = f"the program may use {limits['memory_bytes'] >> 20:,} MiB"
-        places = _places(following)
-        if isinstance(following, MemoryError) and not places and session.entered is not None:
-            places = [[session.entered.f_lineno, session.entered.f_code.co_name]]
-        told.append([type(following).__name__, message, places])
-        hidden = following.__suppress_context__
-        following = following.__cause__ or (None if hidden else following.__context__)
-    return told
-
-
-def _message(error: BaseException) -> str:
-    if isinstance(error, KeyError) and len(error.args) == 1 and isinstance(error.args[0], str):
-        return error.args[0]
-    if isinstance(error, SyntaxError):
-        return str(error.msg)
+def _result(session: Session, value: Any) -> bytes:
+    size = session.limits["argument_bytes"]
     try:
-        return str(error)
-    except Exception:
-        return ""
-
-
-def _places(error: BaseException) -> list[list[Any]]:
-    if isinstance(error, SyntaxError) and error.filename == FILE:
-        return [[error.lineno or 0, ""]]
-    places: list[list[Any]] = []
-    trace = error.__traceback__
-    while trace is not None:
-        code = trace.tb_frame.f_code
-        if code.co_filename == FILE:
-            places.append([trace.tb_lineno, code.co_name])
-        trace = trace.tb_next
-    return places if len(places) <= 10 else [*places[:5], *places[-5:]]
+        packed = session.pack(value, size=size)
+    except TypeError as error:
+        raise TypeError(f"{ENTRY} returned {error}") from None
+    except (TooLarge, RecursionError) as error:
+        raise TooLarge(f"what {ENTRY} returned is too large: {error}") from None
+    message = frame(RESULT, packed)
+    if len(message) > size:
+        raise TooLarge(f"what {ENTRY} returned is larger than {size:,} bytes")
+    return message
 
 
 __all__ = ["BROKEN", "SOCKET_FD", "main", "warm_up"]

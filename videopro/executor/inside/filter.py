@@ -16,6 +16,7 @@ ERRNO_EPERM = 0x00050000 | 1
 KILL_PROCESS = 0x80000000
 
 PROT_EXEC = 4
+MAP_SHARED = 1
 SOCKET_FD = 3
 """The one descriptor that a program's process may read and write."""
 
@@ -131,7 +132,7 @@ def program(machine: str) -> bytes:
     refuse = (_RETURN, 0, 0, ERRNO_EPERM)
     for name in ("read", "write"):
         guarded(name, argument(0), (_EQUAL, 1, 0, SOCKET_FD), refuse)
-    # Anonymous memory only (a descriptor of -1), and never to be executed.
+    # Anonymous memory only (a descriptor of -1), its own, and never to be executed.
     guarded(
         "mmap",
         argument(4),
@@ -139,6 +140,9 @@ def program(machine: str) -> bytes:
         refuse,
         argument(2),
         (_ANY_BIT, 0, 1, PROT_EXEC),
+        refuse,
+        argument(3),
+        (_ANY_BIT, 0, 1, MAP_SHARED),
         refuse,
     )
     guarded("mprotect", argument(2), (_ANY_BIT, 0, 1, PROT_EXEC), refuse)

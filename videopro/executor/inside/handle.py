@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from .plain import pack_plain
+
 
 class Handle:
     """One host object. Its declared values are its attributes."""
@@ -93,7 +95,4 @@ class Handles:
         """What the host is told of something that is not plain data."""
         if isinstance(value, Handle):
             return {"h": value._id}
-        kind = type(value).__name__
-        if hasattr(value, "__next__") or kind in ("dict_keys", "dict_values", "dict_items", "range", "deque"):
-            raise TypeError(f"a {kind}, which cannot leave the program: make it a list")
-        raise TypeError(f"a {kind}, which cannot leave the program: only plain data and handles can")
+        return pack_plain(value, part)

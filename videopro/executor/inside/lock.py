@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import os
 import platform
 import resource
@@ -59,6 +60,12 @@ def zygote() -> list[str]:
             walls.append(wall())
     _check(_prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0), "dumpable")
     return walls
+
+
+def has_seccomp() -> bool:
+    """Whether the kernel takes filters. It looks at where the filter lies only if it does."""
+    _prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, 0, 0, 0)
+    return ctypes.get_errno() == errno.EFAULT
 
 
 def _namespaces() -> str:
@@ -143,6 +150,8 @@ class Door:
             resource.RLIMIT_FSIZE,
             resource.RLIMIT_NPROC,
             resource.RLIMIT_MEMLOCK,
+            # Waiting signals are counted by user: who may queue some can tell how many others have queued.
+            resource.RLIMIT_SIGPENDING,
         ):
             resource.setrlimit(kind, none)
         mine = seccomp.of_process(code, os.getpid())

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 
 class Output:
-    """Stands in for sys.stdout. Raises `breach` when more than `size` characters were written in all."""
+    """Stands in for sys.stdout. Raises what `breach` makes of a message when more than `size` characters were
+    written in all; the host is told one more, so that it knows too."""
 
     encoding = "utf-8"
     closed = False
 
-    def __init__(self, size: int, breach: type[BaseException]) -> None:
+    def __init__(self, size: int, breach: Callable[[str], BaseException]) -> None:
         self._size = self._left = size
         self._breach = breach
         self._parts: list[str] = []
@@ -19,8 +22,8 @@ class Output:
         if not isinstance(text, str):
             raise TypeError(f"write() argument must be str, not {type(text).__name__}")
         if len(text) > self._left:
-            self._parts.append(text[: self._left])
-            self._left = 0
+            self._parts.append(text[: self._left + 1])
+            self._left = -1
             raise self._breach(f"the program printed more than {self._size:,} characters")
         self._left -= len(text)
         self._parts.append(text)

@@ -10,7 +10,9 @@ handle is.
 from __future__ import annotations
 
 import json
+import re
 import struct
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -21,6 +23,9 @@ START = b"s"
 VALUE = b"v"
 RAISE = b"r"
 STOP = b"x"
+# From the program's process, before anything of the program runs: its walls stand, or one cannot be raised.
+READY = b"y"
+WALL = b"w"
 # From the program's process.
 CALL = b"c"
 PRINT = b"o"
@@ -34,6 +39,11 @@ DUMPS = (b"S", b"F")
 INT_BITS = 1024
 """Wider integers do not cross: turning them into text takes quadratic time."""
 _INT_DIGITS = 320
+KEYS = 1000
+"""Keys and members whose hash can be chosen to collide cost quadratic time: so many may cross."""
+# Smaller integers are their own hash.
+_OWN_HASH = sys.hash_info.modulus
+_SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 class TooLarge(ValueError):
@@ -69,20 +79,49 @@ def parse(text: str) -> Any:
     return value
 
 
+def _is_odd(key: Any) -> bool:
+    """Whether the hash of a packed key can be chosen: it is no text, no handle and no ordinary number."""
+    kind = type(key)
+    if kind is dict:
+        return "h" not in key
+    return kind is list or (kind is int and not -_OWN_HASH < key < _OWN_HASH)
+
+
+def _encodable(text: str) -> str:
+    """Without lone surrogates, which no file and no socket would take."""
+    return text if text.isascii() else _SURROGATES.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
 def pack(
-    value: Any, other: Callable[[Any, Callable[[Any], Any]], Any], *, items: int, size: int, depth: int
+    value: Any,
+    other: Callable[[Any, Callable[[Any], Any]], Any],
+    *,
+    items: int,
+    size: int,
+    depth: int,
+    keys: int = 1 << 62,
 ) -> Any:
     """Turn plain data into what JSON holds.
 
     `other` packs whatever is not plain, given it and a function that packs its parts, or raises TypeError.
-    At most `items` values, about `size` bytes of JSON, nested at most `depth` deep; counted as they are met,
-    so that shared references cannot explode. Raises TooLarge.
+    At most `items` values, about `size` bytes of JSON, nested at most `depth` deep, `keys` keys and members
+    that are neither text nor ordinary numbers; counted as they are met, so that shared references cannot
+    explode. Raises TooLarge.
     """
     kind = type(value)
     if value is None or kind is bool or kind is float or (kind is str and len(value) < size):
         return value
     count = 0
     spent = 0
+    odd = 0
+
+    def key(one: Any, left: int) -> Any:
+        nonlocal odd
+        packed = walk(one, left)
+        odd += _is_odd(packed)
+        if odd > keys:
+            raise TooLarge(f"it holds more than {keys:,} keys or members that are no text or number")
+        return packed
 
     def spend(more: int) -> None:
         nonlocal count, spent
@@ -115,7 +154,7 @@ def pack(
         if kind is tuple:
             return {"t": [walk(part, left) for part in one]}
         if kind is dict:
-            return {"d": [[walk(key, left), walk(part, left)] for key, part in one.items()]}
+            return {"d": [[key(name, left), walk(part, left)] for name, part in one.items()]}
         return subclass(one, left)
 
     def subclass(one: Any, left: int) -> Any:
@@ -131,25 +170,35 @@ def pack(
         if isinstance(one, tuple):
             return {"t": [walk(part, left) for part in tuple.__iter__(one)]}
         if isinstance(one, dict):
-            return {"d": [[walk(key, left), walk(part, left)] for key, part in dict.items(one)]}
+            return {"d": [[key(name, left), walk(part, left)] for name, part in dict.items(one)]}
         if isinstance(one, set):
-            return {"s": [walk(part, left) for part in set.__iter__(one)]}
+            return {"s": [key(part, left) for part in set.__iter__(one)]}
         if isinstance(one, frozenset):
-            return {"z": [walk(part, left) for part in frozenset.__iter__(one)]}
+            return {"z": [key(part, left) for part in frozenset.__iter__(one)]}
         return other(one, lambda part: walk(part, left))
 
     return walk(value, depth)
 
 
-def unpack(packed: Any, handle: Callable[[Any], Any], *, items: int, depth: int) -> Any:
+def unpack(packed: Any, handle: Callable[[Any], Any], *, items: int, depth: int, keys: int = 1 << 62) -> Any:
     """The plain data that `pack` packed; `handle` makes what stands behind an `{"h": ...}`.
 
-    Raises ValueError or TypeError for anything that `pack` does not make, and TooLarge beyond the bounds
-    (integer keys can be chosen to collide: few of them keep that cheap).
+    Text comes out encodable: a lone surrogate becomes the replacement character. Raises ValueError or
+    TypeError for anything that `pack` does not make, and TooLarge beyond the bounds.
     """
+    if type(packed) is str:
+        return _encodable(packed)
     if type(packed) is not list and type(packed) is not dict:
         return packed
     count = 0
+    odd = 0
+
+    def key(one: Any, left: int) -> Any:
+        nonlocal odd
+        odd += _is_odd(one)
+        if odd > keys:  # Before it is put in its place.
+            raise TooLarge(f"it holds more than {keys:,} keys or members that are no text or number")
+        return walk(one, left)
 
     def walk(one: Any, left: int) -> Any:
         nonlocal count
@@ -161,6 +210,8 @@ def unpack(packed: Any, handle: Callable[[Any], Any], *, items: int, depth: int)
             if left <= 0:
                 raise TooLarge(f"it is nested more than {depth} deep")
             return [walk(part, left - 1) for part in one]
+        if kind is str:
+            return _encodable(one)
         if kind is not dict:
             return one
         if left <= 0:
@@ -171,14 +222,13 @@ def unpack(packed: Any, handle: Callable[[Any], Any], *, items: int, depth: int)
         if type(content) is not list:
             raise ValueError("a tag without its list")
         if tag == "d":
-            return {walk(key, left - 1): walk(part, left - 1) for key, part in content}
-        parts = [walk(part, left - 1) for part in content]
+            return {key(name, left - 1): walk(part, left - 1) for name, part in content}
         if tag == "t":
-            return tuple(parts)
+            return tuple([walk(part, left - 1) for part in content])
         if tag == "s":
-            return set(parts)
+            return {key(part, left - 1) for part in content}
         if tag == "z":
-            return frozenset(parts)
+            return frozenset([key(part, left - 1) for part in content])
         raise ValueError("an unknown tag")
 
     return walk(packed, depth)

@@ -27,8 +27,11 @@ from typing import Any
 
 from . import child, filter, lock
 from .allowed import LATE, MODULES
-from .wire import ERROR, frame
+from .wire import WALL, frame
 
+# Descriptors of its own; each program takes one more.
+_OWN_DESCRIPTORS = 24
+_MOST_DESCRIPTORS = 4096
 # The codecs that a str method may name.
 _CODECS = ("encodings.ascii", "encodings.latin_1", "encodings.utf_8", "encodings.utf_16")
 
@@ -54,19 +57,33 @@ class Zygote:
         signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
         self.selector.register(self.woken, selectors.EVENT_READ, "children")
         self.waker = waker
-        self.descriptors = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        unlimited = most == resource.RLIM_INFINITY
+        self.descriptors = _MOST_DESCRIPTORS if unlimited else min(most, _MOST_DESCRIPTORS)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (self.descriptors, most))
 
     def prepare(self) -> dict[str, Any]:
-        """Import, then close in. Returns what the host is told: the walls that stand."""
+        """Import, then close in. Returns what the host is told: the walls that stand, whether there is
+        seccomp, and how many programs can run at once."""
+        # Without OpenSSL, whose tables every fork would copy, hashlib has Python's own digests.
+        sys.modules["_hashlib"] = None  # type: ignore[assignment]
+        # What threading and logging do after a fork is for locks that other threads held. There are none, and
+        # it took a seventh of a program's time.
+        register, os.register_at_fork = os.register_at_fork, lambda **_: None
         for name in (*MODULES, *LATE, *_CODECS):
             importlib.import_module(name)
+        os.register_at_fork = register
         child.warm_up()
         self.base = lock.address_space()
         walls = lock.zygote()
         gc.disable()
         gc.collect()
         gc.freeze()
-        return {"walls": walls, "base": self.base}
+        return {
+            "walls": walls,
+            "seccomp": lock.has_seccomp(),
+            "programs": self.descriptors - _OWN_DESCRIPTORS,
+        }
 
     def serve(self) -> None:
         """Fork, kill and reap until the host is gone."""
@@ -86,17 +103,22 @@ class Zygote:
         message, descriptors, _, _ = socket.recv_fds(self.control, 16, 2)
         if not message:
             return False
+        if len(descriptors) != 2:  # The kernel drops what is one too many; the host sees its ends closed.
+            for one in descriptors:
+                os.close(one)
+            return True
         program, report = descriptors[0], socket.socket(fileno=descriptors[1])
         try:
             pid = self._hand_over(program)
+            self.reports[pid] = report
+            self.selector.register(report, selectors.EVENT_READ, pid)
         except OSError as error:
-            report.send(json.dumps(str(error)).encode("ascii"))
+            with contextlib.suppress(OSError):  # The host may have given this program up.
+                report.send(json.dumps(str(error)).encode("ascii"))
             report.close()
             return True
         finally:
             os.close(program)
-        self.reports[pid] = report
-        self.selector.register(report, selectors.EVENT_READ, pid)
         # Half of a program's time was the fork: the next one's is done while this one runs.
         with contextlib.suppress(OSError):
             self._fork()
@@ -148,8 +170,8 @@ class Zygote:
                 os.close(program)
                 waiting.detach()
             child.main(door, self.base)
-        except BaseException as error:  # The door could not be locked: say so, and run nothing.
-            os.write(child.SOCKET_FD, frame(ERROR, [[type(error).__name__, str(error), []]]))
+        except BaseException as error:  # A wall could not be raised: say so, and run nothing.
+            os.write(child.SOCKET_FD, frame(WALL, f"{type(error).__name__}: {error}"[:500]))
         finally:
             os._exit(child.BROKEN)
 

@@ -1,0 +1,160 @@
+"""The host's end of a program's socket: whole messages within their bounds, all of them before one deadline.
+
+Nothing that comes in is believed: sizes are checked before memory is given, and messages are counted. Knows
+sockets and time; what the messages say is `conversation`'s.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+import time
+
+from videopro.executor.inside import wire
+from videopro.executor.outcome import Limits
+from videopro.executor.things import Forged
+
+# Seconds until a process is there that can begin.
+_START = 30.0
+# Seconds after which a wait looks at the clock again.
+_SLICE = 1.0
+# What a dying process may still write.
+_DUMP_BYTES = 1 << 16
+
+
+class Ended(Exception):
+    """The program's process closed its socket."""
+
+
+class Late(Exception):
+    """The deadline has passed."""
+
+
+class Channel:
+    """Messages to and from one program's process.
+
+    The deadline is `limits.wall_seconds` from `begin`. It moves forward by `extend` and nothing else,
+    whatever the time went into: waiting, reading or taking apart what came.
+    """
+
+    def __init__(self, program: socket.socket, limits: Limits) -> None:
+        self._socket = program
+        self._seconds = limits.wall_seconds
+        self._deadline = time.monotonic() + _START
+        self._armed = 0.0
+        self._buffer = b""
+        # Bounds of messages; a character takes up to six bytes of JSON.
+        self._largest = {
+            wire.READY: 8,
+            wire.WALL: 1 << 12,
+            wire.CALL: limits.argument_bytes,
+            wire.RESULT: limits.argument_bytes,
+            wire.PRINT: 6 * limits.output_bytes + 64,
+            wire.ERROR: 3 * 6 * limits.error_bytes + (1 << 16),
+        }
+        # Output comes with a call, one over the budget included, or with the last word.
+        self._prints = limits.calls + 2
+
+    def begin(self) -> None:
+        """The program begins, and its time with it."""
+        self._deadline = time.monotonic() + self._seconds
+
+    def extend(self, seconds: float) -> None:
+        """Move the deadline forward: this much of the time was not the program's."""
+        self._deadline += seconds
+
+    def hurry(self, seconds: float) -> None:
+        """At most this many seconds from now on."""
+        self._deadline = min(self._deadline, time.monotonic() + seconds)
+
+    def send(self, message: bytes) -> None:
+        """Send a whole message, or nothing to a process that has gone: what it said before that is still to
+        be received. Raises Late."""
+        left = memoryview(message)
+        while left:
+            self._arm()
+            try:
+                left = left[self._socket.send(left) :]
+            except BlockingIOError:
+                continue
+            except OSError:
+                return
+
+    def receive(self) -> tuple[bytes, bytes]:
+        """The next message: its kind and its text. Raises Late, Ended and Forged."""
+        size = wire.HEADER.size
+        while True:
+            if self._buffer[:1] in wire.DUMPS:
+                self.drain(1.0)
+                raise Ended
+            if len(self._buffer) < size:
+                self._fill(size)
+                continue
+            kind, length = wire.HEADER.unpack_from(self._buffer)
+            self._count(kind, length)
+            if len(self._buffer) < size + length:
+                self._fill(size + length)
+            body = self._buffer[size : size + length]
+            self._buffer = self._buffer[size + length :]
+            if time.monotonic() > self._deadline:
+                raise Late
+            return kind, body
+
+    def drain(self, seconds: float) -> None:
+        """Take in what a dying process still writes, for so long at the most."""
+        self._deadline = time.monotonic() + seconds
+        try:
+            while len(self._buffer) < _DUMP_BYTES and (part := self._receive(_DUMP_BYTES)):
+                self._buffer += part
+        except Late:
+            pass
+
+    def rest(self) -> bytes:
+        """What came and was no message."""
+        rest, self._buffer = self._buffer, b""
+        return rest
+
+    def _count(self, kind: bytes, length: int) -> None:
+        if length > self._largest.get(kind, -1):
+            raise Forged("a message of no known kind, or beyond its bounds")
+        if kind == wire.PRINT:
+            self._prints -= 1
+            if self._prints < 0:
+                raise Forged("output told more often than there can be calls")
+
+    def _fill(self, count: int) -> None:
+        parts = [self._buffer]
+        have = len(self._buffer)
+        while have < count:
+            part = self._receive(max(1 << 13, min(count - have, 1 << 20)))
+            if not part:
+                self._buffer = b"".join(parts)
+                raise Ended
+            parts.append(part)
+            have += len(part)
+        self._buffer = b"".join(parts)
+
+    def _receive(self, most: int) -> bytes:
+        """Some bytes; none when the process has closed its socket. Raises Late."""
+        while True:
+            self._arm()
+            try:
+                return self._socket.recv(most)
+            except BlockingIOError:
+                continue
+            except OSError:
+                return b""
+
+    def _arm(self) -> None:
+        """Let the kernel end a wait on the socket by the deadline: two system calls fewer for each message
+        than Python's own time-outs. It is told anew only as the end comes near."""
+        left = self._deadline - time.monotonic()
+        if left <= 0:
+            raise Late
+        wanted = min(left, _SLICE)
+        if self._armed > wanted or self._armed < 0.5 * wanted:
+            self._armed = wanted
+            whole, rest = divmod(wanted, 1.0)
+            until = struct.pack("@ll", int(whole), max(int(rest * 1e6), 1))
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, until)
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, until)

@@ -1,0 +1,121 @@
+"""An exception of a program in words: type, message, the program's own lines, and a hint where one is near.
+
+Runs in the program's process after the program has ended; what it says can be forged, and the host treats it
+so. Knows exceptions and source; nothing of sockets.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping
+from types import FrameType, TracebackType
+from typing import Any
+
+from .agreed import FILE
+from .allowed import MODULES
+
+_MOST_NAMES = 750
+_LONGEST_NAME = 60
+_DEF = re.compile(r"(\s*)(?:async\s+)?def\s+(\w+)")
+
+
+def told(
+    error: BaseException, limits: Mapping[str, Any], source: str, entered: FrameType | None
+) -> list[list[Any]]:
+    """An exception and what caused it: [type, message, [[line, function], ...]] each, the last raised
+    first. `entered`: the frame of the program that was entered first, for errors that have no traceback.
+    """
+    found: list[list[Any]] = []
+    seen: list[BaseException] = []
+    following: BaseException | None = error
+    while following is not None and len(found) < 3 and following not in seen:
+        seen.append(following)
+        message = _message(following)[: limits["error_bytes"]]
+        if isinstance(following, MemoryError) and not message:
+            message = f"the program may use {limits['memory_bytes'] >> 20:,} MiB"
+        places = _places(following, source)
+        if isinstance(following, MemoryError) and not places and entered is not None:
+            places = [[entered.f_lineno, entered.f_code.co_name]]
+        found.append([type(following).__name__, message, places])
+        hidden = following.__suppress_context__
+        following = following.__cause__ or (None if hidden else following.__context__)
+    return found
+
+
+def _message(error: BaseException) -> str:
+    if isinstance(error, KeyError) and len(error.args) == 1 and isinstance(error.args[0], str):
+        return error.args[0]
+    if isinstance(error, SyntaxError):
+        return str(error.msg)
+    try:
+        return str(error) + _hint(error)
+    except Exception:
+        return ""
+
+
+def _hint(error: BaseException) -> str:
+    """What a name that is not there may have meant, as CPython's own tracebacks say it."""
+    name: Any = getattr(error, "name", None)
+    if type(name) is not str or len(name) > _LONGEST_NAME:
+        return ""
+    if isinstance(error, NameError):
+        frame = _last_frame(error.__traceback__)
+        if frame is None:
+            return ""
+        known = {*frame.f_locals, *frame.f_globals, *frame.f_builtins}
+        if name in known:
+            return ""
+        if name in MODULES:
+            return f". Did you forget to import {name!r}?"
+        return _nearest(name, known)
+    if isinstance(error, AttributeError) and error.obj is not None:
+        return _nearest(name, dir(error.obj))
+    return ""
+
+
+def _nearest(name: str, known: Iterable[Any]) -> str:
+    names = [one for one in known if type(one) is str and one.startswith("_") == name.startswith("_")]
+    near = difflib.get_close_matches(name, names[:_MOST_NAMES], n=1, cutoff=0.7)
+    return f". Did you mean: {near[0]!r}?" if near else ""
+
+
+def _last_frame(trace: TracebackType | None) -> FrameType | None:
+    if trace is None:
+        return None
+    while trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace.tb_frame
+
+
+def _places(error: BaseException, source: str) -> list[list[Any]]:
+    if isinstance(error, SyntaxError) and error.filename == FILE:
+        line = error.lineno or 0
+        return [[line, _function_at(source, line)]]
+    places: list[list[Any]] = []
+    trace = error.__traceback__
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        if code.co_filename == FILE:
+            places.append([trace.tb_lineno, code.co_name])
+        trace = trace.tb_next
+    return places if len(places) <= 10 else [*places[:5], *places[-5:]]
+
+
+def _function_at(source: str, line: int) -> str:
+    """The function that a line of a text that does not parse stands in, by its indentation; "" for none."""
+    lines = source.replace("\r\n", "\n").replace("\r", "\n").split("\n")[:line]
+    margin = 1 << 30
+    for number, text in enumerate(reversed(lines)):
+        text = text.expandtabs()
+        indent = len(text) - len(text.lstrip())
+        if indent == len(text) or indent >= margin:
+            continue
+        margin = indent
+        head = _DEF.match(text)
+        # The line itself may be the head of a function, and is then not inside it.
+        if head is not None and number > 0:
+            return head[2]
+        if margin == 0:
+            break
+    return ""

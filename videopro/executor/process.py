@@ -1,0 +1,189 @@
+"""The zygote as the host holds it: started, proven by a first program, asked for processes, ended.
+
+It is started by exec with an empty environment, and is no good before a program that was let loose on its
+walls found them standing. Knows one process; when to start another is `pool`'s.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import marshal
+import os
+import platform
+import socket
+import subprocess
+import sys
+import threading
+from base64 import b64encode
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+
+from videopro.executor.conversation import Conversation
+from videopro.executor.ending import Ending
+from videopro.executor.outcome import Limits, SandboxError, SandboxMissing, WallBreached, ZygoteGone
+from videopro.signals import signal_name
+
+_HERE = Path(__file__).resolve().parent
+# Without site, user folders, .pyc files and warnings. -I would ignore the fixed hash seed, which makes the
+# order of a set the same in every run.
+_COMMAND = (sys.executable, "-s", "-S", "-P", "-B", "-W", "ignore", "-X", "utf8", "-c")
+_ENVIRONMENT = {"PYTHONHASHSEED": "0"}
+_MAIN = "import sys; sys.path.append({path!r}); from inside.zygote import main; main({control}, {host})"
+_START_SECONDS = 60.0
+# What the kernel says of a socket whose other end is gone, and Python of one that was closed.
+_GONE = (errno.EPIPE, errno.ECONNRESET, errno.ENOTCONN, errno.EBADF)
+
+
+class Zygote:
+    """A process that forks a locked child for each program.
+
+    Raises ZygoteGone if it dies while it comes up, WallBreached and SandboxMissing where programs must not
+    run, another SandboxError where it cannot be started.
+    """
+
+    def __init__(self) -> None:
+        try:
+            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        except OSError as error:
+            raise SandboxError(f"the process that starts programs cannot be started: {error}") from error
+        self._control = ours
+        self._sending = threading.Lock()
+        main = _MAIN.format(path=str(_HERE), control=theirs.fileno(), host=os.getpid())
+        try:
+            with theirs:
+                self._process = subprocess.Popen(
+                    [*_COMMAND, main],
+                    env=_ENVIRONMENT,
+                    cwd="/",
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.PIPE,
+                    pass_fds=[theirs.fileno()],
+                    start_new_session=True,
+                )
+        except OSError as error:
+            ours.close()
+            raise SandboxError(f"the process that starts programs cannot be started: {error}") from error
+        try:
+            self._come_up()
+            self._test()
+        except BaseException:
+            self.stop()
+            raise
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    @contextmanager
+    def child(self) -> Iterator[tuple[socket.socket, socket.socket]]:
+        """Have a child made, or wait until one may be. Gives the host's ends of its two sockets, and closes
+        them."""
+        with self._room, contextlib.ExitStack() as stack:
+            try:
+                program, program_child = map(stack.enter_context, socket.socketpair())
+                report, report_zygote = map(stack.enter_context, socket.socketpair())
+            except OSError as error:
+                raise SandboxError(f"no sockets can be made for a program: {error}") from error
+            try:
+                with self._sending:
+                    socket.send_fds(
+                        self._control, [b"fork"], [program_child.fileno(), report_zygote.fileno()]
+                    )
+            except OSError as error:
+                if error.errno in _GONE or isinstance(error, TimeoutError):
+                    raise ZygoteGone(f"the process that starts programs died: {error}") from error
+                raise SandboxError(f"a program cannot be handed over: {error}") from error
+            program_child.close()
+            report_zygote.close()
+            yield program, report
+
+    def ended(self) -> bool:
+        """Whether it has died, or does so in this moment."""
+        try:
+            self._process.wait(0.5)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+    def stop(self) -> None:
+        """End it and every program that still runs. Calling it twice is fine."""
+        with contextlib.suppress(OSError):
+            self._control.shutdown(socket.SHUT_RDWR)  # Lets go of whoever is sending.
+        with self._sending:
+            self._control.close()
+        try:
+            self._process.wait(1)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        if self._process.stderr is not None:
+            self._process.stderr.close()
+
+    def _come_up(self) -> None:
+        self._control.settimeout(_START_SECONDS)
+        try:
+            ready = self._control.recv(1 << 16)
+        except OSError as error:
+            raise ZygoteGone(f"the process that starts programs did not come up: {error}") from error
+        if not ready:
+            self._raise_why()
+        told = json.loads(ready)
+        self.walls: tuple[str, ...] = tuple(told["walls"])
+        self._room = threading.BoundedSemaphore(told["programs"])
+        if not told["seccomp"]:
+            raise SandboxMissing("programs cannot be confined here: this kernel has no seccomp filters.")
+
+    def _raise_why(self) -> None:
+        try:
+            said = self._process.communicate(timeout=5)[1].decode("utf-8", "replace").strip()
+        except subprocess.TimeoutExpired:
+            said = "it neither runs nor ends"
+        code = self._process.returncode
+        what = "the process that starts programs did not come up"
+        if code is not None and code < 0:
+            raise ZygoteGone(f"{what}: it was ended by {signal_name(-code)}")
+        raise SandboxError(f"{what}: {said[-1000:]}")
+
+    def _test(self) -> None:
+        """Let programs loose on the walls. Raises WallBreached if any gives way."""
+        ending = self._probe("probe()")
+        if ending.raised:
+            raise WallBreached(f"programs cannot be run safely here: {ending.raised[0][:2]}")
+        if ending.value != []:
+            raise WallBreached(
+                f"programs cannot be run safely here: inside the sandbox this still works: {ending.value}"
+            )
+        # Another ABI's system call is the end of its process, so it is a program of its own.
+        ending = self._probe(f"foreign({platform.machine()!r})")
+        if ending.value != "no other ABI" and "SIGSYS" not in str(ending.raised):
+            raise WallBreached(
+                "programs cannot be run safely here: inside the sandbox another ABI's system calls still work"
+            )
+
+    def _probe(self, call: str) -> Ending:
+        with self.child() as (program, report):
+            conversation = Conversation(program, report, {}, Limits(wall_seconds=_START_SECONDS), ())
+            try:
+                return conversation.hold(f"def execute_command():\n    return {call}", {}, compiled(_PROBE))
+            except ZygoteGone:
+                raise
+            except SandboxError as error:
+                raise WallBreached(f"programs cannot be run safely here: {error}") from error
+
+
+# Runs behind the walls with everything that Python has; what should fail and does not, it names.
+_PROBE = (_HERE / "inside" / "probe.py").read_text(encoding="utf-8")
+
+
+@lru_cache(maxsize=32)
+def compiled(prelude: str) -> str:
+    """A prelude as the child reads it: trusted, and of this same interpreter, so that marshal will do."""
+    if not prelude:
+        return ""
+    return b64encode(marshal.dumps(compile(prelude, "<prelude>", "exec"))).decode("ascii")
