@@ -20,6 +20,19 @@ not this file.
 """
 
 
+# What the sandbox lets in; the tests hold it against the sandbox's own list.
+_IMPORTS = """## What a program may import
+
+Python's own modules for computing: `__future__`, `abc`, `ast`, `base64`, `bisect`, `calendar`, `cmath`,
+`collections`, `contextlib`, `copy`, `dataclasses`, `datetime`, `decimal`, `difflib`, `enum`,
+`fractions`, `functools`, `hashlib`, `heapq`, `io`, `itertools`, `json`, `logging`, `math`, `numbers`,
+`operator`, `pprint`, `random`, `re`, `statistics`, `string`, `textwrap`, `time`, `traceback`, `types`,
+`typing`, `unicodedata`, `warnings`. Nothing else: no `numpy` (use lists, math and statistics), no files,
+no network. What it prints, logs and warns of is kept. What is passed to a module or returned crosses as
+plain data: a dataclass as a dict, an enum as its value, a Decimal or Fraction as a float, a date or time
+as ISO text, a timedelta in seconds, bytes as text, a range or deque as a list."""
+
+
 def reference(modules: Sequence[Module]) -> str:
     """The reference of some modules, by family in the order of FAMILIES, as text in Markdown."""
     parts = []
@@ -27,7 +40,7 @@ def reference(modules: Sequence[Module]) -> str:
         own = [one for one in modules if one.family == family]
         if own:
             parts.append(f"## {title}\n\n" + "\n".join(map(_entry, own)))
-    return "\n\n".join([*parts, _held()]) + "\n"
+    return "\n\n".join([*parts, _held(), _paragraphs(_IMPORTS)]) + "\n"
 
 
 def _entry(one: Module) -> str:
@@ -41,6 +54,10 @@ def _held() -> str:
         fields = ", ".join(kind.__program_fields__)
         lines.append(f"- {kind.__program_kind__} ({fields}): {_line(inspect.getdoc(kind) or '')}")
     return "\n".join(lines)
+
+
+def _paragraphs(text: str) -> str:
+    return "\n\n".join(map(_line, text.split("\n\n")))
 
 
 def _line(text: str) -> str:

@@ -22,6 +22,7 @@ from videopro.executor.calls import Breach, Calls, Raised
 from videopro.executor.ending import Ending, failure, outcome, too_long
 from videopro.executor.inside import wire
 from videopro.executor.inside.agreed import ENTRY
+from videopro.executor.inside.plain import pack_plain
 from videopro.executor.outcome import DEFAULT_LIMITS, Limits, Outcome, SandboxError
 from videopro.executor.text import shorten
 from videopro.executor.things import Forged
@@ -230,11 +231,14 @@ class _Run:
         def handle(one: Any, part: Callable[[Any], Any]) -> Any:
             if isinstance(one, self._monty.MontyClassProxy) and "_id" in one.attributes:
                 return {"h": one.attributes["_id"]}
-            kind = one.name if isinstance(one, self._monty.MontyClassProxy) else type(one).__name__
-            raise TypeError(f"a {kind}, which cannot leave the program")
+            if isinstance(one, self._monty.MontyClassProxy):
+                raise TypeError(f"a {one.name}, which cannot leave the program")
+            return pack_plain(one, part)
 
         limits = self._limits
-        packed = wire.pack(value, handle, items=limits.items, size=size, depth=limits.depth + 2)
+        packed = wire.pack(
+            value, handle, items=limits.items, size=size, depth=limits.depth + 2, keys=wire.KEYS
+        )
         return self.calls.things.unpack(packed)
 
     def _failed(self, error: Any) -> Ending:
