@@ -65,7 +65,8 @@ class Program:
     """What is not well-formed about the reply; empty when it is. Plain sentences."""
     canonical: str
     """The program as its syntax tree says it: no comments, docstrings, annotations of parameters or chosen
-    layout. Programs that share it do the same. What cannot be parsed stands for itself."""
+    layout. Programs that share it do the same. What cannot be parsed, or written out again, stands for
+    itself."""
 
     @property
     def well_formed(self) -> bool:
@@ -105,7 +106,7 @@ def parse(reply: str) -> Program:
         required(entries[-1]) if entries else (),
         calls(tree),
         tuple(reasons),
-        _canonical(tree),
+        _canonical(tree, code),
     )
 
 
@@ -311,5 +312,8 @@ class _Plain(ast.NodeTransformer):
         return node
 
 
-def _canonical(tree: ast.Module) -> str:
-    return ast.unparse(_Plain().visit(tree))
+def _canonical(tree: ast.Module, code: str) -> str:
+    try:
+        return ast.unparse(_Plain().visit(tree))
+    except ValueError:  # A number of thousands of digits; an f-string that needs more kinds of quotes.
+        return code

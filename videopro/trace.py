@@ -247,7 +247,10 @@ class Trace:
             raise LaterSchema(
                 f"written by a later version of videopro (schema {schema}; this one reads up to {SCHEMA})"
             )
-        return _read(cls, content, "trace")
+        trace: Trace = _read(cls, content, "trace")
+        if trace.settled is not None and not 0 <= trace.settled < len(trace.rounds):
+            raise RunError(f"trace.settled is {trace.settled}, and there are {len(trace.rounds)} rounds")
+        return trace
 
 
 @cache
@@ -275,15 +278,28 @@ def _value(value: Any, hint: Any, where: str) -> Any:
         return _value(value, next(part for part in parts if part is not type(None)), where)
     if dataclasses.is_dataclass(hint):
         if not isinstance(value, dict):
-            raise RunError(f"{where} must be an object, not {value!r}")
+            raise RunError(f"{where} must be an object, not {_shown(value)}")
         return _read(hint, value, where)
+    if origin is Literal:
+        if value not in parts:
+            raise RunError(f"{where} must be one of {', '.join(parts)}, not {_shown(value)}")
+        return value
+    if origin is Mapping:
+        if not isinstance(value, dict):
+            raise RunError(f"{where} must be an object, not {_shown(value)}")
+        return {key: _value(one, parts[1], f"{where}.{key}") for key, one in value.items()}
     if origin is tuple:
         if not isinstance(value, list):
-            raise RunError(f"{where} must be a list, not {value!r}")
+            raise RunError(f"{where} must be a list, not {_shown(value)}")
         return tuple(_value(part, parts[0], where) for part in value)
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     # `type(...) is`: True is no number here.
     if hint in (str, int, float, bool) and type(value) is not hint:
-        raise RunError(f"{where} must be of type {hint.__name__}, not {value!r}")
+        raise RunError(f"{where} must be of type {hint.__name__}, not {_shown(value)}")
     return value
+
+
+def _shown(value: Any) -> str:
+    told = repr(value)
+    return told if len(told) <= 200 else f"{told[:200]}..."
