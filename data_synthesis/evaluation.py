@@ -20,7 +20,19 @@ from videopro.pocket import world
 
 POCKET_SPLITS = ("val", "test")
 # What belongs to a video without being one.
-_BESIDE = {".jsonl", ".json", ".srt", ".vtt", ".txt", ".md", ".yaml", ".csv", ".parquet", ".npz", ".lock"}
+_BESIDE = {
+    ".jsonl",
+    ".json",
+    ".srt",
+    ".vtt",
+    ".txt",
+    ".md",
+    ".yaml",
+    ".csv",
+    ".parquet",
+    ".safetensors",
+    ".lock",
+}
 
 
 @dataclass

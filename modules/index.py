@@ -8,8 +8,8 @@
 Section 3.2 and A.1 of the paper (clips of 10 s). One pass over the file, with exact bounds by presentation
 time. A file of the index is named by the video's content, the encoder's identity and the clip length, so it
 outlives a move of the video and never serves another encoder. An interrupted build goes on where it stopped;
-of two processes that want the same index one builds it and the other waits. Knows videos and the encoders'
-interface; nothing of programs or questions.
+of two processes that want the same index one builds it and the other waits; a damaged file is made again
+(`modules.index_file`). Knows videos and the encoders' interface; nothing of programs or questions.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import hashlib
 import json
 import math
 import os
-import zipfile
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -29,11 +29,13 @@ from pathlib import Path
 import numpy as np
 
 from modules.encoders.base import BATCH, VideoTextEncoder
+from modules.errors import ModelError
+from modules.index_file import DamagedIndex, flaw, read_rows, write_rows
 from videopro.errors import ConfigError
 from videopro.video import Frame, Video
 
 CLIP_SECONDS = 10.0
-_FORMAT = 1
+_FORMAT = 2
 # Clips that are embedded together and put on disk together: what a killed build loses at most.
 _PART = 2 * BATCH
 # Less than this much of a last clip is rounding, no clip.
@@ -106,21 +108,32 @@ def index_path(
     video: Video, encoder: VideoTextEncoder, *, clip_seconds: float = CLIP_SECONDS, root: Path | None = None
 ) -> Path:
     """The file in which that index is or would be."""
+    key = hashlib.sha256(_about(encoder, clip_seconds).encode()).hexdigest()[:16]
+    return (root or default_root()) / video.id / f"{key}.safetensors"
+
+
+def _about(encoder: VideoTextEncoder, clip_seconds: float) -> str:
+    """All that an index rests on besides the video."""
     about = {"format": _FORMAT, "clip_seconds": float(clip_seconds), "encoder": encoder.identity()}
-    key = hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()[:16]
-    return (root or default_root()) / video.id / f"{key}.npz"
+    return json.dumps(about, sort_keys=True)
 
 
 def load_index(
     video: Video, encoder: VideoTextEncoder, *, clip_seconds: float = CLIP_SECONDS, root: Path | None = None
 ) -> ClipIndex | None:
-    """The index that is on disk; None if it is not there or not whole (a file cut off by a full disk counts
-    as absent, and is made again)."""
+    """The index that is on disk; None if it is not there, or damaged (`build_index` makes it again)."""
     bounds = clip_bounds(video.duration, clip_seconds)
-    vectors = _read(index_path(video, encoder, clip_seconds=clip_seconds, root=root), len(bounds))
-    if vectors is None:
+    path = index_path(video, encoder, clip_seconds=clip_seconds, root=root)
+    try:
+        vectors = read_rows(path, _whose(video, encoder, clip_seconds), (len(bounds), encoder.width))
+    except DamagedIndex:
         return None
-    return ClipIndex(video.id, float(clip_seconds), bounds, vectors, encoder)
+    return None if vectors is None else ClipIndex(video.id, float(clip_seconds), bounds, vectors, encoder)
+
+
+def _whose(video: Video, encoder: VideoTextEncoder, clip_seconds: float) -> str:
+    """What a file says of itself, so that it is not taken for another one in whose place it was put."""
+    return f"{video.id} {_about(encoder, clip_seconds)}"
 
 
 def build_index(
@@ -131,10 +144,12 @@ def build_index(
     root: Path | None = None,
     progress: Progress | None = None,
 ) -> ClipIndex:
-    """The index of a video: read if it is on disk, else made and written.
+    """The index of a video: read if it is on disk, else made and written; so is one that is damaged, and that
+    is told on stderr.
 
     `root` None: `default_root()`. `progress(done, all)` is called as clips get done. `VideoError` for a video
-    that cannot be read, `ConfigError` for a clip length that cannot be or a folder that cannot be written.
+    that cannot be read, `ConfigError` for a clip length that cannot be or a folder that cannot be written,
+    `ModelError` for an encoder whose embeddings are none.
     """
     bounds = clip_bounds(video.duration, clip_seconds)
     known = load_index(video, encoder, clip_seconds=clip_seconds, root=root)
@@ -144,13 +159,14 @@ def build_index(
     try:
         with _alone(path):
             # Whoever held the lock before may have made it.
-            vectors = _read(path, len(bounds))
+            whose = _whose(video, encoder, clip_seconds)
+            vectors = _kept(path, whose, (len(bounds), encoder.width))
             if vectors is None:
-                vectors = _make(video, encoder, bounds, path, progress)
+                vectors = _make(video, encoder, bounds, path, whose, progress)
     except OSError as error:
         raise ConfigError(
-            f"the index cannot be written to {error.filename or path.parent} ({error.strerror}); free "
-            "some space there, or name another folder (VIDEOPRO_CACHE, or --root)"
+            f"the index cannot be written to {error.filename or path.parent} ({error.strerror or error}); "
+            "free some space there, or name another folder (VIDEOPRO_CACHE, or --root)"
         ) from error
     return ClipIndex(video.id, float(clip_seconds), bounds, vectors, encoder)
 
@@ -160,11 +176,16 @@ def _make(
     encoder: VideoTextEncoder,
     bounds: tuple[tuple[float, float], ...],
     path: Path,
+    whose: str,
     progress: Progress | None,
 ) -> np.ndarray:
     parts = [range(at, min(at + _PART, len(bounds))) for at in range(0, len(bounds), _PART)]
     files = [path.with_suffix(f".part{number}") for number in range(len(parts))]
-    done = {n: rows for n, part in enumerate(parts) if (rows := _read(files[n], len(part))) is not None}
+    done = {
+        n: rows
+        for n, part in enumerate(parts)
+        if (rows := _kept(files[n], _part(whose, part), (len(part), encoder.width))) is not None
+    }
     count = sum(len(rows) for rows in done.values())
     told = progress or (lambda done, all: None)
     told(count, len(bounds))
@@ -183,11 +204,17 @@ def _make(
                 count += len(batch)
                 told(count, len(bounds))
             done[n] = np.concatenate(coded)
-            _write(files[n], done[n])
+            wrong = flaw(done[n])
+            if wrong is not None:
+                raise ModelError(
+                    f"encoder {encoder.name!r}: its embedding of a clip of {video.path} {wrong}; are its "
+                    "weights whole?"
+                )
+            write_rows(files[n], _part(whose, parts[n]), done[n])
     finally:
         frames.close()
     vectors = np.concatenate([done[n] for n in range(len(parts))])
-    _write(path, vectors)
+    write_rows(path, whose, vectors)
     for file in files:
         file.unlink(missing_ok=True)
     return vectors
@@ -206,22 +233,14 @@ def _alone(path: Path) -> Iterator[None]:
         yield
 
 
-def _read(path: Path, count: int) -> np.ndarray | None:
-    """The vectors in a file; None if it is missing or is not whole."""
+def _part(whose: str, clips: range) -> str:
+    return f"{whose} {clips}"
+
+
+def _kept(path: Path, whose: str, shape: tuple[int, int]) -> np.ndarray | None:
+    """The rows in a file; None if they are to be made: there is none, or, which is told, no whole one."""
     try:
-        with np.load(path) as file:
-            vectors: np.ndarray = file["vectors"]
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+        return read_rows(path, whose, shape)
+    except DamagedIndex as error:
+        print(f"{path}: {error}; made again", file=sys.stderr)
         return None
-    return vectors if vectors.ndim == 2 and len(vectors) == count else None
-
-
-def _write(path: Path, vectors: np.ndarray) -> None:
-    """Under another name first, so that nobody reads half a file."""
-    part = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with part.open("wb") as file:
-            np.savez(file, vectors=vectors)
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)

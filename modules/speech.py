@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import sys
 import tempfile
 import threading
 from abc import ABC, abstractmethod
@@ -139,17 +140,20 @@ def load_speech(spec: str, *, device: str | None = None) -> Speech:
 
 def transcribe(video: Video, speech: Speech, root: Path) -> Subtitles:
     """What is said in a video, its times those of the frames. Heard once and kept under `root`, by the
-    video's content and the model. SubtitleError for a video without sound."""
+    video's content and the model; a damaged transcript is told on stderr and made again. SubtitleError for a
+    video without sound, ConfigError for a folder that cannot be written."""
     facts = json.dumps([video.id, speech.identity()], sort_keys=True)
     path = root / f"{hashlib.sha256(facts.encode()).hexdigest()[:32]}.json"
     source = f"{video.path}, heard by {speech.identity()}"
     try:
         kept = parse_json(path.read_text(encoding="utf-8"))
-        return Subtitles(tuple(Line(*one) for one in kept), source)
+        return Subtitles(
+            tuple(Line(float(start), float(end), str(text)) for start, end, text in kept), source
+        )
     except FileNotFoundError:
         pass
     except (OSError, ValueError, TypeError) as error:
-        raise SubtitleError(f"{path} cannot be read as a transcript ({error}); delete it") from error
+        print(f"{path}: cannot be read as a transcript ({error}); heard again", file=sys.stderr)
     sound = sound_of(video.path)
     # Whisper goes on writing behind the end of the sound when it feels like it.
     end = min(video.duration, len(sound) / RATE)
@@ -158,7 +162,13 @@ def transcribe(video: Video, speech: Speech, root: Path) -> Subtitles:
         for line in speech.hear(sound)
         if line.start < end
     )
-    _write(path, json.dumps([[line.start, line.end, line.text] for line in lines]))
+    try:
+        _write(path, json.dumps([[line.start, line.end, line.text] for line in lines]))
+    except OSError as error:
+        raise ConfigError(
+            f"the transcript cannot be written to {error.filename or path} ({error.strerror}); free some space "
+            "there, or name another folder (VIDEOPRO_CACHE)"
+        ) from error
     return Subtitles(lines, source)
 
 
@@ -204,6 +214,10 @@ def _write(path: Path, text: str) -> None:
     """Whole or not at all, also beside others who write the same."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name)
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write(text)
-    os.replace(name, path)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.replace(name, path)
+    except OSError:
+        os.unlink(name)
+        raise

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import textwrap
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from modules.errors import ModelError
 from modules.index import build_index, clip_bounds, default_root, index_path, load_index
+from modules.index_file import DamagedIndex, read_rows, write_rows
 from tests.making_videos import make, read_number
 from tests.number_encoder import NumberEncoder
 from tests.tiny_encoders import languagebind_folder
 from videopro import index as command
 from videopro.decoding import exact, stream
 from videopro.errors import ConfigError, VideoError
-from videopro.video import Video
+from videopro.video import Frame, Video
 
 # 510 pictures at 1.5 a second: 340 s, 34 clips of 10 s, more than are written together.
 RATE, PICTURES = 3, 510
@@ -75,7 +82,7 @@ def test_an_interrupted_build_goes_on(video: Video, tmp_path: Path) -> None:
     )
     assert sorted(p.suffix for p in index_path(video, rest, root=tmp_path).parent.iterdir()) == [
         ".lock",
-        ".npz",
+        ".safetensors",
     ]
 
 
@@ -97,13 +104,124 @@ def test_what_is_on_disk_is_read_and_keyed_by_content_encoder_and_length(
     assert load_index(Video.open(moved), NumberEncoder(), root=tmp_path) is None
 
 
-def test_a_file_that_is_not_whole_is_made_again(video: Video, tmp_path: Path) -> None:
+def forged(content: bytes, **changes: Any) -> bytes:
+    """A whole file, fit to its hash, with other rows, shape, type or words about itself."""
+    length = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8 : 8 + length])
+    rows = changes.pop("rows", None)
+    data = content[8 + length :]
+    if rows is not None:
+        data = rows.tobytes()
+        header["vectors"] |= {"shape": list(rows.shape), "data_offsets": [0, len(data)]}
+        header["__metadata__"]["sha256"] = hashlib.sha256(data).hexdigest()
+    header["vectors"] |= changes
+    text = json.dumps(header).encode()
+    return len(text).to_bytes(8, "little") + text + data
+
+
+ROWS = np.tile(np.array([1.0, 0.0], dtype=np.float32), (34, 1))
+
+
+def changed(row: Sequence[float]) -> np.ndarray:
+    rows = ROWS.copy()
+    rows[7] = row
+    return rows
+
+
+def flipped(content: bytes) -> bytes:
+    """One bit of the last number."""
+    return content[:-4] + bytes([content[-4] ^ 1]) + content[-3:]
+
+
+DAMAGE: dict[str, tuple[Callable[[bytes], bytes], str]] = {
+    "cut": (lambda content: content[:-40], "is damaged"),
+    "cut in its head": (lambda content: content[:30], "is damaged"),
+    "empty": (lambda content: b"", "is damaged"),
+    "longer": (lambda content: content + b"more", "is damaged"),
+    "noise": (lambda content: bytes(range(256)) * 8, "is damaged"),
+    "a zip of an unknown kind": (
+        # What the index was before, with a compression that nobody knows: zipfile's NotImplementedError.
+        lambda content: b"PK\x03\x04" + bytes(400) + b"PK\x01\x02\x14\x00\x14\x00\x00\x00\x63\x00",
+        "is damaged",
+    ),
+    "nested": (lambda content: (9000).to_bytes(8, "little") + b"[" * 9000, "is damaged"),
+    "one bit": (flipped, "is damaged \\(its contents do not fit their hash"),
+    "NaN": (lambda content: forged(content, rows=changed([np.nan, 0])), "a row that is not finite"),
+    "infinite": (lambda content: forged(content, rows=changed([np.inf, 0])), "a row that is not finite"),
+    "zero": (lambda content: forged(content, rows=changed([0, 0])), "a row that is of length 0, not 1"),
+    "too long": (lambda content: forged(content, rows=changed([3, 4])), "a row that is of length 5, not 1"),
+    "another width": (
+        lambda content: forged(content, rows=np.tile(ROWS, (1, 2)) / 2**0.5),
+        r"holds \(34, 4\)",
+    ),
+    "another number": (lambda content: forged(content, rows=ROWS[:33]), r"holds \(33, 2\) of F32"),
+    "another type": (lambda content: forged(content, dtype="I32"), "of I32, not"),
+    "a type that numpy lacks": (
+        lambda content: forged(content, rows=ROWS[:17], dtype="BF16"),
+        "is damaged|of BF16",
+    ),
+    "a shape that fits no memory": (lambda content: forged(content, shape=[2**40, 2**20]), "is damaged"),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_a_damaged_file_is_told_and_never_taken(video: Video, tmp_path: Path, name: str) -> None:
+    hurt, told = DAMAGE[name]
+    encoder = NumberEncoder()
+    where = index_path(video, encoder, root=tmp_path)
+    where.parent.mkdir(parents=True)
+    whose, shape = "this video's", (34, 2)
+    write_rows(where, whose, ROWS)
+    rows = read_rows(where, whose, shape)
+    assert rows is not None
+    np.testing.assert_array_equal(rows, ROWS)
+    with pytest.raises(DamagedIndex, match="is of another video or encoder"):
+        read_rows(where, "another video's", shape)
+    where.write_bytes(hurt(where.read_bytes()))
+    with pytest.raises(DamagedIndex, match=told):
+        read_rows(where, whose, shape)
+    assert load_index(video, encoder, root=tmp_path) is None
+
+
+def test_a_damaged_file_is_made_again(
+    video: Video, path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     encoder = NumberEncoder()
     first = build_index(video, encoder, root=tmp_path)
     where = index_path(video, encoder, root=tmp_path)
-    where.write_bytes(where.read_bytes()[:-40])
-    assert load_index(video, encoder, root=tmp_path) is None
-    np.testing.assert_array_equal(build_index(video, encoder, root=tmp_path).vectors, first.vectors)
+    other = path.parent / "other.mp4"
+    make(other, [*range(1, 2 * PICTURES, 2)], rate=RATE)
+    build_index(Video.open(other), NumberEncoder(), root=tmp_path)
+    of_other = index_path(Video.open(other), encoder, root=tmp_path).read_bytes()
+    assert capsys.readouterr().err == ""
+    for content, told in (
+        (where.read_bytes()[:-40], "is damaged"),
+        (of_other, "is of another video or encoder"),
+    ):
+        where.write_bytes(content)
+        np.testing.assert_array_equal(build_index(video, encoder, root=tmp_path).vectors, first.vectors)
+        error = capsys.readouterr().err
+        assert re.fullmatch(f"{re.escape(str(where))}: {told}.*; made again\n", error)
+    # A part of an interrupted build is looked at in the same way.
+    with pytest.raises(RuntimeError, match="killed"):
+        build_index(video, NumberEncoder(fails_after=33), root=tmp_path / "b")
+    (part,) = index_path(video, encoder, root=tmp_path / "b").parent.glob("*.part0")
+    part.write_bytes(forged(part.read_bytes(), rows=ROWS[:32]))
+    rest = NumberEncoder()
+    part.write_bytes(flipped(part.read_bytes()))
+    np.testing.assert_array_equal(build_index(video, rest, root=tmp_path / "b").vectors, first.vectors)
+    assert len(rest.seen) == 34
+    assert "part0: is damaged" in capsys.readouterr().err
+
+
+def test_embeddings_that_are_none_are_refused_where_they_are_made(video: Video, tmp_path: Path) -> None:
+    class Broken(NumberEncoder):
+        def encode_clips(self, clips: Sequence[Sequence[Frame]]) -> np.ndarray:
+            return super().encode_clips(clips) * np.nan
+
+    with pytest.raises(ModelError, match=r"a clip of .*numbered\.mp4 is not finite"):
+        build_index(video, Broken(), root=tmp_path)
+    assert not list(tmp_path.rglob("*.part*"))
 
 
 def test_two_processes_build_it_once(path: Path, tmp_path: Path) -> None:

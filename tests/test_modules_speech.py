@@ -85,7 +85,9 @@ class Counting(Speech):
         return self.lines
 
 
-def test_a_transcript_is_heard_once_and_cut_to_the_video(tmp_path: Path) -> None:
+def test_a_transcript_is_heard_once_and_cut_to_the_video(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     video = Video.open(with_tone(tmp_path / "a.mkv", starts=(0.0,), seconds=7.5))
     speech = Counting([Line(0.5, 1.25, "Grüße – 猫"), Line(7.0, 9.5, "late"), Line(7.8, 9.5, "imagined")])
     said = transcribe(video, speech, tmp_path / "kept")
@@ -96,10 +98,14 @@ def test_a_transcript_is_heard_once_and_cut_to_the_video(tmp_path: Path) -> None
     assert transcribe(video, other, tmp_path / "kept").lines == ()
     assert transcribe(video, other, tmp_path / "kept").lines == ()
     assert other.heard == 1
-    for path in (tmp_path / "kept").iterdir():
-        path.write_text("{broken")
-    with pytest.raises(SubtitleError, match="delete it"):
-        transcribe(video, speech, tmp_path / "kept")
+    for heard, damage in enumerate(
+        ("{broken", "[[0.5, 1.2", "[[null, 1.2, 3]]", "7", "[[0.5]]", ""), start=2
+    ):
+        for path in (tmp_path / "kept").iterdir():
+            path.write_text(damage)
+        assert transcribe(video, speech, tmp_path / "kept").lines == said.lines
+        assert speech.heard == heard
+        assert "heard again" in capsys.readouterr().err
 
 
 def test_whisper_gives_the_times_and_texts_of_its_tokens() -> None:

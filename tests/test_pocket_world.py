@@ -3,7 +3,11 @@ away.
 """
 
 import json
+import os
 import re
+import shutil
+import subprocess
+import sys
 from collections import Counter, defaultdict
 from itertools import pairwise
 from pathlib import Path
@@ -13,8 +17,9 @@ import numpy as np
 import pysubs2
 import pytest
 
+from tests.fakes import make_video
 from videopro.errors import BenchmarkError
-from videopro.pocket import checkpoint, drawing, questions, vocabulary, world
+from videopro.pocket import checkpoint, drawing, manifest, questions, vocabulary, world
 from videopro.pocket.script import LENGTHS, make_script
 
 SEEDS = {name: seed for name, _, seed in world.video_names("val")}
@@ -182,6 +187,108 @@ def test_making_a_split_again_changes_nothing_and_heldout_shares_its_videos(fold
     assert (held / "videos" / "short_000.mp4").samefile(video)
     first = json.loads((held / "questions.jsonl").read_text().splitlines()[0])
     assert first["id"].startswith("val-heldout_short_000")
+
+
+def swap(video: Path, narration: Path, note: Path) -> None:
+    """Another whole video, as long in bytes as it likes."""
+    make_video(video, "red")
+
+
+def flip(video: Path, narration: Path, note: Path) -> None:
+    """One bit, its size and times as they were."""
+    before = video.stat()
+    content = bytearray(video.read_bytes())
+    content[len(content) // 2] ^= 1
+    video.write_bytes(content)
+    os.utime(video, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def cut(video: Path, narration: Path, note: Path) -> None:
+    narration.write_bytes(narration.read_bytes()[: narration.stat().st_size // 2])
+
+
+DAMAGE = {
+    "another video in its place": (swap, r"short_000\.mp4 has [\d,]+ bytes, and [\d,]+ were made"),
+    "one bit of the video": (flip, r"short_000\.mp4 has other contents than were made"),
+    "an empty video": (lambda v, n, note: v.write_bytes(b""), r"short_000\.mp4 has 0 bytes, and"),
+    "narration cut in half": (cut, r"short_000\.srt has [\d,]+ bytes, and [\d,]+ were made"),
+    "other words": (
+        lambda v, n, note: n.write_bytes(n.read_bytes().replace(b"the", b"thy", 1)),
+        r"short_000\.srt has other contents",
+    ),
+    "no narration": (lambda v, n, note: n.unlink(), r"short_000\.srt cannot be read \(No such file"),
+    "made by an older version": (
+        lambda v, n, note: note.unlink(),
+        "short_000 was made without a note on what it holds",
+    ),
+    "a torn note": (lambda v, n, note: note.write_text('{"video'), "the note on short_000 is damaged"),
+    "another video's note": (
+        lambda v, n, note: note.write_text(note.read_text().replace("short_000", "short_001")),
+        "the note on short_000 is damaged",
+    ),
+    "no video": (lambda v, n, note: v.unlink(), "^$"),
+}
+
+
+def copied(folder: Path, root: Path) -> tuple[Path, Path, Path]:
+    """The files of the fixture's video in a world of one's own, to damage."""
+    shutil.copytree(folder.parents[1], root)
+    stem = root / folder.relative_to(folder.parents[1]) / "videos" / "short_000"
+    return stem.with_suffix(".mp4"), stem.with_suffix(".srt"), stem.with_suffix(".json")
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_damage_is_seen(folder: Path, tmp_path: Path, name: str) -> None:
+    hurt, told = DAMAGE[name]
+    files = copied(folder, tmp_path / "root")
+    stem = files[0].with_suffix("")
+    assert manifest.fault(stem) is None
+    hurt(*files)
+    wrong = manifest.fault(stem)
+    assert wrong is not None
+    assert re.search(told, wrong)
+
+
+@pytest.mark.parametrize("name", ["another video in its place", "narration cut in half", "no video"])
+def test_a_damaged_file_is_made_again(
+    folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], name: str
+) -> None:
+    hurt, told = DAMAGE[name]
+    files = copied(folder, tmp_path / "root")
+    whole = [file.read_bytes() for file in files]
+    hurt(*files)
+    world.ensure("val", tmp_path / "root", videos=["short_000"], quiet=True)
+    error = capfd.readouterr().err
+    if name != "no video":
+        assert re.fullmatch(f"pocket val: {told}; made again\n", error)
+    assert [file.read_bytes() for file in files] == whole
+    assert sorted(files[0].parent.iterdir()) == sorted(files)
+
+
+def test_several_processes_make_a_video_once(tmp_path: Path) -> None:
+    """They wait for each other, and what a killed one left is cleared away."""
+    places = tmp_path / f"pocket-{world.fingerprint()}" / "val" / "videos"
+    places.mkdir(parents=True)
+    (places / ".short_000.99999.mp4").write_bytes(b"left by a killed process")
+    script = (
+        "from pathlib import Path; import sys; from videopro.pocket import manifest, world\n"
+        "made = world._make_all\n"
+        "def counted(wanted, faults, *rest): print(len(faults)); made(wanted, faults, *rest)\n"
+        "world._make_all = counted\n"
+        "if __name__ == '__main__':\n"
+        "    world.ensure('val', Path(sys.argv[1]), videos=['short_000'], quiet=True)\n"
+    )
+    (tmp_path / "make.py").write_text(script)
+    command = [sys.executable, str(tmp_path / "make.py"), str(tmp_path)]
+    some = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    told = "".join(one.communicate(timeout=120)[0] for one in some).split()
+    assert [one.returncode for one in some] == [0, 0, 0]
+    assert told.count("1") == 1, "made once"
+    assert sorted(one.name for one in places.iterdir()) == [
+        "short_000.json",
+        "short_000.mp4",
+        "short_000.srt",
+    ]
 
 
 @pytest.mark.parametrize(

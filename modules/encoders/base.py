@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -46,6 +47,11 @@ class VideoTextEncoder(ABC):
     @abstractmethod
     def identity(self) -> dict[str, object]:
         """All that embeddings rest on (kind, weights' fingerprint, frames, precision), as plain data."""
+
+    @cached_property
+    def width(self) -> int:
+        """d, the length of an embedding."""
+        return int(self.encode_texts(["0"]).shape[1])
 
     @abstractmethod
     def frame_size(self, height: int, width: int) -> tuple[int, int]:

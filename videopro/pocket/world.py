@@ -4,17 +4,20 @@
     folder = world.ensure("test")           # questions.jsonl, videos/NAME.mp4, videos/NAME.srt
 
 A split is made once and kept; making it again after an interruption goes on where it stopped. Every file is
-written under another name and renamed when whole. Knows scripts, drawing and files; nothing of models.
-Nothing else may read the scripts.
+written under another name and renamed when whole; one that is not as it was made (`videopro.pocket.manifest`)
+is made again. Knows scripts, drawing and files; nothing of models. Nothing else may read the scripts.
 """
 
+import fcntl
 import hashlib
 import json
 import os
+import sys
 import threading
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from fractions import Fraction
 from multiprocessing import get_context
 from pathlib import Path
@@ -24,7 +27,7 @@ import pysubs2
 from rich.progress import Progress
 
 from videopro.errors import BenchmarkError
-from videopro.pocket import drawing, questions, vocabulary
+from videopro.pocket import drawing, manifest, questions, vocabulary
 from videopro.pocket.script import LENGTHS, Script, make_script
 
 # Videos of each length in a split, and where its seeds begin. Disjoint by construction.
@@ -109,17 +112,19 @@ def ensure(
     videos: Collection[str] | None = None,
     quiet: bool = False,
 ) -> Path:
-    """Make what is missing of a split and return its folder.
+    """Make what is missing of a split, or is not as it was made, and return its folder.
 
     `videos` names those that are needed ("short_000"); all of them without it. `questions.jsonl` always lists
-    the whole split. Raises BenchmarkError when the folder cannot be written.
+    the whole split. Of several processes that want the same one makes it and the others wait. Raises
+    BenchmarkError when the folder cannot be written.
     """
     names = video_names(split, seed)
     unknown = sorted(set(videos or ()) - {name for name, _, _ in names})
     if unknown:
         raise BenchmarkError(f"the pocket split '{split}' has no video '{unknown[0]}'")
     base = split.removesuffix(HELDOUT) + ("" if seed is None else f"-{seed}")
-    shared = (root or default_root()) / f"pocket-{fingerprint()}" / base
+    root = root or default_root()
+    shared = root / f"pocket-{fingerprint()}" / base
     folder = shared if not split.endswith(HELDOUT) else shared.with_name(base + HELDOUT)
     try:
         (shared / "videos").mkdir(parents=True, exist_ok=True)
@@ -128,16 +133,19 @@ def ensure(
             link = folder / "videos"
             if not link.is_symlink():
                 link.symlink_to(os.path.relpath(shared / "videos", folder))
-        lines = "".join(json.dumps(record) + "\n" for record in records(split, seed))
+        lines = "".join(json.dumps(record) + "\n" for record in records(split, seed)).encode()
         listing = folder / "questions.jsonl"
-        if not listing.exists() or listing.read_text() != lines:
-            _replace(listing, lines.encode())
-        jobs = [
-            (length, number, shared / "videos" / name)
+        if not listing.exists() or listing.read_bytes() != lines:
+            manifest.write_whole(listing, lines)
+        wanted = {
+            shared / "videos" / name: (length, number)
             for name, length, number in names
-            if (videos is None or name in videos) and not (shared / "videos" / f"{name}.mp4").exists()
-        ]
-        _make_all(jobs, f"pocket {split}", quiet)
+            if videos is None or name in videos
+        }
+        if _faults(wanted):
+            with _alone(root):
+                # Whoever was alone before may have made them.
+                _make_all(wanted, _faults(wanted), f"pocket {split}", quiet)
     except OSError as error:
         raise BenchmarkError(
             f"cannot write the pocket world to {error.filename or shared}: {error.strerror}; "
@@ -146,9 +154,32 @@ def ensure(
     return folder
 
 
-def _make_all(jobs: list[tuple[str, int, Path]], title: str, quiet: bool) -> None:
-    if not jobs:
+def _faults(wanted: Collection[Path]) -> dict[Path, str]:
+    """What is wrong with each video that is to be made; "" where it is missing."""
+    return {stem: wrong for stem in wanted if (wrong := manifest.fault(stem)) is not None}
+
+
+@contextmanager
+def _alone(root: Path) -> Iterator[None]:
+    """Only one process at a time makes videos: ranks that start together would each make them all."""
+    with (root / "pocket.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _make_all(
+    wanted: Mapping[Path, tuple[str, int]], faults: Mapping[Path, str], title: str, quiet: bool
+) -> None:
+    if not faults:
         return
+    damaged = [wrong for wrong in faults.values() if wrong]
+    if damaged:
+        others = f", {len(damaged) - 1} more are like it" if len(damaged) > 1 else ""
+        print(f"{title}: {damaged[0]}{others}; made again", file=sys.stderr)
+    for stem in faults:
+        for left in stem.parent.glob(f".{stem.name}.*"):  # By a process that was killed: this one is alone.
+            left.unlink()
+    jobs = [(*wanted[stem], stem) for stem in faults]
     jobs.sort(key=lambda job: -LENGTHS.index(job[0]))  # the long ones first, so that no worker ends alone
     workers = min(len(jobs), os.cpu_count() or 1)
     # Spawned, so that no child holds a lock of the caller's; a child whose parent was killed ends too.
@@ -177,18 +208,22 @@ def _end_with(parent: int) -> None:
 
 
 def make_video(length: str, seed: int, stem: Path) -> None:
-    """Draw one video to `stem`.mp4 and its narration to `stem`.srt."""
+    """Draw one video to `stem`.mp4 and its narration to `stem`.srt, with a note on both. Raises OSError."""
     plan = make_script(length, seed)
     subtitles = pysubs2.SSAFile()
     for line in plan.lines:
         subtitles.append(pysubs2.SSAEvent(round(line.start * 1000), round(line.end * 1000), line.text))
-    _replace(stem.with_suffix(".srt"), subtitles.to_string("srt").encode())
-    part = stem.with_name(f".{stem.name}.{os.getpid()}.mp4")
+    parts = {suffix: stem.with_name(f".{stem.name}.{os.getpid()}{suffix}") for suffix in manifest.SUFFIXES}
     try:
-        encode(plan, part)
-        part.replace(stem.with_suffix(".mp4"))
+        parts[".srt"].write_bytes(subtitles.to_string("srt").encode())
+        encode(plan, parts[".mp4"])
+        manifest.put(stem, parts)
+    except OSError as error:
+        # A plain one: PyAV's own do not come back from a process.
+        raise OSError(error.errno, error.strerror or str(error), str(stem)) from None
     finally:
-        part.unlink(missing_ok=True)
+        for part in parts.values():
+            part.unlink(missing_ok=True)
 
 
 def encode(plan: Script, path: Path) -> None:
@@ -209,9 +244,3 @@ def encode(plan: Script, path: Path) -> None:
                 container.mux(stream.encode(frame))
                 count += 1
         container.mux(stream.encode(None))
-
-
-def _replace(path: Path, content: bytes) -> None:
-    part = path.with_name(f".{path.name}.{os.getpid()}")
-    part.write_bytes(content)
-    part.replace(path)
