@@ -13,6 +13,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from data_synthesis.explore import Explorer
 from videopro.backbones import Backbone
 from videopro.errors import BackboneError
+from videopro.freed_memory import hand_back
 from videopro.runner.queue import Unit
 from videopro.runner.worker import Job, check_alive, make_trace
 from videopro.trace_log import TraceLog
@@ -54,6 +55,7 @@ def work(
             with writing:
                 log.append(make_trace(item, result, video, job))
             recorded += 1
+        hand_back()
         return recorded == len(items)
 
     waiting = list(reversed(units))

@@ -166,8 +166,8 @@ def transcribe(video: Video, speech: Speech, root: Path) -> Subtitles:
         _write(path, json.dumps([[line.start, line.end, line.text] for line in lines]))
     except OSError as error:
         raise ConfigError(
-            f"the transcript cannot be written to {error.filename or path} ({error.strerror}); free some space "
-            "there, or name another folder (VIDEOPRO_CACHE)"
+            f"the transcript cannot be written to {error.filename or path} ({error.strerror}); free some "
+            "space there, or name another folder (VIDEOPRO_CACHE)"
         ) from error
     return Subtitles(lines, source)
 

@@ -20,6 +20,7 @@ from videopro.backbones.base import Backbone
 from videopro.benchmarks.base import ROBUST, Item
 from videopro.benchmarks.base import Protocol as BenchmarkProtocol
 from videopro.errors import BackboneError, VideoError
+from videopro.freed_memory import hand_back
 from videopro.metering import Meter
 from videopro.methods.base import Context, Method, Result, failed
 from videopro.question import OFFICIAL_READERS, Question, read_letter
@@ -75,6 +76,7 @@ def work(job: Job, method: Method, backbone: Backbone, report: Reporter) -> None
                     items = [item for item in unit.items if not log.is_done(item.id)]
                     if items:
                         _answer(items, job, method, backbone, log, report)
+                        hand_back()
                         worked = True
             if not worked:
                 time.sleep(IDLE_SECONDS)

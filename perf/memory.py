@@ -1,0 +1,170 @@
+"""The memory of a worker over many questions: whether it levels off, and what it is made of.
+
+    nice python perf/memory.py [--splits test val] [--store 512 64] [--limit N]
+
+Each leg is a process of its own that answers the questions of the splits one after another, as a worker of
+`videopro.infer --method videopro --planner pocket-teacher --model pocket` does (`videopro.runner.worker`),
+with the frame store bounded by `--store` MiB. After every group of questions it notes its own resident memory
+(`rss_mib`), what of it malloc's callers hold (`used_mib`) and what malloc keeps free for them (`free_mib`),
+what the frame store holds (`store_mib`), how many module calls are remembered (`calls`), and the memory of
+its children, the sandbox (`children_mib`). At the end the store is emptied and freed memory
+handed back to the system: what is left then is `emptied_mib`. `grown_mib` are medians over a tenth of the
+questions each: what came after the store was full, which is where a leak would show. Writes perf/memory.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import gc
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+sys.path.insert(0, str(Path(__file__).parent))
+from decode import versions
+
+from modules.library import shared_memory
+from videopro import benchmarks, methods
+from videopro.backbones import load_backbone
+from videopro.runner.folder import RunFolder
+from videopro.runner.queue import units
+from videopro.runner.worker import Job, work
+from videopro.video import shared_store
+
+RESULTS = Path(__file__).with_suffix(".json")
+MIB = 2**20
+
+
+class _MallocInfo(ctypes.Structure):
+    """struct mallinfo2 of glibc: bytes and counts over all arenas."""
+
+    _fields_ = [
+        *((name, ctypes.c_size_t) for name in ("arena", "ordblks", "smblks", "hblks", "hblkhd")),
+        *((name, ctypes.c_size_t) for name in ("usmblks", "fsmblks", "uordblks", "fordblks", "keepcost")),
+    ]
+
+
+def malloc_mib() -> tuple[float, float]:
+    """What malloc's callers hold, and what it keeps free, in MiB."""
+    info = ctypes.CDLL("libc.so.6").mallinfo2
+    info.restype = _MallocInfo
+    now = info()
+    return (now.uordblks + now.hblkhd) / MIB, now.fordblks / MIB
+
+
+class Sampler:
+    """Notes the process's memory whenever a worker is between questions."""
+
+    def __init__(self) -> None:
+        self.questions = 0
+        self.samples: list[dict[str, float]] = []
+        self._process = psutil.Process()
+        self._began = time.monotonic()
+        self._asked = 0
+
+    def answering(self, ids: Sequence[str]) -> None:
+        """What a worker tells (`videopro.runner.worker.Reporter`)."""
+        if ids:
+            self._asked = len(ids)
+            return
+        self.questions += self._asked
+        self.samples.append(self.sample())
+
+    def sample(self) -> dict[str, float]:
+        """Memory now, in MiB."""
+        used, free = malloc_mib()
+        children = sum(one.memory_full_info().uss for one in self._process.children(recursive=True))
+        return {
+            "questions": self.questions,
+            "seconds": round(time.monotonic() - self._began, 1),
+            "rss_mib": round(self._process.memory_info().rss / MIB, 1),
+            "used_mib": round(used, 1),
+            "free_mib": round(free, 1),
+            "store_mib": round(shared_store().bytes / MIB, 1),
+            "calls": len(shared_memory()),
+            "children_mib": round(children / MIB, 1),
+        }
+
+
+def leg(splits: Sequence[str], store_mib: int, limit: int | None, samples: Path) -> dict[str, Any]:
+    """Answer the splits in this process. Returns the samples and what is left at the end."""
+    shared_store().max_bytes = store_mib * MIB
+    backbone = load_backbone("pocket")
+    method = methods.create("videopro", {"planner": "pocket-teacher"})
+    sampler = Sampler()
+    start = sampler.sample()
+    with tempfile.TemporaryDirectory() as scratch:
+        for split in splits:
+            benchmark = benchmarks.load("pocket", split=split)
+            items = benchmark.select(limit=limit)
+            assert benchmark.fetch is not None
+            benchmark.fetch(items)
+            folder = RunFolder(Path(scratch) / split)
+            key = folder.open({}, {"method": method.identity(), "model": backbone.identity()})
+            work(Job(folder, key, tuple(units(items)), benchmark.protocol, 0), method, backbone, sampler)
+            samples.write_text(json.dumps(sampler.samples))
+    shared_store().clear()
+    gc.collect()
+    ctypes.CDLL("libc.so.6").malloc_trim(0)
+    return {"start": start, "samples": sampler.samples, "emptied": sampler.sample()}
+
+
+def summed_up(store_mib: int, made: dict[str, Any]) -> dict[str, Any]:
+    """The figures of a leg."""
+    samples = made["samples"]
+    tenth = max(1, len(samples) // 10)
+    tenths = [samples[at : at + tenth] for at in range(0, len(samples) - tenth + 1, tenth)]
+    last = samples[-1]
+    full = next((one for one in samples if one["store_mib"] >= 0.99 * store_mib), None)
+    return {
+        "questions": last["questions"],
+        "seconds": last["seconds"],
+        "start_mib": made["start"]["rss_mib"],
+        "store_full_after_questions": full["questions"] if full else None,
+        "peak_mib": max(one["rss_mib"] for one in samples),
+        "end_mib": last["rss_mib"],
+        "end_store_mib": last["store_mib"],
+        "remembered_calls": last["calls"],
+        "children_mib": last["children_mib"],
+        "emptied_mib": made["emptied"]["rss_mib"],
+        "rss_mib_by_tenth": [statistics.median(one["rss_mib"] for one in part) for part in tenths],
+        "store_mib_by_tenth": [statistics.median(one["store_mib"] for one in part) for part in tenths],
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--splits", nargs="+", default=["test", "val"], help="of pocket, one after another")
+    parser.add_argument("--store", nargs="+", type=int, default=[512, 64], help="bounds of the store, MiB")
+    parser.add_argument("--limit", type=int, help="questions of each split")
+    parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.one:
+        made = leg(options.splits, int(options.one[0]), options.limit, Path(options.one[1]))
+        Path(options.one[1]).write_text(json.dumps(made))
+        return
+    rows = {}
+    with tempfile.TemporaryDirectory() as scratch:
+        for store in options.store:
+            kept = Path(scratch) / f"{store}.json"
+            command = [sys.executable, __file__, "--one", str(store), str(kept), "--splits", *options.splits]
+            subprocess.run(
+                command + (["--limit", str(options.limit)] if options.limit else []), check=True, timeout=7200
+            )
+            rows[f"{store} MiB"] = summed_up(store, json.loads(kept.read_text()))
+            print(f"{store} MiB", json.dumps(rows[f"{store} MiB"], indent=1), flush=True)
+    result = {"splits": options.splits, "limit": options.limit, "results": rows, "versions": versions()}
+    RESULTS.write_text(json.dumps(result, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
