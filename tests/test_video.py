@@ -258,6 +258,67 @@ def test_duration_when_the_header_lies(tmp_path: Path) -> None:
         assert Video.open(tmp_path / "v.mkv").duration == pytest.approx(2.5, abs=0.002)
 
 
+def _lying(path: Path, seconds: float, **options: Any) -> None:
+    """A Matroska file whose header states another duration."""
+    make(path, **options)
+    data = bytearray(path.read_bytes())
+    where = data.index(b"\x44\x89\x88") + 3
+    data[where : where + 8] = np.array(seconds * 1000, ">f8").tobytes()
+    path.write_bytes(data)
+
+
+def test_what_is_odd_about_times_is_told_and_lived_with(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    _lying(tmp_path / "longer.mkv", 3600)
+    # No later picture refers to the times by which the decoder goes: one lasts for three hours.
+    make(tmp_path / "still.mp4", [*range(10), 10 + 3 * 3600 * 24], options={"bf": "0"})
+    make(tmp_path / "two.mp4")
+    (tmp_path / "two.mp4").write_bytes((tmp_path / "two.mp4").read_bytes() * 2)
+    for name, words in (
+        ("longer.mkv", "its header says 3,600 s, and its pictures last for 2 s"),
+        ("still.mp4", "one picture is shown for 10,800 of its 10,800 s"),
+        ("two.mp4", "only the first is seen"),
+    ):
+        caplog.clear()
+        video = Video.open(tmp_path / name, store=FrameStore())
+        assert len(video.notes) == 1
+        assert words in video.notes[0]
+        assert f"{name}: {video.notes[0]}" in caplog.text
+        assert read_number(video.frames([0.1])[0].image) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("plain.mp4", {}),
+        ("b_frames.mp4", {"options": {"bf": "3"}}),
+        ("vfr.mp4", {"times": [n * n for n in range(40)]}),
+        ("late.mkv", {"times": range(240, 300)}),
+        ("long_last.mp4", {"times": [*range(60), 1500 * 24]}),
+        ("fragments.mp4", {"mux": {"movflags": "frag_keyframe+empty_moov"}}),
+        ("live.webm", {"codec": "libvpx", "mux": {"live": "1"}}),
+        ("plain.avi", {"codec": "mpeg4"}),
+        ("plain.ts", {"times": range(120), "audio": 0.0}),
+        ("plain.mpg", {"codec": "mpeg2video", "rate": 25, "form": "vob", "options": {"bf": "2"}}),
+        ("plain.flv", {"codec": "flv1"}),
+        ("sound.mkv", {"audio": 3.0}),
+    ],
+)
+def test_ordinary_oddities_are_not_told(name: str, options: dict[str, Any], tmp_path: Path) -> None:
+    options = {"times": range(60), **options}
+    times = make(tmp_path / name, list(options.pop("times")), **options)
+    video = Video.open(tmp_path / name, store=FrameStore())
+    assert video.notes == ()
+    assert video.duration >= times[-1] - times[0]
+
+
+def test_a_transport_stream_whose_clock_begins_anew_is_read(tmp_path: Path) -> None:
+    """The 33 bits of its clock run over after 26.5 hours: that is no step back."""
+    make(tmp_path / "v.ts", 120, mux={"output_ts_offset": str(2**33 / 90_000 - 3)})
+    assert Video.open(tmp_path / "v.ts", store=FrameStore()).duration == pytest.approx(5.0, abs=0.1)
+
+
 def test_facts(tmp_path: Path) -> None:
     make(tmp_path / "v.mp4", 48, rate=12, audio=0.0)
     video = Video.open(tmp_path / "v.mp4")

@@ -96,6 +96,47 @@ def _no_pictures_inside(path: Path) -> None:
     path.write_bytes(data)
 
 
+def _clock(kind: bytes, at: int, value: int) -> Callable[[Path], None]:
+    """A whole file but for one number of its tables."""
+
+    def write(path: Path) -> None:
+        make(path, 40)
+        data = bytearray(path.read_bytes())
+        where = box(data, kind) + at
+        data[where : where + 4] = value.to_bytes(4, "big")
+        path.write_bytes(data)
+
+    return write
+
+
+def _one_long_picture(path: Path) -> None:
+    """Its times by samples are 39 of 1/24 s and one of 174,763 s; nothing else knows of that."""
+    make(path, 40, options={"bf": "0"})
+    data = path.read_bytes()
+    at = data.index(b"stts") - 4
+    counts = (39, int.from_bytes(data[at + 20 : at + 24], "big"), 1, 0x7FFFFFFF)
+    table = b"stts" + bytes(4) + (2).to_bytes(4, "big") + b"".join(one.to_bytes(4, "big") for one in counts)
+    # The table is 8 bytes longer, and so are the boxes round it.
+    longer = bytearray(data[:at] + (8 + len(table) - 4).to_bytes(4, "big") + table + data[at + 24 :])
+    for kind in (b"moov", b"trak", b"mdia", b"minf", b"stbl"):
+        size = box(longer, kind) - 8
+        longer[size : size + 4] = (int.from_bytes(longer[size : size + 4], "big") + 8).to_bytes(4, "big")
+    path.write_bytes(longer)
+
+
+def _joined(form: str, codec: str, counts: tuple[int, ...]) -> Callable[[Path], None]:
+    """Streams end to end, each with a clock that begins anew."""
+
+    def write(path: Path) -> None:
+        parts = []
+        for count in counts:
+            make(path, count, rate=25, codec=codec, form=form)
+            parts.append(path.read_bytes())
+        path.write_bytes(b"".join(parts))
+
+    return write
+
+
 _BAD: dict[str, tuple[Callable[[Path], object], str]] = {
     "missing": (lambda path: None, "no such file"),
     "folder": (lambda path: path.mkdir(), "folder"),
@@ -119,6 +160,14 @@ _BAD: dict[str, tuple[Callable[[Path], object], str]] = {
     "sixty million samples": (_absurd_counts(100), "cut off"),
     "sixty million samples of no size": (_absurd_counts(0), "60000000 pictures"),
     "nothing inside": (_no_pictures_inside, ""),
+    "time scale of 0": (_clock(b"mdhd", 12, 0), "time scale of its video is 0"),
+    "pictures of days": (_clock(b"stts", 12, 0x7FFFFFFF), "its pictures last for 6,990,507 s"),
+    "pictures of less than no time": (_clock(b"stts", 12, 0x80000001), "and its header says 2 s"),
+    "one picture of two days": (_one_long_picture, "(one of them for 174,763 s)"),
+    "joined transport streams": (_joined("mpegts", "libx264", (75, 150)), "-c copy OUT.mp4"),
+    "joined transport streams, the short one last": (_joined("mpegts", "libx264", (150, 50)), "runs back"),
+    "joined program streams": (_joined("vob", "mpeg2video", (75, 75)), "runs back from"),
+    "joined streams of MPEG-1": (_joined("mpeg", "mpeg1video", (75, 75)), "runs back from"),
 }
 
 

@@ -35,6 +35,8 @@ _CLEAR = (
 # Bounded, here and below: a reply that repeats one character for ever must not stall a run.
 _OPEN = r"[\s(\[{<\"'“‘«:【「]{0,9}"
 _CLOSE = r"[)\]}>\"'”’»】」]{0,6}"
+# A model that never stops; each of a million verdicts takes its time.
+_LONGEST = 250_000
 _NEAR = 400  # characters round a letter that bear on it
 _LOOSE = rf"{_OPEN}(?P<letter>[B-HJ-Z]{_ENDS}|[A-Za-z]{_ENDS}{_CLEAR})"
 _STRICT = rf"{_OPEN}(?P<letter>[A-Z]{_ENDS}{_CLEAR})"
@@ -164,8 +166,11 @@ def read_letter(reply: str, question: Question) -> str | None:
 
     Reads letters in any dress (B, (b), **B**, B. text, full-width, boxed, tagged, JSON), verdicts in English
     and Chinese sentences, and a reply that is exactly one option's text. Everything inside <think> is the
-    model's own business; a reply that ends inside it has no answer. Never raises.
+    model's own business; a reply that ends inside it has no answer. One of more than 250,000 characters
+    settles on nothing. Never raises.
     """
+    if len(reply) > _LONGEST:
+        return None
     text = _after_thinking(unicodedata.normalize("NFKC", _TOKEN.sub(" ", reply)))
     text = "\n".join(" ".join(line.split()) for line in text.splitlines() if line.strip())
     if not text:

@@ -6,6 +6,7 @@ know models, questions, subtitles or runs.
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 from collections.abc import Generator, Iterable, Sequence
@@ -20,6 +21,8 @@ from videopro.errors import VideoError
 from videopro.framestore import FrameStore, shared_store
 
 __all__ = ["Frame", "FrameStore", "Video", "fps_times", "shared_store", "uniform_times"]
+
+logger = logging.getLogger(__name__)
 
 _DECODERS = {"pyav": exact.shown_at, "torchcodec": torchcodec.shown_at}
 _LARGEST_SIDE = 16_384
@@ -94,6 +97,8 @@ class Video:
     """Degrees clockwise, 0, 90, 180 or 270, by which the stored picture is turned for display; frames are
     upright."""
     codec: str
+    notes: tuple[str, ...]
+    """What is odd about the file's times, such as a header that states another end; empty for most."""
 
     def __init__(self, facts: Probe, decoder: str, timeout: float, store: FrameStore | None) -> None:
         """Use `Video.open`."""
@@ -109,6 +114,7 @@ class Video:
         self.height = facts.height
         self.rotation = facts.turn.degrees
         self.codec = facts.codec
+        self.notes = facts.notes
 
     @classmethod
     def open(
@@ -123,7 +129,8 @@ class Video:
 
         `decoder` "torchcodec" needs TorchCodec and FFmpeg's shared libraries. `timeout`: seconds within which
         the file must open, and later within which each wanted frame must come. `store` None: the one that the
-        process shares (`shared_store`). `VideoError` for anything but a complete file with a video track.
+        process shares (`shared_store`). `VideoError` for anything but a complete file with a video track
+        whose times can be true.
         """
         if decoder not in _DECODERS:
             raise VideoError(f"decoder {decoder!r} is not known; choose 'pyav' or 'torchcodec'")
@@ -132,6 +139,8 @@ class Video:
         facts = probe(Path(path), timeout)
         if decoder == "torchcodec":
             torchcodec.check_usable(facts, timeout)
+        for note in facts.notes:
+            logger.warning("%s: %s", path, note)
         return cls(facts, decoder, timeout, store)
 
     def __repr__(self) -> str:

@@ -6,8 +6,13 @@ Knows ISO/IEC 14496-12. Must not know anything else.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import BinaryIO
 
+import numpy as np
+
+# Bytes; of 8 million pictures that each last for another time.
+_LARGEST_TABLE = 64 << 20
 _WITH_DATA = (b"mdat", b"moov", b"moof")
 _TO_SAMPLES = (b"moov", b"trak", b"mdia", b"minf", b"stbl")
 
@@ -29,20 +34,83 @@ def video_samples(file: BinaryIO, size: int) -> int:
     return max((count for _, count in _video_sizes(file, size)), default=0)
 
 
+@dataclass(frozen=True)
+class TrackClock:
+    """What a video track says of its times."""
+
+    scale: int
+    """Ticks a second."""
+    duration: int
+    """Ticks; 0 where the header does not say."""
+    counts: np.ndarray
+    """How many samples in a row last for each of `deltas` ticks, which may be negative; empty for a track in
+    fragments."""
+    deltas: np.ndarray
+
+
+def video_clocks(file: BinaryIO, size: int) -> Iterator[TrackClock]:
+    """The clock of every video track with a header."""
+    for media in _video_media(file, size):
+        header: tuple[int, int] | None = None
+        counts, deltas = np.zeros(0, np.int64), np.zeros(0, np.int64)
+        for kind, begin, _ in _boxes(file, *media):
+            if kind == b"mdhd":
+                header = _scale_and_duration(_read(file, begin, 32))
+        for table in _find(file, *media, _TO_SAMPLES[3:]):
+            for kind, begin, end in _boxes(file, *table):
+                if kind == b"stts":
+                    entries = int.from_bytes(_read(file, begin + 4, 4), "big")
+                    data = _read(file, begin + 8, min(entries * 8, end - begin - 8, _LARGEST_TABLE))
+                    pairs = np.frombuffer(data[: len(data) // 8 * 8], ">u4").reshape(-1, 2)
+                    # Written as positive numbers, and read as negative ones by FFmpeg.
+                    counts, deltas = pairs[:, 0].astype(np.int64), pairs[:, 1].astype(np.int32)
+        if header is not None:
+            yield TrackClock(*header, counts, deltas)
+
+
+def movies(file: BinaryIO, size: int) -> int:
+    """How many videos stand one behind the other."""
+    return sum(kind == b"moov" for kind, _, _ in _boxes(file, 0, size))
+
+
+def stated_seconds(file: BinaryIO, size: int) -> float | None:
+    """How long the movie header says that all is; None where it does not, or only speaks of a part
+    (fragments)."""
+    for movie in _find(file, 0, size, (b"moov",)):
+        boxes = {kind: begin for kind, begin, _ in _boxes(file, *movie)}
+        if b"mvhd" in boxes and b"mvex" not in boxes:
+            scale, duration = _scale_and_duration(_read(file, boxes[b"mvhd"], 32))
+            return duration / scale if scale and duration else None
+    return None
+
+
+def _scale_and_duration(header: bytes) -> tuple[int, int]:
+    """Of the body of a movie's or a media's header; a duration that is not known is 0."""
+    at, length = (20, 8) if header[:1] == b"\x01" else (12, 4)
+    duration = header[at + 4 : at + 4 + length]
+    known = duration != b"\xff" * length
+    return int.from_bytes(header[at : at + 4], "big"), int.from_bytes(duration, "big") * known
+
+
 def _video_sizes(file: BinaryIO, size: int) -> Iterator[tuple[int, int]]:
     """(bytes of each sample, or 0 where they differ; number of samples) of every video track.
 
     Sound is left out: QuickTime counts its samples in other units than bytes.
     """
-    for media in _find(file, 0, size, _TO_SAMPLES[:3]):
-        handlers = [_read(file, begin + 8, 4) for kind, begin, _ in _boxes(file, *media) if kind == b"hdlr"]
-        if b"vide" not in handlers:
-            continue
+    for media in _video_media(file, size):
         for table in _find(file, *media, _TO_SAMPLES[3:]):
             for kind, begin, _ in _boxes(file, *table):
                 if kind == b"stsz":
                     body = _read(file, begin + 4, 8)
                     yield int.from_bytes(body[:4], "big"), int.from_bytes(body[4:], "big")
+
+
+def _video_media(file: BinaryIO, size: int) -> Iterator[tuple[int, int]]:
+    """The bodies of the media boxes of video tracks."""
+    for media in _find(file, 0, size, _TO_SAMPLES[:3]):
+        handlers = [_read(file, begin + 8, 4) for kind, begin, _ in _boxes(file, *media) if kind == b"hdlr"]
+        if b"vide" in handlers:
+            yield media
 
 
 def _find(file: BinaryIO, begin: int, end: int, names: tuple[bytes, ...]) -> Iterator[tuple[int, int]]:

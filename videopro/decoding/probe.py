@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
+from av.container import InputContainer
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
+from videopro.decoding.clocks import Clocks, check_clocks, differing
 from videopro.decoding.opening import Deadline, check_file, check_whole, content_id, opened
 from videopro.decoding.picture import Turn
 from videopro.decoding.reader import Reader, timestamp
@@ -51,6 +53,8 @@ class Probe:
     coded_width: int
     turn: Turn
     interlaced: bool
+    notes: tuple[str, ...] = ()
+    """What is odd about its times, and can be lived with."""
 
     def tick(self, time: float) -> int:
         """The last tick at or before `time` seconds, within the pictures that there are.
@@ -86,6 +90,7 @@ def probe(path: Path, timeout: float) -> Probe:
                 "convert it (ffmpeg -i IN.avi OUT.mp4)"
             )
         _check_index(stream, path, state.st_size)
+        clocks = _clocks(container, path, state.st_size)
         picture = next(reader.pictures(), None)
         if picture is None:
             raise VideoError(f"{path}: its video track holds no picture; download or copy it again")
@@ -122,7 +127,17 @@ def probe(path: Path, timeout: float) -> Probe:
             coded_width=picture.width,
             turn=turn,
             interlaced=picture.interlaced_frame,
+            notes=(*clocks.notes, *differing(clocks.stated, float((end - first) * time_base))),
         )
+
+
+def _clocks(container: InputContainer, path: Path, size: int) -> Clocks:
+    try:
+        return check_clocks(container, path, size)
+    except OSError as error:
+        raise VideoError(
+            f"{path}: cannot be read ({error.strerror}); check its rights and the disk"
+        ) from None
 
 
 def _check_index(stream: VideoStream, path: Path, size: int) -> None:

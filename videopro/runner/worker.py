@@ -10,7 +10,7 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import metadata
 from typing import Protocol
@@ -122,7 +122,7 @@ def _results(
     reference = VideoRef(str(items[0].video), items[0].video_key, video.id, video.duration)
     context = Context(video, backbone, job.protocol, meter=meter, seed=job.seed)
     for item, result in method.run_video(items, context):
-        yield item, result, reference
+        yield item, replace(result, notes=(*video.notes, *result.notes)), reference
 
 
 def check_alive(backbone: Backbone, failure: Failure) -> None:
