@@ -11,6 +11,7 @@ import pytest
 from tests.fakes import load_fake, make_benchmark
 from tests.infer_world import check_complete, flags, lines, rewrite
 from tests.infer_world import root as root
+from tests.making_videos import box
 from videopro.infer import main
 from videopro.trace_log import read_traces
 
@@ -72,6 +73,19 @@ def test_a_subtitle_file_that_is_none_is_an_error_of_that_question(content: str,
     assert errors["v0q0"] is not None
     assert errors["v0q0"].type == "SubtitleError"
     assert "bad.srt" in errors["v0q0"].message
+
+
+def test_what_is_odd_about_a_videos_times_is_in_its_traces(tmp_path: Path) -> None:
+    make_benchmark(tmp_path / "b", videos=2, questions=2)
+    path = tmp_path / "b" / "videos" / "v1.mp4"
+    data = bytearray(path.read_bytes())
+    where = box(data, b"mvhd") + 16
+    data[where : where + 4] = (7200 * 1000).to_bytes(4, "big")
+    path.write_bytes(data)
+    assert main(flags(tmp_path / "b", tmp_path / "run"), load=load_fake) == 0
+    notes = {trace.question_id: trace.notes for trace in check_complete(tmp_path / "run", 4)}
+    assert [len(notes[one]) - len(notes["v0q0"]) for one in ("v0q1", "v1q0", "v1q1")] == [0, 1, 1]
+    assert "its header says 7,200 s" in notes["v1q0"][0]
 
 
 def test_a_refused_request_is_one_questions_error(tmp_path: Path) -> None:
