@@ -13,7 +13,14 @@ from videopro.runner.folder import RunFolder, run_key
 from videopro.trace import FALLBACK, Cost, Execution, Failure, Reply, Round, Trace, VideoRef
 from videopro.trace_log import TraceLog
 
-PLANNED = {"planner": "self", "tau": 0.75, "max_rounds": 1, "refine_below": None, "final": "last"}
+PLANNED = {
+    "planner": "self",
+    "tau": 0.75,
+    "max_rounds": 1,
+    "refine_below": None,
+    "final_answer": "last",
+    "fallback": "none",
+}
 
 
 def ran(answer: str | None, confidence: float, *, seconds: float = 1.0) -> Execution:

@@ -9,7 +9,9 @@ import pytest
 
 from tests.fakes import load_fake, make_video
 from tests.infer_world import SRT
-from videopro.ask import main
+from videopro import methods
+from videopro.ask import AskConfig, _options, main
+from videopro.decision import AnswerRule
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +60,30 @@ def test_subtitles_go_with_choices(video: Path, tmp_path: Path) -> None:
     assert main(argv, load=load_fake) == 0
     prompt = ast.literal_eval((tmp_path / "prompt.txt").read_text())
     assert prompt.startswith("said early\nsaid in the middle\nWhich?\nA. red\nB. blue\n")
+
+
+PARTS = ("encoder", "text_encoder", "ocr", "detector", "tracker")
+
+
+def test_whoever_asks_gets_an_answer(
+    video: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The fake writes no programs, so none answers: then the model does, unless that is turned off."""
+    argv = [str(video), "Which colour?", "--choices", "red", "blue", "green", "--model", "m"]
+    argv += ["--method", "videopro", "--options", *(f"{part}=none" for part in PARTS)]
+    assert main(argv, load=load_fake) == 0
+    shown = capsys.readouterr().out
+    assert "no program gave an answer: this is the model's direct one\nB. blue" in shown
+    assert main([*argv, "--fallback", "none"], load=load_fake) == 0
+    assert "no answer" in capsys.readouterr().out
+
+
+def test_an_answer_is_kept_that_a_refinement_lost() -> None:
+    made = methods.create("videopro", _options(AskConfig(Path("v"), "Q?", "m", method="videopro")))
+    assert made.settings.rule == AnswerRule("last-answered", "native")
+    said = AskConfig(Path("v"), "Q?", "m", method="videopro", final="last", fallback="none")
+    assert methods.create("videopro", _options(said)).settings.rule == AnswerRule()
+    assert methods.create("videopro", {}).settings.rule == AnswerRule(), "the paper's is a run's default"
 
 
 BAD = [

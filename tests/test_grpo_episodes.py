@@ -21,6 +21,7 @@ from tests.reward_world import RewardBackbone, SceneModels, Told, make, row, row
 from train.episodes import Refinements
 from train.grpo_data import PromptRow
 from train.rollouts import Rollout
+from videopro.decision import Final
 from videopro.metering import MeteredBackbone, ThreadMeter
 from videopro.reason import Reasoner, ReasonSettings, Task
 
@@ -97,9 +98,9 @@ def episode(first: str, second: str) -> list[dict[str, str]]:
         (NATIVE, LOCAL, (1, 1, 0)),
         (NATIVE, NATIVE, (0, 1, 0)),
         (BROKEN, BROKEN, (0, 1, 1)),
-        # The latest answer counts, and a refinement that gives none takes nothing away.
+        # The last program's answer counts, also where it gives none.
         (LOCAL, UNSURE, (0, 1, 1)),
-        (LOCAL, NOTHING, (1, 1, 1)),
+        (LOCAL, NOTHING, (0, 1, 1)),
         # Every reply is to be of the right form; the mode is the first one's.
         ("prose", LOCAL, (1, 0, 0)),
         (BROKEN, "prose", (0, 0, 1)),
@@ -108,6 +109,22 @@ def episode(first: str, second: str) -> list[dict[str, str]]:
 def test_what_an_episode_earns(first: str, second: str, earned: tuple[float, ...]) -> None:
     with make() as rewards:
         assert score(rewards, [row()], [episode(first, second)]) == [earned]
+
+
+@pytest.mark.parametrize(
+    ("final", "second", "earned"),
+    [
+        ("last", NOTHING, 0),
+        ("last-answered", NOTHING, 1),
+        ("last-answered", UNSURE, 0),
+        # LOCAL is surer of B than UNSURE of D.
+        ("best", UNSURE, 1),
+    ],
+)
+def test_which_answer_of_an_episode_counts(final: Final, second: str, earned: float) -> None:
+    with make(final=final) as rewards:
+        ((accuracy, _, _),) = score(rewards, [row()], [episode(LOCAL, second)])
+    assert accuracy == earned
 
 
 def test_both_turns_are_told(tmp_path: Path) -> None:

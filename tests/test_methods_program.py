@@ -260,7 +260,10 @@ BAD_FLAGS = [
     (["--method", "native", "--tau", "0.5"], "--tau: method 'native' has none; methods with it: videopro"),
     (["--method", "program", "--max-rounds", "2"], "--max-rounds: method 'program' has none"),
     (["--method", "videopro", "--planner", "nobody"], "planner 'nobody'"),
-    (["--method", "videopro", "--final", "first"], "final is 'first'; it must be one of last, best"),
+    (
+        ["--method", "videopro", "--final", "first"],
+        "final is 'first'; it must be one of last, last-answered, best",
+    ),
     (["--method", "videopro", "--tau", "2"], "tau is 2.0"),
     (["--method", "videopro", "--refine-below", "0.5"], "refine_below is 0.5"),
     (["--method", "videopro", "--planner", "pocket-teacher", "--planner-frames", "8"], "sees no video"),

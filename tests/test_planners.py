@@ -20,7 +20,8 @@ from tests.stub_server import Fault, StubServer, completion, text_of
 from videopro import prompts
 from videopro.errors import BackboneError, ConfigError, QuestionError, RunError
 from videopro.executor import run
-from videopro.planners import PlanRequest, load_planner
+from videopro.methods import create
+from videopro.planners import PlanRequest, check_planner, load_planner, teacher_of
 from videopro.planners.api import ApiPlanner
 from videopro.planners.backbone import BackbonePlanner
 from videopro.planners.pocket_faults import FORMS, SHARES, possible
@@ -453,3 +454,18 @@ def test_the_backbone_plans_with_its_adapter_on_and_each_requests_seed() -> None
 def test_an_unknown_planner_is_refused(spec: str) -> None:
     with pytest.raises(ConfigError, match="pocket-teacher"):
         load_planner(spec, SceneBackbone())
+
+
+def test_a_teacher_whose_reader_is_off_knows_no_kinds() -> None:
+    """Every question is of no kind: never one look, always the clips that its own words find, then the whole;
+    and it is another teacher to a run's key."""
+    unread = teacher_of("pocket-teacher:unread")
+    for text in ("Which weather does the whole video show?", "How many scenes are at the school?"):
+        (plan,) = unread.write([request(text, prompt="", visual=None)])
+        program = parse(plan.text)
+        assert program.mode == "program"
+        assert "get_informative_clips" in program.calls or plan.notes["fault"] != "none"
+    assert unread.identity() != teacher_of("pocket-teacher").identity() == PocketTeacher().identity()
+    assert create("videopro", {"planner": "pocket-teacher:unread"}).identity()["teacher"]["reads"] is False
+    with pytest.raises(ConfigError, match="pocket-teacher:unread"):
+        check_planner("pocket-teacher:blind")

@@ -11,7 +11,7 @@ import pytest
 from videopro.runner.programs import program_numbers
 from videopro.runner.summary import records_of
 from videopro.scoring import Scored, paired_difference
-from videopro.trace import Cost, Execution, Failure, Reply, Round, Trace, VideoRef
+from videopro.trace import FALLBACK, Cost, Execution, Failure, Reply, Round, Trace, VideoRef
 
 
 def trace(
@@ -28,7 +28,7 @@ def trace(
         rounds=tuple(rounds),
         first=Reply(first, 0.5 if first else 0.0, {}, ""),
         final=Reply(last, 0.5 if last else 0.0, {}, ""),
-        settled=refined,
+        settled=len(rounds) - 1 if rounds[-1].prompt_kind == FALLBACK else refined,
         refined=refined,
         cost=Cost(tokens_out=len(rounds) * 10),
     )
@@ -54,10 +54,10 @@ def test_modes_output_and_repairs_are_counted() -> None:
             "A",
             1,
         ),
-        # Broken and not mended, answered directly.
+        # Broken and not mended, answered directly: rightly, which no program was.
         trace(
             "2",
-            "B",
+            "A",
             [
                 one_round("plan", "x" * 100, "failed", "program", "plain bug"),
                 one_round("bug_fix", "x" * 50, "failed", "program"),

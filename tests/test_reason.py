@@ -26,7 +26,7 @@ from tests.reason_world import (
     ScriptedPlanner,
     reply,
 )
-from videopro.decision import decide, is_confident
+from videopro.decision import AnswerRule, decide, is_confident
 from videopro.errors import BackboneError, ConfigError
 from videopro.metering import Meter, MeteredBackbone, ThreadMeter
 from videopro.planners import PlanRequest
@@ -135,8 +135,14 @@ SURE, UNSURE, SURER, SAME = made("A", 0.75), made("B", 0.5), made("C", 0.6), mad
         ([SURER, UNSURE], "best", 0, 1),
         ([UNSURE, SAME], "best", 0, 1),
         ([UNSURE, SAME], "last", 1, 1),
-        ([UNSURE, FAILED], "last", 0, 1),  # a failed refinement takes nothing away
-        ([UNSURE, made(None)], "last", 0, 1),
+        ([UNSURE, FAILED], "last", 1, 1),  # the paper's: the last program counts, failed or not
+        ([UNSURE, made(None)], "last", 1, 1),
+        ([UNSURE, FAILED], "last-answered", 0, 1),  # a refinement without an answer takes nothing away
+        ([UNSURE, made(None)], "last-answered", 0, 1),
+        ([SURER, UNSURE], "last-answered", 1, 1),
+        ([FAILED, FAILED], "last-answered", 1, 1),
+        ([UNSURE, FAILED, FAILED], "last-answered", 0, 2),
+        ([UNSURE, FAILED], "best", 0, 1),
         ([FAILED, UNSURE], "best", 1, 1),
         ([FAILED, FAILED], "last", 1, 1),
         ([UNSURE, SURER, SAME], "last", 2, 2),
@@ -237,7 +243,7 @@ def test_the_last_or_the_best_answer_counts() -> None:
     ).replace("extract_frames(video)", "extract_frames(video, num_frames=60)")
     writes = {"plan": NATIVE, "native_refinement": spread}
     (last,), _ = reason(writes)
-    (best,), _ = reason(writes, final="best")
+    (best,), _ = reason(writes, rule=AnswerRule("best"))
     assert (final(last), last.settled) == (("A", round(1 / 3 - 0.1, 6)), 1)
     assert (final(best), best.settled) == (("D", 0.4), 0)
     assert last.refined == best.refined == 1
@@ -246,7 +252,7 @@ def test_the_last_or_the_best_answer_counts() -> None:
 
 def test_where_no_program_answered_a_direct_answer_does_if_wanted() -> None:
     broken = {"plan": BROKEN, "bug_fix": BROKEN}
-    (one,), _ = reason(broken, fallback=True)
+    (one,), _ = reason(broken, rule=AnswerRule(fallback="native"))
     assert kinds(one) == ["plan", "bug_fix", "fallback"]
     assert (final(one), one.settled, one.refined) == (("D", 0.4), 2, 1)
     assert one.rounds[2].execution is not None
@@ -255,8 +261,26 @@ def test_where_no_program_answered_a_direct_answer_does_if_wanted() -> None:
     assert one.first.letter is None
     (one,), _ = reason(broken)
     assert (kinds(one), final(one)) == (["plan", "bug_fix"], (None, 0.0))
-    (one,), _ = reason({"plan": WIDER, "program_refinement": BROKEN}, fallback=True)
-    assert kinds(one) == ["plan", "program_refinement"], "one program answered"
+
+
+def test_a_failed_refinement_falls_back_unless_the_answer_before_it_counts() -> None:
+    lost = {"plan": WIDER, "program_refinement": BROKEN}
+    (paper,), _ = reason(lost)
+    assert (kinds(paper), final(paper)) == (["plan", "program_refinement"], (None, 0.0))
+    (fallen,), _ = reason(lost, rule=AnswerRule(fallback="native"))
+    assert kinds(fallen) == ["plan", "program_refinement", "fallback"]
+    assert (final(fallen), fallen.settled) == (("D", 0.4), 2)
+    (kept,), _ = reason(lost, rule=AnswerRule("last-answered", "native"))
+    assert (kinds(kept), kept.settled) == (["plan", "program_refinement"], 0)
+    assert kept.final == kept.first
+
+
+def test_a_fallback_that_only_another_tau_calls_for_is_stored() -> None:
+    """The native D has 0.4: sure enough for tau 0.3, and below 0.9 its refinement, which fails, is stored."""
+    lost = {"plan": NATIVE, "native_refinement": BROKEN}
+    (one,), _ = reason(lost, tau=0.3, refine_below=0.9, rule=AnswerRule(fallback="native"))
+    assert kinds(one) == ["plan", "native_refinement", "fallback"]
+    assert (final(one), one.settled, one.refined) == (("D", 0.4), 0, 0)
 
 
 def test_a_reply_without_a_program_is_a_failure_that_can_be_mended() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.report_world import FALLBACK, direct, program, trace, unreadable, write_run
 from videopro.errors import ConfigError, RunError
@@ -46,6 +47,9 @@ def column(found: Table, head: str) -> list[str]:
 
 # ---- Table 1 ---------------------------------------------------------------------------------------------
 
+RULES = ("", ", native fallback", ", last answer", ", last answer, native fallback")
+"""What a table calls a run with refinement by each rule of the final answer; the paper's goes without."""
+
 MLVU = {"name": "videopro", "metrics": [{"name": "M-Avg", "kind": "macro", "over": "task"}]}
 VIDEOPRO = {"name": "videopro"}
 
@@ -66,11 +70,11 @@ def test_main_results_over_two_benchmarks(tmp_path: Path) -> None:
     found = table("main", tmp_path / "n", tmp_path / "v")
     # The paper's order, whatever the order of the folders.
     assert found.heads == ("", "LVBench test", "MLVU test, M-Avg", "mean", "gain over native")
-    assert [row[0] for row in found.rows] == ["tiny", "tiny + VideoPro"]
-    assert column(found, "LVBench test") == ["50.0", "75.0"]
-    assert column(found, "MLVU test, M-Avg") == ["66.7", "100.0"]
-    assert column(found, "mean") == ["58.3", "87.5"]
-    assert column(found, "gain over native") == ["", "+29.2"]
+    assert [row[0] for row in found.rows] == ["tiny", *(f"tiny + VideoPro{rule}" for rule in RULES)]
+    assert column(found, "LVBench test") == ["50.0", *["75.0"] * 4]
+    assert column(found, "MLVU test, M-Avg") == ["66.7", *["100.0"] * 4]
+    assert column(found, "mean") == ["58.3", *["87.5"] * 4]
+    assert column(found, "gain over native") == ["", *["+29.2"] * 4]
     assert all(isinstance(cell, Estimate) and cell.low < cell.value for cell in found.rows[1][1:4])
     metrics = table("metrics", tmp_path / "n", tmp_path / "v")
     assert [row[:3] for row in metrics.rows] == [
@@ -86,8 +90,68 @@ def test_a_mean_needs_every_benchmark(tmp_path: Path) -> None:
     write_run(tmp_path / "c", answers("AA"), benchmark="lvbench", method="videopro")
     found = table("main", tmp_path / "a", tmp_path / "b", tmp_path / "c")
     assert found.heads[1:4] == ("LVBench test", "Video-MME long", "mean")
-    assert [shown(row[3]) != "" for row in found.rows] == [True, False]
-    assert column(found, "gain over native") == ["", "+50.0"]
+    assert [shown(row[3]) != "" for row in found.rows] == [True, *[False] * 4]
+    assert column(found, "gain over native") == ["", *["+50.0"] * 4]
+
+
+def lost_run(folder: Path, **settings: Any) -> Path:
+    """Four questions, A right: an unsure right answer that its refinement loses; a failure mended rightly; a
+    failure mended by nothing; a sure wrong one."""
+    return write_run(
+        folder,
+        [
+            trace(0, [program("A", 0.5), program(None, kind="program_refinement")], settled=1),
+            trace(1, [program(None), program("A", 0.9, kind="bug_fix")]),
+            trace(2, [program(None), program(None, kind="bug_fix")]),
+            trace(3, [program("B", 0.9)]),
+        ],
+        method="videopro",
+        **settings,
+    )
+
+
+def test_each_rule_of_the_final_answer_is_a_row(tmp_path: Path) -> None:
+    """Direct answers are right for questions 0 and 2. The last programs are right for 1 alone; with the
+    fallback for 0, 1 and 2. The latest answers are right for 0 and 1, with the fallback for 2 too."""
+    native = write_run(tmp_path / "native", answers("ABAB"))
+    lost = lost_run(tmp_path / "v")
+    found = table("main", native, lost)
+    assert [row[0] for row in found.rows] == ["Native VideoLLM", *(f"VideoPro{rule}" for rule in RULES)]
+    assert column(found, "pocket test") == ["50.0", "25.0", "75.0", "50.0", "75.0"]
+    assert column(found, "gain over native") == ["", "-25.0", "+25.0", "+0.0", "+25.0"]
+    assert any("the paper's rule" in note for note in found.notes)
+    # A fallback costs what it took in the run of method native: 1.25 s for one question in four, or two.
+    took = table("efficiency", native, lost)
+    assert column(took, "runtime, s")[3:] == ["2.88", "3.50", "2.88", "3.19"]
+    # Without direct answers there is no row of a fallback, and it is said why.
+    alone = table("main", lost)
+    assert [row[0] for row in alone.rows] == ["VideoPro", "VideoPro, last answer"]
+    assert any("method native" in note for note in alone.notes)
+    # Direct answers that also had subtitles are none that a fallback would give.
+    other = write_run(tmp_path / "subtitles", answers("AAAA"), subtitles="all")
+    assert len(table("main", other, lost).rows) == 3
+
+
+def test_a_run_of_before_the_rules_is_read_as_it_was_meant(tmp_path: Path) -> None:
+    """Older runs say `final: last` and mean the latest answer that there is."""
+    path = lost_run(tmp_path / "v", final="last", fallback="native")
+    config = yaml.safe_load((path / "config.yaml").read_text())
+    del config["identity"]["method"]["final_answer"]
+    (path / "config.yaml").write_text(yaml.safe_dump(config))
+    (run,) = read_runs([str(path)])
+    assert run.rule.title == "last answer, native fallback"
+    (run,) = read_runs([str(lost_run(tmp_path / "new"))])
+    assert run.rule.title == "last program"
+
+
+def test_refinement_is_judged_with_the_fallback_on_both_sides(tmp_path: Path) -> None:
+    """First answers: 1 of 4 right, with the direct answers 2 of 4 (question 2); last programs 1 and 2."""
+    native = write_run(tmp_path / "native", answers("BBAB"))
+    found = table("training", native, lost_run(tmp_path / "v"))
+    assert [shown(cell).partition(" (")[0] for cell in found.rows[0][2:]] == [
+        *("25.0", "50.0", "25.0", "50.0", "50.0", "75.0"),
+        *("+0.0", "+0.0"),
+    ]
 
 
 # ---- Table 2 ---------------------------------------------------------------------------------------------
@@ -114,12 +178,17 @@ def test_efficiency(tmp_path: Path) -> None:
     rounds over four questions: 150 tokens, 6 * 1.5 / 4 + 0.25 = 2.5 s. Native: a second and its quarter."""
     native = write_run(tmp_path / "native", answers("AABB"))
     found = table("efficiency", native, planned_run(tmp_path / "v"))
-    assert [row[1] for row in found.rows] == ["Native VideoLLM", "VideoPro, before refinement", "VideoPro"]
-    assert column(found, "accuracy, %") == ["50.0", "25.0", "75.0"]
-    assert column(found, "planner tokens") == ["0", "100", "150"]
-    assert column(found, "characters written") == ["1", "10", "15"]
-    assert column(found, "runtime, s") == ["1.25", "1.75", "2.50"]
-    assert column(found, "model calls") == ["2.0", "3.0", "4.5"]
+    assert [row[1] for row in found.rows] == [
+        "Native VideoLLM",
+        *("VideoPro, before refinement", "VideoPro, before refinement, native fallback"),
+        *(f"VideoPro{rule}" for rule in RULES),
+    ]
+    # Before refinement one question in four has no answer: B's direct one, with its 1.25 s and two calls.
+    assert column(found, "accuracy, %") == ["50.0", "25.0", "25.0", *["75.0"] * 4]
+    assert column(found, "planner tokens") == ["0", "100", "100", *["150"] * 4]
+    assert column(found, "characters written") == ["1", "10", "10", *["15"] * 4]
+    assert column(found, "runtime, s") == ["1.25", "1.75", "2.06", *["2.50"] * 4]
+    assert column(found, "model calls") == ["2.0", "3.0", "3.5", *["4.5"] * 4]
 
 
 def test_efficiency_leaves_stored_refinements_out(tmp_path: Path) -> None:
@@ -127,21 +196,25 @@ def test_efficiency_leaves_stored_refinements_out(tmp_path: Path) -> None:
     stored = [trace(0, rounds, settled=0, refined=0), trace(1, rounds, settled=0, refined=0)]
     path = write_run(tmp_path / "v", stored, method="videopro", refine_below=0.9)
     found = table("efficiency", path)
-    assert column(found, "planner tokens") == ["100", "100"]
-    assert column(found, "runtime, s") == ["1.75", "1.75"]
-    assert column(found, "accuracy, %") == ["100.0", "100.0"]
+    # Twice before refinement and four times after, since no question is without an answer.
+    assert column(found, "planner tokens") == ["100"] * 6
+    assert column(found, "runtime, s") == ["1.75"] * 6
+    assert column(found, "accuracy, %") == ["100.0"] * 6
 
 
 def test_a_planner_that_counts_no_tokens_has_no_length(tmp_path: Path) -> None:
     rounds = [program("A", 0.9, tokens=0.0)]
     path = write_run(tmp_path / "p", [trace(0, rounds)], method="program", planner="pocket-teacher")
-    assert column(table("efficiency", path), "planner tokens") == [""]
+    assert column(table("efficiency", path), "planner tokens") == ["", ""]
 
 
 def test_an_adaptive_run_of_its_own_is_the_row_without_refinement(tmp_path: Path) -> None:
     alone = write_run(tmp_path / "a", [trace(0, [program("A", 0.9)])], method="adaptive")
     found = table("efficiency", alone, planned_run(tmp_path / "v"))
-    assert [row[1] for row in found.rows] == ["Adaptive reasoning", "VideoPro"]
+    assert [row[1] for row in found.rows] == [
+        *("Adaptive reasoning", "Adaptive reasoning, native fallback"),
+        *(f"VideoPro{rule}" for rule in RULES),
+    ]
 
 
 # ---- Tables 3, 4 and 5 -----------------------------------------------------------------------------------
@@ -165,7 +238,7 @@ def test_module_ablation(tmp_path: Path) -> None:
     assert column(found, "accuracy, %") == ["25.0", "0.0", "25.0"]
     assert column(found, "difference") == ["", "-25.0", "+0.0"]
     # Runs without a group are in no other table's rows.
-    assert len(table("main", full, tmp_path / "context").rows) == 1
+    assert len(table("main", full, tmp_path / "context").rows) == len(RULES)
 
 
 def test_module_ablation_needs_the_whole(tmp_path: Path) -> None:
@@ -240,10 +313,24 @@ def test_accuracy_over_tau(tmp_path: Path) -> None:
     path = write_run(tmp_path / "v", traces, method="videopro", refine_below=0.9)
     found = table("tau", path)
     assert column(found, "tau") == [f"{0.4 + 0.05 * i:.2f}" for i in range(11)]
-    assert column(found, "accuracy, %") == ["66.7"] * 2 + ["100.0"] * 5 + ["66.7"] * 4
+    assert column(found, "last program, %") == ["66.7"] * 2 + ["100.0"] * 5 + ["66.7"] * 4
+    assert column(found, "last answer, %") == column(found, "last program, %")
     assert column(found, "refined, %") == ["0.0"] * 2 + ["33.3"] * 5 + ["66.7"] * 4
     assert column(found, "planner tokens") == ["100"] * 2 + ["133"] * 5 + ["167"] * 4
     assert column(found, "runtime, s") == ["1.75"] * 2 + ["2.25"] * 5 + ["2.75"] * 4
+
+
+def test_a_sweep_by_each_rule(tmp_path: Path) -> None:
+    """A at 0.5, whose refinement fails: above 0.5 it is lost by the paper's rule, and the fallback, B,
+    takes its place; the latest answer stays."""
+    lost = [trace(0, [program("A", 0.5), program(None, kind="program_refinement")], settled=1)]
+    path = write_run(tmp_path / "v", lost, method="videopro", refine_below=0.9)
+    native = write_run(tmp_path / "n", answers("B"))
+    found = table("tau", path, native)
+    assert column(found, "last program, %") == ["100.0"] * 3 + ["0.0"] * 8
+    assert column(found, "+ native fallback, %") == column(found, "last program, %")
+    assert column(found, "last answer, %") == ["100.0"] * 11
+    assert column(table("tau", path), "+ native fallback, %") == [""] * 11
 
 
 def test_a_sweep_beyond_what_was_stored_is_refused(tmp_path: Path) -> None:
@@ -307,7 +394,7 @@ def test_other_protocols_are_other_datasets(tmp_path: Path) -> None:
     )
     found = section("main", plain, shown_)
     assert found.tables[0].heads[1:3] == ("pocket test (no_subtitles)", "pocket test (subtitles)")
-    assert column(found.tables[0], "gain over native") == ["", ""], "not across protocols"
+    assert column(found.tables[0], "gain over native") == [""] * 5, "not across protocols"
     (note,) = found.notes
     assert note.endswith("are not compared with each other: their protocols differ in name, subtitles.")
     with pytest.raises(NotEnough, match="no two runs answered the same benchmark, split and protocol"):
@@ -382,7 +469,8 @@ def test_every_accuracy_has_its_interval(tmp_path: Path) -> None:
         for found in one.tables:
             for row in found.rows:
                 for head, cell in zip(found.heads, row, strict=True):
-                    if head.startswith("accuracy") or head in ("difference", "gain", "pocket test"):
+                    is_share = head.startswith(("accuracy", "last "))
+                    if is_share or head in ("difference", "gain", "pocket test"):
                         assert cell is None or isinstance(cell, Estimate)
                         assert not isinstance(cell, Number)
                         seen += isinstance(cell, Estimate)

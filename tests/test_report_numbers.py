@@ -14,6 +14,7 @@ from tests.report_world import FALLBACK, direct, program, trace, unreadable
 from tests.test_methods_program import OPTIONS, context, item
 from videopro import scoring
 from videopro.averages import weighted_accuracy, weighted_difference
+from videopro.decision import AnswerRule
 from videopro.hindsight import as_settled, before_refinement, under
 from videopro.methods import create
 from videopro.methods import program as program_module
@@ -97,19 +98,19 @@ def unsure(first: float = 0.6, second: float = 0.8) -> Trace:
 
 
 def test_a_lower_tau_takes_back_a_refinement() -> None:
-    kept = under(unsure(), 0.75, "last")
+    kept = under(unsure(), 0.75, AnswerRule("last-answered", "native"))
     assert kept.final is not None
     assert (kept.final.letter, kept.refined, kept.settled, len(kept.rounds)) == ("A", 1, 1, 2)
     assert kept.cost.seconds == pytest.approx(3.25)
     # 0.6 is confident where tau is 0.6 (inclusive): the first answer stands, and costs one round.
-    lower = under(unsure(), 0.6, "last")
+    lower = under(unsure(), 0.6, AnswerRule("last-answered", "native"))
     assert lower.final is not None
     assert (lower.final.letter, lower.final.confidence, lower.refined, lower.settled) == ("B", 0.6, 0, 0)
     assert len(lower.rounds) == 1
     assert lower.cost.seconds == pytest.approx(1.75)
     assert lower.cost.calls == pytest.approx(3.0)
     assert lower.official is None
-    assert under(unsure(), 0.61, "last").final == kept.final
+    assert under(unsure(), 0.61, AnswerRule("last-answered", "native")).final == kept.final
 
 
 def test_a_higher_tau_takes_what_was_stored() -> None:
@@ -117,7 +118,7 @@ def test_a_higher_tau_takes_what_was_stored() -> None:
     stored = trace(1, [program("B", 0.6), program("A", 0.8)], settled=0, refined=0)
     assert stored.final is not None
     assert stored.final.letter == "B"
-    raised = under(stored, 0.75, "last")
+    raised = under(stored, 0.75, AnswerRule("last-answered", "native"))
     assert raised.final is not None
     assert (raised.final.letter, raised.refined) == ("A", 1)
     # As recorded, the stored round costs nothing.
@@ -125,7 +126,7 @@ def test_a_higher_tau_takes_what_was_stored() -> None:
     assert len(own.rounds) == 1
     assert own.cost.seconds == pytest.approx(1.75)
     assert as_settled(unsure()) == unsure()
-    best = under(trace(1, [program("B", 0.6), program("A", 0.5)]), 0.9, "best")
+    best = under(trace(1, [program("B", 0.6), program("A", 0.5)]), 0.9, AnswerRule("best"))
     assert best.final is not None
     assert (best.final.letter, best.settled, best.refined) == ("B", 0, 1)
 
@@ -135,7 +136,7 @@ def test_a_fallback_stays_under_every_tau() -> None:
     rounds = [program(None), program(None, kind="bug_fix"), direct("A", 0.4, kind=FALLBACK)]
     fallen = trace(1, rounds, settled=2, refined=1)
     for tau in (0.0, 0.4, 0.9):
-        found = under(fallen, tau, "last")
+        found = under(fallen, tau, AnswerRule("last-answered", "native"))
         assert found.final is not None
         assert (found.final.letter, found.refined, found.settled, len(found.rounds)) == ("A", 1, 2, 3)
         assert found.cost.seconds == pytest.approx(4.25)
@@ -146,7 +147,7 @@ def test_a_fallback_stays_under_every_tau() -> None:
 
 
 def test_an_error_is_one_under_every_tau() -> None:
-    assert under(unreadable(1), 0.9, "last") == unreadable(1)
+    assert under(unreadable(1), 0.9, AnswerRule("last-answered", "native")) == unreadable(1)
 
 
 @pytest.mark.parametrize("tau", [0.2, 0.4, 0.41, 0.9, 0.95])
@@ -170,7 +171,7 @@ def test_the_sweep_is_what_runs_with_that_tau_record(tau: float, monkeypatch: py
         return make_trace(item(), result, VideoRef("v.mp4", "v", "", 60.0), job)
 
     stored, real = run(tau=0.3, refine_below=0.95), run(tau=tau)
-    found = under(stored, tau, "last")
+    found = under(stored, tau, AnswerRule())
     assert len(stored.rounds) == 2
     assert (found.final, found.settled, found.refined) == (real.final, real.settled, real.refined)
     assert len(found.rounds) == len(real.rounds) == (1 if tau <= 0.4 else 2)

@@ -11,6 +11,7 @@ import pytest
 
 from videopro import scoring, seeds
 from videopro.errors import ConfigError, RunError
+from videopro.hindsight import before_refinement
 from videopro.routing import oracle_modes
 from videopro.runner.folder import RunFolder
 from videopro.trace import Cost, Execution, Failure, Reply, Round, Trace, VideoRef
@@ -79,7 +80,7 @@ def native(number: int, answer: str | None, confidence: float = 0.9) -> Trace:
 
 def test_answers_before_refinement_cost_what_the_first_round_cost() -> None:
     refined = trace(0, program("program", "B"), program("program", "A"), answer="A", first="B")
-    before = seeds.before_refinement(refined)
+    before = before_refinement(refined)
     assert before.final == reply("B")
     assert len(before.rounds) == 1
     assert before.refined == 0
@@ -143,7 +144,9 @@ def test_always_several_steps_keeps_the_programs_that_were_chosen(tmp_path: Path
 
 def test_one_family_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     asked = [
-        replace(trace(number, program("program", answer), answer=answer), groups={"family": family})
+        replace(
+            trace(number, program("program", answer), answer=answer, first=answer), groups={"family": family}
+        )
         for number, (answer, family) in enumerate([("A", "order"), ("B", "order"), ("A", "count")])
     ]
     folder, out = run(tmp_path / "one", *asked), tmp_path / "table.json"
@@ -156,7 +159,7 @@ def test_one_family_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
 
 def test_an_error_stays_an_error_before_refinement() -> None:
     broken = replace(trace(0), first=None, final=None, error=Failure("VideoError", "no such file"))
-    assert seeds.before_refinement(broken) == broken
+    assert before_refinement(broken) == broken
 
 
 def test_oracle_is_native_only_for_right_and_confident_answers() -> None:
@@ -229,4 +232,4 @@ def test_seeds_that_cannot_be_paired_are_refused(tmp_path: Path) -> None:
     runs = [run(tmp_path / str(i), native(0, "A"), native(1, "B")) for i in range(3)]
     rows = [seeds.read_row(f"a={runs[0]},{runs[1]}"), seeds.read_row(f"b={runs[0]},{runs[1]},{runs[2]}")]
     with pytest.raises(ConfigError, match="3 seeds and the first row 2"):
-        seeds.table_of(rows, {})
+        seeds.table_of(rows, {}, {})

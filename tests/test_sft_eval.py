@@ -66,7 +66,7 @@ def test_figures_without_oracles_or_questions() -> None:
 
 
 def test_an_option_with_the_right_ones_words_is_right() -> None:
-    answered = Result(first=Reply("C", 0.9, {}, "C"))
+    answered = Result(final=Reply("C", 0.9, {}, "C"))
     assert of_first("q", answered, {}, gold="A", choices=("red", "blue", "red")).correct
     assert not of_first("q", answered, {}, gold="A", choices=("red", "blue", "green")).correct
     assert not of_first("q", Result(), {}, gold="A", choices=("red", "blue")).correct
@@ -152,6 +152,7 @@ def evaluation(held_out: HeldOut, log: Path, longest: int = 400) -> ProgramEvalu
         frames=world.FRAMES,
         pixels=PIXELS,
         modules=NO_MODULES,
+        fallback="none",
         max_new_tokens=longest,
         log=log,
     )

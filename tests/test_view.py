@@ -132,6 +132,12 @@ def test_states_and_marks(tmp_path: Path) -> None:
     assert state_of(replace(traces["right"], gold="-")) == "unscored"
     turned = replace(traces["refined"], gold="B")
     assert row(turned)["marks"] == ["refined", "broken"]
+    # A fallback that is right has mended nothing.
+    right = traces["refined"].rounds[-1]
+    fallen = replace(
+        traces["refined"], rounds=(*traces["refined"].rounds, replace(right, prompt_kind="fallback"))
+    )
+    assert row(replace(fallen, settled=len(fallen.rounds) - 1))["marks"] == ["refined", "fallback"]
     # Rounds that were stored for other thresholds are no refinement of this run.
     assert row(replace(traces["refined"], refined=0, settled=0, final=traces["refined"].first))["marks"] == []
 

@@ -97,6 +97,7 @@ def train(
         log=programs,
         workers=training.reward_workers,
         accuracy=training.accuracy,
+        final=training.final,
     )
     with rewards:
         training.reward_weights = list(rewards.weights)
@@ -128,7 +129,8 @@ def train(
             model_settings,
             start,
             rows,
-            also=_OF_GRPO,
+            # Of episodes of one turn it decides nothing, and runs of older versions do not name it.
+            also=(*_OF_GRPO, *(("final",) if training.episodes == TWO_TURN else ())),
         )
     if state.is_main_process:
         # TRL's copy of the adapter that the run began with, for the KL term.

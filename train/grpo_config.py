@@ -6,13 +6,14 @@ Knows settings; must not know what is done with them.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_args
 
 from trl import GRPOConfig
 
 from train.grpo_data import KINDS
 from train.reward_scoring import ACCURACIES, ANSWER
 from train.run_config import MODULES_HELP, RunConfig, choice
+from videopro.decision import Final
 from videopro.errors import ConfigError
 from videopro.reason import ReasonSettings
 
@@ -70,6 +71,14 @@ class VideoGRPOConfig(RunConfig, GRPOConfig):
         default=ReasonSettings.tau,
         metadata={"help": "episodes of two turns refine answers below this confidence, as inference does"},
     )
+    final: Final = field(
+        default="last",
+        metadata={
+            "help": "which answer of an episode of two turns earns accuracy, as in videopro.infer: last,"
+            " last-answered or best",
+            "choices": get_args(Final),
+        },
+    )
     accuracy: str = field(
         default=ANSWER,
         metadata={
@@ -95,6 +104,7 @@ class VideoGRPOConfig(RunConfig, GRPOConfig):
         if unknown or not self.kinds:
             raise ConfigError(f"kinds is {self.kinds!r}; name some of {', '.join(KINDS)}")
         choice("episodes", self.episodes, EPISODES)
+        choice("final", self.final, get_args(Final))
         choice("accuracy", self.accuracy, ACCURACIES)
         if self.episodes != SINGLE and not self.prompt_video:
             raise ConfigError(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from modules.library import MODULES
-from videopro.decision import decide
+from videopro.decision import Final, decide
 from videopro.execution import INPUTS
 from videopro.planners import Kind
 from videopro.program import ENTRY, Program
@@ -51,22 +51,27 @@ Attempt = tuple[Program, Execution]
 
 
 def score(
-    kind: Kind, right: Collection[str], oracle: Mode | None, *attempts: Attempt, accuracy: str = ANSWER
+    kind: Kind,
+    right: Collection[str],
+    oracle: Mode | None,
+    *attempts: Attempt,
+    accuracy: str = ANSWER,
+    final: Final = "last",
 ) -> Rewards:
     """The rewards of a reply to a prompt of some kind, whose question has these right letters and the oracle
     mode `oracle` (A.3; None: nobody asked), or of an episode: that reply and its refinements. `accuracy`: one
     of ACCURACIES.
 
-    An episode earns accuracy by the answer that inference would give, the latest that there is; format by
-    every reply of it; mode consistency by its first reply, to which the prompt leaves the choice that A.3
-    judges. What kind of refinement follows, and so in which mode, is no choice of the policy's.
-    """
+    An episode earns accuracy by the answer that counts in inference, by the rule `final`; a fallback's would
+    be no answer of the policy's and earns nothing. It earns format by every reply of it; mode consistency by
+    its first reply, to which the prompt leaves the choice that A.3 judges. What kind of refinement follows,
+    and so in which mode, is no choice of the policy's."""
     program = attempts[0][0]
     right_form = [not faults(*one) for one in attempts]
     wanted = wanted_mode(kind, oracle)
     consistent = None if wanted is None else float(right_form[0] and program.mode == wanted)
     # Every turn that was taken was called for.
-    settled = decide([one for _, one in attempts], math.inf, "last").settled
+    settled = decide([one for _, one in attempts], math.inf, final).settled
     return Rewards(worth(attempts[settled][1], right, accuracy), float(all(right_form)), consistent)
 
 

@@ -24,6 +24,7 @@ from train.reward_rows import RewardRow, read_batch, read_row, texts_of
 from train.reward_runs import Lent, ProgramRuns, Ran
 from train.reward_scoring import ANSWER, LEFT_OUT, WEIGHTS, score
 from videopro.backbones.base import Backbone
+from videopro.decision import Final
 from videopro.errors import ConfigError
 from videopro.executor import Limits
 from videopro.module_models import ModuleModels
@@ -52,12 +53,13 @@ class ProgramRewards:
         limits: Limits | None = None,
         lent: Lent | None = None,
         accuracy: str = ANSWER,
+        final: Final = "last",
     ) -> None:
         """`backbone` answers inside the modules, with any adapter off (DESIGN.md, who answers): the model in
         training, a frozen copy of its base, or a server. `modules`: the models behind the modules. `log`:
         gets a line a reply. `workers`: programs that run side by side. `limits` None: those of inference.
         `lent`: needed where the backbone's model is the one in training, see `ProgramRuns`. `accuracy`: what
-        that reward pays for, one of ACCURACIES."""
+        that reward pays for, one of ACCURACIES. `final`: which answer of an episode of two turns counts."""
         if workers < 1:
             raise ConfigError(f"workers is {workers}; it must be at least 1")
         self._runs = ProgramRuns(
@@ -68,6 +70,7 @@ class ProgramRewards:
             lent=lent,
         )
         self._accuracy = accuracy
+        self._final: Final = final
         self._log = RewardLog(log) if log is not None else None
         self._latest: tuple[Any, list[Scored]] | None = None
         self.functions: list[RewardFunction] = [self.accuracy, self.format, self.mode_consistency]
@@ -154,12 +157,22 @@ class ProgramRewards:
             "programs/begun": (self._runs.begun - before) / len(replies),
         }
         scored = [
-            _score(row, tuple(Turn(one, parse(one), next(ran)) for one in turns), len(ids), self._accuracy)
+            self._score(row, tuple(Turn(one, parse(one), next(ran)) for one in turns), len(ids))
             for row, turns, ids in zip(rows, replies, completion_ids, strict=True)
         ]
         self._report(scored, waited, **columns)
         self._latest = completions, scored
         return scored
+
+    def _score(self, row: RewardRow, turns: tuple[Turn, ...], tokens: int) -> Scored:
+        left_out = Scored(row, turns, tokens, LEFT_OUT)
+        attempts = [(turn.program, execution) for turn, execution in left_out.tried]
+        if not attempts:
+            return left_out
+        rewards = score(
+            row.kind, row.right, row.oracle, *attempts, accuracy=self._accuracy, final=self._final
+        )
+        return replace(left_out, rewards=rewards)
 
     def _report(
         self,
@@ -181,11 +194,3 @@ class ProgramRewards:
         if log_extra is not None:
             for name in COLUMNS:
                 log_extra(name, [one[name] for one in records])
-
-
-def _score(row: RewardRow, turns: tuple[Turn, ...], tokens: int, accuracy: str) -> Scored:
-    left_out = Scored(row, turns, tokens, LEFT_OUT)
-    attempts = [(turn.program, execution) for turn, execution in left_out.tried]
-    if not attempts:
-        return left_out
-    return replace(left_out, rewards=score(row.kind, row.right, row.oracle, *attempts, accuracy=accuracy))

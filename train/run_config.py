@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
+from videopro.decision import Fallback
 from videopro.errors import ConfigError
 
+FALLBACKS: tuple[str, ...] = get_args(Fallback)
 MODULES_HELP = "models behind the modules, as in videopro.infer's options, such as encoder: none"
 
 
@@ -54,6 +56,14 @@ class RunConfig:
     eval_limit: int | None = field(
         default=None, metadata={"help": "so many of the held-out questions (whole videos, drawn by seed)"}
     )
+    fallback: str = field(
+        default="none",
+        metadata={
+            "help": "what answers a held-out question where its program did not, as in videopro.infer: "
+            "none, or native (the model directly, without its adapter)",
+            "choices": FALLBACKS,
+        },
+    )
     frames: int | None = field(
         default=None, metadata={"help": "frames of a video; unset: what the model was made for, else 64"}
     )
@@ -86,6 +96,7 @@ class RunConfig:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ConfigError(f"{name} is {value}; it must be at least 1")
+        choice("fallback", self.fallback, FALLBACKS)
         if self.eval_strategy != "no" and not (self.eval_data or self.eval_questions):
             raise ConfigError(
                 f"eval_strategy is {str(self.eval_strategy)!r} and there is nothing to evaluate on; "

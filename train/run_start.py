@@ -76,6 +76,7 @@ class Start:
             frames=self.frames,
             pixels=self.pixels,
             modules=modules,
+            fallback=training.fallback,
             max_new_tokens=longest,
             log=output / "questions",
         )

@@ -51,11 +51,12 @@ class ProgramEvaluation:
         frames: int,
         pixels: int,
         modules: Mapping[str, Any],
+        fallback: str,
         max_new_tokens: int,
         log: Path,
     ) -> None:
-        """`log`: folder where each evaluation leaves its questions as JSON lines. Raises ConfigError for
-        unknown modules."""
+        """`fallback`: what answers where a program did not, as in inference. `log`: folder where each
+        evaluation leaves its questions as JSON lines. Raises ConfigError for unknown modules."""
         self._held_out = held_out
         self._found = found
         self._frames = frames
@@ -63,7 +64,13 @@ class ProgramEvaluation:
         self._log = log
         self._planner = methods.create(
             "adaptive",
-            {"planner_prompt": "short", "temperature": 0.0, "max_new_tokens": max_new_tokens, **modules},
+            {
+                "planner_prompt": "short",
+                "temperature": 0.0,
+                "max_new_tokens": max_new_tokens,
+                "fallback": fallback,
+                **modules,
+            },
         )
         self._native = methods.create("native", {})
         self._oracle: dict[str, Mode] = dict(held_out.oracle)

@@ -102,9 +102,12 @@ def ask(config: AskConfig, *, load: Callable[..., Backbone] = load_backbone) -> 
 
 
 def _options(config: AskConfig) -> dict[str, Any]:
-    """Subtitles that are given are meant to be read; `--options subtitles=frames` still says how."""
+    """Whoever asks wants an answer, so one is kept that a refinement lost, and the model answers where no
+    program did; subtitles that are given are meant to be read. Flags and `--options` still say otherwise."""
     options = config.method_options(config.method, config.options)
-    if config.subtitles is not None and config.method == "native":
+    if config.method != "native":
+        return {"final": "last-answered", "fallback": "native", **options}
+    if config.subtitles is not None:
         return {"subtitles": "all", **options}
     return options
 

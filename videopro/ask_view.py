@@ -15,7 +15,7 @@ from rich.text import Text
 from videopro.methods.base import Result
 from videopro.program import parse
 from videopro.question import Question
-from videopro.trace import Call, Execution, Round
+from videopro.trace import FALLBACK, Call, Execution, Round
 
 _TITLES = {
     "plan": "program",
@@ -74,6 +74,8 @@ def show_answer(result: Result, question: Question) -> None:
     assert reply is not None
     if len(result.rounds) > 1 or result.rounds[0].prompt_kind != "native":
         say("")
+    if result.settled is not None and result.rounds[result.settled].prompt_kind == FALLBACK:
+        say("no program gave an answer: this is the model's direct one", "yellow")
     if reply.letter is None:
         say(f"no option: the model says {reply.raw!r}" if reply.raw else "no answer", "bold")
     else:

@@ -27,12 +27,14 @@ from videopro.benchmarks import PRESETS
 from videopro.command import exit_status
 from videopro.config import about, from_command_line, near
 from videopro.errors import ConfigError, RunError
+from videopro.hindsight import READINGS, READINGS_TOLD, read_by
 from videopro.infer import RunConfig
 from videopro.json_objects import parse_json
 from videopro.methods import METHODS, ShortFlags
 from videopro.runner.folder import RUN_FIELDS, RunFolder
 from videopro.runner.summary import percent, records_of
-from videopro.scoring import Difference, Scored, paired_difference
+from videopro.scoring import Difference, Scored, accuracy, paired_difference
+from videopro.trace import Trace
 
 PROG = "python -m videopro.compare"
 
@@ -51,6 +53,19 @@ class Compared:
     name: str
     summary: Mapping[str, Any]
     records: Sequence[Scored]
+    traces: Sequence[Trace]
+
+    @property
+    def plans(self) -> bool:
+        """Whether it wrote programs."""
+        return "planner" in self.summary["settings"]
+
+    @property
+    def is_fallback(self) -> bool:
+        """Whether it answers as a native fallback does: from the backbone's own frames, and nothing else."""
+        settings = self.summary["settings"]
+        plain = settings.get("subtitles") == "none" and not settings.get("frames") and not settings.get("fps")
+        return self.summary["method"] == "native" and plain
 
 
 def main(argv: Sequence[str] | None = None, *, load: Callable[..., Backbone] = load_backbone) -> int:
@@ -126,18 +141,20 @@ def read_run(path: Path) -> Compared:
             f"{folder.summary}: cannot be read ({error}); give the folder of a finished run"
         ) from error
     known = summary if isinstance(summary, dict) else {}
-    lacking = [key for key in ("modes", "output", "method") if key not in known]
+    lacking = [key for key in ("modes", "output", "method", "settings") if key not in known]
     if lacking:
         raise RunError(
             f"{folder.summary}: has no {lacking[0]!r}, as an older version wrote it; give the run's own "
             "command again to have it written anew"
         )
-    return Compared(path.name, summary, records_of(folder.read()))
+    traces = folder.read()
+    return Compared(path.name, summary, records_of(traces), traces)
 
 
 def comparison(runs: Sequence[Compared]) -> Group:
-    """Two tables with a row a run: accuracy, and what it took. Differences are to the first run, question by
-    question on those that both have."""
+    """Tables with a row a run: accuracy, the same by each rule of the final answer where programs were
+    written, and what it took. Differences are to the first run, question by question on those that both
+    have."""
     right = Table(title=escape(_title(runs)), caption="\n".join(_caption(runs)), caption_justify="left")
     for name in ("", "n", "accuracy %", "95 % interval", "difference", "95 % interval"):
         right.add_column(name, justify="left" if name in ("", "95 % interval") else "right")
@@ -148,7 +165,31 @@ def comparison(runs: Sequence[Compared]) -> Group:
         gap = paired_difference(one.records, runs[0].records) if place else None
         right.add_row(escape(one.name), *_accuracy(one.summary, gap))
         took.add_row(escape(one.name), *_cost(one.summary))
-    return Group(right, took)
+    return Group(right, *_by_rules(runs), took)
+
+
+def _by_rules(runs: Sequence[Compared]) -> list[Table]:
+    """Accuracy by each rule that can be told, for the runs that wrote programs."""
+    planned = [one for one in runs if one.plans]
+    if not planned:
+        return []
+    table = Table(
+        title="right %, by each rule of the final answer", caption=READINGS_TOLD, caption_justify="left"
+    )
+    table.add_column("")
+    for name in READINGS:
+        table.add_column(name, justify="right")
+    for one in planned:
+        direct = next((other for other in runs if other.is_fallback and _same_world(other, one)), None)
+        natives = {} if direct is None else {trace.question_id: trace for trace in direct.traces}
+        read = [read_by(one.traces, reading, natives) for reading in READINGS.values()]
+        cells = ["-" if own is None else percent(accuracy(records_of(own)).accuracy) for own in read]
+        table.add_row(escape(one.name), *cells)
+    return [table]
+
+
+def _same_world(one: Compared, other: Compared) -> bool:
+    return all(one.summary[key] == other.summary[key] for key in ("benchmark", "split", "protocol", "model"))
 
 
 def _accuracy(summary: Mapping[str, Any], gap: Difference | None) -> list[str]:

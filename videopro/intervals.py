@@ -7,6 +7,7 @@ questions, runs or files.
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
@@ -47,6 +48,16 @@ def wilson(share: float, n: float, z: float) -> tuple[float, float]:
     middle = (share + z**2 / (2 * n)) / (1 + z**2 / n)
     half = z / (1 + z**2 / n) * math.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
     return max(0.0, middle - half), min(1.0, middle + half)
+
+
+def t_interval(values: Sequence[float]) -> tuple[float, float] | None:
+    """A 95 % interval for the mean of what these few were drawn from, by Student's t; None for fewer than two
+    values, which do not tell how they vary."""
+    if len(values) < 2:
+        return None
+    half = t975(len(values) - 1) * statistics.stdev(values) / math.sqrt(len(values))
+    mean = statistics.fmean(values)
+    return mean - half, mean + half
 
 
 @lru_cache(maxsize=4096)

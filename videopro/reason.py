@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +20,7 @@ from modules.library import VideoContext, available
 from modules.reference import reference
 from videopro import prompts
 from videopro.backbones.base import Visual
-from videopro.decision import Final, decide, is_confident
+from videopro.decision import AnswerRule, decide, is_confident
 from videopro.errors import QUESTION_ERRORS, ConfigError, VideoProError
 from videopro.execution import answer_natively, execute
 from videopro.executor import Limits
@@ -46,14 +47,12 @@ class ReasonSettings:
     refine_below: float | None = None
     """Answers below this confidence are refined too, and the refinements stored for other thresholds, without
     a say in this run's answer; None: `tau`."""
-    final: Final = "last"
-    """Which answer counts; see `videopro.decision.decide`."""
+    rule: AnswerRule = field(default_factory=AnswerRule)
+    """Which answer counts, and what answers where no program did."""
     shows: Shows = "program"
     """What a prompt for a refinement of an unsure answer shows: the program alone as in the paper (Figs. 12
     and
     13), its result too, or result and log."""
-    fallback: bool = False
-    """Whether a question that no program answered is answered directly."""
     together: int = 8
     """Programs that run side by side."""
 
@@ -68,6 +67,11 @@ class ReasonSettings:
             )
         if self.together < 1:
             raise ConfigError(f"together is {self.together}; it must be at least 1")
+
+    @property
+    def stored_below(self) -> float:
+        """The confidence below which answers are refined, for this threshold or another."""
+        return self.tau if self.refine_below is None else self.refine_below
 
 
 @dataclass(frozen=True)
@@ -173,8 +177,7 @@ class Reasoner:
         states = [_State(task) for task in tasks]
         first: Kind = "plan" if self._settings.adaptive else "plan_program"
         self._turn(states, lambda state: (first, self._plan_prompt(state)))
-        below = self._settings.refine_below
-        below = self._settings.tau if below is None else below
+        below = self._settings.stored_below
         for _ in range(self._settings.max_rounds):
             unsure = [
                 one for one in states if one.error is None and not is_confident(one.executions[-1], below)
@@ -314,9 +317,9 @@ class Reasoner:
         if state.error is not None:
             return Reasoned(tuple(state.rounds), error=state.error)
         executions = state.executions
-        decision = decide(executions, self._settings.tau, self._settings.final)
+        decision = decide(executions, self._settings.tau, self._settings.rule.final)
         settled = decision.settled
-        if executions[settled].answer is None and self._settings.fallback:
+        if self._settings.rule.fallback == "native" and self._is_unanswered(executions):
 
             def natively(state: _State) -> Execution:
                 return answer_natively(
@@ -327,9 +330,21 @@ class Reasoner:
                 state.rounds.append(Round(FALLBACK, direct.raw, execution=direct, mode="native"))
             if state.error is not None:
                 return Reasoned(tuple(state.rounds), error=state.error)
-            settled = len(state.rounds) - 1
+            if executions[settled].answer is None:
+                settled = len(state.rounds) - 1
         final = state.executions[settled]
         return Reasoned(tuple(state.rounds), _reply(executions[0]), _reply(final), settled, decision.refined)
+
+    def _is_unanswered(self, executions: Sequence[Execution]) -> bool:
+        """Whether the programs leave the question without an answer, under this run's threshold or one up to
+        which refinements are stored: a sweep over thresholds is to find its fallback."""
+        settings, final = self._settings, self._settings.rule.final
+        first = decide(executions, settings.tau, final).refined
+        last = decide(executions, settings.stored_below, final).refined
+        return any(
+            executions[decide(executions[: end + 1], math.inf, final).settled].answer is None
+            for end in range(first, last + 1)
+        )
 
 
 def _reply(execution: Execution) -> Reply:

@@ -20,7 +20,7 @@ Mode = Literal["native", "program"]
 
 @dataclass(frozen=True)
 class Planned:
-    """What came of the first reply to one question."""
+    """What came of the first reply to one question, and the answer that counts."""
 
     id: str
     raw: str
@@ -60,7 +60,7 @@ class Answered(Protocol):
     def rounds(self) -> tuple[Round, ...]: ...
 
     @property
-    def first(self) -> Reply | None: ...
+    def final(self) -> Reply | None: ...
 
     @property
     def error(self) -> Failure | None: ...
@@ -74,10 +74,11 @@ def planned(
     gold: str | None,
     choices: Sequence[str],
 ) -> Planned:
-    """What came of the first reply to a question with the right letter `gold` among these options."""
+    """What came of the first reply to a question with the right letter `gold` among these options, and
+    whether the answer that counts is right."""
     first = answered.rounds[0] if answered.rounds else None
     execution = first.execution if first is not None else None
-    letter = answered.first.letter if answered.first is not None else None
+    letter = answered.final.letter if answered.final is not None else None
     return Planned(
         id=question_id,
         raw=first.raw if first is not None else "",

@@ -3,42 +3,42 @@
     python -m videopro.seeds "native=runs/native" "SFT=first:runs/0/videopro,first:runs/1/videopro" \\
         "SFT + refinement=runs/0/videopro,runs/1/videopro" --oracle runs/native --output table.json
 
-A row is a name and the runs of its seeds. `first:` takes the answers before any refinement, and what they
-cost, from a run that refined; `best:` the most confident of the answers before and after it.
-`steps:RUN+PROGRAM` is the planner had it always taken several steps: its first answers, but those of PROGRAM,
-a run of method program, where it chose one look. Knows runs by their folders.
-"""
+A row is a name and the runs of its seeds. Runs with a planner are read by `--final` and `--fallback`,
+whatever they themselves were asked for; `--oracle` answers where a fallback is called for. `first:` takes
+the answers before any refinement, and what they cost; `best:` the most confident of the answers before and
+after it. `steps:RUN+PROGRAM` is the planner had it always taken several steps: its first answers, but those
+of PROGRAM, a run of method program, where it chose one look. Knows runs by their folders. """
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import rich.table
 from rich.console import Console, Group
 from rich.markup import escape
-from rich.table import Table
 
-from videopro import scoring
 from videopro.command import exit_status
 from videopro.config import about, from_command_line
+from videopro.decision import AnswerRule, Fallback, Final
 from videopro.errors import ConfigError, RunError
-from videopro.hindsight import always_steps, before_refinement, most_confident
-from videopro.routing import Mode, figures, oracle_modes, planned_in
+from videopro.hindsight import READINGS, READINGS_TOLD, Natives, always_steps, before_refinement, by_rule
+from videopro.methods.program import FALLBACK_HELP, FINAL_HELP
+from videopro.routing import oracle_modes
 from videopro.runner.folder import RunFolder, write_atomically
-from videopro.runner.summary import percent, records_of
-from videopro.scoring import Scored
-from videopro.trace import Cost, Trace
+from videopro.runner.summary import percent
+from videopro.seed_numbers import ROUTING, Row, table_of
+from videopro.trace import Trace
 
 PROG = "python -m videopro.seeds"
-READ_AS: dict[str, Callable[[Trace], Trace]] = {"first:": before_refinement, "best:": most_confident}
-"""What a word before a run makes of each of its traces."""
+FIRST, BEST = "first:", "best:"
+"""Words before a run, which say how it is read."""
 STEPS = "steps:"
 """A word before two runs, which are read together."""
-ROUTING = ("well_formed", "executed", "native_share", "mode_accuracy", "mode_balanced_accuracy")
 
 
 @dataclass(frozen=True)
@@ -51,22 +51,21 @@ class SeedsConfig:
         )
     )
     oracle: Path | None = field(
-        default=None, metadata=about("run of method native, which says which mode was enough (A.3)")
+        default=None,
+        metadata=about("run of method native: says which mode was enough (A.3), and is the fallback"),
     )
+    final: Final = field(default="last", metadata=about(FINAL_HELP))
+    fallback: Fallback = field(default="none", metadata=about(FALLBACK_HELP))
     family: str | None = field(default=None, metadata=about("only questions of this family"))
     tau: float = field(default=0.75, metadata=about("confident, for the oracle, means at least this"))
-    output: Path | None = field(default=None, metadata=about("write the numbers to this JSON file"))
+    output: tuple[str, ...] = field(
+        default=(), metadata=about("write the tables to FILE.md, or all numbers to FILE.json; or both")
+    )
 
-
-@dataclass(frozen=True)
-class Row:
-    """A row with the traces of its runs, one list a seed."""
-
-    name: str
-    runs: tuple[Path, ...]
-    seeds: tuple[tuple[Trace, ...], ...]
-    planned: bool
-    """Whether a planner wrote programs in it."""
+    @property
+    def rule(self) -> AnswerRule:
+        """Which answer counts."""
+        return AnswerRule(self.final, self.fallback)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -78,161 +77,95 @@ def main(argv: Sequence[str] | None = None) -> int:
             PROG,
             "Accuracy over several seeds of a training, with what was planned and what it cost.",
         )
-        rows = [read_row(one, config.family) for one in config.rows]
-        oracle = {} if config.oracle is None else oracle_modes(_traces(config.oracle), config.tau)
-        found = table_of(rows, oracle)
-        if config.output is not None:
-            _write(config.output, found)
-        Console().print(shown(found))
+        native = [] if config.oracle is None else _traces(config.oracle)
+        natives = {one.question_id: one for one in native}
+        rows = [read_row(one, config.family, config.rule, natives) for one in config.rows]
+        found = table_of(rows, oracle_modes(native, config.tau), natives)
+        tables = tables_of(found)
+        for path in config.output:
+            _write(Path(path), found, tables)
+        Console().print(Group(*tables))
     return status.code
 
 
-def read_row(spec: str, family: str | None = None) -> Row:
-    """The row that NAME=RUN,RUN,... names, all of it or one family's questions. Raises ConfigError or
-    RunError."""
+# ---- rows -------------------------------------------------------------------------------------------------
+
+
+def read_row(
+    spec: str, family: str | None = None, rule: AnswerRule | None = None, natives: Natives | None = None
+) -> Row:
+    """The row that NAME=RUN,RUN,... names, all of it or one family's questions. `rule`: which answer counts;
+    None: the paper's. Raises ConfigError or RunError."""
     name, equals, rest = spec.partition("=")
     words = [word for word in rest.split(",") if word]
     if not equals or not name.strip() or not words:
         raise ConfigError(f"row {spec!r}: give it as NAME=RUN,RUN,... with a folder for each seed")
-    runs, seeds = [], []
+    runs: list[Path] = []
+    seeds, recorded = [], []
+    rule = rule or AnswerRule()
     for word in words:
-        folders, traces = _read(word)
+        folders, own, raw = _read(word, rule, natives or {})
         runs += folders
-        traces = [one for one in traces if family is None or one.groups.get("family") == family]
-        if not traces:
+        own, raw = (
+            [one for one in traces if family is None or one.groups.get("family") == family]
+            for traces in (own, raw)
+        )
+        if not own:
             raise ConfigError(f"family {family!r}: {folders[0]} has no question of it; leave --family out")
-        seeds.append(tuple(traces))
-    plans = any(one.rounds and one.rounds[0].prompt_kind != "native" for own in seeds for one in own)
-    return Row(name, tuple(runs), tuple(seeds), plans)
+        seeds.append(tuple(own))
+        recorded.append(tuple(raw))
+    row = Row(name, tuple(runs), tuple(seeds), recorded=tuple(recorded) if all(recorded) else ())
+    return replace(row, read_as=_read_as(words, rule)) if row.planned else row
 
 
-def _read(word: str) -> tuple[list[Path], list[Trace]]:
-    """The folders that a word of a row names, and what it makes of their traces."""
+def _read_as(words: Sequence[str], rule: AnswerRule) -> str:
+    """Which answers the words of a row ask for."""
+    if all(word.startswith((FIRST, STEPS)) for word in words):
+        return "before refinement" + ("" if rule.fallback == "none" else ", native fallback")
+    if all(word.startswith(BEST) for word in words):
+        return replace(rule, final="best").title
+    return rule.title
+
+
+def _read(word: str, rule: AnswerRule, natives: Natives) -> tuple[list[Path], list[Trace], list[Trace]]:
+    """The folders that a word of a row names, what it makes of their traces, and these as they were recorded
+    where other rules would read them otherwise."""
     if word.startswith(STEPS):
-        adaptive, plus, program = word.removeprefix(STEPS).rpartition("+")
-        if not plus or not adaptive or not program:
-            raise ConfigError(f"{word!r}: give the runs as {STEPS}ADAPTIVE+PROGRAM")
-        asked = {one.question_id: one for one in _traces(Path(program))}
-        traces = _traces(Path(adaptive))
-        missing = [one.question_id for one in traces if one.question_id not in asked]
-        if missing:
-            raise RunError(
-                f"{program}: has not {len(missing)} of the questions of {adaptive}, such as {missing[0]}; "
-                "finish it, or name a run on the same questions"
-            )
-        made = [always_steps(one, asked[one.question_id]) for one in traces]
-        return [Path(adaptive), Path(program)], made
-    prefix = next((one for one in READ_AS if word.startswith(one)), "")
+        folders, steps = _steps(word)
+        return folders, [_first(one, rule, natives) for one in steps], []
+    prefix = next((one for one in (FIRST, BEST) if word.startswith(one)), "")
     folder = Path(word.removeprefix(prefix))
     traces = _traces(folder)
-    return [folder], [READ_AS[prefix](one) for one in traces] if prefix else traces
+    if prefix == FIRST:
+        return [folder], [_first(one, rule, natives) for one in traces], []
+    by = replace(rule, final="best") if prefix == BEST else rule
+    return [folder], [_answered(one, by, natives) for one in traces], [] if prefix else traces
 
 
-def table_of(rows: Sequence[Row], oracle: Mapping[str, Mode]) -> list[dict[str, Any]]:
-    """The numbers of each row, JSON-able; shares in 0..1, costs a question.
-
-    Accuracy pools the answers of all seeds; its interval, and that of the difference to the first row,
-    question by question and seed by seed, are clustered by video, so that a question answered under three
-    seeds does not count as three. `seeds` holds each seed's own accuracy: what another training would
-    change. Raises ConfigError for rows whose numbers of seeds cannot be paired.
-    """
-    return [_numbers(row, rows[0], oracle) for row in rows]
-
-
-def _numbers(row: Row, reference: Row, oracle: Mapping[str, Mode]) -> dict[str, Any]:
-    each = [records_of(traces) for traces in row.seeds]
-    pooled = scoring.accuracy(_pooled(each), distinct=len(each[0]))
-    found: dict[str, Any] = {
-        "name": row.name,
-        "runs": [str(run) for run in row.runs],
-        "questions": len(each[0]),
-        "accuracy": pooled.accuracy,
-        "accuracy_ci95": pooled.ci95,
-        "seeds": [scoring.accuracy(records).accuracy for records in each],
-        "families": {
-            name: part.accuracy
-            for name, part in scoring.group_accuracy(_pooled(each)).get("family", {}).items()
-        },
-        **_costs(row.seeds),
-    }
-    if row is not reference:
-        gap = scoring.paired_difference(*_paired(row, reference))
-        found |= {"difference": gap.difference, "difference_ci95": gap.ci95}
-    if row.planned:
-        of_seeds = [figures([planned_in(trace, oracle) for trace in traces]) for traces in row.seeds]
-        for name in ROUTING:
-            if all(name in one for one in of_seeds):
-                found[name] = sum(one[name] for one in of_seeds) / len(of_seeds)
-    return found
-
-
-def _pooled(each: Sequence[Sequence[Scored]]) -> list[Scored]:
-    """The records of several seeds as one list, where each question keeps its video and gets a name of its
-    own under each seed."""
-    return [
-        replace(record, question_id=f"{seed}/{record.question_id}")
-        for seed, records in enumerate(each)
-        for record in records
-    ]
-
-
-def _paired(row: Row, reference: Row) -> tuple[list[Scored], list[Scored]]:
-    ours, others = [[records_of(traces) for traces in one.seeds] for one in (row, reference)]
-    if len(others) == 1:
-        others = others * len(ours)
-    elif len(ours) == 1:
-        ours = ours * len(others)
-    if len(ours) != len(others):
-        raise ConfigError(
-            f"row {row.name!r} has {len(ours)} seeds and the first row {len(others)}; give as many, or one"
+def _steps(word: str) -> tuple[list[Path], list[Trace]]:
+    adaptive, plus, program = word.removeprefix(STEPS).rpartition("+")
+    if not plus or not adaptive or not program:
+        raise ConfigError(f"{word!r}: give the runs as {STEPS}ADAPTIVE+PROGRAM")
+    asked = {one.question_id: one for one in _traces(Path(program))}
+    traces = _traces(Path(adaptive))
+    missing = [one.question_id for one in traces if one.question_id not in asked]
+    if missing:
+        raise RunError(
+            f"{program}: has not {len(missing)} of the questions of {adaptive}, such as {missing[0]}; "
+            "finish it, or name a run on the same questions"
         )
-    return _pooled(ours), _pooled(others)
+    return [Path(adaptive), Path(program)], [always_steps(one, asked[one.question_id]) for one in traces]
 
 
-def _costs(seeds: Sequence[Sequence[Trace]]) -> dict[str, float]:
-    traces = [trace for own in seeds for trace in own]
-    cost = sum((trace.cost for trace in traces), Cost())
-    written = sum(one.planning.tokens_out for trace in traces for one in trace.rounds[: trace.refined + 1])
-    names = ("seconds", "calls", "frames", "tokens_in", "tokens_out")
-    return {name: getattr(cost, name) / len(traces) for name in names} | {"planned": written / len(traces)}
+def _first(trace: Trace, rule: AnswerRule, natives: Natives) -> Trace:
+    return before_refinement(trace, rule.fallback, natives.get(trace.question_id))
 
 
-def shown(found: Sequence[Mapping[str, Any]]) -> Group:
-    """The numbers as two tables: answers, and plans with what they cost a question."""
-    right = Table(caption=_CAPTION, caption_justify="left")
-    for name in ("", "n", "right %", "95 %", "seeds %", "gap", "95 % of gap"):
-        right.add_column(name, justify="right" if name in ("n", "right %", "gap") else "left")
-    plans = Table(title="plans in %, and cost a question")
-    heads = ("", "form", "ran", "native", "mode", "balanced", "written", "calls", "s")
-    for name in heads:
-        plans.add_column(name, justify="right" if name else "left")
-    for one in found:
-        gap = one.get("difference")
-        right.add_row(
-            escape(one["name"]),
-            str(one["questions"]),
-            percent(one["accuracy"]),
-            _between(one["accuracy_ci95"]),
-            ", ".join(map(percent, one["seeds"])) if len(one["seeds"]) > 1 else "",
-            "" if gap is None else f"{100 * gap:+.1f}",
-            "" if gap is None else _between(one["difference_ci95"]),
-        )
-        plans.add_row(
-            escape(one["name"]),
-            *(percent(one.get(name)) for name in ROUTING),
-            f"{one['planned']:.0f}",
-            f"{one['calls']:.1f}",
-            f"{one['seconds']:.2f}",
-        )
-    return Group(right, plans)
-
-
-_CAPTION = """gaps to the first row, paired by question; intervals clustered by video, over all seeds
-form: replies that are well-formed; mode, balanced: the oracle's mode chosen; written: tokens of plans"""
-
-
-def _between(interval: Sequence[float] | None) -> str:
-    return f"{100 * interval[0]:.1f} to {100 * interval[1]:.1f}" if interval else "-"
+def _answered(trace: Trace, rule: AnswerRule, natives: Natives) -> Trace:
+    """By the rule; a direct answer is what it is by every rule."""
+    if trace.rounds and trace.rounds[0].prompt_kind == "native":
+        return trace
+    return by_rule(trace, rule, natives.get(trace.question_id))
 
 
 def _traces(path: Path) -> list[Trace]:
@@ -245,10 +178,133 @@ def _traces(path: Path) -> list[Trace]:
     return found
 
 
-def _write(path: Path, found: Sequence[Mapping[str, Any]]) -> None:
+# ---- what is shown ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table as words, for a terminal and for Markdown; the first column is names."""
+
+    title: str
+    heads: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    caption: str = ""
+
+    def __rich__(self) -> rich.table.Table:
+        shown = rich.table.Table(title=escape(self.title), caption=self.caption, caption_justify="left")
+        for head in self.heads:
+            shown.add_column(head, justify="right" if head in _NUMBERS else "left")
+        for row in self.rows:
+            shown.add_row(*map(escape, row))
+        return shown
+
+    @property
+    def markdown(self) -> str:
+        """The table with its title above and its caption below."""
+        lines = [self.heads, *self.rows]
+        cells = [" | ".join(cell.replace("|", "\\|") for cell in row) for row in lines]
+        cells.insert(1, " | ".join("---:" if head in _NUMBERS else "---" for head in self.heads))
+        rows = "\n".join(f"| {line} |" for line in cells)
+        return f"**{self.title}**\n\n{rows}\n" + (f"\n{self.caption}\n" if self.caption else "")
+
+
+_NUMBERS = (
+    *("n", "right", "gap", *READINGS, "form", "ran", "native", "mode", "balanced", "written", "calls", "s"),
+)
+_QUESTIONS, _SEEDS = "95 %, questions", "95 %, seeds"
+
+
+def tables_of(found: Sequence[Mapping[str, Any]]) -> list[Table]:
+    """The numbers as tables: answers, gaps, the same runs by other rules, plans with what they cost."""
+    tables = [_answers(found)]
+    if any("difference" in one for one in found):
+        tables.append(_gaps(found))
+    if any("rules" in one for one in found):
+        tables.append(_rules(found))
+    if any("well_formed" in one for one in found):
+        tables.append(_plans(found))
+    return tables
+
+
+def _answers(found: Sequence[Mapping[str, Any]]) -> Table:
+    rows = [
+        (
+            one["name"],
+            str(one["questions"]),
+            percent(one["accuracy"]),
+            _between(one["accuracy_ci95"]),
+            _between(one["accuracy_seeds_ci95"]),
+            ", ".join(percent(seed) for seed in one["seeds"]) if len(one["seeds"]) > 1 else "",
+        )
+        for one in found
+    ]
+    heads = ("", "n", "right", _QUESTIONS, _SEEDS, "by seed")
+    answers = {one["answers"] for one in found if one["answers"]}
+    title = f"right %: {answers.pop()}" if len(answers) == 1 else "right %"
+    return Table(title, heads, tuple(rows), _INTERVALS)
+
+
+_INTERVALS = """95 %, questions: clustered by video, with the trainings as they are; 95 %, seeds: Student's t
+over the trainings, which is what a claim about a way of training needs"""
+
+
+def _gaps(found: Sequence[Mapping[str, Any]]) -> Table:
+    rows = [
+        (
+            one["name"],
+            _signed(one["difference"]),
+            _between(one["difference_ci95"]),
+            _between(one["difference_seeds_ci95"]),
+            ", ".join(map(_signed, one["difference_seeds"])) if len(one["difference_seeds"]) > 1 else "",
+        )
+        for one in found[1:]
+    ]
+    heads = ("", "gap", _QUESTIONS, _SEEDS, "by seed")
+    return Table(f"points more than {found[0]['name']}, paired by question", heads, tuple(rows))
+
+
+def _rules(found: Sequence[Mapping[str, Any]]) -> Table:
+    told = [one for one in found if "rules" in one]
+    names = [name for name in READINGS if name in told[0]["rules"]]
+    rows = [(one["name"], *(percent(one["rules"][name]["accuracy"]) for name in names)) for one in told]
+    return Table("right %, by each rule of the final answer", ("", *names), tuple(rows), READINGS_TOLD)
+
+
+def _plans(found: Sequence[Mapping[str, Any]]) -> Table:
+    rows = [
+        (
+            one["name"],
+            *(percent(one.get(name)) for name in ROUTING),
+            f"{one['planned']:.0f}",
+            f"{one['calls']:.1f}",
+            f"{one['seconds']:.2f}",
+        )
+        for one in found
+    ]
+    heads = ("", "form", "ran", "native", "mode", "balanced", "written", "calls", "s")
+    return Table("plans in %, and costs a question", heads, tuple(rows), _PLANS)
+
+
+_PLANS = """form: replies that are well-formed; ran: programs that ran to their end; native: native plans;
+mode, balanced: the oracle's mode chosen; written: tokens of plans; calls: of the model"""
+
+
+def _signed(gap: float | None) -> str:
+    return "-" if gap is None else f"{100 * gap:+.1f}"
+
+
+def _between(interval: Sequence[float] | None) -> str:
+    return f"{100 * interval[0]:.1f} to {100 * interval[1]:.1f}" if interval else "-"
+
+
+def _write(path: Path, found: Sequence[Mapping[str, Any]], tables: Sequence[Table]) -> None:
+    is_markdown = path.suffix == ".md"
+    text = (
+        "\n".join(one.markdown for one in tables) if is_markdown else json.dumps(list(found), indent=1) + "\n"
+    )
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, json.dumps(list(found), indent=1) + "\n")
+        write_atomically(path, text)
     except OSError as error:
         raise RunError(f"{path}: cannot be written ({error.strerror})") from error
 

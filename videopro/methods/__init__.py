@@ -11,7 +11,7 @@ from videopro.config import about, build, near
 from videopro.errors import ConfigError
 from videopro.methods.base import Context, Method, Result
 from videopro.methods.native import Native
-from videopro.methods.program import Adaptive, Program, VideoPro
+from videopro.methods.program import FALLBACK_HELP, FINAL_HELP, Adaptive, Program, VideoPro
 
 __all__ = ["METHODS", "Context", "Method", "Result", "ShortFlags", "create"]
 
@@ -48,7 +48,8 @@ class ShortFlags:
     refine_below: float | None = field(
         default=None, metadata=about("store refinements up to this confidence, for other tau")
     )
-    final: str | None = field(default=None, metadata=about("which answer counts: last or best"))
+    final: str | None = field(default=None, metadata=about(FINAL_HELP))
+    fallback: str | None = field(default=None, metadata=about(FALLBACK_HELP))
     without: tuple[str, ...] | None = field(
         default=None,
         metadata=about(f"groups of modules that programs do without: {', '.join(REMOVABLE)} (Table 3)"),

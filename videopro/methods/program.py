@@ -18,15 +18,21 @@ from modules.registry import REMOVABLE
 from videopro.backbones.base import Backbone, Visual
 from videopro.benchmarks.base import Item
 from videopro.config import about, near
-from videopro.decision import Final
+from videopro.decision import AnswerRule, Fallback, Final
 from videopro.errors import QUESTION_ERRORS, ConfigError
 from videopro.metering import MeteredBackbone, ThreadMeter
 from videopro.methods.base import Context, Method, Result, failed
 from videopro.module_models import ModuleModels, ModuleSettings, is_pocket
-from videopro.planners import Planner, check_planner, load_planner
+from videopro.planners import Planner, check_planner, load_planner, teacher_of
 from videopro.reason import Reasoned, Reasoner, ReasonSettings, Shows, Task
 from videopro.trace import Cost
 from videopro.video import uniform_times
+
+FINAL_HELP = (
+    "which answer counts: last (of the last program, failed or not), last-answered (the latest that there "
+    "is), or best (by confidence)"
+)
+FALLBACK_HELP = "what answers where that is no answer: none, or native (the model directly)"
 
 
 @dataclass(frozen=True)
@@ -63,9 +69,8 @@ class ProgramSettings(ModuleSettings):
     answer_adapter: Literal["off", "on"] = field(
         default="off", metadata=about("whether modules answer with the planner's adapter on")
     )
-    fallback: Literal["none", "native"] = field(
-        default="none", metadata=about("what answers where no program did: nothing, or a direct answer")
-    )
+    final: Final = field(default="last", metadata=about(FINAL_HELP))
+    fallback: Fallback = field(default="none", metadata=about(FALLBACK_HELP))
     without: tuple[str, ...] = field(
         default=(),
         metadata=about(f"groups of modules that programs do without: {', '.join(REMOVABLE)} (Table 3)"),
@@ -94,22 +99,23 @@ class ProgramSettings(ModuleSettings):
 
     def reasoning(self) -> ReasonSettings:
         """The same as `videopro.reason` takes it. Raises ConfigError."""
-        return ReasonSettings(max_rounds=0, fallback=self.fallback == "native", together=self.together)
+        return ReasonSettings(max_rounds=0, rule=self.rule, together=self.together)
+
+    @property
+    def rule(self) -> AnswerRule:
+        """Which answer counts."""
+        return AnswerRule(self.final, self.fallback)
 
 
 @dataclass(frozen=True)
 class VideoProSettings(ProgramSettings):
     """Settings of the method with refinement."""
 
-    fallback: Literal["none", "native"] = field(
-        default="native", metadata=about("what answers where no program did: nothing, or a direct answer")
-    )
     tau: float = field(default=0.75, metadata=about("a confidence below it asks for a refinement"))
     max_rounds: int = field(default=1, metadata=about("refinements of a question at most"))
     refine_below: float | None = field(
         default=None, metadata=about("store refinements up to this confidence, for other tau; unset: tau")
     )
-    final: Final = field(default="last", metadata=about("which answer counts: last, or best by confidence"))
     refinement_shows: Shows = field(
         default="program",
         metadata=about(
@@ -122,9 +128,8 @@ class VideoProSettings(ProgramSettings):
             tau=self.tau,
             max_rounds=self.max_rounds,
             refine_below=self.refine_below,
-            final=self.final,
+            rule=self.rule,
             shows=self.refinement_shows,
-            fallback=self.fallback == "native",
             together=self.together,
         )
 
@@ -144,14 +149,16 @@ class ProgramMethod(Method):
         # How many go side by side changes nothing but time, and a key decides no answer.
         del facts["together"]
         del facts["api_key_env"]
+        # Under another name than once: "last" meant the latest answer in older runs, and is refused there.
+        final = facts.pop("final")
+        if self.settings.reasoning().max_rounds > 0:
+            facts["final_answer"] = final
         # Left out where it is empty, so that older runs keep their keys.
         without = facts.pop("without")
         if without:
             facts["without"] = sorted(set(without))
-        if self.settings.planner == "pocket-teacher":
-            from videopro.planners.pocket_teacher import PocketTeacher
-
-            facts["teacher"] = PocketTeacher().identity()
+        if self.settings.planner.startswith("pocket-teacher"):
+            facts["teacher"] = teacher_of(self.settings.planner).identity()
         return facts
 
     def run(self, item: Item, context: Context) -> Result:

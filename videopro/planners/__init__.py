@@ -5,18 +5,43 @@ Importing this package loads no model library.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from videopro.backbones.base import Backbone
 from videopro.errors import ConfigError
 from videopro.planners.base import PLANS, Kind, Planner, PlanRequest, Written
 
-__all__ = ["PLANS", "Kind", "PlanRequest", "Planner", "Written", "check_planner", "load_planner"]
+if TYPE_CHECKING:
+    from videopro.planners.pocket_teacher import PocketTeacher
+
+__all__ = [
+    "PLANS",
+    "Kind",
+    "PlanRequest",
+    "Planner",
+    "Written",
+    "check_planner",
+    "load_planner",
+    "teacher_of",
+]
 
 
 def check_planner(spec: str) -> None:
     """Raise ConfigError for a spec of no known form."""
-    if spec in ("self", "pocket-teacher") or (spec.startswith("api:") and len(spec) > len("api:")):
+    if spec in ("self", "pocket-teacher", "pocket-teacher:unread") or (
+        spec.startswith("api:") and len(spec) > len("api:")
+    ):
         return
-    raise ConfigError(f"planner {spec!r}: write self, pocket-teacher, api:MODEL or api:MODEL@URL")
+    raise ConfigError(
+        f"planner {spec!r}: write self, pocket-teacher, pocket-teacher:unread, api:MODEL or api:MODEL@URL"
+    )
+
+
+def teacher_of(spec: str) -> PocketTeacher:
+    """The teacher of the pocket world that a short name stands for."""
+    from videopro.planners.pocket_teacher import PocketTeacher
+
+    return PocketTeacher(reads=spec != "pocket-teacher:unread")
 
 
 def load_planner(
@@ -30,14 +55,13 @@ def load_planner(
     api_key_env: str | None = None,
     concurrency: int = 8,
 ) -> Planner:
-    """The planner that a short name stands for: "self" (`backbone` itself), "pocket-teacher", "api:MODEL" or
-    "api:MODEL@URL". `knows_form`: "self" was trained on the prompts' form; `concurrency`: requests to an API
-    in flight at most. ConfigError for any other spec."""
+    """The planner that a short name stands for: "self" (`backbone` itself), "pocket-teacher" (":unread"
+    behind it turns its reader of questions off), "api:MODEL" or "api:MODEL@URL". `knows_form`: "self" was
+    trained on the prompts' form; `concurrency`: requests to an API in flight at most. ConfigError for any
+    other spec."""
     check_planner(spec)
-    if spec == "pocket-teacher":
-        from videopro.planners.pocket_teacher import PocketTeacher
-
-        return PocketTeacher()
+    if spec.startswith("pocket-teacher"):
+        return teacher_of(spec)
     if spec == "self":
         from videopro.planners.backbone import BackbonePlanner
 

@@ -21,7 +21,7 @@ from videopro.errors import QuestionError
 from videopro.planners.base import PLANS, Planner, PlanRequest, Written
 from videopro.planners.pocket_faults import SHARES, with_fault
 from videopro.planners.pocket_programs import GLANCE, NATIVE, Way, functions_of, ways
-from videopro.planners.pocket_reading import read_question
+from videopro.planners.pocket_reading import Reading, read_question
 from videopro.program import parse
 from videopro.question import Question
 
@@ -30,20 +30,26 @@ REFINED_SHARE = 0.3
 
 
 class PocketTeacher(Planner):
-    """Writes what the paper's teacher would. `faults` scales the shares of its faults: 0 makes none, 1
-    those of
-    `pocket_faults.SHARES`."""
+    """Writes what the paper's teacher would.
+
+    `faults` scales the shares of its faults: 0 makes none, 1 those of `pocket_faults.SHARES`. `reads`:
+    whether it reads a question's kind off its words, by a reader that knows how this world asks
+    (`pocket_reading`); without, every question is of no kind, and is answered from the clips that its own
+    words find. The difference is what that reader is worth."""
 
     name = "pocket-teacher"
     asks_model = False
 
-    def __init__(self, *, faults: float = 1.0) -> None:
+    def __init__(self, *, faults: float = 1.0, reads: bool = True) -> None:
         if not 0 <= faults <= 1:
             raise ValueError(f"faults is {faults}; it must lie in 0..1")
         self._faults = faults
+        self._reads = reads
 
     def identity(self) -> dict[str, object]:
-        return {"planner": self.name, "version": 4, "faults": self._faults}
+        # Left out where it reads, so that older runs keep their keys.
+        reads = {} if self._reads else {"reads": False}
+        return {"planner": self.name, "version": 4, "faults": self._faults, **reads}
 
     def write(self, requests: Sequence[PlanRequest]) -> list[Written]:
         return [
@@ -55,7 +61,7 @@ class PocketTeacher(Planner):
 
     def plan(self, question: Question, reference: str, *, adaptive: bool, seed: int = 0) -> Written:
         """A program for a question. `adaptive`: a single look where that is enough."""
-        reading = read_question(question.text)
+        reading = self._read(question.text)
         glance = Written(_for(question.text, NATIVE).reply, notes={"fault": "none"})
         if adaptive and reading.kind in GLANCE:
             return glance
@@ -68,7 +74,7 @@ class PocketTeacher(Planner):
     def refine(self, prompt: str, *, seed: int = 0) -> Written:
         """A better program, from the text of a refinement prompt. QuestionError for a text that is none."""
         read = read_refinement(prompt)
-        found = ways(read_question(read.question.text), set(functions_of(prompt)))
+        found = ways(self._read(read.question.text), set(functions_of(prompt)))
         if not found:
             return Written(_for(read.question.text, NATIVE).reply, notes={"fault": "none"})
         rng = _rng("refine", prompt, str(seed))
@@ -78,6 +84,9 @@ class PocketTeacher(Planner):
         way = (untried or found)[0]
         diagnosed = Way(f"{_diagnosis(read.log)} {way.planning}", way.code)
         return self._reply(_for(read.question.text, diagnosed), read.question.text, rng, REFINED_SHARE)
+
+    def _read(self, text: str) -> Reading:
+        return read_question(text) if self._reads else Reading("other", text)
 
     def _reply(self, way: Way, question: str, rng: random.Random, share: float) -> Written:
         shares: Mapping[str, float] = {kind: part * share * self._faults for kind, part in SHARES.items()}

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from modules.registry import FAMILIES, REMOVABLE
-from videopro.hindsight import before_refinement
+from videopro.hindsight import NATIVE, READINGS, before_refinement, read_by
+from videopro.report.rules import natives_for
 from videopro.report.runs import Run, by_dataset, protocol_notes, question_notes
 from videopro.report.section import NotEnough, Section
 from videopro.report.table import BENCHMARK, Cell, Table, accuracy_cell, difference_cell
@@ -97,26 +98,16 @@ def training(runs: Sequence[Run]) -> Section:
                     f"training: {here[0].path} and {here[1].path} are both {model}, {strategy}, on "
                     f"{one.title}; give them as NAME=FOLDER"
                 )
-            if not here:
-                cells += [None, None, None]
-                continue
-            first = first_answers(here[0])
-            gap = paired_difference(here[0].records, first)
-            cells += [
-                accuracy_cell(accuracy(first)),
-                accuracy_cell(accuracy(here[0].records)),
-                difference_cell(gap),
-            ]
+            cells += _steps(here[0], runs) if here else [None] * len(_STEPS)
         rows.append((model, strategy, *cells))
     several = len(data) > 1
-    heads = [
-        f"{one.title}: {part}" if several else part
-        for one in data
-        for part in ("reasoning, %", "+ refinement, %", "gain")
-    ]
+    heads = [f"{one.title}: {part}" if several else part for one in data for part in _STEPS]
     notes = (
-        "Reasoning: first answers; + refinement: the answers that count. Gain in percentage points, question "
-        "by question. Intervals clustered by video.",
+        "Reasoning: first answers; + refinement: the last program's answer counts, failed or not (the "
+        "paper's rule); last answer: the latest that there is. Fallback: the model's direct answer where "
+        "that is none, from the runs themselves or a run of method native; empty where there is neither.",
+        "Gain: of refinement, with the fallback on both sides or on none; in percentage points, question by "
+        "question. Intervals clustered by video.",
         "Several seeds of one training: python -m videopro.seeds.",
     )
     return Section(
@@ -124,3 +115,24 @@ def training(runs: Sequence[Run]) -> Section:
         (Table("Training strategies and refinement", ("model", "strategy", *heads), tuple(rows), notes),),
         notes=(*protocol_notes(chosen), *question_notes(chosen)),
     )  # fmt: skip
+
+
+_STEPS = (
+    *("reasoning, %", "+ fallback, %", "+ refinement, %", "+ fallback, %", "last answer, %", "+ fallback, %"),
+    *("gain", "gain, with fallback"),
+)
+
+
+def _steps(run: Run, runs: Sequence[Run]) -> list[Cell]:
+    """A run's cells under _STEPS."""
+    natives = natives_for(run, runs)
+    found = {name: read_by(run.traces, reading, natives) for name, reading in READINGS.items()}
+    right = {name: None if traces is None else records_of(traces) for name, traces in found.items()}
+    cells: list[Cell] = [None if one is None else accuracy_cell(accuracy(one)) for one in right.values()]
+    for fallback in ("", f" {NATIVE}"):
+        before, after = right[f"first{fallback}"], right[f"last{fallback}"]
+        if before is None or after is None:
+            cells.append(None)
+        else:
+            cells.append(difference_cell(paired_difference(after, before)))
+    return cells

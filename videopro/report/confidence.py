@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from videopro.report.rules import OWN_RULE
 from videopro.report.runs import Run, by_dataset
 from videopro.report.section import Drawing, NotEnough, Section
 from videopro.report.table import BENCHMARK, Cell, Number, Table, accuracy_cell, share
@@ -59,7 +60,8 @@ def confidence(runs: Sequence[Run]) -> Section:
     notes = (
         "ECE: expected calibration error over ten bins of equal width (Guo et al., 2017). AUROC: how often a "
         "right answer is more confident than a wrong one. The confidence is that of the answer that counts "
-        "(Eq. 2); an answer that could not be read has 0.",
+        "(Eq. 2); an answer that could not be read, or is not there, has 0.",
+        OWN_RULE,
     )
 
     def draw() -> Figure:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from videopro.report.rules import OWN_RULE
 from videopro.report.runs import Run, by_dataset, protocol_notes, question_notes
 from videopro.report.section import Drawing, NotEnough, Section
 from videopro.report.table import BENCHMARK, Cell, Table, accuracy_cell
@@ -59,7 +60,10 @@ def durations(runs: Sequence[Run]) -> Section:
             "durations: no run has a scored question about a video of known length; finish one first"
         )
     heads = (BENCHMARK, "run", *(head for name in BINS for head in (f"n, {name}", f"{name}, %")))
-    notes = ["Lengths of the files; a video of just 2 or 15 minutes is in the middle bin."]
+    notes = [
+        "Lengths of the files; a video of just 2 or 15 minutes is in the middle bin.",
+        OWN_RULE,
+    ]
     if left_out:
         notes.append(f"{left_out} answers to questions about videos of unknown length are left out.")
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from videopro.averages import Part, weighted_accuracy, weighted_difference
+from videopro.report.rules import notes_for, variants_of
 from videopro.report.runs import Dataset, Run, by_dataset, protocol_notes, question_notes
 from videopro.report.section import NotEnough, Section
 from videopro.report.table import BENCHMARK, Cell, Number, Table, accuracy_cell, difference_cell, share
@@ -28,6 +29,7 @@ def about_runs(runs: Sequence[Run]) -> Section:
                     f"{run.protocol.name} {data.protocol_hash}".strip(),
                     run.model,
                     run.planner,
+                    run.rule.title if run.plans else "",
                     run.identity["method"].get("frames") or run.identity.get("model", {}).get("frames"),
                     found["n"],
                     found["videos"],
@@ -40,7 +42,17 @@ def about_runs(runs: Sequence[Run]) -> Section:
                 )
             )
     heads = (
-        *("run", "benchmark", "protocol", "model", "planner", "frames", "questions", "videos"),
+        *(
+            "run",
+            "benchmark",
+            "protocol",
+            "model",
+            "planner",
+            "final answer",
+            "frames",
+            "questions",
+            "videos",
+        ),
         *("accuracy, %", "official, %", "unparsed, %", "coverage, %", "errors", "folder"),
     )
     notes = (
@@ -92,7 +104,8 @@ def headline(run: Run) -> list[Part]:
 
 def main_results(runs: Sequence[Run]) -> Section:
     """Accuracy by benchmark and their mean, with the gain over the direct answer of the same model."""
-    chosen = [run for run in runs if not run.without]
+    given = [run for run in runs if not run.without]
+    chosen = variants_of(given)
     data = by_dataset([run for run in chosen if run.records])
     if not data:
         raise NotEnough("main: no run has a question with a known answer; finish or grade the runs first")
@@ -115,6 +128,7 @@ def main_results(runs: Sequence[Run]) -> Section:
         "gain over native",
     )
     notes = [
+        *notes_for(given),
         "Accuracy in percent by the robust reader, with 95 % intervals clustered by video.",
         "Gain: in percentage points over the direct answers of the same model, question by question"
         + (", mean over the benchmarks that both have." if len(data) > 1 else "."),
@@ -124,7 +138,7 @@ def main_results(runs: Sequence[Run]) -> Section:
         "Main results",
         "Table 1",
         (Table("Main results", heads, tuple(rows), tuple(notes)),),
-        notes=(*protocol_notes(chosen), *question_notes(chosen)),
+        notes=(*protocol_notes(given), *question_notes(given)),
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import combinations
 
+from videopro.report.rules import OWN_RULE
 from videopro.report.runs import Run, by_dataset, protocol_notes, reference
 from videopro.report.section import NotEnough, Section
 from videopro.report.table import BENCHMARK, Cell, Table, difference_cell
@@ -54,6 +55,7 @@ def pairs(runs: Sequence[Run]) -> Section:
     notes = (
         "Difference in percentage points, question by question, with a 95 % interval clustered by video. "
         "Gained: questions that only the first named run answers rightly; lost: only the other.",
+        OWN_RULE,
     )
     looked_up = (
         *(BENCHMARK, "run", "compared with", "change", "question id", "question", "right", "its answer"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from videopro.hindsight import before_refinement
+from videopro.report.rules import before, notes_for, variants
 from videopro.report.runs import Run, by_dataset, protocol_notes
 from videopro.report.section import Drawing, NotEnough, Section
 from videopro.report.table import BENCHMARK, Cell, Number, Table, accuracy_cell, share
@@ -36,7 +36,7 @@ def efficiency(runs: Sequence[Run]) -> Section:
     rows: list[tuple[Cell, ...]] = []
     chosen = [run for run in runs if not run.without]
     for data, own in by_dataset(chosen).items():
-        for name, traces in _paradigms(own):
+        for name, traces in _paradigms(own, runs):
             asked = [trace for trace in traces if trace.error is None]
             if not asked:
                 continue
@@ -61,6 +61,7 @@ def efficiency(runs: Sequence[Run]) -> Section:
         *("runtime, s", "model calls", "frames decoded"),
     )
     notes = [
+        *notes_for(chosen),
         "Means over the questions that have an answer; intervals clustered by video.",
         "Planner tokens: the output length, over the programs that count; empty where the planner is no "
         "model that counts tokens.",
@@ -77,15 +78,15 @@ def efficiency(runs: Sequence[Run]) -> Section:
     )  # fmt: skip
 
 
-def _paradigms(runs: Sequence[Run]) -> list[tuple[str, tuple[Trace, ...]]]:
-    """Names and traces in the order of Table 2; a run with refinement gives two rows, unless the same planner
-    has a run without."""
+def _paradigms(runs: Sequence[Run], given: Sequence[Run]) -> list[tuple[str, tuple[Trace, ...]]]:
+    """Names and traces in the order of Table 2, by each rule of the final answer; a run with refinement also
+    before it, unless the same planner has a run without."""
     found = []
     alone = {run.planning for run in runs if run.method == "adaptive"}
     for run in sorted(runs, key=lambda one: one.method_place):
         if run.method == "videopro" and run.planning not in alone:
-            found.append((f"{run.name}, before refinement", tuple(map(before_refinement, run.traces))))
-        found.append((run.name, run.settled))
+            found += [(one.name, one.traces) for one in before(run, given)]
+        found += [(one.name, one.settled) for one in variants(run, given)]
     return found
 
 

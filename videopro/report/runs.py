@@ -16,6 +16,7 @@ from typing import Any
 from videopro.benchmarks import PRESETS
 from videopro.benchmarks.metrics import Grade
 from videopro.benchmarks.protocol import Protocol
+from videopro.decision import AnswerRule, recorded_rule
 from videopro.hindsight import as_settled
 from videopro.runner.folder import difference, run_key
 from videopro.runner.summary import records_of, summarize
@@ -117,6 +118,11 @@ class Run:
         """A key that runs share whose programs are written in the same way, of the same model."""
         method = self.identity["method"]
         return run_key({"model": self.identity.get("model"), **{one: method.get(one) for one in _PLANNING}})
+
+    @property
+    def rule(self) -> AnswerRule:
+        """Which answer counted when it was run."""
+        return recorded_rule(self.identity["method"])
 
     @property
     def questions(self) -> frozenset[str]:

@@ -5,11 +5,13 @@ Knows runs, hindsight and tables.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
-from videopro.hindsight import under
+from videopro.decision import AnswerRule
+from videopro.hindsight import Natives, NoFallback, under
 from videopro.report.paradigms import planner_tokens
+from videopro.report.rules import NOTE, natives_for
 from videopro.report.runs import Run, by_dataset, protocol_notes
 from videopro.report.section import Drawing, NotEnough, Section
 from videopro.report.table import BENCHMARK, Cell, Number, Table, accuracy_cell, share
@@ -36,10 +38,17 @@ def stored_below(run: Run) -> float:
     return float(method["tau"] if stored is None else stored)
 
 
-def sweep(run: Run, taus: Sequence[float] = TAUS) -> list[tuple[float, Accuracy, float, float, float | None]]:
-    """For each tau: accuracy, share of questions refined, seconds and planner tokens a question.
+Point: TypeAlias = tuple[float, Accuracy, float, float, float | None]
+"""tau, accuracy, share of questions refined, seconds and planner tokens a question."""
 
-    Raises NotEnough for a tau beyond what the run stored.
+
+def sweep(
+    run: Run, taus: Sequence[float] = TAUS, rule: AnswerRule | None = None, natives: Natives | None = None
+) -> list[Point]:
+    """What the run would have recorded under each tau, by its own rule of the final answer or another one.
+    `natives`: for a fallback that the run did not ask for.
+
+    Raises NotEnough for a tau beyond what the run stored, and NoFallback where one is missing.
     """
     stored = stored_below(run)
     if max(taus) > stored:
@@ -50,7 +59,10 @@ def sweep(run: Run, taus: Sequence[float] = TAUS) -> list[tuple[float, Accuracy,
         )
     found = []
     for tau in taus:
-        traces = [under(trace, tau, run.identity["method"]["final"]) for trace in run.traces]
+        traces = [
+            under(trace, tau, rule or run.rule, (natives or {}).get(trace.question_id))
+            for trace in run.traces
+        ]
         asked = [trace for trace in traces if trace.error is None]
         if not asked:
             raise NotEnough(f"tau: {run.path} answered no question; redo its errors with --redo-errors")
@@ -66,6 +78,21 @@ def sweep(run: Run, taus: Sequence[float] = TAUS) -> list[tuple[float, Accuracy,
     return found
 
 
+RULES: Mapping[str, AnswerRule] = {
+    "last program, %": AnswerRule("last"),
+    "+ native fallback, %": AnswerRule("last", "native"),
+    "last answer, %": AnswerRule("last-answered"),
+    "last answer + native fallback, %": AnswerRule("last-answered", "native"),
+}
+
+
+def _by_rule(run: Run, taus: Sequence[float], rule: AnswerRule, natives: Natives) -> list[Point] | None:
+    try:
+        return sweep(run, taus, rule, natives)
+    except NoFallback:
+        return None
+
+
 def thresholds(runs: Sequence[Run], taus: Sequence[float] = TAUS) -> Section:
     """The sweep of every run with refinement and all modules."""
     chosen = [run for run in runs if run.method == "videopro" and not run.without]
@@ -78,25 +105,36 @@ def thresholds(runs: Sequence[Run], taus: Sequence[float] = TAUS) -> Section:
     several = len(by_dataset(chosen)) > 1
     for data, own in by_dataset(chosen).items():
         for run in own:
-            found = sweep(run, taus)
-            for tau, right, refined, seconds, tokens in found:
+            natives = natives_for(run, runs)
+            by_rule = [_by_rule(run, taus, rule, natives) for rule in RULES.values()]
+            for place, tau in enumerate(taus):
+                points = [None if one is None else one[place] for one in by_rule]
+                _, _, refined, seconds, tokens = next(one for one in points if one is not None)
                 rows.append(
                     (
                         data.title,
                         run.name,
                         f"{tau:.2f}",
-                        accuracy_cell(right),
+                        *(None if one is None else accuracy_cell(one[1]) for one in points),
                         share(refined),
                         None if tokens is None else Number(tokens, 0),
                         Number(seconds, 2),
                     )
                 )
             title = data.title if several and len(own) == 1 else f"{run.name}, {data.title}"
-            drawn.append((title if several else run.name, found, float(run.identity["method"]["tau"])))
-    heads = (BENCHMARK, "run", "tau", "accuracy, %", "refined, %", "planner tokens", "runtime, s")
+            found = _by_rule(run, taus, run.rule, natives)
+            drawn.append(
+                (
+                    f"{title if several else run.name} ({run.rule.title})",
+                    found if found is not None else by_rule[0] or [],
+                    float(run.identity["method"]["tau"]),
+                )
+            )
+    heads = (BENCHMARK, "run", "tau", *RULES, "refined, %", "planner tokens", "runtime, s")
     notes = (
         "Each row is what the run would have recorded with that threshold, told from the refinements that it "
-        "stored; no question was answered again.",
+        "stored; no question was answered again. Runtime is without a fallback.",
+        NOTE,
     )
 
     def draw() -> Figure:
@@ -108,6 +146,6 @@ def thresholds(runs: Sequence[Run], taus: Sequence[float] = TAUS) -> Section:
         "tau", "Confidence threshold", "Figure 4",
         (Table("Accuracy at varying confidence thresholds", heads, tuple(rows), notes),),
         Drawing("Accuracy over the threshold tau with 95 % intervals, and the share of questions that are "
-                "refined; the dotted line is the run's own tau.", draw),
+                "refined, by the run's own rule of the final answer; the dotted line is its own tau.", draw),
         notes=tuple(protocol_notes(chosen)),
     )  # fmt: skip

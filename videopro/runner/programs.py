@@ -34,7 +34,7 @@ def program_numbers(traces: Sequence[Trace]) -> dict[str, Any]:
             "program": share(sum(trace.rounds[0].mode == "program" for trace in own)),
             "none": share(sum(trace.rounds[0].mode is None for trace in own)),
             "refined": share(sum(trace.refined > 0 for trace in own)),
-            "fallback": share(sum(trace.rounds[-1].prompt_kind == FALLBACK for trace in own)),
+            "fallback": share(sum(is_fallback(trace) for trace in own)),
         },
         "output": {
             "characters": sum(len(one.raw) for trace in own for one in counted(trace)) / n if n else None,
@@ -49,6 +49,11 @@ def program_numbers(traces: Sequence[Trace]) -> dict[str, Any]:
             "by_fault": _repairs(own, _fault),
         },
     }
+
+
+def is_fallback(trace: Trace) -> bool:
+    """Whether the answer that counts is the direct one that was asked for where no program gave any."""
+    return trace.settled is not None and trace.rounds[trace.settled].prompt_kind == FALLBACK
 
 
 def counted(trace: Trace) -> tuple[Round, ...]:
@@ -70,7 +75,8 @@ def _fault(trace: Trace) -> str:
 
 def _repairs(traces: Sequence[Trace], kind_of: Callable[[Trace], str]) -> dict[str, dict[str, int]]:
     """For each kind of first program ("" is none) counts: how many, how many of them failed, were refined,
-    answered after their refinement, and were right before and after it."""
+    answered after their refinement, and were right before and after it. A fallback's answer is no program's:
+    it neither repairs nor is right here."""
     groups: dict[str, list[Trace]] = defaultdict(list)
     for trace in traces:
         kind = kind_of(trace)
@@ -89,7 +95,7 @@ def _repairs(traces: Sequence[Trace], kind_of: Callable[[Trace], str]) -> dict[s
                 for trace in own
             ),
             "right_before": sum(_is_right(trace, trace.first) for trace in own),
-            "right_after": sum(_is_right(trace, trace.final) for trace in own),
+            "right_after": sum(not is_fallback(trace) and _is_right(trace, trace.final) for trace in own),
         }
         for kind, own in sorted(groups.items())
     }

@@ -14,7 +14,7 @@ from typing import Any
 from videopro.benchmarks.base import NO_OPTION
 from videopro.benchmarks.metrics import Grade
 from videopro.program import planning_of
-from videopro.runner.programs import counted
+from videopro.runner.programs import counted, is_fallback
 from videopro.trace import Call, Cost, Execution, Reply, Round, Trace
 from videopro.view.listing import lines_of_calls, listing
 from videopro.view.pictures import Picture, picture_of, set_name, spread, strip_times
@@ -49,8 +49,9 @@ def row(trace: Trace) -> dict[str, Any]:
     marks = {
         "refined": trace.refined > 0,
         "failed": any(one.execution is not None and one.execution.status == "failed" for one in own),
-        "fallback": bool(trace.rounds) and trace.rounds[-1].prompt_kind == "fallback",
-        "fixed": changed == (False, True) and trace.refined > 0,
+        "fallback": is_fallback(trace),
+        # By a refinement: a fallback that is right has mended no program.
+        "fixed": changed == (False, True) and trace.refined > 0 and not is_fallback(trace),
         "broken": changed == (True, False) and trace.refined > 0,
     }
     return {

@@ -117,7 +117,7 @@
 
   function turn(page, round, place, pictures) {
     const { execution } = round;
-    const isStored = page.settled !== null && place > page.refined && round.kind !== "fallback";
+    const isStored = page.settled !== null && place > page.refined && place !== page.settled;
     const hasGone = round.listing.some((line) => line.mark === "-");
     const body = el("section.round", { "data-round": place + 1 },
       el("h2", {},

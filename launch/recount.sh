@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# Makes the tables of docs/results/pocket-grpo and pocket-grpo-240 again from the traces that are stored there, by every
+# rule of the final answer; nothing is answered again. About five minutes on one core.
+#   bash launch/recount.sh [FOLDER]      (default: docs/results; another folder leaves these alone)
+set -euo pipefail
+output=$(realpath -m "${1:-docs/results}")
+source "$(dirname "$0")/setup.sh" "" # without an extra; with no word at all it would read the arguments above
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+count() { # RESULTS FILE NAME... -- [settings]: the first name is compared with
+    local results=$1 file=$2 rows=() name prefix=""
+    shift 2
+    case "$file" in first*) prefix=first: ;; esac
+    while [ "$#" -gt 0 ] && [ "$1" != -- ]; do
+        name=$1
+        rows+=("${said[$name]}=$(for seed in 0 1 2; do echo -n "$prefix$name-videopro-$seed,"; done)")
+        shift
+    done
+    # From there, so that runs are recorded by their names.
+    (cd "$work/$results" && python -m videopro.seeds "${rows[@]}" --oracle native "${@:2}" \
+        --output "$output/$results/$file.json" "$output/$results/$file.md" > /dev/null)
+    echo "$output/$results/$file.md"
+}
+
+declare -A said=()
+every_rule() { # RESULTS NAME...: first answers and refined ones, each with a fallback and without
+    count "$1" first "${@:2}" --
+    count "$1" first-fallback "${@:2}" -- --fallback native
+    count "$1" last "${@:2}" --
+    count "$1" last-fallback "${@:2}" -- --fallback native
+    count "$1" last-answered "${@:2}" -- --final last-answered
+    count "$1" last-answered-fallback "${@:2}" -- --final last-answered --fallback native
+}
+
+mkdir -p "$work/pocket-grpo" "$work/pocket-grpo-240"
+for results in pocket-grpo pocket-grpo-240; do
+    tar xf "docs/results/$results/traces.tar.xz" -C "$work/$results"
+done
+
+said=([few]="SFT on 60 questions"
+    [more-round-1]="+ more SFT, one round" [more]="+ more SFT, two rounds"
+    [own-round-1]="+ SFT on its own right programs, one round" [own]="+ SFT on its own right programs, two rounds"
+    [grpo-round-1]="+ GRPO, one round (40 steps)" [grpo]="+ GRPO, two rounds (80 steps)"
+    [both]="+ SFT on its own right programs, then GRPO (40 steps)")
+every_rule pocket-grpo few more-round-1 own-round-1 grpo-round-1 more own both grpo
+# Beside each control, and each way after its first round.
+for file in first last last-fallback; do
+    settings=()
+    case "$file" in *-fallback) settings=(--fallback native) ;; esac
+    count pocket-grpo "$file-against-more" more own both grpo -- "${settings[@]}"
+    count pocket-grpo "$file-against-own" own both grpo -- "${settings[@]}"
+    count pocket-grpo "$file-against-own-round-1" own-round-1 own both grpo-round-1 grpo -- "${settings[@]}"
+    count pocket-grpo "$file-against-grpo-round-1" grpo-round-1 grpo -- "${settings[@]}"
+    count pocket-grpo "$file-against-more-round-1" more-round-1 grpo-round-1 -- "${settings[@]}"
+done
+
+said=([few]="SFT on 240 questions" [grpo]="SFT + GRPO" [two-turn]="SFT + GRPO, episodes of two turns")
+every_rule pocket-grpo-240 few grpo two-turn
+count pocket-grpo-240 first-against-grpo grpo two-turn --
+count pocket-grpo-240 last-fallback-against-grpo grpo two-turn -- --fallback native
