@@ -168,6 +168,8 @@ def load_detector(spec: str, backbone: Backbone, *, device: str | None = None) -
 
 
 _OPENING = re.compile(r"[\[{]")
+# Brackets that open no JSON; a reply of more has none.
+_BROKEN = 100
 _ARRAY = re.compile(r"\[\s*(-?\d+(?:\.\d+)?(?:\s*,\s*-?\d+(?:\.\d+)?){3})\s*\]")
 
 
@@ -183,11 +185,12 @@ def read_boxes(reply: str) -> list[Corners]:
 
 
 def _json_boxes(text: str) -> Iterator[Corners]:
-    at = 0
-    while match := _OPENING.search(text, at):
+    at = broken = 0
+    while broken < _BROKEN and (match := _OPENING.search(text, at)):
         try:
             value, at = parse_json_at(text, match.start())
         except NotJson:
+            broken += 1
             at = match.start() + 1
             continue
         yield from _boxes_in(value)
