@@ -34,7 +34,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kill_worlds import WORLDS, Look, World
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from kill_worlds import WORLDS, Look, World  # noqa: E402
 
 PHASES = ("start", "work", "saving", "writing", "end")
 KILLS_A_TRIAL = 4
@@ -286,6 +289,7 @@ def main() -> None:
     )
     args = parser.parse_args()
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
     for module in ("train.sft", "train.grpo", "data_synthesis.run", "videopro.backbones.qwen"):
         importlib.import_module(module)
     root = args.folder or Path(tempfile.mkdtemp(prefix="videopro-kills-"))
