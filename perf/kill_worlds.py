@@ -63,9 +63,10 @@ def sizes(folder: Path, *patterns: str) -> Look:
 
 
 def _infer(folder: Path) -> list[str]:
-    of = ("--benchmark", "pocket", "--split", "val", "--limit", "14", "--workers", "1", *_FEW_MODELS)
+    of = ("--benchmark", "pocket", "--split", "val", "--limit", "14", "--workers", "1")
     how = ("--model", "pocket", "--method", "videopro", "--planner", "pocket-teacher")
-    return [*of, *how, "--output", str(folder / "run")]
+    none = ("--options", *(f"{part}=none" for part in ("ocr", "detector", "tracker")))
+    return [*of, *how, "--output", str(folder / "run"), *none]
 
 
 def _synthesis(folder: Path) -> list[str]:

@@ -21,6 +21,8 @@ from tests.test_grpo_runs import SomeRewards, arguments
 from tests.training_runs import LORA, flags, two_processes
 from train import collator, merge, sft
 from train import grpo as grpo_command
+from train.checkpoint_faults import fault_of
+from train.checkpoint_files import checkpoints
 from train.command import read_settings
 from train.sft_config import VideoSFTConfig
 from videopro.backbones import load_backbone, read_spec
@@ -102,7 +104,10 @@ def test_every_process_stops(tmp_path: Path) -> None:
         two_processes(words, tmp_path / "log")
     said = str(failed.value)
     assert said.count("error: step 2: the loss is") == 2
-    assert not (tmp_path / "run" / "checkpoint-2").exists()
+    # Both put their part into the one checkpoint before.
+    (saved,) = checkpoints(tmp_path / "run")
+    assert (saved.name, fault_of(saved)) == ("checkpoint-1", None)
+    assert {"rng_state_0.pth", "rng_state_1.pth"} <= {one.name for one in saved.iterdir()}
 
 
 class Spoil(TrainerCallback):

@@ -7,6 +7,9 @@ from pathlib import Path
 
 import torch
 
+from videopro.errors import RunError
+from videopro.finite import non_finite
+
 HELD_OUT = 200  # scenes and videos at the end of a pool that are only measured on
 
 
@@ -29,7 +32,10 @@ def note(folder: Path, record: dict[str, object]) -> None:
 def save(
     folder: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer, step: int, seconds: float
 ) -> None:
-    """`state.pt`, whole or not at all."""
+    """`state.pt`, whole or not at all. Raises RunError for weights that are no numbers any more."""
+    damaged = non_finite(model.named_parameters())
+    if damaged is not None:
+        raise RunError(f"step {step}: weight {damaged} is NaN or infinite and is not saved; lower the rate")
     part = folder / "state.part"
     state = {
         "model": model.state_dict(),
