@@ -164,7 +164,8 @@ def _trained(folder: Path) -> Any:
         ),
         "last checkpoint's optimizer": _digest((checkpoints(run)[0] / "optimizer.pt").read_bytes()),
         "checkpoints": [one.name for one in checkpoints(run)],
-        "history": [_untimed(line) for line in history],
+        # The last line is about the last command alone.
+        "history": [_untimed(line) for line in history if "train_runtime" not in line],
         "programs": programs.read_text(encoding="utf-8").splitlines() if programs.exists() else [],
         "tables": sorted(one.name for one in (run / "completions").glob("*")),
         "left": [one.name for one in run.glob(f"{UNFINISHED}*")],
@@ -182,7 +183,7 @@ WORLDS = {
             "infer",
             "videopro.infer",
             _infer,
-            _looks_of_questions("traces.jsonl", ("summary.json", ".summary.json.new", "work/*")),
+            _looks_of_questions("traces.jsonl", ("summary.json", ".summary.json.new")),
             _answered,
             "each question once; traces but for times, costs and what was remembered, numbers to 1e-6 "
             "(batches differ after a resume); the summary's accuracy",

@@ -163,17 +163,17 @@ def let_be(world: World, folder: Path) -> Whole:
 
 
 def wait(
-    world: World, started: Started, folder: Path, phase: str, whole: Whole, chance: random.Random
+    started: Started, look: Look | None, phase: str, whole: Whole, share: float, chance: random.Random
 ) -> int:
-    """Wait for a moment of a phase; how many changes were seen, or -1 if the command ended before it."""
-    look: Look | None = world.looks(folder).get(phase)
+    """Wait for a moment of a phase in the `share` of a run that is left; how many changes were seen, or -1 if
+    the command ended before it."""
     changes = 0
     delay = BEHIND_SECONDS * chance.random()
     if look is None:
-        early, late = (0.0, whole.first) if phase == "start" else (whole.first, whole.seconds)
-        delay = chance.uniform(early, late)
+        early, late = (0.0, whole.first) if phase == "start" else (whole.first, whole.seconds * share)
+        delay = chance.uniform(early, max(early, late))
     else:
-        wanted = chance.randint(1, max(1, whole.changes.get(phase, 1)))
+        wanted = chance.randint(1, max(1, round(whole.changes.get(phase, 1) * share)))
         before = look()
         while changes < wanted:
             if started.ended():
@@ -198,26 +198,25 @@ def trial(
     chance = random.Random(seed)
     outcome.trials += 1
     killed = Counter(one.phase for one in outcome.kills)
-    for _ in range(min(KILLS_A_TRIAL, most - len(outcome.kills))):
-        phase = min(PHASES, key=lambda one: (killed[one], chance.random()))
+    fewest = sorted(PHASES, key=lambda phase: (killed[phase], chance.random()))
+    phases = sorted(fewest[: min(KILLS_A_TRIAL, most - len(outcome.kills))], key=PHASES.index)
+    looks = world.looks(folder)
+    for place, phase in enumerate((*phases, None)):
         started = Started(world, folder)
         outcome.starts += 1
-        changes = wait(world, started, folder, phase, whole, chance)
-        if changes < 0:
+        if phase is not None:
+            changes = wait(started, looks.get(phase), phase, whole, 1 / (place + 1), chance)
+            if changes >= 0:
+                started.kill()
+                outcome.kills.append(Kill(number, phase, changes, round(started.seconds, 3)))
+                continue
             outcome.too_late += 1
-            killed[phase] += 1
-            if started.status:
-                break
-            continue
-        started.kill()
-        outcome.kills.append(Kill(number, phase, changes, round(started.seconds, 3)))
-        killed[phase] += 1
-    last = Started(world, folder)
-    outcome.starts += 1
-    while not last.ended():
-        time.sleep(0.05)
-    if last.status:
-        outcome.faults.append(f"trial {number}: status {last.status}: {(folder / 'log').read_text()[-1500:]}")
+        while not started.ended():
+            time.sleep(0.05)
+        break
+    if started.status:
+        said = (folder / "log").read_text(errors="replace")[-1500:]
+        outcome.faults.append(f"trial {number}: status {started.status}: {said}")
         return
     outcome.finished += 1
     try:

@@ -123,6 +123,17 @@ def test_the_last_whole_one_is_gone_on_from(
     assert [one.name for one in checkpoints(killed)] == [f"checkpoint-{n}" for n in (4, 3, 2, 1)]
 
 
+def test_a_finished_run_given_again_stays_as_it_is(tmp_path: Path) -> None:
+    """Also in the midst of an epoch, where transformers would take one more step each time."""
+    assert run(tmp_path / "run", max_steps=3) == 0
+    before = adapter(tmp_path / "run")
+    for _ in range(2):
+        assert run(tmp_path / "run", max_steps=3) == 0
+    assert_equal(adapter(tmp_path / "run"), before)
+    assert json.loads((tmp_path / "run" / "trainer_state.json").read_text())["global_step"] == 3
+    assert [one.name for one in checkpoints(tmp_path / "run")] == [f"checkpoint-{n}" for n in (3, 2, 1)]
+
+
 class Died(BaseException):
     """In place of a kill: nothing catches it, and nothing may tidy up behind it but by chance."""
 

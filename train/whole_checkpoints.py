@@ -86,6 +86,13 @@ class WholeCheckpoints(Trainer):
         if self.args.push_to_hub:
             super()._push_from_checkpoint(str(self.output / name))
 
+    def _run_epoch(self, *arguments: Any, **settings: Any) -> None:
+        # Resumed behind its last step, in the midst of an epoch, transformers would take one step more.
+        if self.state.global_step >= self.state.max_steps:
+            self.control.should_training_stop = True
+        else:
+            super()._run_epoch(*arguments, **settings)
+
     def _push_from_checkpoint(self, checkpoint_folder: str) -> None:
         # Called while the checkpoint is aside; it goes to the hub from its place.
         pass
