@@ -63,7 +63,7 @@ def sizes(folder: Path, *patterns: str) -> Look:
 
 
 def _infer(folder: Path) -> list[str]:
-    of = ("--benchmark", "pocket", "--split", "val", "--limit", "14", "--workers", "1")
+    of = ("--benchmark", "pocket", "--split", "val", "--limit", "10", "--workers", "1")
     how = ("--model", "pocket", "--method", "videopro", "--planner", "pocket-teacher")
     none = ("--options", *(f"{part}=none" for part in ("ocr", "detector", "tracker")))
     return [*of, *how, "--output", str(folder / "run"), *none]

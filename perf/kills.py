@@ -1,6 +1,6 @@
 """Kills commands again and again, gives each again until it ends, and compares with runs that were let be.
 
-    python perf/kills.py --json perf/kills.json [--only infer synthesis sft grpo] [--kills 26] [--seed 0]
+    python perf/kills.py --json perf/kills.json [--only infer synthesis sft grpo] [--kills infer=20 ...]
 
 Each trial is a folder of its own, with empty caches: the command is started in it and killed with SIGKILL,
 the whole group of processes, at a moment drawn from the seed; the same command is started again, and killed
@@ -40,6 +40,7 @@ sys.path.insert(0, str(ROOT))
 from kill_worlds import WORLDS, Look, World  # noqa: E402
 
 PHASES = ("start", "work", "saving", "writing", "end")
+KILLS = 26
 KILLS_A_TRIAL = 4
 # Between looks at what a command has written.
 LOOK_SECONDS = 0.003
@@ -143,10 +144,17 @@ def _become(world: World, folder: Path) -> None:
         os._exit(status)
 
 
+def all_looks(world: World, folder: Path) -> dict[str, Look]:
+    """What to look at in each phase but the start; for work at all of it."""
+    looks = dict(world.looks(folder))
+    every = tuple(looks.values())
+    return {**looks, "work": lambda: [look() for look in every]}
+
+
 def let_be(world: World, folder: Path) -> Whole:
     """The run that the others are compared with. Raises SystemExit where it fails."""
     started = Started(world, folder)
-    looks = {phase: (look, look()) for phase, look in world.looks(folder).items()}
+    looks = {phase: (look, look()) for phase, look in all_looks(world, folder).items()}
     changes: Counter[str] = Counter()
     first = 0.0
     while not started.ended():
@@ -168,11 +176,10 @@ def wait(
     """Wait for a moment of a phase in the `share` of a run that is left; how many changes were seen, or -1 if
     the command ended before it."""
     changes = 0
-    delay = BEHIND_SECONDS * chance.random()
-    if look is None:
-        early, late = (0.0, whole.first) if phase == "start" else (whole.first, whole.seconds * share)
-        delay = chance.uniform(early, max(early, late))
-    else:
+    # How fast a run is depends on what else the machine does; what it has written does not.
+    within = {"start": whole.first, "work": 0.1 * whole.seconds}.get(phase, BEHIND_SECONDS)
+    delay = within * chance.random()
+    if look is not None:
         wanted = chance.randint(1, max(1, round(whole.changes.get(phase, 1) * share)))
         before = look()
         while changes < wanted:
@@ -200,7 +207,7 @@ def trial(
     killed = Counter(one.phase for one in outcome.kills)
     fewest = sorted(PHASES, key=lambda phase: (killed[phase], chance.random()))
     phases = sorted(fewest[: min(KILLS_A_TRIAL, most - len(outcome.kills))], key=PHASES.index)
-    looks = world.looks(folder)
+    looks = all_looks(world, folder)
     for place, phase in enumerate((*phases, None)):
         started = Started(world, folder)
         outcome.starts += 1
@@ -280,7 +287,7 @@ def main() -> None:
     )
     parser.add_argument("--json", type=Path, help="where the record goes")
     parser.add_argument("--only", nargs="+", choices=list(WORLDS), default=list(WORLDS))
-    parser.add_argument("--kills", type=int, default=26, help="of each command")
+    parser.add_argument("--kills", nargs="+", default=[], help=f"of a command, COMMAND=N; else {KILLS}")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--note", default="", help="for the record, such as what else the machine does")
     parser.add_argument(
@@ -292,19 +299,21 @@ def main() -> None:
     for module in ("train.sft", "train.grpo", "data_synthesis.run", "videopro.backbones.qwen"):
         importlib.import_module(module)
     root = args.folder or Path(tempfile.mkdtemp(prefix="videopro-kills-"))
+    wanted = dict.fromkeys(args.only, KILLS)
+    wanted |= {name: int(count) for name, count in (one.split("=") for one in args.kills)}
     wholes = prepare(root, args.only)
     outcomes = {name: Outcome(WORLDS[name].equality, round(wholes[name].seconds, 1)) for name in args.only}
     number = 0
     # In turn, so that a campaign that is cut short has tried all of them.
-    while any(len(one.kills) < args.kills for one in outcomes.values()):
+    while any(len(one.kills) < wanted[name] for name, one in outcomes.items()):
         for name, outcome in outcomes.items():
-            if len(outcome.kills) >= args.kills:
+            if len(outcome.kills) >= wanted[name]:
                 continue
             number += 1
             folder = root / f"{name}-{number}"
             share_videos(root, folder)
             seed = f"{args.seed}/{name}/{number}"
-            trial(WORLDS[name], number, folder, wholes[name], outcome, args.kills, seed)
+            trial(WORLDS[name], number, folder, wholes[name], outcome, wanted[name], seed)
             print(
                 f"{name}: {len(outcome.kills)} kills, {outcome.equal} of {outcome.trials} equal", flush=True
             )
@@ -318,7 +327,7 @@ def main() -> None:
 def record(args: argparse.Namespace, outcomes: dict[str, Outcome]) -> None:
     """Write what is known so far."""
     told = {
-        "command": f"python perf/kills.py --kills {args.kills} --seed {args.seed}",
+        "command": f"python perf/kills.py --kills {' '.join(args.kills)} --seed {args.seed}",
         "note": args.note,
         "machine": {"cores": os.cpu_count(), "system": platform.platform(), "load": os.getloadavg()},
         "kills": sum(len(one.kills) for one in outcomes.values()),

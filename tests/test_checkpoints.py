@@ -121,6 +121,11 @@ def test_the_last_whole_one_is_gone_on_from(
     assert ("the run starts from the beginning" in said) == (damaged == 3)
     assert_equal(adapter(killed), adapter(whole))
     assert [one.name for one in checkpoints(killed)] == [f"checkpoint-{n}" for n in (4, 3, 2, 1)]
+    tokens = [
+        [line["num_tokens"] for line in json.loads(state.read_text())["log_history"] if "loss" in line]
+        for state in (killed / "trainer_state.json", whole / "trainer_state.json")
+    ]
+    assert tokens[0] == tokens[1]
 
 
 def test_a_finished_run_given_again_stays_as_it_is(tmp_path: Path) -> None:

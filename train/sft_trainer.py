@@ -36,8 +36,15 @@ class VideoSFTTrainer(RunTrainer, SFTTrainer):
 
     def compute_loss(self, *arguments: Any, **settings: Any) -> Any:
         """The mean over the batch's tokens with a label, micro-batches and ranks together."""
+        # TRL counts tokens anew in each process; what is in the state goes with the checkpoint.
+        kept = self.args.include_num_input_tokens_seen == "no"
+        if kept:
+            self._total_train_tokens = self.state.num_input_tokens_seen
         with self._dummy.on(), whole_head(self._base):
-            return super().compute_loss(*arguments, **settings)
+            loss = super().compute_loss(*arguments, **settings)
+        if kept:
+            self.state.num_input_tokens_seen = self._total_train_tokens
+        return loss
 
     def create_optimizer(self, model: Any = None) -> torch.optim.Optimizer:
         """The optimizer that the settings name, with a group for each part of the model."""
