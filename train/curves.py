@@ -10,7 +10,6 @@ lines under their mean. Knows the names that are logged; nothing of how a run is
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -23,6 +22,7 @@ from transformers.trainer_utils import get_last_checkpoint
 from train.sft_record import RECORD
 from videopro.command import exit_status
 from videopro.errors import RunError
+from videopro.json_objects import parse_json
 
 History = Sequence[Mapping[str, Any]]
 Series = dict[int, float]
@@ -70,10 +70,10 @@ def read_history(run: Path) -> History:
         places.append((Path(last) / "trainer_state.json", "log_history"))
     for path, name in places:
         try:
-            found = json.loads(path.read_text(encoding="utf-8"))[name]
+            found = parse_json(path.read_text(encoding="utf-8"), infinite=True)[name]
         except FileNotFoundError:
             continue
-        except (OSError, ValueError, KeyError) as error:
+        except (OSError, ValueError, KeyError, TypeError) as error:
             raise RunError(
                 f"{path}: is no record of a training ({error!r}); give the folder of a run"
             ) from error

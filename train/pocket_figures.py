@@ -26,6 +26,7 @@ from train.pocket_tasks import describe
 from videopro import prompts
 from videopro.backbones import Backbone, load_backbone
 from videopro.backbones.base import ChoiceRequest, GenerateRequest
+from videopro.json_objects import parse_json
 from videopro.pocket import world
 from videopro.pocket.drawing import HEIGHT, WIDTH
 from videopro.pocket.questions import Asked, ask
@@ -186,7 +187,7 @@ def _stills(
 def _overlap(reply: str, box: tuple[float, float, float, float]) -> float:
     """Intersection over union of a box reply (0 to 1000) and a box (0 to 1); 0 when it is no box."""
     try:
-        a = [v / 1000 for v in json.loads(reply)["bbox_2d"]]
+        a = [v / 1000 for v in parse_json(reply)["bbox_2d"]]
         x0, y0, x1, y1 = a
     except (ValueError, KeyError, TypeError):
         return 0.0

@@ -30,6 +30,7 @@ from videopro.backbones.base import Backbone, GenerateRequest, Visual
 from videopro.command import exit_status
 from videopro.config import about, build, from_command_line
 from videopro.errors import ConfigError, RunError, VideoError
+from videopro.json_objects import NotJson, parse_json
 from videopro.module_models import ModuleModels, ModuleSettings, is_pocket
 from videopro.program import parse
 from videopro.runner.folder import write_atomically
@@ -213,7 +214,10 @@ def _done(log: Path, facts: Any) -> dict[str, list[str]]:
     text = log.read_text(encoding="utf-8")
     # What a killed process left of a line is cut when the log is opened.
     whole = text[: text.rfind("\n") + 1]
-    lines = [json.loads(line) for line in whole.splitlines()]
+    try:
+        lines = [parse_json(line) for line in whole.splitlines()]
+    except NotJson as error:
+        raise RunError(f"{log}: holds a broken line ({error}); delete it, or give another output") from error
     if lines and lines[0]["settings"] != facts:
         differing = [name for name in facts if lines[0]["settings"].get(name) != facts[name]]
         raise RunError(

@@ -20,6 +20,7 @@ from trl import ModelConfig
 from videopro.backbones.fingerprint import folder_fingerprint
 from videopro.backbones.qwen_load import DEFAULTS_FILE, Checkpoint
 from videopro.errors import RunError
+from videopro.json_objects import parse_json
 from videopro.runner.folder import write_atomically
 
 
@@ -72,8 +73,8 @@ def check_same(output: Path, run: Mapping[str, Any]) -> None:
     """Refuse to go on with another run than the one in a folder, unless it is that run for longer. Raises
     RunError with the difference."""
     try:
-        before = json.loads((output / RECORD).read_text(encoding="utf-8"))["run"]
-    except (OSError, ValueError, KeyError) as error:
+        before = parse_json((output / RECORD).read_text(encoding="utf-8"), infinite=True)["run"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise RunError(
             f"{output}: holds checkpoints and no {RECORD} that can be read; give another output_dir"
         ) from error
