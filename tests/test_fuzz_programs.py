@@ -99,9 +99,9 @@ UNITS = (
 @example("```python\n" * 5000)
 @example("def execute_command(video):\n" * 2000)
 def test_a_reply_is_a_program_whatever_it_holds(reply: str) -> None:
-    start = time.monotonic()
+    start = time.process_time()
     program = parse(reply)
-    assert time.monotonic() - start < 10
+    assert time.process_time() - start < 10
     assert program.mode in ("native", "program")
     assert program.well_formed == (not program.reasons)
     assert len(program.digest) == 64

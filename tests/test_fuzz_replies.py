@@ -91,9 +91,9 @@ replies = repeated(UNITS)
 @example("<answer>" * 500)
 @example('{"answer": ' + "[" * 5000 + "}")
 def test_a_reply_gives_a_letter_of_the_question_or_none(reply: str) -> None:
-    start = time.monotonic()
+    start = time.process_time()
     assert read_letter(reply, COLOURS) in (*COLOURS.letters, None)
-    assert time.monotonic() - start < 10
+    assert time.process_time() - start < 10
 
 
 @FUZZ
@@ -120,11 +120,11 @@ def test_an_official_reader_gives_a_text_or_none(reply: str, reader: str) -> Non
 @example("[" + "9" * 400 + ", 1, 2, 3]")
 @example("[" + "9" * 5000 + ", 1, 2, 3]")
 def test_boxes_are_four_finite_numbers(reply: str) -> None:
-    start = time.monotonic()
+    start = time.process_time()
     for box in read_boxes(reply):
         assert len(box) == 4
         assert all(isinstance(one, float) and abs(one) < float("inf") for one in box)
-    assert time.monotonic() - start < 10
+    assert time.process_time() - start < 10
 
 
 @FUZZ

@@ -34,7 +34,7 @@ bodies = json_bytes(mutated(GOOD))
 @FUZZ
 @given(bodies)
 def test_a_body_is_a_reply_or_told_to_be_none(body: bytes) -> None:
-    start = time.monotonic()
+    start = time.process_time()
     try:
         reply = read_completion(body)
     except Malformed as error:
@@ -48,7 +48,7 @@ def test_a_body_is_a_reply_or_told_to_be_none(body: bytes) -> None:
             read()
         except BackboneError as error:
             str(error).encode()
-    assert time.monotonic() - start < 5
+    assert time.process_time() - start < 5
 
 
 @FUZZ

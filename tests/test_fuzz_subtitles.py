@@ -72,13 +72,13 @@ def read(content: bytes, duration: float | None, offset: float) -> Subtitles | N
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "said.srt"
         path.write_bytes(content)
-        start = time.monotonic()
+        start = time.process_time()
         told = str(path)
         try:
             subtitles = load_subtitles(path, duration=duration, start_offset=offset)
         except SubtitleError as error:
             told, subtitles = str(error), None
-        assert time.monotonic() - start < 10
+        assert time.process_time() - start < 10
         assert str(path) in told, "the file is named"
         assert len(told) < 3000
     if subtitles is not None:

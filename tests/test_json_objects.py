@@ -48,18 +48,18 @@ def test_json_that_others_read_is_read_alike(text: str) -> None:
     ],
 )
 def test_anything_else_is_one_error_that_says_what(text: str | bytes, says: str) -> None:
-    start = time.monotonic()
+    start = time.process_time()
     with pytest.raises(NotJson, match=says):
         parse_json(text)
-    assert time.monotonic() - start < 2
+    assert time.process_time() - start < 2
 
 
 def test_many_keys_and_one_twice_take_no_longer() -> None:
     text = json.dumps({str(n): n for n in range(200_000)})[:-1] + ', "199999": 0}'
-    start = time.monotonic()
+    start = time.process_time()
     with pytest.raises(NotJson, match="'199999' twice"):
         parse_json(text)
-    assert time.monotonic() - start < 2
+    assert time.process_time() - start < 2
 
 
 def test_halves_of_characters_are_replaced_and_whole_ones_kept() -> None:

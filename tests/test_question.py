@@ -512,9 +512,9 @@ def test_long_replies_are_read_in_bounded_time(length: int) -> None:
     ],
 )
 def test_repeated_and_nested_marks_are_read_without_recursion(reply: str, letter: str | None) -> None:
-    start = time.monotonic()
+    start = time.process_time()
     assert read_letter(reply, PETS) == letter
-    assert time.monotonic() - start < 5
+    assert time.process_time() - start < 5
 
 
 @pytest.mark.parametrize("reader", sorted(OFFICIAL_READERS))

@@ -304,14 +304,14 @@ def test_times_that_are_none_and_deep_nesting_are_an_error_of_the_file(tmp_path:
     "text", ["{" * 100_000, "{\\" * 50_000, "{\\p1}" * 50_000, "<i " * 50_000, "&#" + "1" * 5000 + ";"]
 )
 def test_endless_marks_take_no_longer(tmp_path: Path, text: str) -> None:
-    start = time.monotonic()
+    start = time.process_time()
     marks, dashes = f"00:00:01,000 --> 00:00:02,000\n{text}\n", f"1:{'-' * 50_000}\n00:00:01,000 --> 00:00:02"
     for content in (marks, dashes):
         (tmp_path / "a.srt").write_text(content)
         load_subtitles(tmp_path / "a.srt")
     (tmp_path / "a.json").write_text(json.dumps([{"start": 1, "end": 2, "line": text}]))
     load_subtitles(tmp_path / "a.json")
-    assert time.monotonic() - start < 2
+    assert time.process_time() - start < 2
 
 
 def test_a_pipe_and_a_name_that_is_none_are_refused(tmp_path: Path) -> None:
