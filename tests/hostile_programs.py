@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 
 # Each registers its families, and the corpus of a seed follows their order.
-from tests import hostile_escapes, hostile_excess, hostile_forgeries  # noqa: F401
+from tests import hostile_escapes, hostile_excess, hostile_forgeries, hostile_neighbours  # noqa: F401
 from tests.hostile_families import FAMILIES, family
 from tests.program_world import ORDINARY
 

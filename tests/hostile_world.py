@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.hostile_neighbours import FOUND
 from tests.program_world import PRELUDE, World
 from videopro.executor import Executor, Limits, Outcome
 
@@ -134,6 +135,7 @@ def run_all(
         told = _told(outcome)
         assert surroundings.word not in told, f"the secret got out of {text!r}: {told}"
         assert "weights" not in told, f"a hidden attribute got out of {text!r}: {told}"
+        assert FOUND not in told, f"{text!r} found what another program left: {told}"
         assert len(outcome.log) <= limits.log_chars
         assert len(outcome.output) <= limits.output_bytes
         assert len(outcome.calls) <= limits.calls

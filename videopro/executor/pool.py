@@ -27,8 +27,10 @@ from videopro.executor.outcome import (
 )
 from videopro.executor.process import Zygote, compiled
 
-# How often a program is begun, and a zygote started, before the run that needs it gives up.
-_TRIALS = 5
+# How often a program is begun, and a zygote started, before the run that needs it gives up. A zygote that is
+# killed takes all threads' trials along, so there are more of these than anybody's luck is bad.
+_TRIALS = 10
+_STARTS = 5
 
 
 class Executor:
@@ -141,7 +143,7 @@ class Executor:
 
 
 def _started() -> Zygote:
-    for _ in range(_TRIALS - 1):
+    for _ in range(_STARTS - 1):
         try:
             return Zygote()
         except ZygoteGone:

@@ -1,0 +1,298 @@
+"""Hostile and ordinary programs for an hour from many threads, the zygote killed every now and then.
+
+    nice -n 10 python perf/soak.py [--seconds 3600] [--threads 16] [--kill-every 30] [--json perf/soak.json]
+
+Half of the programs are ordinary ones, whose results must be CPython's; the others are of every hostile
+family, and some have functions that raise KeyboardInterrupt, which must come out. Nothing else may come out
+of `run` but ZygoteGone for a program that had called a function when its zygote was killed: it cannot be run
+twice. At the end no process is left, and descriptors and memory stand where they stood. Ends with status 1
+if anything is otherwise.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import platform
+import random
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from tests.hostile_neighbours import FOUND
+from tests.hostile_programs import FAMILIES
+from tests.hostile_world import LIMITS, Surroundings
+from tests.program_world import ORDINARY, PRELUDE, AnswerOnHost, World, natively
+from videopro.executor import Executor, Outcome, ZygoteGone
+
+PAGE = os.sysconf("SC_PAGE_SIZE")
+WARM_UP = 0.1
+"""Of the time, after which descriptors and memory have to stand."""
+ROOM_MIB = 24.0
+"""How much more memory the host may have at the end than after the warm-up."""
+PATIENT = replace(LIMITS, wall_seconds=8.0)
+"""So many threads share few cores: a program's processor time takes long."""
+
+
+class Soak:
+    """What runs, what came of it, and what it cost. Thread safe."""
+
+    def __init__(self, executor: Executor, surroundings: Surroundings, seconds: float) -> None:
+        self._executor = executor
+        self._surroundings = surroundings
+        self._begun = time.monotonic()
+        self._until = self._begun + seconds
+        self._lock = threading.Lock()
+        self._wanted = {name: _plain(natively(text, World())) for name, text in ORDINARY.items()}
+        self.outcomes: dict[str, Counter[str]] = {}
+        self.faults: list[str] = []
+        self.samples: list[dict[str, float]] = []
+        self.kills = 0
+
+    def over(self) -> bool:
+        """Whether the time is up."""
+        return time.monotonic() >= self._until
+
+    def keep_running(self, seed: int) -> None:
+        """One thread's programs."""
+        chance = random.Random(seed)
+        while not self.over():
+            try:
+                draw = chance.random()
+                if draw < 0.5:
+                    self._ordinary(chance.choice(list(ORDINARY)))
+                elif draw < 0.97:
+                    self._hostile(chance.choice(list(FAMILIES)), chance)
+                else:
+                    self._interrupted()
+            except BaseException:
+                self._fault(traceback.format_exc())
+
+    def keep_killing(self, every: float) -> None:
+        """Kill -9 the zygote at random times; a quarter of the next ones while they come up."""
+        chance = random.Random(1)
+        while not self.over():
+            time.sleep(min(chance.expovariate(1 / every), max(self._until - time.monotonic(), 0)))
+            for _ in range(2 if chance.random() < 0.25 else 1):
+                for pid in _zygotes():
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
+                        self.kills += 1
+                time.sleep(chance.random() * 0.4)
+
+    def keep_sampling(self, every: float) -> None:
+        """Look at what is used."""
+        while not self.over():
+            self.sample()
+            time.sleep(min(every, max(self._until - time.monotonic(), 0)))
+
+    def sample(self) -> dict[str, float]:
+        """What the host and its zygote use now."""
+        zygote = self._executor._zygote
+        pid = zygote.pid if zygote is not None else 0
+        taken = {
+            "second": round(time.monotonic() - self._begun, 1),
+            "programs": sum(counter.total() for counter in list(self.outcomes.values())),
+            "descriptors": len(os.listdir("/proc/self/fd")),
+            "rss_mib": _rss("self"),
+            "zygote": pid,
+            "zygote_rss_mib": _rss(str(pid)) if pid else 0.0,
+            "zygote_descriptors": _descriptors(pid) if pid else 0,
+            "processes": len(_mine()),
+            "load": os.getloadavg()[0],
+        }
+        self.samples.append(taken)
+        return taken
+
+    def _ordinary(self, name: str) -> None:
+        world = World()
+        outcome = self._run(
+            "ordinary", ORDINARY[name], world.functions(), {**self._surroundings.inputs(world)}
+        )
+        if outcome is not None and _plain(outcome.value) != self._wanted[name]:
+            self._fault(f"{name} gave {outcome.value!r}, not {self._wanted[name]!r}: {outcome.log}")
+
+    def _hostile(self, name: str, chance: random.Random) -> None:
+        world = World()
+        text = FAMILIES[name](chance)
+        outcome = self._run(name, text, world.functions(), self._surroundings.inputs(world))
+        if outcome is None:
+            return
+        told = f"{outcome.log}\n{outcome.output}\n{outcome.value!r}"
+        for word in (self._surroundings.word, "weights", FOUND):
+            if word in told:
+                self._fault(f"{word!r} got out of {text!r}: {told}")
+
+    def _interrupted(self) -> None:
+        def interrupt() -> None:
+            raise KeyboardInterrupt("stop")
+
+        try:
+            self._run("interrupts", "def execute_command():\n    stop()", {"stop": interrupt}, {})
+        except KeyboardInterrupt:
+            self._count("interrupts", "KeyboardInterrupt")
+        else:
+            self._fault("an interrupt was lost")
+
+    def _run(self, family: str, text: str, functions: Any, inputs: Any) -> Outcome | None:
+        try:
+            outcome = self._executor.run(text, functions, inputs, PATIENT, PRELUDE)
+        except ZygoteGone:
+            self._count(family, "lost with its zygote")
+            return None
+        self._count(family, outcome.error.type if outcome.error else outcome.status)
+        return outcome
+
+    def _count(self, family: str, what: str) -> None:
+        with self._lock:
+            self.outcomes.setdefault(family, Counter())[what] += 1
+
+    def _fault(self, what: str) -> None:
+        with self._lock:
+            self.faults.append(what[-2000:])
+        print(f"FAULT: {what}", file=sys.stderr, flush=True)
+
+
+def _plain(value: Any) -> Any:
+    """Handles of this run and of another are compared by what they show."""
+    if isinstance(value, AnswerOnHost):
+        return [*value]
+    if isinstance(value, (list, tuple)):
+        return [type(value).__name__ if type(value) is list else "tuple", *map(_plain, value)]
+    return value
+
+
+def _rss(pid: str) -> float:
+    try:
+        return round(int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE / 2**20, 1)
+    except OSError:
+        return 0.0
+
+
+def _descriptors(pid: int) -> int:
+    """0 for a process that cannot be looked into."""
+    try:
+        return len(os.listdir(f"/proc/{pid}/fd"))
+    except OSError:
+        return 0
+
+
+def _mine() -> list[int]:
+    """Zygotes of this process and their children, wherever they hang."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            command = (folder / "cmdline").read_bytes()
+            if b"inside.zygote" in command and f", {os.getpid()})".encode() in command:
+                found.append(int(folder.name))
+    return found
+
+
+def _zygotes() -> list[int]:
+    """Those that this process started itself."""
+    found = []
+    for pid in _mine():
+        with contextlib.suppress(OSError):
+            parent = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+            if parent == os.getpid():
+                found.append(pid)
+    return found
+
+
+def soak(options: argparse.Namespace) -> dict[str, Any]:
+    """Run it all. Returns the record."""
+    with Surroundings() as surroundings, Executor() as executor:
+        run = Soak(executor, surroundings, options.seconds)
+        threads = [threading.Thread(target=run.keep_running, args=(seed,)) for seed in range(options.threads)]
+        threads.append(threading.Thread(target=run.keep_killing, args=(options.kill_every,)))
+        threads.append(threading.Thread(target=run.keep_sampling, args=(max(options.seconds / 60, 5.0),)))
+        begun = time.monotonic()
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        seconds = time.monotonic() - begun
+        run.sample()
+        harm = surroundings.differences()
+    until = time.monotonic() + 10
+    while _mine() and time.monotonic() < until:
+        time.sleep(0.1)
+    settled = [one for one in run.samples if one["second"] >= WARM_UP * options.seconds] or run.samples
+    return {
+        "seconds": round(seconds, 1),
+        "threads": options.threads,
+        "nice": os.nice(0),
+        "beside": "other work of the same machine; see the samples' load",
+        "programs": sum(counter.total() for counter in run.outcomes.values()),
+        "kills": run.kills,
+        "lost_with_a_killed_zygote": sum(one["lost with its zygote"] for one in run.outcomes.values()),
+        "faults": run.faults,
+        "harm": harm,
+        "processes_left": len(_mine()),
+        "descriptors": _range(settled, "descriptors"),
+        "rss_mib": {"after_warm_up": settled[0]["rss_mib"], "at_the_end": settled[-1]["rss_mib"]},
+        "outcomes": {name: dict(one.most_common()) for name, one in sorted(run.outcomes.items())},
+        "samples": run.samples,
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+        "kernel": platform.release(),
+    }
+
+
+def _range(samples: list[dict[str, float]], name: str) -> dict[str, float]:
+    values = [one[name] for one in samples]
+    return {"least": min(values), "most": max(values), "at_the_end": values[-1]}
+
+
+def verdict(record: dict[str, Any]) -> list[str]:
+    """What is not as it should be."""
+    wrong = [f"{len(record['faults'])} faults"] if record["faults"] else []
+    wrong += [f"harm: {one}" for one in record["harm"]]
+    if record["processes_left"]:
+        wrong.append(f"{record['processes_left']} processes are left")
+    rss = record["rss_mib"]
+    if rss["at_the_end"] > rss["after_warm_up"] + ROOM_MIB:
+        wrong.append(f"memory grew from {rss['after_warm_up']} to {rss['at_the_end']} MiB")
+    descriptors = record["descriptors"]
+    # A program has two sockets here; what is opened in passing is a few more.
+    if descriptors["most"] > record["samples"][0]["descriptors"] + 4 * record["threads"] + 24:
+        wrong.append(f"up to {descriptors['most']} descriptors were open")
+    return wrong
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--seconds", type=float, default=3600.0)
+    parser.add_argument("--threads", type=int, default=16)
+    parser.add_argument("--kill-every", type=float, default=30.0, help="mean seconds between kills")
+    parser.add_argument("--json", type=Path, help="keep the record here")
+    options = parser.parse_args()
+    record = soak(options)
+    wrong = verdict(record)
+    for name, counts in record["outcomes"].items():
+        print(f"{name:<30} {', '.join(f'{number} {kind}' for kind, number in counts.items())}")
+    print(
+        f"\n{record['programs']} programs, {record['kills']} kills, {record['seconds']:.0f} s; "
+        f"descriptors {record['descriptors']}, memory {record['rss_mib']}"
+    )
+    print("nothing got through, nothing was lost" if not wrong else "\n".join(["WRONG:", *wrong]))
+    if options.json:
+        record["wrong"] = wrong
+        options.json.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
