@@ -1,13 +1,16 @@
-"""One generated program, behind our walls and elsewhere: time of a program and a call, programs a second.
+"""One generated program, behind our walls and elsewhere: time of a program and a call, wall and processor.
 
     python perf/executor.py [--programs 300] [--write]
 
 Contenders: `videopro.executor`; smolagents' LocalPythonExecutor, which interprets the syntax tree in the host
 process; and a plain `python -c` child for each program, which talks to the host in lines of JSON and confines
-nothing. "Two processes" is what no call between processes can cost less than: a child that sends back the
-bytes of a call as they are, over a socket; "on one core" the same where both share one. All on the same
-machine in one run; look at the ratios. "Equal" counts the ordinary programs of `tests/program_world.py` that
-give CPython's result. `--write` keeps the figures in perf/executor.json.
+nothing. The floor is measured in the same run. "Two processes" is what no call between processes can cost
+less than: a child that sends back the bytes of a call as they are, over a socket; "on one core" the same
+where both share one. "Fork and pipe" is what no program in a process of its own can cost less than: a fork of
+a bare process that writes one byte into a pipe, ends and is waited for. All on the same machine in one run;
+look at the ratios, and at the load, which is kept with them. Processor time counts every process that takes
+part, the host's own included. "Equal" counts the ordinary programs of `tests/program_world.py` that give
+CPython's result. `--write` keeps the figures in perf/executor.json.
 """
 
 from __future__ import annotations
@@ -133,9 +136,9 @@ PLAIN_FUNCTIONS: dict[str, Callable[..., Any]] = {
 INPUTS = {"video": "v", "question": "What is written on the sign?"}
 
 
-def measure(run: Run, programs: int) -> dict[str, float]:
+def measure(run: Run, programs: int, used: Callable[[], float]) -> dict[str, float]:
     """Medians of milliseconds a program (three calls in it) and microseconds a call; programs a second from
-    two threads."""
+    two threads; means of processor time. `used`: seconds of it so far, of all processes that take part."""
 
     def one(_: int = 0) -> float:
         begun = time.perf_counter()
@@ -145,8 +148,11 @@ def measure(run: Run, programs: int) -> dict[str, float]:
 
     for _ in range(3):
         one()
+    before = used()
     single = statistics.median(one() for _ in range(programs))
+    cpu = (used() - before) / programs
     calls = []
+    before = used()
     for _ in range(5):
         stamps: list[float] = []
 
@@ -157,19 +163,67 @@ def measure(run: Run, programs: int) -> dict[str, float]:
         if run(CALLING, {"look": look}, INPUTS) != CALLS:
             raise RuntimeError("a wrong result")
         calls.append(statistics.median(after - before for before, after in pairwise(stamps)))
+    # Less what a program costs that calls nothing: three calls are not seen beside thousands.
+    call_cpu = max((used() - before - len(calls) * cpu) / (len(calls) * CALLS), 0.0)
     begun = time.perf_counter()
     with ThreadPoolExecutor(2) as threads:
         list(threads.map(one, range(programs)))
     return {
         "program_ms": round(single * 1e3, 3),
+        "program_cpu_ms": round(cpu * 1e3, 3),
         "call_us": round(statistics.median(calls) * 1e6, 2),
+        "call_cpu_us": round(call_cpu * 1e6, 2),
         "programs_per_s": round(programs / (time.perf_counter() - begun), 1),
     }
 
 
+def own_and_children() -> float:
+    """Seconds of processor time of this process, and of its children that were waited for."""
+    return sum(os.times()[:4])
+
+
+def with_zygote(executor: Executor) -> Callable[[], float]:
+    """The same with an executor's zygote and the programs that it has waited for."""
+
+    def used() -> float:
+        assert executor._zygote is not None
+        fields = Path(f"/proc/{executor._zygote.pid}/stat").read_text().rpartition(")")[2].split()
+        return own_and_children() + sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+
+    return used
+
+
+def fork_and_pipe(programs: int) -> dict[str, float]:
+    """Milliseconds from a fork to the end of a child that writes one byte. In an interpreter of its own, as
+    small as a zygote: a large process takes longer to fork."""
+    code = f"""
+import os, statistics, time
+times = []
+before = sum(os.times()[:4])
+for _ in range({programs}):
+    begun = time.perf_counter()
+    theirs, ours = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.write(ours, b"x")
+        os._exit(0)
+    os.read(theirs, 1)
+    os.waitpid(pid, 0)
+    os.close(theirs)
+    os.close(ours)
+    times.append(time.perf_counter() - begun)
+print(statistics.median(times), (sum(os.times()[:4]) - before) / {programs})
+"""
+    done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True)
+    wall, cpu = map(float, done.stdout.split())
+    return {"program_ms": round(wall * 1e3, 3), "program_cpu_ms": round(cpu * 1e3, 3)}
+
+
 def echo(cores: set[int]) -> dict[str, float]:
-    """Microseconds until another process on `cores` has sent back what it was sent: two wake-ups, no work."""
+    """Microseconds until another process on `cores` has sent back what it was sent: two wake-ups, no work;
+    and the processor time of both."""
     ours, theirs = socket.socketpair()
+    used = own_and_children()
     pid = os.fork()
     if pid == 0:
         ours.close()
@@ -189,7 +243,8 @@ def echo(cores: set[int]) -> dict[str, float]:
     os.sched_setaffinity(0, before)
     ours.close()
     os.waitpid(pid, 0)
-    return {"call_us": round(statistics.median(times) * 1e6, 2)}
+    cpu = (own_and_children() - used) / len(times)
+    return {"call_us": round(statistics.median(times) * 1e6, 2), "call_cpu_us": round(cpu * 1e6, 2)}
 
 
 def equal(run: Run) -> int:
@@ -209,6 +264,9 @@ def equal(run: Run) -> int:
     return count
 
 
+_COLUMNS = ("program_ms", "program_cpu_ms", "call_us", "call_cpu_us", "programs_per_s")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -217,21 +275,27 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help=f"keep the figures in {RESULTS.name}")
     options = parser.parse_args()
     cores = os.sched_getaffinity(0)
+    load = os.getloadavg()[0]
     # First, while there is no thread that a fork could meet.
     rows: dict[str, dict[str, Any]] = {
         "two processes": echo(cores),
         "on one core": echo({min(cores)}),
+        "fork and pipe": fork_and_pipe(options.programs),
     }
     with Executor() as executor:
-        rows["videopro"] = {**measure(ours(executor), options.programs), "equal": equal(ours(executor))}
+        measured = measure(ours(executor), options.programs, with_zygote(executor))
+        rows["videopro"] = {**measured, "equal": equal(ours(executor))}
     interpreted = smolagents()
-    rows["smolagents"] = {**measure(interpreted, options.programs), "equal": equal(interpreted)}
-    rows["python -c"] = measure(plain_child(), max(options.programs // 10, 5))
-    print(f"{'':<13} {'ms/program':>11} {'us/call':>9} {'programs/s':>11} {'equal':>7}")
+    measured = measure(interpreted, options.programs, own_and_children)
+    rows["smolagents"] = {**measured, "equal": equal(interpreted)}
+    rows["python -c"] = measure(plain_child(), max(options.programs // 10, 5), own_and_children)
+    print(f"{'':<13} {'ms/program':>11} {'cpu':>7} {'us/call':>9} {'cpu':>7} {'programs/s':>11} {'equal':>7}")
     for name, row in rows.items():
         same = f"{row['equal']}/{len(ORDINARY)}" if "equal" in row else "-"
-        program, call, rate = (row.get(one, nan) for one in ("program_ms", "call_us", "programs_per_s"))
-        print(f"{name:<13} {program:>11.2f} {call:>9.1f} {rate:>11.0f} {same:>7}")
+        program, cpu, call, call_cpu, rate = (row.get(one, nan) for one in _COLUMNS)
+        print(
+            f"{name:<13} {program:>11.2f} {cpu:>7.2f} {call:>9.1f} {call_cpu:>7.1f} {rate:>11.0f} {same:>7}"
+        )
     ratio = rows["python -c"]["program_ms"] / rows["videopro"]["program_ms"]
     print(f"\na program of ours takes 1/{ratio:.1f} of a plain child's time")
     if options.write:
@@ -239,6 +303,7 @@ def main() -> None:
             "results": rows,
             "ordinary_programs": len(ORDINARY),
             "cores": os.cpu_count(),
+            "load": round(load, 2),
             "python": platform.python_version(),
             "kernel": platform.release(),
         }

@@ -2,8 +2,9 @@
 
     python perf/hostile.py [--count 1000] [--seed 0] [--side-by-side 2] [--json FILE]
 
-The programs are `tests/hostile_programs.py`'s, what they could harm is `tests/hostile_world.py`'s. Ends with
-status 1 if a program got through.
+The programs are `tests/hostile_programs.py`'s, what they could harm is `tests/hostile_world.py`'s. After them
+a short `perf/soak.py` with the zygote killed all the time. Ends with status 1 if a program got through, or
+something was lost that need not be.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from soak import soak, verdict
 
 from tests.hostile_programs import corpus
 from tests.hostile_world import Surroundings, run_all
@@ -30,6 +33,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--side-by-side", type=int, default=2)
     parser.add_argument("--json", type=Path, help="write the tallies here")
+    parser.add_argument("--kills-for", type=float, default=30.0, help="seconds of restarts under kills")
     options = parser.parse_args()
     begun = time.monotonic()
     with Surroundings() as surroundings, Executor() as executor:
@@ -48,6 +52,13 @@ def main() -> int:
         f"\n{total} programs in {len(tallies)} families, {seconds:.0f} s, walls: {', '.join(walls)}, seccomp"
     )
     print("the host is untouched" if not harm else "\n".join(["HARM:", *harm]))
+    killed = soak(argparse.Namespace(seconds=options.kills_for, threads=4, kill_every=2.0))
+    wrong = verdict(killed)
+    print(
+        f"restarts under kills: {killed['programs']} programs, {killed['kills']} kills, "
+        f"{killed['lost_with_a_killed_zygote']} lost with their zygote after a call, "
+        f"{killed['processes_left']} processes left{''.join(f'; WRONG: {one}' for one in wrong)}"
+    )
     if options.json:
         record = {
             "programs": total,
@@ -56,11 +67,15 @@ def main() -> int:
             "seconds": round(seconds, 1),
             "walls": [*walls, "seccomp"],
             "harm": harm,
+            "restarts_under_kills": {
+                name: killed[name]
+                for name in ("seconds", "programs", "kills", "lost_with_a_killed_zygote", "faults")
+            },
             "python": platform.python_version(),
             "kernel": platform.release(),
         }
         options.json.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-    return 1 if harm else 0
+    return 1 if harm or wrong else 0
 
 
 if __name__ == "__main__":

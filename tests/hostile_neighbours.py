@@ -59,7 +59,8 @@ def _floods(chance: random.Random) -> str:
             f"for n in range(300): _os.write(3, {message!r})",
             f"_os.write(3, b'd' + bytes([0, 9, 0, 0]))\nwhile True: _os.write(3, {body or b' '!r})",
             f"import time\nwhile True: _os.write(3, {message!r}); time.sleep(0.01)",
-            f"try:\n    while True: run_ocr(1)\nexcept BaseException:\n    while True: _os.write(3, {message!r})",
+            f"try:\n    while True: query_mc([], '', [])\nexcept BaseException:\n"
+            f"    while True: _os.write(3, {message!r})",
             "print('x' * 70000)" if chance.random() < 0.3 else "while True: _os.write(3, b'S')",
         )
     )

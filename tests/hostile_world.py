@@ -89,7 +89,7 @@ class Surroundings:
             "limits": [resource.getrlimit(number) for number in range(16)],
             "builtins": sorted(vars(sys.modules["builtins"])),
             "random": random.getstate(),
-            "tmp": {name for name in os.listdir("/tmp") if "videopro-hostile" in name},
+            "tmp": os.path.exists("/tmp/mark"),  # What one family would leave for others.
         }
 
     def _datagram(self) -> bytes:

@@ -140,6 +140,24 @@ def test_a_self_test_that_fails_at_a_restart_serves_nobody(monkeypatch: pytest.M
         assert executor.run(ONE, {}, {}).value == 1
 
 
+def test_a_death_during_the_self_test_is_no_breach(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It says nothing about the walls: the next zygote is tried."""
+    probe = Zygote._probe
+    killed = []
+
+    def killing_once(self: Zygote, call: str) -> Any:
+        if not killed:
+            os.kill(self.pid, signal.SIGSTOP)  # So that it is killed with the request in its socket.
+            threading.Timer(0.2, os.kill, (self.pid, signal.SIGKILL)).start()
+            killed.append(self.pid)
+        return probe(self, call)
+
+    monkeypatch.setattr(Zygote, "_probe", killing_once)
+    with Executor() as executor:
+        assert executor.run(ONE, {}, {}).value == 1
+        assert zygote_of(executor).pid not in killed
+
+
 def test_a_program_that_has_called_is_never_run_twice() -> None:
     with Executor() as executor:
         calls = []

@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 
-from videopro.executor.conversation import Conversation
+from videopro.executor.conversation import Conversation, NotBegun
 from videopro.executor.ending import Ending
 from videopro.executor.outcome import Limits, SandboxError, SandboxMissing, WallBreached, ZygoteGone
 from videopro.signals import signal_name
@@ -173,6 +173,8 @@ class Zygote:
                 return conversation.hold(f"def execute_command():\n    return {call}", {}, compiled(_PROBE))
             except ZygoteGone:
                 raise
+            except NotBegun as error:  # No word on the walls: it, or the child, was killed before.
+                raise ZygoteGone(f"the process that starts programs did not come up: {error}") from error
             except SandboxError as error:
                 raise WallBreached(f"programs cannot be run safely here: {error}") from error
 
