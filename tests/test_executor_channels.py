@@ -46,6 +46,15 @@ def run(pool: Executor, program: str, functions: Any = None, **inputs: Any) -> A
     return outcome.value
 
 
+def settled(pool: Executor) -> bool:
+    """Whether two programs and the child that waits for the next one all sleep: none is in the making."""
+    states = [
+        Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        for pid in children_of(zygote_of(pool))
+    ]
+    return states == ["S"] * 3
+
+
 def at_once(pool: Executor, look: Any) -> Any:
     """What `look` finds while two programs run and a third child waits for its own."""
     found: list[Any] = []
@@ -54,7 +63,7 @@ def at_once(pool: Executor, look: Any) -> Any:
     def here(leader: bool) -> None:
         meet.wait(30)
         until = time.monotonic() + 20
-        while leader and len(children_of(zygote_of(pool))) < 3 and time.monotonic() < until:
+        while leader and not settled(pool) and time.monotonic() < until:
             time.sleep(0.01)
         if leader:
             found.append(look(children_of(zygote_of(pool))))
