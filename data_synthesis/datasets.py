@@ -18,6 +18,7 @@ from typing import Any
 from data_synthesis.evaluation import EvaluationVideos
 from data_synthesis.rules import NATIVE, Row, oracle_mode, supervision, tasks
 from videopro.errors import RunError
+from videopro.full_disk import cannot_write
 from videopro.runner.folder import write_atomically
 from videopro.trace import Trace
 
@@ -53,7 +54,7 @@ class Datasets:
             try:
                 write_atomically(folder / name, self.lines(rows))
             except OSError as error:
-                raise RunError(f"{folder / name}: cannot be written ({error.strerror})") from error
+                raise RunError(cannot_write(folder / name, error)) from error
 
 
 def assemble(

@@ -32,6 +32,7 @@ from videopro.benchmarks import Benchmark, Item
 from videopro.command import exit_status
 from videopro.config import from_command_line
 from videopro.errors import RunError
+from videopro.full_disk import cannot_write
 from videopro.infer import check_model, check_questions
 from videopro.module_models import ModuleModels, ModuleSettings, is_pocket
 from videopro.planners import Planner, load_planner
@@ -223,7 +224,7 @@ def _finish(
         write_atomically(folder.card_json, json.dumps(card, indent=1, ensure_ascii=False) + "\n")
         write_atomically(folder.card_md, card_text(card))
     except OSError as error:
-        raise RunError(f"{folder.path}: the card cannot be written ({error.strerror})") from error
+        raise RunError(cannot_write(error.filename or folder.path, error)) from error
     show(card, folder.path, open_questions=len({i.id for i in items} - {t.question_id for t in traces}))
     return card
 

@@ -5,12 +5,18 @@ from __future__ import annotations
 
 import json
 import os
+import pty
+import select
 import signal
 import subprocess
+import sys
+import time
 from pathlib import Path
 
+import pytest
+
 from tests.fakes import make_benchmark
-from tests.infer_world import check_complete, finish, lines, rewrite, start, wait_for
+from tests.infer_world import check_complete, finish, flags, lines, rewrite, start, wait_for
 from tests.infer_world import root as root
 from videopro.runner.supervisor import place
 
@@ -79,16 +85,74 @@ def test_kill_everything_and_resume_with_other_workers(root: Path, tmp_path: Pat
     assert json.loads((output / "summary.json").read_text())["n"] == 12
 
 
-def test_interrupt_leaves_no_worker(root: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("number", "whole_group"),
+    [(signal.SIGINT, True), (signal.SIGTERM, True), (signal.SIGTERM, False), (signal.SIGHUP, True)],
+)
+def test_a_signal_ends_a_run_and_leaves_no_worker(
+    root: Path, tmp_path: Path, number: signal.Signals, whole_group: bool
+) -> None:
+    """As a terminal, a service manager or a scheduler sends it: to the command, or to its workers as well."""
     output = tmp_path / "run"
     process = start(root, output, "--workers", "2", "--backbone", "delay=0.1")
     wait_for(lambda: lines(output) > 0)
     pids = children(process.pid)
-    os.killpg(process.pid, signal.SIGINT)
-    text = finish(process, status=130)
-    assert "the same command goes on" in text
+    assert len(pids) == 2
+    (os.killpg if whole_group else os.kill)(process.pid, number)
+    text = finish(process, status=128 + number)
+    assert text.endswith("stopped; the same command goes on from here\n")
     assert "Traceback" not in text
+    assert "died" not in text
     assert not any(alive(pid) for pid in pids)
+    assert not (output / "work" / "deaths.jsonl").exists()
+    if number == signal.SIGTERM and whole_group:
+        finish(start(root, output, "--workers", "2"))
+        check_complete(output)
+
+
+def test_a_signal_while_the_model_loads(root: Path, tmp_path: Path) -> None:
+    process = start(root, tmp_path / "run")
+    wait_for(lambda: children(process.pid))
+    os.killpg(process.pid, signal.SIGTERM)
+    text = finish(process, status=143)
+    assert text.endswith("stopped; the same command goes on from here\n")
+    assert "Traceback" not in text
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_terminal_that_is_closed_ends_the_run(root: Path, tmp_path: Path) -> None:
+    """SIGHUP, and nothing can be printed any more."""
+    output = tmp_path / "run"
+    command = [sys.executable, "-m", "tests.fakes", *flags(root, output, "--backbone", "delay=0.1")]
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execvp(command[0], command)
+    end = time.monotonic() + 120
+    while lines(output) == 0:
+        assert time.monotonic() < end
+        if select.select([terminal], [], [], 0.01)[0]:
+            os.read(terminal, 65536)
+    workers = children(pid)
+    os.close(terminal)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 129
+    assert not any(alive(worker) for worker in workers)
+
+
+def test_nohup_is_left_alone(root: Path, tmp_path: Path) -> None:
+    output = tmp_path / "run"
+    command = ["nohup", sys.executable, "-m", "tests.fakes"]
+    process = subprocess.Popen(
+        [*command, *flags(root, output, "--backbone", "delay=0.05")],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    wait_for(lambda: lines(output) > 0)
+    os.killpg(process.pid, signal.SIGHUP)
+    finish(process)
+    check_complete(output)
 
 
 def test_ranks_share_a_run_and_one_may_die(root: Path, tmp_path: Path) -> None:

@@ -84,15 +84,19 @@ def _slow(reply: dict[str, Any]) -> Fault:
     return Fault(200, reply, delay=0.05)
 
 
-def test_an_interrupted_command_says_so_and_goes_on(root: Path, tmp_path: Path, stub: StubServer) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_command_says_so_and_goes_on(
+    root: Path, tmp_path: Path, stub: StubServer, number: signal.Signals
+) -> None:
     stub.reply = lambda body: _slow(said(RIGHT))
     process = start(root, tmp_path / "out", stub, "--concurrency", "1")
     replies = tmp_path / "out" / "work" / "replies.jsonl"
     wait_for(lambda: replies.exists() and replies.read_bytes().count(b"\n") >= 2, process)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     _, error = process.communicate(timeout=300)
-    assert process.returncode == 130
+    assert process.returncode == 128 + number
     assert b"the same command goes on" in error
+    assert b"Traceback" not in error
 
 
 def test_a_cap_ends_a_command_and_a_larger_one_goes_on(

@@ -282,7 +282,7 @@ def test_full_disk(tmp_path: Path) -> None:
     out = subprocess.run(
         [sys.executable, "-c", FULL_DISK, str(path)], capture_output=True, text=True, check=True, timeout=60
     ).stdout
-    assert out.startswith(f"2 {path}: cannot be written (the disk is full)")
+    assert out.startswith(f"2 {path}: cannot be written (No space left on device)")
     assert path.read_bytes() == make("a0").to_line() + make("a1").to_line()
     log = TraceLog(path)
     assert log.append(make("a2"))

@@ -6,13 +6,15 @@ Knows files; nothing of what is in them.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from videopro.errors import RunError
+from videopro.full_disk import cannot_write
 
 
 @contextmanager
@@ -31,14 +33,11 @@ def append_whole(file: int, path: Path, data: bytes) -> None:
     size = os.fstat(file).st_size
     try:
         written = os.write(file, data)
-        reason = "" if written == len(data) else "the disk is full"
-        if not reason:
-            os.fsync(file)
+        if written != len(data):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        os.fsync(file)
     except OSError as error:
-        reason = error.strerror or str(error)
-    if reason:
-        os.ftruncate(file, size)
-        raise RunError(
-            f"{path}: cannot be written ({reason}); what was done before is safe: mend this and give the "
-            "same command again"
-        )
+        with suppress(OSError):  # A disk in error: a torn tail is cut by whoever reads it next.
+            os.ftruncate(file, size)
+        told = cannot_write(path, error, "mend that and give the same command again")
+        raise RunError(f"{told}; what was done before is safe") from error

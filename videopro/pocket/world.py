@@ -17,9 +17,10 @@ import threading
 import time
 from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from fractions import Fraction
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from pathlib import Path
 
 import av
@@ -191,9 +192,21 @@ def _make_all(
         ) as pool,
     ):
         task = progress.add_task(f"making {title} videos", total=len(jobs))
-        for done in [pool.submit(make_video, *job) for job in jobs]:
-            done.result()
-            progress.advance(task)
+        before = set(active_children())
+        try:
+            for done in [pool.submit(make_video, *job) for job in jobs]:
+                done.result()
+                progress.advance(task)
+        except BrokenProcessPool as error:
+            raise BenchmarkError(
+                f"{title}: a process that made a video died; is there enough memory? The same command goes on"
+            ) from error
+        except BaseException:
+            # Without this, leaving the pool would wait until every video is made.
+            pool.shutdown(wait=False, cancel_futures=True)
+            for child in set(active_children()) - before:
+                child.terminate()
+            raise
 
 
 def _end_with(parent: int) -> None:

@@ -12,7 +12,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +20,14 @@ import yaml
 
 from videopro.config import read_yaml
 from videopro.errors import ConfigError, RunError
+from videopro.full_disk import cannot_write
 from videopro.json_objects import parse_json
 from videopro.trace import Trace
 from videopro.trace_log import TraceLog, read_traces
 
 # What a run writes into config.yaml beside its settings; left out when that file is given with --config.
 RUN_FIELDS = ("run_key", "identity")
+_ELSEWHERE = "give another --output"
 
 
 def run_key(identity: Mapping[str, Any]) -> str:
@@ -164,9 +166,7 @@ class RunFolder:
                 content = {**settings, "run_key": key, "identity": json.loads(json.dumps(identity))}
                 write_atomically(self.config, yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
         except OSError as error:
-            raise RunError(
-                f"{self.path}: cannot be written ({error.strerror}); give another --output"
-            ) from error
+            raise RunError(cannot_write(error.filename or self.path, error, _ELSEWHERE)) from error
         return key
 
     @contextmanager
@@ -178,9 +178,7 @@ class RunFolder:
                 write_atomically(self.asked, json.dumps(list(ids)))
             file = self.lock.open("w")
         except OSError as error:
-            raise RunError(
-                f"{self.path}: cannot be written ({error.strerror}); give another --output"
-            ) from error
+            raise RunError(cannot_write(error.filename or self.path, error, _ELSEWHERE)) from error
         with file:
             fcntl.flock(file, fcntl.LOCK_SH)
             yield
@@ -210,13 +208,20 @@ class RunFolder:
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Write a file so that it is there as a whole or not at all. Raises OSError."""
+    """Write a file so that it is there as a whole or not at all; what could not be written leaves nothing.
+    Raises OSError."""
     new = path.with_name(f".{path.name}.new")
-    with new.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    new.replace(path)
+    try:
+        with new.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(path)
+    except OSError as error:
+        with suppress(OSError):
+            new.unlink(missing_ok=True)
+        # A failure to write, unlike one to open, does not say of what.
+        raise OSError(error.errno, error.strerror, str(path)) from error
 
 
 @contextmanager

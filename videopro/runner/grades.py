@@ -10,17 +10,20 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from videopro.append_file import append_whole
 from videopro.backbones import Backbone, load_backbone, read_spec
 from videopro.benchmarks.metrics import Grade
 from videopro.benchmarks.protocol import JudgePrompt, Protocol
 from videopro.config import about, read_yaml
 from videopro.errors import BackboneError, RunError
+from videopro.full_disk import cannot_write
 from videopro.json_objects import parse_json
 from videopro.runner.folder import RunFolder
 from videopro.runner.summary import summarize, write_summary
@@ -182,9 +185,7 @@ def _grade(
                     "answer": _digest(trace),
                     "raw": reply,
                 }
-                file.write(json.dumps(line) + "\n")
-                file.flush()
-                os.fsync(file.fileno())
+                append_whole(file, path, json.dumps(line).encode() + b"\n")
             if failed >= min(_GIVEN_UP, len(traces)):
                 raise RunError(
                     f"the judge served none of the last {failed} requests ({last}); what was graded is kept, "
@@ -194,12 +195,16 @@ def _grade(
         print(f"{lost} answers were not graded ({last}); the same command asks again", file=sys.stderr)
 
 
-def _appended(path: Path) -> Any:
-    """The file, open for further lines, without a torn last one."""
-    if path.exists():
+@contextmanager
+def _appended(path: Path) -> Iterator[int]:
+    """The file, open for further lines, without a torn last one. Raises RunError."""
+    try:
+        file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+    except OSError as error:
+        raise RunError(cannot_write(path, error)) from error
+    try:
         content = path.read_bytes()
-        whole = content[: content.rfind(b"\n") + 1]
-        if whole != content:
-            with path.open("r+b") as file:
-                file.truncate(len(whole))
-    return path.open("a", encoding="utf-8")
+        os.ftruncate(file, content.rfind(b"\n") + 1)
+        yield file
+    finally:
+        os.close(file)

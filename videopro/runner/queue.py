@@ -18,8 +18,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from videopro.append_file import append_whole, locked
 from videopro.benchmarks.base import Item
 from videopro.errors import RunError
+from videopro.full_disk import cannot_write
 from videopro.json_objects import parse_json
 
 # Questions about one video that are handed out together: many enough to share the video's encoding, few
@@ -58,7 +60,7 @@ def lease(folder: Path, unit: Unit) -> Iterator[bool]:
     try:
         file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     except OSError as error:
-        raise RunError(f"{path}: cannot be opened ({error.strerror})") from error
+        raise RunError(cannot_write(path, error)) from error
     try:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -81,12 +83,13 @@ def record_death(path: Path, ids: Sequence[str], reason: str) -> None:
     line = json.dumps({"ids": list(ids), "reason": reason}).encode() + b"\n"
     try:
         file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-        try:
-            os.write(file, line)
-        finally:
-            os.close(file)
     except OSError as error:
-        raise RunError(f"{path}: cannot be written ({error.strerror})") from error
+        raise RunError(cannot_write(path, error)) from error
+    try:
+        with locked(file):
+            append_whole(file, path, line)
+    finally:
+        os.close(file)
 
 
 @dataclass(frozen=True)
@@ -107,7 +110,7 @@ class Suspicion:
 
 
 def read_deaths(path: Path) -> Suspicion:
-    """The deaths recorded so far; a torn line is left out."""
+    """The deaths recorded so far; a line that is torn, or no death, is left out."""
     suspicion = Suspicion(Counter(), Counter(), {})
     try:
         lines = path.read_bytes().split(b"\n")
@@ -116,10 +119,11 @@ def read_deaths(path: Path) -> Suspicion:
     for line in lines:
         try:
             death = parse_json(line)
-        except ValueError:
+            ids, reason = [str(one) for one in death["ids"]], str(death["reason"])
+        except (ValueError, TypeError, KeyError):
             continue
-        for one in death["ids"]:
+        for one in ids:
             suspicion.together[one] += 1
-            suspicion.alone[one] += len(death["ids"]) == 1
-            suspicion.reasons[one] = death["reason"]
+            suspicion.alone[one] += len(ids) == 1
+            suspicion.reasons[one] = reason
     return suspicion

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from videopro.config import about
 from videopro.errors import ConfigError, RunError
+from videopro.full_disk import cannot_write
 from videopro.question import LETTERS
 from videopro.runner.folder import RunFolder, write_atomically
 from videopro.runner.grades import recorded_protocol
@@ -62,7 +63,7 @@ def submit(config: SubmitConfig) -> Submitted:
     try:
         write_atomically(config.output, content)
     except OSError as error:
-        raise RunError(f"{config.output}: cannot be written ({error.strerror})") from error
+        raise RunError(cannot_write(config.output, error)) from error
     return Submitted(config.output, len(traces), sum(_letter(trace) is None for trace in traces))
 
 

@@ -20,6 +20,7 @@ from videopro import scoring
 from videopro.benchmarks.base import NO_OPTION, Protocol
 from videopro.benchmarks.metrics import Grade, compute
 from videopro.errors import RunError
+from videopro.full_disk import cannot_write
 from videopro.runner.folder import write_atomically
 from videopro.runner.programs import program_numbers
 from videopro.scoring import Scored
@@ -139,7 +140,7 @@ def write_summary(path: Path, summary: Mapping[str, Any]) -> None:
     try:
         write_atomically(path, json.dumps(summary, indent=2) + "\n")
     except OSError as error:
-        raise RunError(f"{path}: cannot be written ({error.strerror})") from error
+        raise RunError(cannot_write(path, error)) from error
 
 
 def table(summary: Mapping[str, Any], breakdowns: Sequence[str]) -> Table:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import faulthandler
 import multiprocessing
 import os
-import signal
 import sys
 import threading
 import time
@@ -18,14 +17,17 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from videopro.backbones.base import Backbone
 from videopro.errors import RunError, VideoProError, WorkerBug
+from videopro.full_disk import cannot_write, is_full
 from videopro.methods import create
 from videopro.runner.queue import record_death
 from videopro.runner.worker import Job, work
 from videopro.signals import signal_name
+from videopro.stopping import held_back, left_to_the_parent
 
 # Makes the backbone, inside a worker. Must be picklable: a function of a module, or a partial of one.
 Loader: TypeAlias = Callable[[], Backbone]
@@ -151,16 +153,15 @@ class Supervisor:
             args=(theirs, index, self._placement, self._load, self._method),
             name=f"worker-{index}",
         )
-        # A child takes its environment and what it ignores from the moment of its start. Ctrl-C reaches every
-        # process of a terminal; only the supervisor acts on it.
+        # A child takes its environment from the moment of its start. Ctrl-C, SIGTERM and SIGHUP may reach
+        # every process of a run; only the supervisor acts on them.
         variables = self._placement.environment(index)
         before = {name: os.environ.get(name) for name in variables}
-        interrupt = signal.signal(signal.SIGINT, signal.SIG_IGN)
         os.environ.update(variables)
         try:
-            process.start()
+            with held_back():
+                process.start()
         finally:
-            signal.signal(signal.SIGINT, interrupt)
             for name, value in before.items():
                 if value is None:
                     os.environ.pop(name, None)
@@ -271,27 +272,40 @@ def _main(
     method: tuple[str, Mapping[str, Any]],
 ) -> None:
     """A worker process."""
+    left_to_the_parent()
     channel = _Channel(connection)
+    log = Path("a file")
     try:
         backbone = load()
         channel.tell("ready", backbone.identity())
         job = channel.job()
-        _log_to(job, placement.rank, index)
+        log = job.folder.logs / f"rank{placement.rank}-worker{index}.log"
+        _log_to(log)
         work(job, create(*method), backbone, channel)
         backbone.close()
     except VideoProError as error:
         channel.tell("error", error)
+        sys.exit(2)
+    except OSError as error:
+        if not is_full(error):
+            channel.tell("error", WorkerBug(traceback.format_exc()))
+            sys.exit(1)
+        # Most likely what libraries print, which goes to the log.
+        channel.tell("error", RunError(cannot_write(error.filename or log, error)))
         sys.exit(2)
     except Exception:
         channel.tell("error", WorkerBug(traceback.format_exc()))
         sys.exit(1)
 
 
-def _log_to(job: Job, rank: int, index: int) -> None:
-    """Send what libraries print to a log of the run: two workers' progress bars make no terminal better."""
-    path = job.folder.logs / f"rank{rank}-worker{index}.log"
-    file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-    os.write(file, f"-- {time.strftime('%Y-%m-%d %H:%M:%S')} pid {os.getpid()}\n".encode())
+def _log_to(path: Path) -> None:
+    """Send what libraries print to a log of the run: two workers' progress bars make no terminal better.
+    Raises RunError."""
+    try:
+        file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        os.write(file, f"-- {time.strftime('%Y-%m-%d %H:%M:%S')} pid {os.getpid()}\n".encode())
+    except OSError as error:
+        raise RunError(cannot_write(path, error, "give another --output")) from error
     sys.stdout.flush()
     sys.stderr.flush()
     os.dup2(file, 1)
