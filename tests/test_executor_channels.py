@@ -287,6 +287,50 @@ def test_no_other_process_can_be_named(pool: Executor) -> None:
         assert at_once(pool, look) == ([], [])
 
 
+def test_no_clock_of_another_process_can_be_read(pool: Executor) -> None:
+    """The kernel lends everybody the processor time of every process, by a number made of its id."""
+    program = (
+        "import time\n"
+        "def execute_command(others):\n"
+        "    found = []\n"
+        "    for pid in others:\n"
+        "        for kind in (0, 1, 2, 4, 5, 6):\n"
+        "            for read in (time.clock_gettime, time.clock_getres):\n"
+        "                try: found.append((pid, kind, read((~pid << 3) | kind)))\n"
+        "                except PermissionError: pass\n"
+        "    return found, time.clock_gettime(time.CLOCK_PROCESS_CPUTIME_ID) > 0, time.thread_time() > 0"
+    )
+    assert run(pool, program, others=[os.getpid(), zygote_of(pool), 1, 0]) == ([], True, True)
+
+
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="the number is of x86_64")
+def test_nobody_can_be_woken_by_way_of_a_librarys_page(pool: Executor) -> None:
+    """All programs map the same libraries, and a wait that is not private is one on the file's page."""
+    asleep = threading.Event()
+    place = (
+        "    libc = ctypes.CDLL(None, use_errno=True)\n"
+        "    place = ctypes.cast(libc.memcpy, ctypes.c_void_p).value & ~3\n"
+        "    value = ctypes.c_uint.from_address(place).value\n"
+    )
+    waits = (
+        f"def execute_command():\n{place}    asleep()\n    until = (ctypes.c_long * 2)(2, 0)\n"
+        "    return libc.syscall(202, ctypes.c_void_p(place), 0, value, until, None, 0)"
+    )
+    wakes = (
+        f"def execute_command():\n{place}"
+        "    return libc.syscall(202, ctypes.c_void_p(place), 1, 9, None, None, 0), ctypes.get_errno()"
+    )
+    slept: list[Any] = []
+    thread = threading.Thread(target=lambda: slept.append(run(pool, waits, {"asleep": asleep.set})))
+    thread.start()
+    assert asleep.wait(30)
+    time.sleep(0.3)
+    woke = run(pool, wakes)
+    thread.join(30)
+    assert woke == (-1, 1)
+    assert slept == [-1]
+
+
 def test_waiting_signals_cannot_be_counted(pool: Executor) -> None:
     """Of one user, so of all programs, the kernel counts what is queued: a program that fills the queue could
     be read by another that tries to add to it."""

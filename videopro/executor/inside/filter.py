@@ -17,6 +17,10 @@ KILL_PROCESS = 0x80000000
 
 PROT_EXEC = 4
 MAP_SHARED = 1
+MAP_HUGETLB = 0x40000
+FUTEX_PRIVATE = 128
+OF_ANOTHER = 1 << 31
+"""The sign of a clock's number: it is the clock of the process, or descriptor, that the number names."""
 SOCKET_FD = 3
 """The one descriptor that a program's process may read and write."""
 
@@ -52,12 +56,8 @@ _FREE = (
     "rt_sigreturn",
     "sigaltstack",
     "restart_syscall",
-    "futex",
     "sched_yield",
     "nanosleep",
-    "clock_nanosleep",
-    "clock_gettime",
-    "clock_getres",
     "gettimeofday",
     "getrandom",
     "getpid",
@@ -142,9 +142,14 @@ def program(machine: str) -> bytes:
         (_ANY_BIT, 0, 1, PROT_EXEC),
         refuse,
         argument(3),
-        (_ANY_BIT, 0, 1, MAP_SHARED),
+        # Huge pages come from a pool that all share.
+        (_ANY_BIT, 0, 1, MAP_SHARED | MAP_HUGETLB),
         refuse,
     )
+    # On a page of a file that another program has mapped too, such as a library's, one could wake the other.
+    guarded("futex", argument(1), (_ANY_BIT, 1, 0, FUTEX_PRIVATE), refuse)
+    for name in ("clock_gettime", "clock_getres", "clock_nanosleep"):
+        guarded(name, argument(0), (_ANY_BIT, 0, 1, OF_ANOTHER), refuse)
     guarded("mprotect", argument(2), (_ANY_BIT, 0, 1, PROT_EXEC), refuse)
     # To itself: how abort() and faulthandler end the process.
     guarded("tgkill", argument(0), (_EQUAL, 1, 0, _ANY_PROCESS), refuse)
