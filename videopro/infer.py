@@ -176,6 +176,7 @@ def run(config: RunConfig, *, load: Callable[..., Backbone] = load_backbone) -> 
     Raises VideoProError for what the user can mend, WorkerBug for a fault of ours.
     """
     start = check(config, load=load)
+    _cut_torn_line(start.folder)
     rank = int(os.environ.get("RANK", "0"))
     with Tracking(config.report_to if rank == 0 else (), start.folder) as tracking:
         if not start.is_done:
@@ -269,6 +270,18 @@ def check_model(
     folder.check_same({**identity, "model": now})
 
 
+def _cut_torn_line(folder: RunFolder) -> None:
+    """Cut what a killed writer left half-written."""
+    if not folder.traces.exists():
+        return
+    with closing(folder.log()) as log:
+        log.refresh()
+        if log.torn:
+            print(
+                "a torn line, left by a killed run, was cut; its question is answered again", file=sys.stderr
+            )
+
+
 def _summarized(config: RunConfig, start: _Start, tracking: Tracking) -> dict[str, Any]:
     """Write the summary, print its table, send its numbers."""
     folder, benchmark, method = start.folder, start.benchmark, start.method
@@ -312,11 +325,7 @@ def _answer(
             key = folder.open(_as_mapping(config), {**start.identity, "model": model})
             stack.enter_context(folder.running(ids))
             tracking.open(read_yaml(folder.config), Following(folder, protocol))
-            log = folder.log(redo_errors=config.redo_errors)
-            progress.watch(log)
-            if log.torn:
-                told = "a torn line, left by a killed run, was cut; its question is answered again"
-                print(told, file=sys.stderr)
+            progress.watch(folder.log(redo_errors=config.redo_errors))
             return Job(folder, key, tuple(units(start.items)), protocol, config.seed, config.redo_errors)
 
         supervisor = Supervisor(
