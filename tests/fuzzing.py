@@ -1,8 +1,12 @@
 """What the fuzz tests share: how long they run, and texts and JSON that were written to break a reader.
 
-`pytest tests/test_fuzz_*.py` is the short run, with the same examples each time. In a long one so many examples
-a test are drawn anew: `VIDEOPRO_FUZZ=2500 pytest tests/test_fuzz_*.py --hypothesis-seed=7`. Several such runs
-with seeds of their own are better than one of many examples: Hypothesis keeps in memory what it has tried.
+`pytest tests/test_fuzz_*.py` is the short run, with the same examples each time. In a long one so many
+examples a test are drawn anew:
+
+    VIDEOPRO_FUZZ=2500 pytest tests/test_fuzz_*.py --hypothesis-seed=7
+
+Several such runs with seeds of their own are better than one of many examples: Hypothesis keeps in memory
+what it has tried.
 """
 
 from __future__ import annotations
