@@ -25,7 +25,7 @@ from videopro import infer, methods
 from videopro.backbones import Backbone, load_backbone
 from videopro.benchmarks import PRESETS
 from videopro.command import exit_status
-from videopro.config import about, from_command_line, near
+from videopro.config import about, from_command_line, near, read_yaml
 from videopro.errors import ConfigError, RunError
 from videopro.hindsight import READINGS, READINGS_TOLD, read_by
 from videopro.infer import RunConfig
@@ -147,6 +147,13 @@ def read_run(path: Path) -> Compared:
             f"{folder.summary}: has no {lacking[0]!r}, as an older version wrote it; give the run's own "
             "command again to have it written anew"
         )
+    settings = read_yaml(folder.config) if folder.config.exists() else summary
+    for key in ("run_key", "model"):
+        if summary.get(key) != settings.get(key):
+            raise RunError(
+                f"{folder.summary}: is of another run ({key} {summary.get(key)!r}, and the run's is "
+                f"{settings.get(key)!r}); give the run's own command again to have it written anew"
+            )
     traces = folder.read()
     return Compared(path.name, summary, records_of(traces), traces)
 

@@ -32,6 +32,8 @@ from videopro.trace import Trace
 # Requests that fail in a row, without one that is served, after which the judge is given up.
 _GIVEN_UP = 8
 _TOKENS = 64
+# Settings of a judge that change how it is reached, and no grade.
+_NO_MATTER = ("api_key_env", "concurrency", "timeout", "retries", "batch_size", "device_map")
 
 
 @dataclass(frozen=True)
@@ -65,10 +67,11 @@ def judge_run(config: JudgeConfig, *, load: Callable[..., Backbone] = load_backb
         )
     traces = folder.read()
     kept = _lines(folder.grades)
-    others = {line["judge"] for line in kept.values()} - {config.judge}
+    others = {line["judge"] for line in kept.values()} - {_name(config)}
     if others:
         raise RunError(
-            f"{folder.grades}: was graded by {sorted(others)[0]!r}; give that --judge, or remove the file"
+            f"{folder.grades}: was graded by {sorted(others)[0]!r}, and this is {_name(config)!r}; give that "
+            "--judge with its settings, or remove the file"
         )
     todo = [trace for trace in traces if _is_open(trace) and not _is_graded(trace, kept)]
     if todo:
@@ -116,6 +119,12 @@ def read_official(reply: str) -> int | None:
     """What VLMEvalKit reads: a reply that is a whole number and nothing else. One of more than 18 digits is
     no grade that could be averaged."""
     return int(reply) if re.fullmatch(r"\s*\d{1,18}\s*", reply) else None
+
+
+def _name(config: JudgeConfig) -> str:
+    """The judge as the grades name it: with those of its settings that decide a grade."""
+    settings = {key: value for key, value in config.backbone.items() if key not in _NO_MATTER}
+    return f"{config.judge} {json.dumps(settings, sort_keys=True)}" if settings else config.judge
 
 
 def _is_open(trace: Trace) -> bool:
@@ -181,7 +190,7 @@ def _grade(
                 failed = 0
                 line = {
                     "question_id": trace.question_id,
-                    "judge": config.judge,
+                    "judge": _name(config),
                     "answer": _digest(trace),
                     "raw": reply,
                 }
