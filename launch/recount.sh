@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes the tables of docs/results/pocket-grpo and pocket-grpo-240 again from the traces that are stored there, by every
-# rule of the final answer; nothing is answered again. About five minutes on one core.
+# Makes the tables of docs/results/pocket-test, pocket-grpo and pocket-grpo-240 again from the traces that are stored
+# there, by every rule of the final answer; nothing is answered again. About five minutes on one core.
 #   bash launch/recount.sh [FOLDER]      (default: docs/results; another folder leaves these alone)
 set -euo pipefail
 output=$(realpath -m "${1:-docs/results}")
@@ -33,10 +33,15 @@ every_rule() { # RESULTS NAME...: first answers and refined ones, each with a fa
     count "$1" last-answered-fallback "${@:2}" -- --final last-answered --fallback native
 }
 
-mkdir -p "$work/pocket-grpo" "$work/pocket-grpo-240"
-for results in pocket-grpo pocket-grpo-240; do
+for results in pocket-test pocket-grpo pocket-grpo-240; do
+    mkdir -p "$work/$results" "$output/$results"
     tar xf "docs/results/$results/traces.tar.xz" -C "$work/$results"
 done
+
+(cd "$work/pocket-test" && python -m videopro.seeds "native=native" "native, subtitles at its frames=native-frames" \
+    "native, all subtitles=native-subtitles" "program=program" "videopro=videopro" "videopro, reader off=videopro-unread" \
+    --oracle native --output "$output/pocket-test/last.json" "$output/pocket-test/last.md" > /dev/null)
+echo "$output/pocket-test/last.md"
 
 said=([few]="SFT on 60 questions"
     [more-round-1]="+ more SFT, one round" [more]="+ more SFT, two rounds"
