@@ -95,7 +95,7 @@ def test_the_rows_of_the_loss_are_named_and_no_others(
     monkeypatch.setattr(collator.VideoCollator, "__call__", spoil)
     steps = {"learning_rate": 1e-3, "per_device_train_batch_size": 1, "gradient_accumulation_steps": 4}
     assert sft.main(sft_flags(tmp_path / "run", **steps, max_steps=1)) == 2
-    assert "step 1: the loss is nan, with the rows c-refined; nothing" in capsys.readouterr().err
+    assert "step 1: the loss is nan, with the rows c-refined; look" in capsys.readouterr().err
 
 
 def test_every_process_stops(tmp_path: Path) -> None:

@@ -23,8 +23,8 @@ ROW_IDS = "row_ids"
 """In a batch: the ids of its rows, a list."""
 
 _MEND = (
-    "nothing of this step is kept. Look at these rows, lower learning_rate, set max_grad_norm, or train in a "
-    "wider dtype; the same command goes on from the last checkpoint"
+    "Checkpoints before it are as they were, and the same command would come to it again: give a lower "
+    "learning_rate, a max_grad_norm or a wider dtype, and another output_dir"
 )
 
 
@@ -77,7 +77,9 @@ class FiniteSteps(Trainer):
     def stopped(self, what: str, ids: Sequence[str]) -> RunError:
         """The end of a run at the step that is being taken, by `what`, with the rows of these ids."""
         named = ", ".join(dict.fromkeys(ids)) or "of this step"
-        return RunError(f"step {self.state.global_step + 1}: {what}, with the rows {named}; {_MEND}")
+        return RunError(
+            f"step {self.state.global_step + 1}: {what}, with the rows {named}; look at these first. {_MEND}"
+        )
 
     def _on_any(self, here: bool) -> bool:
         """Whether it holds on any rank."""
@@ -93,8 +95,7 @@ class FiniteSteps(Trainer):
             named = next(one for one in gather_object([name]) if one is not None)
             raise RunError(
                 f"step {self.state.global_step}: the weights are no numbers any more (the first: {named}), "
-                "and are not saved; lower learning_rate or set max_grad_norm. The same command goes on from "
-                "the last checkpoint"
+                f"and are not saved. {_MEND}"
             )
 
     def _trained(self) -> Iterator[tuple[str, torch.Tensor]]:
