@@ -46,6 +46,8 @@ KILLS_A_TRIAL = 4
 LOOK_SECONDS = 0.003
 # Behind a change that was waited for: at once, or within a few more writes.
 BEHIND_SECONDS = 0.03
+# Of a command's beginning, in which it writes nothing yet on a machine that has nothing else to do.
+START_SECONDS = 3.0
 # A command that takes longer hangs.
 LONGEST_SECONDS = 1500.0
 TOLERANCE = 1e-6
@@ -177,7 +179,8 @@ def wait(
     the command ended before it."""
     changes = 0
     # How fast a run is depends on what else the machine does; what it has written does not.
-    within = {"start": whole.first, "work": 0.1 * whole.seconds}.get(phase, BEHIND_SECONDS)
+    beginning = min(whole.first, START_SECONDS)
+    within = {"start": beginning, "work": 0.1 * whole.seconds}.get(phase, BEHIND_SECONDS)
     delay = within * chance.random()
     if look is not None:
         wanted = chance.randint(1, max(1, round(whole.changes.get(phase, 1) * share)))
@@ -325,18 +328,22 @@ def main() -> None:
 
 
 def record(args: argparse.Namespace, outcomes: dict[str, Outcome]) -> None:
-    """Write what is known so far."""
-    told = {
-        "command": f"python perf/kills.py --kills {' '.join(args.kills)} --seed {args.seed}",
-        "note": args.note,
-        "machine": {"cores": os.cpu_count(), "system": platform.platform(), "load": os.getloadavg()},
-        "kills": sum(len(one.kills) for one in outcomes.values()),
-        "kills_by_phase": dict(Counter(kill.phase for one in outcomes.values() for kill in one.kills)),
-        "trials": sum(one.trials for one in outcomes.values()),
-        "equal": sum(one.equal for one in outcomes.values()),
-        "commands": {name: asdict(one) for name, one in outcomes.items()},
-    }
+    """Write what is known so far, beside what the file has of other commands."""
     if args.json is not None:
+        before = json.loads(args.json.read_text())["commands"] if args.json.exists() else {}
+        run = {
+            "command": f"python perf/kills.py --kills {' '.join(args.kills)} --seed {args.seed}",
+            "note": args.note,
+            "machine": {"cores": os.cpu_count(), "system": platform.platform(), "load": os.getloadavg()},
+        }
+        commands = {**before, **{name: {**run, **asdict(one)} for name, one in outcomes.items()}}
+        told = {
+            "kills": sum(len(one["kills"]) for one in commands.values()),
+            "by phase": dict(Counter(kill["phase"] for one in commands.values() for kill in one["kills"])),
+            "trials": sum(one["trials"] for one in commands.values()),
+            "equal": sum(one["equal"] for one in commands.values()),
+            "commands": commands,
+        }
         args.json.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
     for name, one in outcomes.items():
         for fault in one.faults[-1:]:
