@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from videopro.executor import Executor, Limits, SandboxError, ZygoteGone, process
+from videopro.executor import Executor, Limits, SandboxError, ZygoteGone, pool, process
 from videopro.executor.process import Zygote
 
 ONE = "def execute_command():\n    return 1"
@@ -288,8 +288,11 @@ def test_more_programs_than_a_zygote_has_descriptors_for_wait(altered: Any) -> N
         assert zygote_of(executor) is zygote
 
 
-def test_a_zygote_at_its_limit_of_descriptors_takes_nobody_along(altered: Any) -> None:
+def test_a_zygote_at_its_limit_of_descriptors_takes_nobody_along(
+    altered: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Should it come to that all the same: the one too many is told, and those that run go on."""
+    monkeypatch.setattr(pool, "_TRIALS", 2)
     altered("zygote.py", "_MOST_DESCRIPTORS = 4096", "_MOST_DESCRIPTORS = 14")
     altered("zygote.py", "_OWN_DESCRIPTORS = 24", "_OWN_DESCRIPTORS = 0")
     told: list[Any] = []

@@ -28,15 +28,17 @@ class ZygoteGone(SandboxError):
 class Limits:
     """The budgets of one program. Each breach is a failure that says which and how much.
 
-    A breach of processor time, wall time, output, calls or frames ends the program: `except Exception` does
-    not catch it. An oversized argument is an exception at the call (TooLarge), memory a MemoryError: a
+    A breach of processor time, wall time, output, calls or frames is what came of the program, whatever it
+    catches: `except Exception` does not catch it, and one that a bare `except` swallows counts all the same.
+    An oversized argument is an exception at the call (TooLarge), memory a MemoryError: a
     program may catch these two and do with less.
     """
 
     cpu_seconds: float = 5.0
     """Processor time of the program itself."""
     wall_seconds: float = 30.0
-    """Time from the start to the result, less what the host's functions take."""
+    """Time from the first line to the result, less what the host's functions themselves take. What the host
+    spends on reading and answering its messages counts."""
     memory_bytes: int = 256 << 20
     """Address space beyond what an empty program has."""
     output_bytes: int = 64 << 10
