@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from train.checkpoint_files import UNFINISHED, checkpoints
-
 ROOT = Path(__file__).resolve().parent.parent
 WHOLE_CACHE = "cache"
+# As a run's folder has them (docs/sft.md): commands are looked at from outside.
+UNFINISHED, CHECKPOINT = "unfinished", "checkpoint-"
 # No model but pocket's own: each of these takes longer to load than a run takes.
 _FEW_MODELS = ("--ocr", "none", "--detector", "none", "--tracker", "none")
 # What depends on the clock, or on what this very process has decoded or remembered before.
@@ -124,6 +124,13 @@ def _digest(content: bytes) -> str:
 
 
 # ---- training ---------------------------------------------------------------------------------------------
+
+
+def checkpoints(run: Path) -> list[Path]:
+    """A run's checkpoints, the latest first."""
+    return sorted(
+        run.glob(f"{CHECKPOINT}[0-9]*"), key=lambda one: int(one.name.removeprefix(CHECKPOINT)), reverse=True
+    )
 
 
 def _training(folder: Path, kind: str, *more: str) -> list[str]:
