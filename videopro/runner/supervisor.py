@@ -20,6 +20,8 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from tqdm import tqdm
+
 from videopro.backbones.base import Backbone
 from videopro.errors import RunError, VideoProError, WorkerBug
 from videopro.full_disk import cannot_write, is_full
@@ -273,6 +275,9 @@ def _main(
 ) -> None:
     """A worker process."""
     left_to_the_parent()
+    # A lock between processes, which tqdm else makes for its bars, would be told as leaked whenever a worker
+    # is ended.
+    tqdm.set_lock(threading.RLock())
     channel = _Channel(connection)
     log = Path("a file")
     try:
