@@ -1,15 +1,16 @@
 """The memory of a worker over many questions: whether it levels off, and what it is made of.
 
-    nice python perf/memory.py [--splits test val] [--store 512 64] [--limit N]
+    nice python perf/memory.py [--splits test val] [--store 512 64] [--limit N] [--keep-freed]
 
 Each leg is a process of its own that answers the questions of the splits one after another, as a worker of
 `videopro.infer --method videopro --planner pocket-teacher --model pocket` does (`videopro.runner.worker`),
 with the frame store bounded by `--store` MiB. After every group of questions it notes its own resident memory
-(`rss_mib`), what of it malloc's callers hold (`used_mib`) and what malloc keeps free for them (`free_mib`),
-what the frame store holds (`store_mib`), how many module calls are remembered (`calls`), and the memory of
-its children, the sandbox (`children_mib`). At the end the store is emptied and freed memory
-handed back to the system: what is left then is `emptied_mib`. `grown_mib` are medians over a tenth of the
-questions each: what came after the store was full, which is where a leak would show. Writes perf/memory.json.
+(`rss_mib`), what malloc's callers hold of it (`used_mib`), what malloc has for them (`free_mib`, resident
+or handed back), what the frame store holds (`store_mib`), how many module calls are remembered, and the
+memory of its children, the sandbox. `--keep-freed` leaves out what a worker does between two videos
+(`videopro.freed_memory`). The figures by tenth are medians over a tenth of the groups each: those after the
+store was full are where a leak would show. At the end the store is emptied and freed memory handed back:
+what is resident then is `emptied_mib`. Puts its legs beside those of earlier calls in perf/memory.json.
 """
 
 from __future__ import annotations
@@ -35,9 +36,10 @@ from decode import versions
 from modules.library import shared_memory
 from videopro import benchmarks, methods
 from videopro.backbones import load_backbone
+from videopro.freed_memory import hand_back
+from videopro.runner import worker
 from videopro.runner.folder import RunFolder
 from videopro.runner.queue import units
-from videopro.runner.worker import Job, work
 from videopro.video import shared_store
 
 RESULTS = Path(__file__).with_suffix(".json")
@@ -62,10 +64,11 @@ def malloc_mib() -> tuple[float, float]:
 
 
 class Sampler:
-    """Notes the process's memory whenever a worker is between questions."""
+    """Notes the process's memory whenever a worker is between questions, in a file too."""
 
-    def __init__(self) -> None:
+    def __init__(self, kept: Path) -> None:
         self.questions = 0
+        self._kept = kept
         self.samples: list[dict[str, float]] = []
         self._process = psutil.Process()
         self._began = time.monotonic()
@@ -78,6 +81,7 @@ class Sampler:
             return
         self.questions += self._asked
         self.samples.append(self.sample())
+        self._kept.write_text(json.dumps(self.samples))
 
     def sample(self) -> dict[str, float]:
         """Memory now, in MiB."""
@@ -95,12 +99,16 @@ class Sampler:
         }
 
 
-def leg(splits: Sequence[str], store_mib: int, limit: int | None, samples: Path) -> dict[str, Any]:
+def leg(
+    splits: Sequence[str], store_mib: int, limit: int | None, keep_freed: bool, kept: Path
+) -> dict[str, Any]:
     """Answer the splits in this process. Returns the samples and what is left at the end."""
+    if keep_freed:
+        worker.hand_back = lambda: None
     shared_store().max_bytes = store_mib * MIB
     backbone = load_backbone("pocket")
     method = methods.create("videopro", {"planner": "pocket-teacher"})
-    sampler = Sampler()
+    sampler = Sampler(kept)
     start = sampler.sample()
     with tempfile.TemporaryDirectory() as scratch:
         for split in splits:
@@ -110,11 +118,11 @@ def leg(splits: Sequence[str], store_mib: int, limit: int | None, samples: Path)
             benchmark.fetch(items)
             folder = RunFolder(Path(scratch) / split)
             key = folder.open({}, {"method": method.identity(), "model": backbone.identity()})
-            work(Job(folder, key, tuple(units(items)), benchmark.protocol, 0), method, backbone, sampler)
-            samples.write_text(json.dumps(sampler.samples))
+            job = worker.Job(folder, key, tuple(units(items)), benchmark.protocol, 0)
+            worker.work(job, method, backbone, sampler)
     shared_store().clear()
     gc.collect()
-    ctypes.CDLL("libc.so.6").malloc_trim(0)
+    hand_back()
     return {"start": start, "samples": sampler.samples, "emptied": sampler.sample()}
 
 
@@ -127,7 +135,6 @@ def summed_up(store_mib: int, made: dict[str, Any]) -> dict[str, Any]:
     full = next((one for one in samples if one["store_mib"] >= 0.99 * store_mib), None)
     return {
         "questions": last["questions"],
-        "seconds": last["seconds"],
         "start_mib": made["start"]["rss_mib"],
         "store_full_after_questions": full["questions"] if full else None,
         "peak_mib": max(one["rss_mib"] for one in samples),
@@ -136,8 +143,11 @@ def summed_up(store_mib: int, made: dict[str, Any]) -> dict[str, Any]:
         "remembered_calls": last["calls"],
         "children_mib": last["children_mib"],
         "emptied_mib": made["emptied"]["rss_mib"],
-        "rss_mib_by_tenth": [statistics.median(one["rss_mib"] for one in part) for part in tenths],
-        "store_mib_by_tenth": [statistics.median(one["store_mib"] for one in part) for part in tenths],
+        "questions_by_tenth": [part[-1]["questions"] for part in tenths],
+        **{
+            f"{name}_by_tenth": [round(statistics.median(one[name] for one in part), 1) for part in tenths]
+            for name in ("rss_mib", "used_mib", "free_mib", "store_mib")
+        },
     }
 
 
@@ -146,24 +156,25 @@ def main() -> None:
     parser.add_argument("--splits", nargs="+", default=["test", "val"], help="of pocket, one after another")
     parser.add_argument("--store", nargs="+", type=int, default=[512, 64], help="bounds of the store, MiB")
     parser.add_argument("--limit", type=int, help="questions of each split")
+    parser.add_argument("--keep-freed", action="store_true", help="as it was: nothing is handed back")
     parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
-        made = leg(options.splits, int(options.one[0]), options.limit, Path(options.one[1]))
-        Path(options.one[1]).write_text(json.dumps(made))
+        kept = Path(options.one[1])
+        made = leg(options.splits, int(options.one[0]), options.limit, options.keep_freed, kept)
+        kept.write_text(json.dumps(made))
         return
-    rows = {}
+    result = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"results": {}}
     with tempfile.TemporaryDirectory() as scratch:
         for store in options.store:
             kept = Path(scratch) / f"{store}.json"
             command = [sys.executable, __file__, "--one", str(store), str(kept), "--splits", *options.splits]
-            subprocess.run(
-                command + (["--limit", str(options.limit)] if options.limit else []), check=True, timeout=7200
-            )
-            rows[f"{store} MiB"] = summed_up(store, json.loads(kept.read_text()))
-            print(f"{store} MiB", json.dumps(rows[f"{store} MiB"], indent=1), flush=True)
-    result = {"splits": options.splits, "limit": options.limit, "results": rows, "versions": versions()}
-    RESULTS.write_text(json.dumps(result, indent=2) + "\n")
+            command += ["--limit", str(options.limit)] if options.limit else []
+            subprocess.run(command + (["--keep-freed"] if options.keep_freed else []), check=True)
+            row = summed_up(store, json.loads(kept.read_text()))
+            result["results"][f"{store} MiB" + (", freed memory kept" if options.keep_freed else "")] = row
+            print(f"{store} MiB", json.dumps(row, indent=1), flush=True)
+    RESULTS.write_text(json.dumps({**result, "versions": versions()}, indent=2) + "\n")
 
 
 if __name__ == "__main__":
