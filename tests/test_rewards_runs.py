@@ -341,7 +341,7 @@ def test_a_full_disk_leaves_whole_lines(tmp_path: Path, monkeypatch: pytest.Monk
     log.append([{"n": 1}])
     write = module.os.write
     monkeypatch.setattr(module.os, "write", lambda file, data: write(file, data[: len(data) // 2]))
-    with pytest.raises(RunError, match="the disk is full"):
+    with pytest.raises(RunError, match="No space left on device"):
         log.append([{"n": 2}, {"n": 3}])
     monkeypatch.undo()
     log.append([{"n": 4}])
