@@ -82,7 +82,7 @@ class Zygote:
         return {
             "walls": walls,
             "seccomp": lock.has_seccomp(),
-            "programs": self.descriptors - _OWN_DESCRIPTORS,
+            "programs": max(self.descriptors - _OWN_DESCRIPTORS, 1),
         }
 
     def serve(self) -> None:
@@ -110,8 +110,8 @@ class Zygote:
         program, report = descriptors[0], socket.socket(fileno=descriptors[1])
         try:
             pid = self._hand_over(program)
-            self.reports[pid] = report
             self.selector.register(report, selectors.EVENT_READ, pid)
+            self.reports[pid] = report
         except OSError as error:
             with contextlib.suppress(OSError):  # The host may have given this program up.
                 report.send(json.dumps(str(error)).encode("ascii"))
