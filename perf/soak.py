@@ -83,6 +83,8 @@ class Soak:
         chance = random.Random(1)
         while not self.over():
             time.sleep(min(chance.expovariate(1 / every), max(self._until - time.monotonic(), 0)))
+            if self.over():
+                return
             for _ in range(2 if chance.random() < 0.25 else 1):
                 for pid in _zygotes():
                     with contextlib.suppress(ProcessLookupError):
