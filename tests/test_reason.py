@@ -5,6 +5,8 @@ do.
 from __future__ import annotations
 
 import math
+import os
+import signal
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -26,6 +28,8 @@ from tests.reason_world import (
     ScriptedPlanner,
     reply,
 )
+from videopro import executor
+from videopro.backbones.base import Answer, ChoiceRequest
 from videopro.decision import AnswerRule, decide, is_confident
 from videopro.errors import BackboneError, ConfigError
 from videopro.metering import Meter, MeteredBackbone, ThreadMeter
@@ -223,6 +227,34 @@ def test_refinements_below_another_bound_are_stored_without_a_say() -> None:
     (one,), _ = reason({"plan": LOCAL, "program_refinement": WIDER}, refine_below=0.95)
     assert (kinds(one), final(one)) == (["plan", "program_refinement"], ("B", 0.9))
     assert (one.settled, one.refined) == (0, 0)
+
+
+def test_a_program_whose_sandbox_was_killed_is_run_again() -> None:
+    """Killed from outside, as for want of memory, while the program waits for an answer."""
+
+    class Killing(SceneBackbone):
+        def answer_batch(self, requests: Sequence[ChoiceRequest]) -> list[Answer]:
+            if not self.asked:
+                zygote = executor._executor()._zygote  # type: ignore[union-attr]
+                assert zygote is not None
+                os.kill(zygote.pid, signal.SIGKILL)
+            return super().answer_batch(requests)
+
+    backbone = Killing()
+    (one,), _ = reason({"plan": LOCAL}, backbone=backbone)
+    assert (kinds(one), final(one)) == (["plan"], ("B", 0.9))
+    execution = one.rounds[0].execution
+    assert execution is not None
+    # The answer that was given while its program died is remembered, and the record is of one run.
+    assert len(backbone.asked) == 1
+    assert [call.fn for call in execution.calls] == [call.fn for call in reasoned_calls(LOCAL)]
+
+
+def reasoned_calls(plan: str) -> tuple[Call, ...]:
+    (one,), _ = reason({"plan": plan})
+    execution = one.rounds[0].execution
+    assert execution is not None
+    return execution.calls
 
 
 def test_rounds_end_when_the_answer_is_sure_or_the_rounds_are_used_up() -> None:

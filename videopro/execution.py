@@ -13,7 +13,7 @@ from modules.errors import ModelError
 from modules.library import ModuleLibrary, VideoContext
 from modules.results import ProgramAnswer, read_result
 from videopro.errors import BackboneError, ConfigError, SubtitleError, VideoError, VideoProError
-from videopro.executor import Breach, Limits, Outcome, run, use_frames
+from videopro.executor import Breach, Limits, Outcome, ZygoteGone, run, use_frames
 from videopro.metering import Meter, ThreadMeter
 from videopro.program import Program
 from videopro.question import Question
@@ -65,6 +65,22 @@ def execute(
 
 
 def _run(
+    program: Program,
+    question: Question,
+    context: VideoContext,
+    limits: Limits,
+    counted: ThreadMeter,
+    watch: Watcher | None,
+) -> tuple[Execution, str]:
+    try:
+        return _run_once(program, question, context, limits, counted, watch)
+    except ZygoteGone:
+        # The executor runs no program twice that has called something. Modules change nothing and remember
+        # what they gave, so here it may be: else one process killed for want of memory would end a training.
+        return _run_once(program, question, context, limits, counted, watch)
+
+
+def _run_once(
     program: Program,
     question: Question,
     context: VideoContext,
