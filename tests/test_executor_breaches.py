@@ -59,6 +59,20 @@ def test_every_signal_is_an_end_in_words(pool: Executor, number: int) -> None:
         assert names.get(number, str(number - 34 if number > 34 else number)) in outcome.error.message
 
 
+def test_a_signal_that_the_host_ignores_ends_a_program_all_the_same() -> None:
+    """As under nohup, or in the background of a shell."""
+    before = signal.signal(signal.SIGQUIT, signal.SIG_IGN)
+    try:
+        with Executor() as own:
+            program = "def execute_command():\n    end()\n    while True: pass"
+            quits = {"end": lambda: os.kill(child_of(own), signal.SIGQUIT)}
+            outcome = own.run(program, quits, {}, Limits(cpu_seconds=0.4, wall_seconds=3.0))
+    finally:
+        signal.signal(signal.SIGQUIT, before)
+    assert outcome.error is not None
+    assert (outcome.error.type, "SIGQUIT" in outcome.error.message) == ("Crashed", True)
+
+
 @pytest.mark.parametrize("number", [32, 33, 34, 35, 40, 63, 64])
 def test_a_program_that_raises_a_real_time_signal_is_told(pool: Executor, number: int) -> None:
     """It may queue none: their number could be read by others. The C library keeps 32 and 33 to itself."""

@@ -186,7 +186,7 @@ def test_cg_bench_is_read(tmp_path: Path) -> None:
     ("change", "told"),
     [
         ({"right_answer": "F"}, "'F' is no option"),
-        ({"choices": "a, b"}, "'choices' must be a list"),
+        ({"choices": "a, b"}, "field 'choices' is 'a, b'; it must be a list of texts"),
         ({"choices": ["one"]}, "2 to 10 options"),
         ({"video_uid": "../up"}, "'video_uid' is '../up'"),
         ({"clue_intervals": [[5, 1]]}, "'clue_intervals' holds"),

@@ -73,6 +73,7 @@ class Zygote:
         for name in (*MODULES, *LATE, *_CODECS):
             importlib.import_module(name)
         os.register_at_fork = register
+        _as_by_default()
         child.warm_up()
         self.base = lock.address_space()
         walls = lock.zygote()
@@ -206,6 +207,14 @@ class Zygote:
             with contextlib.suppress(OSError):  # The host may have given this program up.
                 report.send(json.dumps(ended).encode("ascii"))
             report.close()
+
+
+def _as_by_default() -> None:
+    """Signals as any program has them: a host in the background passes on that it ignores some."""
+    for number in signal.valid_signals():
+        if signal.getsignal(number) is signal.SIG_IGN and number not in (signal.SIGPIPE, signal.SIGXFSZ):
+            handler = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
+            signal.signal(number, handler)
 
 
 def main(descriptor: int, host: int) -> None:
