@@ -469,3 +469,16 @@ def test_a_teacher_whose_reader_is_off_knows_no_kinds() -> None:
     assert create("videopro", {"planner": "pocket-teacher:unread"}).identity()["teacher"]["reads"] is False
     with pytest.raises(ConfigError, match="pocket-teacher:unread"):
         check_planner("pocket-teacher:blind")
+
+
+def test_what_may_be_imported_decides_nothing_of_the_teachers_chance() -> None:
+    """Else each change of that list would draw other faults than the recorded runs have."""
+    teacher = PocketTeacher()
+    whole = reference(available(world.context(SceneBackbone())))
+    cut = whole.partition("\n\n## What a program may import")[0] + "\n"
+    assert cut != whole
+    question = Question(QUESTIONS["color"], ("red", "green"))
+    for seed in range(30):
+        assert teacher.plan(question, whole, adaptive=True, seed=seed) == teacher.plan(
+            question, cut, adaptive=True, seed=seed
+        )
