@@ -1,0 +1,28 @@
+"""What a model reads is byte for byte what `tests/golden` holds.
+
+A prompt that changes by a letter is another prompt to a trained model, to recorded runs and to remembered
+replies, so a change must be a decision: `python -m tests.golden.make` writes the files again.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.model_text_world import GROUPS
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_what_a_model_reads_is_as_it_was(group: str) -> None:
+    made = GROUPS[group]()
+    assert sorted(made) == sorted(path.stem for path in (GOLDEN / group).iterdir())
+    for name, text in made.items():
+        # Bytes, decoded: reading as text would change line ends.
+        assert text == (GOLDEN / group / f"{name}.txt").read_bytes().decode(), f"{group}/{name}.txt"
+
+
+def test_there_is_no_group_of_golden_texts_that_nothing_makes() -> None:
+    assert {path.name for path in GOLDEN.iterdir() if path.is_dir()} - {"__pycache__"} == set(GROUPS)
