@@ -13,11 +13,10 @@ from dataclasses import asdict
 from pathlib import PurePath
 from typing import Any
 
-from data_synthesis.datasets import Datasets, letters_of
-from data_synthesis.replies import Prices, Spent
-from data_synthesis.rules import NATIVE, PLAN, REFUSED, SAME_AS, needs, oracle_mode
-from videopro.decision import is_confident
-from videopro.trace import Round, Trace
+from videopro.data_synthesis.datasets import Datasets, letters_of
+from videopro.data_synthesis.rules import NATIVE, PLAN, REFUSED, SAME_AS, needs, oracle_mode
+from videopro.data_synthesis.teacher_log import Prices, Spent
+from videopro.traces import Round, Trace, is_confident
 
 CARD_JSON, CARD_MD = "card.json", "CARD.md"
 
@@ -160,7 +159,7 @@ def card_text(card: Mapping[str, Any]) -> str:
         f"{sft['rows']} examples for supervised fine-tuning (`sft.jsonl`) and {grpo['rows']} prompts for "
         f"GRPO (`grpo.jsonl`), from {card['questions']['recorded']} questions about "
         f"{card['questions']['videos']} videos: programs that a teacher wrote and that were run, and the "
-        "native answers beside them. Made by `python -m data_synthesis.run`.",
+        "native answers beside them. Made by `python -m videopro.data_synthesis.run`.",
         "## Supervision by family and kind",
         _cross(sft["by family and kind"], sorted(sft["by kind"])),
         f"By mode: {_words(sft['by mode'])}. By length: {_words(sft['by length'])}.",

@@ -15,12 +15,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from data_synthesis.evaluation import EvaluationVideos
-from data_synthesis.rules import NATIVE, Row, oracle_mode, supervision, tasks
+from videopro.data_synthesis.decontamination import EvaluationVideos
+from videopro.data_synthesis.rules import NATIVE, Row, oracle_mode, supervision, tasks
 from videopro.errors import RunError
-from videopro.full_disk import cannot_write
-from videopro.runner.folder import write_atomically
-from videopro.trace import Trace
+from videopro.storage import cannot_write, write_atomically
+from videopro.traces import Trace
 
 SFT, GRPO = "sft.jsonl", "grpo.jsonl"
 

@@ -15,7 +15,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from data_synthesis.rules import (
+from videopro import prompts
+from videopro.backbones import Backbone
+from videopro.backbones.wrappers.batching import BatchingBackbone
+from videopro.backbones.wrappers.metered import Meter, MeteredBackbone, ThreadMeter
+from videopro.benchmarks import Item
+from videopro.data_synthesis.rules import (
     NATIVE,
     PLAN,
     REFUSED,
@@ -25,25 +30,19 @@ from data_synthesis.rules import (
     refined_program,
     refinement_prompt,
 )
-from data_synthesis.teacher import Refused, Teacher
-from modules.batching import BatchingBackbone
-from modules.library import VideoContext, available
-from modules.reference import reference
-from videopro import prompts
-from videopro.backbones import Backbone
-from videopro.benchmarks import Item
+from videopro.data_synthesis.teacher import Refused, Teacher
 from videopro.errors import QUESTION_ERRORS, BackboneError, VideoError
-from videopro.execution import answer_natively, execute
 from videopro.executor import Limits
-from videopro.metering import Meter, MeteredBackbone, ThreadMeter
 from videopro.methods.base import Result, failed
-from videopro.module_models import ModuleModels
+from videopro.modules.library import VideoContext, available
+from videopro.modules.loading import ModuleModels
+from videopro.modules.reference import reference
 from videopro.planners import Kind, PlanRequest, Written
 from videopro.program import Program, parse
 from videopro.question import right_letters
-from videopro.subtitles import load_subtitles
-from videopro.trace import Cost, Reply, Round, VideoRef
-from videopro.video import Video
+from videopro.reasoning import answer_natively, execute
+from videopro.traces import Cost, Reply, Round, VideoRef
+from videopro.video import Video, load_subtitles
 
 
 @dataclass(frozen=True)

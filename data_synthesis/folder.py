@@ -8,11 +8,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from data_synthesis.card import CARD_JSON, CARD_MD
-from data_synthesis.datasets import GRPO, SFT
-from videopro.config import read_yaml
+from videopro.data_synthesis.card import CARD_JSON, CARD_MD
+from videopro.data_synthesis.datasets import GRPO, SFT
 from videopro.errors import ConfigError, RunError
-from videopro.runner.folder import RunFolder
+from videopro.runs import RunFolder
+from videopro.settings import read_yaml
 
 
 class SynthesisFolder(RunFolder):

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from data_synthesis.evaluation import evaluation_videos, find_evaluated, pocket_seeds
-from data_synthesis.questions import Asked
-from data_synthesis.settings import SynthesisConfig
 from videopro.benchmarks import Benchmark, Item
 from videopro.benchmarks.cg_bench import FILES
+from videopro.data_synthesis.decontamination import evaluation_videos, find_evaluated, pocket_seeds
+from videopro.data_synthesis.questions import Asked
+from videopro.data_synthesis.settings import SynthesisConfig
 from videopro.errors import ConfigError
 
 

@@ -16,9 +16,9 @@ from pathlib import Path
 
 from videopro import benchmarks
 from videopro.benchmarks import Benchmark, Item
-from videopro.config import near
 from videopro.errors import ConfigError
 from videopro.question import LETTERS, Question
+from videopro.settings import near
 
 # The split that may be trained on, where a source has several.
 TRAINING_SPLITS = {"pocket": "train", "cg_bench": "full", "jsonl": ""}

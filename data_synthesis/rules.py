@@ -20,13 +20,13 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from videopro import prompts, routing
-from videopro.decision import is_confident
+from videopro import prompts
 from videopro.planners import Kind
 from videopro.program import Program, parse
 from videopro.question import Question
-from videopro.routing import Mode
-from videopro.trace import Execution, Round, Trace
+from videopro.scoring import Mode
+from videopro.scoring import planning as routing
+from videopro.traces import Execution, Round, Trace, is_confident
 
 Refinement = Literal["bug_fix", "native_refinement", "program_refinement"]
 RowKind = Literal["native", "program", "plan_program", "bug_fix", "native_refinement", "program_refinement"]

@@ -1,6 +1,7 @@
-"""python -m data_synthesis.run: questions to trajectories to datasets.
+"""python -m videopro.data_synthesis.run: questions to trajectories to datasets.
 
-    python -m data_synthesis.run --source pocket --teacher pocket-teacher --model pocket --output runs/synth
+    python -m videopro.data_synthesis.run --source pocket --teacher pocket-teacher \\
+        --model pocket --output runs/synth
 
 Killed at any moment, the same command goes on; a larger --limit adds questions, larger caps go further. The
 datasets and the card are written at the end from the records (again at any time: --assemble-only). The
@@ -16,32 +17,30 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
-from data_synthesis.card import card_text, make_card
-from data_synthesis.datasets import assemble
-from data_synthesis.explore import Explorer
-from data_synthesis.folder import SynthesisFolder
-from data_synthesis.guard import Guard
-from data_synthesis.questions import Asked, load_source, prepare
-from data_synthesis.replies import ReplyLog, read_spent
-from data_synthesis.settings import SynthesisConfig
-from data_synthesis.table import show
-from data_synthesis.teacher import Teacher
-from data_synthesis.work import work
 from videopro.backbones import Backbone, load_backbone, read_spec
 from videopro.benchmarks import Benchmark, Item
-from videopro.command import exit_status
-from videopro.config import from_command_line
+from videopro.cli import exit_status
+from videopro.data_synthesis.card import card_text, make_card
+from videopro.data_synthesis.datasets import assemble
+from videopro.data_synthesis.explore import Explorer
+from videopro.data_synthesis.folder import SynthesisFolder
+from videopro.data_synthesis.guard import Guard
+from videopro.data_synthesis.pipeline import work
+from videopro.data_synthesis.questions import Asked, load_source, prepare
+from videopro.data_synthesis.settings import SynthesisConfig
+from videopro.data_synthesis.table import show
+from videopro.data_synthesis.teacher import Teacher
+from videopro.data_synthesis.teacher_log import ReplyLog, read_spent
 from videopro.errors import RunError
-from videopro.full_disk import cannot_write
-from videopro.infer import check_model, check_questions
-from videopro.module_models import ModuleModels, ModuleSettings, is_pocket
+from videopro.methods.tracing import versions
+from videopro.modules.loading import ModuleModels, ModuleSettings, is_pocket
 from videopro.planners import Planner, load_planner
-from videopro.runner.folder import RUN_FIELDS, difference, write_atomically
-from videopro.runner.progress import Progress
-from videopro.runner.queue import units
-from videopro.runner.worker import Job, versions
+from videopro.runs import RUN_FIELDS, check_model, check_questions, difference
+from videopro.settings import from_command_line
+from videopro.storage import cannot_write, write_atomically
+from videopro.work import Progress, units
 
-PROG = "python -m data_synthesis.run"
+PROG = "python -m videopro.data_synthesis.run"
 
 
 def main(
@@ -154,10 +153,11 @@ def _explore(
             progress.watch(folder.log(writable=False))
             work(
                 units(items),
-                Job(folder, key, (), benchmark.protocol, config.seed, config.redo_errors),
                 Explorer(backbone, models, teacher, config.exploring()),
                 backbone,
                 log,
+                run_key=key,
+                protocol=benchmark.protocol,
                 in_flight=config.videos or (4 if config.teacher.startswith("api:") else 1),
                 shown=progress.update,
                 halt=teacher.close,

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from data_synthesis.explore import ExploreSettings
-from data_synthesis.replies import Budget, Prices
 from videopro import benchmarks
-from videopro.config import about
+from videopro.data_synthesis.explore import ExploreSettings
+from videopro.data_synthesis.teacher_log import Budget, Prices
 from videopro.errors import ConfigError
-from videopro.module_models import ModuleSettings
+from videopro.modules.loading import ModuleSettings
 from videopro.planners import check_planner
+from videopro.settings import about
 
 
 @dataclass(frozen=True, kw_only=True)

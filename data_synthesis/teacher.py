@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from data_synthesis.replies import Budget, CapReached, ReplyLog
+from videopro.data_synthesis.teacher_log import Budget, CapReached, ReplyLog
 from videopro.errors import BackboneError, RunError, VideoProError
 from videopro.planners import Planner, PlanRequest, Written
 from videopro.planners.api import EmptyReply

@@ -5,7 +5,7 @@
 written="--options together=12 temperature=0"
 
 synthesize() { # NAME QUESTIONS
-    python -m data_synthesis.run --config configs/synthesis/pocket.yaml --limit "$2" --output "$folder/$1"
+    python -m videopro.data_synthesis.run --config configs/synthesis/pocket.yaml --limit "$2" --output "$folder/$1"
 }
 
 # Lines of commands from standard input, side by side, each on its share of the cores: small models gain little from
@@ -38,7 +38,7 @@ resample() { # NAME ADAPTER PROMPTS SEED [settings]
     local name=$1 adapter=$2 prompts=$3 seed=$4
     shift 4
     if [ ! -f "$folder/$name.jsonl" ]; then
-        python -m train.rejection --model pocket --adapter "$folder/$adapter" --data "$folder/$prompts" \
+        python -m videopro.train.rejection --model pocket --adapter "$folder/$adapter" --data "$folder/$prompts" \
             --temperature 0.4 --max-new-tokens 512 --batch-size 96 --seed "$seed" --output "$folder/$name.jsonl"
     fi
     finetune "$name" "$name.jsonl" "$seed" --adapter "$folder/$adapter" "$@"

@@ -6,4 +6,5 @@ bash launch/chromium.sh
 ruff check .
 ruff format --check .
 mypy
+lint-imports --no-cache
 pytest "$@"

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from modules.arguments import Anything, Choices, Count, Frames, MaybeText, Stretch, Text
-from modules.errors import ArgumentError
-from modules.handles import AnswerHandle, FrameHandle, shorten
-from modules.registry import module
-from modules.video_context import Call
 from videopro import prompts
 from videopro.backbones.base import YES_NO, Answer, ChoiceRequest, YesNoRequest
+from videopro.modules.calls.arguments import Anything, Choices, Count, Frames, MaybeText, Stretch, Text
+from videopro.modules.calls.context import Call
+from videopro.modules.calls.handles import AnswerHandle, FrameHandle, shorten
+from videopro.modules.calls.registry import module
+from videopro.modules.errors import ArgumentError
 from videopro.question import Question
 from videopro.video import Frame, uniform_times
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from modules.arguments import Choices, Count, Length, Stretch, Text
-from modules.errors import NotFoundError
-from modules.registry import module
-from modules.subtitle_search import words
-from modules.video_context import Call
 from videopro import prompts
+from videopro.modules.calls.arguments import Choices, Count, Length, Stretch, Text
+from videopro.modules.calls.context import Call
+from videopro.modules.calls.registry import module
+from videopro.modules.errors import NotFoundError
+from videopro.modules.search.subtitles import words
 from videopro.question import Question
-from videopro.subtitles import Line
+from videopro.video import Line
 
 
 @module(family="context", needs=("subtitles",))

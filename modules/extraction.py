@@ -6,12 +6,12 @@ interfaces of detectors, trackers and OCR; nothing of the models behind them.
 
 from __future__ import annotations
 
-from modules.arguments import Box, Frames, OneFrame, Share, Text
-from modules.detection import Corners
-from modules.errors import ArgumentError
-from modules.handles import BoxHandle, FrameHandle, TrackHandle
-from modules.registry import module
-from modules.video_context import Call
+from videopro.modules.calls.arguments import Box, Frames, OneFrame, Share, Text
+from videopro.modules.calls.context import Call
+from videopro.modules.calls.handles import BoxHandle, FrameHandle, TrackHandle
+from videopro.modules.calls.registry import module
+from videopro.modules.errors import ArgumentError
+from videopro.modules.models.detection import Corners
 
 
 @module(family="extraction", needs=("detector",))

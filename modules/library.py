@@ -4,8 +4,8 @@
     library = ModuleLibrary(context, use_frames=executor.use_frames)         # once a program
     outcome = executor.run(program, library.functions(), inputs, prelude=library.prelude)
 
-To add a module, decorate a function with `modules.library.module`. Knows the families and their contexts;
-must not know programs, planning, runs or training.
+To add a module, decorate a function with `videopro.modules.library.module`. Knows the families and their
+contexts; must not know programs, planning, runs or training.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
-from modules import answering, context, extraction, localization, retrieval
-from modules.arguments import bind, checked
-from modules.errors import UnavailableError
-from modules.handles import AnswerHandle, ClipHandle, Handle, VideoHandle, show
-from modules.memory import CallMemory
-from modules.prelude import PRELUDE
-from modules.reference import reference
-from modules.registry import ALIASES, FAMILIES, MODULES, NEEDS, Module, module
-from modules.video_context import Call, VideoContext
-from videopro.trace import Call as Record
-from videopro.trace import FrameRef
+from videopro.modules import answering, context, extraction, localization, retrieval
+from videopro.modules.calls.arguments import bind, checked
+from videopro.modules.calls.cache import CallMemory
+from videopro.modules.calls.context import Call, VideoContext
+from videopro.modules.calls.handles import AnswerHandle, ClipHandle, Handle, VideoHandle, show
+from videopro.modules.calls.prelude import PRELUDE
+from videopro.modules.calls.registry import ALIASES, FAMILIES, MODULES, NEEDS, Module, module
+from videopro.modules.errors import UnavailableError
+from videopro.modules.reference import reference
+from videopro.traces import Call as Record
+from videopro.traces import FrameRef
 
 __all__ = ["CallMemory", "ModuleLibrary", "VideoContext", "available", "module"]
 

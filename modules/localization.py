@@ -6,11 +6,11 @@ windows and sampling; nothing of models.
 
 from __future__ import annotations
 
-from modules.arguments import FrameCount, Length, Seconds, Stretch
-from modules.errors import ArgumentError
-from modules.handles import ClipHandle, FrameHandle, VideoHandle
-from modules.registry import module
-from modules.video_context import Call
+from videopro.modules.calls.arguments import FrameCount, Length, Seconds, Stretch
+from videopro.modules.calls.context import Call
+from videopro.modules.calls.handles import ClipHandle, FrameHandle, VideoHandle
+from videopro.modules.calls.registry import module
+from videopro.modules.errors import ArgumentError
 from videopro.video import fps_times, uniform_times
 
 

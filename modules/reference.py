@@ -1,7 +1,5 @@
 """The API reference that planners read, made from signatures and docstrings.
 
-    python -m modules.reference > docs/modules.md
-
 Knows the registry and handles; nothing of planners.
 """
 
@@ -10,15 +8,8 @@ from __future__ import annotations
 import inspect
 from collections.abc import Sequence
 
-from modules.handles import HANDLES
-from modules.registry import FAMILIES, MODULES, Module
-
-_OPENING = """# Modules
-
-What a program may call, and what it then holds. Made by `python -m modules.reference`; change the modules,
-not this file.
-"""
-
+from videopro.modules.calls.handles import HANDLES
+from videopro.modules.calls.registry import FAMILIES, Module
 
 # What the sandbox lets in; the tests hold it against the sandbox's own list.
 _IMPORTS = """## What a program may import
@@ -62,14 +53,3 @@ def _paragraphs(text: str) -> str:
 
 def _line(text: str) -> str:
     return " ".join(text.split())
-
-
-def main() -> None:
-    """Print the reference of every module."""
-    import modules.library  # noqa: F401  registers the modules
-
-    print(f"{_OPENING}\n{reference(list(MODULES.values()))}", end="")
-
-
-if __name__ == "__main__":
-    main()

@@ -6,11 +6,11 @@ interfaces; nothing of how vectors are made.
 
 from __future__ import annotations
 
-from modules.arguments import Count, Length, Stretch, Text
-from modules.errors import NotFoundError
-from modules.handles import ClipHandle, LineHandle
-from modules.registry import module
-from modules.video_context import Call
+from videopro.modules.calls.arguments import Count, Length, Stretch, Text
+from videopro.modules.calls.context import Call
+from videopro.modules.calls.handles import ClipHandle, LineHandle
+from videopro.modules.calls.registry import module
+from videopro.modules.errors import NotFoundError
 
 
 @module(family="retrieval", needs=("index",))

@@ -173,9 +173,9 @@ def floor(path: Path, numbers: list[int]) -> float:
     """Seconds to decode what must be decoded, on all processors."""
     import av
 
-    from videopro.decoding.exact import processors
-    from videopro.decoding.opening import Deadline
-    from videopro.decoding.reader import Reader
+    from videopro.video.decoding.exact import processors
+    from videopro.video.decoding.opening import Deadline
+    from videopro.video.decoding.reader import Reader
 
     runs: list[list[av.Packet]] = []
     with av.open(str(path)) as container:

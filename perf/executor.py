@@ -9,8 +9,8 @@ less than: a child that sends back the bytes of a call as they are, over a socke
 where both share one. "Fork and pipe" is what no program in a process of its own can cost less than: a fork of
 a bare process that writes one byte into a pipe, ends and is waited for. All on the same machine in one run;
 look at the ratios, and at the load, which is kept with them. Processor time counts every process that takes
-part, the host's own included. "Equal" counts the ordinary programs of `tests/program_world.py` that give
-CPython's result. `--write` keeps the figures in perf/executor.json.
+part, the host's own included. "Equal" counts the ordinary programs of `tests/support/program_world.py` that
+give CPython's result. `--write` keeps the figures in perf/executor.json.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from tests.program_world import ORDINARY, PRELUDE, AnswerOnHost, World, natively
+from tests.support.program_world import ORDINARY, PRELUDE, AnswerOnHost, World, natively
 from videopro.executor import Executor, Limits
 
 RESULTS = Path(__file__).with_suffix(".json")

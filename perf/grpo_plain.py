@@ -20,18 +20,17 @@ from peft import PeftModel
 from transformers import AutoModelForImageTextToText, AutoProcessor
 from trl import GRPOConfig, GRPOTrainer, ModelConfig, TrlParser
 
-from modules.library import VideoContext, shared_memory
 from videopro.backbones import load_backbone, read_spec
-from videopro.backbones.qwen_load import find
-from videopro.execution import execute
+from videopro.backbones.qwen.load import find
+from videopro.backbones.wrappers.metered import MeteredBackbone, ThreadMeter
 from videopro.executor import Limits
-from videopro.metering import MeteredBackbone, ThreadMeter
-from videopro.module_models import ModuleModels, ModuleSettings
+from videopro.modules.library import VideoContext, shared_memory
+from videopro.modules.loading import ModuleModels, ModuleSettings
 from videopro.program import parse
 from videopro.question import Question
-from videopro.subtitles import load_subtitles
-from videopro.trace import Execution
-from videopro.video import Video
+from videopro.reasoning import execute
+from videopro.traces import Execution
+from videopro.video import Video, load_subtitles
 
 
 @dataclass

@@ -2,9 +2,9 @@
 
     python perf/hostile.py [--count 1000] [--seed 0] [--side-by-side 2] [--json FILE]
 
-The programs are `tests/hostile_programs.py`'s, what they could harm is `tests/hostile_world.py`'s. After them
-a short `perf/soak.py` with the zygote killed all the time. Ends with status 1 if a program got through, or
-something was lost that need not be.
+The programs are `tests/support/hostile_programs.py`'s, what they could harm is
+`tests/support/hostile_world.py`'s. After them a short `perf/soak.py` with the zygote killed all the time.
+Ends with status 1 if a program got through, or something was lost that need not be.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from soak import soak, verdict
 
-from tests.hostile_programs import corpus
-from tests.hostile_world import Surroundings, run_all
+from tests.support.hostile_programs import corpus
+from tests.support.hostile_world import Surroundings, run_all
 from videopro.executor import Executor
 
 

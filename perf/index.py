@@ -30,8 +30,8 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parent))
 from decode import RATE, make_ten_minutes, read_number, versions
 
-from modules.encoders import VideoTextEncoder, load_encoder
-from modules.index import CLIP_SECONDS, build_index, clip_bounds
+from videopro.modules.models.encoders import VideoTextEncoder, load_encoder
+from videopro.modules.search.clip_index import CLIP_SECONDS, build_index, clip_bounds
 from videopro.video import Frame, FrameStore, Video
 
 RESULTS = Path(__file__).with_suffix(".json")

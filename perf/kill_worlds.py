@@ -198,7 +198,7 @@ WORLDS = {
         ),
         World(
             "synthesis",
-            "data_synthesis.run",
+            "videopro.data_synthesis.run",
             _synthesis,
             _looks_of_questions(
                 "records.jsonl",
@@ -209,7 +209,7 @@ WORLDS = {
         ),
         World(
             "sft",
-            "train.sft",
+            "videopro.train.sft",
             _sft,
             _looks_of_training,
             _trained,
@@ -217,7 +217,7 @@ WORLDS = {
         ),
         World(
             "grpo",
-            "train.grpo",
+            "videopro.train.grpo",
             _grpo,
             _looks_of_training,
             _trained,

@@ -299,7 +299,12 @@ def main() -> None:
     args = parser.parse_args()
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
-    for module in ("train.sft", "train.grpo", "data_synthesis.run", "videopro.backbones.qwen"):
+    for module in (
+        "videopro.train.sft",
+        "videopro.train.grpo",
+        "videopro.data_synthesis.run",
+        "videopro.backbones.qwen.backbone",
+    ):
         importlib.import_module(module)
     root = args.folder or Path(tempfile.mkdtemp(prefix="videopro-kills-"))
     wanted = dict.fromkeys(args.only, KILLS)

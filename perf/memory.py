@@ -8,8 +8,8 @@ with the frame store bounded by `--store` MiB. After every group of questions it
 (`rss_mib`), what malloc's callers hold of it (`used_mib`), what malloc has for them (`free_mib`, resident
 or handed back), what the frame store holds (`store_mib`), how many module calls are remembered, and the
 memory of its children, the sandbox. `--keep-freed` leaves out what a worker does between two videos
-(`videopro.freed_memory`). The figures by tenth are medians over a tenth of the groups each: those after the
-store was full are where a leak would show. At the end the store is emptied and freed memory handed back:
+(`videopro.processes.freed_memory`). The figures by tenth are medians over a tenth of the groups each: those
+after the store was full are where a leak would show. At the end the store is emptied and freed memory handed back:
 what is resident then is `emptied_mib`. Puts its legs beside those of earlier calls in perf/memory.json.
 """
 
@@ -33,14 +33,14 @@ import psutil
 sys.path.insert(0, str(Path(__file__).parent))
 from decode import versions
 
-from modules.library import shared_memory
 from videopro import benchmarks, methods
 from videopro.backbones import load_backbone
-from videopro.freed_memory import hand_back
+from videopro.modules.library import shared_memory
+from videopro.processes import hand_back
 from videopro.runner import worker
-from videopro.runner.folder import RunFolder
-from videopro.runner.queue import units
+from videopro.runs import RunFolder
 from videopro.video import shared_store
+from videopro.work import units
 
 RESULTS = Path(__file__).with_suffix(".json")
 MIB = 2**20

@@ -31,10 +31,10 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from tests.hostile_neighbours import FOUND
-from tests.hostile_programs import FAMILIES
-from tests.hostile_world import LIMITS, Surroundings
-from tests.program_world import ORDINARY, PRELUDE, AnswerOnHost, World, natively
+from tests.support.hostile_neighbours import FOUND
+from tests.support.hostile_programs import FAMILIES
+from tests.support.hostile_world import LIMITS, Surroundings
+from tests.support.program_world import ORDINARY, PRELUDE, AnswerOnHost, World, natively
 from videopro.executor import Executor, Outcome, ZygoteGone
 
 PAGE = os.sysconf("SC_PAGE_SIZE")

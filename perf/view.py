@@ -26,9 +26,8 @@ from rich.console import Console
 from rich.table import Table
 
 from videopro.benchmarks.base import ROBUST, Protocol
-from videopro.runner.folder import RunFolder
-from videopro.runner.following import Following
-from videopro.trace import SCHEMA, Call, Cost, Execution, Reply, Round, Trace, VideoRef
+from videopro.runs import Following, RunFolder
+from videopro.traces import SCHEMA, Call, Cost, Execution, Reply, Round, Trace, VideoRef
 from videopro.view.site import write_pages
 
 RESULTS = Path(__file__).with_suffix(".json")

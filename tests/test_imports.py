@@ -9,23 +9,23 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
+from tests.support import ROOT
+
 PACKAGES = ("videopro", "modules", "data_synthesis", "train", "perf")
 
 # Above everything that answers a question: planning, runs, what is made of them.
 ABOVE = (
     "videopro.planners",
-    "videopro.reason",
+    "videopro.reasoning.reasoner",
     "videopro.methods",
     "videopro.benchmarks",
     "videopro.runner",
     "videopro.infer",
     "videopro.ask",
-    "videopro.ask_view",
+    "videopro.ask_console",
     "videopro.compare",
     "videopro.index",
     "videopro.report",
@@ -34,14 +34,14 @@ ABOVE = (
 TRAINING = ("data_synthesis", "train")
 # What writes, runs and reads programs: modules are called by it and know nothing of it.
 PROGRAMS = (
-    "videopro.program",
-    "videopro.program_names",
+    "videopro.program.parsing",
+    "videopro.program.names",
     "videopro.executor",
-    "videopro.execution",
-    "videopro.decision",
-    "videopro.watching",
-    "videopro.metering",
-    "videopro.module_models",
+    "videopro.reasoning.execution",
+    "videopro.traces.selection",
+    "videopro.reasoning.observer",
+    "videopro.backbones.wrappers.metered",
+    "videopro.modules.loading",
 )
 
 
@@ -56,16 +56,16 @@ class Rule:
 
 GROUND = (
     "videopro.errors",
-    "videopro.video",
-    "videopro.framestore",
-    "videopro.decoding",
-    "videopro.subtitles",
-    "videopro.question",
-    "videopro.answer_reading",
-    "videopro.official_readers",
+    "videopro.video.video",
+    "videopro.video.frame_store",
+    "videopro.video.decoding",
+    "videopro.video.subtitles",
+    "videopro.question.question",
+    "videopro.question.answer_extraction",
+    "videopro.question.official_extractors",
     "videopro.prompts",
-    "videopro.scoring",
-    "videopro.intervals",
+    "videopro.scoring.metrics",
+    "videopro.scoring.intervals",
 )
 RULES = {
     "the ground": Rule(
@@ -166,7 +166,8 @@ def pocket_offences(edges: Mapping[str, set[str]]) -> list[str]:
     return [
         f"{module} -> {name}"
         for module, names in sorted(edges.items())
-        if not within(module, ("videopro.pocket",)) and not module.startswith("train.pocket")
+        if not within(module, ("videopro.pocket",))
+        and not module.startswith("videopro.train.pocket.language")
         for name in sorted(names)
         if within(name, ("videopro.pocket",)) and name not in POCKET_OPEN
     ]
@@ -183,12 +184,17 @@ def test_nobody_outside_reads_the_pocket_worlds_script() -> None:
 
 def test_the_check_sees_the_repository() -> None:
     edges = knowledge(sources())
-    for module in ("videopro.video", "videopro.backbones.server", "videopro.infer", "train.pocket"):
+    for module in (
+        "videopro.video.video",
+        "videopro.backbones.server.backbone",
+        "videopro.infer",
+        "videopro.train.pocket.language",
+    ):
         assert module in edges
-    assert "videopro.errors" in edges["videopro.video"]
+    assert "videopro.errors" in edges["videopro.video.video"]
     # Imported inside a function, and for types alone.
-    assert "videopro.backbones.server" in edges["videopro.backbones"]
-    assert "videopro.video" in edges["videopro.backbones.base"]
+    assert "videopro.backbones.server.backbone" in edges["videopro.backbones"]
+    assert "videopro.video.video" in edges["videopro.backbones.base"]
 
 
 def test_every_module_opens_with_what_it_is_for() -> None:
@@ -219,22 +225,31 @@ def test_every_way_to_import_is_seen(text: str) -> None:
         "videopro": '"""Package."""',
         "videopro.infer": "",
         "videopro.helper": "import videopro.infer",
-        "videopro.video": text,
+        "videopro.video.video": text,
     }
     (chain,) = offences(RULES["the ground"], knowledge(texts))
-    assert chain.startswith("videopro.video -> ")
+    assert chain.startswith("videopro.video.video -> ")
     assert chain.endswith("videopro.infer")
 
 
 @pytest.mark.parametrize(
-    "text", ["from videopro.executor import use_frames", "from videopro import reason", "import train.sft"]
+    "text",
+    ["from videopro.executor import use_frames", "from videopro import reason", "import videopro.train.sft"],
 )
 def test_a_module_that_knows_its_callers_is_seen(text: str) -> None:
     texts = dict.fromkeys(
-        ("videopro", "videopro.executor", "videopro.reason", "train", "train.sft", "modules"), ""
+        (
+            "videopro",
+            "videopro.executor",
+            "videopro.reasoning.reasoner",
+            "train",
+            "videopro.train.sft",
+            "modules",
+        ),
+        "",
     )
-    (chain,) = offences(RULES["modules"], knowledge({**texts, "modules.answering": text}))
-    assert chain.startswith("modules.answering -> ")
+    (chain,) = offences(RULES["modules"], knowledge({**texts, "videopro.modules.answering": text}))
+    assert chain.startswith("videopro.modules.answering -> ")
 
 
 def test_a_package_reaches_its_own_modules_through_dots() -> None:
@@ -242,9 +257,9 @@ def test_a_package_reaches_its_own_modules_through_dots() -> None:
         "videopro": "",
         "videopro.a": "from .b import x\nfrom ..video import y",
         "videopro.a.b": "",
-        "videopro.video": "",
+        "videopro.video.video": "",
     }
-    assert {"videopro.a.b", "videopro.video"} <= knowledge(texts)["videopro.a"]
+    assert {"videopro.a.b", "videopro.video.video"} <= knowledge(texts)["videopro.a"]
 
 
 def test_a_peek_at_the_worlds_script_is_seen() -> None:
@@ -254,7 +269,7 @@ def test_a_peek_at_the_worlds_script_is_seen() -> None:
         "videopro.pocket.script": "",
         "videopro.pocket.world": "from videopro.pocket import script",
         "videopro.benchmarks.pocket": "from videopro.pocket import world",
-        "train.pocket_tasks": "from videopro.pocket.script import Script",
-        "modules.ocr": "from videopro.pocket import script",
+        "videopro.train.pocket.tasks": "from videopro.pocket.script import Script",
+        "videopro.modules.models.ocr": "from videopro.pocket import script",
     }
-    assert pocket_offences(knowledge(texts)) == ["modules.ocr -> videopro.pocket.script"]
+    assert pocket_offences(knowledge(texts)) == ["videopro.modules.models.ocr -> videopro.pocket.script"]

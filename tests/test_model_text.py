@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.model_text_world import GROUPS
+from tests.support.model_text_world import GROUPS
 
 GOLDEN = Path(__file__).parent / "golden"
 

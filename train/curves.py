@@ -1,6 +1,6 @@
 """Learning curves of GRPO runs as pictures: rewards by name, share of native, lengths, KL and entropy.
 
-    python -m train.curves RUN [RUN ...] [--output FOLDER]
+    python -m videopro.train.curves RUN [RUN ...] [--output FOLDER]
 
 Reads what the runs logged (`training_record.json`, or the last checkpoint of one that goes on) and writes
 `curves.png` and `curves.svg`, into the run's folder or `--output`. Several runs, such as seeds, are thin
@@ -19,10 +19,10 @@ from typing import Any
 from matplotlib.figure import Figure
 from transformers.trainer_utils import get_last_checkpoint
 
-from train.sft_record import RECORD
-from videopro.command import exit_status
+from videopro.cli import exit_status
 from videopro.errors import RunError
-from videopro.json_objects import parse_json
+from videopro.storage import parse_json
+from videopro.train.runtime.record import RECORD
 
 History = Sequence[Mapping[str, Any]]
 Series = dict[int, float]
@@ -148,7 +148,7 @@ def draw(histories: Sequence[History]) -> Figure:
 def main(argv: Sequence[str] | None = None) -> int:
     """The command line. Returns the exit status."""
     parser = argparse.ArgumentParser(
-        prog="python -m train.curves", description="Learning curves of GRPO runs as PNG and SVG."
+        prog="python -m videopro.train.curves", description="Learning curves of GRPO runs as PNG and SVG."
     )
     parser.add_argument("runs", nargs="+", type=Path, help="output_dir of a run")
     parser.add_argument("--output", type=Path, default=None, help="folder; unset: the first run's")

@@ -1,8 +1,8 @@
 """How much of a training step is signal: whether the gradients of different steps point the same way.
 
-    python -m train.gradient_noise grpo --config configs/grpo/pocket.yaml --adapter runs/sft \\
+    python -m videopro.train.gradient_noise grpo --config configs/grpo/pocket.yaml --adapter runs/sft \\
         --train_data grpo.jsonl --output_dir runs/noise --max_steps 12
-    python -m train.gradient_noise sft --config configs/sft/pocket.yaml --train_data sft.jsonl ...
+    python -m videopro.train.gradient_noise sft --config configs/sft/pocket.yaml --train_data sft.jsonl ...
 
 Runs `train/grpo.py` or `train/sft.py` with its own flags at rate 0, so that every step is taken at the same
 weights, and compares the steps' gradients of everything that is trained. Where the mean cosine of two steps
@@ -27,12 +27,12 @@ from accelerate import PartialState
 from transformers import TrainerCallback
 from transformers.trainer_utils import get_last_checkpoint
 
-from train import grpo, sft
-from train.command import read_settings
-from train.grpo_config import VideoGRPOConfig
-from train.sft_config import VideoSFTConfig
-from videopro.command import exit_status
+from videopro.cli import exit_status
 from videopro.errors import ConfigError
+from videopro.train import grpo, sft
+from videopro.train.finetune.config import VideoSFTConfig
+from videopro.train.rl.config import VideoGRPOConfig
+from videopro.train.runtime.settings import read_settings
 
 STAGES: dict[str, tuple[Any, Any]] = {
     "grpo": (VideoGRPOConfig, grpo.train),
@@ -123,7 +123,9 @@ def measure(stage: str, argv: Sequence[str]) -> Noise:
     if PartialState().num_processes > 1:
         raise ConfigError("gradients are compared in one process; start it with python, not with accelerate")
     kind, train = STAGES[stage]
-    training, model = read_settings(kind, f"train.gradient_noise {stage}", [*argv, "--save_strategy", "no"])
+    training, model = read_settings(
+        kind, f"videopro.train.gradient_noise {stage}", [*argv, "--save_strategy", "no"]
+    )
     for name in RATES:
         if getattr(training, name, None) is not None:
             setattr(training, name, 0.0)

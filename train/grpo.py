@@ -3,10 +3,11 @@ likely (section 3.6 and Eq. 3, training stage 2).
 
     accelerate launch train/grpo.py --config configs/grpo/pocket.yaml --train_data grpo.jsonl --output_dir RUN
 
-Flags and the YAML file take every setting of `train.grpo_config`, of TRL's GRPOConfig and of its ModelConfig.
-Starts from an adapter (`adapter`), or with a new one on a plain model or merged checkpoint. Killed at any
-moment, the same command goes on from the last checkpoint. Ends with an adapter (or, without `use_peft`, a
-model) in `output_dir`, the record of how it was made, and every program that was run (`programs.jsonl`).
+Flags and the YAML file take every setting of `videopro.train.rl.config`, of TRL's GRPOConfig and of its
+ModelConfig. Starts from an adapter (`adapter`), or with a new one on a plain model or merged checkpoint.
+Killed at any moment, the same command goes on from the last checkpoint. Ends with an adapter (or, without
+`use_peft`, a model) in `output_dir`, the record of how it was made, and every program that was run
+(`programs.jsonl`).
 """
 
 from __future__ import annotations
@@ -22,25 +23,25 @@ from transformers import PreTrainedModel, TrainerCallback
 from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled
 from trl import ModelConfig
 
-from train.command import read_settings, run_command
-from train.episodes import Refinements
-from train.grpo_config import TWO_TURN, VideoGRPOConfig
-from train.grpo_data import PromptRow, as_dataset, read_prompts
-from train.grpo_prompts import Prompts
-from train.rewards import ProgramRewards
-from train.run_start import Rows, Start
-from train.run_steps import carry_out
-from train.tuned_model import load_trainable, put_trained, without_adapter
-from train.video_grpo import VideoGRPOTrainer
 from videopro.backbones import load_backbone, read_spec
 from videopro.backbones.base import Backbone
 from videopro.backbones.fingerprint import folder_fingerprint
-from videopro.backbones.qwen import QwenBackbone
-from videopro.backbones.qwen_inputs import QwenInputs
-from videopro.backbones.qwen_load import Loaded
-from videopro.config import build
+from videopro.backbones.qwen.backbone import QwenBackbone
+from videopro.backbones.qwen.inputs import QwenInputs
+from videopro.backbones.qwen.load import Loaded
 from videopro.errors import ConfigError
-from videopro.module_models import ModuleModels, ModuleSettings, is_pocket
+from videopro.modules.loading import ModuleModels, ModuleSettings, is_pocket
+from videopro.settings import build
+from videopro.train.rewards.functions import ProgramRewards
+from videopro.train.rl.config import TWO_TURN, VideoGRPOConfig
+from videopro.train.rl.data import PromptRow, as_dataset, read_prompts
+from videopro.train.rl.episodes import Refinements
+from videopro.train.rl.prompts import Prompts
+from videopro.train.rl.trainer import VideoGRPOTrainer
+from videopro.train.runtime.loop import carry_out
+from videopro.train.runtime.settings import read_settings, run_command
+from videopro.train.runtime.setup import Rows, Start
+from videopro.train.runtime.trainable import load_trainable, put_trained, without_adapter
 
 # What decides which weights a run ends with, beside what any training's settings decide.
 _OF_GRPO = (

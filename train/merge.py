@@ -1,6 +1,7 @@
-"""python -m train.merge: an adapter worked into its base, as a plain checkpoint.
+"""python -m videopro.train.merge: an adapter worked into its base, as a plain checkpoint.
 
-    python -m train.merge --base Qwen/Qwen3-VL-8B-Instruct --adapter runs/sft --output runs/sft-merged
+    python -m videopro.train.merge --base Qwen/Qwen3-VL-8B-Instruct --adapter runs/sft \\
+        --output runs/sft-merged
 
 Any tool that loads the base loads the result. It has no adapter to turn off: where the base is to answer
 inside modules, name the base beside it. Knows checkpoints; must not know training.
@@ -18,16 +19,16 @@ from typing import Any
 
 import torch
 
-from train.checkpoint_files import put_in_place
-from train.full_disk import writing
 from videopro.backbones import read_spec
-from videopro.backbones.qwen_load import DEFAULTS_FILE, find, load
-from videopro.command import exit_status
-from videopro.config import about, from_command_line
+from videopro.backbones.qwen.load import DEFAULTS_FILE, find, load
+from videopro.cli import exit_status
 from videopro.errors import ConfigError
-from videopro.finite import non_finite
+from videopro.settings import about, from_command_line
+from videopro.storage.finite_weights import non_finite
+from videopro.train.runtime.checkpoint_files import put_in_place
+from videopro.train.runtime.disk_errors import writing
 
-PROG = "python -m train.merge"
+PROG = "python -m videopro.train.merge"
 
 
 @dataclass(frozen=True)

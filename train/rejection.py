@@ -1,6 +1,6 @@
 """Rejection sampling: a policy's own correct programs as rows to fine-tune on, the control beside GRPO.
 
-    python -m train.rejection --model pocket --adapter runs/sft --data grpo.jsonl --output own.jsonl
+    python -m videopro.train.rejection --model pocket --adapter runs/sft --data grpo.jsonl --output own.jsonl
 
 Writes `samples` programs to every prompt, runs them as GRPO's rewards do, and keeps those that are right and
 of the right form (accuracy and format, Eq. 3), each program once a prompt, whatever it is called or
@@ -19,24 +19,24 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from train.grpo_data import KINDS, PromptRow, as_dataset, read_prompts
-from train.reward_log import RewardLog
-from train.reward_rows import read_row
-from train.reward_scoring import score
-from train.rewards import ProgramRewards
-from train.sft_data import PLACEHOLDER, digest
 from videopro.backbones import load_backbone, read_spec
 from videopro.backbones.base import Backbone, GenerateRequest, Visual
-from videopro.command import exit_status
-from videopro.config import about, build, from_command_line
+from videopro.cli import exit_status
 from videopro.errors import ConfigError, RunError, VideoError
-from videopro.json_objects import NotJson, parse_json
-from videopro.module_models import ModuleModels, ModuleSettings, is_pocket
+from videopro.modules.loading import ModuleModels, ModuleSettings, is_pocket
 from videopro.program import parse
-from videopro.runner.folder import write_atomically
+from videopro.settings import about, build, from_command_line
+from videopro.storage import NotJson, parse_json, write_atomically
+from videopro.train.finetune.data import PLACEHOLDER
+from videopro.train.rewards.functions import ProgramRewards
+from videopro.train.rewards.log import RewardLog
+from videopro.train.rewards.rows import read_row
+from videopro.train.rewards.scoring import score
+from videopro.train.rl.data import KINDS, PromptRow, as_dataset, read_prompts
+from videopro.train.runtime.rows import digest
 from videopro.video import Video, uniform_times
 
-PROG = "python -m train.rejection"
+PROG = "python -m videopro.train.rejection"
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,10 @@
 
     accelerate launch train/sft.py --config configs/sft/pocket.yaml --train_data sft.jsonl --output_dir RUN
 
-Flags and the YAML file take every setting of `train.sft_config`, of TRL's SFTConfig and of its ModelConfig.
-Starts with a new adapter, or from one (`adapter`). Killed at any moment, the same command goes on from the
-last checkpoint. Ends with an adapter (or, without `use_peft`, a model) in `output_dir`, and the record of how
-it was made.
+Flags and the YAML file take every setting of `videopro.train.finetune.config`, of TRL's SFTConfig and of its
+ModelConfig. Starts with a new adapter, or from one (`adapter`). Killed at any moment, the same command goes
+on from the last checkpoint. Ends with an adapter (or, without `use_peft`, a model) in `output_dir`, and the
+record of how it was made.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from accelerate import PartialState
 from transformers import TrainerCallback
 from trl import ModelConfig
 
-from train.collator import VideoCollator, as_dataset
-from train.command import read_settings, run_command
-from train.run_start import Rows, Start
-from train.run_steps import carry_out
-from train.sft_config import VideoSFTConfig
-from train.sft_data import Row, read_rows
-from train.sft_trainer import VideoSFTTrainer
-from train.tuned_model import load_trainable, put_trained, trained_parts
 from videopro.errors import ConfigError
+from videopro.train.finetune.collator import VideoCollator, as_dataset
+from videopro.train.finetune.config import VideoSFTConfig
+from videopro.train.finetune.data import Row, read_rows
+from videopro.train.finetune.trainer import VideoSFTTrainer
+from videopro.train.runtime.loop import carry_out
+from videopro.train.runtime.settings import read_settings, run_command
+from videopro.train.runtime.setup import Rows, Start
+from videopro.train.runtime.trainable import load_trainable, put_trained, trained_parts
 
 # What decides which weights a run ends with, beside what any training's settings decide.
 _OF_SFT = ("vision", "projector", "vision_lr", "projector_lr", "neftune_noise_alpha")

@@ -3,7 +3,7 @@
     python -m videopro.ask film.mp4 "What does she pick up?" --choices "a cup" "a book" --model pocket
 
 With choices it goes the same way as a benchmark's question; without, the model answers in its own words. What
-a program does is shown as it happens (`videopro.ask_view`).
+a program does is shown as it happens (`videopro.ask_console`).
 """
 
 from __future__ import annotations
@@ -15,20 +15,19 @@ from pathlib import Path
 from typing import Any
 
 from videopro import methods, prompts
-from videopro.ask_view import Follower, say, show_answer
+from videopro.ask_console import Follower, say, show_answer
 from videopro.backbones import Backbone, Generation, load_backbone, read_spec
+from videopro.backbones.wrappers.metered import Meter
 from videopro.benchmarks import Item, Protocol
 from videopro.benchmarks.base import ROBUST
-from videopro.command import exit_status
-from videopro.config import about, from_command_line
-from videopro.encodable import encodable
+from videopro.cli import exit_status
 from videopro.errors import ConfigError
-from videopro.metering import Meter
 from videopro.methods import ShortFlags
 from videopro.methods.base import Context, Result
 from videopro.question import Question
-from videopro.subtitles import load_subtitles
-from videopro.video import Video, uniform_times
+from videopro.settings import about, from_command_line
+from videopro.storage import encodable
+from videopro.video import Video, load_subtitles, uniform_times
 
 PROG = "python -m videopro.ask"
 

@@ -24,17 +24,15 @@ from rich.table import Table
 from videopro import infer, methods
 from videopro.backbones import Backbone, load_backbone
 from videopro.benchmarks import PRESETS
-from videopro.command import exit_status
-from videopro.config import about, from_command_line, near, read_yaml
+from videopro.cli import exit_status
 from videopro.errors import ConfigError, RunError
-from videopro.hindsight import READINGS, READINGS_TOLD, read_by
 from videopro.infer import RunConfig
-from videopro.json_objects import parse_json
 from videopro.methods import METHODS, ShortFlags
-from videopro.runner.folder import RUN_FIELDS, RunFolder
-from videopro.runner.summary import percent, records_of
-from videopro.scoring import Difference, Scored, accuracy, paired_difference
-from videopro.trace import Trace
+from videopro.runs import RUN_FIELDS, RunFolder
+from videopro.scoring import Difference, Scored, accuracy, paired_difference, percent, records_of
+from videopro.settings import about, from_command_line, near, read_yaml
+from videopro.storage import parse_json
+from videopro.traces import READINGS, READINGS_TOLD, Trace, read_by
 
 PROG = "python -m videopro.compare"
 

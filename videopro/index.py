@@ -17,11 +17,11 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from modules.encoders import VideoTextEncoder, load_encoder
-from modules.index import CLIP_SECONDS, ClipIndex, build_index, clip_bounds, index_path
-from videopro.command import exit_status
-from videopro.config import about, from_command_line
+from videopro.cli import exit_status
 from videopro.errors import ConfigError, VideoError
+from videopro.modules.models.encoders import VideoTextEncoder, load_encoder
+from videopro.modules.search.clip_index import CLIP_SECONDS, ClipIndex, build_index, clip_bounds, index_path
+from videopro.settings import about, from_command_line
 from videopro.video import Video
 
 PROG = "python -m videopro.index"

@@ -22,22 +22,26 @@ from rich.console import Console
 
 from videopro import benchmarks, methods
 from videopro.backbones import Backbone, load_backbone, read_spec
-from videopro.backbones.identity import identify
 from videopro.benchmarks import PRESETS, Benchmark, Item
-from videopro.command import exit_status
-from videopro.config import about, from_command_line, read_yaml
-from videopro.errors import ConfigError, RunError, VideoProError
+from videopro.cli import exit_status
+from videopro.errors import ConfigError
 from videopro.methods import ShortFlags
-from videopro.runner.folder import RUN_FIELDS, RunFolder
-from videopro.runner.following import Following
-from videopro.runner.grades import read_grades
-from videopro.runner.progress import Progress
-from videopro.runner.queue import units
-from videopro.runner.summary import summarize, table, write_summary
 from videopro.runner.supervisor import Supervisor, place
 from videopro.runner.tracking import Tracking, check_trackers
 from videopro.runner.worker import Job
-from videopro.trace import Trace
+from videopro.runs import (
+    RUN_FIELDS,
+    Following,
+    RunFolder,
+    check_model,
+    check_questions,
+    read_grades,
+    summarize,
+    table,
+    write_summary,
+)
+from videopro.settings import about, from_command_line, read_yaml
+from videopro.work import Progress, units
 
 PROG = "python -m videopro.infer"
 
@@ -239,37 +243,6 @@ def check(config: RunConfig, *, load: Callable[..., Backbone] = load_backbone) -
     return _Start(folder, benchmark, method, options, items, identity, is_done)
 
 
-def check_model(
-    folder: RunFolder,
-    identity: Mapping[str, Any],
-    model: str,
-    backbone: Mapping[str, Any],
-    load: Callable[..., Backbone],
-) -> None:
-    """Compare the model with the one that a folder's run was made with, for a command that will not load it.
-
-    A model that cannot be had any more is the run's if it is named as the run named it: there is nothing that
-    it could be told by. Raises RunError for another one.
-    """
-    recorded = folder.recorded() or {}
-    try:
-        if load is load_backbone:
-            now = identify(read_spec(model, **backbone), recorded.get("model") or {})
-        else:
-            with closing(load(model, **backbone)) as loaded:
-                now = dict(loaded.identity())
-    except VideoProError as error:
-        settings = read_yaml(folder.config)
-        if (settings.get("model"), settings.get("backbone") or {}) != (model, dict(backbone)):
-            raise RunError(
-                f"{folder.path}: is a run of {settings.get('model')!r}, and whether that is {model!r} cannot "
-                f"be told ({error}); mend that, or give --model and --backbone as in its config.yaml"
-            ) from error
-        print(f"{model!r} was compared with the run's model by its name only: {error}", file=sys.stderr)
-        return
-    folder.check_same({**identity, "model": now})
-
-
 def _cut_torn_line(folder: RunFolder) -> None:
     """Cut what a killed writer left half-written."""
     if not folder.traces.exists():
@@ -336,25 +309,6 @@ def _answer(
             answered,
         )
         supervisor.run()
-
-
-def check_questions(recorded: Sequence[Trace], benchmark: Benchmark, folder: RunFolder) -> None:
-    """Refuse to go on when the benchmark's files say something else than when the run began. Raises
-    RunError."""
-    items = {item.id: item for item in benchmark.items}
-    for trace in recorded:
-        item = items.get(trace.question_id)
-        if item is None:
-            raise RunError(
-                f"{folder.traces}: question {trace.question_id!r} is no longer in {benchmark.name}, split "
-                f"{benchmark.split!r}; give the --root of that run or another --output"
-            )
-        now = (item.question.text, item.question.choices, item.answer)
-        if now != (trace.question, trace.choices, trace.gold):
-            raise RunError(
-                f"{folder.traces}: question {trace.question_id!r} has another text, options or answer in "
-                f"{benchmark.name} now; give the --root of that run or another --output"
-            )
 
 
 def _as_mapping(config: RunConfig) -> dict[str, Any]:

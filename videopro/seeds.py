@@ -22,17 +22,25 @@ import rich.table
 from rich.console import Console, Group
 from rich.markup import escape
 
-from videopro.command import exit_status
-from videopro.config import about, from_command_line
-from videopro.decision import AnswerRule, Fallback, Final
+from videopro.cli import exit_status
 from videopro.errors import ConfigError, RunError
-from videopro.hindsight import READINGS, READINGS_TOLD, Natives, always_steps, before_refinement, by_rule
 from videopro.methods.program import FALLBACK_HELP, FINAL_HELP
-from videopro.routing import oracle_modes
-from videopro.runner.folder import RunFolder, write_atomically
-from videopro.runner.summary import percent
-from videopro.seed_numbers import ROUTING, Row, table_of
-from videopro.trace import Trace
+from videopro.runs import RunFolder
+from videopro.scoring import ROUTING, Row, oracle_modes, percent, table_of
+from videopro.settings import about, from_command_line
+from videopro.storage import write_atomically
+from videopro.traces import (
+    READINGS,
+    READINGS_TOLD,
+    AnswerRule,
+    Fallback,
+    Final,
+    Natives,
+    Trace,
+    always_steps,
+    before_refinement,
+    by_rule,
+)
 
 PROG = "python -m videopro.seeds"
 FIRST, BEST = "first:", "best:"

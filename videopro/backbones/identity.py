@@ -20,13 +20,13 @@ def identify(config: BackboneConfig, recorded: Mapping[str, Any]) -> dict[str, o
     comes what only further requests to a server would tell. Raises ConfigError, and BackboneError where files
     are missing or broken or a server is away."""
     if config.kind == "server":
-        from videopro.backbones.server import ServerBackbone
+        from videopro.backbones.server.backbone import ServerBackbone
 
         server = ServerBackbone(config.but(retries=0, timeout=min(config.timeout, _SECONDS)))
         try:
             return server.identity(form=recorded.get("video"))
         finally:
             server.close()
-    from videopro.backbones.qwen_load import facts, find
+    from videopro.backbones.qwen.load import facts, find
 
     return facts(config, find(config.model))

@@ -19,8 +19,8 @@ from videopro.benchmarks.base import Benchmark, Item, Protocol
 from videopro.benchmarks.jsonl import load_folder
 from videopro.benchmarks.pocket import load_pocket
 from videopro.benchmarks.registry import Spec, by_name
-from videopro.config import near
 from videopro.errors import BenchmarkError
+from videopro.settings import near
 
 __all__ = ["NAMES", "PRESETS", "SPECS", "Benchmark", "Item", "Protocol", "Spec", "default_split", "load"]
 

@@ -14,12 +14,10 @@ from collections.abc import Callable, Sequence
 
 from videopro.backbones import Backbone, load_backbone
 from videopro.benchmarks.check import CheckConfig, check
-from videopro.command import exit_status
-from videopro.config import from_command_line, near
+from videopro.cli import exit_status
 from videopro.errors import ConfigError
-from videopro.runner.grades import JudgeConfig, judge_run
-from videopro.runner.submission import SubmitConfig, submit
-from videopro.runner.summary import metric_lines
+from videopro.runs import JudgeConfig, SubmitConfig, judge_run, metric_lines, submit
+from videopro.settings import from_command_line, near
 
 PROG = "python -m videopro.benchmarks"
 COMMANDS = ("check", "judge", "submit")

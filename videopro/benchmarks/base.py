@@ -11,15 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from videopro.benchmarks.protocol import ROBUST, Protocol
-from videopro.config import near
 from videopro.errors import BenchmarkError, ConfigError
-from videopro.question import Question
+from videopro.question import NO_OPTION, Question
+from videopro.settings import near
 
 __all__ = ["NO_OPTION", "ROBUST", "Benchmark", "Flaw", "Item", "Protocol"]
 
-# The gold of a question none of whose options is right by its own annotation. Official scorers count it as
-# wrong; the robust score leaves it out.
-NO_OPTION = "-"
 # Characters of a flaw that are told.
 _SHOWN = 500
 
@@ -43,7 +40,7 @@ class Item:
     """Seconds of the original video before this file begins; subtracted from the subtitles' times."""
     groups: Mapping[str, str] = field(default_factory=dict)
     """Breakdowns of the result, such as {"family": "count", "duration": "long"}; several of one kind are
-    joined by `videopro.scoring.SEVERAL`."""
+    joined by `videopro.scoring.metrics.SEVERAL`."""
     evidence: tuple[tuple[float, float], ...] = ()
     """Intervals (s) that hold the answer, where known. For analysis only: no method may read it."""
     shown: tuple[tuple[float, float], ...] = ()

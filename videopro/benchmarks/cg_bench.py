@@ -24,8 +24,8 @@ from videopro.benchmarks.protocol import AnswerPrompt, Metric, Protocol
 from videopro.benchmarks.registry import Spec
 from videopro.benchmarks.sources import Found, Source
 from videopro.errors import BenchmarkError
-from videopro.json_objects import parse_json
 from videopro.question import Question
+from videopro.storage import parse_json
 
 FILES = {"full": "cgbench.json", "mini": "cgbench_mini.json"}
 

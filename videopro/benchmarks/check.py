@@ -12,11 +12,11 @@ from pathlib import Path
 
 from videopro import benchmarks
 from videopro.benchmarks.base import NO_OPTION, Benchmark, Flaw, Item
-from videopro.config import about
 from videopro.errors import SubtitleError, VideoError
 from videopro.scoring import SEVERAL
-from videopro.subtitles import load_subtitles
-from videopro.video import probe
+from videopro.settings import about
+from videopro.video import load_subtitles
+from videopro.video.decoding.probe import probe
 
 # Names that a line of the report shows.
 _SHOWN = 5

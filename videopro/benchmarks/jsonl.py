@@ -16,10 +16,10 @@ from typing import Any
 
 from videopro.benchmarks.base import ROBUST, Benchmark, Flaw, Item, Protocol
 from videopro.benchmarks.fields import can_name_a_file, interval, shown
-from videopro.config import near
 from videopro.errors import BenchmarkError, QuestionError
-from videopro.json_objects import read_object
 from videopro.question import Question
+from videopro.settings import near
+from videopro.storage import read_object
 
 FILE = "questions.jsonl"
 _FIELDS = (

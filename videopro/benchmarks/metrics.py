@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from videopro import scoring
 from videopro.benchmarks.protocol import Metric, Protocol
 from videopro.scoring import SEVERAL, Scored
-from videopro.trace import Trace
+from videopro.scoring import metrics as scoring
+from videopro.traces import Trace
 
 # CG-Bench counts an IoU above each of these, and takes the mean over them.
 THRESHOLDS = (0.1, 0.2, 0.3, 0.4, 0.5)

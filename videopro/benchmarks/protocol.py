@@ -88,7 +88,8 @@ class Protocol:
     """How a benchmark is asked and scored; part of a run's key."""
 
     parser: str
-    """Name of the official reader of replies (a key of `videopro.question.OFFICIAL_READERS`), or ROBUST."""
+    """Name of the official reader of replies (a key of `videopro.question.OFFICIAL_READERS`), or
+    ROBUST."""
     prompt: str = "multiple_choice"
     """Name of the answer prompt in `videopro.prompts` that asks where there is no `answer_prompt`."""
     official_unparsed: Literal["wrong", "left out"] = "wrong"

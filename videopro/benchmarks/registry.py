@@ -12,8 +12,8 @@ from pathlib import Path
 from videopro.benchmarks.base import Benchmark, Item
 from videopro.benchmarks.protocol import Protocol
 from videopro.benchmarks.sources import Found, Source
-from videopro.config import near
 from videopro.errors import BenchmarkError
+from videopro.settings import near
 
 # Broken records that a message names.
 _TOLD = 5

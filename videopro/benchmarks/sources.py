@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 
 from videopro.benchmarks.base import Flaw, Item
 from videopro.errors import BenchmarkError, QuestionError
-from videopro.json_objects import NotJson, parse_json, parse_json_list
+from videopro.storage import NotJson, parse_json, parse_json_list
 
 VIDEO_ENDINGS = (".mp4", ".mkv", ".webm", ".avi", ".mov", ".m4v")
 HUB = "hf:"

@@ -25,7 +25,7 @@ from videopro.executor.log import Told
 from videopro.executor.outcome import Limits, SandboxError, ZygoteGone
 from videopro.executor.text import shorten
 from videopro.executor.things import Forged
-from videopro.signals import signal_name
+from videopro.processes import signal_name
 
 _DUMP_LINE = re.compile(rb'File "<program>", line (\d{1,7}) in (\w{1,100}|<\w{1,20}>)')
 # Seconds that a process has to end by itself: after its last word, and after it was told to stop.

@@ -25,7 +25,7 @@ from pathlib import Path
 from videopro.executor.conversation import Conversation, NotBegun
 from videopro.executor.ending import Ending
 from videopro.executor.outcome import Limits, SandboxError, SandboxMissing, WallBreached, ZygoteGone
-from videopro.signals import signal_name
+from videopro.processes import signal_name
 
 _HERE = Path(__file__).resolve().parent
 # Without site, user folders, .pyc files and warnings. -I would ignore the fixed hash seed, which makes the

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from modules.registry import REMOVABLE
-from videopro.config import about, build, near
 from videopro.errors import ConfigError
 from videopro.methods.base import Context, Method, Result
 from videopro.methods.native import Native
 from videopro.methods.program import FALLBACK_HELP, FINAL_HELP, Adaptive, Program, VideoPro
+from videopro.modules.calls.registry import REMOVABLE
+from videopro.settings import about, build, near
 
 __all__ = ["METHODS", "Context", "Method", "Result", "ShortFlags", "create"]
 

@@ -11,13 +11,12 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, ClassVar
 
 from videopro.backbones.base import Backbone
+from videopro.backbones.wrappers.metered import Meter, MeteredBackbone
 from videopro.benchmarks.base import Item, Protocol
 from videopro.errors import QUESTION_ERRORS, ConfigError
-from videopro.metering import Meter, MeteredBackbone
-from videopro.subtitles import Subtitles, load_subtitles
-from videopro.trace import Cost, Failure, Reply, Round
-from videopro.video import Frame, Video
-from videopro.watching import Watcher
+from videopro.reasoning import Watcher
+from videopro.traces import Cost, Failure, Reply, Round
+from videopro.video import Frame, Subtitles, Video, load_subtitles
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,12 @@ from typing import Any, Literal
 from videopro import prompts
 from videopro.backbones.base import Answer, ChoiceRequest, GenerateRequest, Visual
 from videopro.benchmarks.base import Item, Protocol
-from videopro.config import about
 from videopro.errors import BackboneError, ConfigError, SubtitleError, VideoError
 from videopro.methods.base import Context, Method, Result, failed
 from videopro.question import read_letter
-from videopro.subtitles import Line
-from videopro.trace import Call, Execution, FrameRef, Reply, Round
-from videopro.video import Frame, fps_times, uniform_times
+from videopro.settings import about
+from videopro.traces import Call, Execution, FrameRef, Reply, Round
+from videopro.video import Frame, Line, fps_times, uniform_times
 
 # CG-Bench shows at most so many frames of a clue.
 _CLUE_FRAMES = 32

@@ -1,8 +1,8 @@
 """Methods that answer by programs: `program` always takes several steps, `adaptive` chooses, `videopro`
 refines.
 
-They differ in settings of one way (`videopro.reason`). Planner and models are loaded at the first question
-and kept for the process; nothing is kept from one question to another.
+They differ in settings of one way (`videopro.reasoning.reasoner`). Planner and models are loaded at the
+first question and kept for the process; nothing is kept from one question to another.
 """
 
 from __future__ import annotations
@@ -12,20 +12,19 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
-from modules.batching import BatchingBackbone
-from modules.library import VideoContext
-from modules.registry import REMOVABLE
 from videopro.backbones.base import Backbone, Visual
+from videopro.backbones.wrappers.batching import BatchingBackbone
+from videopro.backbones.wrappers.metered import MeteredBackbone, ThreadMeter
 from videopro.benchmarks.base import Item
-from videopro.config import about, near
-from videopro.decision import AnswerRule, Fallback, Final
 from videopro.errors import QUESTION_ERRORS, ConfigError
-from videopro.metering import MeteredBackbone, ThreadMeter
 from videopro.methods.base import Context, Method, Result, failed
-from videopro.module_models import ModuleModels, ModuleSettings, is_pocket
+from videopro.modules.calls.registry import REMOVABLE
+from videopro.modules.library import VideoContext
+from videopro.modules.loading import ModuleModels, ModuleSettings, is_pocket
 from videopro.planners import Planner, check_planner, load_planner, teacher_of
-from videopro.reason import Reasoned, Reasoner, ReasonSettings, Shows, Task
-from videopro.trace import Cost
+from videopro.reasoning import Reasoned, Reasoner, ReasonSettings, Shows, Task
+from videopro.settings import about, near
+from videopro.traces import AnswerRule, Cost, Fallback, Final
 from videopro.video import uniform_times
 
 FINAL_HELP = (
@@ -98,7 +97,7 @@ class ProgramSettings(ModuleSettings):
         self.reasoning()
 
     def reasoning(self) -> ReasonSettings:
-        """The same as `videopro.reason` takes it. Raises ConfigError."""
+        """The same as `videopro.reasoning.reasoner` takes it. Raises ConfigError."""
         return ReasonSettings(max_rounds=0, rule=self.rule, together=self.together)
 
     @property

@@ -5,14 +5,11 @@ Importing this package loads no model library.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from importlib import import_module
 
 from videopro.backbones.base import Backbone
 from videopro.errors import ConfigError
 from videopro.planners.base import PLANS, Kind, Planner, PlanRequest, Written
-
-if TYPE_CHECKING:
-    from videopro.planners.pocket_teacher import PocketTeacher
 
 __all__ = [
     "PLANS",
@@ -37,11 +34,13 @@ def check_planner(spec: str) -> None:
     )
 
 
-def teacher_of(spec: str) -> PocketTeacher:
+def teacher_of(spec: str) -> Planner:
     """The teacher of the pocket world that a short name stands for."""
-    from videopro.planners.pocket_teacher import PocketTeacher
-
-    return PocketTeacher(reads=spec != "pocket-teacher:unread")
+    # By name: the pocket world stands above planners, of which its teacher is one.
+    teacher: Planner = import_module("videopro.pocket.teacher").PocketTeacher(
+        reads=spec != "pocket-teacher:unread"
+    )
+    return teacher
 
 
 def load_planner(

@@ -14,11 +14,11 @@ from functools import partial
 from typing import Any
 
 from videopro.backbones.base import BackboneConfig
-from videopro.backbones.server_completion import Completion
-from videopro.backbones.server_http import Endpoint, RequestRefused
-from videopro.encodable import encodable
+from videopro.backbones.server.completion import Completion
+from videopro.backbones.server.http import Endpoint, RequestRefused
 from videopro.errors import BackboneError, ConfigError, RunError
 from videopro.planners.base import Planner, PlanRequest, Written
+from videopro.storage import encodable
 
 DEFAULT_URL = "https://api.openai.com/v1"
 # Statuses that are about one request: its form or its length. Any other stands in the way of them all.

@@ -14,7 +14,8 @@ def model_dir() -> Path:
     folder = Path(__file__).parent / "model"
     if not (folder / "model.safetensors").exists():
         raise BackboneError(
-            f"the pocket model is not in {folder}: take a full clone, or train it with train/pocket.py"
+            f"the pocket model is not in {folder}: take a full clone, or train it with "
+            "train/pocket/language.py"
         )
     return folder
 

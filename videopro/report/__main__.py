@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from videopro.command import exit_status
-from videopro.config import about, from_command_line
+from videopro.cli import exit_status
 from videopro.errors import ConfigError
 from videopro.report.reading import read_runs
 from videopro.report.runs import Run
+from videopro.settings import about, from_command_line
 
 PROG = "python -m videopro.report"
 NAMES = "main, efficiency, modules, training, modes, confidence, tau, durations, metrics, pairs, runs"

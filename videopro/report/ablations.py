@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from modules.registry import FAMILIES, REMOVABLE
-from videopro.hindsight import NATIVE, READINGS, before_refinement, read_by
+from videopro.modules.calls.registry import FAMILIES, REMOVABLE
 from videopro.report.rules import natives_for
 from videopro.report.runs import Run, by_dataset, protocol_notes, question_notes
 from videopro.report.section import NotEnough, Section
 from videopro.report.table import BENCHMARK, Cell, Table, accuracy_cell, difference_cell
-from videopro.runner.summary import records_of
-from videopro.scoring import Scored, accuracy, paired_difference
+from videopro.scoring import Scored, accuracy, paired_difference, records_of
+from videopro.traces import NATIVE, READINGS, before_refinement, read_by
 
 
 def first_answers(run: Run) -> list[Scored]:

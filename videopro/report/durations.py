@@ -70,7 +70,7 @@ def durations(runs: Sequence[Run]) -> Section:
     def draw() -> Figure:
         from videopro.report.figures import draw_durations
 
-        return draw_durations(panels)
+        return draw_durations(panels, BINS)
 
     return Section(
         "durations", "Accuracy by video duration", "Figure 5",

@@ -19,8 +19,9 @@ import videopro
 from videopro.errors import RunError
 from videopro.question import LETTERS
 from videopro.report.runs import Run
-from videopro.runner.folder import RunFolder, write_atomically
-from videopro.trace import Execution, Trace
+from videopro.runs import RunFolder
+from videopro.storage import write_atomically
+from videopro.traces import Execution, Trace
 
 SCORER = "videopro"
 

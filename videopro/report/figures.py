@@ -198,11 +198,9 @@ def draw_thresholds(
 
 
 def draw_durations(
-    panels: Sequence[tuple[str, Sequence[tuple[str, str, Sequence[Accuracy]]]]],
+    panels: Sequence[tuple[str, Sequence[tuple[str, str, Sequence[Accuracy]]]]], bins: Sequence[str]
 ) -> Figure:
     """A panel a benchmark: groups of bars for the bins, a bar a run."""
-    from videopro.report.durations import BINS
-
     most = max(len(bars) for _, bars in panels)
     across = min(2, len(panels))
     down = math.ceil(len(panels) / across)
@@ -227,8 +225,8 @@ def draw_durations(
                 color=palette[name],
                 error_kw={"elinewidth": 1.0, "ecolor": LINE, "path_effects": [HALO]},
             )
-        counts = [max(parts[i].n for _, _, parts in bars) for i in range(len(BINS))]
-        axes.set_xticks(range(len(BINS)), [f"{name}\nn = {n}" for name, n in zip(BINS, counts, strict=True)])
+        counts = [max(parts[i].n for _, _, parts in bars) for i in range(len(bins))]
+        axes.set_xticks(range(len(bins)), [f"{name}\nn = {n}" for name, n in zip(bins, counts, strict=True)])
         axes.set_title(title)
         axes.set_ylim(0, 1)
         _percent(axes)

@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from videopro.averages import Part, weighted_accuracy, weighted_difference
 from videopro.report.rules import notes_for, variants_of
 from videopro.report.runs import Dataset, Run, by_dataset, protocol_notes, question_notes
 from videopro.report.section import NotEnough, Section
 from videopro.report.table import BENCHMARK, Cell, Number, Table, accuracy_cell, difference_cell, share
-from videopro.scoring import Scored, accuracy, grouped
+from videopro.scoring import Part, Scored, accuracy, grouped, weighted_accuracy, weighted_difference
 
 
 def about_runs(runs: Sequence[Run]) -> Section:

@@ -12,10 +12,8 @@ from videopro.report.rules import before, notes_for, variants
 from videopro.report.runs import Run, by_dataset, protocol_notes
 from videopro.report.section import Drawing, NotEnough, Section
 from videopro.report.table import BENCHMARK, Cell, Number, Table, accuracy_cell, share
-from videopro.runner.programs import counted, program_numbers
-from videopro.runner.summary import records_of
-from videopro.scoring import accuracy
-from videopro.trace import Trace
+from videopro.scoring import accuracy, counted, program_numbers, records_of
+from videopro.traces import Trace
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

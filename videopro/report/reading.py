@@ -10,11 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from videopro.config import read_yaml
 from videopro.errors import ConfigError, RunError
 from videopro.report.runs import METHOD_TITLES, Dataset, Run
-from videopro.runner.folder import RunFolder, run_key
-from videopro.runner.grades import read_grades, recorded_protocol
+from videopro.runs import RunFolder, read_grades, recorded_protocol, run_key
+from videopro.settings import read_yaml
 
 TITLES: Mapping[str, str] = {
     "longvideobench": "LongVideoBench",

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from videopro.hindsight import NATIVE, READINGS, Natives, read_by
 from videopro.report.runs import Run
+from videopro.traces import NATIVE, READINGS, Natives, read_by
 
 _TITLES = {
     "last": (),

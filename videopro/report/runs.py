@@ -16,12 +16,9 @@ from typing import Any
 from videopro.benchmarks import PRESETS
 from videopro.benchmarks.metrics import Grade
 from videopro.benchmarks.protocol import Protocol
-from videopro.decision import AnswerRule, recorded_rule
-from videopro.hindsight import as_settled
-from videopro.runner.folder import difference, run_key
-from videopro.runner.summary import records_of, summarize
-from videopro.scoring import Scored
-from videopro.trace import Trace
+from videopro.runs import difference, run_key, summarize
+from videopro.scoring import Scored, records_of
+from videopro.traces import AnswerRule, Trace, as_settled, recorded_rule
 
 METHOD_TITLES: Mapping[str, str] = {
     "native": "Native VideoLLM",

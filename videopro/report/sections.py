@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from videopro.config import near
 from videopro.errors import ConfigError
 from videopro.report.ablations import modules, training
 from videopro.report.confidence import confidence
@@ -19,6 +18,7 @@ from videopro.report.paradigms import efficiency, modes
 from videopro.report.runs import Run
 from videopro.report.section import NotEnough, Section
 from videopro.report.thresholds import TAUS, thresholds
+from videopro.settings import near
 
 Builder = Callable[[Sequence[Run]], Section]
 

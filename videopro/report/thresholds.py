@@ -8,15 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from videopro.decision import AnswerRule
-from videopro.hindsight import Natives, NoFallback, under
 from videopro.report.paradigms import planner_tokens
 from videopro.report.rules import NOTE, natives_for
 from videopro.report.runs import Run, by_dataset, protocol_notes
 from videopro.report.section import Drawing, NotEnough, Section
 from videopro.report.table import BENCHMARK, Cell, Number, Table, accuracy_cell, share
-from videopro.runner.summary import records_of
-from videopro.scoring import Accuracy, accuracy
+from videopro.scoring import Accuracy, accuracy, records_of
+from videopro.traces import AnswerRule, Natives, NoFallback, under
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

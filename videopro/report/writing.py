@@ -27,7 +27,7 @@ from videopro.report.table import (
     shown,
     sides,
 )
-from videopro.runner.folder import write_atomically
+from videopro.storage import write_atomically
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

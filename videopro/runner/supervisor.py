@@ -1,6 +1,6 @@
 """The supervisor of a run's workers on one machine: starts them, sees them die, starts others, stops them.
 
-Workers share the queue by themselves (`videopro.runner.queue`), so the supervisor hands out nothing: it
+Workers share the queue by themselves (`videopro.work.queue`), so the supervisor hands out nothing: it
 watches. A worker ends when the channel to its supervisor ends, whatever ended it. Knows processes and
 channels; must not know questions beyond their ids, and imports no model library.
 """
@@ -24,12 +24,11 @@ from tqdm import tqdm
 
 from videopro.backbones.base import Backbone
 from videopro.errors import RunError, VideoProError, WorkerBug
-from videopro.full_disk import cannot_write, is_full
 from videopro.methods import create
-from videopro.runner.queue import record_death
+from videopro.processes import held_back, left_to_the_parent, signal_name
 from videopro.runner.worker import Job, work
-from videopro.signals import signal_name
-from videopro.stopping import held_back, left_to_the_parent
+from videopro.storage import cannot_write, is_full
+from videopro.work import record_death
 
 # Makes the backbone, inside a worker. Must be picklable: a function of a module, or a partial of one.
 Loader: TypeAlias = Callable[[], Backbone]

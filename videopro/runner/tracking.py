@@ -17,10 +17,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from videopro.config import near
 from videopro.errors import ConfigError, RunError
-from videopro.runner.folder import RunFolder
-from videopro.runner.following import Following
+from videopro.runs import Following, RunFolder
+from videopro.settings import near
 
 SECONDS = 30.0
 """Between two looks at a run that goes on."""

@@ -7,28 +7,24 @@ others there are. Imports no model library: the `load` function that it is given
 
 from __future__ import annotations
 
-import platform
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
-from importlib import metadata
 from typing import Protocol
 
-from videopro import __version__
 from videopro.backbones.base import Backbone
-from videopro.benchmarks.base import ROBUST, Item
+from videopro.backbones.health import check_alive
+from videopro.backbones.wrappers.metered import Meter
+from videopro.benchmarks.base import Item
 from videopro.benchmarks.base import Protocol as BenchmarkProtocol
 from videopro.errors import BackboneError, VideoError
-from videopro.freed_memory import hand_back
-from videopro.metering import Meter
 from videopro.methods.base import Context, Method, Result, failed
-from videopro.question import OFFICIAL_READERS, Question, read_letter
-from videopro.runner.folder import RunFolder
-from videopro.runner.queue import Unit, lease, read_deaths
-from videopro.trace import SCHEMA, Failure, Trace, VideoRef
-from videopro.trace_log import TraceLog
+from videopro.methods.tracing import make_trace
+from videopro.processes import hand_back
+from videopro.runs import RunFolder
+from videopro.traces import Failure, TraceLog, VideoRef
 from videopro.video import Video
+from videopro.work import Unit, lease, read_deaths
 
 # How often a worker without work looks whether another one has left some.
 IDLE_SECONDS = 0.2
@@ -47,7 +43,7 @@ class Job:
 
     folder: RunFolder
     run_key: str
-    units: tuple[Unit, ...]
+    units: tuple[Unit[Item], ...]
     protocol: BenchmarkProtocol
     seed: int
     redo_errors: bool = False
@@ -95,7 +91,15 @@ def _answer(
             died = Failure(
                 "WorkerDied", f"{deaths.reasons[item.id]}, and so did others before it on this question"
             )
-            log.append(make_trace(item, Result(error=died), VideoRef(str(item.video), item.video_key), job))
+            log.append(
+                make_trace(
+                    item,
+                    Result(error=died),
+                    VideoRef(str(item.video), item.video_key),
+                    run_key=job.run_key,
+                    protocol=job.protocol,
+                )
+            )
         elif deaths.is_suspect(item.id):
             groups.append([item])
     for group in groups:
@@ -103,8 +107,8 @@ def _answer(
             report.answering([item.id for item in group])
             for item, result, video in _results(group, job, method, backbone):
                 if result.error is not None and result.error.type == BackboneError.__name__:
-                    check_alive(backbone, result.error)
-                log.append(make_trace(item, result, video, job))
+                    check_alive(backbone, result.error.message)
+                log.append(make_trace(item, result, video, run_key=job.run_key, protocol=job.protocol))
             report.answering([])
 
 
@@ -123,60 +127,3 @@ def _results(
     context = Context(video, backbone, job.protocol, meter=meter, seed=job.seed)
     for item, result in method.run_video(items, context):
         yield item, replace(result, notes=(*video.notes, *result.notes)), reference
-
-
-def check_alive(backbone: Backbone, failure: Failure) -> None:
-    """Tell a request that cannot be served from a backbone that serves none: a server that is gone, a device
-    in error. Without this, every question left would be recorded as unanswerable. Raises BackboneError."""
-    try:
-        backbone.answer(None, Question("Is one more than two?", ("yes", "no")))
-    except BackboneError as error:
-        raise BackboneError(
-            f"{failure.message}\nThe backbone serves no other request either, so the run stops; what was "
-            "answered is safe, and the same command goes on once this is mended."
-        ) from error
-
-
-def make_trace(item: Item, result: Result, video: VideoRef, job: Job) -> Trace:
-    """The record of one question."""
-    return Trace(
-        schema=SCHEMA,
-        run_key=job.run_key,
-        question_id=item.id,
-        video=video,
-        question=item.question.text,
-        choices=item.question.choices,
-        gold=item.answer,
-        reference=item.reference,
-        evidence=item.evidence,
-        groups=dict(item.groups),
-        rounds=result.rounds,
-        first=result.first,
-        final=result.final,
-        settled=result.settled,
-        refined=result.refined,
-        official=official_letter(result, item, job.protocol),
-        error=result.error,
-        notes=result.notes,
-        cost=result.cost,
-        versions=versions(),
-    )
-
-
-def official_letter(result: Result, item: Item, protocol: BenchmarkProtocol) -> str | None:
-    """What the benchmark's own scorer reads in the reply."""
-    if result.final is None or item.question.is_open:
-        return None
-    reader = read_letter if protocol.parser == ROBUST else OFFICIAL_READERS[protocol.parser]
-    return reader(result.final.raw, item.question)
-
-
-@cache
-def versions() -> Mapping[str, str]:
-    """Versions of what an answer depends on."""
-    names = ("torch", "transformers", "av")
-    return {
-        "videopro": __version__,
-        "python": platform.python_version(),
-        **{n: metadata.version(n) for n in names},
-    }

@@ -16,9 +16,9 @@ from pathlib import Path
 from rich import progress as bars
 from rich.console import Console
 
-from videopro.command import exit_status
-from videopro.config import about, from_command_line
+from videopro.cli import exit_status
 from videopro.errors import ConfigError
+from videopro.settings import about, from_command_line
 from videopro.view.live import follow
 from videopro.view.site import make_pictures, write_pages
 

@@ -14,8 +14,8 @@ from typing import Any
 from videopro.benchmarks.base import NO_OPTION
 from videopro.benchmarks.metrics import Grade
 from videopro.program import planning_of
-from videopro.runner.programs import counted, is_fallback
-from videopro.trace import Call, Cost, Execution, Reply, Round, Trace
+from videopro.scoring import counted, is_fallback
+from videopro.traces import Call, Cost, Execution, Reply, Round, Trace
 from videopro.view.listing import lines_of_calls, listing
 from videopro.view.pictures import Picture, picture_of, set_name, spread, strip_times
 from videopro.view.readings import answer_in, boxes_in, lines_in, part_in

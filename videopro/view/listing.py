@@ -19,7 +19,7 @@ from pygments.lexers import PythonLexer
 from pygments.token import Comment, Keyword, Name, Number, Operator, String, _TokenType
 
 from videopro.program import MAX_CHARS
-from videopro.trace import Call
+from videopro.traces import Call
 
 Tokens = list[tuple[str, str]]
 """(colour class, text) of one line; see `_CLASSES`."""

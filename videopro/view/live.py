@@ -20,13 +20,11 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from videopro.config import read_yaml
 from videopro.errors import RunError
-from videopro.runner.folder import RunFolder
-from videopro.runner.following import Following
-from videopro.runner.grades import recorded_protocol
-from videopro.runner.summary import percent
-from videopro.trace import Trace
+from videopro.runs import Following, RunFolder, recorded_protocol
+from videopro.scoring import percent
+from videopro.settings import read_yaml
+from videopro.traces import Trace
 from videopro.view.content import state_of
 
 SECONDS = 1.0

@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from videopro.trace import FrameRef
+from videopro.traces import FrameRef
 from videopro.video import uniform_times
 
 STRIP = 16

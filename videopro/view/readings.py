@@ -1,8 +1,8 @@
 """What can be drawn of a call's result: answers, boxes and subtitle lines, read out of the text that a trace
 keeps of them.
 
-The texts are the handles' own (`modules.handles`, their `__repr__`); a result that was cut short gives what
-is whole in it. Only for showing: nothing is scored by it.
+The texts are the handles' own (`videopro.modules.calls.handles`, their `__repr__`); a result that was cut
+short gives what is whole in it. Only for showing: nothing is scored by it.
 """
 
 from __future__ import annotations

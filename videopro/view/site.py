@@ -15,12 +15,11 @@ from typing import Any
 
 from videopro.benchmarks.metrics import Grade
 from videopro.benchmarks.protocol import Protocol
-from videopro.config import read_yaml
 from videopro.errors import ConfigError
-from videopro.runner.folder import RunFolder, write_atomically
-from videopro.runner.grades import read_grades, recorded_protocol
-from videopro.runner.summary import summarize
-from videopro.trace import Trace
+from videopro.runs import RunFolder, read_grades, recorded_protocol, summarize
+from videopro.settings import read_yaml
+from videopro.storage import write_atomically
+from videopro.traces import Trace
 from videopro.view.content import page, page_name, row
 from videopro.view.pictures import Wanted
 from videopro.view.script import assignment

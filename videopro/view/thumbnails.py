@@ -15,7 +15,7 @@ import numpy as np
 from PIL import Image
 
 from videopro.errors import VideoError
-from videopro.runner.folder import write_atomically
+from videopro.storage import write_atomically
 from videopro.video import Video
 from videopro.view.pictures import Picture, Wanted
 from videopro.view.script import assignment, read_assignment

@@ -1,0 +1,172 @@
+"""Videos that a model is evaluated on, and the check that none of them is ever trained on.
+
+A video is known by the content of its file, whatever its name; where the file is not at hand, by the name
+that its benchmark gives it; a pocket video also by the seed that it is drawn from. Knows benchmarks' files;
+nothing of what is made of the questions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from videopro.benchmarks import Item
+from videopro.benchmarks.cg_bench import FILES, read_records
+from videopro.errors import BenchmarkError, ConfigError, VideoError
+from videopro.pocket import world
+from videopro.storage import parse_json
+from videopro.video.decoding.opening import check_file, content_id
+
+POCKET_SPLITS = ("val", "test")
+# What belongs to a video without being one.
+_BESIDE = {
+    ".jsonl",
+    ".json",
+    ".srt",
+    ".vtt",
+    ".txt",
+    ".md",
+    ".yaml",
+    ".csv",
+    ".parquet",
+    ".safetensors",
+    ".lock",
+}
+
+
+@dataclass
+class EvaluationVideos:
+    """Videos of evaluation splits, each with words for where it is evaluated on."""
+
+    contents: dict[str, str] = field(default_factory=dict)
+    """By content id (`Video.id`)."""
+    names: dict[str, str] = field(default_factory=dict)
+    """By file name without its ending."""
+    seeds: dict[tuple[str, int], str] = field(default_factory=dict)
+    """Pocket videos by length and seed."""
+
+    def add_file(self, path: Path, where: str) -> None:
+        """Add a video by its content, or by its name if the file is not there."""
+        content = file_content(path)
+        if content is None:
+            self.names[path.stem] = f"{where} (by its name: {path} is not at hand)"
+        else:
+            self.contents[content] = where
+
+    def why(
+        self, path: Path, key: str, content: str | None, seeds: Mapping[str, tuple[str, int]]
+    ) -> str | None:
+        """Where a video is evaluated on, or None. `key`: its benchmark's name for it; `seeds`: what pocket
+        videos are drawn from, by their names."""
+        return (
+            self.names.get(path.stem)
+            or self.names.get(key)
+            or self.seeds.get(seeds.get(path.stem, ("", -1)))
+            or self.contents.get(content or "")
+        )
+
+    def __len__(self) -> int:
+        return len(self.contents) + len(self.names) + len(self.seeds)
+
+
+def file_content(path: Path) -> str | None:
+    """The content id of a file; None for what is not a readable file."""
+    try:
+        return content_id(path, check_file(path).st_size)
+    except (VideoError, OSError):
+        return None
+
+
+def evaluation_videos(exclude: Sequence[Path] = (), *, cg_bench: Path | None = None) -> EvaluationVideos:
+    """Everything that is known to be evaluated on: pocket's val and test, what `exclude` names (a folder of
+    videos, a JSONL with "video" or "videos", an annotation file of CG-Bench), and CG-Bench mini in the folder
+    `cg_bench`. ConfigError for an `exclude` that cannot be read."""
+    known = EvaluationVideos()
+    for split in POCKET_SPLITS:
+        for name, length, seed in world.video_names(split):
+            known.seeds[length, seed] = f"video {name} of pocket's split {split!r}"
+        # Worlds of every fingerprint: an older world's test is no training material either.
+        for path in sorted(world.default_root().glob(f"pocket-*/{split}/videos/*.mp4")):
+            known.add_file(path, f"video {path.stem} of pocket's split {split!r}")
+    if cg_bench is not None:
+        _add_cg_bench(known, cg_bench / FILES["mini"], "CG-Bench mini")
+    for path in exclude:
+        if path.is_dir():
+            _add_folder(known, path)
+        elif path.suffix == ".json":
+            _add_cg_bench(known, path, str(path))
+        else:
+            _add_lines(known, path)
+    return known
+
+
+def _add_folder(known: EvaluationVideos, folder: Path) -> None:
+    files = [p for p in sorted(folder.rglob("*")) if p.is_file() and p.suffix.lower() not in _BESIDE]
+    if not files:
+        raise ConfigError(f"exclude: {folder} holds no videos")
+    for path in files:
+        known.add_file(path, f"{path.name} in {folder}")
+
+
+def _add_cg_bench(known: EvaluationVideos, path: Path, where: str) -> None:
+    try:
+        records = read_records(path)
+    except BenchmarkError as error:
+        raise ConfigError(f"exclude: {error}") from error
+    for uid in sorted({str(one["video_uid"]) for one in records if "video_uid" in one}):
+        known.names[uid] = f"video {uid} of {where}"
+        if content := file_content(path.parent / "cg_videos_720p" / f"{uid}.mp4"):
+            known.contents[content] = f"video {uid} of {where}"
+
+
+def _add_lines(known: EvaluationVideos, path: Path) -> None:
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(
+            f"exclude: {path} cannot be read ({error}); give a folder of videos, a JSONL whose lines have "
+            "'video' or 'videos', or an annotation file of CG-Bench (.json)"
+        ) from error
+    videos: set[str] = set()
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            videos.update(_videos_of(line, f"{path}, line {number}"))
+    if not videos:
+        raise ConfigError(f"exclude: {path} names no videos")
+    for video in sorted(videos):
+        known.add_file(path.parent / video, f"{video} in {path}")
+
+
+def _videos_of(line: str, where: str) -> Iterable[str]:
+    try:
+        record = parse_json(line)
+    except ValueError as error:
+        raise ConfigError(f"exclude: {where} is not JSON ({error})") from error
+    named = record.get("videos", record.get("video")) if isinstance(record, dict) else None
+    videos = [named] if isinstance(named, str) else named
+    if not isinstance(videos, list) or not all(isinstance(one, str) for one in videos):
+        raise ConfigError(f"exclude: {where} has neither 'video' nor a list 'videos'")
+    return videos
+
+
+def find_evaluated(
+    items: Iterable[Item], known: EvaluationVideos, seeds: Mapping[str, tuple[str, int]]
+) -> dict[str, str]:
+    """Which videos of these questions are evaluated on: the videos' keys, each with where. `seeds`: what
+    pocket videos are drawn from, by their names."""
+    found: dict[str, str] = {}
+    seen: set[str] = set()
+    for item in items:
+        if item.video_key in seen:
+            continue
+        seen.add(item.video_key)
+        why = known.why(item.video, item.video_key, file_content(item.video), seeds)
+        if why:
+            found[item.video_key] = why
+    return found
+
+
+def pocket_seeds(split: str, world_seed: int | None) -> dict[str, tuple[str, int]]:
+    """Length and seed of the videos of a split of the embedded world, by their names."""
+    return {name: (length, seed) for name, length, seed in world.video_names(split, world_seed)}

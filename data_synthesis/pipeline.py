@@ -1,0 +1,87 @@
+"""Carrying a synthesis through: several videos in flight, each question recorded as it is done.
+
+Threads, since what takes long is a teacher's replies and a backbone that serves one batch at a time. Knows
+the explorer and the log of records; must not know teachers, rules or datasets.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+
+from videopro.backbones import Backbone
+from videopro.backbones.health import check_alive
+from videopro.benchmarks import Item, Protocol
+from videopro.data_synthesis.explore import Explorer
+from videopro.errors import BackboneError
+from videopro.methods.tracing import make_trace
+from videopro.processes import hand_back
+from videopro.traces import TraceLog
+from videopro.work import Unit
+
+# How often progress is shown while videos are in flight.
+LOOK_SECONDS = 0.2
+
+
+def work(
+    units: Sequence[Unit[Item]],
+    explorer: Explorer,
+    backbone: Backbone,
+    log: TraceLog,
+    *,
+    run_key: str,
+    protocol: Protocol,
+    in_flight: int,
+    shown: Callable[[], object],
+    halt: Callable[[], None],
+) -> None:
+    """Explore the open questions of each unit and record them, `in_flight` units at a time. `shown` is called
+    again and again meanwhile; `halt` ends, on an interruption, what units in flight wait for.
+
+    Returns when all are done or a cap let no more be done. Raises what a unit raised (RunError, BackboneError
+    where the backbone serves nothing any more, a fault of ours) after the others in flight have ended.
+    """
+    writing = threading.Lock()
+    stop = threading.Event()
+
+    def one(unit: Unit[Item]) -> bool:
+        """Whether every question of the unit was recorded."""
+        with writing:
+            items = [item for item in unit.items if not log.is_done(item.id)]
+        if stop.is_set() or not items:
+            return not items
+        recorded = 0
+        for item, result, video in explorer.explore(items):
+            if result.error is not None and result.error.type == BackboneError.__name__:
+                check_alive(backbone, result.error.message)
+            with writing:
+                log.append(make_trace(item, result, video, run_key=run_key, protocol=protocol))
+            recorded += 1
+        hand_back()
+        return recorded == len(items)
+
+    waiting = list(reversed(units))
+    running: set[Future[bool]] = set()
+    failure: BaseException | None = None
+    with ThreadPoolExecutor(in_flight, thread_name_prefix="video") as threads:
+        try:
+            while running or (waiting and not stop.is_set()):
+                while waiting and len(running) < in_flight and not stop.is_set():
+                    running.add(threads.submit(one, waiting.pop()))
+                done, running = wait(running, LOOK_SECONDS, FIRST_COMPLETED)
+                for future in done:
+                    try:
+                        complete = future.result()
+                    except Exception as error:
+                        failure, complete = failure or error, False
+                    if not complete:
+                        stop.set()
+                shown()
+        except BaseException:
+            # An interruption: what is in flight ends with its present step, and nothing new begins.
+            stop.set()
+            halt()
+            raise
+    if failure is not None:
+        raise failure

@@ -1,0 +1,214 @@
+"""What a teacher's requests cost, and every reply that was paid for, kept on disk as it comes.
+
+A killed synthesis asks nothing twice: a reply is found again by what was asked. One process at a time holds
+the file. Knows replies as text; nothing of questions or programs.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from videopro.errors import ConfigError, RunError
+from videopro.planners import Written
+from videopro.storage import append_whole, parse_json
+
+
+class CapReached(Exception):
+    """The next request would go beyond a cap."""
+
+
+@dataclass(frozen=True)
+class Prices:
+    """What a million tokens cost, in any currency."""
+
+    tokens_in: float = 0.0
+    tokens_out: float = 0.0
+
+    def of(self, tokens_in: float, tokens_out: float) -> float:
+        """The price of so many tokens."""
+        return (tokens_in * self.tokens_in + tokens_out * self.tokens_out) / 1e6
+
+
+@dataclass
+class Spent:
+    """Requests that reached a model, and their tokens. Tries that failed and were made again do not count:
+    providers bill answers."""
+
+    requests: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    refused: int = 0
+    """Requests that gave no text: refused for their form or length, or empty replies."""
+
+    def add(self, tokens_in: int, tokens_out: int, refused: bool) -> None:
+        """Count one request."""
+        self.requests += 1
+        self.tokens_in += tokens_in
+        self.tokens_out += tokens_out
+        self.refused += refused
+
+
+class Budget:
+    """Caps over all requests of a synthesis, those of earlier commands included; thread safe.
+
+    A request reserves the most that it can cost before it is sent, so that a cap holds with any number of
+    them in flight. ConfigError for caps that cannot be.
+    """
+
+    def __init__(
+        self,
+        prices: Prices | None = None,
+        *,
+        max_requests: int | None = None,
+        max_cost: float | None = None,
+    ) -> None:
+        if max_requests is not None and max_requests < 0:
+            raise ConfigError(f"max_requests is {max_requests}; it must be 0 or more")
+        if max_cost is not None and max_cost < 0:
+            raise ConfigError(f"max_cost is {max_cost}; it must be 0 or more")
+        if max_cost is not None and prices is None:
+            raise ConfigError("max_cost: needs --price-in and --price-out, per million tokens")
+        self.prices = prices
+        self.spent = Spent()
+        self._requests, self._cost = max_requests, max_cost
+        self._pending: list[float] = []
+        self._changed = threading.Condition()
+
+    @property
+    def cost(self) -> float | None:
+        """What was spent; None without prices."""
+        if self.prices is None:
+            return None
+        return self.prices.of(self.spent.tokens_in, self.spent.tokens_out)
+
+    @contextmanager
+    def reserved(self, most_in: int, most_out: int) -> Iterator[None]:
+        """Hold the room for one request of at most so many tokens. Waits while only requests in flight
+        stand in the way; raises CapReached when there is no room."""
+        most = self.prices.of(most_in, most_out) if self.prices is not None else 0.0
+        with self._changed:
+            while not self._fits(most, self._pending):
+                if not self._fits(most, []):
+                    raise CapReached
+                self._changed.wait()
+            self._pending.append(most)
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._pending.remove(most)
+                self._changed.notify_all()
+
+    def charge(self, tokens_in: int, tokens_out: int, *, refused: bool = False) -> None:
+        """Count a request that came back."""
+        with self._changed:
+            self.spent.add(tokens_in, tokens_out, refused)
+
+    def _fits(self, most: float, pending: list[float]) -> bool:
+        if self._requests is not None and self.spent.requests + len(pending) + 1 > self._requests:
+            return False
+        return self._cost is None or (self.cost or 0.0) + sum(pending) + most <= self._cost
+
+
+class ReplyLog:
+    """The file of replies, appended durably and held by one process. RunError if another one holds it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock = threading.Lock()
+        self._replies: dict[str, Written] = {}
+        try:
+            self._file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise RunError(f"{path}: cannot be opened ({error.strerror})") from error
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(self._file)
+            raise RunError(
+                f"{path}: another synthesis works on this folder; wait for it, or give another --output"
+            ) from None
+
+    def load(self, budget: Budget) -> None:
+        """Read what is there and charge it; what a killed writer left of a last line is cut."""
+        whole = 0
+        for line, end in _lines(self.path):
+            whole = end
+            record = read_reply(line, self.path)
+            budget.charge(record["tokens_in"], record["tokens_out"], refused="refused" in record)
+            if "refused" not in record:
+                self._replies[record["key"]] = Written(
+                    record["text"], record["tokens_in"], record["tokens_out"], 1, record["notes"]
+                )
+        if whole < os.fstat(self._file).st_size:
+            os.ftruncate(self._file, whole)
+
+    def find(self, key: str) -> Written | None:
+        """The reply to what was asked under this key, if it was."""
+        with self._lock:
+            return self._replies.get(key)
+
+    def keep(self, key: str, kind: str, written: Written) -> None:
+        """Append a reply. RunError if it cannot be written."""
+        tokens = {"tokens_in": written.tokens_in, "tokens_out": written.tokens_out}
+        self._append({"key": key, "kind": kind, **tokens, "notes": dict(written.notes), "text": written.text})
+        with self._lock:
+            self._replies[key] = written
+
+    def keep_refusal(self, key: str, kind: str, reason: str, tokens_in: int, tokens_out: int) -> None:
+        """Append that a request gave no text; it is asked again if its question is."""
+        tokens = {"tokens_in": tokens_in, "tokens_out": tokens_out}
+        self._append({"key": key, "kind": kind, **tokens, "refused": reason})
+
+    def close(self) -> None:
+        """Let another process have the file."""
+        os.close(self._file)
+
+    def _append(self, record: dict[str, Any]) -> None:
+        line = json.dumps(record).encode() + b"\n"
+        with self._lock:
+            append_whole(self._file, self.path, line)
+
+
+def read_spent(path: Path) -> Spent:
+    """What the requests in a file took; nothing for a file that is not there."""
+    spent = Spent()
+    if path.exists():
+        for line, _ in _lines(path):
+            record = read_reply(line, path)
+            spent.add(record["tokens_in"], record["tokens_out"], "refused" in record)
+    return spent
+
+
+def read_reply(line: bytes, path: Path) -> dict[str, Any]:
+    """One line of the file. RunError for a broken one."""
+    try:
+        record = parse_json(line)
+        record["key"], record["tokens_in"], record["tokens_out"]
+        if "refused" not in record:
+            record["text"], record["notes"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise RunError(
+            f"{path}: holds a broken line ({error}); delete it and give the same command again: what it held "
+            "is asked anew"
+        ) from error
+    return dict(record)
+
+
+def _lines(path: Path) -> Iterator[tuple[bytes, int]]:
+    """The whole lines of a file, each with where it ends."""
+    end = 0
+    with path.open("rb") as file:
+        for line in file:
+            if not line.endswith(b"\n"):
+                return
+            end += len(line)
+            yield line, end

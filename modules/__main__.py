@@ -1,0 +1,24 @@
+"""python -m videopro.modules: the API reference of every module, as docs/modules.md holds it.
+
+python -m videopro.modules > docs/modules.md
+"""
+
+from __future__ import annotations
+
+from videopro.modules.calls.registry import MODULES
+from videopro.modules.library import reference
+
+_OPENING = """# Modules
+
+What a program may call, and what it then holds. Made by `python -m videopro.modules`; change the modules,
+not this file.
+"""
+
+
+def main() -> None:
+    """Print the reference of every module."""
+    print(f"{_OPENING}\n{reference(list(MODULES.values()))}", end="")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,306 @@
+"""The kinds of argument that modules take, checked so that an error says how to mend the call.
+
+A module annotates its parameters with these kinds (`query: Text`, `top_k: Count = 3`); the library checks and
+converts every argument before the module sees it. Knows handles and videos; nothing of what modules do.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import re
+import types
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, TypeAlias
+
+from videopro.modules.calls.handles import AnswerHandle, BoxHandle, ClipHandle, FrameHandle, VideoHandle, show
+from videopro.modules.errors import ArgumentError
+from videopro.storage import encodable
+from videopro.video import fps_times
+
+MOST_FRAMES = 1024
+"""Frames that one call may ask for."""
+_LETTERED = re.compile(r"^\(?([A-J])[.):]\s+")
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What checking needs to know of the video at hand."""
+
+    video: VideoHandle
+    frames: int
+    """Frames that the backbone takes in one call."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of argument: its name in the API reference, and how a value becomes one. The check raises
+    ValueError with what was wrong."""
+
+    name: str
+    check: Callable[[Any, Scope], Any]
+
+
+def _wrong(value: Any, wanted: str) -> ValueError:
+    return ValueError(f"must be {wanted}, not {show(value, 80)} ({_kind(value)})")
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, VideoHandle | ClipHandle | FrameHandle | AnswerHandle | BoxHandle):
+        return type(value).__program_kind__
+    return type(value).__name__
+
+
+def _number(value: Any, wanted: str) -> float:
+    if isinstance(value, AnswerHandle) and value.mode == "count" and value.answer:
+        value = int(value.answer)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise _wrong(value, wanted)
+    if not math.isfinite(value):
+        raise ValueError(f"must be {wanted}; {value} is none")
+    return float(value)
+
+
+def _stretch(value: Any, scope: Scope) -> VideoHandle | ClipHandle:
+    if not isinstance(value, VideoHandle | ClipHandle):
+        raise _wrong(value, "the video that the program was given, or a clip of it")
+    if value.video.id != scope.video.video.id:
+        raise ValueError("is another video than the one this program is about")
+    return value
+
+
+def _frame(value: Any, scope: Scope) -> FrameHandle:
+    if isinstance(value, list | tuple):
+        raise ValueError(
+            f"must be one frame, not a list of {len(value)}; take one of them, or call once for each frame"
+        )
+    if not isinstance(value, FrameHandle):
+        raise _wrong(value, "a frame, such as extract_frames or trim_frames give")
+    return value
+
+
+def _frames(value: Any, scope: Scope) -> tuple[FrameHandle, ...]:
+    if isinstance(value, FrameHandle):
+        return (value,)
+    if isinstance(value, VideoHandle | ClipHandle):
+        times = fps_times(value.start, value.end, 1.0, scope.frames)
+        return tuple(FrameHandle(value.video, time) for time in times)
+    if not isinstance(value, list | tuple):
+        raise _wrong(value, "a frame or a list of frames")
+    found: list[FrameHandle] = []
+    for one in value:
+        # What `frames.append(extract_frames(clip))` leads to means what `extend` would have.
+        if isinstance(one, FrameHandle):
+            found.append(one)
+        elif isinstance(one, VideoHandle | ClipHandle | list | tuple):
+            found.extend(_frames(one, scope) if one else ())
+        else:
+            raise ValueError(f"must hold frames only, not {show(one, 80)} ({_kind(one)})")
+    if not found:
+        raise ValueError(
+            "is empty: no frame to look at. Check that the step before found something, or take frames of "
+            "the whole video with extract_frames(video)"
+        )
+    return tuple(found)
+
+
+def _text(value: Any, scope: Scope) -> str:
+    if isinstance(value, AnswerHandle):
+        value = value.answer
+    if not isinstance(value, str):
+        raise _wrong(value, "a text")
+    if not value.strip():
+        raise ValueError("is an empty text")
+    return encodable(value.strip())
+
+
+def _maybe_text(value: Any, scope: Scope) -> str:
+    if isinstance(value, list | tuple):
+        return "\n".join(part for part in (_maybe_text(one, scope) for one in value) if part)
+    if isinstance(value, AnswerHandle):
+        value = value.answer
+    if not isinstance(value, str):
+        raise _wrong(value, "a text or a list of texts")
+    return encodable(value.strip())
+
+
+def _count(value: Any, scope: Scope) -> int:
+    number = _number(value, "a whole number of at least 1")
+    if number != int(number) or number < 1:
+        raise _wrong(value, "a whole number of at least 1")
+    return int(number)
+
+
+def _frame_count(value: Any, scope: Scope) -> int:
+    count = _count(value, scope)
+    if count > MOST_FRAMES:
+        raise ValueError(f"is {count}; one call gives at most {MOST_FRAMES} frames")
+    return count
+
+
+def _seconds(value: Any, scope: Scope) -> float:
+    return _number(value, "a time in seconds, as a number")
+
+
+def _length(value: Any, scope: Scope) -> float:
+    number = _number(value, "a number of seconds above 0")
+    if number <= 0:
+        raise _wrong(value, "a number of seconds above 0")
+    return number
+
+
+def _share(value: Any, scope: Scope) -> float:
+    number = _number(value, "a number from 0 to 1")
+    if not 0 <= number <= 1:
+        raise _wrong(value, "a number from 0 to 1")
+    return number
+
+
+def _choices(value: Any, scope: Scope) -> tuple[str, ...]:
+    if isinstance(value, Mapping):
+        raise ValueError("must be a list of texts, not a dict; pass list(choices.values())")
+    if not isinstance(value, list | tuple):
+        raise _wrong(value, "a list of 2 to 10 texts")
+    texts = []
+    for one in value:
+        if isinstance(one, int | float) and not isinstance(one, bool):
+            one = str(one)
+        if not isinstance(one, str) or not one.strip():
+            raise ValueError(f"must hold texts that are not empty, not {show(one, 80)} ({_kind(one)})")
+        texts.append(encodable(one.strip()))
+    if not 2 <= len(texts) <= 10:
+        raise ValueError(f"has {len(texts)} options; give 2 to 10")
+    # Options that carry their own letters would get a second one.
+    lettered = [_LETTERED.match(text) for text in texts]
+    if all(m and m[1] == "ABCDEFGHIJ"[i] and m.end() < len(m.string) for i, m in enumerate(lettered)):
+        texts = [_LETTERED.sub("", text) for text in texts]
+    return tuple(texts)
+
+
+def _box(value: Any, scope: Scope) -> tuple[float, float, float, float]:
+    if isinstance(value, BoxHandle):
+        return value.x0, value.y0, value.x1, value.y1
+    if isinstance(value, list | tuple) and value and all(isinstance(one, BoxHandle) for one in value):
+        raise ValueError("must be one box, not a list of boxes; take one of them, such as boxes[0]")
+    if not isinstance(value, list | tuple) or len(value) != 4:
+        raise _wrong(value, "a box from detect_object, or four numbers [x0, y0, x1, y1]")
+    x0, y0, x1, y1 = (_number(one, "four numbers [x0, y0, x1, y1]") for one in value)
+    return x0, y0, x1, y1
+
+
+Stretch: TypeAlias = Annotated[VideoHandle | ClipHandle, Kind("video or clip", _stretch)]
+OneFrame: TypeAlias = Annotated[FrameHandle, Kind("frame", _frame)]
+Frames: TypeAlias = Annotated[tuple[FrameHandle, ...], Kind("list of frames", _frames)]
+Text: TypeAlias = Annotated[str, Kind("text", _text)]
+MaybeText: TypeAlias = Annotated[str, Kind("text", _maybe_text)]
+"""A text that may be empty; a list of texts is joined, one below the other."""
+Count: TypeAlias = Annotated[int, Kind("whole number", _count)]
+FrameCount: TypeAlias = Annotated[int, Kind("whole number", _frame_count)]
+Seconds: TypeAlias = Annotated[float, Kind("seconds", _seconds)]
+Length: TypeAlias = Annotated[float, Kind("seconds", _length)]
+Share: TypeAlias = Annotated[float, Kind("number from 0 to 1", _share)]
+Choices: TypeAlias = Annotated[tuple[str, ...], Kind("list of texts", _choices)]
+Box: TypeAlias = Annotated[tuple[float, float, float, float], Kind("box", _box)]
+Anything: TypeAlias = Annotated[Any, Kind("anything", lambda value, scope: value)]
+"""Taken as it is."""
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter of a module."""
+
+    name: str
+    kind: Kind
+    default: Any = inspect.Parameter.empty
+    is_rest: bool = False
+    """Whether it takes every further keyword."""
+
+    @property
+    def is_required(self) -> bool:
+        """Whether a call must give it."""
+        return self.default is inspect.Parameter.empty and not self.is_rest
+
+
+def parameters(function: Callable[..., Any]) -> tuple[Parameter, ...]:
+    """The parameters of a module behind its first one (the call's context), in order. TypeError for one
+    whose annotation is no kind."""
+    hints = typing.get_type_hints(function, include_extras=True)
+    found = []
+    for one in list(inspect.signature(function).parameters.values())[1:]:
+        kind = _kind_of(hints.get(one.name))
+        if kind is None:
+            raise TypeError(f"module {function.__name__}: parameter {one.name!r} needs a kind of argument")
+        found.append(Parameter(one.name, kind, one.default, one.kind is inspect.Parameter.VAR_KEYWORD))
+    return tuple(found)
+
+
+def _kind_of(hint: Any) -> Kind | None:
+    if typing.get_origin(hint) in (types.UnionType, typing.Union):
+        kinds = [_kind_of(part) for part in typing.get_args(hint)]
+        return next((kind for kind in kinds if kind is not None), None)
+    return next((extra for extra in getattr(hint, "__metadata__", ()) if isinstance(extra, Kind)), None)
+
+
+def signature_text(name: str, takes: Sequence[Parameter]) -> str:
+    """The call as a program writes it: "trim_frames(video, start, end, num_frames=64)"."""
+    parts = []
+    for one in takes:
+        if one.is_rest:
+            parts.append(f"**{one.name}")
+        else:
+            parts.append(one.name if one.is_required else f"{one.name}={one.default!r}")
+    return f"{name}({', '.join(parts)})"
+
+
+def bind(
+    name: str,
+    takes: Sequence[Parameter],
+    aliases: Mapping[str, str],
+    args: Sequence[Any],
+    keywords: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Arguments by parameter, defaults filled in, nothing checked yet. ArgumentError for a call that does not
+    fit the signature."""
+    shape = signature_text(name, takes)
+    plain = [one for one in takes if not one.is_rest]
+    rest = next((one.name for one in takes if one.is_rest), None)
+    if len(args) > len(plain):
+        raise ArgumentError(f"{name}() got {len(args)} arguments; call {shape}")
+    given = {one.name: value for one, value in zip(plain, args, strict=False)}
+    known = {one.name for one in plain}
+    further: dict[str, Any] = {}
+    for keyword, value in keywords.items():
+        real = aliases.get(keyword, keyword)
+        if real in known:
+            if real in given:
+                raise ArgumentError(f"{name}() got {real!r} twice; call {shape}")
+            given[real] = value
+        elif rest is not None:
+            further[keyword] = value
+        else:
+            raise ArgumentError(f"{name}() got an unexpected keyword argument {keyword!r}; call {shape}")
+    missing = [one.name for one in plain if one.is_required and one.name not in given]
+    if missing:
+        raise ArgumentError(f"{name}() is missing {', '.join(map(repr, missing))}; call {shape}")
+    bound = {one.name: given.get(one.name, one.default) for one in plain}
+    return bound if rest is None else {**bound, rest: further}
+
+
+def checked(name: str, takes: Sequence[Parameter], bound: Mapping[str, Any], scope: Scope) -> dict[str, Any]:
+    """The arguments as the module takes them. ArgumentError names the argument and what it must be."""
+    values = {}
+    for one in takes:
+        value = bound[one.name]
+        if one.is_rest or value is one.default:
+            values[one.name] = value
+            continue
+        if value is None and one.default is None:
+            values[one.name] = None
+            continue
+        try:
+            values[one.name] = one.kind.check(value, scope)
+        except ValueError as error:
+            raise ArgumentError(f"{name}(): {one.name} {error}") from None
+    return values

@@ -1,0 +1,179 @@
+"""What one video's modules work on, and what a single call may use of it.
+
+`VideoContext` is made once a video and shared by every program about it; `Call` is one call of a module,
+which notes the frames that it looks at. Knows videos, subtitles, backbones and the models' interfaces.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from videopro.backbones.base import Backbone
+from videopro.errors import ConfigError
+from videopro.modules.calls.arguments import Scope
+from videopro.modules.calls.handles import ClipHandle, FrameHandle, VideoHandle
+from videopro.modules.search.subtitles import SubtitleSearch
+from videopro.traces import FrameRef
+from videopro.video import Frame, Subtitles, Video
+
+if TYPE_CHECKING:
+    from videopro.modules.models.detection import Detector
+    from videopro.modules.models.encoders import TextEncoder
+    from videopro.modules.models.ocr import Ocr
+    from videopro.modules.models.tracking import Tracker
+    from videopro.modules.search.clip_index import ClipIndex
+
+# Crops are cut from frames at the video's own size: so many are in memory at once.
+_CROPPED_TOGETHER = 8
+
+
+class VideoContext:
+    """One video and the models that its modules use; thread safe.
+
+    What is None is absent, and so are the modules that need it. `backbone` answers with any planner adapter
+    off if it is a `videopro.backbones.wrappers.batching.BatchingBackbone`, which also batches the calls of
+    several programs.
+    """
+
+    def __init__(
+        self,
+        video: Video,
+        backbone: Backbone,
+        *,
+        subtitles: Subtitles | None = None,
+        index: ClipIndex | None = None,
+        text_encoder: TextEncoder | None = None,
+        ocr: Ocr | None = None,
+        detector: Detector | None = None,
+        tracker: Tracker | None = None,
+        can_summarize: bool = True,
+        transcript_words: int = 16_000,
+        without: Collection[str] = (),
+    ) -> None:
+        """`text_encoder` finds subtitle lines by meaning; None: BM25 finds them by their words.
+        `can_summarize` False: the backbone cannot write a summary, and the lines themselves are given.
+        `transcript_words`: the longest transcript that fits the model's prompt. `without`: families of
+        modules that are left out, as if they were not there."""
+        if transcript_words < 1:
+            raise ConfigError(f"transcript_words is {transcript_words}; it must be at least 1")
+        self.video = video
+        self.backbone = backbone
+        # A file of subtitles without a line says nothing to search or to sum up.
+        self.subtitles = subtitles if subtitles is not None and subtitles.lines else None
+        self.index = index
+        self.ocr = ocr
+        self.detector = detector
+        self.tracker = tracker
+        self.can_summarize = can_summarize
+        self.transcript_words = transcript_words
+        self.without = frozenset(without)
+        self.search = SubtitleSearch(self.subtitles, text_encoder) if self.subtitles is not None else None
+        self.handle = VideoHandle(video)
+        """What a program gets as `video`."""
+        self.scope = Scope(self.handle, backbone.frames)
+        self._identities: dict[str, str] = {}
+        self._lock = threading.Lock()
+
+    def has(self, need: str) -> bool:
+        """Whether a need of `videopro.modules.calls.registry.NEEDS` is met."""
+        return getattr(self, need) is not None
+
+    def identity(self, family: str) -> str:
+        """What, besides the arguments, the results of a family of modules rest on: a hash of its models
+        and settings."""
+        with self._lock:
+            if family not in self._identities:
+                facts = json.dumps(self._facts(family), sort_keys=True, default=str)
+                self._identities[family] = hashlib.sha256(facts.encode()).hexdigest()
+            return self._identities[family]
+
+    def _facts(self, family: str) -> dict[str, object]:
+        facts: dict[str, object] = {"video": self.video.id}
+        spoken = self.subtitles.lines if self.subtitles is not None else ()
+        if family in ("retrieval", "localization", "context"):
+            facts["subtitles"] = [(line.start, line.end, line.text) for line in spoken]
+        if family in ("retrieval", "context"):
+            facts["search"] = self.search.identity() if self.search is not None else None
+        if family == "retrieval" and self.index is not None:
+            facts["index"] = self.index.identity()
+        if family in ("localization", "extraction", "context", "answering"):
+            facts["backbone"] = self.backbone.identity()
+        if family == "extraction":
+            for name, model in (("ocr", self.ocr), ("detector", self.detector), ("tracker", self.tracker)):
+                facts[name] = model.identity() if model is not None else None
+        if family == "context":
+            facts["settings"] = [self.can_summarize, self.transcript_words]
+        return facts
+
+    def frame(self, time: float) -> FrameHandle:
+        """The frame at `time` seconds, with the subtitles on then."""
+        lines = self.subtitles.at(time) if self.subtitles is not None else ()
+        return FrameHandle(self.video, time, None, "\n".join(line.text for line in lines))
+
+    def clip(self, start: float, end: float, score: float | None = None) -> ClipHandle:
+        """The stretch from `start` to `end` seconds, with what is said in it."""
+        lines = self.subtitles.between(start, end) if self.subtitles is not None else ()
+        return ClipHandle(self.video, start, end, score, "\n".join(line.text for line in lines))
+
+
+@dataclass
+class Call:
+    """One call of a module: the video's context, and the frames that the call looks at."""
+
+    on: VideoContext
+    use_frames: Callable[[int], None] = lambda count: None
+    """Told how many frames are about to be looked at; raises when a program has looked at too many."""
+    looked: list[FrameRef] = field(default_factory=list)
+    used: int = 0
+    """What `use_frames` was told so far."""
+
+    def look(self, handles: Sequence[FrameHandle], *, size: tuple[int, int] | None = None) -> list[Frame]:
+        """The frames behind handles, in order of time, each once; noted, and counted.
+
+        Full frames come at `size` (height, width; None: the video's own), crops at the video's own
+        resolution.
+        """
+        wanted = list({handle.key: handle for handle in handles}.values())
+        wanted.sort(key=lambda handle: handle.time)
+        self.use_frames(len(wanted))
+        self.used += len(wanted)
+        video = self.on.video
+        whole = [handle for handle in wanted if handle.box is None]
+        parts = [handle for handle in wanted if handle.box is not None]
+        shown = dict(
+            zip(
+                [handle.key for handle in whole],
+                video.frames([handle.time for handle in whole], size=size) if whole else [],
+                strict=True,
+            )
+        )
+        for start in range(0, len(parts), _CROPPED_TOGETHER):
+            some = parts[start : start + _CROPPED_TOGETHER]
+            full = video.frames([handle.time for handle in some])
+            shown.update({h.key: h.pixels(frame) for h, frame in zip(some, full, strict=True)})
+        # Two times may show one picture: once is enough.
+        seen = {(shown[handle.key].time, handle.box): shown[handle.key] for handle in wanted}
+        frames = list(seen.values())
+        self.looked += [frame_ref(frame) for frame in frames]
+        return frames
+
+    def see(self, handles: Sequence[FrameHandle]) -> list[Frame]:
+        """The frames as the backbone looks at them: at most as many as it takes, evenly chosen, and at the
+        size that it wants."""
+        ordered = sorted({handle.key: handle for handle in handles}.values(), key=lambda handle: handle.time)
+        budget = self.on.backbone.frames
+        if len(ordered) > budget:
+            step = len(ordered) / budget
+            ordered = [ordered[int((i + 0.5) * step)] for i in range(budget)]
+        video = self.on.video
+        return self.look(ordered, size=self.on.backbone.frame_size(video.height, video.width, len(ordered)))
+
+
+def frame_ref(frame: Frame) -> FrameRef:
+    """What a trace keeps of a frame: time, size and box."""
+    return (round(frame.time, 3), *map(float, frame.image.shape[:2]), *(frame.box or ()))

@@ -1,0 +1,218 @@
+"""Which models stand behind the modules of a run: from settings to models, loaded once a process, and from
+them to one video's context.
+
+"auto" is what the paper and its release use for a real backbone, and what the pocket world brings for the
+pocket model; "none" leaves a model out, and the modules that need it with it. Nothing is replaced silently:
+a model that cannot be loaded stops the run. Knows modules by their loaders; nothing of planning or of runs.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from videopro.backbones.base import Backbone
+from videopro.backbones.fingerprint import folder_fingerprint
+from videopro.errors import BackboneError, ConfigError
+from videopro.modules.errors import ModelError
+from videopro.modules.library import VideoContext
+from videopro.settings import about
+from videopro.video import Subtitles, Video
+
+if TYPE_CHECKING:
+    from videopro.modules.models.encoders import TextEncoder, VideoTextEncoder
+    from videopro.modules.models.ocr import Ocr
+    from videopro.modules.models.speech import Speech
+    from videopro.modules.search.clip_index import ClipIndex
+
+Part = Literal["encoder", "text_encoder", "ocr", "detector", "tracker"]
+
+# The release's models, as far as they are settings of ours; tracking is by linking the detector's boxes,
+# since SAM 3 has to be asked for at its hub.
+REAL: Mapping[Part, str] = {
+    "encoder": "languagebind",
+    "text_encoder": "BAAI/bge-m3",
+    "ocr": "rapidocr",
+    "detector": "grounding-dino:IDEA-Research/grounding-dino-base",
+    "tracker": "detector",
+}
+POCKET: Mapping[Part, str] = {
+    "encoder": "pocket",
+    "text_encoder": "none",
+    "ocr": "rapidocr",
+    "detector": "backbone",
+    "tracker": "detector",
+}
+
+
+@dataclass(frozen=True)
+class ModuleSettings:
+    """The models behind the modules."""
+
+    encoder: str = field(
+        default="auto",
+        metadata=about(
+            "for clips: pocket, languagebind, clip, siglip2, pe_video, each with :FOLDER, or none"
+        ),
+    )
+    text_encoder: str = field(
+        default="auto", metadata=about("for subtitle lines: a sentence-transformers name; none: BM25")
+    )
+    ocr: str = field(default="auto", metadata=about("rapidocr, easyocr:en or none"))
+    detector: str = field(default="auto", metadata=about("backbone, grounding-dino:NAME or none"))
+    tracker: str = field(default="auto", metadata=about("detector, sam3:NAME or none"))
+    speech: str = field(
+        default="none",
+        metadata=about("makes subtitles where a video has none: whisper:NAME, faster-whisper:NAME"),
+    )
+    summarize: bool | None = field(
+        default=None, metadata=about("long transcripts summed up by the backbone; unset: not by pocket")
+    )
+
+    def resolved(self, is_pocket: bool) -> dict[str, str]:
+        """Every part with "auto" replaced."""
+        usual = POCKET if is_pocket else REAL
+        return {part: own if (own := getattr(self, part)) != "auto" else usual[part] for part in usual}
+
+
+def is_pocket(backbone: Backbone) -> bool:
+    """Whether a backbone is the shipped pocket model, with or without an adapter."""
+    # By name: the pocket world stands above the modules.
+    shipped = import_module("videopro.pocket").model_dir
+    try:
+        return bool(Path(backbone.name).resolve() == shipped().resolve())
+    except (BackboneError, OSError):
+        return False
+
+
+def cache_root() -> Path:
+    """Where indexes and made subtitles are kept."""
+    return Path(os.environ.get("VIDEOPRO_CACHE", Path.home() / ".cache" / "videopro"))
+
+
+class ModuleModels:
+    """The models, loaded when they are first needed. Thread safe as far as one thread makes contexts."""
+
+    def __init__(self, settings: ModuleSettings, *, pocket: bool, root: Path | None = None) -> None:
+        """`pocket`: the backbone is the pocket model. `root`: where indexes are kept; None:
+        `cache_root()`.
+        """
+        self.names = settings.resolved(pocket)
+        self._speech_name = settings.speech
+        self._summarize = settings.summarize if settings.summarize is not None else not pocket
+        self._root = root if root is not None else cache_root()
+        self._loaded: dict[str, Any] = {}
+
+    def identity(self) -> dict[str, object]:
+        """What a run's key hashes: names, and what lies in the folders among them."""
+        names = {**self.names, "speech": self._speech_name}
+        folders = {part: folder for part, name in names.items() if (folder := _folder(name))}
+        weights = {part: folder_fingerprint(folder) for part, folder in folders.items()}
+        return {**names, "summarize": self._summarize, "weights": weights}
+
+    def context(
+        self,
+        video: Video,
+        backbone: Backbone,
+        subtitles: Subtitles | None,
+        without: Collection[str] = (),
+    ) -> VideoContext:
+        """What one video's modules work on; its clips are indexed if they have not been. `backbone` answers;
+        `without`: families of modules that are left out. Raises ModelError or ConfigError for models that
+        cannot be had, VideoError for the video."""
+        if subtitles is None and self._speech_name != "none":
+            from videopro.modules.models.speech import transcribe
+
+            subtitles = transcribe(video, self._speech(), self._root / "speech")
+        detector = None
+        if self.names["detector"] != "none":
+            from videopro.modules.models.detection import load_detector
+
+            name = self.names["detector"]
+            # The backbone's own grounding belongs to the backbone that is given; others are loaded once.
+            if name == "backbone":
+                detector = load_detector(name, backbone)
+            else:
+                detector = self._once("detector", lambda: load_detector(name, backbone))
+        tracker = None
+        if self.names["tracker"] != "none" and (detector is not None or self.names["tracker"] != "detector"):
+            from videopro.modules.models.tracking import load_tracker
+
+            name = self.names["tracker"]
+            if name == "detector":
+                tracker = load_tracker(name, detector)
+            else:
+                tracker = self._once("tracker", lambda: load_tracker(name, None))
+        return VideoContext(
+            video,
+            backbone,
+            subtitles=subtitles,
+            index=self._index(video),
+            text_encoder=self._text_encoder(),
+            ocr=self._ocr(),
+            detector=detector,
+            tracker=tracker,
+            can_summarize=self._summarize,
+            without=without,
+        )
+
+    def _index(self, video: Video) -> ClipIndex | None:
+        encoder = self._encoder()
+        if encoder is None:
+            return None
+        from videopro.modules.search.clip_index import build_index
+
+        return build_index(video, encoder, root=self._root / "index")
+
+    def _encoder(self) -> VideoTextEncoder | None:
+        if self.names["encoder"] == "none":
+            return None
+        from videopro.modules.models.encoders import load_encoder
+
+        return self._once("encoder", lambda: load_encoder(self.names["encoder"]))
+
+    def _text_encoder(self) -> TextEncoder | None:
+        if self.names["text_encoder"] == "none":
+            return None
+        from videopro.modules.models.encoders import load_text_encoder
+
+        return self._once("text_encoder", lambda: load_text_encoder(self.names["text_encoder"]))
+
+    def _ocr(self) -> Ocr | None:
+        if self.names["ocr"] == "none":
+            return None
+        from videopro.modules.models.ocr import load_ocr
+
+        return self._once("ocr", lambda: load_ocr(self.names["ocr"]))
+
+    def _speech(self) -> Speech:
+        from videopro.modules.models.speech import load_speech
+
+        return self._once("speech", lambda: load_speech(self._speech_name))
+
+    def _once(self, part: str, load: Any) -> Any:
+        if part not in self._loaded:
+            try:
+                self._loaded[part] = load()
+            except (ModelError, ConfigError) as error:
+                hint = "" if part == "speech" else f" (or do without it: --options {part}=none)"
+                raise type(error)(f"{error}{hint}") from error
+        return self._loaded[part]
+
+
+def _folder(name: str) -> Path | None:
+    """The folder that a model's name stands for, if it is one of this machine."""
+    from videopro.modules.models.encoders import pocket_folder
+
+    folder = pocket_folder() if name == "pocket" else Path(name.partition(":")[2] or name)
+    return folder if folder.is_dir() else None
+
+
+def module_settings(settings: object) -> ModuleSettings:
+    """The part of a method's settings that is about models."""
+    names = asdict(ModuleSettings()).keys()
+    return ModuleSettings(**{name: getattr(settings, name) for name in names})

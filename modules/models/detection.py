@@ -1,0 +1,250 @@
+"""Finding named things in a picture: Grounding DINO through transformers, or a backbone's own grounding.
+
+Boxes are fractions of the picture. Knows pictures and models; nothing of programs.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from PIL import Image
+
+from videopro import prompts
+from videopro.backbones.base import Backbone
+from videopro.errors import ConfigError
+from videopro.modules.errors import ModelError
+from videopro.modules.models.hub import device_of, load_pretrained
+from videopro.storage import NotJson, parse_json_at
+from videopro.video import Frame
+
+Corners = tuple[float, float, float, float]
+"""x0, y0, x1, y1 in 0..1 of the picture."""
+
+
+@dataclass(frozen=True)
+class Detection:
+    """One thing that was found."""
+
+    box: Corners
+    score: float
+    """0 to 1, by the detector's own measure."""
+    label: str
+
+
+class Detector(ABC):
+    """Finds things by name; thread safe."""
+
+    @abstractmethod
+    def identity(self) -> object:
+        """What its results rest on, JSON-able."""
+
+    def frame_size(self, height: int, width: int) -> tuple[int, int] | None:
+        """(height, width) at which it wants a whole frame of (height, width) pixels; None: as it is."""
+        return None
+
+    @abstractmethod
+    def detect(
+        self, picture: Frame, text: str, *, box_threshold: float, text_threshold: float
+    ) -> list[Detection]:
+        """Things called `text` in a picture, best first: those with a score above `box_threshold`, labelled
+        with the words that score above `text_threshold`."""
+
+
+class GroundingDino(Detector):
+    """Grounding DINO (`IDEA-Research/grounding-dino-base` is the release's) or MM Grounding DINO, by
+    transformers' Auto classes."""
+
+    def __init__(self, name: str, *, device: str | None = None) -> None:
+        """`name`: hub name or folder. ModelError for one that cannot be loaded."""
+        from transformers import AutoModelForZeroShotObjectDetection, AutoProcessor
+
+        self._name = name
+        self._model, self._processor = load_pretrained(
+            name, "detector", AutoModelForZeroShotObjectDetection, AutoProcessor
+        )
+        self._model.to(device_of(device)).eval()
+        self._lock = threading.Lock()
+
+    def identity(self) -> object:
+        return ["grounding-dino", self._name]
+
+    def detect(
+        self, picture: Frame, text: str, *, box_threshold: float, text_threshold: float
+    ) -> list[Detection]:
+        import torch
+
+        # What the model was trained on: lower case, a full stop behind each name.
+        query = text.lower().strip()
+        query = query if query.endswith(".") else f"{query}."
+        height, width = picture.image.shape[:2]
+        with self._lock, torch.inference_mode():
+            inputs = self._processor(
+                images=Image.fromarray(picture.image), text=query, return_tensors="pt", truncation=True
+            ).to(self._model.device)
+            outputs = self._model(**inputs)
+            (found,) = self._processor.post_process_grounded_object_detection(
+                outputs,
+                inputs["input_ids"],
+                threshold=box_threshold,
+                text_threshold=text_threshold,
+                target_sizes=[(height, width)],
+            )
+        detections = [
+            Detection(_within((x0 / width, y0 / height, x1 / width, y1 / height)), score, _named(label, text))
+            for (x0, y0, x1, y1), score, label in zip(
+                found["boxes"].tolist(),
+                found["scores"].tolist(),
+                found["text_labels"],
+                strict=False,  # where nothing is found, there is one empty label
+            )
+        ]
+        return sorted(
+            (one for one in detections if _has_area(one.box)), key=lambda one: one.score, reverse=True
+        )
+
+
+class BackboneDetector(Detector):
+    """A VideoLLM asked for boxes (`prompts.locate`), as Qwen-VL writes them.
+
+    The score is the confidence of the whole reply (Eq. 2), the same for each box in it.
+    """
+
+    def __init__(
+        self, backbone: Backbone, *, coordinates: Literal["auto", "relative", "pixels"] = "auto"
+    ) -> None:
+        """`coordinates`: "relative" from 0 to 1000 (Qwen3-VL and later), "pixels" of the picture as the model
+        gets it (Qwen2.5-VL), "auto": by the backbone's name and class."""
+        if coordinates not in ("auto", "relative", "pixels"):
+            raise ConfigError(f"detector: coordinates {coordinates!r}; choose auto, relative or pixels")
+        self._backbone = backbone
+        self._coordinates = _coordinates(backbone) if coordinates == "auto" else coordinates
+
+    def identity(self) -> object:
+        return ["backbone", self._coordinates, self._backbone.identity()]
+
+    def frame_size(self, height: int, width: int) -> tuple[int, int] | None:
+        return self._backbone.frame_size(height, width, 1)
+
+    def detect(
+        self, picture: Frame, text: str, *, box_threshold: float, text_threshold: float
+    ) -> list[Detection]:
+        image = picture.image
+        height, width = image.shape[:2]
+        if self._coordinates == "pixels":
+            # Its numbers are pixels of what the model gets: so the picture is given in a size that is kept.
+            height, width = self._backbone.frame_size(height, width, 1) or _qwen25_size(height, width)
+            image = np.asarray(Image.fromarray(image).resize((width, height), Image.Resampling.BICUBIC))
+        # Without its box, so that a crop is treated as a picture of its own.
+        shown = Frame(image, picture.time, picture.video)
+        reply = self._backbone.generate([shown], prompts.locate(text), max_new_tokens=512)
+        if reply.confidence <= box_threshold:
+            return []
+        scale = (1000.0, 1000.0) if self._coordinates == "relative" else (float(width), float(height))
+        boxes = [
+            _within((x0 / scale[0], y0 / scale[1], x1 / scale[0], y1 / scale[1]))
+            for x0, y0, x1, y1 in read_boxes(reply.text)
+        ]
+        return [Detection(box, reply.confidence, text) for box in dict.fromkeys(boxes) if _has_area(box)]
+
+
+def load_detector(spec: str, backbone: Backbone, *, device: str | None = None) -> Detector:
+    """ "backbone" (its own grounding) or "grounding-dino:HUB_OR_FOLDER". ConfigError for anything else."""
+    kind, _, name = spec.partition(":")
+    if spec == "backbone":
+        return BackboneDetector(backbone)
+    if kind == "grounding-dino" and name:
+        return GroundingDino(name, device=device)
+    raise ConfigError(
+        f"detector {spec!r}: write 'backbone' or grounding-dino:NAME, as in "
+        "grounding-dino:IDEA-Research/grounding-dino-base"
+    )
+
+
+_OPENING = re.compile(r"[\[{]")
+# Brackets that open no JSON; a reply of more has none.
+_BROKEN = 100
+_ARRAY = re.compile(r"\[\s*(-?\d+(?:\.\d+)?(?:\s*,\s*-?\d+(?:\.\d+)?){3})\s*\]")
+
+
+def read_boxes(reply: str) -> list[Corners]:
+    """The boxes in a reply, in its own units and order: JSON as Qwen-VL writes it ({"bbox_2d": [x0, y0, x1,
+    y1], "label": ...}, one or a list, in a code fence or prose), or, where the JSON is broken or cut off,
+    every four numbers in brackets."""
+    text = re.sub(r"```(?:json)?", " ", reply)
+    found = list(_json_boxes(text))
+    if not found:
+        found = [_four(match.split(",")) for match in _ARRAY.findall(text)]
+    return [box for box in found if all(map(math.isfinite, box))]
+
+
+def _json_boxes(text: str) -> Iterator[Corners]:
+    at = broken = 0
+    while broken < _BROKEN and (match := _OPENING.search(text, at)):
+        try:
+            value, at = parse_json_at(text, match.start())
+        except NotJson:
+            broken += 1
+            at = match.start() + 1
+            continue
+        yield from _boxes_in(value)
+
+
+def _boxes_in(value: Any) -> Iterator[Corners]:
+    if isinstance(value, dict):
+        for key in ("bbox_2d", "bbox", "box"):
+            if key in value:
+                yield from _boxes_in(value[key])
+                return
+    elif isinstance(value, list):
+        if len(value) == 4 and all(isinstance(one, int | float) for one in value):
+            yield _four(value)
+        else:
+            for one in value:
+                yield from _boxes_in(one)
+
+
+def _four(values: Any) -> Corners:
+    x0, y0, x1, y1 = (float(value) for value in values)
+    return min(x0, x1), min(y0, y1), max(x0, x1), max(y0, y1)
+
+
+def _named(label: str, text: str) -> str:
+    """The words that scored, without the marks between names; the whole text where none did."""
+    return " ".join(label.replace("[SEP]", " ").replace("[CLS]", " ").replace(".", " ").split()) or text
+
+
+def _within(box: Corners) -> Corners:
+    x0, y0, x1, y1 = (min(max(value, 0.0), 1.0) for value in box)
+    return x0, y0, x1, y1
+
+
+def _has_area(box: Corners) -> bool:
+    return box[2] > box[0] and box[3] > box[1]
+
+
+def _coordinates(backbone: Backbone) -> str:
+    facts = backbone.identity()
+    names = f"{backbone.name} {facts.get('class', '')}".lower()
+    if re.search(r"qwen2[._]?5[-_]?vl", names):
+        return "pixels"
+    if re.search(r"qwen-?2-?vl", names):
+        raise ModelError(
+            f"backbone {backbone.name!r} (Qwen2-VL) writes boxes in a form of its own; use grounding-dino as "
+            "the detector"
+        )
+    return "relative"
+
+
+def _qwen25_size(height: int, width: int) -> tuple[int, int]:
+    """The size that Qwen2.5-VL's processor leaves as it is: sides in multiples of 28, at most 1280 tokens."""
+    from qwen_vl_utils import smart_resize
+
+    tall, wide = smart_resize(height, width, factor=28, min_pixels=4 * 28 * 28, max_pixels=1280 * 28 * 28)
+    return int(tall), int(wide)

@@ -1,0 +1,75 @@
+"""Embedding models behind retrieval: clips and texts in one space, or texts alone.
+
+`load_encoder` and `load_text_encoder` import the model library that is asked for, and nothing else does.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from videopro.errors import ConfigError
+from videopro.modules.errors import ModelError
+from videopro.modules.models.encoders.base import TextEncoder, VideoTextEncoder
+from videopro.settings import near
+
+__all__ = ["TextEncoder", "VideoTextEncoder", "load_encoder", "load_text_encoder", "pocket_folder"]
+
+# What a name without a source stands for.
+DEFAULTS = {
+    "languagebind": "LanguageBind/LanguageBind_Video_FT",
+    "clip": "openai/clip-vit-large-patch14",
+    "siglip2": "google/siglip2-base-patch16-224",
+    "pe_video": "facebook/pe-av-large",
+}
+
+
+def pocket_folder() -> Path:
+    """Where the shipped pocket encoder lies: LanguageBind's form at pocket size, by
+    `train/retrieval/encoder.py`."""
+    return Path(__file__).parent / "pocket"
+
+
+def load_encoder(spec: str, device: str | None = None, *, dtype: str = "float32") -> VideoTextEncoder:
+    """Load a video-text encoder.
+
+    `spec`: "pocket", or one of languagebind, clip, siglip2, pe_video, with ":" and a folder or hub name
+    behind it for another checkpoint than the usual one. `device` None: the first accelerator, else the CPU.
+    `dtype`: float32, bfloat16 or float16. Raises `ConfigError` for a spec of no known form, `ModelError` for
+    a checkpoint that cannot be had or does not fit.
+    """
+    kind, _, source = spec.partition(":")
+    if kind not in (*DEFAULTS, "pocket") or (kind == "pocket" and source):
+        raise ConfigError(
+            f"encoder {spec!r} is not known; {near(kind, [*DEFAULTS, 'pocket'])}. A checkpoint comes behind "
+            "a colon, as in languagebind:LanguageBind/LanguageBind_Video_FT"
+        )
+    if dtype not in ("float32", "bfloat16", "float16"):
+        raise ConfigError(f"dtype is {dtype!r}; it must be float32, bfloat16 or float16")
+    if kind == "pocket" and not (pocket_folder() / "model.safetensors").is_file():
+        raise ModelError(
+            f"the pocket encoder is not in {pocket_folder()}: take a full clone, or train it with "
+            "train/retrieval/encoder.py"
+        )
+    source = str(pocket_folder()) if kind == "pocket" else source or DEFAULTS[kind]
+    if kind in ("languagebind", "pocket"):
+        from videopro.modules.models.encoders.languagebind import LanguageBindEncoder
+
+        return LanguageBindEncoder(source, name=spec, device=device, dtype=dtype)
+    if kind == "pe_video":
+        from videopro.modules.models.encoders.pe_video import PeVideoTextEncoder
+
+        return PeVideoTextEncoder(source, name=spec, device=device, dtype=dtype)
+    from videopro.modules.models.encoders.images import ImageTextEncoder
+
+    return ImageTextEncoder(source, kind=kind, name=spec, device=device, dtype=dtype)
+
+
+def load_text_encoder(spec: str, device: str | None = None) -> TextEncoder:
+    """Load a text encoder: a sentence-transformers model by hub name or folder, such as BAAI/bge-m3.
+
+    Raises `ConfigError` where sentence-transformers is not installed, `ModelError` for a model that cannot be
+    had.
+    """
+    from videopro.modules.models.encoders.sentences import SentenceEncoder
+
+    return SentenceEncoder(spec, device=device)

@@ -1,0 +1,99 @@
+"""CLIP and SigLIP 2 as clip encoders: each frame embedded by itself, a clip the mean of its frames.
+
+Through transformers' own classes. These models know no time: the order of frames makes no difference. Knows
+transformers; nothing of indices or questions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch.nn.functional import normalize
+from transformers import AutoModel, AutoProcessor
+
+from videopro.backbones.fingerprint import folder_fingerprint
+from videopro.modules.errors import ModelError
+from videopro.modules.models.encoders.base import VideoTextEncoder, short_side
+from videopro.modules.models.encoders.checkpoint import checkpoint_folder
+from videopro.modules.models.hub import device_of, load_pretrained
+
+# What a kind's checkpoints say they are; the plain SigLIP class also serves SigLIP 2 at fixed sizes.
+_MODEL_TYPES = {"clip": ("clip",), "siglip2": ("siglip", "siglip2")}
+
+
+class ImageTextEncoder(VideoTextEncoder):
+    """`kind` "clip" or "siglip2", at a folder or hub name."""
+
+    clip_frames = 8
+
+    def __init__(
+        self, source: str, *, kind: str, name: str = "", device: str | None = None, dtype: str = "float32"
+    ) -> None:
+        """`ModelError` for a checkpoint that cannot be had or is of another kind."""
+        super().__init__(name or f"{kind}:{source}")
+        self._kind = kind
+        folder = checkpoint_folder(source)
+        self.model, self.processor = load_pretrained(str(folder), f"{kind} encoder", AutoModel, AutoProcessor)
+        found = self.model.config.model_type
+        if found not in _MODEL_TYPES[kind]:
+            raise ModelError(f"{self.name}: {folder} holds a {found!r} model, not one for {kind!r}")
+        self._device, self._dtype = device_of(device), dtype
+        self.model.to(self._device, getattr(torch, dtype)).eval()
+        self._fingerprint = folder_fingerprint(folder)
+
+    def identity(self) -> dict[str, object]:
+        return {
+            "encoder": self._kind,
+            "weights": self._fingerprint,
+            "frames": self.clip_frames,
+            "dtype": self._dtype,
+        }
+
+    def frame_size(self, height: int, width: int) -> tuple[int, int]:
+        return wanted_size(self.processor.image_processor, height, width)
+
+    def _embed_clips(self, clips: Sequence[Sequence[np.ndarray]]) -> torch.Tensor:
+        pictures = [picture for clip in clips for picture in clip]
+        seen = self.processor.image_processor(pictures, return_tensors="pt").to(self._device)
+        seen["pixel_values"] = seen["pixel_values"].to(getattr(torch, self._dtype))
+        frames = normalize(self.model.get_image_features(**seen).pooler_output.float(), dim=-1)
+        return frames.view(len(clips), self.clip_frames, -1).mean(1)
+
+    def _embed_texts(self, texts: Sequence[str]) -> torch.Tensor:
+        rows: torch.Tensor = self.model.get_text_features(
+            **self._tokens(texts).to(self._device)
+        ).pooler_output
+        return rows
+
+    def _tokens(self, texts: Sequence[str]) -> Any:
+        longest = self.model.config.text_config.max_position_embeddings
+        if self._kind == "clip":
+            return self.processor.tokenizer(
+                list(texts), padding=True, truncation=True, max_length=longest, return_tensors="pt"
+            )
+        # SigLIP 2 was trained on lower-case texts, always padded to the full length, the padding unmasked.
+        return self.processor.tokenizer(
+            [text.lower() for text in texts],
+            padding="max_length",
+            truncation=True,
+            max_length=longest,
+            return_attention_mask=False,
+            return_tensors="pt",
+        )
+
+
+def wanted_size(processor: Any, height: int, width: int) -> tuple[int, int]:
+    """The (height, width) to which an image or video processor of transformers would scale a picture first,
+    so that decoding can do it."""
+    size = processor.size
+    if size is not None and size.height and size.width:
+        return size.height, size.width
+    if size is not None and size.shortest_edge:
+        return short_side(height, width, size.shortest_edge)
+    # Any shape within a number of patches (SigLIP 2's NaFlex): as large as that allows, never enlarged.
+    area = processor.max_num_patches * processor.patch_size**2
+    scale = min(1.0, (area / (height * width)) ** 0.5)
+    return max(1, round(height * scale)), max(1, round(width * scale))

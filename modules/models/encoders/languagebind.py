@@ -1,0 +1,130 @@
+"""LanguageBind_Video as an encoder: a checkpoint's folder, frames to pixels, texts to tokens.
+
+The published preprocessing with its random mirroring left out: scaled to the short side, the middle square,
+OpenAI CLIP's mean and deviation. The published packages take a clip's first and last frame and those evenly
+between; here they are the midpoints of equal parts, so that no clip shows its neighbour's frame. Knows the
+model's parts and files; nothing of indices or questions.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from torch import Tensor
+
+from videopro.backbones.fingerprint import folder_fingerprint
+from videopro.modules.errors import ModelError
+from videopro.modules.models.encoders.base import VideoTextEncoder, short_side
+from videopro.modules.models.encoders.checkpoint import checkpoint_folder
+from videopro.modules.models.encoders.languagebind_model import LanguageBindConfig, LanguageBindVideo
+from videopro.modules.models.hub import check_finite, device_of
+from videopro.storage import parse_json
+
+MEAN = (0.48145466, 0.4578275, 0.40821073)
+STD = (0.26862954, 0.26130258, 0.27577711)
+
+
+class LanguageBindEncoder(VideoTextEncoder):
+    """A LanguageBind_Video checkpoint, such as LanguageBind/LanguageBind_Video_FT."""
+
+    def __init__(
+        self, source: str, *, name: str = "", device: str | None = None, dtype: str = "float32"
+    ) -> None:
+        """`source`: a folder or a hub name. `ModelError` for one that cannot be had or does not fit."""
+        super().__init__(name or f"languagebind:{source}")
+        folder = checkpoint_folder(source)
+        try:
+            config = LanguageBindConfig.read(parse_json((folder / "config.json").read_text(encoding="utf-8")))
+            self.model = LanguageBindVideo(config)
+            weights = _weights(folder)
+            check_finite(f"{self.name}: {folder}", weights.items())
+            self.model.load_checkpoint(weights)
+            self.tokenizer = _tokenizer(folder)
+        except (OSError, ValueError, RuntimeError, SafetensorError, pickle.UnpicklingError) as error:
+            raise ModelError(
+                f"{self.name}: {folder} holds no usable LanguageBind_Video checkpoint: {error}"
+            ) from error
+        self._device, self._dtype = device_of(device), dtype
+        self.model.to(self._device, getattr(torch, dtype)).eval()
+        self.clip_frames = config.vision.num_frames
+        self._side = config.vision.image_size
+        self._longest = config.text.max_position_embeddings
+        self._fingerprint = folder_fingerprint(folder)
+
+    def identity(self) -> dict[str, object]:
+        return {
+            "encoder": "languagebind",
+            "weights": self._fingerprint,
+            "frames": self.clip_frames,
+            "pixels": self._side,
+            "dtype": self._dtype,
+        }
+
+    def frame_size(self, height: int, width: int) -> tuple[int, int]:
+        return short_side(height, width, self._side)
+
+    def _embed_clips(self, clips: Sequence[Sequence[np.ndarray]]) -> Tensor:
+        pixels = torch.stack([to_pixels(clip, self._side) for clip in clips])
+        return self.model.encode_video(pixels.to(self._device, getattr(torch, self._dtype)))
+
+    def _embed_texts(self, texts: Sequence[str]) -> Tensor:
+        tokens = self.tokenizer(
+            list(texts), padding=True, truncation=True, max_length=self._longest, return_tensors="pt"
+        ).to(self._device)
+        return self.model.encode_text(tokens.input_ids, tokens.attention_mask)
+
+
+def to_pixels(images: Sequence[np.ndarray], side: int) -> Tensor:
+    """(3, n, side, side) float32 of n (height, width, 3) uint8 pictures: scaled, the middle square,
+    normalized."""
+    pictures = torch.from_numpy(np.stack(images)).permute(0, 3, 1, 2).float() / 255
+    pictures = (pictures - torch.tensor(MEAN)[:, None, None]) / torch.tensor(STD)[:, None, None]
+    height, width = pictures.shape[2:]
+    size = short_side(height, width, side)
+    if tuple(pictures.shape[2:]) != size:
+        pictures = torch.nn.functional.interpolate(pictures, size, mode="bilinear", align_corners=False)
+    top, left = (round((length - side) / 2) for length in size)
+    return pictures[:, :, top : top + side, left : left + side].transpose(0, 1)
+
+
+def _weights(folder: Path) -> dict[str, Tensor]:
+    """The state dict in a folder: safetensors, else PyTorch's pickle, read without running any code."""
+    from safetensors.torch import load_file
+
+    files = sorted(folder.glob("*.safetensors"))
+    if files:
+        return {key: value for path in files for key, value in load_file(path).items()}
+    files = sorted(folder.glob("pytorch_model*.bin"))
+    if not files:
+        raise ValueError("there is neither model.safetensors nor pytorch_model.bin")
+    return {
+        key: value
+        for path in files
+        for key, value in torch.load(path, map_location="cpu", weights_only=True).items()
+    }
+
+
+def _tokenizer(folder: Path) -> Any:
+    """The checkpoint's tokenizer, padding on the right. The published folders name a class of their own
+    package, which is CLIP's with another name."""
+    from transformers import CLIPTokenizer, PreTrainedTokenizerFast
+
+    settings = folder / "tokenizer_config.json"
+    named = parse_json(settings.read_text(encoding="utf-8")) if settings.is_file() else {}
+    is_clip = any(name in named.get("tokenizer_class", "CLIP") for name in ("LanguageBind", "CLIP"))
+    kind = CLIPTokenizer if is_clip else PreTrainedTokenizerFast
+    tokenizer = kind.from_pretrained(folder, padding_side="right")
+    ids = tokenizer("a").input_ids
+    if tokenizer.eos_token_id is None or ids[-1] != tokenizer.eos_token_id:
+        raise ValueError(
+            "its tokenizer does not end a text with its end token, from which the embedding is taken"
+        )
+    if tokenizer.pad_token_id is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    return tokenizer

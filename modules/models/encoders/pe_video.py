@@ -1,0 +1,79 @@
+"""Perception Encoder's video model (transformers' `pe_video`) as a clip encoder.
+
+Video-native: its own transformer runs over the frames. Checkpoints of the audio-video family
+(`pe_audio_video`) hold the same video model and serve as well. Knows transformers (and timm behind it);
+nothing of indices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from transformers import AutoModel, AutoTokenizer, AutoVideoProcessor
+
+from videopro.backbones.fingerprint import folder_fingerprint
+from videopro.modules.errors import ModelError
+from videopro.modules.models.encoders.base import VideoTextEncoder
+from videopro.modules.models.encoders.checkpoint import checkpoint_folder
+from videopro.modules.models.encoders.images import wanted_size
+from videopro.modules.models.hub import device_of, load_pretrained
+
+# Where a checkpoint's processor does not name a number.
+_FRAMES = 16
+
+
+class PeVideoTextEncoder(VideoTextEncoder):
+    """A `pe_video` or `pe_audio_video` checkpoint at a folder or hub name. Needs timm (the extra
+    "encoders")."""
+
+    def __init__(
+        self, source: str, *, name: str = "", device: str | None = None, dtype: str = "float32"
+    ) -> None:
+        """`ModelError` for a checkpoint that cannot be had or is of another kind."""
+        super().__init__(name or f"pe_video:{source}")
+        folder = checkpoint_folder(source)
+        model, self.tokenizer = load_pretrained(str(folder), "pe_video encoder", AutoModel, AutoTokenizer)
+        found = model.config.model_type
+        if found not in ("pe_video", "pe_audio_video"):
+            raise ModelError(f"{self.name}: {folder} holds a {found!r} model, not a pe_video one")
+        self.model = model if found == "pe_video" else model.video_model
+        try:
+            self.processor = AutoVideoProcessor.from_pretrained(folder)
+        except (OSError, ValueError) as error:
+            raise ModelError(f"{self.name}: {folder} holds no video processor: {error}") from error
+        self.clip_frames = self.processor.num_frames or _FRAMES
+        self._device, self._dtype = device_of(device), dtype
+        self.model.to(self._device, getattr(torch, dtype)).eval()
+        self._fingerprint = folder_fingerprint(folder)
+
+    def identity(self) -> dict[str, object]:
+        return {
+            "encoder": "pe_video",
+            "weights": self._fingerprint,
+            "frames": self.clip_frames,
+            "dtype": self._dtype,
+        }
+
+    def frame_size(self, height: int, width: int) -> tuple[int, int]:
+        return wanted_size(self.processor, height, width)
+
+    def _embed_clips(self, clips: Sequence[Sequence[np.ndarray]]) -> torch.Tensor:
+        videos = [np.stack(list(clip)) for clip in clips]
+        seen = self.processor(videos, do_sample_frames=False, return_tensors="pt")
+        pixels = seen["pixel_values_videos"].to(self._device, getattr(torch, self._dtype))
+        # The model's get_video_features is not reachable in every transformers; its parts are.
+        rows: torch.Tensor = self.model.video_head(self.model.video_encoder(pixels).pooler_output)
+        return rows
+
+    def _embed_texts(self, texts: Sequence[str]) -> torch.Tensor:
+        longest = self.model.config.text_config.max_position_embeddings
+        tokens = self.tokenizer(
+            list(texts), padding=True, truncation=True, max_length=longest, return_tensors="pt"
+        ).to(self._device)
+        seen = self.model.text_model(
+            input_ids=tokens.input_ids, attention_mask=tokens.attention_mask, output_hidden_states=True
+        )
+        rows: torch.Tensor = self.model.text_video_head(seen.hidden_states[-1][:, 0])
+        return rows

@@ -1,0 +1,56 @@
+"""Text embedding through sentence-transformers, such as BGE-M3 for subtitle lines.
+
+Knows sentence-transformers; nothing of subtitles or questions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from safetensors import SafetensorError
+
+from videopro.backbones.fingerprint import folder_fingerprint
+from videopro.errors import ConfigError
+from videopro.modules.errors import ModelError
+from videopro.modules.models.encoders.base import TextEncoder
+from videopro.modules.models.encoders.checkpoint import checkpoint_folder
+from videopro.modules.models.hub import check_finite, device_of
+
+
+class SentenceEncoder(TextEncoder):
+    """A sentence-transformers model at a folder or hub name. Queries get the prompt that the model's own
+    configuration names for them; BGE-M3 has none."""
+
+    def __init__(self, source: str, *, device: str | None = None) -> None:
+        """`ConfigError` where sentence-transformers is not installed, `ModelError` for a model that cannot be
+        had."""
+        try:
+            from sentence_transformers import SentenceTransformer
+        except ImportError as error:
+            raise ConfigError(
+                "text encoders need sentence-transformers: pip install 'videopro[encoders]'"
+            ) from error
+        self.name = source
+        folder = checkpoint_folder(source)
+        try:
+            self.model = SentenceTransformer(str(folder), device=device_of(device))
+        except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
+            raise ModelError(f"{source!r}: {folder} holds no sentence-transformers model: {error}") from error
+        check_finite(f"{source!r}: {folder}", self.model.named_parameters())
+        self._fingerprint = folder_fingerprint(folder)
+
+    def identity(self) -> dict[str, object]:
+        return {"encoder": "sentences", "weights": self._fingerprint}
+
+    def encode_texts(self, texts: Sequence[str]) -> np.ndarray:
+        return self._rows(self.model.encode_document, texts)
+
+    def encode_queries(self, queries: Sequence[str]) -> np.ndarray:
+        return self._rows(self.model.encode_query, queries)
+
+    @staticmethod
+    def _rows(encode: object, texts: Sequence[str]) -> np.ndarray:
+        assert callable(encode)
+        rows = encode(list(texts), normalize_embeddings=True, convert_to_numpy=True, show_progress_bar=False)
+        return np.asarray(rows, dtype=np.float32)

@@ -1,0 +1,221 @@
+"""Subtitles for a video that has none, from its sound: Whisper, by transformers or by faster-whisper.
+
+Only where a user asks for it: what is heard is a model's guess. Knows audio tracks and Whisper; nothing of
+programs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+import tempfile
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import av
+import numpy as np
+
+from videopro.errors import ConfigError, SubtitleError
+from videopro.modules.errors import ModelError
+from videopro.modules.models.hub import device_of, load_pretrained
+from videopro.storage import encodable, parse_json
+from videopro.video import Line, Subtitles, Video
+from videopro.video.decoding.opening import Deadline, opened
+from videopro.video.decoding.probe import probe
+
+RATE = 16_000
+"""Samples a second that Whisper hears."""
+# A gap in the sound shorter than this is the container's rounding, in samples.
+_SLACK = RATE // 20
+
+
+class Speech(ABC):
+    """Hears what is said; thread safe."""
+
+    @abstractmethod
+    def identity(self) -> object:
+        """What its results rest on, JSON-able."""
+
+    @abstractmethod
+    def hear(self, sound: np.ndarray) -> list[Line]:
+        """What is said in mono float32 samples at RATE, with times in seconds from the first sample."""
+
+
+class Whisper(Speech):
+    """A Whisper checkpoint (`openai/whisper-large-v3-turbo`) by transformers."""
+
+    def __init__(self, name: str, *, language: str | None = None, device: str | None = None) -> None:
+        """`name`: hub name or folder; `language` None: the model finds it out. ModelError for a model that
+        cannot be loaded."""
+        from transformers import WhisperForConditionalGeneration, WhisperProcessor
+
+        self._name = name
+        self._language = language
+        self._model, self._processor = load_pretrained(
+            name, "speech model", WhisperForConditionalGeneration, WhisperProcessor
+        )
+        self._model.to(device_of(device)).eval()
+        self._lock = threading.Lock()
+
+    def identity(self) -> object:
+        return ["whisper", self._name, self._language]
+
+    def hear(self, sound: np.ndarray) -> list[Line]:
+        import torch
+
+        with self._lock, torch.inference_mode():
+            # Not cut to the model's 30 s: `generate` then goes through the whole by itself.
+            heard = self._processor(
+                sound,
+                sampling_rate=RATE,
+                return_tensors="pt",
+                truncation=False,
+                padding="max_length" if len(sound) <= 30 * RATE else "longest",
+                return_attention_mask=True,
+            ).to(self._model.device, self._model.dtype)
+            options = {"language": self._language, "task": "transcribe"} if self._language else {}
+            told = self._model.generate(**heard, return_timestamps=True, return_segments=True, **options)
+            return [
+                Line(float(part["start"]), float(part["end"]), text)
+                for part in told["segments"][0]
+                if (text := self._processor.decode(part["tokens"], skip_special_tokens=True).strip())
+            ]
+
+
+class FasterWhisper(Speech):
+    """Whisper by faster-whisper (CTranslate2): quick on a CPU."""
+
+    def __init__(self, name: str, *, language: str | None = None, device: str | None = None) -> None:
+        """`name`: a size ("small"), hub name or folder in CTranslate2's form. ModelError where the extra is
+        missing or the model cannot be loaded."""
+        try:
+            from faster_whisper import WhisperModel
+        except ImportError as error:
+            raise ModelError(
+                "speech recognition by faster-whisper needs its package: pip install videopro[speech]"
+            ) from error
+        kind, _, number = (device or "auto").partition(":")
+        try:
+            self._model: Any = WhisperModel(name, device=kind, device_index=int(number or 0))
+        except (OSError, ValueError, RuntimeError) as error:
+            raise ModelError(
+                f"speech model {name!r} cannot be loaded: {str(error).splitlines()[0]}. Give a size such as "
+                "small, or the folder of a model in CTranslate2's form"
+            ) from error
+        self._name = name
+        self._language = language
+        self._lock = threading.Lock()
+
+    def identity(self) -> object:
+        return ["faster-whisper", self._name, self._language]
+
+    def hear(self, sound: np.ndarray) -> list[Line]:
+        with self._lock:
+            # Lazy: the model works while one iterates.
+            parts, _ = self._model.transcribe(sound, language=self._language)
+            return [Line(part.start, part.end, part.text.strip()) for part in parts if part.text.strip()]
+
+
+def load_speech(spec: str, *, device: str | None = None) -> Speech:
+    """ "whisper:HUB_OR_FOLDER" or "faster-whisper:SIZE_OR_FOLDER", either with "@LANGUAGE" ("@en") behind it.
+    ConfigError for anything else."""
+    kind, _, rest = spec.partition(":")
+    name, _, language = rest.partition("@")
+    if kind == "whisper" and name:
+        return Whisper(name, language=language or None, device=device)
+    if kind == "faster-whisper" and name:
+        return FasterWhisper(name, language=language or None, device=device)
+    raise ConfigError(
+        f"speech {spec!r}: write whisper:NAME or faster-whisper:NAME, as in "
+        "whisper:openai/whisper-large-v3-turbo@en"
+    )
+
+
+def transcribe(video: Video, speech: Speech, root: Path) -> Subtitles:
+    """What is said in a video, its times those of the frames. Heard once and kept under `root`, by the
+    video's content and the model; a damaged transcript is told on stderr and made again. SubtitleError for a
+    video without sound, ConfigError for a folder that cannot be written."""
+    facts = json.dumps([video.id, speech.identity()], sort_keys=True)
+    path = root / f"{hashlib.sha256(facts.encode()).hexdigest()[:32]}.json"
+    source = f"{video.path}, heard by {speech.identity()}"
+    try:
+        kept = parse_json(path.read_text(encoding="utf-8"))
+        return Subtitles(
+            tuple(Line(float(start), float(end), str(text)) for start, end, text in kept), source
+        )
+    except FileNotFoundError:
+        pass
+    except (OSError, ValueError, TypeError) as error:
+        print(f"{path}: cannot be read as a transcript ({error}); heard again", file=sys.stderr)
+    sound = sound_of(video.path)
+    # Whisper goes on writing behind the end of the sound when it feels like it.
+    end = min(video.duration, len(sound) / RATE)
+    lines = tuple(
+        Line(line.start, min(line.end, end), encodable(line.text))
+        for line in speech.hear(sound)
+        if line.start < end
+    )
+    try:
+        _write(path, json.dumps([[line.start, line.end, line.text] for line in lines]))
+    except OSError as error:
+        raise ConfigError(
+            f"the transcript cannot be written to {error.filename or path} ({error.strerror}); free some "
+            "space there, or name another folder (VIDEOPRO_CACHE)"
+        ) from error
+    return Subtitles(lines, source)
+
+
+def sound_of(path: Path, *, timeout: float = 600.0) -> np.ndarray:
+    """The first audio track as mono float32 samples at RATE, the first of them at the start of the video;
+    silence where the track has a gap or starts later. `timeout` in seconds. SubtitleError where there is no
+    sound, VideoError for an unreadable file."""
+    facts = probe(path, timeout)
+    deadline = Deadline(timeout)
+    parts: list[np.ndarray] = []
+    length = 0
+
+    def add(frames: Sequence[av.AudioFrame]) -> None:
+        nonlocal length
+        for frame in frames:
+            samples = frame.to_ndarray().reshape(-1)
+            parts.append(samples)
+            length += len(samples)
+
+    with opened(path, deadline) as container:
+        if not container.streams.audio:
+            raise SubtitleError(f"{path} has no sound to hear; give a file of subtitles, or run without")
+        track = container.streams.audio[0]
+        resampler = av.AudioResampler(format="flt", layout="mono", rate=RATE)
+        for frame in container.decode(track):
+            deadline.check(path)
+            if frame.pts is not None and frame.time_base is not None:
+                at = round(float(frame.pts * frame.time_base - facts.origin) * RATE)
+                if at - length > _SLACK:
+                    add(resampler.resample(None))
+                    resampler = av.AudioResampler(format="flt", layout="mono", rate=RATE)
+                    silence = max(0, at - length)
+                    parts.append(np.zeros(silence, dtype=np.float32))
+                    length += silence
+            add(resampler.resample(frame))
+        add(resampler.resample(None))
+    if not length:
+        raise SubtitleError(f"{path}: its audio track holds no sound; give a file of subtitles")
+    return np.concatenate(parts).astype(np.float32, copy=False)
+
+
+def _write(path: Path, text: str) -> None:
+    """Whole or not at all, also beside others who write the same."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.replace(name, path)
+    except OSError:
+        os.unlink(name)
+        raise

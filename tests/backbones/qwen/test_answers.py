@@ -1,0 +1,262 @@
+"""Letters and confidences against transformers' own `generate`; batches and shared prefixes against single
+calls.
+
+Everything runs in float32, where two ways to the same logits agree to about 1e-6; 1e-5 is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+import torch
+
+from tests.support.qwen_models import (
+    FAMILIES,
+    OTHER,
+    QUESTION,
+    backbone,
+    load,
+    official_inputs,
+    pictures,
+    reference,
+)
+from videopro import prompts
+from videopro.backbones.base import Answer, ChoiceRequest
+from videopro.backbones.qwen.backbone import QwenBackbone
+from videopro.errors import BackboneError
+
+TOLERANCE = 1e-5
+ALL = list(FAMILIES)
+
+
+def close(one: Answer, other: Answer) -> bool:
+    return (
+        one.letter == other.letter
+        and one.raw == other.raw
+        and one.tokens_in == other.tokens_in
+        and one.letters.keys() == other.letters.keys()
+        and one.confidence == pytest.approx(other.confidence, abs=TOLERANCE)
+        and all(one.letters[key] == pytest.approx(other.letters[key], abs=TOLERANCE) for key in one.letters)
+    )
+
+
+@contextmanager
+def leaning(model: Any, token: int, amount: float = 30.0) -> Iterator[None]:
+    """A model whose last layer favours one token."""
+
+    def favour(module: Any, args: Any, out: torch.Tensor) -> torch.Tensor:
+        out = out.clone()
+        out[..., token] += amount
+        return out
+
+    hook = model.lm_head.register_forward_hook(favour)
+    try:
+        yield
+    finally:
+        hook.remove()
+
+
+def first_scores(family: str, frames: Any, text: str, lean: tuple[int, float] | None = None) -> torch.Tensor:
+    """Scores of the first token that `generate` itself reports."""
+    model, processor = reference(family)
+    inputs = official_inputs(family, processor, frames, text)
+    options = {
+        "max_new_tokens": 1,
+        "do_sample": False,
+        "return_dict_in_generate": True,
+        "output_logits": True,
+    }
+    if lean is None:
+        return model.generate(**inputs, **options).logits[0][0]
+    with leaning(model, *lean):
+        return model.generate(**inputs, **options).logits[0][0]
+
+
+@pytest.mark.parametrize("family", ALL)
+@pytest.mark.parametrize("seen", [True, False])
+def test_the_distribution_is_that_of_generate(family: str, seen: bool) -> None:
+    frames = pictures(4) if seen else None
+    chances = first_scores(family, frames, prompts.multiple_choice(QUESTION)).double().softmax(-1)
+    made = backbone(family).answer(frames, QUESTION)
+    ids = reference(family)[1].tokenizer.convert_tokens_to_ids(["A", "B", "C"])
+    assert [made.letters[letter] for letter in "ABC"] == pytest.approx(chances[ids].tolist(), abs=TOLERANCE)
+    # A random model's most likely token is none of the letters: read as nothing, never guessed.
+    assert int(chances.argmax()) not in ids
+    assert made.letter is None
+    assert made.confidence == 0.0
+    assert made.tokens_out == 1
+
+
+@pytest.mark.parametrize("family", ["qwen2_5_vl", "qwen3_vl"])
+def test_a_letter_has_its_probability_as_confidence(family: str) -> None:
+    frames = pictures(4)
+    own = load(family)
+    letter = reference(family)[1].tokenizer.convert_tokens_to_ids("B")
+    # Enough to lead, not enough to be certain.
+    scores = first_scores(family, frames, prompts.multiple_choice(QUESTION))
+    amount = float(scores.max() - scores[letter]) + 0.5
+    expected = (
+        first_scores(family, frames, prompts.multiple_choice(QUESTION), (letter, amount)).double().softmax(-1)
+    )
+    with leaning(own._runner.model, letter, amount):
+        made = own.answer(frames, QUESTION)
+    assert made.letter == "B"
+    assert made.raw == "B"
+    assert made.confidence == pytest.approx(float(expected[letter]), abs=TOLERANCE)
+    assert 0 < made.confidence < 0.9
+
+
+def test_a_letter_that_is_no_option_is_not_an_answer() -> None:
+    own = load("qwen3_vl")
+    with leaning(own._runner.model, reference("qwen3_vl")[1].tokenizer.convert_tokens_to_ids("C")):
+        made = own.answer(pictures(4), OTHER)  # A and B only
+        assert (made.letter, made.confidence, made.raw) == (None, 0.0, "C")
+        assert set(made.letters) == {"A", "B"}
+        assert own.answer(pictures(4), QUESTION).letter == "C"
+
+
+def test_yes_and_no() -> None:
+    own = load("qwen3_vl")
+    scores = first_scores("qwen3_vl", pictures(4), "Is there a ring?").double().softmax(-1)
+    tokenizer = reference("qwen3_vl")[1].tokenizer
+    made = own.yes_no(pictures(4), "Is there a ring?")
+    assert made.letters["Yes"] == pytest.approx(
+        float(scores[tokenizer.convert_tokens_to_ids("Yes")]), abs=TOLERANCE
+    )
+    with leaning(own._runner.model, tokenizer.convert_tokens_to_ids("No")):
+        made = own.yes_no(None, "Is there a ring?")
+    assert made.letter == "No"
+    assert made.confidence > 0.99
+
+
+def mixed() -> list[ChoiceRequest]:
+    return [
+        ChoiceRequest(pictures(4), QUESTION),
+        ChoiceRequest(None, OTHER),
+        ChoiceRequest(pictures(7, seed=1), OTHER, "Which?"),
+        ChoiceRequest(pictures(1, seed=2), QUESTION),
+        ChoiceRequest(None, QUESTION, "Pick red."),
+        ChoiceRequest(pictures(2, 96, 32, seed=3), QUESTION),
+    ]
+
+
+@pytest.mark.parametrize("family", ALL)
+def test_a_batch_of_all_kinds_equals_single_calls(family: str) -> None:
+    own = backbone(family)
+    together = own.answer_batch(mixed())
+    alone = [own.answer(one.visual, one.question, prompt=one.prompt) for one in mixed()]
+    assert all(close(*pair) for pair in zip(together, alone, strict=True))
+    # The rows differ by far more than the tolerance, so that a mix-up would show.
+    pairs = [(one, other) for i, one in enumerate(alone) for other in alone[:i]]
+    assert min(max(abs(x.letters[key] - y.letters[key]) for key in "AB") for x, y in pairs) > 3 * TOLERANCE
+
+
+def test_small_batches_give_the_same_as_large_ones() -> None:
+    small = load("qwen3_vl", batch_size=2)
+    assert all(
+        close(*pair)
+        for pair in zip(small.answer_batch(mixed()), backbone("qwen3_vl").answer_batch(mixed()), strict=True)
+    )
+
+
+@pytest.mark.parametrize("family", ALL)
+def test_a_prefix_changes_nothing(family: str) -> None:
+    own = backbone(family)
+    frames = pictures(5)
+    alone = [
+        own.answer(frames, QUESTION),
+        own.answer(frames, OTHER),
+        own.answer(frames, QUESTION, prompt="Which?"),
+    ]
+    with own.prefix(frames) as prefix:
+        assert prefix.tokens < alone[0].tokens_in
+        single = [
+            own.answer(prefix, QUESTION),
+            own.answer(prefix, OTHER),
+            own.answer(prefix, QUESTION, prompt="Which?"),
+        ]
+        requests = [
+            ChoiceRequest(prefix, QUESTION),
+            ChoiceRequest(prefix, OTHER),
+            ChoiceRequest(prefix, QUESTION, "Which?"),
+        ]
+        # Twice, since a call that wrote into the prefix would spoil the next one.
+        batched = [own.answer_batch(requests), own.answer_batch(requests)]
+        assert prefix.nbytes > 0
+    for made in (single, *batched):
+        assert all(close(*pair) for pair in zip(made, alone, strict=True))
+    assert prefix.nbytes == 0
+
+
+@pytest.mark.parametrize("family", ALL)
+def test_questions_about_the_same_frames_share_them(family: str) -> None:
+    own = backbone(family)
+    frames, others = pictures(4), pictures(3, seed=5)
+    requests = [
+        ChoiceRequest(frames, QUESTION),
+        ChoiceRequest(others, OTHER),
+        ChoiceRequest(frames, OTHER),
+        ChoiceRequest(None, OTHER),
+    ]
+    seen: list[int] = []
+    hook = own._runner.model.model.visual.register_forward_hook(lambda *_: seen.append(1))
+    made = own.answer_batch(requests)
+    hook.remove()
+    assert len(seen) == 2  # two videos, four questions
+    alone = [own.answer(one.visual, one.question) for one in requests]
+    assert all(close(*pair) for pair in zip(made, alone, strict=True))
+
+
+@pytest.mark.parametrize("family", ["qwen2_5_vl", "qwen3_vl", "qwen3_5"])
+def test_one_pass_and_one_row_of_logits(family: str) -> None:
+    own = backbone(family)
+    passes: list[tuple[int, ...]] = []
+    hook = own._runner.model.lm_head.register_forward_hook(
+        lambda _m, _a, out: passes.append(tuple(out.shape[:2]))
+    )
+    own.answer(pictures(4), QUESTION)
+    assert passes == [(1, 1)]
+    hook.remove()
+
+
+def test_answers_leave_no_trace_in_the_model() -> None:
+    own = backbone("qwen3_vl")
+    first = own.answer(None, QUESTION)
+    own.answer_batch(mixed())
+    own.generate(pictures(4), "Which?", max_new_tokens=3)
+    assert own._runner.model.model.rope_deltas is None
+    assert close(own.answer(None, QUESTION), first)
+
+
+def test_a_prefix_is_refused_when_closed_or_elsewhere() -> None:
+    own = backbone("qwen3_vl")
+    prefix = own.prefix(pictures(2))
+    with pytest.raises(BackboneError, match="another backbone"):
+        load("qwen3_vl").answer(prefix, QUESTION)
+    prefix.close()
+    prefix.close()
+    assert prefix.closed
+    with pytest.raises(BackboneError, match="closed"):
+        own.answer(prefix, QUESTION)
+
+
+def test_a_closed_backbone_says_so() -> None:
+    own: QwenBackbone = load("qwen3_vl")
+    own.close()
+    own.close()
+    with pytest.raises(BackboneError, match="is closed; load it again"):
+        own.answer(None, QUESTION)
+
+
+def test_running_out_of_memory_is_one_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = load("qwen3_vl")
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB")
+
+    monkeypatch.setattr(own._runner.model, "forward", fail)
+    with pytest.raises(BackboneError, match=r"ran out of memory on cpu; lower 'batch_size' \(now 8\)"):
+        own.answer(pictures(2), QUESTION)

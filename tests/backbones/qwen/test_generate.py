@@ -1,0 +1,231 @@
+"""Written replies against transformers' own `generate` and against a plain forward pass over what was
+written."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+
+from tests.backbones.qwen.test_answers import leaning
+from tests.support.qwen_models import FAMILIES, backbone, load, official_inputs, pictures, reference
+from videopro.backbones.base import GenerateRequest, Generation
+from videopro.errors import BackboneError
+
+ALL = list(FAMILIES)
+# float32; eight steps of a tiny model
+TOLERANCE = 1e-4
+
+
+def same(one: Generation, other: Generation) -> bool:
+    return (
+        one.token_ids == other.token_ids
+        and one.text == other.text
+        and one.finish == other.finish
+        and one.tokens_in == other.tokens_in
+        and one.logprobs == pytest.approx(other.logprobs, abs=TOLERANCE)
+    )
+
+
+def rescored(family: str, frames: Any, text: str, ids: tuple[int, ...]) -> list[float]:
+    """Log-probabilities of tokens from one plain pass over prompt and reply: no cache, no loop."""
+    model, processor = reference(family)
+    inputs = dict(official_inputs(family, processor, frames, text))
+    length = inputs["input_ids"].shape[1]
+    added = torch.tensor([ids])
+    inputs["input_ids"] = torch.cat([inputs["input_ids"], added], dim=1)
+    inputs["attention_mask"] = torch.ones_like(inputs["input_ids"])
+    inputs["mm_token_type_ids"] = torch.cat(
+        [torch.as_tensor(inputs["mm_token_type_ids"]), torch.zeros_like(added)], dim=1
+    )
+    with torch.no_grad():
+        logits = model(**inputs).logits[0, length - 1 : -1].double()
+    return logits.log_softmax(-1).gather(1, added.T)[:, 0].tolist()
+
+
+@pytest.mark.parametrize("family", ALL)
+@pytest.mark.parametrize("seen", [True, False])
+def test_greedy_replies_are_those_of_generate(family: str, seen: bool) -> None:
+    frames = pictures(4) if seen else None
+    own = backbone(family)
+    model, processor = reference(family)
+    out = model.generate(
+        **official_inputs(family, processor, frames, "Which?"),
+        max_new_tokens=8,
+        do_sample=False,
+        suppress_tokens=own._inputs.visual_tokens(),
+        return_dict_in_generate=True,
+        output_logits=True,
+    )
+    made = own.generate(frames, "Which?", max_new_tokens=8)
+    written = out.sequences[0, -len(out.logits) :].tolist()
+    scores = torch.cat(out.logits).double().log_softmax(-1).gather(1, torch.tensor(written)[:, None])[:, 0]
+    ended = written[-1] == processor.tokenizer.eos_token_id
+    if ended:
+        written, scores = written[:-1], scores[:-1]
+    assert list(made.token_ids) == written
+    assert made.logprobs == pytest.approx(scores.tolist(), abs=TOLERANCE)
+    assert made.text == processor.tokenizer.decode(written, skip_special_tokens=True)
+    assert made.confidence == pytest.approx(math.exp(float(scores.mean())), abs=TOLERANCE)
+    assert made.finish == ("stop" if ended else "length")
+
+
+@pytest.mark.parametrize("family", ["qwen3_vl", "qwen3_5"])
+def test_temperature_changes_what_is_drawn_and_not_what_is_reported(family: str) -> None:
+    frames = pictures(4)
+    made = backbone(family).generate(frames, "Which?", max_new_tokens=12, temperature=3.0, top_p=0.9, seed=1)
+    assert made.token_ids != backbone(family).generate(frames, "Which?", max_new_tokens=12).token_ids
+    expected = rescored(family, frames, "Which?", made.token_ids)
+    assert made.logprobs == pytest.approx(expected, abs=TOLERANCE)
+
+
+@pytest.mark.parametrize("family", ALL)
+def test_batches_and_prefixes_write_the_same(family: str) -> None:
+    own = backbone(family)
+    frames = pictures(4)
+    options: dict[str, Any] = {"max_new_tokens": 6}
+    longer = "How many rings are there, and which of them?"
+    alone = [
+        own.generate(frames, "Which?", **options),
+        own.generate(None, "How many rings are there?", **options),
+        own.generate(frames, longer, **options),
+        own.generate(pictures(3, seed=4), "What colour?", **options),
+    ]
+    texts = [
+        "Which?",
+        "How many rings are there?",
+        "How many rings are there, and which of them?",
+        "What colour?",
+    ]
+    visuals = [frames, None, list(frames), pictures(3, seed=4)]
+    requests = [GenerateRequest(*pair) for pair in zip(visuals, texts, strict=True)]
+    assert all(same(*pair) for pair in zip(own.generate_batch(requests, **options), alone, strict=True))
+    with own.prefix(frames) as prefix:
+        shared = [GenerateRequest(prefix, texts[0]), GenerateRequest(prefix, texts[2])]
+        for _ in range(2):
+            made = own.generate_batch(shared, **options)
+            assert same(made[0], alone[0])
+            assert same(made[1], alone[2])
+
+
+@pytest.mark.parametrize("family", ["qwen2_5_vl", "qwen3_vl"])
+def test_a_video_of_many_seconds_and_a_short_prompt(family: str) -> None:
+    # Qwen2.5-VL spreads such a video over more positions than the whole prompt has tokens.
+    own = backbone(family)
+    frames = pictures(4, times=[0.0, 60.0, 120.0, 180.0])
+    alone = own.generate(frames, "Which?", max_new_tokens=6, temperature=2.0, seed=3)
+    assert len(alone.token_ids) == 6
+    expected = rescored(family, frames, "Which?", alone.token_ids)
+    assert alone.logprobs == pytest.approx(expected, abs=TOLERANCE)
+    with own.prefix(frames) as prefix:
+        assert same(own.generate(prefix, "Which?", max_new_tokens=6, temperature=2.0, seed=3), alone)
+
+
+def test_a_seed_fixes_each_row_whatever_its_neighbours() -> None:
+    own = backbone("qwen3_vl")
+    options: dict[str, Any] = {"max_new_tokens": 8, "temperature": 2.0, "seed": 7}
+    before = torch.get_rng_state()
+    rows = own.generate_batch([GenerateRequest(None, "Which?")] * 3, **options)
+    assert len({row.token_ids for row in rows}) == 3
+    again = own.generate_batch(
+        [GenerateRequest(None, "Which?"), GenerateRequest(None, "How many?")], **options
+    )
+    assert again[0].token_ids == rows[0].token_ids
+    other = own.generate(None, "Which?", max_new_tokens=8, temperature=2.0, seed=8)
+    assert other.token_ids != rows[0].token_ids
+    assert torch.equal(torch.get_rng_state(), before)
+    drawn = {own.generate(None, "Which?", max_new_tokens=8, temperature=2.0).token_ids for _ in range(3)}
+    assert len(drawn) == 3
+
+
+def test_a_requests_own_seed_makes_it_independent_of_its_place() -> None:
+    """As in a call of its own with that seed, wherever it stands and whatever the call's seed is."""
+    own = backbone("qwen3_vl")
+    options: dict[str, Any] = {"max_new_tokens": 8, "temperature": 2.0}
+    alone = own.generate(None, "Which?", seed=11, **options)
+    asked = [
+        GenerateRequest(None, "Which?"),
+        GenerateRequest(None, "Which?", 12),
+        GenerateRequest(None, "Which?", 11),
+    ]
+    rows = own.generate_batch(asked, seed=7, **options)
+    assert same(rows[2], alone)
+    assert same(rows[0], own.generate(None, "Which?", seed=7, **options))
+    assert rows[1].token_ids != rows[2].token_ids
+    with pytest.raises(BackboneError, match="seed is -2"):
+        own.generate_batch([GenerateRequest(None, "Which?", -2)], **options)
+
+
+def test_draws_follow_the_model() -> None:
+    own = load("qwen3_vl", batch_size=500)
+    tokens = reference("qwen3_vl")[1].tokenizer.convert_tokens_to_ids(["A", "B"])
+    scores = backbone("qwen3_vl")._runner.last_logits([own._inputs.text("Which?")])[0]
+    lift = [float(scores.max() - scores[token]) + 20 for token in tokens]
+    # Two tokens of equal score: half each at any temperature.
+    with leaning(own._runner.model, tokens[0], lift[0]), leaning(own._runner.model, tokens[1], lift[1]):
+        made = own.generate_batch(
+            [GenerateRequest(None, "Which?")] * 500, max_new_tokens=1, temperature=1.0, seed=0
+        )
+        share = sum(one.token_ids == (tokens[0],) for one in made) / 500
+        assert {one.token_ids for one in made} == {(tokens[0],), (tokens[1],)}
+        assert abs(share - 0.5) < 0.09  # four standard deviations
+        narrow = own.generate_batch(
+            [GenerateRequest(None, "Which?")] * 50, max_new_tokens=1, temperature=1.0, top_p=0.1, seed=0
+        )
+    assert len({one.token_ids for one in narrow}) == 1
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+@pytest.mark.parametrize("name", ["<|video_pad|>", "<|image_pad|>", "<|vision_start|>", "<|vision_end|>"])
+def test_visual_tokens_are_never_written(name: str, temperature: float) -> None:
+    own = load("qwen3_vl")
+    banned = reference("qwen3_vl")[1].tokenizer.convert_tokens_to_ids(name)
+    with leaning(own._runner.model, banned):
+        made = own.generate(pictures(2), "Which?", max_new_tokens=5, temperature=temperature, seed=0)
+    assert len(made.token_ids) == 5
+    assert banned not in made.token_ids
+    # The model wanted that token, and its log-probabilities say so.
+    assert max(made.logprobs) < -20
+
+
+def test_the_end_is_not_part_of_the_reply() -> None:
+    own = load("qwen3_vl")
+    tokenizer = reference("qwen3_vl")[1].tokenizer
+    with leaning(own._runner.model, tokenizer.convert_tokens_to_ids("<|im_end|>")):
+        made = own.generate(None, "Which?", max_new_tokens=5)
+    assert made == Generation("", (), (), "stop", made.tokens_in)
+    assert made.confidence == 0.0
+
+
+def test_rows_that_end_early_do_not_disturb_the_others() -> None:
+    own = backbone("qwen3_vl")
+    alone = own.generate(None, "How many rings are there?", max_new_tokens=6)
+    first = own.generate(None, "Which?", max_new_tokens=6)
+    # A token that only the first row writes becomes an end.
+    cut = next(i for i, token in enumerate(first.token_ids) if i and token not in alone.token_ids)
+    short = load("qwen3_vl")
+    short._runner._ends = frozenset({first.token_ids[cut]})
+    made = short.generate_batch(
+        [GenerateRequest(None, "Which?"), GenerateRequest(None, "How many rings are there?")],
+        max_new_tokens=6,
+    )
+    assert cut < 5
+    assert made[0].token_ids == first.token_ids[:cut]
+    assert made[0].finish == "stop"
+    assert same(made[1], alone)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"max_new_tokens": 0}, "max_new_tokens is 0"),
+        ({"temperature": -1.0}, r"temperature is -1\.0"),
+        ({"top_p": 0.0}, r"top_p is 0\.0"),
+        ({"seed": -1}, "seed is -1"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(BackboneError, match=message):
+        backbone("qwen3_vl").generate(None, "Which?", **options)

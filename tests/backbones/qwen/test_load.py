@@ -1,0 +1,280 @@
+"""Loading, adapters, identity, and what is said when something is missing."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+from pathlib import Path
+
+import pytest
+import torch
+from peft import LoraConfig, PeftModel, get_peft_model
+from safetensors.torch import load_file, save_file
+from transformers import AutoModelForImageTextToText
+from transformers.models.qwen3 import Qwen3Config
+
+from tests.backbones.qwen.test_answers import close
+from tests.support.qwen_models import PIXELS, QUESTION, checkpoint, load, official_inputs, pictures, reference
+from videopro import prompts
+from videopro.backbones import BackboneConfig, fingerprint, load_backbone, read_spec
+from videopro.backbones.fingerprint import folder_fingerprint
+from videopro.backbones.identity import identify
+from videopro.backbones.qwen.backbone import QwenBackbone
+from videopro.errors import BackboneError, ConfigError
+
+
+def lora(family: str, folder: Path, *, seed: int = 0, rank: int = 4) -> Path:
+    """A random adapter on the language layers of a family, strong enough to be seen."""
+    base, _ = reference(family)
+    torch.manual_seed(seed)
+    settings = LoraConfig(r=rank, lora_alpha=16, target_modules=r".*language_model.*\.(q_proj|v_proj)")
+    model = get_peft_model(base, settings)
+    for name, weight in model.named_parameters():
+        if "lora_" in name:
+            torch.nn.init.normal_(weight, std=0.3)
+    model.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
+def copied(tmp_path: Path) -> Path:
+    """A checkpoint of one's own, to damage."""
+    folder = tmp_path / "model"
+    shutil.copytree(checkpoint("qwen3_vl"), folder)
+    return folder
+
+
+@pytest.mark.parametrize("family", ["qwen2_5_vl", "qwen3_vl", "qwen3_5"])
+def test_an_adapter_goes_on_and_off(family: str, tmp_path: Path) -> None:
+    folder = lora(family, tmp_path / "adapter")
+    plain = load(family).answer(pictures(4), QUESTION)
+    own = load(family, adapter=str(folder))
+    on = own.answer(pictures(4), QUESTION)
+    with own.adapter(False):
+        off = own.answer(pictures(4), QUESTION)
+        with own.adapter(True):
+            again = own.answer(pictures(4), QUESTION)
+    assert close(off, plain)
+    assert close(again, on)
+    assert close(own.answer(pictures(4), QUESTION), on)
+    # The adapted answer is the one of peft itself, its weights merged into the base.
+    base, processor = reference(family)
+    merged = PeftModel.from_pretrained(base, folder).merge_and_unload()
+    with torch.no_grad():
+        logits = merged(
+            **official_inputs(family, processor, pictures(4), prompts.multiple_choice(QUESTION))
+        ).logits
+    chances = logits[0, -1].double().softmax(-1)
+    ids = processor.tokenizer.convert_tokens_to_ids(["A", "B", "C"])
+    assert list(on.letters.values()) == pytest.approx(chances[ids].tolist(), abs=1e-5)
+    assert max(abs(on.letters[key] - plain.letters[key]) for key in "ABC") > 1e-3
+
+
+def test_a_prefix_belongs_to_one_adapter_state(tmp_path: Path) -> None:
+    own = load("qwen3_vl", adapter=str(lora("qwen3_vl", tmp_path / "adapter")))
+    with own.prefix(pictures(2)) as made_on:
+        on = own.answer(made_on, QUESTION)
+        with own.adapter(False):
+            with pytest.raises(BackboneError, match="made with the adapter on and the adapter is off"):
+                own.answer(made_on, QUESTION)
+            with own.prefix(pictures(2)) as made_off:
+                assert not close(own.answer(made_off, QUESTION), on)
+        with pytest.raises(BackboneError, match="closed"):
+            own.answer(made_off, QUESTION)
+        assert close(own.answer(pictures(2), QUESTION), on)
+
+
+def test_the_adapter_block_keeps_other_threads_out(tmp_path: Path) -> None:
+    own = load("qwen3_vl", adapter=str(lora("qwen3_vl", tmp_path / "adapter")))
+    on = own.answer(None, QUESTION)
+    done: list[bool] = []
+    with own.adapter(False):
+        other = threading.Thread(target=lambda: done.append(close(own.answer(None, QUESTION), on)))
+        other.start()
+        other.join(0.2)
+        assert not done
+    other.join(10)
+    assert done == [True]
+
+
+def test_without_an_adapter_only_off_is_possible() -> None:
+    own = load("qwen3_vl")
+    with own.adapter(False):
+        pass
+    with pytest.raises(BackboneError, match="has no adapter"), own.adapter(True):
+        pass
+
+
+def test_an_adapter_of_another_model_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BackboneError, match="does not fit model"):
+        load("qwen3_5", adapter=str(lora("qwen3_vl", tmp_path / "layers")))
+    damaged = lora("qwen3_vl", tmp_path / "damaged")
+    weights = load_file(damaged / "adapter_model.safetensors")
+    weights.pop(sorted(weights)[0])
+    save_file(weights, damaged / "adapter_model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(BackboneError, match="has 7 weights and 8 are needed"):
+        load("qwen3_vl", adapter=str(damaged))
+    renamed = lora("qwen3_vl", tmp_path / "renamed")
+    weights = load_file(renamed / "adapter_model.safetensors")
+    weights = {name.replace("layers.1", "layers.7"): weight for name, weight in weights.items()}
+    save_file(weights, renamed / "adapter_model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(BackboneError, match=r"has 8 weights and 8 are needed .*missing adapter keys"):
+        load("qwen3_vl", adapter=str(renamed))
+    longer = lora("qwen3_vl", tmp_path / "longer")
+    weights = load_file(longer / "adapter_model.safetensors")
+    weights.update({name.replace("layers.1", "layers.7"): weight.clone() for name, weight in weights.items()})
+    save_file(weights, longer / "adapter_model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(BackboneError, match="has 12 weights and 8 are needed"):
+        load("qwen3_vl", adapter=str(longer))
+    with pytest.raises(BackboneError, match=r"no adapter_config\.json"):
+        load("qwen3_vl", adapter=str(checkpoint("qwen3_vl")))
+    with pytest.raises(BackboneError, match="there is no such folder"):
+        load("qwen3_vl", adapter=str(tmp_path / "nowhere"))
+
+
+def test_identity_tells_models_apart(copied: Path, tmp_path: Path) -> None:
+    config = BackboneConfig(str(copied), frames=8, pixels=PIXELS)
+    first = QwenBackbone(config).identity()
+    json.dumps(first)
+    assert first["class"] == "Qwen3VLForConditionalGeneration"
+    assert first["dtype"] == "float32"
+    assert QwenBackbone(config).identity() == first
+    assert QwenBackbone(config.but(frames=4)).identity() != first
+    assert QwenBackbone(config.but(dtype="bf16")).identity() != first
+    adapted = QwenBackbone(config.but(adapter=str(lora("qwen3_vl", tmp_path / "adapter"))))
+    assert adapted.identity()["adapter"] is not None
+    with adapted.adapter(False):
+        assert adapted.identity() == first
+    weights = load_file(copied / "model.safetensors")
+    weights["lm_head.weight"][0, 0] += 1
+    save_file(weights, copied / "model.safetensors", metadata={"format": "pt"})
+    assert QwenBackbone(config).identity()["weights"] != first["weights"]
+
+
+@pytest.mark.parametrize("family", ["qwen2_5_vl", "qwen3_vl", "qwen3_5"])
+def test_what_a_model_is_can_be_told_without_its_weights(family: str, tmp_path: Path) -> None:
+    folder, adapter = checkpoint(family), lora(family, tmp_path / "adapter")
+    plain = BackboneConfig(str(folder), frames=8, pixels=PIXELS)
+    for config in (plain, plain.but(adapter=str(adapter)), plain.but(dtype="bf16", attention="eager")):
+        assert identify(config, {}) == QwenBackbone(config).identity()
+    adapted = identify(plain.but(adapter=str(adapter)), {})
+    weights = load_file(adapter / "adapter_model.safetensors")
+    save_file({name: weight + 1 for name, weight in weights.items()}, adapter / "adapter_model.safetensors")
+    assert identify(plain.but(adapter=str(adapter)), {})["adapter"] != adapted["adapter"]
+    with pytest.raises(BackboneError, match="there is no such folder"):
+        identify(plain.but(adapter=str(tmp_path / "nowhere")), {})
+
+
+def test_the_fingerprint_of_a_large_file_samples_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fingerprint, "_WHOLE", 1000)
+    monkeypatch.setattr(fingerprint, "_BLOCK", 10)
+    data = bytearray(range(256)) * 8
+    path = tmp_path / "model.safetensors"
+    prints = []
+    for place in (None, 3, len(data) - 1, None):
+        changed = bytearray(data)
+        if place is not None:
+            changed[place] ^= 1
+        path.write_bytes(changed)
+        prints.append(folder_fingerprint(tmp_path))
+    assert prints[0] == prints[3]
+    assert len(set(prints[:3])) == 3
+    (tmp_path / "trainer_state.json").write_text("{}")
+    assert folder_fingerprint(tmp_path) == prints[3]
+
+
+def test_bf16_is_close_to_float32() -> None:
+    half = load("qwen3_vl", dtype="bf16", attention="eager")
+    exact = load("qwen3_vl")
+    one, other = (own.answer(pictures(4), QUESTION) for own in (half, exact))
+    # Rounding to 8 bits in every layer of a model with large random weights.
+    assert one.letters["A"] == pytest.approx(other.letters["A"], rel=0.3)
+    assert one.letters["A"] != other.letters["A"]
+
+
+def test_budgets_come_from_the_checkpoint_unless_given(copied: Path) -> None:
+    assert (
+        QwenBackbone(BackboneConfig(str(copied))).frames,
+        QwenBackbone(BackboneConfig(str(copied))).pixels,
+    ) == (
+        64,
+        50_176,
+    )
+    (copied / "videopro.json").write_text('{"frames": 16, "pixels": 16384}')
+    own = load_backbone(str(copied))
+    assert own.frames == 16
+    assert own.frame_size(144, 256, 16) == (96, 160)
+    assert load_backbone(str(copied), frames=4).frames == 4
+    (copied / "videopro.json").write_text('{"frame": 16}')
+    with pytest.raises(ConfigError, match="did you mean 'frames'"):
+        load_backbone(str(copied))
+    (copied / "videopro.json").write_text('{"frames": 0}')
+    with pytest.raises(ConfigError, match="frames is 0"):
+        load_backbone(str(copied))
+
+
+def refusal(folder: Path | str, **settings: object) -> str:
+    with pytest.raises(BackboneError) as caught:
+        load_backbone(str(folder), **settings)
+    assert str(folder) in str(caught.value) or settings
+    return str(caught.value)
+
+
+def test_what_is_missing_is_named(copied: Path, tmp_path: Path) -> None:
+    assert "there is no such folder" in refusal(tmp_path / "nowhere")
+    assert "is a file" in refusal(copied / "config.json")
+    (tmp_path / "empty").mkdir()
+    assert "has no config.json" in refusal(tmp_path / "empty")
+    assert "cannot be had from the hub" in refusal("nobody/no-such-model")
+    assert "is no device of this machine" in refusal(copied, device_map="gpu")
+    lora("qwen3_vl", tmp_path / "adapter")
+    assert "holds an adapter" in refusal(tmp_path / "adapter")
+
+    text = tmp_path / "text"
+    Qwen3Config(num_hidden_layers=1).save_pretrained(text)
+    assert "of type 'qwen3', not a Qwen model with vision" in refusal(text)
+    (text / "config.json").write_text('{"model_type": "qwen9_vl"}')
+    assert "a newer transformers may know it" in refusal(text)
+    (text / "config.json").write_text("{")
+    assert "config" in refusal(text)
+
+
+def test_incomplete_checkpoints_are_refused(copied: Path) -> None:
+    weights = load_file(copied / "model.safetensors")
+    lacking = {name: weight for name, weight in weights.items() if "layers.1.mlp" not in name}
+    save_file(lacking, copied / "model.safetensors", metadata={"format": "pt"})
+    assert "weights are missing" in refusal(copied)
+    (copied / "model.safetensors").write_bytes(b"\0" * 100)
+    assert "weights cannot be loaded" in refusal(copied)
+    (copied / "model.safetensors").unlink()
+    assert "weights cannot be loaded" in refusal(copied)
+    (copied / "processor_config.json").unlink()
+    assert "processor" in refusal(copied)
+
+
+def test_a_processor_without_a_template_is_refused(copied: Path) -> None:
+    (copied / "chat_template.jinja").unlink()
+    assert "no chat template" in refusal(copied)
+
+
+def test_short_names() -> None:
+    served = read_spec("server:qwen@http://localhost:8000/v1", concurrency=2)
+    assert (served.kind, served.model, served.base_url, served.concurrency) == (
+        "server",
+        "qwen",
+        "http://localhost:8000/v1",
+        2,
+    )
+    assert read_spec("Qwen/Qwen3-VL-8B-Instruct").kind == "qwen"
+    with pytest.raises(ConfigError, match="server:MODEL@URL"):
+        read_spec("server:qwen")
+    with pytest.raises(ConfigError, match="did you mean 'pixels'"):
+        read_spec("Qwen/Qwen3-VL-8B-Instruct", pixel=3)
+    with pytest.raises(ConfigError, match="dtype is 'half'"):
+        read_spec("Qwen/Qwen3-VL-8B-Instruct", dtype="half")
+
+
+def test_a_saved_checkpoint_is_an_ordinary_one() -> None:
+    model = AutoModelForImageTextToText.from_pretrained(checkpoint("qwen3_5_moe"))
+    assert type(model).__name__ == "Qwen3_5MoeForConditionalGeneration"

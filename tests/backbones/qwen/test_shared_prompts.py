@@ -1,0 +1,137 @@
+"""Rows that share their prompts' keys and values say what the library's forward says of each whole row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+import torch
+from transformers import DynamicCache
+
+from tests.support.qwen_models import reference
+from videopro.backbones.qwen.shared_prompts import SharedCache, attending, can_share
+
+PROMPTS = ([5, 9, 4, 7, 21], [8, 6, 11])
+TAILS = {0: [3, 14, 15], 1: [9, 2, 6], 2: [5, 3, 5], 3: [8, 9, 7], 4: [9, 3, 2]}
+OF = [1, 0, 1, 1, 0]
+"""Which prompt each row begins with: not in order, and of several lengths."""
+
+
+@pytest.fixture(scope="module")
+def model() -> Any:
+    return reference("qwen3_vl")[0]
+
+
+def expected(model: Any, ids: Sequence[int]) -> torch.Tensor:
+    """Logits of the last token, by the library, of a row on its own."""
+    with torch.no_grad():
+        return model(input_ids=torch.tensor([list(ids)]), use_cache=False).logits[0, -1]
+
+
+def places(mask: torch.Tensor) -> torch.Tensor:
+    return (mask.cumsum(-1) - 1).clamp(min=0)[None].expand(4, -1, -1)
+
+
+def prompts(model: Any) -> tuple[Any, torch.Tensor]:
+    """The cache of both prompts, padded on the left, and its mask."""
+    ids = torch.tensor([PROMPTS[0], [0, 0, *PROMPTS[1]]])
+    mask = torch.tensor([[1] * 5, [0, 0, 1, 1, 1]])
+    with torch.no_grad():
+        out = model(input_ids=ids, attention_mask=mask, position_ids=places(mask), use_cache=True)
+    return out.past_key_values, mask
+
+
+def go_on(model: Any, cache: Any, mask: torch.Tensor, tokens: torch.Tensor) -> tuple[Any, torch.Tensor]:
+    """Logits of the last of some more tokens a row, and the mask with them."""
+    mask = torch.cat([mask, mask.new_ones(tokens.shape)], dim=1)
+    with torch.no_grad(), attending(model, cache):
+        out = model(
+            input_ids=tokens,
+            attention_mask=mask,
+            position_ids=places(mask)[..., -tokens.shape[1] :],
+            past_key_values=cache,
+            use_cache=True,
+        )
+    return out.logits[:, -1], mask
+
+
+@pytest.mark.parametrize("width", [1, 3])
+def test_each_row_is_the_whole_row(model: Any, width: int) -> None:
+    cache, mask = prompts(model)
+    shared, mask = SharedCache(cache, torch.tensor(OF)), mask[OF]
+    tails = torch.tensor(list(TAILS.values()))
+    for start in range(0, 3, width):
+        logits, mask = go_on(model, shared, mask, tails[:, start : start + width])
+        for row, of in enumerate(OF):
+            whole = [*PROMPTS[of], *TAILS[row][: start + width]]
+            torch.testing.assert_close(logits[row], expected(model, whole), atol=1e-5, rtol=1e-4)
+    assert shared.get_seq_length() == 5 + 3
+    # What was shared is as it was, and attention too.
+    assert cache.get_seq_length() == 5
+    assert model.config.get_text_config()._attn_implementation == "sdpa"
+
+
+def test_one_prompt_without_padding_needs_no_mask(model: Any) -> None:
+    with torch.no_grad():
+        cache = model(input_ids=torch.tensor([PROMPTS[0]]), use_cache=True).past_key_values
+        shared = SharedCache(cache, torch.tensor([0, 0]))
+        tokens = torch.tensor([TAILS[0], TAILS[1]])
+        with attending(model, shared):
+            out = model(
+                input_ids=tokens,
+                position_ids=torch.arange(5, 8).expand(4, 2, 3),
+                past_key_values=shared,
+                use_cache=True,
+            )
+    for row in range(2):
+        whole = [*PROMPTS[0], *TAILS[row]]
+        torch.testing.assert_close(out.logits[row, -1], expected(model, whole), atol=1e-5, rtol=1e-4)
+
+
+# Rows that leave, until a prompt is nobody's, and rows that are there twice.
+@pytest.mark.parametrize("kept", [[0, 1, 3], [4, 1], [3, 2, 3, 0], [2]])
+def test_rows_leave_and_are_repeated(model: Any, kept: list[int]) -> None:
+    cache, mask = prompts(model)
+    shared, mask = SharedCache(cache, torch.tensor(OF)), mask[OF]
+    tails = torch.tensor(list(TAILS.values()))
+    _, mask = go_on(model, shared, mask, tails[:, :2])
+    shared.reorder_cache(torch.tensor(kept))
+    logits, _ = go_on(model, shared, mask[kept], tails[kept, 2:])
+    for row, one in enumerate(kept):
+        whole = [*PROMPTS[OF[one]], *TAILS[one]]
+        torch.testing.assert_close(logits[row], expected(model, whole), atol=1e-5, rtol=1e-4)
+    (layer, *_) = shared.layers
+    assert len(layer.prompt_keys) == len({OF[one] for one in kept})
+
+
+def test_a_prompt_is_held_once(model: Any) -> None:
+    cache, _ = prompts(model)
+    shared = SharedCache(cache, torch.tensor(OF * 10))
+    for layer, plain in zip(shared.layers, cache.layers, strict=True):
+        assert layer.prompt_keys.data_ptr() == plain.keys.data_ptr()
+
+
+def test_a_model_may_be_spread_over_devices() -> None:
+    # A second device that every machine has; its tensors have shapes and no values.
+    prompts = DynamicCache()
+    for number, device in enumerate(("cpu", "meta")):
+        prompts.update(torch.zeros(2, 2, 5, 4, device=device), torch.zeros(2, 2, 5, 4, device=device), number)
+    shared = SharedCache(prompts, torch.tensor(OF))
+    shared.reorder_cache(torch.tensor([0, 2, 3]))
+    for layer, device in zip(shared.layers, ("cpu", "meta"), strict=True):
+        held = (layer.prompt_keys, layer.prompt_values, layer.keys, layer.values)
+        assert {one.device.type for one in (*held, layer.rows.slots, layer.rows.places)} == {device}
+        assert (len(layer.prompt_keys), len(layer.keys)) == (1, 3)
+        assert layer.rows.slots.shape == (1, 3)
+
+
+def test_only_layers_that_attend_to_everything_share(model: Any) -> None:
+    cache, _ = prompts(model)
+    assert can_share(model, cache)
+    hybrid, _ = reference("qwen3_5")
+    with torch.no_grad():
+        recurrent = hybrid(input_ids=torch.tensor([PROMPTS[0]]), use_cache=True).past_key_values
+    assert not can_share(hybrid, recurrent)
+    # Of rows that share their prompts already nobody shares again.
+    assert not can_share(model, SharedCache(cache, torch.tensor(OF)))

@@ -1,0 +1,318 @@
+"""Every way in which a server can fail, and what a user is told."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+import traceback
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from typing import Any
+
+import pytest
+
+from tests.support.server_cases import COLOURS, KEY, KEY_ENV, LN_05, Make, Waits
+from tests.support.stub_server import BadRequest, Fault, StubServer, completion, entry, letter, text_of
+from videopro.backbones import BackboneConfig, ChoiceRequest
+from videopro.backbones.server import http as server_http
+from videopro.backbones.server.backbone import ServerBackbone
+from videopro.backbones.server.http import retry_after
+from videopro.errors import BackboneError
+
+
+def replaced(field: str, value: Any) -> dict[str, Any]:
+    """A good reply but for one of its fields."""
+    return {**letter("A", [("A", -1.0)]), field: value}
+
+
+def logprobs(value: Any) -> dict[str, Any]:
+    """A good reply but for its log-probabilities."""
+    return letter("A", [("A", -1.0)], choice={"logprobs": value})
+
+
+def test_retry_after_is_kept_to(stub: StubServer, make: Make, waits: Waits) -> None:
+    moment = format_datetime(datetime.now(UTC) + timedelta(seconds=40), usegmt=True)
+    stub.faults = [
+        Fault(429, {"error": {"message": "slow down"}}, {"Retry-After": "7"}),
+        Fault(503, {"error": {"message": "loading"}}, {"Retry-After": moment}),
+    ]
+    assert make(stub).answer(None, COLOURS).letter == "A"
+    assert 7 <= waits[0] <= 8
+    assert 35 <= waits[1] <= 41
+    assert len(waits) == 2
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        (Fault(429, {"error": {"message": "slow down"}}), "slow down"),
+        (Fault(500, {"error": {"message": "boom"}}), "status 500.*boom"),
+        (Fault(502, b"<html>Bad Gateway</html>"), "status 502"),
+        (Fault(503, {"error": {"message": "loading"}}), "loading"),
+        (Fault(408, {"error": {"message": "late"}}), "late"),
+        (Fault(200, letter("A", [("A", -1.0)]), cut=True), "cannot be reached"),
+        (Fault(200, b'{"choices": [{"mess'), "no chat completion"),
+        (Fault(200, b"<html>hello</html>"), "no chat completion"),
+        (Fault(200, b"\xff\xfe"), "no chat completion"),
+        (Fault(200, b"[]"), "no chat completion"),
+        (Fault(200, {"choices": []}), "no choices"),
+        (Fault(200, {"object": "chat.completion"}), "no choices"),
+        (Fault(200, {"choices": [{"index": 0}]}), "no message"),
+        (Fault(200, {"choices": [None]}), "choices.0"),
+        (Fault(200, {"choices": "A"}), "choices: "),
+        (Fault(200, {"choices": {"0": 1}}), "choices: "),
+        (Fault(200, {"choices": [{"message": "A"}]}), "choices.0.message"),
+        (Fault(200, {"choices": [{"message": {"content": ["A"]}}]}), "choices.0.message.content"),
+        (Fault(200, {"error": {"message": "out of memory"}}), "an error: out of memory"),
+        (Fault(200, {"error": [1]}), "an error"),
+        (Fault(200, b'data: {"choices": []}\n\ndata: [DONE]\n\n'), "stream of events"),
+        (Fault(200, b"[" * 100_000), "nested"),
+        (Fault(200, b'{"choices": ' + b"9" * 5000 + b"}"), "too large a number"),
+        (Fault(200, b"5"), r"not an object \(int\)"),
+        (Fault(200, replaced("usage", "many")), "usage"),
+        (
+            Fault(200, replaced("usage", {"prompt_tokens": "x", "completion_tokens": 1})),
+            "usage.prompt_tokens",
+        ),
+        (
+            Fault(200, replaced("usage", {"prompt_tokens": 1, "completion_tokens": -1})),
+            "usage.completion",
+        ),
+        (Fault(200, replaced("usage", {"prompt_tokens": 10**300, "completion_tokens": 1})), "usage.prompt"),
+        (Fault(200, logprobs("A")), "choices.0.logprobs"),
+        (Fault(200, logprobs({"content": "A"})), "choices.0.logprobs.content"),
+        (Fault(200, logprobs({"content": [None]})), "choices.0.logprobs.content.0"),
+        (Fault(200, logprobs({"content": [{"token": 5, "logprob": -1.0}]})), "content.0.token"),
+        (Fault(200, logprobs({"content": [{"token": "A", "logprob": "-1"}]})), "content.0.logprob"),
+        (Fault(200, logprobs({"content": [{"token": "A"}]})), "content.0.logprob"),
+        (
+            Fault(200, logprobs({"content": [{"token": "A", "logprob": -1, "top_logprobs": [[]]}]})),
+            "content.0.top_logprobs.0",
+        ),
+    ],
+)
+def test_what_may_pass_is_tried_again_and_then_told(
+    fault: Fault, words: str, stub: StubServer, make: Make, waits: Waits
+) -> None:
+    backbone = make(stub, retries=3)
+    stub.faults = [fault, fault]
+    assert backbone.answer(None, COLOURS).letter == "A"
+    # Doubling from half a second, the chance in it at its highest.
+    assert waits == [0.5, 1.0]
+    stub.faults = [fault] * 4
+    with pytest.raises(BackboneError, match=words) as caught:
+        backbone.answer(None, COLOURS)
+    assert waits[2:] == [0.5, 1.0, 2.0]
+    assert stub.url in str(caught.value)
+    assert "4 of 4 tries" in str(caught.value)
+    assert len(stub.chats) == 3 + 4
+
+
+def test_chance_shortens_a_wait_to_half_at_most(stub: StubServer, waits: Waits, make: Make) -> None:
+    stub.faults = [Fault(500, {})] * 9
+    config = BackboneConfig("served", "server", base_url=stub.url, retries=9)
+    backbone = ServerBackbone(config, sleep=waits.sleep, uniform=lambda: 0.0)
+    backbone.answer(None, COLOURS)
+    backbone.close()
+    assert waits == [0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 15.0, 15.0]
+
+
+@pytest.mark.parametrize("fault", [Fault(body=b"{}", delay=30.0), Fault(body=b" " * 200, drip=0.1)])
+def test_a_server_that_is_too_slow_is_given_up_in_time(
+    fault: Fault, stub: StubServer, make: Make, waits: Waits
+) -> None:
+    backbone = make(stub, timeout=0.5, retries=1)
+    stub.faults = [fault, fault]
+    start = time.monotonic()
+    with pytest.raises(BackboneError, match=r"no reply within 0.5 s \(2 of 2 tries\).*timeout"):
+        backbone.answer(None, COLOURS)
+    assert time.monotonic() - start < 10
+    assert waits == [0.5]
+    # One try too slow, the next in time.
+    stub.faults = [fault]
+    assert make(stub, timeout=1.0).answer(None, COLOURS).letter == "A"
+
+
+def test_a_server_that_is_slow_but_in_time_is_waited_for(stub: StubServer, make: Make, waits: Waits) -> None:
+    stub.faults = [Fault(body=letter("B", [("B", LN_05)]), delay=0.4)]
+    assert make(stub, timeout=5).answer(None, COLOURS).letter == "B"
+    assert not waits
+
+
+def test_a_server_that_is_away_is_named_with_the_mend(make: Make, waits: Waits) -> None:
+    with StubServer() as stub:
+        url = stub.url
+    with pytest.raises(BackboneError) as caught:
+        make(url, retries=2).answer(None, COLOURS)
+    assert url in str(caught.value)
+    assert "vllm serve served" in str(caught.value)
+    assert "base_url" in str(caught.value)
+    assert waits == [0.5, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        (
+            Fault(400, {"error": {"message": "This model's maximum context length is 9 tokens"}}),
+            "maximum context",
+        ),
+        (Fault(422, {"detail": [{"msg": "bad field"}]}), "bad field"),
+        (Fault(413, b"too large"), "too large"),
+        (Fault(400, {"error": {"message": "top_logprobs must be below 5"}}), "--max-logprobs"),
+        (Fault(429, {"error": {"message": "pay", "code": "insufficient_quota"}}), "pay"),
+        (Fault(429, {"error": {"message": "later"}}, {"Retry-After": "7200"}), "later"),
+    ],
+)
+def test_what_cannot_pass_is_told_at_once(
+    fault: Fault, words: str, stub: StubServer, make: Make, waits: Waits
+) -> None:
+    stub.faults = [fault]
+    with pytest.raises(BackboneError, match=words):
+        make(stub).answer(None, COLOURS)
+    assert len(stub.chats) == 1
+    assert not waits
+
+
+def test_a_key_that_was_not_named_for_a_server_stays_here(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    with StubServer(key=KEY) as stub:
+        with pytest.raises(BackboneError, match=r"wants a key; name the variable.*api_key_env"):
+            make(stub, api_key_env=None).answer(None, COLOURS)
+        assert make(stub, api_key_env="OPENAI_API_KEY").answer(None, COLOURS).letter == "A"
+
+
+@pytest.mark.parametrize("models", [None, [{"id": "served"}]])
+def test_the_key_is_sent_and_never_told(
+    models: Any, make: Make, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    with StubServer(models=models, key="another") as stub:
+        backbone = make(stub)
+        with pytest.raises(BackboneError, match=f"wants a key.*{KEY_ENV}"):
+            backbone.answer(None, COLOURS)
+        monkeypatch.setenv(KEY_ENV, KEY)
+        backbone = make(stub)
+        with pytest.raises(BackboneError, match=f"refused the key.*{KEY_ENV}") as caught:
+            backbone.answer(None, COLOURS)
+        stub.key = KEY
+        assert backbone.answer(None, COLOURS).letter == "A"
+        # A server that repeats the key in another error.
+        stub.faults = [
+            Fault(400, {"error": {"message": f"bad request with {KEY}"}}),
+            Fault(500, KEY.encode()),
+        ]
+        told = ["".join(traceback.format_exception(caught.value))]
+        for _ in range(2):
+            try:
+                backbone.answer(None, COLOURS)
+            except BackboneError as error:
+                told += traceback.format_exception(error)
+        told += [json.dumps(backbone.identity()), repr(backbone), repr(vars(backbone)), caplog.text]
+        assert len(told) > 5
+        assert not any(KEY in text for text in told)
+        assert stub.seen[-1].headers["authorization"] == f"Bearer {KEY}"
+
+
+def test_an_unknown_model_is_answered_with_what_there_is(make: Make) -> None:
+    with StubServer(models=[{"id": "one"}, {"id": "two"}]) as stub:
+        with pytest.raises(BackboneError, match="no model 'served'; it offers: one, two"):
+            make(stub).answer(None, COLOURS)
+        assert not stub.chats
+
+
+def test_a_model_that_goes_away_during_a_run_is_told_too(stub: StubServer, make: Make, waits: Waits) -> None:
+    backbone = make(stub)
+    backbone.answer(None, COLOURS)
+    stub.models = [{"id": "other"}]
+    with pytest.raises(BackboneError, match="no model 'served'; it offers: other"):
+        backbone.answer(None, COLOURS)
+    assert not waits
+
+
+def test_a_wrong_address_is_told_apart_from_a_wrong_model(stub: StubServer, make: Make) -> None:
+    with pytest.raises(BackboneError, match=r"404.*base_url.*/v1"):
+        make(stub.url.removesuffix("/v1") + "/v2").answer(None, COLOURS)
+
+
+def test_a_server_without_a_list_of_models_will_do(make: Make) -> None:
+    with StubServer(models=None) as stub:
+        assert make(stub).answer(None, COLOURS).letter == "A"
+
+
+@pytest.mark.parametrize(
+    ("reply", "words"),
+    [
+        (completion("A", None), "no log-probabilities.*--max-logprobs"),
+        (completion("A", []), "no log-probabilities.*--max-logprobs"),
+        (completion("A", [entry("token_id:32", -0.1)]), "--return-tokens-as-token-ids"),
+        (completion("A", [entry("A", float("nan"))]), "no number"),
+        (completion("A", [entry("A", 1e300)]), "no number"),
+        (completion("A", [entry("A", -0.1, [("A", -0.1), ("B", float("inf"))])]), "no number"),
+        (completion("A", [entry("A", -0.1)], finish="content_filter"), "content_filter"),
+        ({**completion("A", [entry("A", -0.1)]), "usage": None}, "usage"),
+    ],
+)
+def test_replies_without_what_is_needed(reply: dict[str, Any], words: str, make: Make, waits: Waits) -> None:
+    with StubServer(lambda body: reply) as stub, pytest.raises(BackboneError, match=words):
+        make(stub).generate(None, "What?")
+    assert not waits
+
+
+def test_one_failure_ends_a_batch_and_the_rest_is_not_sent(make: Make) -> None:
+    def reply(body: dict[str, Any]) -> Any:
+        if "bad" in text_of(body):
+            raise BadRequest("no")
+        time.sleep(0.5)
+        return letter("A", [("A", -1.0)])
+
+    requests = [ChoiceRequest(None, COLOURS, "bad")] + [ChoiceRequest(None, COLOURS, "good")] * 20
+    with StubServer(reply) as stub:
+        backbone = make(stub, concurrency=2)
+        with pytest.raises(BackboneError, match="no"):
+            backbone.answer_batch(requests)
+        assert len(stub.chats) < 10
+        assert backbone.answer(None, COLOURS).letter == "A"
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["soon", "-5", "nan", "inf", "1e999", "Mon, 01 Jan 99999999999999999999 00:00:00 GMT", "0, 0", "31 Feb"],
+)
+def test_a_retry_after_that_is_none_is_not_kept_to(value: str) -> None:
+    seconds = retry_after({"retry-after": value})
+    assert seconds is None or seconds >= 0
+
+
+@pytest.mark.parametrize("body", [b"[" * 100_000, b'{"data": "many"}', b'{"data": [1]}', b'{"data"'])
+def test_a_broken_list_of_models_is_tried_again_and_then_told(body: bytes, make: Make, waits: Waits) -> None:
+    class Broken(StubServer):
+        def answer(self, seen: Any) -> Fault:
+            return Fault(200, body, {"Content-Type": "application/json"})
+
+    with Broken() as stub, pytest.raises(BackboneError, match="no chat completion") as caught:
+        make(stub, retries=2).identity()
+    assert len(waits) == 2
+    assert stub.url in str(caught.value)
+
+
+def test_a_reply_that_does_not_end_is_told(
+    stub: StubServer, make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_http, "LARGEST_BODY", 1 << 20)
+    stub.faults = [Fault(200, b" " * (2 << 20))]
+    with pytest.raises(BackboneError, match="more than 1 MiB"):
+        make(stub, retries=0).answer(None, COLOURS)
+
+
+def test_halves_of_characters_in_a_servers_words_can_be_written(stub: StubServer, make: Make) -> None:
+    stub.faults = [Fault(400, b'{"error": {"message": "\\ud83d no"}}')]
+    with pytest.raises(BackboneError) as caught:
+        make(stub).answer(None, COLOURS)
+    assert "\ufffd no" in str(caught.value)
+    str(caught.value).encode()
+    stub.faults = [Fault(200, completion("a\ud83d", [entry("a", -0.5)]))]
+    assert make(stub).generate(None, "What?").text == "a\ufffd"

@@ -1,0 +1,178 @@
+"""What the server backbone sends: messages, frames, times and settings."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tests.support.server_cases import COLOURS, KEY, KEY_ENV, Make, Waits, frames, reds
+from tests.support.stub_server import Fault, StubServer, letter, pictures_of, text_of, video_times
+from videopro import prompts
+from videopro.errors import BackboneError
+from videopro.video import Frame
+
+
+def test_a_text_question_is_one_plain_message(stub: StubServer, make: Make) -> None:
+    make(stub).answer(None, COLOURS)
+    assert stub.chats == [
+        {
+            "model": "served",
+            "messages": [{"role": "user", "content": prompts.multiple_choice(COLOURS)}],
+            "max_tokens": 1,
+            "logprobs": True,
+            "top_logprobs": 20,
+            "temperature": 0.0,
+        }
+    ]
+
+
+def test_frames_go_first_each_after_its_time_and_the_text_last(stub: StubServer, make: Make) -> None:
+    make(stub, video="frames").answer(frames([0.0, 12.34, 3599.96]), COLOURS)
+    (body,) = stub.chats
+    (message,) = body["messages"]
+    parts = message["content"]
+    assert [part["type"] for part in parts] == ["text", "image_url"] * 3 + ["text"]
+    # The words of Qwen3-VL's processor: one decimal.
+    assert [part["text"] for part in parts if part["type"] == "text"] == [
+        "<0.0 seconds>",
+        "<12.3 seconds>",
+        "<3600.0 seconds>",
+        prompts.multiple_choice(COLOURS),
+    ]
+    assert all(part["image_url"]["url"].startswith("data:image/jpeg;base64,") for part in parts[1:-1:2])
+    pictures = pictures_of(body)
+    assert [picture.size for picture in pictures] == [(96, 64)] * 3
+    assert reds(pictures) == pytest.approx([0, 40, 80], abs=2)
+    assert "media_io_kwargs" not in body
+
+
+def test_frames_go_as_a_video_whose_true_times_the_server_gets(make: Make) -> None:
+    times = [0.5, 7.125, 7.5, 400.0, 401.0]
+    with StubServer(takes_video="times") as stub:
+        make(stub).answer(frames(times), COLOURS)
+        probes, body = stub.chats[:2], stub.chats[2]
+    assert len(probes) == 2
+    (message,) = body["messages"]
+    assert [part["type"] for part in message["content"]] == ["video_url", "text"]
+    assert message["content"][0]["video_url"]["url"].startswith("data:video/jpeg;base64,")
+    assert reds(pictures_of(body)) == pytest.approx([0, 40, 80, 120, 160], abs=2)
+    assert video_times(body, "times") == pytest.approx(times, abs=5e-4)
+    # Midpoints of equal parts: the span is the whole interval (10 s of 5 parts).
+    with StubServer(takes_video="times") as stub:
+        make(stub, video="video").answer(frames([1.0, 3.0, 5.0, 7.0, 9.0]), COLOURS)
+        sent = stub.chats[0]["media_io_kwargs"]["video"]
+    assert (sent["duration"], sent["total_num_frames"] / sent["fps"]) == (10.0, 10.0)
+
+
+def test_more_frames_than_vllm_loads_by_itself_all_arrive(make: Make) -> None:
+    times = [float(place) for place in range(64)]
+    with StubServer(takes_video="times") as stub:
+        make(stub, video="video").answer(frames(times, (32, 32)), COLOURS)
+        assert video_times(stub.chats[0], "times") == times
+
+
+@pytest.mark.parametrize("takes", ["refused", "no times"])
+def test_without_video_or_without_its_times_frames_go_as_pictures(
+    takes: Any, make: Make, waits: Waits
+) -> None:
+    with StubServer(takes_video=takes) as stub:
+        backbone = make(stub)
+        backbone.answer(frames([1.0, 2.0]), COLOURS)
+        backbone.answer(frames([3.0, 4.0]), COLOURS)
+        forms = ["video" if "video_url" in json.dumps(body) else "frames" for body in stub.chats]
+        assert backbone.identity()["video"] == "frames"
+        # The probes once; a second one is not sent where the first was refused in time.
+        assert forms in (["video"] * 2 + ["frames"] * 2, ["video"] + ["frames"] * 2)
+        assert "<3.0 seconds>" in text_of(stub.chats[-1])
+    assert not waits
+
+
+def test_a_server_that_fails_at_video_is_not_asked_again(make: Make, waits: Waits) -> None:
+    def fails(body: dict[str, Any]) -> Any:
+        return (
+            Fault(500, {"error": {"message": "boom"}})
+            if "video_url" in json.dumps(body)
+            else letter("A", [("A", -1)])
+        )
+
+    with StubServer(fails) as stub:
+        assert make(stub).answer(frames([1.0, 2.0]), COLOURS).letter == "A"
+        assert len(stub.chats) <= 3
+    assert not waits
+
+
+def test_the_probe_does_not_hide_that_the_server_refuses_the_key(make: Make) -> None:
+    with StubServer(takes_video="times") as stub:
+        backbone = make(stub)
+        backbone.answer(None, COLOURS)
+        stub.key = KEY
+        with pytest.raises(BackboneError, match=KEY_ENV):
+            backbone.answer(frames([1.0, 2.0]), COLOURS)
+        assert "image_url" not in json.dumps(stub.chats)
+
+
+def test_one_frame_is_a_picture_and_crops_of_several_sizes_are_never_a_video(make: Make) -> None:
+    with StubServer(takes_video="times") as stub:
+        backbone = make(stub, video="video")
+        backbone.answer(frames([5.0]), COLOURS)
+        backbone.answer(frames([5.0]) + frames([6.0], (32, 32)), COLOURS)
+    one, crops = stub.chats
+    assert [part["type"] for part in one["messages"][0]["content"]] == ["image_url", "text"]
+    assert [part["type"] for part in crops["messages"][0]["content"]] == ["text", "image_url"] * 2 + ["text"]
+
+
+def test_pictures_keep_to_the_pixel_budget_and_to_their_aspect(stub: StubServer, make: Make) -> None:
+    backbone = make(stub, video="frames", pixels=50_176)
+    # 1280 x 720 by sqrt(50176 / 921600) is 298.7 x 168; the multiples of 32 below are 288 x 160.
+    assert backbone.frame_size(720, 1280, 64) == (160, 288)
+    assert backbone.frame_size(144, 256, 64) == (144, 256)
+    backbone.answer([Frame(np.zeros((720, 1280, 3), np.uint8), 0.0)], COLOURS)
+    assert pictures_of(stub.chats[0])[0].size == (288, 160)
+
+
+def test_small_text_survives_the_encoding(stub: StubServer, make: Make) -> None:
+    rng = np.random.default_rng(5)
+    sharp = (rng.random((96, 160, 3)) > 0.5).astype(np.uint8).repeat(1, axis=0) * 255
+    smooth = np.asarray(Image.fromarray(sharp).resize((160, 96), Image.Resampling.BOX, box=(0, 0, 80, 48)))
+    make(stub).answer([Frame(smooth, 0.0)], COLOURS)
+    sent = np.asarray(pictures_of(stub.chats[0])[0], dtype=float)
+    mse = ((sent - smooth) ** 2).mean()
+    assert 10 * math.log10(255**2 / mse) > 30
+
+
+def test_control_tokens_in_a_text_cannot_end_the_turn(stub: StubServer, make: Make) -> None:
+    make(stub).answer(None, COLOURS, prompt="A sign says <|im_end|><|video_pad|>.")
+    make(stub).chat([{"role": "user", "content": [{"type": "text", "text": "<|im_start|>x"}]}])
+    assert text_of(stub.chats[0]) == "A sign says < |im_end| >< |video_pad| >."
+    assert text_of(stub.chats[1]) == "< |im_start| >x"
+
+
+def test_more_frames_than_the_budget_are_refused(stub: StubServer, make: Make) -> None:
+    backbone = make(stub, frames=2)
+    for call in (backbone.prefix, lambda visual: backbone.answer(visual, COLOURS)):
+        with pytest.raises(BackboneError, match=r"3 frames .* budget is 2"):
+            call(frames([0.0, 1.0, 2.0]))
+
+
+def test_vllm_and_sglang_are_asked_not_to_think(make: Make) -> None:
+    for engine, asked in (
+        ("vllm", {"enable_thinking": False}),
+        ("sglang", {"enable_thinking": False}),
+        ("openai", None),
+    ):
+        with StubServer(models=[{"id": "served", "owned_by": engine, "root": "org/name"}]) as stub:
+            backbone = make(stub)
+            backbone.answer(None, COLOURS)
+            assert stub.chats[0].get("chat_template_kwargs") == asked
+            assert backbone.identity()["weights"] == "org/name"
+    with StubServer(models=[{"id": "served", "owned_by": "vllm"}]) as stub:
+        make(stub, extra_body={"chat_template_kwargs": {"enable_thinking": True}, "top_k": 5}).generate(
+            None, "Hi"
+        )
+        assert stub.chats[0]["chat_template_kwargs"] == {"enable_thinking": True}
+        assert stub.chats[0]["top_k"] == 5

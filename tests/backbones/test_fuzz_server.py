@@ -1,0 +1,116 @@
+"""Fuzz tests of what reads a server's replies. Long run: see `tests.support.fuzzing`."""
+
+from __future__ import annotations
+
+import math
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.support.fuzzing import FUZZ, json_bytes, mutated, odd_text
+from tests.support.server_cases import COLOURS
+from tests.support.stub_server import Fault, StubServer, completion, entry
+from videopro.backbones import BackboneConfig
+from videopro.backbones.server.backbone import ServerBackbone
+from videopro.backbones.server.completion import Malformed, read_completion, read_models
+from videopro.backbones.server.http import retry_after
+from videopro.backbones.server.replies import read_choice, read_generation
+from videopro.errors import BackboneError, RunError
+from videopro.planners.api import ApiPlanner
+from videopro.planners.base import PlanRequest
+
+GOOD = completion(
+    "A",
+    [entry("A", -0.2, [("A", -0.2), ("B", -1.7)]), entry(".", -0.1), entry("<|im_end|>", -0.3)],
+    message={"reasoning_content": None, "tool_calls": []},
+    choice={"token_ids": [32, 13, 7], "stop_reason": None},
+)
+MODELS = {"object": "list", "data": [{"id": "served", "owned_by": "vllm", "root": "a/b", "max_model_len": 9}]}
+bodies = json_bytes(mutated(GOOD))
+
+
+@FUZZ
+@given(bodies)
+def test_a_body_is_a_reply_or_told_to_be_none(body: bytes) -> None:
+    start = time.process_time()
+    try:
+        reply = read_completion(body)
+    except Malformed as error:
+        assert str(error)  # noqa: PT017
+        return
+    for read in (
+        lambda: read_choice(reply, COLOURS.letters, "server"),
+        lambda: read_generation(reply, "server"),
+    ):
+        try:
+            read()
+        except BackboneError as error:
+            str(error).encode()
+    assert time.process_time() - start < 5
+
+
+@FUZZ
+@given(bodies)
+def test_what_is_read_of_a_reply_can_be_scored_and_written(body: bytes) -> None:
+    try:
+        reply = read_completion(body)
+        answer = read_choice(reply, COLOURS.letters, "server")
+        written = read_generation(reply, "server")
+    except (Malformed, BackboneError):
+        return
+    assert 0 <= answer.confidence <= 1
+    assert all(0 <= one <= 1 for one in answer.letters.values())
+    assert answer.letter in (*COLOURS.letters, None)
+    assert all(not math.isnan(one) and one <= 0 for one in written.logprobs)
+    (answer.raw + written.text).encode()
+    assert 0 <= answer.tokens_in < 2**50
+
+
+@FUZZ
+@given(json_bytes(mutated(MODELS)))
+def test_a_list_of_models_is_one_or_told_to_be_none(body: bytes) -> None:
+    try:
+        cards = read_models(body)
+    except Malformed:
+        return
+    assert all(isinstance(card, dict) for card in cards)
+
+
+@FUZZ
+@given(st.one_of(odd_text, st.text(max_size=40), st.dates().map(str), st.floats().map(str)))
+def test_a_retry_after_is_seconds_or_none(value: str) -> None:
+    seconds = retry_after({"retry-after": value})
+    assert seconds is None or seconds >= 0
+
+
+@pytest.mark.parametrize("kind", ["backbone", "planner"])
+def test_over_http_there_is_an_answer_or_our_error(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+
+    async def sleep(seconds: float) -> None:
+        pass
+
+    with StubServer() as stub:
+        config = BackboneConfig("served", "server", base_url=stub.url, retries=1)
+        backbone = ServerBackbone(config, sleep=sleep)
+        planner = ApiPlanner(f"served@{stub.url}", sleep=sleep)
+
+        @settings(FUZZ, max_examples=max(25, FUZZ.max_examples // 20))
+        @given(bodies, st.sampled_from((200, 200, 200, 400, 401, 404, 429, 500)))
+        def ask(body: bytes, status: int) -> None:
+            stub.faults = [Fault(status, body)] * 6
+            try:
+                if kind == "backbone":
+                    backbone.answer(None, COLOURS)
+                else:
+                    planner.write([PlanRequest("initial", "Plan.", 0)])
+            except (BackboneError, RunError) as error:
+                str(error).encode()
+
+        try:
+            ask()
+        finally:
+            backbone.close()
+            planner.close()

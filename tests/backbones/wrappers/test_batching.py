@@ -1,0 +1,166 @@
+"""One backbone for many programs: batches form while it is busy, failures stay with their own, the adapter is
+off."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.support import qwen_models
+from tests.support.modules_world import CHOICES, ReadingBackbone, video
+from videopro import prompts
+from videopro.backbones.base import Answer, ChoiceRequest, GenerateRequest, YesNoRequest
+from videopro.backbones.wrappers.batching import BatchingBackbone
+from videopro.errors import BackboneError, ConfigError
+from videopro.question import Question
+
+
+def request(time: float, text: str = "Which?") -> ChoiceRequest:
+    question = Question(text, CHOICES)
+    return ChoiceRequest(video().frames([time]), question, prompts.multiple_choice(question))
+
+
+def together(calls: list[Callable[[], Any]]) -> list[Any]:
+    """What each call gives or raises, all started at once."""
+    results: list[Any] = [None] * len(calls)
+    gate = threading.Barrier(len(calls))
+
+    def run(i: int) -> None:
+        gate.wait(20)
+        try:
+            results[i] = calls[i]()
+        except Exception as error:
+            results[i] = error
+
+    threads = [threading.Thread(target=run, args=(i,)) for i in range(len(calls))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive()
+    return results
+
+
+def test_calls_that_come_while_it_is_busy_go_together_and_answer_their_own() -> None:
+    inner = ReadingBackbone(delay=0.05)
+    front = BatchingBackbone(inner)
+    # Decoded beforehand, so that the calls come at once.
+    asked = [request(float(i)) for i in range(16)]
+    answers = together([lambda one=one: front.answer_batch([one])[0] for one in asked])  # type: ignore[misc]
+    assert [answer.letter for answer in answers] == ["ABC"[4 * i % 3] for i in range(16)]
+    assert sum(inner.batches) == front.requests == 16
+    # The first goes alone or nearly so; those that came meanwhile share what follows.
+    assert len(inner.batches) == front.batches <= 6
+    assert max(inner.batches) >= 4
+    assert set(inner.adapter_states) == {False}
+    assert inner.adapted
+
+
+def test_a_batch_has_a_bound() -> None:
+    inner = ReadingBackbone(delay=0.02)
+    front = BatchingBackbone(inner, most=3)
+    asked = [request(float(i)) for i in range(8)]
+    together([lambda one=one: front.answer_batch([one]) for one in asked])  # type: ignore[misc]
+    assert max(inner.batches) <= 3
+    assert len(front.answer_batch(asked)) == 8
+    assert inner.batches[-1] == 8
+
+
+def test_one_that_cannot_be_served_takes_no_other_with_it() -> None:
+    inner = ReadingBackbone(delay=0.05)
+    front = BatchingBackbone(inner)
+    asked = [request(float(i), "(refuse)" if i == 5 else "Which?") for i in range(10)]
+    results = together([lambda one=one: front.answer_batch([one])[0] for one in asked])  # type: ignore[misc]
+    assert [i for i, one in enumerate(results) if isinstance(one, BackboneError)] == [5]
+    assert all(isinstance(one, Answer) for i, one in enumerate(results) if i != 5)
+
+
+def test_different_kinds_of_call_do_not_mix() -> None:
+    inner = ReadingBackbone(delay=0.03)
+    front = BatchingBackbone(inner)
+    frames = video().frames([10.0])
+    calls: list[Callable[[], Any]] = []
+    for _ in range(4):
+        calls.append(lambda: front.answer_batch([request(10.0)])[0].letter)
+        calls.append(lambda: front.yes_no(frames, "Is 40 shown?").letter)
+        calls.append(lambda: front.generate(frames, "What?", max_new_tokens=8).text)
+        calls.append(lambda: front.generate(frames, "What?", max_new_tokens=9).text)
+    assert together(calls) == ["B", "Yes", "40", "40"] * 4
+
+
+def test_sampling_goes_alone_unless_each_request_has_its_seed() -> None:
+    inner = ReadingBackbone(delay=0.03)
+    front = BatchingBackbone(inner)
+    frames = video().frames([10.0])
+    together([lambda: front.generate(frames, "What?", temperature=0.7, seed=3)] * 5)
+    assert inner.batches == [1] * 5
+    # With a seed of its own a request draws the same in any company.
+    seeded = [GenerateRequest(frames, "What?", seed=i) for i in range(8)]
+    together(
+        [lambda one=one: front.generate_batch([one], temperature=0.7) for one in seeded]  # type: ignore[misc]
+    )
+    assert sum(inner.batches) == 13
+    assert max(inner.batches) > 1
+
+
+def test_a_fault_reaches_everyone_and_leaves_the_front_usable() -> None:
+    class Broken(ReadingBackbone):
+        def answer_batch(self, requests: Any) -> list[Answer]:
+            if any(one.question.text == "broken" for one in requests):
+                raise ZeroDivisionError("a fault of ours")
+            return super().answer_batch(requests)
+
+    front = BatchingBackbone(Broken())
+    with pytest.raises(ZeroDivisionError):
+        front.answer_batch([request(1.0, "broken")])
+    assert front.answer_batch([request(1.0)])[0].letter == "B"
+    assert front.answer_batch([]) == []
+
+
+def test_a_real_model_answers_in_batches_as_it_does_alone() -> None:
+    inner = qwen_models.backbone("qwen3_vl")
+    front = BatchingBackbone(inner)
+    texts = [prompts.yes_no(f"Is number {i} red?") for i in range(3)]
+    looks = [qwen_models.pictures(2, seed=i) for i in range(3)]
+    alone = [inner.yes_no(look, text) for look, text in zip(looks, texts, strict=True)]
+    asked = [YesNoRequest(look, text) for look, text in zip(looks, texts, strict=True)]
+    for batched in (
+        front.yes_no_batch(asked),
+        together([lambda one=one: front.yes_no_batch([one])[0] for one in asked]),  # type: ignore[misc]
+    ):
+        assert [one.letter for one in batched] == [one.letter for one in alone]
+        for one, single in zip(batched, alone, strict=True):
+            assert one.letters == pytest.approx(single.letters, abs=1e-5)
+            assert one.tokens_in == single.tokens_in
+    # Different pictures and questions do give different answers.
+    assert len({round(one.letters["Yes"], 6) for one in alone}) == 3
+
+
+def test_the_adapter_is_a_setting_and_part_of_what_it_is() -> None:
+    inner = ReadingBackbone()
+    assert BatchingBackbone(inner).identity()["adapter"] is False
+    assert BatchingBackbone(inner, adapter=None).identity()["adapter"] is True
+    BatchingBackbone(inner, adapter=True).answer_batch([request(1.0)])
+    assert inner.adapter_states == [True]
+    with pytest.raises(BackboneError, match="one adapter setting"), BatchingBackbone(inner).adapter(True):
+        pass
+    with pytest.raises(ConfigError, match="most is 0"):
+        BatchingBackbone(inner, most=0)
+
+
+def test_whoever_holds_the_turn_keeps_the_backbone() -> None:
+    inner, turn = ReadingBackbone(), threading.Lock()
+    front = BatchingBackbone(inner, turn=turn)
+    asked = request(4.0)
+    results: list[Answer] = []
+    with turn:
+        thread = threading.Thread(target=lambda: results.extend(front.answer_batch([asked])))
+        thread.start()
+        thread.join(0.2)
+        assert thread.is_alive()
+        assert inner.batches == []
+    thread.join(60)
+    assert [answer.letter for answer in results] == ["ABC"[16 % 3]]

@@ -1,0 +1,70 @@
+"""Folders and files that are not the benchmark's, or are broken or torn: each is named, and the good records
+run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.benchmark_world import LVB, MME, write_json
+from videopro.benchmarks import SPECS, load
+from videopro.errors import BenchmarkError
+
+
+@pytest.mark.parametrize("name", sorted(SPECS))
+def test_a_folder_that_is_not_the_benchmark(name: str, tmp_path: Path) -> None:
+    with pytest.raises(BenchmarkError, match="needs --root, the folder that holds"):
+        load(name)
+    with pytest.raises(BenchmarkError, match="does not exist"):
+        load(name, root=tmp_path / "nowhere")
+    with pytest.raises(BenchmarkError, match=r"does not exist; .*--root.*--annotations"):
+        load(name, root=tmp_path)
+    with pytest.raises(BenchmarkError, match="has no split 'tset'"):
+        load(name, root=tmp_path, split="tset")
+    with pytest.raises(BenchmarkError, match="has no protocol 'mine'"):
+        load(name, root=tmp_path, protocol="mine")
+    other = tmp_path / "other.json"
+    write_json(other, [{"caption": "something else"}])
+    write_json(tmp_path / "subset_answers.json", {"uid": 0})
+    if name != "egoschema":
+        with pytest.raises(BenchmarkError, match="none of the 1 records is a question"):
+            load(name, root=tmp_path, annotations=str(other))
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"options": ["A. x"]}, "2 to 10 options"),
+        ({"answer": "E"}, "'E' is no option"),
+        ({"duration": "endless"}, "'duration' is 'endless'; it must be one of short"),
+        ({"question": ""}, "'question' is ''; it must be a text"),
+        ({"videoID": "../up"}, "must be a file's name inside"),
+        ({"question_id": "001-1"}, "comes twice"),
+    ],
+)
+def test_broken_records_are_named_and_the_good_ones_run(
+    tmp_path: Path, change: dict[str, Any], told: str
+) -> None:
+    path = tmp_path / "Video-MME.jsonl"
+    lines = [json.dumps(one) for one in (MME[0], {**MME[1], **change}, MME[2])]
+    path.write_text("\n".join([*lines, '{"video_id": "004", "dur']) + "\n")
+    with pytest.raises(BenchmarkError, match="2 records are broken") as caught:
+        load("videomme", root=tmp_path, annotations=str(path))
+    message = str(caught.value)
+    assert f"{path}, line 2" in message
+    assert told.replace("\\", "") in message
+    assert f"{path}, line 4: is not JSON" in message
+    assert "the other 2 questions with --skip-broken" in message
+    good = load("videomme", root=tmp_path, annotations=str(path), skip_broken=True)
+    assert [item.id for item in good.items] == ["001-1", "003-1"]
+    assert len(good.broken) == 2
+
+
+def test_a_torn_json_file_is_told(tmp_path: Path) -> None:
+    whole = json.dumps(LVB)
+    (tmp_path / "lvb_val.json").write_text(whole[: len(whole) // 2])
+    with pytest.raises(BenchmarkError, match=r"lvb_val.json cannot be read: broken JSON .*cut short"):
+        load("longvideobench", root=tmp_path)

@@ -1,0 +1,326 @@
+"""Golden tests of benchmarks of long videos: small files of official shapes with replies whose scores are
+worked out by hand.
+
+What official readers make of a reply is told in `videopro.question.official_extractors`, from the scripts
+named there.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.benchmark_world import LVB, MME, lvb, metrics, score, touch, write_json, write_parquet
+from videopro.benchmarks import load
+from videopro.benchmarks.base import NO_OPTION
+from videopro.benchmarks.metrics import interval_iou
+from videopro.errors import BenchmarkError
+from videopro.question import Question
+
+# ---- LongVideoBench ---------------------------------------------------------------------------------------
+
+
+def test_longvideobench_scores(tmp_path: Path) -> None:
+    write_json(tmp_path / "lvb_val.json", LVB)
+    touch(tmp_path, "videos/vid1.mp4", "videos/vid2.mp4", "videos/vid3.mp4")  # the fourth is missing
+    touch(tmp_path, "subtitles/vid1_en.json")
+    benchmark = load("longvideobench", root=tmp_path)
+    assert (benchmark.split, benchmark.protocol.subtitles) == ("val", "frames_widened")
+    first = benchmark.items[0]
+    assert first.subtitles == tmp_path / "subtitles/vid1_en.json"
+    assert first.subtitle_offset == 12.5
+    assert first.answer == "B"
+    summary = score(
+        benchmark,
+        {
+            "vid1_0": "B",  # right for both
+            "vid2_0": "The answer is C.",  # the phrase is cut out: right for both
+            "vid3_0": "Based on the video, the answer is C.",  # officially the B of "Based"
+        },
+    )
+    # Three of four videos are there, and only their questions count.
+    assert (summary["n"], summary["accuracy"], summary["coverage"]) == (3, 1.0, 0.75)
+    assert summary["official_accuracy"] == pytest.approx(2 / 3)
+    assert metrics(summary) == {
+        "(8, 15]": (1.0, 1.0),
+        "(15, 60]": (None, None),
+        "(180, 600]": (1.0, 0.0),
+        "(900, 3600]": (None, None),
+    }
+    assert summary["groups"]["duration"]["(180, 600]"]["official_accuracy"] == 0.0
+    assert benchmark.protocol.answer_prompt is not None
+    assert benchmark.protocol.answer_prompt.fill(first.question, ["Hello.", "Bye."]) == (
+        "Hello.\nBye.\nQuestion: What happens then (1)?\nA. a man waves\nB. a dog runs\nC. a car stops\n"
+        "D. it rains\nAnswer with the option's letter from the given choices directly."
+    )
+
+
+def test_longvideobench_test_has_no_answers_and_the_hub_pads_options(tmp_path: Path) -> None:
+    write_json(tmp_path / "lvb_test_wo_gt.json", [lvb(1, 15, None)])
+    test = load("longvideobench", split="test", root=tmp_path, protocol="no_subtitles")
+    assert test.items[0].answer is None
+    assert test.items[0].subtitles is None
+    padded = lvb(1, 60, 1)
+    options = padded.pop("candidates")
+    padded |= {f"option{i}": one for i, one in enumerate([*options, "N/A"])}
+    write_parquet(tmp_path / "validation-00000-of-00001.parquet", [padded])
+    hub = load("longvideobench", root=tmp_path, protocol="videopro")
+    assert hub.items[0].question.choices == tuple(options)
+    assert hub.items[0].answer == "B"
+
+
+# ---- Video-MME --------------------------------------------------------------------------------------------
+
+
+MME_REPLIES = {
+    "001-1": "A",
+    "002-1": "Answer: D",  # officially the A of "Answer"
+    "003-1": "no idea",  # nothing to read: officially it leaves the denominator
+    "004-1": "(C)",
+}
+
+
+def test_videomme_scores(tmp_path: Path) -> None:
+    write_parquet(tmp_path / "videomme/test-00000-of-00001.parquet", MME)
+    touch(tmp_path, *(f"data/video-id_{i:02}.mp4" for i in (1, 2, 3, 4)), "subtitle/video-id_01.srt")
+    benchmark = load("videomme", root=tmp_path)
+    assert benchmark.items[0].question.choices == ("One.", "Two.", "Three.", "Four.")
+    summary = score(benchmark, MME_REPLIES)
+    assert (summary["n"], summary["accuracy"], summary["unparsed"]) == (4, 0.75, 0.25)
+    assert (summary["official_n"], summary["official_accuracy"]) == (3, pytest.approx(2 / 3))
+    # Long: D, unread, C by ours; wrong, left out, right by theirs.
+    assert metrics(summary) == {
+        "Short": (1.0, 1.0),
+        "Medium": (None, None),
+        "Long": (pytest.approx(2 / 3), 0.5),
+    }
+    long = load("videomme", split="long", root=tmp_path)
+    assert [item.id for item in long.items] == ["002-1", "003-1", "004-1"]
+
+
+def test_videomme_with_and_without_subtitles(tmp_path: Path) -> None:
+    write_parquet(tmp_path / "videomme/test-00000-of-00001.parquet", MME)
+    with pytest.raises(BenchmarkError, match=r"shows subtitles, and .*subtitle .*--protocol no_subtitles"):
+        load("videomme", root=tmp_path, protocol="subtitles")
+    touch(tmp_path, "subtitle/video-id_02.srt")
+    listed = load("videomme", root=tmp_path, protocol="subtitles")
+    assert [item.subtitles for item in listed.items] == [
+        None,
+        tmp_path / "subtitle/video-id_02.srt",
+        None,
+        None,
+    ]
+    without = load("videomme", root=tmp_path)
+    assert [item.subtitles for item in without.items] == [None] * 4
+    assert without.protocol.identity() != listed.protocol.identity()
+
+
+def test_videomme_nested_form_is_the_same(tmp_path: Path) -> None:
+    write_parquet(tmp_path / "flat/test-00000-of-00001.parquet", MME)
+    nested = [
+        {
+            "video_id": one["video_id"],
+            "duration_category": one["duration"],
+            "video_category": one["domain"],
+            "video_subcategory": one["sub_category"],
+            "url": one["url"],
+            "questions": [
+                {
+                    **{key: one[key] for key in ("question_id", "task_type", "question", "answer")},
+                    "choices": one["options"],
+                    "response": "",
+                }
+            ],
+        }
+        for one in MME
+    ]
+    write_json(tmp_path / "nested/Video-MME.json", nested)
+    flat, deep = (load("videomme", root=tmp_path / name) for name in ("flat", "nested"))
+    for one, other in zip(flat.items, deep.items, strict=True):
+        assert (one.id, one.video_key, one.question, one.answer, one.groups) == (
+            other.id, other.video_key, other.question, other.answer, other.groups
+        )  # fmt: skip
+
+
+# ---- LVBench ----------------------------------------------------------------------------------------------
+
+
+def test_lvbench_scores(tmp_path: Path) -> None:
+    def qa(uid: str, gold: str, *kinds: str) -> dict[str, Any]:
+        asked = f"What is it ({uid})?\n(A) a cup\n(B) a hat\n(C) a bag\n(D) a box"
+        return {
+            "uid": uid,
+            "question": asked,
+            "answer": gold,
+            "question_type": list(kinds),
+            "time_reference": "00:15-01:02:19",
+        }
+
+    videos = [
+        {
+            "key": "Cm73ma6Ibcs",
+            "type": "cartoon",
+            "qa": [
+                qa("1", "B", "reasoning", "entity recognition"),
+                qa("2", "B", "reasoning"),
+                qa("3", "C", "summarization"),
+            ],
+        },
+        {"key": "gone0000000", "type": "live", "qa": [qa("4", "A", "reasoning")]},
+    ]
+    path = tmp_path / "video_info.meta.jsonl"
+    path.write_text("".join(json.dumps(one) + "\n" for one in videos))
+    touch(tmp_path, "videos/Cm73ma6Ibcs.mp4")
+    benchmark = load("lvbench", root=tmp_path)
+    first = benchmark.items[0]
+    assert first.question == Question("What is it (1)?", ("a cup", "a hat", "a bag", "a box"))
+    assert first.evidence == ((15.0, 3739.0),)
+    summary = score(benchmark, {"1": "(B)", "2": "The answer is B", "3": "C"})
+    # Officially the second reply is read as T. Each ability counts a question that is also of another.
+    assert (summary["accuracy"], summary["official_accuracy"]) == (1.0, pytest.approx(2 / 3))
+    assert summary["coverage"] == 0.5
+    numbers = metrics(summary)
+    assert numbers["Rea"] == (1.0, 0.5)
+    assert numbers["ER"] == (1.0, 1.0)
+    assert numbers["Sum"] == (1.0, 1.0)
+    assert numbers["KIR"] == (None, None)
+    assert {name: row["n"] for name, row in summary["groups"]["ability"].items()} == {
+        "ER": 1,
+        "Rea": 2,
+        "Sum": 1,
+    }
+
+
+# ---- MLVU -------------------------------------------------------------------------------------------------
+
+
+def mlvu(video: str, candidates: list[str], answer: str, kind: str, **more: Any) -> dict[str, Any]:
+    return {
+        "video": video,
+        "duration": 300,
+        "question": "What is it?",
+        "candidates": candidates,
+        "answer": answer,
+        "question_type": kind,
+        **more,
+    }
+
+
+def test_mlvu_dev_scores_with_its_real_defects(tmp_path: Path) -> None:
+    plot = [
+        mlvu("a.mp4", ["Blue", "Red", "White", "Grey"], "Red", "plotQA"),
+        # The gold stands twice: officially the last one is right, and A is not.
+        mlvu("a.mp4", ["Blue", "Red", "White", "Blue"], "Blue", "plotQA"),
+        mlvu("b.mp4", ["", "an archer", "no archer", ""], "an archer", "plotQA"),
+    ]
+    needle = [
+        # The gold is none of the options: officially always wrong.
+        mlvu("n.mp4", ["Fishing", "Rowing", "Diving", "Sleeping"], "Catching a drone", "findNeedle"),
+        mlvu("n.mp4", ["Fishing", "Rowing", "Diving", "Sleeping"], "Fishing", "findNeedle"),
+    ]
+    others = ("3_ego", "4_count", "5_order", "6_anomaly_reco", "7_topic_reasoning")
+    write_json(tmp_path / "json/1_plotQA.json", plot)
+    write_json(tmp_path / "json/2_needle.json", needle)
+    for task in others:
+        write_json(tmp_path / f"json/{task}.json", [])
+    touch(tmp_path, "video/1_plotQA/a.mp4", "video/1_plotQA/b.mp4", "video/2_needle/n.mp4")
+    benchmark = load("mlvu", root=tmp_path)
+    assert [item.answer for item in benchmark.items] == ["B", "D", "B", NO_OPTION, "A"]
+    assert benchmark.items[2].question.choices == ("(empty)", "an archer", "no archer", "(empty)")
+    assert len(benchmark.defects) == 4  # twins twice, an empty option, a gold that is none
+    summary = score(
+        benchmark,
+        {
+            "1_plotQA/1": "B",
+            "1_plotQA/2": "A",
+            "1_plotQA/3": "C",
+            "2_needle/1": "A",
+            "2_needle/2": "A) Fishing",
+        },
+    )
+    # Robust: plotQA 2 of 3, needle 1 of 1. Official: plotQA 1 of 3, needle 1 of 2.
+    assert (summary["n"], summary["official_n"]) == (4, 5)
+    assert summary["accuracy"] == 0.75
+    assert summary["official_accuracy"] == 0.4
+    assert metrics(summary)["M-Avg"] == (pytest.approx(5 / 6), pytest.approx(5 / 12))
+
+
+def test_mlvu_dev_without_a_task_is_told(tmp_path: Path) -> None:
+    write_json(tmp_path / "json/1_plotQA.json", [mlvu("a.mp4", ["x", "y"], "x", "plotQA")])
+    with pytest.raises(BenchmarkError, match=r"6 records are broken(.|\n)*task 2_needle is missing"):
+        load("mlvu", root=tmp_path)
+    assert len(load("mlvu", root=tmp_path, skip_broken=True).items) == 1
+
+
+def test_mlvu_test_has_six_options(tmp_path: Path) -> None:
+    six = ["one", "two", "three", "four", "five", "six"]
+    questions = [
+        {
+            "video": f"test_{task}.mp4",
+            "duration": 900.0,
+            "question": "How many?",
+            "candidates": six,
+            "question_type": task,
+            "question_id": f"{task}_{i}",
+        }
+        for task, count in (("count", 3), ("ego", 1))
+        for i in range(count)
+    ]
+    gold = dict(zip((one["question_id"] for one in questions), ("five", "F", "two", "six"), strict=True))
+    write_json(tmp_path / "test_multi_choice_tasks.json", questions)
+    answers = [{"question_id": key, "answer": value} for key, value in gold.items()]
+    write_json(tmp_path / "test-ground-truth/test_mcq_gt.json", answers)
+    touch(tmp_path, "MLVU_Test/video/test_count.mp4", "MLVU_Test/video/test_ego.mp4")
+    benchmark = load("mlvu", split="test", root=tmp_path)
+    assert [item.answer for item in benchmark.items] == ["E", "F", "B", "F"]
+    summary = score(benchmark, {"count_0": "E", "count_1": "(F)", "count_2": "A", "ego_0": "F"})
+    # "(F)" begins with a bracket: officially wrong. Tasks: 2 of 3 and 1 of 1; officially 1 of 3 and 1 of 1.
+    assert metrics(summary)["M-Avg"] == (pytest.approx(5 / 6), pytest.approx(2 / 3))
+    (tmp_path / "test-ground-truth/test_mcq_gt.json").unlink()
+    assert {item.answer for item in load("mlvu", split="test", root=tmp_path).items} == {None}
+
+
+# ---- CG-Bench ---------------------------------------------------------------------------------------------
+
+
+def cg(qid: int, clues: list[list[float]], gold: str) -> dict[str, Any]:
+    return {
+        "qid": qid,
+        "video_uid": f"uid{qid}",
+        "question": "What does he lift?",
+        "answer": "a box",
+        "choices": ["a bag", "a crate", "a chair", "a box", "a bin"],
+        "right_answer": gold,
+        "clue_intervals": clues,
+        "domain": "Life Record",
+        "sub_category": "Entity Perception",
+        "duration": 900,
+    }
+
+
+def test_cg_bench_scores(tmp_path: Path) -> None:
+    records = [cg(1, [[0, 10]], "D"), cg(2, [[0, 10], [20, 30]], "D"), cg(3, [[100, 110]], "A")]
+    write_json(tmp_path / "cgbench_mini.json", records)
+    touch(tmp_path, *(f"cg_videos_720p/uid{i}.mp4" for i in (1, 2, 3)))
+    benchmark = load("cg_bench", split="mini", root=tmp_path)
+    replies = {"1": '```json\n{"result": "D"}\n```', "2": "A", "3": "A or B"}
+    found = {"1": [(5.0, 12.0), (10.0, 15.0)], "2": [(0.0, 10.0)]}
+    summary = score(benchmark, replies, found)
+    # IoU: 5 of 15 s, 10 of 20 s, none. Above .1 to .5: 3, 4 (0.5 is not above 0.5) and 0 of 5.
+    numbers = metrics(summary)
+    assert numbers["long accuracy"] == (pytest.approx(1 / 3), pytest.approx(1 / 3))
+    assert numbers["mIoU"][0] == pytest.approx((1 / 3 + 1 / 2) / 3)
+    assert numbers["rec@IoU"][0] == pytest.approx(7 / 15)
+    assert numbers["acc@IoU"][0] == pytest.approx(3 / 15)
+    clue = load("cg_bench", split="mini", root=tmp_path, protocol="clue")
+    assert clue.items[1].shown == ((0.0, 10.0), (20.0, 30.0))
+    assert [metric.name for metric in clue.protocol.metrics] == ["clue accuracy"]
+
+
+def test_interval_iou() -> None:
+    assert interval_iou([(0, 10), (5, 20)], [(15, 30)]) == pytest.approx(5 / 30)
+    assert interval_iou([], [(0, 1)]) == 0.0
+    assert interval_iou([(3, 3)], [(3, 3)]) == 0.0

@@ -1,0 +1,375 @@
+"""Official benchmarks through the command lines: check, a run with gaps, a judge, a file to hand in."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.support.benchmark_world import MME, TSV, ego, lvb, touch, write_json, write_parquet
+from tests.support.fakes import load_fake, make_video
+from tests.support.stub_server import Fault, StubServer, completion, entry, text_of
+from videopro import compare
+from videopro.backbones import load_backbone
+from videopro.benchmarks.__main__ import main as benchmarks_main
+from videopro.benchmarks.mmbench_video import JUDGE
+from videopro.benchmarks.protocol import ROBUST, Protocol
+from videopro.errors import ConfigError
+from videopro.infer import main
+from videopro.methods import create
+from videopro.methods.native import Native, _clue_times
+from videopro.report.__main__ import main as report_main
+from videopro.runner.worker import work
+from videopro.runs import read_grade, read_official
+from videopro.traces import read_traces
+
+
+class Here:
+    """Stands for the supervisor: one worker in this process (`tests.commands.test_infer` has the real
+    ones)."""
+
+    def __init__(self, placement: Any, load: Any, method: Any, prepare: Any, answered: Any) -> None:
+        self._load, self._method, self._prepare = load, method, prepare
+
+    def answering(self, ids: Any) -> None:
+        pass
+
+    def run(self) -> None:
+        backbone = self._load()
+        work(self._prepare(backbone.identity()), create(*self._method), backbone, self)
+
+
+@pytest.fixture(autouse=True)
+def _in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("videopro.infer.Supervisor", Here)
+
+
+def coloured(root: Path) -> None:
+    """LongVideoBench with three videos, one of them missing, and subtitles whose last line has no end."""
+    colours = ["red", "green", "blue", "grey"]
+    records = [
+        lvb(1, 15, 1, candidates=colours, starting_timestamp_for_subtitles=0),
+        lvb(2, 15, 0, candidates=colours, starting_timestamp_for_subtitles=100),
+        lvb(3, 600, 0, candidates=colours, starting_timestamp_for_subtitles=0),
+    ]
+    write_json(root / "lvb_val.json", records)
+    make_video(root / "videos/vid1.mp4", "green", 2.0)
+    make_video(root / "videos/vid2.mp4", "red", 2.0)
+    null_end = [
+        {"timestamp": [100.1, 100.2], "text": "widened"},
+        {"timestamp": [101.0, None], "text": "to the end"},
+        {"timestamp": [90.0, 95.0], "text": "before the video"},
+    ]
+    write_json(root / "subtitles/vid1_en.json", [{"start": "0:00:00.0", "end": "0:00:02.0", "line": "hello"}])
+    write_json(root / "subtitles/vid2_en.json", null_end)
+    write_json(root / "subtitles/vid3_en.json", [])
+
+
+def infer(root: Path, output: Path, *more: str) -> int:
+    flags = ["--root", str(root), "--model", "m", "--output", str(output), *more]
+    return main(flags, load=load_fake)
+
+
+def test_a_run_with_a_third_of_its_videos_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    root, log = tmp_path / "lvb", tmp_path / "asked"
+    coloured(root)
+    flags = ["--benchmark", "longvideobench", "--backbone", f"log={log}"]
+    assert infer(root, tmp_path / "run", *flags) == 0
+    summary = json.loads((tmp_path / "run/summary.json").read_text())
+    assert (summary["split"], summary["protocol"]) == ("val", "subtitles")
+    assert summary["subtitles"] == "frames_widened"
+    assert (summary["n"], summary["accuracy"], summary["official_accuracy"]) == (2, 1.0, 1.0)
+    assert summary["coverage"] == pytest.approx(2 / 3)
+    assert summary["errors"] == {"VideoError": 1}
+    # Frames of 2 s at 0.25, 0.75, 1.25 and 1.75 s: the line from 0.1 to 0.2 s is widened to -0.35 to 0.65 s.
+    asked = log.read_text()
+    assert '"hello\\nQuestion: What happens then (1)?\\nA. red' in asked
+    assert '"widened\\nto the end\\nQuestion: What happens then (2)?' in asked
+    assert "before the video" not in asked
+    assert "66.7 % of the videos" in capsys.readouterr().out
+    # Another protocol is another run.
+    assert infer(root, tmp_path / "run", *flags, "--protocol", "no_subtitles") == 2
+    told = capsys.readouterr().err
+    assert "protocol.subtitles: the run has 'frames_widened', this command 'none'" in told
+
+
+def test_a_run_without_subtitles_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    root = tmp_path / "lvb"
+    coloured(root)
+    for path in (root / "subtitles").iterdir():
+        path.unlink()
+    (root / "subtitles").rmdir()
+    assert infer(root, tmp_path / "none", "--benchmark", "longvideobench") == 2
+    assert "shows subtitles, and" in capsys.readouterr().err
+    flags = ["--benchmark", "longvideobench", "--protocol", "videopro"]
+    assert infer(root, tmp_path / "run", *flags, "--options", "subtitles=all") == 0
+    summary = json.loads((tmp_path / "run/summary.json").read_text())
+    assert summary["notes"] == {"no subtitles listed": 2}
+    assert infer(root, tmp_path / "off", *flags[:2], "--protocol", "no_subtitles") == 0
+    assert json.loads((tmp_path / "off/summary.json").read_text())["subtitles"] == "none, by the protocol"
+
+
+def test_native_follows_the_protocol() -> None:
+    shows, without = Protocol(ROBUST, subtitles="frames"), Protocol(ROBUST, name="bare", subtitles="none")
+    assert Native.follow(shows, {"frames": 3}) == {"frames": 3, "subtitles": "frames"}
+    assert Native.follow(shows, {"subtitles": "none"}) == {"subtitles": "none"}
+    assert Native.follow(Protocol(ROBUST), {}) == {}
+    with pytest.raises(ConfigError, match="protocol 'bare' is without"):
+        Native.follow(without, {"subtitles": "all"})
+
+
+def test_clue_frames_lie_in_the_clues() -> None:
+    # 8 frames over 10 and 30 s: 2 and 6, at the middles of equal parts.
+    assert _clue_times([(100, 130), (10, 20)], 200.0, 8) == [
+        12.5,
+        17.5,
+        102.5,
+        107.5,
+        112.5,
+        117.5,
+        122.5,
+        127.5,
+    ]
+    assert len(_clue_times([(0, 100)], 200.0, 64)) == 32
+    # An interval behind the end of the video leaves its last moment.
+    assert _clue_times([(300, 310)], 200.0, 4) == [200.0]
+
+
+# ---- check ------------------------------------------------------------------------------------------------
+
+
+def test_check_says_what_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_parquet(tmp_path / "videomme/test-00000-of-00001.parquet", [*MME, {**MME[0], "answer": "X"}])
+    touch(tmp_path, "data/video-id_01.mp4", "data/video-id_02.mp4", "videos_chunked_01.zip")
+    touch(tmp_path, "subtitle/video-id_01.srt")
+    (tmp_path / "data/video-id_03.mp4").write_bytes(b"")
+    flags = ["check", "videomme", "--root", str(tmp_path), "--protocol", "subtitles"]
+    assert benchmarks_main(flags) == 2
+    told = capsys.readouterr().out
+    assert "questions: 4" in told
+    assert "broken records: 1" in told
+    assert "'X' is no option" in told
+    assert "videos: 2 of 4 found" in told
+    assert "missing: video-id_03, video-id_04; 2 questions" in told
+    assert "not unpacked? videos_chunked_01.zip" in told
+    assert "subtitles: 1 of 4 videos have them" in told
+    assert "duration: long 3, short 1" in told
+    # With --open, what only looks like a video is found out.
+    assert benchmarks_main([*flags, "--open"]) == 2
+    assert "video-id_01.mp4" in capsys.readouterr().out
+
+
+def test_check_of_a_whole_benchmark(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ego(tmp_path)
+    assert benchmarks_main(["check", "egoschema", "--root", str(tmp_path), "--split", "full"]) == 0
+    told = capsys.readouterr().out
+    assert "questions: 3 (3 without a known answer)" in told
+    assert told.endswith("complete\n")
+    assert benchmarks_main(["chekc"]) == 2
+    assert "did you mean 'check'" in capsys.readouterr().err
+    assert benchmarks_main(["check", "egoschem", "--root", str(tmp_path)]) == 2
+    assert "did you mean 'egoschema'" in capsys.readouterr().err
+
+
+# ---- submit -----------------------------------------------------------------------------------------------
+
+
+def test_a_full_run_is_handed_in(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    root, run = tmp_path / "ego", tmp_path / "run"
+    ego(root)
+    questions = json.loads((root / "questions.json").read_text())
+    for place, (colour, record) in enumerate(zip(("red", "blue"), questions, strict=False)):
+        options = ["grey", "green", "red", "blue", "brown"]
+        record |= {f"option {k}": one for k, one in enumerate(options)}
+        make_video(root / f"videos/uid-{place}.mp4", colour, 1.0)
+    write_json(root / "questions.json", questions)  # the third video is no video
+    assert infer(root, run, "--benchmark", "egoschema", "--split", "full") == 0
+    assert benchmarks_main(["submit", str(run), "--output", str(tmp_path / "out.json")]) == 0
+    assert json.loads((tmp_path / "out.json").read_text()) == {"uid-0": 2, "uid-1": 3, "uid-2": -1}
+    assert "3 questions, 1 of them without an answer" in capsys.readouterr().out
+    assert benchmarks_main(["submit", str(run), "--output", str(tmp_path / "out.csv")]) == 0
+    assert (tmp_path / "out.csv").read_text() == "q_uid,answer\nuid-0,2\nuid-1,3\nuid-2,-1\n"
+    assert benchmarks_main(["submit", str(run), "--output", str(tmp_path / "out.txt")]) == 2
+    assert benchmarks_main(["submit", str(tmp_path), "--output", str(tmp_path / "out.csv")]) == 2
+    assert "no run's folder" in capsys.readouterr().err
+
+
+# ---- judge ------------------------------------------------------------------------------------------------
+
+
+def open_run(tmp_path: Path) -> Path:
+    root, run = tmp_path / "mmb", tmp_path / "run"
+    root.mkdir()
+    (root / "MMBench-Video.tsv").write_text(TSV)
+    for name in ("ab_processed", "cd_processed"):
+        make_video(root / f"video/{name}.mp4", "red", 1.0)
+    assert infer(root, run, "--benchmark", "mmbench_video") == 0
+    return run
+
+
+def said(text: str) -> dict[str, Any]:
+    return completion(text, [entry(text, -0.1)])
+
+
+def test_open_answers_are_judged_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = open_run(tmp_path)
+    summary = json.loads((run / "summary.json").read_text())
+    assert (summary["n"], summary["coverage"]) == (0, pytest.approx(2 / 3))
+    assert summary["metrics"]["Overall"]["robust"] is None
+    traces = {trace.question_id: trace for trace in read_traces(run / "traces.jsonl")}
+    assert traces["0"].final is not None
+    assert "You will be provided with 4 separate frames" in traces["0"].final.raw
+    assert traces["0"].reference == "OPEN"
+
+    grades = {"What is written?": "3", "How many?": "Rating: 2", "Who wins?": "either 1 or 2"}
+
+    def reply(body: dict[str, Any]) -> dict[str, Any]:
+        asked = text_of(body)
+        return said(
+            next(grade for question, grade in grades.items() if f"Question: {question}\nGround" in asked)
+        )
+
+    with StubServer(reply) as server:
+        spec = f"server:served@{server.url}"
+        flags = ["judge", str(run), "--judge", spec, "--backbone", "retries=0"]
+        # The first request fails; the others are kept, and the next command asks for the first alone.
+        server.faults.append(Fault(400, {"error": {"message": "no"}}))
+        assert benchmarks_main([*flags, "concurrency=1"], load=load_backbone) == 0
+        assert len((run / "grades.jsonl").read_text().splitlines()) == 2
+        before = len(server.chats)
+        with (run / "grades.jsonl").open("a") as file:
+            file.write('{"question_id": "0", "ju')  # what a killed writer leaves
+        assert benchmarks_main([*flags, "concurrency=1"], load=load_backbone) == 0
+        assert len(server.chats) == before + 1
+        system, user = server.chats[-1]["messages"]
+        assert system == {"role": "system", "content": JUDGE.system}
+        assert "Groundtruth answer: OPEN" in user["content"]
+        assert benchmarks_main(["judge", str(run), "--judge", "server:other@http://127.0.0.1:9/v1"]) == 2
+        assert "was graded by" in capsys.readouterr().err
+    overall = json.loads((run / "summary.json").read_text())["metrics"]["Overall"]
+    # Grades 3, 2 and one that says two; the fourth question has no video. Officially only "3" is a number.
+    assert overall == {"robust": 5 / 4, "official": 3 / 4, "n": 4, "valid": 5 / 2}
+    numbers = json.loads((run / "summary.json").read_text())["metrics"]
+    assert numbers["FP-S"]["robust"] == 5 / 2
+    assert numbers["CSR"]["robust"] == 2.0
+    assert numbers["Reasoning"]["robust"] == pytest.approx(2 / 3)
+    # The run's own command keeps the grades.
+    assert infer(tmp_path / "mmb", run, "--benchmark", "mmbench_video") == 0
+    assert json.loads((run / "summary.json").read_text())["metrics"]["Overall"] == overall
+
+
+def test_a_judge_that_is_away(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = open_run(tmp_path)
+    with StubServer(lambda body: said("3")) as server:
+        url = server.url
+    flags = ["judge", str(run), "--judge", f"server:served@{url}", "--backbone", "retries=0"]
+    assert benchmarks_main(flags) == 2
+    assert "judge" in capsys.readouterr().err
+    coloured(tmp_path / "lvb")
+    assert infer(tmp_path / "lvb", tmp_path / "other", "--benchmark", "longvideobench") == 0
+    assert benchmarks_main(["judge", str(tmp_path / "other"), "--judge", "m"]) == 2
+    assert "is scored without a judge" in capsys.readouterr().err
+
+
+def test_other_methods_refuse_open_questions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "MMBench-Video.tsv").write_text(TSV)
+    flags = ["--benchmark", "mmbench_video", "--method", "videopro"]
+    assert infer(tmp_path, tmp_path / "run", *flags) == 2
+    assert "4 of these are open" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("reply", "robust", "official"),
+    [
+        ("3", 3, 3),
+        (" 2\n", 2, 2),
+        ("Rating: 1", 1, None),
+        ("**0**", 0, None),
+        ("2/3", None, None),
+        ("1 or 2", None, None),
+        ("7", None, 7),
+        ("2.5", None, None),
+        ("none", None, None),
+        ("", None, None),
+    ],
+)
+def test_grades_are_read(reply: str, robust: int | None, official: int | None) -> None:
+    assert (read_grade(reply, JUDGE), read_official(reply)) == (robust, official)
+
+
+# ---- several benchmarks under one name -------------------------------------------------------------------
+
+
+def paper_folders(root: Path) -> None:
+    """VideoPro's four benchmarks with a question or three each, of coloured videos."""
+    coloured(root / "longvideobench")
+    make_video(root / "longvideobench/videos/vid3.mp4", "red", 2.0)
+    colours = ["red", "green", "blue", "grey"]
+    mme = {**MME[2], "duration": "long", "options": [f"{'ABCD'[i]}. {c}" for i, c in enumerate(colours)]}
+    write_parquet(root / "videomme/videomme/test-00000-of-00001.parquet", [mme])
+    make_video(root / f"videomme/data/{mme['videoID']}.mp4", colours["ABCD".index(mme["answer"])], 2.0)
+    options = "\n".join(f"({'ABCD'[i]}) {colour}" for i, colour in enumerate(colours))
+    qa = {"uid": "1", "question": f"Which?\n{options}", "answer": "C", "question_type": ["summarization"]}
+    lvbench = {"key": "vid", "type": "tv", "qa": [qa], "video_info": {}}
+    (root / "lvbench").mkdir()
+    (root / "lvbench/video_info.meta.jsonl").write_text(json.dumps(lvbench) + "\n")
+    make_video(root / "lvbench/videos/vid.mp4", "blue", 2.0)
+    asked = {"video": "m.mp4", "question": "Which?", "candidates": colours, "question_type": "needleQA"}
+    write_json(root / "mlvu/test_multi_choice_tasks.json", [{**asked, "question_id": "q1", "answer": "grey"}])
+    make_video(root / "mlvu/MLVU_Test/video/m.mp4", "red", 2.0)
+
+
+def test_the_papers_protocol_is_one_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All four run, 64 frames a call, and their folders give Table 1: all right but MLVU's question, whose
+    video is red and whose gold grey."""
+    paper_folders(tmp_path / "data")
+    frames: list[Any] = []
+
+    def load(model: str, **settings: Any) -> Any:
+        frames.append(settings.pop("frames"))
+        return load_fake(model, **settings)
+
+    argv = ["--benchmark", "videopro", "--root", str(tmp_path / "data"), "--model", "m"]
+    assert main([*argv, "--output", str(tmp_path / "runs")], load=load) == 0, capsys.readouterr().err
+    assert frames == [64] * 4
+    names = ["lvbench", "longvideobench", "mlvu", "videomme"]
+    assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == sorted(names)
+    for name in names:
+        recorded = yaml.safe_load((tmp_path / "runs" / name / "config.yaml").read_text())
+        assert recorded["identity"]["protocol"]["name"] == "videopro"
+        assert recorded["identity"]["protocol"]["benchmark"] == name
+    assert report_main([str(tmp_path / "runs"), "--tables", "main", "--output", str(tmp_path / "r")]) == 0
+    (row,) = csv.DictReader((tmp_path / "r/tables/main.csv").open())
+    right = {head: float(value) for head, value in row.items() if head and "," not in head and value}
+    assert right == pytest.approx(
+        {"LVBench test": 100, "Video-MME long": 100, "LongVideoBench val": 100, "mean": 75}
+    )
+    assert float(row["MLVU test, M-Avg"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        (["--split", "val"], "--split: preset 'videopro' decides it"),
+        (["--ids", "q1"], "--ids: preset 'videopro' decides it"),
+        (["--backbone", "frames=8"], "frames is 8, and preset 'videopro' is of 64"),
+        (["--root", "nowhere"], "nowhere/lvbench"),
+    ],
+)
+def test_what_a_preset_refuses(
+    more: list[str], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    argv = ["--benchmark", "videopro", "--model", "m", "--output", str(tmp_path / "runs")]
+    assert main([*argv, "--root", str(tmp_path), *more], load=load_fake) == 2
+    assert told in capsys.readouterr().err
+    assert not (tmp_path / "runs").exists()
+    assert main(argv, load=load_fake) == 2
+    assert "a folder with the folders lvbench, videomme, longvideobench, mlvu" in capsys.readouterr().err
+    assert compare.main([*argv, "--root", str(tmp_path), "--methods", "native", "program"]) == 2
+    assert "'videopro' is several benchmarks" in capsys.readouterr().err

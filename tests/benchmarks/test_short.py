@@ -1,0 +1,79 @@
+"""Golden tests of benchmarks of short videos: small files of official shapes with replies whose scores are
+worked out by hand.
+
+What official readers make of a reply is told in `videopro.question.official_extractors`, from the scripts
+named there.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.benchmark_world import TSV, ego, metrics, score, touch, traces_of, write_json
+from videopro.benchmarks import load
+from videopro.question import Question
+
+# ---- NExT-QA ----------------------------------------------------------------------------------------------
+
+
+def test_nextqa_scores(tmp_path: Path) -> None:
+    head = "video,frame_count,width,height,question,answer,qid,type,a0,a1,a2,a3,a4"
+    kinds = {"CW": 2, "CH": 0, "TN": 1, "TP": 1, "TC": 4, "DO": 3}
+    lines = [
+        f'111,300,640,480,"what, then",{gold},{qid},{kind},run,"jump, high",sit,eat,sleep'
+        for qid, (kind, gold) in enumerate(kinds.items())
+    ]
+    lines.append("222,300,640,480,where,0,0,DL,park,lake,house,road,field")
+    (tmp_path / "val.csv").write_text("\n".join([head, *lines]) + "\n")
+    write_json(tmp_path / "map_vid_vidorID.json", {"111": "1164/111", "222": "0000/222"})
+    touch(tmp_path, "NExTVideo/1164/111.mp4")
+    benchmark = load("nextqa", root=tmp_path)
+    assert benchmark.items[0].video == tmp_path / "NExTVideo/1164/111.mp4"
+    assert benchmark.items[0].question.choices[1] == "jump, high"
+    assert benchmark.items[0].id == "111_0"
+    answers = {"111_0": "C", "111_1": "B", "111_2": "B. jump, high", "111_3": "A", "111_4": "E", "111_5": "D"}
+    summary = score(benchmark, answers)
+    # C: 1 of 2; T (TP counts as TN): TN right, TP wrong, TC right; D: DO right, DL's video is missing.
+    assert metrics(summary) == {
+        "Acc@C": (0.5, 0.5),
+        "Acc@T": (pytest.approx(2 / 3), pytest.approx(2 / 3)),
+        "Acc@D": (1.0, 1.0),
+        "Acc@All": (pytest.approx(4 / 6), pytest.approx(4 / 6)),
+    }
+    assert {name: row["n"] for name, row in summary["groups"]["type"].items()} == {
+        "CH": 1, "CW": 1, "DO": 1, "TC": 1, "TN": 2
+    }  # fmt: skip
+    assert summary["coverage"] == 0.5
+
+
+# ---- EgoSchema --------------------------------------------------------------------------------------------
+
+
+def test_egoschema_subset_scores_and_full_has_no_gold(tmp_path: Path) -> None:
+    ego(tmp_path)
+    subset = load("egoschema", root=tmp_path)
+    assert [(item.id, item.answer) for item in subset.items] == [("uid-0", "E"), ("uid-2", "B")]
+    # Officially the reply must be the letter, the option, or both exactly.
+    summary = score(subset, {"uid-0": "E. reason 4.", "uid-2": "It is (B)"})
+    assert (summary["accuracy"], summary["official_accuracy"]) == (1.0, 0.5)
+    full = load("egoschema", split="full", root=tmp_path)
+    assert [item.answer for item in full.items] == [None] * 3
+    summary = score(full, {"uid-0": "A", "uid-1": "B", "uid-2": "?"})
+    assert (summary["n"], summary["questions"], summary["accuracy"]) == (0, 3, None)
+
+
+# ---- MMBench-Video ----------------------------------------------------------------------------------------
+
+
+def test_mmbench_video_is_open(tmp_path: Path) -> None:
+    (tmp_path / "MMBench-Video.tsv").write_text(TSV)
+    touch(tmp_path, "video/ab_processed.mp4", "video/cd_processed.mp4")
+    benchmark = load("mmbench_video", root=tmp_path)
+    second = benchmark.items[1]
+    assert (second.question, second.reference) == (Question.open("How many?"), "Three")
+    assert second.groups["area"] == "CSR | FP-S"
+    traces = traces_of(benchmark, {"0": "It says open", "1": "three", "2": "I do not know"})
+    assert [trace.official for trace in traces] == [None] * 4
+    assert traces[1].reference == "Three"

@@ -1,0 +1,137 @@
+"""Runs: what they record, how one goes on, which questions it asks and which subtitles it shows."""
+
+from __future__ import annotations
+
+import ast
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.support.fakes import load_fake, make_benchmark
+from tests.support.infer_world import SRT, check_complete, flags, lines
+from tests.support.infer_world import root as root
+from videopro.infer import RunConfig, main, run
+from videopro.traces import read_traces
+
+
+def test_a_run_and_what_it_records(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    output = tmp_path / "deep" / "run"
+    assert main(flags(root, output, "--options", "frames=3"), load=load_fake) == 0
+    traces = {trace.question_id: trace for trace in check_complete(output)}
+    # Colours from pixels, so every answer is the right one; two of three golds are stated rightly.
+    summary = json.loads((output / "summary.json").read_text())
+    assert summary["n"] == 12
+    assert summary["accuracy"] == pytest.approx(8 / 12)
+    assert summary["official_accuracy"] == pytest.approx(8 / 12)
+    assert summary["unparsed"] == 0
+    assert summary["coverage"] == 1.0
+    low, high = summary["accuracy_ci95"]
+    assert low <= 8 / 12 <= high
+    assert {name: row["n"] for name, row in summary["groups"]["family"].items()} == {"even": 8, "odd": 4}
+    assert summary["groups"]["family"]["odd"]["accuracy"] == 1.0
+    assert summary["groups"]["family"]["even"]["accuracy"] == 0.5
+    assert {name: row["n"] for name, row in summary["groups"]["duration"].items()} == {"short": 6, "long": 6}
+    assert summary["seconds_per_question"] > 0
+
+    trace = traces["v2q1"]
+    assert trace.video.path == str(root / "videos/v2.mp4")
+    assert trace.video.duration == pytest.approx(2.0)
+    assert trace.video.id
+    assert trace.choices == ("green", "blue", "grey", "red")
+    assert trace.gold == "B"
+    assert trace.final is not None
+    assert (trace.final.letter, trace.final.confidence, trace.official) == ("B", 0.9, "B")
+    assert trace.final == trace.first
+    (one,) = trace.rounds
+    assert one.execution is not None
+    # Midpoints of three equal parts of 2 s: 1/3, 1 and 5/3 s; on display then: frames of 2/8, 8/8, 13/8 s.
+    assert one.execution.calls[0].frames == ((0.25, 24, 32), (1.0, 24, 32), (1.625, 24, 32))
+    total = [sum(getattr(t.cost, name) for t in traces.values()) for name in ("frames", "calls", "tokens_in")]
+    assert total == pytest.approx([4 * 3, 12, 12 * 103])
+
+    shown = capsys.readouterr().out
+    assert "66.7" in shown
+    assert str(output) in shown
+    assert not (output / "work" / "leases").exists()
+
+
+def test_config_file_makes_the_same_run(root: Path, tmp_path: Path) -> None:
+    """What a run wrote as config.yaml starts it again; a flag overrides the file."""
+    first = tmp_path / "first"
+    assert main(flags(root, first, "--limit", "2", "--seed", "3"), load=load_fake) == 0
+    config = first / "config.yaml"
+    assert main(["--config", str(config), "--output", str(tmp_path / "second")], load=load_fake) == 0
+    ids = [
+        [t.question_id for t in read_traces(tmp_path / name / "traces.jsonl")] for name in ("first", "second")
+    ]
+    assert ids[0] == ids[1]
+    keys = [
+        yaml.safe_load((tmp_path / name / "config.yaml").read_text())["run_key"]
+        for name in ("first", "second")
+    ]
+    assert keys[0] == keys[1]
+
+
+def test_resume_adds_and_repeats_nothing(root: Path, tmp_path: Path) -> None:
+    output, log = tmp_path / "run", tmp_path / "answers.txt"
+    log.touch()
+    asked = ("--backbone", f"log={log}")
+    for limit, done in (("4", 4), ("4", 4), ("7", 7)):
+        assert main(flags(root, output, "--limit", limit, *asked), load=load_fake) == 0
+        assert lines(output) == done
+        assert len(log.read_text().splitlines()) == done
+    assert main(flags(root, output, *asked), load=load_fake) == 0
+    check_complete(output)
+    assert len(log.read_text().splitlines()) == 12
+    assert json.loads((output / "summary.json").read_text())["n"] == 12
+
+
+def test_ids(root: Path, tmp_path: Path) -> None:
+    assert main(flags(root, tmp_path / "run", "--ids", "v3q2", "v0q1"), load=load_fake) == 0
+    assert {t.question_id for t in read_traces(tmp_path / "run" / "traces.jsonl")} == {"v3q2", "v0q1"}
+
+
+@pytest.mark.parametrize(
+    ("how", "lines"),
+    [("none", ""), ("frames", "said in the middle\n"), ("all", "said early\nsaid in the middle\n")],
+)
+def test_subtitles_reach_the_prompt(tmp_path: Path, how: str, lines: str) -> None:
+    """One frame, at 1 s, so that "frames" takes the line that is on screen then, and not the other one."""
+    make_benchmark(tmp_path / "b", videos=1, questions=2)
+    (tmp_path / "b" / "a.srt").write_text(SRT)
+    records = [json.loads(line) for line in (tmp_path / "b" / "questions.jsonl").read_text().splitlines()]
+    records[0]["subtitles"] = "a.srt"
+    (tmp_path / "b" / "questions.jsonl").write_text("\n".join(map(json.dumps, records)))
+    log = tmp_path / "prompts.txt"
+    more = ("--options", "frames=1", f"subtitles={how}", "--backbone", f"log={log}")
+    assert main(flags(tmp_path / "b", tmp_path / "run", *more), load=load_fake) == 0
+    first, second = map(ast.literal_eval, log.read_text().splitlines())
+    assert first.startswith(lines + "Which colour is shown (0)?")
+    assert second.startswith("Which colour is shown (1)?")
+    notes = {t.question_id: t.notes for t in check_complete(tmp_path / "run", 2)}
+    assert notes == {"v0q0": (), "v0q1": () if how == "none" else ("no subtitles listed",)}
+
+
+def test_limits_are_prefixes_of_each_other(root: Path) -> None:
+    from videopro.benchmarks import load
+
+    benchmark = load("jsonl", root=root)
+    for seed in range(3):
+        whole = [item.id for item in benchmark.select(limit=12, seed=seed)]
+        assert sorted(whole) == sorted(item.id for item in benchmark.items)
+        for limit in range(1, 12):
+            assert [item.id for item in benchmark.select(limit=limit, seed=seed)] == whole[:limit]
+        # Two of the videos are short and two are long: the first six questions are about one of each.
+        assert {item.groups["duration"] for item in benchmark.select(limit=6, seed=seed)} == {"short", "long"}
+    assert len({tuple(item.id for item in benchmark.select(limit=3, seed=seed)) for seed in range(8)}) > 2
+
+
+def test_run_from_python(root: Path, tmp_path: Path) -> None:
+    summary = run(
+        RunConfig(benchmark="jsonl", root=root, model="m", output=tmp_path / "run", ids=("v0q0",)),
+        load=load_fake,
+    )
+    assert summary is not None
+    assert (summary["n"], summary["accuracy"]) == (1, 1.0)

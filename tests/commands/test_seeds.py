@@ -1,0 +1,244 @@
+"""The table over seeds: pooled answers, answers before refinement, routing against the oracle."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from videopro import seeds
+from videopro.errors import ConfigError, RunError
+from videopro.runs import RunFolder
+from videopro.scoring import metrics as scoring
+from videopro.scoring import oracle_modes
+from videopro.traces import (
+    Cost,
+    Execution,
+    Failure,
+    Reply,
+    Round,
+    Trace,
+    TraceLog,
+    VideoRef,
+    before_refinement,
+)
+
+
+def reply(letter: str | None, confidence: float = 0.9) -> Reply:
+    return Reply(letter, confidence if letter else 0.0, {}, letter or "")
+
+
+def ran(answer: str | None, confidence: float = 0.9, calls: float = 2.0) -> Execution:
+    status: Literal["ok", "empty"] = "ok" if answer else "empty"
+    return Execution(status, answer, confidence if answer else 0.0, cost=Cost(seconds=1.0, calls=calls))
+
+
+def program(mode: Literal["native", "program"], answer: str | None, *, faults: tuple[str, ...] = ()) -> Round:
+    return Round(
+        "plan",
+        "...",
+        "...",
+        ran(answer),
+        mode,
+        faults,
+        planning=Cost(seconds=0.5, calls=1.0, tokens_out=100.0),
+    )
+
+
+def trace(number: int, *rounds: Round, answer: str | None = "A", first: str | None = "A") -> Trace:
+    """Question `number` about video number // 2, whose right answer is A."""
+    cost = Cost(seconds=0.25)  # what all questions of the video share
+    for one in rounds:
+        cost = cost + one.planning + (one.execution.cost if one.execution else Cost())
+    return Trace(
+        schema=2,
+        run_key="0",
+        question_id=f"q{number}",
+        video=VideoRef(f"v{number // 2}.mp4", f"v{number // 2}"),
+        question="?",
+        choices=("a", "b"),
+        gold="A",
+        rounds=rounds,
+        first=reply(first),
+        final=reply(answer),
+        settled=len(rounds) - 1,
+        refined=len(rounds) - 1,
+        official=answer,
+        cost=cost,
+    )
+
+
+def run(folder: Path, *traces: Trace) -> Path:
+    where = RunFolder(folder)
+    folder.mkdir(parents=True)
+    log = TraceLog(where.traces)
+    log.refresh()
+    for one in traces:
+        log.append(one)
+    log.close()
+    return folder
+
+
+def native(number: int, answer: str | None, confidence: float = 0.9) -> Trace:
+    one = Round("native", "", execution=ran(answer, confidence), mode="native")
+    return trace(number, one, answer=answer, first=answer)
+
+
+def test_answers_before_refinement_cost_what_the_first_round_cost() -> None:
+    refined = trace(0, program("program", "B"), program("program", "A"), answer="A", first="B")
+    before = before_refinement(refined)
+    assert before.final == reply("B")
+    assert len(before.rounds) == 1
+    assert before.refined == 0
+    # 0.25 s shared, 0.5 s of writing and 1 s of running it; a call to write and two to run.
+    assert before.cost.seconds == pytest.approx(1.75)
+    assert before.cost.calls == 3.0
+    assert refined.cost.calls == 6.0
+
+
+def test_the_more_confident_answer_counts_where_it_is_asked_for(tmp_path: Path) -> None:
+    """Question 0 was right at first and is as unsure, but wrong, after; 1 becomes surer and right; 2 was not
+    refined. Costs stay those of both rounds."""
+
+    def sure(answer: str, confidence: float) -> Round:
+        return replace(program("program", answer), execution=ran(answer, confidence))
+
+    folder = run(
+        tmp_path / "one",
+        trace(0, sure("A", 0.6), sure("B", 0.4), answer="B"),
+        trace(1, sure("B", 0.3), sure("A", 0.7), first="B"),
+        trace(2, sure("A", 0.9)),
+    )
+    out = tmp_path / "table.json"
+    rows = [f"first=first:{folder}", f"last={folder}", f"best=best:{folder}"]
+    assert seeds.main([*rows, "--output", str(out)]) == 0
+    first, last, best = json.loads(out.read_text())
+    assert [one["accuracy"] for one in (first, last, best)] == pytest.approx([2 / 3, 2 / 3, 1.0])
+    assert best["calls"] == last["calls"] == pytest.approx(5.0)
+    assert best["runs"] == [str(folder)]
+
+
+def test_always_several_steps_keeps_the_programs_that_were_chosen(tmp_path: Path) -> None:
+    adaptive = run(
+        tmp_path / "adaptive",
+        trace(0, program("native", "A"), program("program", "B"), answer="B"),
+        trace(1, program("program", "A"), program("program", "B"), answer="B"),
+        trace(2, program("program", "B"), answer="B", first="B"),
+        trace(3, program("native", "B"), answer="B", first="B"),
+    )
+    # Worse under its prompt where the adaptive one wrote a program too: that does not count.
+    always = run(
+        tmp_path / "always",
+        trace(0, program("program", "B"), answer="B", first="B"),
+        trace(1, program("program", "B"), answer="B", first="B"),
+        trace(2, program("program", "A")),
+        trace(3, program("program", "A")),
+    )
+    out = tmp_path / "table.json"
+    assert seeds.main([f"steps=steps:{adaptive}+{always}", "--output", str(out)]) == 0
+    (row,) = json.loads(out.read_text())
+    # q0 wrong and q3 right by the program run; q1 right and q2 wrong by their own first programs.
+    assert row["accuracy"] == 0.5
+    assert row["native_share"] == 0.0
+    assert row["runs"] == [str(adaptive), str(always)]
+    with pytest.raises(ConfigError, match=r"steps:ADAPTIVE\+PROGRAM"):
+        seeds.read_row(f"steps=steps:{adaptive}")
+    shorter = run(tmp_path / "shorter", trace(0, program("program", "A")))
+    with pytest.raises(RunError, match=r"has not 3 of the questions .* such as q1"):
+        seeds.read_row(f"steps=steps:{adaptive}+{shorter}")
+
+
+def test_one_family_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = [
+        replace(
+            trace(number, program("program", answer), answer=answer, first=answer), groups={"family": family}
+        )
+        for number, (answer, family) in enumerate([("A", "order"), ("B", "order"), ("A", "count")])
+    ]
+    folder, out = run(tmp_path / "one", *asked), tmp_path / "table.json"
+    assert seeds.main([f"it={folder}", "--family", "order", "--output", str(out)]) == 0
+    (row,) = json.loads(out.read_text())
+    assert (row["questions"], row["accuracy"]) == (2, 0.5)
+    assert seeds.main([f"it={folder}", "--family", "story"]) == 2
+    assert "has no question of it" in capsys.readouterr().err
+
+
+def test_an_error_stays_an_error_before_refinement() -> None:
+    broken = replace(trace(0), first=None, final=None, error=Failure("VideoError", "no such file"))
+    assert before_refinement(broken) == broken
+
+
+def test_oracle_is_native_only_for_right_and_confident_answers() -> None:
+    found = oracle_modes(
+        [native(0, "A", 0.75), native(1, "A", 0.74), native(2, "B", 0.99), native(3, None)], tau=0.75
+    )
+    assert found == {"q0": "native", "q1": "program", "q2": "program", "q3": "program"}
+
+
+def test_the_table_pools_seeds_and_pairs_them_with_one_reference(tmp_path: Path) -> None:
+    base = run(tmp_path / "native", native(0, "A"), native(1, "B"), native(2, "B"), native(3, "B"))
+    one = run(
+        tmp_path / "one",
+        trace(0, program("native", "A")),
+        trace(1, program("program", "A")),
+        trace(2, program("program", "B", faults=("no planning",)), answer="B", first="B"),
+        trace(3, program("native", "B"), program("program", "A"), first="B"),
+    )
+    two = run(
+        tmp_path / "two",
+        trace(0, program("program", "A")),
+        trace(1, program("program", "B"), answer="B", first="B"),
+        trace(2, program("program", "A")),
+        trace(3, program("program", None), answer=None, first=None),
+    )
+    rows = [
+        f"native={base}",
+        f"first=first:{one},first:{two}",
+        f"refined={one},{two}",
+    ]
+    out = tmp_path / "table.json"
+    assert seeds.main([*rows, "--oracle", str(base), "--output", str(out)]) == 0
+    reference, first, refined = json.loads(out.read_text())
+
+    assert reference["accuracy"] == 0.25
+    assert "difference" not in reference
+    assert "well_formed" not in reference
+    # Of one's four answers at first two are right, of two's also two; after refinement three and two.
+    assert first["seeds"] == [0.5, 0.5]
+    assert refined["seeds"] == [0.75, 0.5]
+    assert refined["accuracy"] == pytest.approx(5 / 8)
+    assert refined["difference"] == pytest.approx(3 / 8)
+    # 7 of 8 first replies are well-formed. The oracle is native for q0 alone: one takes native there and two
+    # does not (1 of 2); for the rest one takes a program in two of three, two in all three (5 of 6).
+    assert first["well_formed"] == pytest.approx(7 / 8)
+    assert first["mode_accuracy"] == pytest.approx(6 / 8)
+    assert first["mode_balanced_accuracy"] == pytest.approx((1 / 2 + 5 / 6) / 2)
+    # One question was refined: 100 tokens a plan, nine plans over eight answers.
+    assert first["planned"] == 100.0
+    assert refined["planned"] == pytest.approx(900 / 8)
+    assert first["calls"] == 3.0
+    assert refined["calls"] == pytest.approx(27 / 8)
+
+
+def test_the_same_run_twice_is_no_surer_than_once() -> None:
+    records = [scoring.Scored(f"q{i}", f"v{i}", i % 3 > 0, None, False, 0.9) for i in range(30)]
+    again = [replace(record, question_id=f"again {record.question_id}") for record in records]
+    once = scoring.accuracy(records).ci95
+    assert scoring.accuracy([*records, *again], distinct=30).ci95 == pytest.approx(once)
+
+
+def test_rows_that_cannot_be_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert seeds.main(["native"]) == 2
+    assert "NAME=RUN,RUN" in capsys.readouterr().err
+    assert seeds.main([f"native={tmp_path / 'nothing'}"]) == 2
+    assert "holds no run" in capsys.readouterr().err
+
+
+def test_seeds_that_cannot_be_paired_are_refused(tmp_path: Path) -> None:
+    runs = [run(tmp_path / str(i), native(0, "A"), native(1, "B")) for i in range(3)]
+    rows = [seeds.read_row(f"a={runs[0]},{runs[1]}"), seeds.read_row(f"b={runs[0]},{runs[1]},{runs[2]}")]
+    with pytest.raises(ConfigError, match="3 seeds and the first row 2"):
+        seeds.table_of(rows, {}, {})

@@ -1,0 +1,210 @@
+"""No video of an evaluation split gets in: by content whatever its name, by name where it is not at hand, by
+seed in the pocket world."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.data_synthesis.test_questions import cg, write_cg
+from tests.support.fakes import make_video
+from tests.support.synthesis_world import NO_MODELS, load_moody, make_questions, native, record
+from videopro.data_synthesis.datasets import assemble
+from videopro.data_synthesis.decontamination import EvaluationVideos, evaluation_videos
+from videopro.data_synthesis.run import main
+from videopro.errors import ConfigError, RunError
+from videopro.pocket import world
+from videopro.traces import VideoRef
+from videopro.video import Video
+
+
+@pytest.fixture(autouse=True)
+def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("VIDEOPRO_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture(scope="module")
+def questions(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("own") / "b"
+    make_questions(folder, videos=2, questions=1)
+    return folder
+
+
+def command(root: Path, output: Path, *more: str) -> list[str]:
+    flags = ["--source", "jsonl", "--root", str(root), "--teacher", "pocket-teacher", "--model", "m"]
+    return [*flags, "--output", str(output), "--programs", "1", *NO_MODELS, *more]
+
+
+def told(capsys: pytest.CaptureFixture[str], *args: Any) -> str:
+    assert main(command(*args), load=load_moody) == 2
+    return capsys.readouterr().err
+
+
+def test_the_same_content_under_another_name_is_refused(
+    questions: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    held = tmp_path / "held"
+    held.mkdir()
+    shutil.copy(questions / "videos" / "v1.mp4", held / "something_else.mkv")
+    error = told(capsys, questions, tmp_path / "out", "--exclude", str(held))
+    assert "video 'videos/v1.mp4' is something_else.mkv in" in error
+    assert "--evaluation skip" in error
+    assert not (tmp_path / "out").exists(), "nothing was asked"
+
+
+def test_other_content_under_the_same_name_is_fine(questions: Path, tmp_path: Path) -> None:
+    make_video(tmp_path / "held" / "v1.mp4", "grey", seconds=3.0)
+    args = command(questions, tmp_path / "out", "--exclude", str(tmp_path / "held"))
+    assert main(args, load=load_moody) == 0
+
+
+@pytest.mark.parametrize("field", ["video", "videos"])
+def test_a_jsonl_names_videos_beside_it(
+    questions: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], field: str
+) -> None:
+    shutil.copy(questions / "videos" / "v0.mp4", tmp_path / "x.mp4")
+    line = {field: "x.mp4" if field == "video" else ["x.mp4"]}
+    (tmp_path / "test.jsonl").write_text(json.dumps(line) + "\n")
+    error = told(capsys, questions, tmp_path / "out", "--exclude", str(tmp_path / "test.jsonl"))
+    assert "video 'videos/v0.mp4' is x.mp4 in" in error
+
+
+def test_a_video_that_is_not_at_hand_is_known_by_its_name(
+    questions: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "test.jsonl").write_text('{"video": "elsewhere/v0.mp4"}\n')
+    error = told(capsys, questions, tmp_path / "out", "--exclude", str(tmp_path / "test.jsonl"))
+    assert "by its name" in error
+    assert "videos/v0.mp4" in error
+
+
+def test_skipped_videos_are_left_out_and_counted(questions: Path, tmp_path: Path) -> None:
+    (tmp_path / "test.jsonl").write_text('{"video": "elsewhere/v0.mp4"}\n')
+    out = tmp_path / "out"
+    args = command(questions, out, "--exclude", str(tmp_path / "test.jsonl"), "--evaluation", "skip")
+    assert main(args, load=load_moody) == 0
+    card = json.loads((out / "card.json").read_text())
+    assert card["questions"]["not asked"] == {"video of an evaluation split": 1}
+    rows = [json.loads(line) for line in (out / "grpo.jsonl").read_text().splitlines()]
+    assert {row["question_id"] for row in rows} == {"v1q0"}
+
+
+def test_what_was_recorded_before_it_was_excluded_gets_into_no_dataset(
+    questions: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    assert main(command(questions, out), load=load_moody) == 0
+    before = (out / "sft.jsonl").read_bytes()
+    exclude = ("--exclude", str(questions / "videos" / ".."), "--ids", "v0q0", "--assemble-only")
+    error = told(capsys, questions, out, *exclude)
+    assert "v0.mp4" in error
+    assert (out / "sft.jsonl").read_bytes() == before
+    (tmp_path / "held.jsonl").write_text(json.dumps({"video": str(questions / "videos" / "v0.mp4")}))
+    args = command(questions, out, "--exclude", str(tmp_path / "held.jsonl"), "--evaluation", "skip")
+    assert main([*args, "--assemble-only"], load=load_moody) == 0
+    assert "v0q0" not in (out / "sft.jsonl").read_text() + (out / "grpo.jsonl").read_text()
+    assert "v1q0" in (out / "grpo.jsonl").read_text()
+
+
+def test_the_records_own_content_counts(tmp_path: Path) -> None:
+    """Also where the file was another one when the check was made."""
+    make_video(tmp_path / "held" / "a.mp4", "red")
+    content = Video.open(tmp_path / "held" / "a.mp4").id
+    trace = record(native("A", 0.9), video=VideoRef("/other/b.mp4", "b", content))
+    known = evaluation_videos([tmp_path / "held"])
+    settings: dict[str, Any] = {"tau": 0.75, "source": "s", "folder": tmp_path, "seeds": {}}
+    with pytest.raises(RunError, match=r"q1.*b\.mp4 is a\.mp4 in"):
+        assemble([trace], known=known, **settings)
+    left = assemble([trace], known=known, skip=True, **settings)
+    assert (left.sft, left.grpo) == ([], [])
+    assert left.rejected == {"question: video of an evaluation split": 1}
+    assert len(assemble([trace], known=EvaluationVideos(), **settings).sft) == 1
+
+
+# ---- the pocket world --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("split", ["val", "test", "test-heldout", "val-heldout"])
+def test_pocket_evaluation_splits_are_refused_by_their_seeds(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], split: str
+) -> None:
+    """Before a single video is drawn."""
+    args = ["--source", "pocket", "--split", split, "--teacher", "pocket-teacher", "--model", "m"]
+    assert main([*args, "--output", str(tmp_path / "out"), "--limit", "3"], load=load_moody) == 2
+    assert f"of pocket's split {split.removesuffix('-heldout')!r}" in capsys.readouterr().err
+    assert list((tmp_path / "cache").rglob("*.mp4")) == []
+
+
+def test_a_copy_of_a_pocket_test_video_is_refused_by_its_content(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = world.ensure("test", videos={"short_000"}, quiet=True)
+    own = tmp_path / "own"
+    own.mkdir()
+    shutil.copy(folder / "videos" / "short_000.mp4", own / "mine.mp4")
+    question = {"id": "a", "video": "mine.mp4", "question": "Which?", "choices": ["x", "y"], "answer": "A"}
+    (own / "questions.jsonl").write_text(json.dumps(question))
+    assert "video short_000 of pocket's split 'test'" in told(capsys, own, tmp_path / "out")
+
+
+def test_training_worlds_share_no_seed_with_evaluation() -> None:
+    known = evaluation_videos()
+    for split, seed in (("train", None), ("fresh", 0), ("fresh", 5)):
+        drawn = {(length, number) for _, length, number in world.video_names(split, seed)}
+        assert not drawn & set(known.seeds)
+
+
+# ---- CG-Bench mini -----------------------------------------------------------------------------------------
+
+
+def test_cg_bench_mini_is_evaluation_unless_named_otherwise(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = write_cg(tmp_path / "cg", cg(), cg(qid=8, video_uid="free"))
+    base = ["--source", "cg_bench", "--root", str(root), "--teacher", "pocket-teacher", "--model", "m"]
+    base += [*NO_MODELS, "--programs", "1"]
+
+    def run(name: str, *more: str) -> tuple[int, str]:
+        status = main([*base, "--output", str(tmp_path / name), *more], load=load_moody)
+        return status, capsys.readouterr().err
+
+    status, error = run("a")
+    assert (status, "cgbench_mini.json is missing" in error) == (2, True)
+    write_cg(root, cg(), name="cgbench_mini.json")
+    status, error = run("a")
+    assert status == 2
+    assert "video 'abcDEF-1_xy' is video abcDEF-1_xy of CG-Bench mini" in error
+    assert "--cg-bench-mini training" in error
+    # The videos are not there, so that each question ends as an error, but for those that were left out.
+    assert run("b", "--evaluation", "skip")[0] == 0
+    assert "abcDEF" not in (tmp_path / "b" / "records.jsonl").read_text()
+    assert "free" in (tmp_path / "b" / "records.jsonl").read_text()
+    assert run("c", "--cg-bench-mini", "training")[0] == 0
+    assert "abcDEF" in (tmp_path / "c" / "records.jsonl").read_text()
+
+
+def test_cg_bench_annotations_exclude_their_videos_from_any_source(
+    questions: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = write_cg(tmp_path / "cg", cg(video_uid="v1"), name="cgbench_mini.json")
+    error = told(capsys, questions, tmp_path / "out", "--exclude", str(root / "cgbench_mini.json"))
+    assert "video 'videos/v1.mp4' is video v1 of" in error
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [(None, "cannot be read"), ("{", "is not JSON"), ('{"path": "a"}', "neither 'video'"), ("", "names no")],
+)
+def test_an_exclusion_that_cannot_be_read_is_told(tmp_path: Path, content: str | None, problem: str) -> None:
+    path = tmp_path / "x.jsonl"
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(ConfigError, match=problem):
+        evaluation_videos([path])
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ConfigError, match="holds no videos"):
+        evaluation_videos([tmp_path / "empty"])

@@ -1,0 +1,118 @@
+"""What goes wrong in synthesis: broken videos, a teacher that dies or refuses, settings and folders that
+cannot be."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.support.stub_server import Fault, StubServer, text_of
+from tests.support.synthesis_runs import KEY, datasets, flags, rows
+from tests.support.synthesis_runs import own_world as own_world
+from tests.support.synthesis_runs import root as root
+from tests.support.synthesis_runs import stub as stub
+from tests.support.synthesis_world import load_moody, make_questions
+from videopro.data_synthesis.run import main
+
+
+def test_a_broken_video_is_recorded_and_can_be_mended(tmp_path: Path, stub: StubServer) -> None:
+    b, out = tmp_path / "b", tmp_path / "out"
+    make_questions(b, videos=2, questions=1)
+    whole = (b / "videos" / "v0.mp4").read_bytes()
+    (b / "videos" / "v0.mp4").write_bytes(b"no video" * 100)
+    assert main(flags(b, out, stub), load=load_moody) == 0
+    card = json.loads((out / "card.json").read_text())
+    assert card["questions"]["without a result"] == {"VideoError": 1}
+    assert card["rejected"]["question: VideoError"] == 1
+    assert {row["question_id"] for row in rows(out, "sft.jsonl")} == {"v1q0"}
+    (b / "videos" / "v0.mp4").write_bytes(whole)
+    assert main(flags(b, out, stub, "--redo-errors"), load=load_moody) == 0
+    assert {row["question_id"] for row in rows(out, "grpo.jsonl")} == {"v0q0", "v1q0"}
+
+
+def test_a_teacher_that_dies_leaves_what_was_done(
+    root: Path, tmp_path: Path, stub: StubServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole, out = tmp_path / "whole", tmp_path / "out"
+    assert main(flags(root, whole, stub), load=load_moody) == 0
+    needed = len(stub.chats)
+    stub.seen.clear()
+    usual = stub.reply
+    stub.reply = lambda body: Fault(401, {}) if len(stub.chats) > 25 else usual(body)
+    assert main(flags(root, out, stub, "--videos", "1"), load=load_moody) == 2
+    error = capsys.readouterr().err
+    assert "refused the key in the environment variable TEACHER_KEY" in error
+    assert KEY not in error
+    assert rows(out, "records.jsonl")
+    stub.reply = usual
+    asked = len(stub.chats)
+    assert main(flags(root, out, stub), load=load_moody) == 0
+    assert datasets(out) == datasets(whole)
+    assert len(stub.chats) - asked == needed - 25, "what was answered before is not asked again"
+
+
+def test_questions_that_the_teacher_refuses_are_counted_and_can_be_asked_again(
+    tmp_path: Path, stub: StubServer
+) -> None:
+    b, out = tmp_path / "b", tmp_path / "out"
+    make_questions(b, videos=1, questions=2)
+    usual = stub.reply
+
+    def picky(body: dict[str, Any]) -> Any:
+        return Fault(400, {"error": {"message": "too long"}}) if "(1)" in text_of(body) else usual(body)
+
+    stub.reply = picky
+    assert main(flags(b, out, stub), load=load_moody) == 0
+    card = json.loads((out / "card.json").read_text())
+    assert card["questions"]["without a result"] == {"BackboneError": 1}
+    assert card["teacher"]["refused"] >= 4
+    stub.reply = usual
+    assert main(flags(b, out, stub, "--redo-errors"), load=load_moody) == 0
+    assert {row["question_id"] for row in rows(out, "grpo.jsonl")} == {"v0q0", "v0q1"}
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        (("--teacher", "self"), "a model does not teach itself"),
+        (("--teacher", "api:m@https://user:key@host/v1"), "--api-key-env"),
+        (("--teacher", "api:m@https://host/v1?key=1"), "--api-key-env"),
+        (("--programs", "0"), "programs is 0"),
+        (("--tau", "1.5"), "tau is 1.5"),
+        (("--max-cost", "3"), "--price-in and --price-out"),
+        (("--price-in", "3"), "give both"),
+        (("--limit", "0"), "limit is 0"),
+        (("--without-family", "evne"), "did you mean 'even'"),
+        (("--evaluation", "maybe"), "must be one of refuse, skip"),
+        (("--souce", "x"), "did you mean '--source'"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(
+    root: Path,
+    tmp_path: Path,
+    stub: StubServer,
+    capsys: pytest.CaptureFixture[str],
+    more: tuple[str, ...],
+    told: str,
+) -> None:
+    assert main(flags(root, tmp_path / "out", stub, *more), load=load_moody) == 2
+    assert told in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+    assert stub.chats == []
+
+
+def test_a_folder_of_something_else_is_refused(
+    root: Path, tmp_path: Path, stub: StubServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "thesis.txt").write_text("mine")
+    assert main(flags(root, out, stub), load=load_moody) == 2
+    assert "holds 'thesis.txt'" in capsys.readouterr().err
+    (out / "thesis.txt").unlink()
+    (out / "config.yaml").write_text(yaml.safe_dump({"identity": {"method": "native"}}))
+    assert main(flags(root, out, stub, "--assemble-only"), load=load_moody) == 2

@@ -1,0 +1,223 @@
+"""What is asked, in which order and with options in which places; CG-Bench's annotation files."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from videopro.benchmarks import Benchmark, Item, Protocol, load
+from videopro.benchmarks.base import ROBUST
+from videopro.data_synthesis.questions import balanced, load_source, prepare
+from videopro.errors import BenchmarkError, ConfigError
+from videopro.question import Question
+
+WORDS = ("red", "green", "blue", "grey", "black", "white", "pink", "gold")
+
+
+def item(number: int, options: int = 4, right: int = 0, **changes: Any) -> Item:
+    question = Question(f"Question {number}?", WORDS[:options])
+    made = Item(f"q{number}", Path(f"v{number // 3}.mp4"), f"v{number // 3}", question, "ABCDEFGH"[right])
+    return replace(made, **changes)
+
+
+def benchmark(*items: Item) -> Benchmark:
+    return Benchmark("jsonl", "", items, Protocol(parser=ROBUST))
+
+
+# ---- the places of the right options -----------------------------------------------------------------------
+
+
+def test_right_letters_are_balanced_whatever_they_were() -> None:
+    """All right options come first in the source, as sloppy sources have them."""
+    asked = balanced([item(i) for i in range(400)], seed=1)
+    assert Counter(one.answer for one in asked) == {"A": 100, "B": 100, "C": 100, "D": 100}
+    # Also over any stretch, to within one block at each end.
+    counts = Counter(one.answer for one in asked[50:150])
+    assert max(counts.values()) - min(counts.values()) <= 2
+
+
+def test_questions_with_other_numbers_of_options_are_balanced_apart() -> None:
+    asked = balanced([item(i, options=4 + i % 3) for i in range(360)], seed=0)
+    for options in (4, 5, 6):
+        letters = Counter(one.answer for one in asked if len(one.question.choices) == options)
+        assert set(letters.values()) == {120 // options}
+
+
+def test_shuffling_moves_options_and_keeps_which_is_right() -> None:
+    before = [item(i, right=i % 4) for i in range(100)]
+    after = balanced(before, seed=3)
+    for old, new in zip(before, after, strict=True):
+        assert old.answer is not None
+        assert new.answer is not None
+        assert sorted(new.question.choices) == sorted(old.question.choices)
+        assert new.question.choice(new.answer) == old.question.choice(old.answer)
+        assert (new.id, new.question.text) == (old.id, old.question.text)
+    # The wrong options move too: of 100 questions no wrong one may keep to one place.
+    assert len({one.question.choices for one in after}) > 20
+
+
+def test_the_letter_tells_nothing_of_the_place_in_the_source() -> None:
+    """No cycle: what comes after a letter is not always the same one."""
+    letters = [one.answer for one in balanced([item(i) for i in range(400)], seed=1)]
+    followers = Counter(pairwise(letters))
+    assert len(followers) > 12
+
+
+def test_the_seed_fixes_everything_and_changes_everything() -> None:
+    items = [item(i) for i in range(40)]
+    assert balanced(items, 1) == balanced(items, 1)
+    assert balanced(items, 1) != balanced(items, 2)
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        "None of the above",
+        "all of the above",
+        "Both A and B",
+        "A and C",
+        "(B) or (D)",
+        "Neither A nor B",
+        "option C",
+    ],
+)
+def test_options_that_speak_of_their_places_stay(option: str) -> None:
+    one = replace(item(0, right=2), question=Question("Which?", ("red", "green", "blue", option)))
+    assert balanced([one], 0) == [one]
+
+
+@pytest.mark.parametrize("option", ["A man and a dog", "floating above them", "above", "a band and a choir"])
+def test_options_that_only_look_like_it_move(option: str) -> None:
+    made = [
+        replace(item(i), question=Question("Which?", ("red", "green", "blue", option))) for i in range(12)
+    ]
+    assert Counter(one.answer for one in balanced(made, 0)) == {"A": 3, "B": 3, "C": 3, "D": 3}
+
+
+# ---- which questions ---------------------------------------------------------------------------------------
+
+
+def test_a_larger_limit_only_adds() -> None:
+    asked = prepare(benchmark(*(item(i) for i in range(30))), seed=4)
+    few, more = asked.select(limit=7), asked.select(limit=20)
+    assert more[:7] == few
+    assert asked.select()[:20] == more
+    assert [one for one in asked.select() if one.id == "q3"] == asked.select(ids=("q3",))
+    with pytest.raises(ConfigError, match="limit is 0"):
+        asked.select(limit=0)
+    with pytest.raises(ConfigError, match="no question 'q99'"):
+        asked.select(ids=("q99",))
+
+
+def test_held_out_families_and_unlabelled_questions_are_not_asked() -> None:
+    items = [item(i, groups={"family": ("count", "sign", "gist")[i % 3]}) for i in range(9)]
+    items.append(item(20, answer=None))
+    asked = prepare(benchmark(*items), seed=0, without_family=("sign",))
+    assert {one.groups["family"] for one in asked.select()} == {"count", "gist"}
+    assert dict(asked.left_out) == {"family sign held out": 3, "no known answer": 1}
+    with pytest.raises(ConfigError, match="did you mean 'count'"):
+        prepare(benchmark(*items), seed=0, without_family=("counts",))
+    with pytest.raises(ConfigError, match="no question is left"):
+        prepare(benchmark(item(20, answer=None)), seed=0)
+
+
+def test_pocket_is_asked_from_its_train_split(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("VIDEOPRO_CACHE", str(tmp_path))
+    assert load_source("pocket", split=None, root=None, world_seed=None).split == "train"
+    own = load_source("pocket", split=None, root=None, world_seed=3)
+    assert (own.split, len(own.items)) == ("fresh", 726)
+
+
+# ---- CG-Bench ----------------------------------------------------------------------------------------------
+
+
+def cg(**changes: Any) -> dict[str, Any]:
+    """A record of CG-Bench's shape; ours, as the research licence asks."""
+    made = {
+        "qid": 7,
+        "video_uid": "abcDEF-1_xy",
+        "question": "What does he lift?",
+        "answer": "a crate",
+        "choices": ["a bag", "a crate", "a chair", "a box", "a bin"],
+        "right_answer": "B",
+        "clue_intervals": [[10, 14.5], [60, 71]],
+        "domain": "Life Record",
+        "sub_category": "Entity Perception",
+        "duration": 900,
+    }
+    return {**made, **changes}
+
+
+def write_cg(folder: Path, *records: Any, name: str = "cgbench.json") -> Path:
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text(json.dumps(list(records)))
+    return folder
+
+
+def test_cg_bench_is_read(tmp_path: Path) -> None:
+    folder = write_cg(tmp_path, cg(), cg(qid=8, video_uid="other"))
+    (folder / "cg_subtitles").mkdir()
+    (folder / "cg_subtitles" / "other.srt").write_text("")
+    read = load("cg_bench", root=folder)
+    first, second = read.items
+    assert first == Item(
+        "7",
+        folder / "cg_videos_720p" / "abcDEF-1_xy.mp4",
+        "abcDEF-1_xy",
+        Question("What does he lift?", ("a bag", "a crate", "a chair", "a box", "a bin")),
+        "B",
+        groups={"family": "Entity Perception", "domain": "Life Record"},
+        evidence=((10.0, 14.5), (60.0, 71.0)),
+    )
+    assert second.subtitles == folder / "cg_subtitles" / "other.srt"
+    assert (read.name, read.split) == ("cg_bench", "full")
+    # A file of another name, by itself.
+    (folder / "part.json").write_text((folder / "cgbench.json").read_text())
+    assert load("cg_bench", root=folder / "part.json").items == read.items
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"right_answer": "F"}, "'F' is no option"),
+        ({"choices": "a, b"}, "field 'choices' is 'a, b'; it must be a list of texts"),
+        ({"choices": ["one"]}, "2 to 10 options"),
+        ({"video_uid": "../up"}, "'video_uid' is '../up'"),
+        ({"clue_intervals": [[5, 1]]}, "'clue_intervals' holds"),
+        ({"qid": 6}, "comes twice"),
+    ],
+)
+def test_broken_records_of_cg_bench_are_named(tmp_path: Path, change: dict[str, Any], told: str) -> None:
+    folder = write_cg(tmp_path, cg(qid=6), cg(**change))
+    with pytest.raises(BenchmarkError, match=told) as caught:
+        load("cg_bench", root=folder)
+    if "qid" not in change:
+        assert "record 2" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("files", "split", "told"),
+    [
+        ({}, "full", "does not exist"),
+        ({"cgbench.json": "{"}, "full", "cannot be read"),
+        ({"cgbench.json": "{}"}, "full", "must hold a list"),
+        ({"cgbench.json": "[]"}, "full", "has no questions"),
+        ({"cgbench.json": '[{"qid": 1}]'}, "full", "'video_uid' is missing"),
+        ({"cgbench.json": "[]"}, "ful", "did you mean 'full'"),
+    ],
+)
+def test_broken_files_of_cg_bench_are_told(
+    tmp_path: Path, files: dict[str, str], split: str, told: str
+) -> None:
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    with pytest.raises(BenchmarkError, match=told):
+        load("cg_bench", root=tmp_path, split=split)
+    with pytest.raises(BenchmarkError, match="needs --root"):
+        load("cg_bench")

@@ -1,0 +1,301 @@
+"""R1 to R4 on hand-made records: every rule, every tie, every edge. Expected rows are written out by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.synthesis_world import CHOICES, answered, code, crashed, native, program, record, written
+from videopro import prompts
+from videopro.data_synthesis.rules import NATIVE_REPLY, Row, Task, oracle_mode, supervision, tasks
+from videopro.program import parse
+from videopro.question import Question
+from videopro.traces import Failure, Trace
+
+QUESTION = Question("Which colour is shown?", CHOICES)
+PLAN = prompts.plan(QUESTION, adaptive=True)
+TAU = 0.75
+
+
+def rows(trace: Trace) -> list[Row]:
+    return supervision(trace, TAU)[0]
+
+
+def kinds(trace: Trace) -> list[str]:
+    return [row.kind for row in rows(trace)]
+
+
+def rejected(trace: Trace) -> dict[str, int]:
+    return dict(supervision(trace, TAU)[1])
+
+
+# ---- R1 ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("confidence", [0.75, 0.7500001, 1.0])
+def test_r1_right_and_confident_teaches_the_native_program(confidence: float) -> None:
+    """At tau itself too; a right program beside it changes nothing."""
+    trace = record(native("A", confidence), program(answered("A", 0.99)))
+    (row,) = rows(trace)
+    assert (row.kind, row.mode, row.prompt, row.reply) == ("native", "native", PLAN, NATIVE_REPLY)
+    assert oracle_mode(trace, TAU) == "native"
+    program_ = parse(row.reply)
+    assert (program_.mode, program_.well_formed) == ("native", True)
+
+
+@pytest.mark.parametrize(
+    ("letter", "confidence"), [("A", 0.7499999), ("A", 0.0), ("B", 0.75), ("B", 1.0), (None, 0.0)]
+)
+def test_unsure_or_wrong_is_no_r1(letter: str | None, confidence: float) -> None:
+    """A native answer that is wrong is no target, however confident."""
+    trace = record(native(letter, confidence))
+    assert rows(trace) == []
+    assert oracle_mode(trace, TAU) == "program"
+    assert rejected(trace) == {"question: neither a confident native answer nor a right program": 1}
+
+
+def test_an_option_with_the_right_ones_words_is_right() -> None:
+    """D has the words of A: chosen natively and surely, one look was enough; in a program, it was right."""
+    twins = ("red", "green", "blue", "red")
+    assert kinds(record(native("D", 0.9), choices=twins)) == ["native"]
+    assert kinds(record(native("B", 0.9), program(answered("D", 0.6)), choices=twins)) == ["program"]
+    assert kinds(record(native("B", 0.9), program(answered("C", 0.6)), choices=twins)) == []
+
+
+# ---- R2 ----------------------------------------------------------------------------------------------------
+
+
+def test_r2_takes_the_most_confident_right_program() -> None:
+    trace = record(
+        native("B", 0.9),
+        program(answered("A", 0.3), 2),
+        program(answered("A", 0.6), 3),
+        program(answered("B", 0.95), 4),
+        program(crashed(), 5),
+    )
+    (row,) = rows(trace)
+    assert (row.kind, row.mode, row.prompt, row.reply, row.place) == (
+        *("program", "program", PLAN),
+        *(written(code(3)), 2),
+    )
+    assert rejected(trace) == {
+        "R2: right, and another was more confident": 1,
+        "R2: wrong answer": 1,
+        "R2: failed (NameError)": 1,
+    }
+
+
+def test_r2_among_equals_takes_the_earliest() -> None:
+    trace = record(native("A", 0.5), program(answered("A", 0.6), 2), program(answered("A", 0.6), 3))
+    (row,) = rows(trace)
+    assert row.reply == written(code(2))
+
+
+def test_r2_an_unsure_program_counts_if_it_was_right() -> None:
+    assert kinds(record(native("B", 0.5), program(answered("A", 0.01)))) == ["program"]
+
+
+@pytest.mark.parametrize(
+    ("unfit", "why"),
+    [
+        (program(answered("B", 0.9)), "wrong answer"),
+        (program(answered(None, 0.0)), "gave no answer"),
+        (program(crashed("TimeLimit", "TimeLimitError")), "failed (TimeLimitError)"),
+        # It states a letter that no look at the video gave.
+        (program(answered("A", 0.0)), "right, but no answering call said so"),
+        (
+            program(answered("A", 0.9), text=prompts.NATIVE_PROGRAM, mode="native"),
+            "a single look where several steps were asked for",
+        ),
+        (
+            program(answered("A", 0.9), raw=f"<code>\n{code()}\n</code>"),
+            "not well-formed: There is no planning between <planning> and </planning>.",
+        ),
+        (program(answered("A", 0.9), text="import os\n" + code()), "not well-formed: It imports os."),
+        (program(None, raw="", notes={"refused": "too long"}), "the teacher gave no text"),
+        (program(crashed(), raw="No idea."), "no program in the reply"),
+        (program(answered("A", 0.9), notes={"same as": "1"}), "the same program again"),
+    ],
+)
+def test_r2_what_is_no_target_is_counted(unfit: object, why: str) -> None:
+    trace = record(native("B", 0.5), unfit)  # type: ignore[arg-type]
+    assert rows(trace) == []
+    assert rejected(trace) == {
+        f"R2: {why}": 1,
+        "question: neither a confident native answer nor a right program": 1,
+    }
+
+
+def test_r2_missing_tags_round_the_code_are_put_there() -> None:
+    """The planning and the program are the teacher's; the form is ours."""
+    fenced = f"<planning>\nLook.\n</planning>\n```python\n{code()}\n```"
+    (row,) = rows(record(native("B", 0.5), program(answered("A", 0.9), raw=fenced)))
+    assert row.reply == written(code(), "Look.")
+
+
+def test_always_program_adds_the_best_program_of_a_question_that_one_look_answers() -> None:
+    """Under the prompt that asks for a program; where the adaptive prompt has a program already, nothing."""
+    easy = record(native("A", 0.9), program(answered("A", 0.3), 2), program(answered("A", 0.6), 3))
+    adaptive, always = supervision(easy, TAU, always_program=True)[0]
+    assert (adaptive.kind, adaptive.mode, adaptive.prompt) == ("native", "native", PLAN)
+    assert (always.kind, always.mode, always.prompt, always.reply, always.place) == (
+        *("plan_program", "program", prompts.plan(QUESTION, adaptive=False)),
+        *(written(code(3)), 2),
+    )
+    hard = record(native("B", 0.9), program(answered("A", 0.6), 2))
+    assert supervision(hard, TAU, always_program=True) == supervision(hard, TAU)
+    # Without a right program the native row stands alone, and no question is lost.
+    alone, why = supervision(record(native("A", 0.9), program(answered("B", 0.6))), TAU, always_program=True)
+    assert ([row.kind for row in alone], dict(why)) == (["native"], {"R2: wrong answer": 1})
+
+
+# ---- R3 ----------------------------------------------------------------------------------------------------
+
+
+def fixed(after: object, number: int = 7, **more: object) -> object:
+    return program(after, number, kind="bug_fix", refines=1, **more)  # type: ignore[arg-type]
+
+
+def test_r3_pairs_a_failure_and_its_log_with_what_mended_it() -> None:
+    trace = record(native("B", 0.9), program(crashed("NameError: no frames")), fixed(answered("A", 0.2)))  # type: ignore[arg-type]
+    (row,) = rows(trace)
+    assert (row.kind, row.mode, row.reply, row.place) == ("bug_fix", "program", written(code(7)), 2)
+    assert row.prompt == prompts.bug_fix(QUESTION, code(2), "NameError: no frames")
+
+
+def test_r3_stands_beside_r1() -> None:
+    trace = record(native("A", 0.9), program(crashed()), fixed(answered("A", 0.2)))  # type: ignore[arg-type]
+    assert kinds(trace) == ["native", "bug_fix"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "why"),
+    [
+        (crashed(), crashed(type="IndexError"), "failed (IndexError)"),
+        (crashed(), answered("B", 0.9), "wrong answer"),
+        (crashed(), answered(None, 0.0), "gave no answer"),
+        (crashed(), answered("A", 0.0), "right, but no answering call said so"),
+        (crashed(log=""), answered("A", 0.9), "the failure left no log"),
+        (crashed(log=" \n"), answered("A", 0.9), "the failure left no log"),
+    ],
+)
+def test_r3_what_is_no_repair_is_counted(before: object, after: object, why: str) -> None:
+    trace = record(native("B", 0.9), program(before), fixed(after))  # type: ignore[arg-type]
+    assert rows(trace) == []
+    assert rejected(trace)[f"R3: {why}"] == 1
+
+
+def test_r3_may_give_up_for_one_look_only_where_one_look_is_enough() -> None:
+    single = fixed(answered("A", 0.9), text=prompts.NATIVE_PROGRAM, mode="native")
+    assert kinds(record(native("A", 0.9), program(crashed()), single)) == ["native", "bug_fix"]  # type: ignore[arg-type]
+    trace = record(native("A", 0.5), program(crashed()), single)  # type: ignore[arg-type]
+    assert rows(trace) == []
+    assert rejected(trace)["R3: a single look, which is unsure or wrong for this question"] == 1
+
+
+def test_r3_takes_each_repair_of_a_program_once() -> None:
+    again = fixed(answered("A", 0.9), notes={"same as": "2"})
+    trace = record(native("B", 0.9), program(crashed()), fixed(answered("A", 0.9)), again)  # type: ignore[arg-type]
+    assert [(row.kind, row.place) for row in rows(trace)] == [("bug_fix", 2)]
+    assert rejected(trace)["bug_fix: the same program again"] == 1
+
+
+def test_another_layout_is_the_same_program() -> None:
+    """Comments, blank lines and quotes are no other program."""
+    other = code(7).replace("    return", "    # and now\n\n    return")
+    trace = record(
+        native("B", 0.9),
+        program(crashed()),
+        fixed(answered("A", 0.9)),  # type: ignore[arg-type]
+        fixed(answered("A", 0.9), text=other),  # type: ignore[arg-type]
+    )
+    assert kinds(trace) == ["bug_fix"]
+
+
+# ---- R4 ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "taken"),
+    [
+        (("B", 0.9), ("A", 0.1), True),  # wrong though confident
+        (("B", 0.3), ("A", 0.1), True),
+        ((None, 0.0), ("A", 0.1), True),
+        (("A", 0.5), ("A", 0.6), True),  # right and unsure, then surer
+        (("A", 0.5), ("A", 0.5), False),
+        (("A", 0.5), ("A", 0.4), False),
+        (("A", 0.5), ("B", 0.9), False),
+        (("A", 0.75), ("A", 0.9), False),  # needed none: at tau is confident
+    ],
+)
+@pytest.mark.parametrize("kind", ["native_refinement", "program_refinement"])
+def test_r4_takes_what_corrected_an_answer(
+    kind: str, before: tuple[str | None, float], after: tuple[str, float], taken: bool
+) -> None:
+    refined = program(answered(*after), 7, kind=kind, refines=0 if kind[0] == "n" else 1)
+    if kind == "native_refinement":
+        trace = record(native(*before), refined)
+        shown = prompts.native_refinement(QUESTION, prompts.NATIVE_PROGRAM)
+    else:
+        # The native answer is fine, so that only the program's own story counts.
+        trace = record(native("A", 0.9), program(answered(*before)), refined)
+        shown = prompts.program_refinement(QUESTION, code(2))
+    found = [row for row in rows(trace) if row.kind == kind]
+    assert [(row.prompt, row.reply, row.mode) for row in found] == (
+        [(shown, written(code(7)), "program")] if taken else []
+    )
+
+
+def test_r4_never_answers_an_unsure_look_with_another_look() -> None:
+    single = program(
+        answered("A", 0.6), kind="native_refinement", refines=0, text=prompts.NATIVE_PROGRAM, mode="native"
+    )
+    trace = record(native("A", 0.5), single)
+    assert rows(trace) == []
+    assert rejected(trace)["R4: a single look, which is unsure or wrong for this question"] == 1
+
+
+# ---- questions that teach nothing --------------------------------------------------------------------------
+
+
+def test_without_a_known_answer_or_with_an_error_nothing_is_taught() -> None:
+    broken = record(error=Failure("VideoError", "gone"))
+    unlabelled = record(native("A", 0.9), program(answered("A", 0.9)), gold=None)
+    for trace, why in ((broken, "question: VideoError"), (unlabelled, "question: no known answer")):
+        assert rows(trace) == []
+        assert tasks(trace, TAU) == []
+        assert rejected(trace) == {why: 1}
+    with pytest.raises(ValueError, match="no native answer"):
+        oracle_mode(unlabelled, TAU)
+
+
+# ---- GRPO --------------------------------------------------------------------------------------------------
+
+
+def test_tasks_are_every_prompt_that_inference_would_meet() -> None:
+    trace = record(
+        native("B", 0.9),
+        program(crashed("Log."), 2),
+        program(answered("A", 0.9), 3),
+        program(answered("A", 0.74), 4),
+        program(answered("B", 0.9), 5),
+        program(crashed("Log."), 2, notes={"same as": "1"}),
+        program(crashed(), raw="No idea.", text=""),
+        program(answered("B", 0.1), text=prompts.NATIVE_PROGRAM, mode="native"),
+        # Of a refinement nothing more is asked: inference refines once.
+        program(crashed("Other log."), 8, kind="bug_fix", refines=1),
+    )
+    assert tasks(trace, TAU) == [
+        Task("plan", PLAN),
+        Task(
+            "native_refinement",
+            prompts.native_refinement(QUESTION, prompts.NATIVE_PROGRAM),
+            prompts.NATIVE_PROGRAM,
+        ),
+        Task("bug_fix", prompts.bug_fix(QUESTION, code(2), "Log."), code(2), "Log.", 1),
+        Task("program_refinement", prompts.program_refinement(QUESTION, code(4)), code(4), "", 3),
+        Task("program_refinement", prompts.program_refinement(QUESTION, code(5)), code(5), "", 4),
+    ]
+
+
+def test_a_confident_native_answer_leaves_the_plan_alone() -> None:
+    assert [task.kind for task in tasks(record(native("A", 0.75)), TAU)] == ["plan"]

@@ -1,0 +1,349 @@
+"""An API teacher over real HTTP: every fault, nothing lost, nothing paid twice, caps that hold."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.stub_server import Fault, StubServer, completion, text_of
+from videopro.data_synthesis.teacher import REFUSALS_IN_A_ROW, Refused, Teacher
+from videopro.data_synthesis.teacher_log import Budget, CapReached, Prices, ReplyLog, read_spent
+from videopro.errors import BackboneError, ConfigError, RunError
+from videopro.planners import Planner, PlanRequest, Written
+from videopro.planners.api import ApiPlanner
+from videopro.pocket.teacher.teacher import PocketTeacher
+from videopro.question import Question
+
+KEY = "sk-very-secret-key"
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    monkeypatch.setenv("TEACHER_KEY", KEY)
+
+
+async def no_wait(seconds: float) -> None:
+    pass
+
+
+def request(number: int, prompt: str = "Write.") -> PlanRequest:
+    return PlanRequest("plan_program", f"{prompt} {number}", Question("Which?", ("a", "b")), seed=number)
+
+
+def reply(body: dict[str, Any]) -> dict[str, Any]:
+    """Says what it was asked; 100 tokens in, 10 out."""
+    made = completion(f"reply to {text_of(body)}", None, prompt_tokens=100)
+    made["usage"]["completion_tokens"] = 10
+    return made
+
+
+def planner_at(stub: StubServer, **settings: Any) -> ApiPlanner:
+    given: dict[str, Any] = {"sleep": no_wait, "uniform": lambda: 1.0, "api_key_env": "TEACHER_KEY"}
+    return ApiPlanner(f"served@{stub.url}", **{**given, **settings})
+
+
+class Setting:
+    """A teacher with its log in a folder; opening it again is what a resumed command does."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "replies.jsonl"
+        self.opened: list[tuple[Teacher, ReplyLog]] = []
+
+    def teacher(self, planner: Planner, budget: Budget | None = None, **settings: Any) -> Teacher:
+        log = ReplyLog(self.path)
+        budget = budget or Budget()
+        log.load(budget)
+        made = Teacher(planner, log, budget, **settings)
+        self.opened.append((made, log))
+        return made
+
+    def close(self) -> None:
+        for teacher, log in self.opened:
+            teacher.close()
+            log.close()
+        self.opened = []
+
+
+@pytest.fixture
+def setting(tmp_path: Path) -> Iterator[Setting]:
+    made = Setting(tmp_path)
+    yield made
+    made.close()
+
+
+def texts(replies: list[Any]) -> list[str]:
+    return [one.text if isinstance(one, Written) else type(one).__name__ for one in replies]
+
+
+# ---- faults ------------------------------------------------------------------------------------------------
+
+FAULTS = {
+    "429": Fault(429, {"error": {"message": "slow down"}}, headers={"Retry-After": "0"}),
+    "500": Fault(500, {"error": {"message": "oops"}}),
+    "503": Fault(503, b"<html>busy</html>"),
+    "time-out": Fault(200, {}, delay=5.0),
+    "no JSON": Fault(200, b"<html>hello</html>"),
+    "no choices": Fault(200, {"object": "chat.completion", "choices": []}),
+    "cut off": Fault(200, completion("half of a reply", None), cut=True),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_what_may_pass_is_tried_again_and_no_reply_is_lost(setting: Setting, name: str) -> None:
+    with StubServer(reply, key=KEY) as stub:
+        stub.faults = [FAULTS[name], reply, FAULTS[name]]
+        teacher = setting.teacher(planner_at(stub, timeout=2.5 if name == "time-out" else 60), concurrency=3)
+        got = teacher.ask([request(i) for i in range(6)])
+        assert texts(got) == [f"reply to Write. {i}" for i in range(6)]
+        assert len(stub.chats) == 8
+        # Tries that failed are not billed.
+        assert teacher.budget.spent.requests == 6
+
+
+def test_every_fault_in_one_go(setting: Setting) -> None:
+    with StubServer(reply, key=KEY) as stub:
+        stub.faults = [*FAULTS.values()]
+        teacher = setting.teacher(planner_at(stub, timeout=2.5), concurrency=4)
+        got = teacher.ask([request(i) for i in range(30)])
+        assert texts(got) == [f"reply to Write. {i}" for i in range(30)]
+        assert len(stub.chats) == 30 + len(FAULTS)
+        assert stub.peak <= 4
+
+
+def test_a_request_that_cannot_be_served_takes_no_other_with_it(setting: Setting) -> None:
+    """Refused for its length; a reply without text, which is paid for all the same."""
+
+    def picky(body: dict[str, Any]) -> Any:
+        if "long" in text_of(body):
+            return Fault(400, {"error": {"message": "the context is too long"}})
+        if "think" in text_of(body):
+            made = completion(None, None, finish="length", prompt_tokens=50)
+            made["usage"]["completion_tokens"] = 4000
+            return made
+        return reply(body)
+
+    with StubServer(picky, key=KEY) as stub:
+        teacher = setting.teacher(planner_at(stub))
+        got = teacher.ask([request(0), request(1, "too long"), request(2, "think"), request(3)])
+        assert texts(got) == ["reply to Write. 0", "Refused", "Refused", "reply to Write. 3"]
+        assert isinstance(got[1], Refused)
+        assert "the context is too long" in got[1].reason
+        spent = teacher.budget.spent
+        assert (spent.requests, spent.refused) == (4, 2)
+        assert (spent.tokens_in, spent.tokens_out) == (250, 4020)
+        setting.close()
+        assert read_spent(setting.path) == spent
+        # Asked again: the replies are there, the refusals are tried anew.
+        again = setting.teacher(planner_at(stub))
+        assert texts(again.ask([request(0), request(1, "too long"), request(3)])) == [
+            *("reply to Write. 0", "Refused", "reply to Write. 3")
+        ]
+        assert len(stub.chats) == 5
+
+
+def test_refusals_without_end_stop_the_run(setting: Setting) -> None:
+    with StubServer(lambda body: Fault(400, {"error": {"message": "bad field 'x'"}}), key=KEY) as stub:
+        teacher = setting.teacher(planner_at(stub), concurrency=1)
+        with pytest.raises(RunError, match="bad field 'x'"):
+            teacher.ask([request(i) for i in range(100)])
+        assert len(stub.chats) == REFUSALS_IN_A_ROW
+
+
+@pytest.mark.parametrize("status", [401, 404, 500])
+def test_a_teacher_that_serves_nobody_stops_the_run_and_keeps_what_it_said(
+    setting: Setting, status: int
+) -> None:
+    with StubServer(reply, key=KEY) as stub:
+        teacher = setting.teacher(planner_at(stub), concurrency=1)
+        assert texts(teacher.ask([request(0), request(1)])) == ["reply to Write. 0", "reply to Write. 1"]
+        stub.reply = lambda body: Fault(status, {"error": {"message": "not today"}})
+        with pytest.raises(RunError, match="the same command goes on"):
+            teacher.ask([request(i) for i in range(2, 40)])
+        tried = len(stub.chats)
+        assert tried <= 2 + 5, "the others were not tried one by one"
+        setting.close()
+        stub.reply = reply
+        again = setting.teacher(planner_at(stub))
+        assert texts(again.ask([request(i) for i in range(40)]))[39] == "reply to Write. 39"
+        assert len(stub.chats) == tried + 38
+
+
+def test_fields_that_a_model_refuses_are_left_out_by_all_threads(setting: Setting) -> None:
+    """Several requests learn of it at the same time; none of them counts as refused."""
+    barrier = threading.Barrier(4, timeout=5)
+
+    def picky(body: dict[str, Any]) -> Any:
+        if "temperature" in body:
+            barrier.wait()
+            return Fault(400, {"error": {"message": "Unsupported value: 'temperature'"}})
+        return reply(body)
+
+    with StubServer(picky, key=KEY) as stub:
+        teacher = setting.teacher(planner_at(stub), concurrency=4)
+        got = teacher.ask([request(i) for i in range(4)])
+        assert texts(got) == [f"reply to Write. {i}" for i in range(4)]
+        assert teacher.budget.spent.refused == 0
+
+
+# ---- what was paid for -------------------------------------------------------------------------------------
+
+
+def test_a_reply_is_asked_for_once(setting: Setting) -> None:
+    """Another seed, kind or prompt is another request."""
+    count = iter(range(100))
+    with StubServer(lambda body: completion(f"number {next(count)}", None), key=KEY) as stub:
+        first = setting.teacher(planner_at(stub), concurrency=1)
+        wanted = [request(0), request(1), PlanRequest("bug_fix", "Write. 0", request(0).question, seed=0)]
+        said = texts(first.ask(wanted))
+        assert len(set(said)) == 3
+        setting.close()
+        # A killed writer's torn line is cut.
+        with setting.path.open("ab") as file:
+            file.write(b'{"key": "half')
+        again = setting.teacher(planner_at(stub))
+        assert texts(again.ask(wanted)) == said
+        assert len(stub.chats) == 3
+        assert again.budget.spent.requests == 3
+        setting.close()
+        # Another temperature is another teacher.
+        other = setting.teacher(planner_at(stub, temperature=0.1))
+        assert texts(other.ask(wanted)) != said
+
+
+def test_the_key_is_nowhere(setting: Setting, capfd: pytest.CaptureFixture[str]) -> None:
+    def leaky(body: dict[str, Any]) -> Any:
+        if "long" in text_of(body):
+            return Fault(400, {"error": {"message": f"too long, said {KEY}"}})
+        return reply(body)
+
+    with StubServer(leaky, key=KEY) as stub:
+        stub.faults = [Fault(500, {"error": {"message": KEY}})]
+        teacher = setting.teacher(planner_at(stub))
+        teacher.ask([request(0), request(1, "long")])
+    told = capfd.readouterr()
+    assert KEY not in setting.path.read_text() + told.out + told.err
+    assert "[key]" in setting.path.read_text()
+
+
+def test_two_commands_cannot_spend_at_once(setting: Setting) -> None:
+    log = ReplyLog(setting.path)
+    with pytest.raises(RunError, match="another synthesis works on this folder"):
+        ReplyLog(setting.path)
+    log.close()
+    ReplyLog(setting.path).close()
+
+
+def test_a_broken_line_is_named(setting: Setting) -> None:
+    setting.path.write_text('{"key": "a"}\n')
+    log = ReplyLog(setting.path)
+    with pytest.raises(RunError, match="broken line"):
+        log.load(Budget())
+    log.close()
+
+
+def test_a_teacher_that_costs_nothing_is_not_kept(setting: Setting) -> None:
+    teacher = setting.teacher(PocketTeacher(), Budget(max_requests=0))
+    asked = PlanRequest("plan", "P", Question("How is the weather?", ("a", "b")))
+    (written,) = teacher.ask([asked])
+    assert isinstance(written, Written)
+    assert setting.path.read_text() == ""
+
+
+# ---- caps --------------------------------------------------------------------------------------------------
+
+
+def test_the_request_cap_holds_over_all_commands(setting: Setting) -> None:
+    with StubServer(reply, key=KEY) as stub:
+        teacher = setting.teacher(planner_at(stub), Budget(max_requests=5), concurrency=8)
+        got = teacher.ask([request(i) for i in range(12)])
+        assert len(stub.chats) == 5
+        assert sum(one is None for one in got) == 7
+        setting.close()
+        again = setting.teacher(planner_at(stub), Budget(max_requests=5), concurrency=8)
+        assert sum(one is None for one in again.ask([request(i) for i in range(12)])) == 7
+        assert len(stub.chats) == 5
+        setting.close()
+        more = setting.teacher(planner_at(stub), Budget(max_requests=12), concurrency=8)
+        assert None not in more.ask([request(i) for i in range(12)])
+        assert len(stub.chats) == 12
+
+
+def test_the_cost_cap_is_never_passed(setting: Setting) -> None:
+    """100 tokens in at 1 and 10 out at 10 a thousand: 0.2 a request. Before it is sent a request may cost
+    69 tokens in and 20 out: 0.269."""
+    budget = Budget(Prices(1000, 10_000), max_cost=1.0)
+    with StubServer(reply, key=KEY) as stub:
+        teacher = setting.teacher(planner_at(stub), budget, concurrency=8, longest=20)
+        got = teacher.ask([request(i) for i in range(12)])
+    # After three 0.6 are spent, and 0.869 may be; after four 0.8, and 1.069 would be too much.
+    assert sum(isinstance(one, Written) for one in got) == 4
+    assert budget.cost == pytest.approx(0.8)
+
+
+def test_room_in_flight_is_waited_for() -> None:
+    budget = Budget(max_requests=2)
+    entered, leave = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with budget.reserved(1, 1):
+            entered.set()
+            leave.wait(5)
+
+    def hold_too() -> None:
+        with budget.reserved(1, 1):
+            passed.set()
+
+    passed = threading.Event()
+    budget.charge(1, 1)
+    first = threading.Thread(target=hold)
+    first.start()
+    entered.wait(5)
+    second = threading.Thread(target=hold_too)
+    second.start()
+    assert not passed.wait(0.1), "two in flight would pass the cap if both came back"
+    # The first one failed and cost nothing.
+    leave.set()
+    assert passed.wait(5)
+    first.join()
+    second.join()
+    budget.charge(1, 1)
+    with pytest.raises(CapReached), budget.reserved(1, 1):
+        pass
+
+
+def test_caps_that_cannot_be_are_refused() -> None:
+    with pytest.raises(ConfigError, match="--price-in"):
+        Budget(max_cost=1.0)
+    with pytest.raises(ConfigError, match="max_requests is -1"):
+        Budget(max_requests=-1)
+
+
+def test_a_planner_that_is_gone_is_one_requests_affair(setting: Setting) -> None:
+    """Whatever planner it is: BackboneError is the request's, any other exception is ours."""
+
+    class Sick(Planner):
+        name = "sick"
+
+        def identity(self) -> dict[str, object]:
+            return {}
+
+        def write(self, requests: Any) -> list[Written]:
+            if requests[0].seed == 1:
+                raise BackboneError("cannot write this")
+            if requests[0].seed == 2:
+                raise ZeroDivisionError
+            return [Written("x", 1, 1, 1)]
+
+    teacher = setting.teacher(Sick())
+    assert texts(teacher.ask([request(0), request(1)])) == ["x", "Refused"]
+    with pytest.raises(ZeroDivisionError):
+        teacher.ask([request(2), request(3)])
+    # What came back beside it is kept.
+    lines = [json.loads(line) for line in setting.path.read_text().splitlines()]
+    assert sorted(line.get("text", line.get("refused")) for line in lines) == ["cannot write this", "x", "x"]

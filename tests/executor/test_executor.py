@@ -1,0 +1,389 @@
+"""Ordinary programs behind the walls: CPython's results, handles, errors with their lines, the calls made."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.support.program_world import ORDINARY, PRELUDE, AnswerOnHost, Clip, EmptyRetrieval, World, natively
+from videopro import executor
+from videopro.executor import Executor, Limits, Outcome
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[Executor]:
+    with Executor() as made:
+        yield made
+
+
+def body(*lines: str) -> str:
+    return "def execute_command(video, question):\n" + "\n".join("    " + line for line in lines)
+
+
+def same(one: Any, two: Any) -> bool:
+    """Equal in value and in every type, a named tuple being a tuple."""
+    if isinstance(two, tuple):
+        two = tuple(two)
+    if type(one) is not type(two):
+        return False
+    if isinstance(one, AnswerOnHost):
+        return [*one] == [*two]
+    if isinstance(one, (list, tuple)):
+        return len(one) == len(two) and all(map(same, one, two))
+    if isinstance(one, dict):
+        return list(one) == list(two) and all(same(one[key], two[key]) for key in one)
+    return bool(one == two)
+
+
+def good(outcome: Outcome) -> Any:
+    assert outcome.status in ("ok", "empty"), outcome.log
+    return outcome.value
+
+
+@pytest.mark.parametrize("name", ORDINARY)
+def test_ordinary_programs_give_cpythons_result(pool: Executor, name: str) -> None:
+    inside, outside = World(), World()
+    outcome = pool.run(ORDINARY[name], inside.functions(), inside.inputs(), prelude=PRELUDE)
+    wanted = natively(ORDINARY[name], outside)
+    value = good(outcome)
+    assert same(value, wanted)
+    assert inside.calls == outside.calls == [call.fn for call in outcome.calls]
+    empty = wanted is None or (isinstance(wanted, str) and not wanted.strip())
+    assert outcome.status == ("empty" if empty else "ok")
+
+
+def test_any_stops_at_the_first_yes(pool: Executor) -> None:
+    world = World()
+    pool.run(ORDINARY["lazy any"], world.functions(), world.inputs(), prelude=PRELUDE)
+    # Frames at 0, 5, 10, 15 and 20 s; the kite is there from 20 s on.
+    assert world.calls.count("query_yn") == 5
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        0,
+        -(2**1000),
+        1.5,
+        -0.0,
+        math.inf,
+        "",
+        "a\x00é\U0001f600",
+        [],
+        (),
+        {},
+        set(),
+        frozenset({1}),
+        [None, True, [(1,), {2: "b", "b": [0.1]}, {(1, 2): {3}}]],
+        {None: 1, True: 2, 1.5: 3, (1, "a"): 4},
+    ],
+)
+def test_plain_data_crosses_both_ways(pool: Executor, value: Any) -> None:
+    got: list[Any] = []
+
+    def swap(given: Any, *, key: Any) -> Any:
+        got.append((given, key))
+        return value
+
+    program = body("x = swap(video, key=[video])", "return [x, video, x == video]")
+    back = good(pool.run(program, {"swap": swap}, {"video": value, "question": ""}))
+    assert same(got, [(value, [value])])
+    assert same(back, [value, value, True])
+
+
+def test_nan_crosses(pool: Executor) -> None:
+    assert math.isnan(good(pool.run(body("return video"), {}, {"video": math.nan, "question": ""})))
+
+
+def test_what_derives_from_plain_data_crosses_as_it(pool: Executor) -> None:
+    program = body(
+        "from collections import Counter, namedtuple, OrderedDict",
+        "from enum import IntEnum",
+        "class E(IntEnum):",
+        "    A = 4",
+        "class S(str):",
+        "    pass",
+        "return [Counter('aab'), namedtuple('P', 'x y')(1, 2), OrderedDict(a=E.A), S('s')]",
+    )
+    wanted = [{"a": 2, "b": 1}, (1, 2), {"a": 4}, "s"]
+    assert same(good(pool.run(program, {}, {"video": 0, "question": ""})), wanted)
+
+
+def test_the_very_object_comes_back(pool: Executor) -> None:
+    world = World()
+    program = body("clip = get_informative_clips(video, 'kite')[1][0]", "return {'c': [clip], 'v': video}")
+    value = good(pool.run(program, world.functions(), world.inputs()))
+    assert value["c"][0] is world.clips[2]
+    assert value["v"] is world.video
+
+
+def test_a_handle_shows_its_declared_fields_and_no_more(pool: Executor) -> None:
+    clip = Clip(1.0, 2.5)
+    program = body(
+        "out = [repr(video), type(video).__name__, video.start, [n for n in dir(video) if n[0] != '_']]",
+        "for name in ('secret', '__dict__', 'colour'):",
+        "    try:",
+        "        out.append(getattr(video, name))",
+        "    except AttributeError as e:",
+        "        out.append(str(e))",
+        "for act in ('video.start = 3', 'del video.start'):",
+        "    try:",
+        "        if act[0] == 'd': del video.start",
+        "        else: video.start = 3",
+        "    except AttributeError as e:",
+        "        out.append(str(e))",
+        "import copy",
+        "return out + [copy.deepcopy([video])[0] is video, video == 1, video != video]",
+    )
+    value = good(pool.run(program, {}, {"video": clip, "question": ""}))
+    assert value[:4] == ["Clip(start=1.0, end=2.5)", "Clip", 1.0, ["end", "start"]]
+    assert value[4] == "'Clip' object has no attribute 'secret'; its attributes: start, end"
+    assert "'__dict__'" in value[5]
+    assert value[7:] == ["a Clip is read-only"] * 2 + [True, False, False]
+
+
+def test_fields_may_be_handles_that_lead_back(pool: Executor) -> None:
+    class Node:
+        __program_fields__ = ("name", "next")
+
+        def __init__(self, name: str) -> None:
+            self.name, self.next = name, self
+
+    a, b = Node("a"), Node("b")
+    a.next, b.next = b, a
+    program = body("return video.next.name, video.next.next is video, video.next")
+    assert good(pool.run(program, {}, {"video": a, "question": ""})) == ("b", True, b)
+
+
+def test_an_undeclared_object_is_opaque(pool: Executor) -> None:
+    value = good(pool.run(body("return repr(video), video"), {}, {"video": threading, "question": ""}))
+    assert value == ("module()", threading)
+
+
+# ---- how the function is called ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("signature", "shown", "wanted"),
+    [
+        ("video", "video", 1),
+        ("question, video", "(question, video)", ("q", 1)),
+        ("video, /, question, *, choices", "(video, question, choices)", (1, "q", ["x"])),
+        ("video, missing=7", "(video, missing)", (1, 7)),
+        ("video, **rest", "sorted(rest)", ["choices", "question"]),
+        ("", "(video, question, choices)", (1, "q", ["x"])),
+    ],
+)
+def test_the_signature_chooses_among_the_inputs(
+    pool: Executor, signature: str, shown: str, wanted: Any
+) -> None:
+    program = f"def execute_command({signature}):\n    return {shown}"
+    assert good(pool.run(program, {}, {"video": 1, "question": "q", "choices": ["x"]})) == wanted
+
+
+def test_a_parameter_that_nobody_gives_is_named(pool: Executor) -> None:
+    outcome = pool.run("def execute_command(movie):\n    return 1", {}, {"video": 1, "question": "q"})
+    assert outcome.error is not None
+    assert outcome.error.type == "TypeError"
+    assert outcome.error.message == "execute_command() asks for 'movie'; what it can have is video, question"
+
+
+@pytest.mark.parametrize(
+    ("program", "kind", "message"),
+    [
+        ("x = 1", "NameError", "the program defines no function execute_command"),
+        ("", "NameError", "the program defines no function execute_command"),
+        ("execute_command = 3", "NameError", "the program defines no function execute_command"),
+        ("def execute_command(video:\n  pass", "SyntaxError", "'(' was never closed"),
+        ("def execute_command(v):\n\treturn 1\n  x", "IndentationError", None),
+        (body("return (n for n in [])"), "TypeError", "make it a list"),
+        (body("return object()"), "TypeError", "cannot leave the program"),
+        (body("yield 1"), "TypeError", "execute_command returned a generator"),
+        (
+            body("import numpy"),
+            "ImportError",
+            "'numpy' is not available to programs: lists, math and statistics do what programs need; these "
+            "modules are: __future__, abc,",
+        ),
+        (body("open('x')"), "NameError", "open() is not available to programs"),
+    ],
+)
+def test_failures_in_words(pool: Executor, program: str, kind: str, message: str | None) -> None:
+    outcome = pool.run(program, {}, {"video": 1, "question": "q", "v": 1})
+    assert outcome.status == "failed"
+    assert outcome.error is not None
+    assert outcome.error.type == kind
+    assert message is None or message in outcome.error.message
+
+
+# ---- errors and the record --------------------------------------------------------------------------------
+
+
+def test_an_error_has_its_line_and_the_calls_before_it(pool: Executor) -> None:
+    world = World()
+    program = """\
+def helper(clips):
+    return clips[5].start
+
+def execute_command(video, question):
+    intervals, clips = get_informative_clips(video, "a kite", top_k=1)
+    return helper(clips)
+"""
+    outcome = pool.run(program, world.functions(), world.inputs())
+    assert outcome.error is not None
+    assert (outcome.error.type, outcome.error.message) == ("IndexError", "list index out of range")
+    assert (outcome.error.line, outcome.error.source) == (2, "return clips[5].start")
+    (call,) = outcome.calls
+    assert (call.fn, call.line, call.error) == ("get_informative_clips", 5, None)
+    assert call.args == "Video(duration=100), 'a kite', top_k=1"
+    assert call.result == "([(20, 30)], [Clip(start=20, end=30)])"
+    assert outcome.log == (
+        "IndexError: list index out of range\n"
+        "  line 6, in execute_command: return helper(clips)\n"
+        "  line 2, in helper: return clips[5].start\n"
+        "calls so far:\n"
+        "  line 5: get_informative_clips(Video(duration=100), 'a kite', top_k=1)"
+        " gave ([(20, 30)], [Clip(start=20, end=30)])"
+    )
+
+
+@pytest.mark.parametrize(
+    ("raised", "caught"),
+    [
+        (ValueError("v"), "ValueError"),
+        (KeyError("k"), "LookupError"),
+        (EmptyRetrieval("e"), "LookupError"),
+        (FileNotFoundError("f"), "OSError"),
+        (UnicodeDecodeError("utf-8", b"x", 0, 1, "bad"), "ValueError"),
+        (type("Strange", (Exception,), {})("s"), "Exception"),
+        (StopIteration("i"), "StopIteration"),
+        (ExceptionGroup("g", [ValueError()]), "Exception"),
+        (SyntaxError("y"), "Exception"),
+    ],
+)
+def test_the_hosts_exceptions_can_be_caught_by_name(pool: Executor, raised: Exception, caught: str) -> None:
+    def fail() -> None:
+        raise raised
+
+    program = body(
+        "try:", "    fail()", f"except {caught} as e:", "    return type(e).__name__, str(e)", "return 0"
+    )
+    name, text = good(pool.run(program, {"fail": fail}, {"video": 1, "question": ""}))
+    assert name == type(raised).__name__
+    assert raised.args[0] in text or str(raised) in text
+
+
+def test_an_uncaught_exception_of_the_hosts_keeps_its_name(pool: Executor) -> None:
+    world = World()
+    outcome = pool.run(
+        body("return get_informative_clips(video, 'a dog')"), world.functions(), world.inputs()
+    )
+    assert outcome.error is not None
+    assert outcome.error.type == "EmptyRetrieval"
+    assert outcome.error.message == "no clip shows 'a dog'"
+    assert outcome.error.line == 2
+    assert outcome.calls[0].error == "EmptyRetrieval: no clip shows 'a dog'"
+    assert "raised EmptyRetrieval: no clip shows 'a dog'" in outcome.log
+
+
+def test_what_is_no_affair_of_the_programs_ends_it(pool: Executor) -> None:
+    class ServerDown(Exception):
+        pass
+
+    def ask(kind: str) -> None:
+        raise {"down": ServerDown, "stop": KeyboardInterrupt}[kind]("now")
+
+    program = body("try:", "    ask(video)", "except BaseException:", "    return 'swallowed'")
+    for kind, wanted in (("down", ServerDown), ("stop", KeyboardInterrupt)):
+        with pytest.raises(wanted):
+            pool.run(program, {"ask": ask}, {"video": kind, "question": ""}, fatal=(ServerDown,))
+    assert good(pool.run(program, {"ask": ask}, {"video": "down", "question": ""})) == "swallowed"
+
+
+def test_an_error_names_what_it_came_from(pool: Executor) -> None:
+    program = body("try:", "    {}['frames']", "except KeyError:", "    raise ValueError('no frames')")
+    log = pool.run(program, {}, {"video": 1, "question": ""}).log
+    assert log.startswith(
+        "ValueError: no frames\n  line 5, in execute_command: raise ValueError('no frames')"
+    )
+    assert "which came from:\nKeyError: frames\n  line 3, in execute_command: {}['frames']" in log
+
+
+def test_what_is_printed_is_kept(pool: Executor) -> None:
+    program = body("print('one', 2)", "f()", "print('three')", "raise ValueError('x')")
+    outcome = pool.run(program, {"f": lambda: None}, {"video": 1, "question": ""})
+    assert outcome.output == "one 2\nthree\n"
+    assert "printed:\n  one 2\n  three" in outcome.log
+
+
+def test_costs_are_told(pool: Executor) -> None:
+    program = body("x = bytearray(60 << 20)", "t = 0", "for n in range(300000): t += n", "wait()", "return t")
+    outcome = pool.run(program, {"wait": lambda: time.sleep(0.2)}, {"video": 1, "question": ""})
+    assert good(outcome) == 300000 * 299999 // 2
+    assert outcome.cpu_seconds > 0.003
+    assert outcome.seconds >= 0.2
+    assert outcome.calls[0].seconds >= 0.2
+    assert 60 << 20 < outcome.peak_bytes < 110 << 20
+
+
+# ---- several at once --------------------------------------------------------------------------------------
+
+
+def test_programs_run_side_by_side(pool: Executor) -> None:
+    """Eight programs meet: each waits in its call until all are there."""
+    barrier = threading.Barrier(8)
+    results: dict[int, Any] = {}
+
+    def one(number: int) -> None:
+        def meet(value: int) -> int:
+            barrier.wait(30)
+            return value + 1
+
+        program = body("total = 0", "for n in range(20):", "    total += add(n)", "return total, meet(video)")
+        functions = {"meet": meet, "add": lambda n: n + number}
+        results[number] = good(pool.run(program, functions, {"video": number, "question": ""}))
+
+    threads = [threading.Thread(target=one, args=(n,)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert results == {n: (190 + 20 * n, n + 1) for n in range(8)}
+
+
+def test_programs_leave_nothing_to_each_other(pool: Executor) -> None:
+    spoil = body(
+        "import math, random, collections", "math.pi = 3", "random.seed(9)", "collections.x = 1", "return 1"
+    )
+    look = body(
+        "import math, random, collections", "return math.pi, random.random(), hasattr(collections, 'x')"
+    )
+    before = good(pool.run(look, {}, {"video": 1, "question": ""}))
+    good(pool.run(spoil, {}, {"video": 1, "question": ""}))
+    assert good(pool.run(look, {}, {"video": 1, "question": ""})) == before
+    assert before[0] == math.pi
+
+
+def test_the_order_of_a_set_is_the_same_in_every_run() -> None:
+    program = body("return list({'kite', 'dog', 'sign', 'red', 'car', 'tree'}), hash('kite')")
+    orders = []
+    for _ in range(2):
+        with Executor() as fresh:
+            orders.append(good(fresh.run(program, {}, {"video": 1, "question": ""})))
+    assert orders[0] == orders[1]
+
+
+def test_the_one_entry() -> None:
+    assert (
+        good(executor.run(body("return f(video)"), {"f": lambda x: x * 2}, {"video": 4, "question": ""})) == 8
+    )
+
+
+def test_limits_above_nothing() -> None:
+    with pytest.raises(ValueError, match="calls must be above 0"):
+        Limits(calls=0)

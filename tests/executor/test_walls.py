@@ -1,0 +1,328 @@
+"""The walls around a program's process and the life of the zygote behind them.
+
+The filter is judged twice: by an interpreter of BPF written here, for both kinds of processor, with system
+call numbers read from the kernel's tables; and by what the kernel says of a running child.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import struct
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support import ROOT
+from videopro.executor import (
+    Executor,
+    Limits,
+    SandboxError,
+    SandboxMissing,
+    WallBreached,
+    conversation,
+    pool,
+    process,
+)
+from videopro.executor.inside import filter as seccomp
+
+ONE = "def execute_command():\n    return 1"
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Executor]:
+    with Executor() as made:
+        yield made
+
+
+# ---- the filter -------------------------------------------------------------------------------------------
+
+PID = 4711
+X86, ARM = 0xC000003E, 0xC00000B7
+ANONYMOUS = 0xFFFFFFFFFFFFFFFF  # A descriptor of -1, as the kernel sees it.
+
+
+def judged(machine: str, arch: int, number: int, *arguments: int) -> int:
+    """What the filter returns, by the rules of classic BPF (Linux's networking/filter.rst)."""
+    code = seccomp.of_process(seccomp.program(machine), PID)
+    data = struct.pack("<iIQ6Q", number, arch, 0, *arguments, *[0] * (6 - len(arguments)))
+    accumulator, at = 0, 0
+    while True:
+        kind, true, false, value = struct.unpack_from("<HBBI", code, 8 * at)
+        at += 1
+        if kind == 0x20:
+            (accumulator,) = struct.unpack_from("<I", data, value)
+        elif kind == 0x06:
+            return int(value)
+        else:
+            holds = {
+                0x15: accumulator == value,
+                0x35: accumulator >= value,
+                0x45: accumulator & value != 0,
+            }[kind]
+            at += true if holds else false
+
+
+ALLOW, REFUSE, KILL = 0x7FFF0000, 0x00050001, 0x80000000
+# name: number on x86_64, on aarch64.
+FORBIDDEN = {
+    "openat": (257, 56),
+    "close": (3, 57),
+    "ioctl": (16, 29),
+    "dup": (32, 23),
+    "sendto": (44, 206),
+    "sendmsg": (46, 211),
+    "recvmsg": (47, 212),
+    "socket": (41, 198),
+    "connect": (42, 203),
+    "clone": (56, 220),
+    "clone3": (435, 435),
+    "execve": (59, 221),
+    "execveat": (322, 281),
+    "kill": (62, 129),
+    "tkill": (200, 130),
+    "ptrace": (101, 117),
+    "prctl": (157, 167),
+    "seccomp": (317, 277),
+    "prlimit64": (302, 261),
+    "setitimer": (38, 103),
+    "memfd_create": (319, 279),
+    "io_uring_setup": (425, 425),
+    "bpf": (321, 280),
+    "process_vm_writev": (311, 271),
+    "pidfd_open": (434, 434),
+    "userfaultfd": (323, 282),
+    "keyctl": (250, 219),
+    "unshare": (272, 97),
+    "mount": (165, 40),
+    "writev": (20, 66),
+    "pwrite64": (18, 68),
+    "pkey_mprotect": (329, 288),
+}
+GUARDED = {
+    "read": (0, 63),
+    "write": (1, 64),
+    "mmap": (9, 222),
+    "mprotect": (10, 226),
+    "tgkill": (234, 131),
+    "futex": (202, 98),
+    "clock_gettime": (228, 113),
+    "clock_getres": (229, 114),
+    "clock_nanosleep": (230, 115),
+}
+
+
+@pytest.mark.parametrize(("machine", "arch", "column"), [("x86_64", X86, 0), ("aarch64", ARM, 1)])
+def test_the_filter_on_both_processors(machine: str, arch: int, column: int) -> None:
+    def call(name: str, *arguments: int) -> int:
+        return judged(machine, arch, GUARDED[name][column], *arguments)
+
+    for name, numbers in FORBIDDEN.items():
+        assert judged(machine, arch, numbers[column], 3, 3, 3) == REFUSE, name
+    for name in ("read", "write"):
+        assert call(name, 3, 0xDEAD, 10) == ALLOW
+        assert [call(name, fd, 0xDEAD, 10) for fd in (0, 1, 2, 4, 2**32 - 1)] == [REFUSE] * 5
+    assert call("mmap", 0, 4096, 3, 0x22, ANONYMOUS) == ALLOW
+    assert call("mmap", 0, 4096, 7, 0x22, ANONYMOUS) == REFUSE
+    assert call("mmap", 0, 4096, 4, 0x22, ANONYMOUS) == REFUSE
+    assert call("mmap", 0, 4096, 1, 0x02, 3) == REFUSE
+    assert call("mmap", 0, 4096, 3, 0x21, ANONYMOUS) == REFUSE  # MAP_SHARED
+    assert call("mmap", 0, 4096, 3, 0x23, ANONYMOUS) == REFUSE  # MAP_SHARED_VALIDATE
+    assert call("mmap", 0, 4096, 3, 0x40022, ANONYMOUS) == REFUSE  # MAP_HUGETLB
+    # FUTEX_WAIT, FUTEX_WAKE, the latter three also by the real time: with FUTEX_PRIVATE_FLAG and without.
+    for operation in (0, 1, 9, 10, 256 + 9):
+        assert call("futex", 0xDEAD000, operation | 128) == ALLOW
+        assert call("futex", 0xDEAD000, operation) == REFUSE
+    for name in ("clock_gettime", "clock_getres", "clock_nanosleep"):
+        assert [call(name, clock) for clock in range(12)] == [ALLOW] * 12
+        # As clock_getcpuclockid makes them of a process, pthread_getcpuclockid of a thread, and a descriptor.
+        for clock in ((~PID << 3) | 2, (~PID << 3) | 6, (~3 << 3) | 3):
+            assert call(name, clock & 0xFFFFFFFF) == call(name, clock & (1 << 64) - 1) == REFUSE
+    assert call("mprotect", 0xDEAD000, 4096, 3) == ALLOW
+    assert call("mprotect", 0xDEAD000, 4096, 5) == REFUSE
+    assert call("tgkill", PID, PID, 6) == ALLOW
+    assert call("tgkill", PID + 1, PID + 1, 9) == REFUSE
+    assert call("tgkill", 2**32 - 1, 1, 9) == REFUSE
+    for number in (12, 231) if column == 0 else (214, 94):  # brk, exit_group
+        assert judged(machine, arch, number) == ALLOW
+    everything = {n for n in range(600) if judged(machine, arch, n, 9, 9, 9, 9, 9) == ALLOW}
+    # 18 that are allowed whatever their arguments; mprotect to 9, and three of the clock of that number.
+    assert len(everything) == 22
+    assert judged(machine, 0x40000003, 1, 3) == KILL  # i386 on x86_64
+    assert judged(machine, 0x40000028, 1, 3) == KILL  # 32-bit ARM
+    assert judged(machine, ARM if column == 0 else X86, 1, 3) == KILL
+    foreign = judged("x86_64", X86, 0x40000000 + 1, 3)
+    assert foreign == KILL  # The x32 ABI's write.
+
+
+def status_of(pid: int) -> dict[str, str]:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
+
+
+def children_of(pid: int) -> list[int]:
+    """Oldest first: of an executor's zygote the last one waits for a program."""
+    return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def zygote_of(executor: Executor) -> int:
+    assert executor._zygote is not None
+    return executor._zygote.pid
+
+
+def test_what_the_kernel_says_of_a_running_program() -> None:
+    found: list[dict[str, str]] = []
+    limits: list[str] = []
+
+    def look() -> None:
+        child = children_of(zygote_of(executor))[0]
+        found.append(status_of(child))
+        limits.append(Path(f"/proc/{child}/limits").read_text())
+
+    with Executor() as executor:
+        program = "def execute_command():\n    look()"
+        assert executor.run(program, {"look": look}, {}, Limits(cpu_seconds=3.0)).status == "empty"
+        assert "no_new_privs" in executor.walls
+    (child,) = found
+    assert child["Seccomp"] == "2"
+    assert child["NoNewPrivs"] == "1"
+    assert int(child["CapEff"], 16) == int(child["CapPrm"], 16) == 0
+    assert child["Threads"] == "1"
+    if os.geteuid() == 0 and "another user" in executor.walls:
+        assert child["Uid"].split() == ["65534"] * 4
+    rows = {line[:26].strip(): line[26:].split()[:2] for line in limits[0].splitlines()}
+    assert rows["Max processes"] == rows["Max file size"] == rows["Max core file size"] == ["0", "0"]
+    assert rows["Max open files"] == ["4", "4"]
+    assert rows["Max cpu time"] == ["4", "5"]
+
+
+ATTEMPTS = {
+    "open": "os.open('/etc/passwd', 0)",
+    "listdir": "os.listdir('/')",
+    "stat": "os.stat('/')",
+    "fork": "os.fork()",
+    "exec": "os.execv('/bin/sh', ['sh'])",
+    "spawn": "os.posix_spawn('/bin/sh', ['sh'], {})",
+    "kill the host": "os.kill(HOST, 9)",
+    "kill everybody": "os.kill(-1, 9)",
+    "another descriptor": "os.write(4, b'x')",
+    "standard error": "os.write(2, b'x')",
+    "socket": "sys.modules['_socket'].socket()",
+    "pipe": "os.pipe()",
+    "memfd": "os.memfd_create('x')",
+    "uname": "os.uname()",
+    "thread": "sys.modules['_thread'].start_new_thread(print, ())",
+    "limits": "sys.modules['resource'].setrlimit(sys.modules['resource'].RLIMIT_AS, (-1, -1))",
+    "alarm": "sys.modules['signal'].setitimer(0, 1)",
+}
+
+
+@pytest.mark.parametrize("name", ATTEMPTS)
+def test_reaching_for_the_system_is_an_ordinary_error(shared: Executor, name: str) -> None:
+    program = (
+        "import random, enum\nos, sys = random._os, enum.sys\n\ndef execute_command(HOST):\n"
+        f"    {ATTEMPTS[name]}\n    return 'it worked'"
+    )
+    outcome = shared.run(program, {}, {"HOST": os.getpid()})
+    assert outcome.status == "failed"
+    assert outcome.error is not None
+    # CPython's own words for a thread that does not start, a limit and a timer that are refused.
+    other = {"thread": "RuntimeError", "limits": "ValueError", "alarm": "itimer_error"}
+    assert outcome.error.type == other.get(name, "PermissionError"), outcome
+    assert outcome.error.line == 5
+
+
+def test_nothing_of_the_host_is_in_a_programs_process(shared: Executor) -> None:
+    program = (
+        "import enum, random\n"
+        "def execute_command():\n    return sorted(enum.sys.modules), dict(random._os.environ), enum.sys.argv"
+    )
+    modules, environment, arguments = shared.run(program, {}, {}).value
+    assert {"math", "re", "statistics"} <= set(modules)
+    heavy = (
+        "torch",
+        "numpy",
+        "transformers",
+        "PIL",
+        "videopro",
+        "av",
+        "site",
+        "subprocess",
+        "asyncio",
+    )
+    assert not [name for name in modules if name.split(".")[0] in heavy]
+    assert set(environment) <= {"PYTHONHASHSEED", "LC_CTYPE"}
+    assert arguments == ["-c"]
+
+
+def test_the_host_side_imports_nothing_heavy() -> None:
+    code = "import videopro.executor, videopro.program.parsing, sys; print(' '.join(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=True)
+    assert not {"torch", "numpy", "transformers", "PIL"} & set(done.stdout.split())
+
+
+# ---- fails closed -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A copy of the walls in which one text is replaced by another."""
+
+    def make(name: str, old: str, new: str) -> None:
+        shutil.copytree(ROOT / "videopro/executor/inside", tmp_path / "inside")
+        path = tmp_path / "inside" / name
+        text = path.read_text(encoding="utf-8")
+        assert text.count(old) == 1
+        path.write_text(text.replace(old, new), encoding="utf-8")
+        monkeypatch.setattr(process, "_HERE", tmp_path)
+
+    return make
+
+
+def test_without_the_filter_nothing_runs(broken: Any) -> None:
+    broken("lock.py", "_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes", "_PR_SET_DUMPABLE, 0, ctypes")
+    with pytest.raises(WallBreached, match=r"sandbox this still works: .*write to another"):
+        Executor()
+
+
+@pytest.mark.parametrize("hole", ["openat", "mmap", "socket"])
+def test_a_hole_in_the_filter_is_found(broken: Any, hole: str) -> None:
+    if hole == "mmap":
+        broken("filter.py", "PROT_EXEC = 4", "PROT_EXEC = 8")
+    else:
+        numbers = {"openat": "257, 56", "socket": "41, 198"}[hole]
+        broken("filter.py", '"brk": (12, 214),', f'"brk": (12, 214), "{hole}": ({numbers}),')
+        path = process._HERE / "inside" / "filter.py"
+        path.write_text(path.read_text().replace('    "brk",\n', f'    "brk",\n    "{hole}",\n'))
+    with pytest.raises(WallBreached, match="inside the sandbox this still works"):
+        Executor()
+
+
+def test_a_kernel_without_seccomp_is_refused(broken: Any) -> None:
+    broken("lock.py", "_SECCOMP_MODE_FILTER = 2", "_SECCOMP_MODE_FILTER = 77")
+    with pytest.raises(SandboxMissing, match="this kernel has no seccomp filters"):
+        Executor()
+
+
+def test_a_zygote_that_does_not_come_up_says_why(broken: Any) -> None:
+    broken("zygote.py", "def main(", "raise RuntimeError('no luck')\n\n\ndef main(")
+    with pytest.raises(SandboxError, match="no luck"):
+        Executor()
+
+
+def test_where_programs_cannot_run_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool.platform, "machine", lambda: "riscv64")
+    with pytest.raises(SandboxMissing, match="x86_64 or aarch64, not on linux on riscv64"):
+        Executor()
+
+
+def test_the_host_never_executes_a_program() -> None:
+    folder = Path(conversation.__file__).parent
+    for path in folder.glob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        assert "exec(" not in text.replace("_exec(", ""), path
+        assert "eval(" not in text, path

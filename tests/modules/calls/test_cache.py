@@ -1,0 +1,138 @@
+"""Calls as they are recorded, counted and remembered: equal ones are made once, failures not kept."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from tests.support.modules_world import CHOICES, LINES, FixedIndex, ReadingBackbone, context, library
+from videopro.errors import BackboneError
+from videopro.modules.errors import ModuleError
+from videopro.modules.library import CallMemory, ModuleLibrary
+from videopro.video import Subtitles
+
+
+def test_calls_are_recorded_with_what_they_looked_at() -> None:
+    lib = library()
+    fns = lib.functions()
+    frames = fns["trim_frames"](lib.video, 8, 12, num_frames=2)
+    fns["query_yn"](frames, "Is 36 there?")
+    first, second = lib.calls
+    assert (first.fn, first.args["start"], first.args["num_frames"]) == ("trim_frames", 8, 2)
+    assert (first.result, first.frames) == ("[Frame(9.00 s), Frame(11.00 s)]", ())
+    assert second.args == {"frames": "[Frame(9.00 s), Frame(11.00 s)]", "question": "Is 36 there?"}
+    assert second.result == "Answer('Yes', confidence 0.700)"
+    assert second.frames == ((9.0, 64.0, 128.0), (11.0, 64.0, 128.0))
+    assert lib.frames == 2
+
+
+def test_equal_calls_of_several_programs_are_made_once() -> None:
+    backbone = ReadingBackbone()
+    shared, memory = context(backbone), CallMemory[Any]()
+    answers = []
+    for _ in range(2):
+        lib = ModuleLibrary(shared, memory=memory)
+        fns = lib.functions()
+        answers.append(fns["query_mc"](fns["trim_frames"](lib.video, 8, 12, 2), "Which?", list(CHOICES)))
+        answers.append(fns["query_mc"](fns["trim_frames"](lib.video, 8, 12, 2), "Whose?", list(CHOICES)))
+        answers.append(fns["query_mc"](fns["trim_frames"](lib.video, 8, 13, 2), "Which?", list(CHOICES)))
+        answers.append(fns["query_mc"](frames=fns["trim_frames"](lib.video, 8, 12, 2), question="Which?",
+                                       choices=CHOICES, context=""))  # fmt: skip
+        assert len(lib.answers) == 4
+        # What was remembered was looked at all the same.
+        assert lib.frames == 8
+        assert [len(call.frames) for call in lib.calls if call.fn == "query_mc"] == [2, 2, 2, 2]
+    assert len(backbone.prompts) == 3
+    assert [call.cached for call in lib.calls if call.fn == "query_mc"] == [True] * 4
+    assert [answer.answer for answer in answers[:4]] == [answer.answer for answer in answers[4:]]
+
+
+def test_another_model_or_other_subtitles_are_asked_anew() -> None:
+    memory = CallMemory[Any]()
+    one, two = ReadingBackbone(), ReadingBackbone()
+    two.name = "another"
+    for backbone in (one, two):
+        lib = ModuleLibrary(context(backbone), memory=memory)
+        lib.functions()["query_native"](lib.video, "Which?", list(CHOICES))
+    assert (len(one.prompts), len(two.prompts)) == (1, 1)
+    found = []
+    for lines in (LINES, LINES[2:3]):
+        lib = ModuleLibrary(context(one, subtitles=Subtitles(lines, "some")), memory=memory)
+        found.append(len(lib.functions()["get_informative_subtitles"](lib.video, "the storm", 4)))
+    assert found == [3, 1]
+
+
+def test_what_is_done_to_a_result_is_not_remembered() -> None:
+    lib = library(index=FixedIndex({"storm": (0.1, 0.3, 0.2, 0.9, 0.0, 0.5)}))
+    search = lib.functions()["get_informative_clips"]
+    intervals, clips = search(lib.video, "storm")
+    intervals.clear()
+    clips.clear()
+    assert len(search(lib.video, "storm")[0]) == 3
+
+
+def test_failures_are_not_remembered_and_two_at_once_compute_once() -> None:
+    memory = CallMemory[int]()
+    with pytest.raises(ZeroDivisionError):
+        memory.get("key", lambda: 1 // 0)
+    begun, release, made = threading.Event(), threading.Event(), []
+
+    def slow() -> int:
+        begun.set()
+        assert release.wait(10)
+        made.append(1)
+        return 7
+
+    results: list[tuple[int, bool]] = []
+    first = threading.Thread(target=lambda: results.append(memory.get("key", slow)))
+    first.start()
+    assert begun.wait(10)
+    second = threading.Thread(target=lambda: results.append(memory.get("key", slow)))
+    second.start()
+    release.set()
+    first.join(10)
+    second.join(10)
+    assert (sorted(results), made) == ([(7, False), (7, True)], [1])
+
+
+def test_the_memory_forgets_the_least_recently_used() -> None:
+    memory = CallMemory[str](most=2)
+    for key in ("a", "b", "a", "c"):
+        memory.get(key, lambda: "made")
+    assert [memory.get(key, lambda: "anew")[0] for key in ("a", "c", "b")] == ["made", "made", "anew"]
+
+
+def test_frames_are_told_to_the_budget_before_they_are_decoded() -> None:
+    class Breach(BaseException):
+        pass
+
+    told: list[int] = []
+
+    def use(count: int) -> None:
+        told.append(count)
+        if sum(told) > 5:
+            raise Breach
+
+    backbone = ReadingBackbone()
+    memory = CallMemory[Any]()
+    lib = ModuleLibrary(context(backbone), memory=memory, use_frames=use)
+    fns = lib.functions()
+    two = fns["trim_frames"](lib.video, 0, 4, num_frames=2)
+    fns["query_yn"](two, "Is it so?")
+    fns["query_yn"](two, "Is it so?")
+    with pytest.raises(Breach):
+        fns["query_yn"](two, "Is it so?")
+    assert (told, len(backbone.prompts)) == ([2, 2, 2], 1)
+
+
+def test_a_fault_of_a_model_stays_what_it_is() -> None:
+    lib = library()
+    fns = lib.functions()
+    with pytest.raises(BackboneError):
+        fns["query_native"](lib.video, "(refuse)", list(CHOICES))
+    assert lib.calls[-1].result == "BackboneError: cannot serve this request"
+    assert lib.answers == []
+    # What a program may mend is of another kind, so that a runner can tell the two apart.
+    assert not issubclass(BackboneError, ModuleError)

@@ -1,0 +1,329 @@
+"""The models behind modules: tiny checkpoints of the real classes, RapidOCR itself, boxes as VideoLLMs write
+them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image, ImageDraw, ImageFont
+
+from tests.support import tiny_models
+from tests.support.modules_world import ReadingBackbone, library, noise
+from videopro.backbones.base import GenerateRequest, Generation
+from videopro.errors import ConfigError
+from videopro.modules.errors import ArgumentError, ModelError
+from videopro.modules.models.detection import (
+    BackboneDetector,
+    Detection,
+    GroundingDino,
+    load_detector,
+    read_boxes,
+)
+from videopro.modules.models.ocr import Rapid, Words, in_reading_order, load_ocr
+from videopro.modules.models.tracking import LinkedDetections, Sam3Tracker, linked, load_tracker
+from videopro.video import Frame
+
+# ---- Grounding DINO --------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def dino() -> GroundingDino:
+    return GroundingDino(str(tiny_models.grounding_dino()), device="cpu")
+
+
+def test_grounding_dino_gives_what_the_model_computes(dino: GroundingDino) -> None:
+    from transformers import GroundingDinoForObjectDetection, GroundingDinoProcessor
+
+    image = noise(48, 64)
+    model = GroundingDinoForObjectDetection.from_pretrained(tiny_models.grounding_dino()).eval()
+    processor = GroundingDinoProcessor.from_pretrained(tiny_models.grounding_dino())
+    with torch.inference_mode():
+        raw = model(**processor(images=Image.fromarray(image), text="a red cat.", return_tensors="pt"))
+    # By hand from the model's definition: sigmoid over words, boxes as centre and size in shares.
+    scores = raw.logits[0].sigmoid().max(-1).values
+    expected = {}
+    for score, (x, y, w, h) in zip(scores.tolist(), raw.pred_boxes[0].tolist(), strict=True):
+        if score > 0.5:
+            corners = (x - w / 2, y - h / 2, x + w / 2, y + h / 2)
+            expected[round(score, 5)] = [min(max(value, 0.0), 1.0) for value in corners]
+    assert 3 <= len(expected) < 12
+    found = dino.detect(Frame(image, 0.0), "A red CAT", box_threshold=0.5, text_threshold=0.1)
+    assert [round(one.score, 5) for one in found] == sorted(expected, reverse=True)
+    for one in found:
+        assert list(one.box) == pytest.approx(expected[round(one.score, 5)], abs=1e-4)
+        # The words that scored, or, where none did, what was asked for.
+        assert set(one.label.split()) <= {"a", "red", "cat"} or one.label == "A red CAT"
+
+
+def test_detected_boxes_are_pixels_of_the_frame_or_crop(dino: GroundingDino) -> None:
+    lib = library(detector=dino)
+    fns = lib.functions()
+    (frame,) = fns["extract_frames"](lib.video, 1)
+    part = fns["crop_right"](frame)
+    for shown, low in ((frame, 64), (part, 40)):
+        boxes = fns["detect_object"](shown, "red cat", box_threshold=0.05, text_threshold=0.05)
+        assert boxes
+        assert [box.score for box in boxes] == sorted((box.score for box in boxes), reverse=True)
+        assert all(0 <= box.x0 < box.x1 <= shown.width for box in boxes)
+        assert all(0 <= box.y0 < box.y1 <= shown.height for box in boxes)
+        # In pixels, not shares.
+        assert max(box.x1 for box in boxes) > low / 4
+        assert fns["crop"](shown, boxes[0]).width <= shown.width
+    assert fns["detect_object"](frame, "red cat", box_threshold=1.0) == []
+    assert [call.frames for call in lib.calls if call.fn == "detect_object"] == [
+        ((30.0, 64.0, 128.0),),
+        ((30.0, 64.0, 64.0, 0.5, 0.0, 1.0, 1.0),),
+        ((30.0, 64.0, 128.0),),
+    ]
+
+
+def test_models_that_are_not_there_are_named(tmp_path: Path) -> None:
+    for load in (
+        lambda: GroundingDino(str(tmp_path / "none")),
+        lambda: Sam3Tracker(str(tmp_path)),
+        lambda: load_detector("grounding-dino:no/such-model-here", ReadingBackbone()),
+    ):
+        with pytest.raises(ModelError, match=r"cannot be loaded.*Give a hub name"):
+            load()
+
+
+@pytest.mark.parametrize("spec", ["dino", "grounding-dino:", "backbone:x", ""])
+def test_specs_that_say_nothing_known(spec: str) -> None:
+    with pytest.raises(ConfigError, match="grounding-dino:NAME"):
+        load_detector(spec, ReadingBackbone())
+    with pytest.raises(ConfigError, match="sam3:NAME"):
+        load_tracker(spec, None)
+    with pytest.raises(ConfigError, match="rapidocr"):
+        load_ocr(spec)
+
+
+def test_a_tracker_of_detections_needs_a_detector() -> None:
+    with pytest.raises(ModelError, match="needs a detector"):
+        load_tracker("detector", None)
+
+
+# ---- SAM 3 -----------------------------------------------------------------------------------------------
+
+
+def test_sam3_follows_things_through_frames() -> None:
+    from transformers import Sam3VideoModel, Sam3VideoProcessor
+
+    name = str(tiny_models.sam3())
+    tracker = Sam3Tracker(name, device="cpu")
+    frames = [Frame(noise(48, 64, seed), float(seed)) for seed in range(2)]
+    tracks = tracker.track(frames, "a red cat")
+    # The same through transformers' own loop, with bounds taken by hand from the masks that the model gives.
+    model, processor = Sam3VideoModel.from_pretrained(name).eval(), Sam3VideoProcessor.from_pretrained(name)
+    session = processor.init_video_session(video=[Image.fromarray(frame.image) for frame in frames])
+    session = processor.add_text_prompt(session, "a red cat")
+    expected: dict[int, list[tuple[float, ...] | None]] = {}
+    for output in model.propagate_in_video_iterator(session):
+        for thing, small in output.obj_id_to_mask.items():
+            large = torch.nn.functional.interpolate(small[None], (48, 64), mode="bilinear")[0, 0]
+            mask = (large > 0).numpy()
+            if mask.any() and thing not in (output.suppressed_obj_ids or ()):
+                rows, columns = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
+                bounds = (columns[0] / 64, rows[0] / 48, (columns[-1] + 1) / 64, (rows[-1] + 1) / 48)
+                expected.setdefault(thing, [None] * len(frames))[output.frame_idx] = bounds
+    assert len(tracks) == len(expected) >= 2
+    assert all(0 < track.score <= 1 for track in tracks)
+    firsts = [next(i for i, box in enumerate(track.boxes) if box) for track in tracks]
+    assert firsts == sorted(firsts)
+    seen = {
+        tuple(None if box is None else tuple(np.round(box, 6)) for box in track.boxes) for track in tracks
+    }
+    assert seen == {
+        tuple(None if box is None else tuple(np.round(box, 6)) for box in own) for own in expected.values()
+    }
+    # Not only masks that fill the picture.
+    assert any(box not in (None, (0.0, 0.0, 1.0, 1.0)) for track in tracks for box in track.boxes)
+
+
+def test_tracks_in_a_program_have_times_and_pixels() -> None:
+    class Mover(BackboneDetector):
+        """Finds one thing, a tenth of the frame further right every second."""
+
+        def __init__(self) -> None:
+            pass
+
+        def identity(self) -> object:
+            return "mover"
+
+        def frame_size(self, height: int, width: int) -> tuple[int, int] | None:
+            return None
+
+        def detect(self, picture: Frame, text: str, **thresholds: float) -> list[Detection]:
+            x = picture.time / 10
+            return [] if picture.time == 3.0 else [Detection((x, 0.5, x + 0.1, 1.0), 0.9, text)]
+
+    lib = library(tracker=LinkedDetections(Mover()))
+    fns = lib.functions()
+    frames = fns["trim_frames"](lib.video, 0.5, 5.5, num_frames=5)
+    (track,) = fns["track_object"](frames, "ball")
+    assert (track.object, track.label, track.start, track.end) == (1, "ball", 1.0, 5.0)
+    assert track.times == (1.0, 2.0, 3.0, 4.0, 5.0)
+    assert track.boxes[0] == pytest.approx((12.8, 32, 25.6, 64))
+    assert track.boxes[2] is None
+    assert track.boxes[4] == pytest.approx((64, 32, 76.8, 64))
+    with pytest.raises(ArgumentError, match="crops of different places"):
+        fns["track_object"]([fns["crop_left"](frames[0]), fns["crop_right"](frames[1])], "ball")
+
+
+def test_linking_keeps_things_apart_and_lets_far_jumps_go() -> None:
+    def at(x: float) -> Detection:
+        return Detection((x, 0.4, x + 0.1, 0.5), x, "ball")
+
+    # Two that pass each other's start, one missing for a frame, one that appears far away.
+    tracks = linked([[at(0.0), at(0.5)], [at(0.52), at(0.05)], [at(0.54)], [at(0.56), at(0.12), at(0.9)]])
+    starts = [[None if box is None else box[0] for box in track.boxes] for track in tracks]
+    assert starts == [[0.0, 0.05, None, 0.12], [0.5, 0.52, 0.54, 0.56], [None, None, None, 0.9]]
+    assert [track.score for track in tracks] == [0.12, 0.56, 0.9]
+    assert linked([[], []]) == []
+
+
+# ---- boxes that a VideoLLM writes ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("reply", "boxes"),
+    [
+        ('{"bbox_2d": [10, 20, 30, 40]}', [(10, 20, 30, 40)]),
+        ('```json\n[\n\t{"bbox_2d": [10, 20, 30, 40], "label": "cat"}\n]\n```', [(10, 20, 30, 40)]),
+        ('[{"bbox_2d": [1, 2, 3, 4]}, {"bbox_2d": [5, 6, 7, 8]}]', [(1, 2, 3, 4), (5, 6, 7, 8)]),
+        ('Here it is: {"bbox_2d": [30, 40, 10, 20], "label": "[a]"} as asked.', [(10, 20, 30, 40)]),
+        ("[10, 20, 30, 40]", [(10, 20, 30, 40)]),
+        ("[[1, 2, 3, 4], [5, 6, 7, 8.5]]", [(1, 2, 3, 4), (5, 6, 7, 8.5)]),
+        # Cut off in the second box: the first stands.
+        ('[{"bbox_2d": [1, 2, 3, 4], "label": "cat"}, {"bbox_2d": [5, 6,', [(1, 2, 3, 4)]),
+        ('{"bbox_2d": [1, 2, 3, 4], "label": cat}', [(1, 2, 3, 4)]),
+        ("[]", []),
+        ("There is no cat.", []),
+        ('{"bbox_2d": []}', []),
+        ('{"bbox_2d": [1, 2, 3]}', []),
+        ('{"bbox_2d": [1, 2, 3, NaN]}', []),
+        ('{"bbox_2d": ["1", 2, 3, 4]}', []),
+        ("[" * 5000, []),
+    ],
+)
+def test_boxes_are_read_out_of_replies(reply: str, boxes: list[tuple[float, ...]]) -> None:
+    assert read_boxes(reply) == boxes
+
+
+class Writing(ReadingBackbone):
+    """Replies with one text and one confidence; keeps the pictures it was shown."""
+
+    def __init__(
+        self, reply: str, logprob: float, size: tuple[int, int] | None = None, name: str = "x"
+    ) -> None:
+        super().__init__()
+        self.name, self.reply, self.logprob, self.size = name, reply, logprob, size
+        self.shown: list[Frame] = []
+
+    def frame_size(self, height: int, width: int, n_frames: int) -> tuple[int, int] | None:
+        return self.size
+
+    def generate_batch(self, requests: Any, **options: Any) -> list[Generation]:
+        (request,) = requests
+        assert isinstance(request, GenerateRequest)
+        self.shown += list(request.visual or ())  # type: ignore[arg-type]
+        self.prompts.append(request.text)
+        return [Generation(self.reply, (1,), (self.logprob,), "stop", 5)]
+
+
+def test_a_backbones_own_boxes_relative_to_a_thousand() -> None:
+    reply = json.dumps([{"bbox_2d": [250, 500, 750, 1000]}, {"bbox_2d": [0, 0, 1200, 100]}])
+    backbone = Writing(reply, np.log(0.8))
+    lib = library(backbone, detector=BackboneDetector(backbone))
+    fns = lib.functions()
+    (frame,) = fns["extract_frames"](lib.video, 1)
+    first, second = fns["detect_object"](frame, "ring")
+    assert (first.x0, first.y0, first.x1, first.y1) == (32, 32, 96, 64)
+    assert (second.x0, second.y0, second.x1, second.y1) == (0, 0, 128, 6.4)
+    assert (first.score, first.label) == (0.8, "ring")
+    assert backbone.prompts[0].startswith("Locate the ring in the image.")
+    for words in ("the ring", "A ring"):
+        fns["detect_object"](frame, words)
+        assert backbone.prompts[-1] == backbone.prompts[0]
+    assert fns["detect_object"](frame, "ring", box_threshold=0.9) == []
+    # A crop is a picture of its own.
+    (box, _) = fns["detect_object"](fns["crop_right"](frame), "ring")
+    assert (box.x0, box.x1) == (16, 48)
+    assert backbone.shown[-1].box is None
+    assert backbone.shown[-1].image.shape == (64, 64, 3)
+
+
+def test_qwen25_writes_pixels_of_what_it_gets() -> None:
+    reply = '{"bbox_2d": [28, 14, 56, 28]}'
+    backbone = Writing(reply, 0.0, (28, 56), name="Qwen/Qwen2.5-VL-7B-Instruct")
+    (found,) = BackboneDetector(backbone).detect(
+        Frame(noise(96, 192), 0.0), "ring", box_threshold=0.5, text_threshold=0.2
+    )
+    assert found.box == (0.5, 0.5, 1.0, 1.0)
+    assert backbone.shown[0].image.shape == (28, 56, 3)
+    # A server resizes by itself: the picture goes in a size that Qwen2.5-VL's processor keeps.
+    served = Writing(reply, 0.0, None, name="qwen2_5_vl")
+    (found,) = BackboneDetector(served).detect(
+        Frame(noise(100, 203), 0.0), "ring", box_threshold=0.5, text_threshold=0.2
+    )
+    height, width = served.shown[0].image.shape[:2]
+    assert (height % 28, width % 28) == (0, 0)
+    assert found.box == (28 / width, 14 / height, 56 / width, 28 / height)
+    with pytest.raises(ModelError, match="use grounding-dino"):
+        BackboneDetector(Writing(reply, 0.0, name="Qwen/Qwen2-VL-7B-Instruct"))
+    assert BackboneDetector(Writing(reply, 0.0, name="Qwen3-VL-8B"), coordinates="pixels").identity() != (
+        BackboneDetector(Writing(reply, 0.0, name="Qwen3-VL-8B")).identity()
+    )
+
+
+# ---- OCR -------------------------------------------------------------------------------------------------
+
+
+def sign(*pieces: tuple[str, int, int], size: tuple[int, int] = (320, 160)) -> np.ndarray:
+    """Dark words on a light ground, each at (x, y)."""
+    image = Image.new("RGB", size, (235, 235, 225))
+    draw = ImageDraw.Draw(image)
+    for text, x, y in pieces:
+        draw.text((x, y), text, font=ImageFont.load_default(28), fill=(20, 20, 30))
+    return np.asarray(image)
+
+
+def test_rapidocr_reads_lines_in_order() -> None:
+    reader = Rapid()
+    words = reader.read(sign(("EXIT", 200, 20), ("HARBOR", 20, 20), ("Gate 42", 20, 100)))
+    assert " ".join(one.text for one in words) == "HARBOR EXIT Gate 42"
+    x0, y0, x1, y1 = words[0].box
+    assert 0 < x0 < 0.12 < x1 < 0.55
+    assert 0.05 < y0 < y1 < 0.4
+    assert reader.read(np.full((48, 64, 3), 128, dtype=np.uint8)) == []
+
+
+def test_a_program_reads_text_of_frames() -> None:
+    class Signs(Rapid):
+        def read(self, image: np.ndarray) -> list[Words]:
+            assert image.shape == (64, 128, 3)
+            return super().read(sign(("HOTEL", 100, 30)))
+
+    lib = library(ocr=Signs())
+    fns = lib.functions()
+    assert fns["run_ocr"](fns["extract_frames"](lib.video, 1)[0]) == "HOTEL"
+    with pytest.raises(ArgumentError, match="must be one frame, not a list of 2"):
+        fns["run_ocr"](fns["extract_frames"](lib.video, 2))
+
+
+def test_reading_order() -> None:
+    def word(text: str, x: float, y: float) -> Words:
+        return Words(text, (x, y, x + 0.1, y + 0.1), 1.0)
+
+    words = [
+        word("d", 0.5, 0.52),
+        word("a", 0.1, 0.11),
+        word("c", 0.1, 0.5),
+        word("b", 0.6, 0.1),
+        word("e", 0, 0.9),
+    ]
+    assert "".join(one.text for one in in_reading_order(words)) == "abcde"

@@ -1,0 +1,387 @@
+"""The clip index: exact bounds, one pass, interruption, keys, two processes, search, the command."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.support import ROOT
+from tests.support.making_videos import make, read_number
+from tests.support.number_encoder import NumberEncoder
+from tests.support.tiny_encoders import languagebind_folder
+from videopro import index as command
+from videopro.errors import ConfigError, VideoError
+from videopro.modules.errors import ModelError
+from videopro.modules.search.clip_index import build_index, clip_bounds, default_root, index_path, load_index
+from videopro.modules.search.index_file import DamagedIndex, read_rows, write_rows
+from videopro.video import Frame, Video
+from videopro.video.decoding import exact, stream
+
+# 510 pictures at 1.5 a second: 340 s, 34 clips of 10 s, more than are written together.
+RATE, PICTURES = 3, 510
+LENGTH = PICTURES * 2 / RATE
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("videos") / "numbered.mp4"
+    make(
+        path, list(range(0, 2 * PICTURES, 2)), rate=RATE, options={"g": "40", "bf": "2", "preset": "veryfast"}
+    )
+    return path
+
+
+@pytest.fixture
+def video(path: Path) -> Video:
+    return Video.open(path)
+
+
+def test_bounds_are_exact_and_cover_the_video() -> None:
+    assert clip_bounds(25.0) == ((0.0, 10.0), (10.0, 20.0), (20.0, 25.0))
+    assert clip_bounds(30.0) == ((0.0, 10.0), (10.0, 20.0), (20.0, 30.0))
+    assert clip_bounds(30.0004)[-1] == (20.0, 30.0004)  # rounding is no clip of its own
+    assert clip_bounds(3.0) == ((0.0, 3.0),)
+    assert clip_bounds(1.0, 0.3)[1] == (0.3, 0.6)
+    for wrong in (0.0, -1.0, float("nan"), float("inf")):
+        with pytest.raises(ConfigError, match="clip_seconds"):
+            clip_bounds(30.0, wrong)
+
+
+def test_each_clip_is_embedded_from_its_own_frames(video: Video, tmp_path: Path) -> None:
+    encoder = NumberEncoder()
+    made = build_index(video, encoder, root=tmp_path)
+    assert made.clips == tuple((10.0 * i, min(10.0 * (i + 1), video.duration)) for i in range(34))
+    assert made.vectors.shape == (34, 2)
+    # The picture on display at t is number floor(t * 1.5): times are midpoints of thirds of each clip.
+    wanted = [[int((10 * i + 10 * (k + 0.5) / 3) * 1.5) for k in range(3)] for i in range(34)]
+    assert encoder.seen == wanted
+
+
+def test_an_interrupted_build_goes_on(video: Video, tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match="killed"):
+        build_index(video, NumberEncoder(fails_after=33), root=tmp_path)
+    assert load_index(video, NumberEncoder(), root=tmp_path) is None
+    rest, told = NumberEncoder(), list[tuple[int, int]]()
+    made = build_index(video, rest, root=tmp_path, progress=lambda done, all: told.append((done, all)))
+    assert len(rest.seen) == 2  # 32 were on disk
+    assert told[0] == (32, 34)
+    assert told[-1] == (34, 34)
+    np.testing.assert_array_equal(
+        made.vectors, build_index(video, NumberEncoder(), root=tmp_path / "b").vectors
+    )
+    assert sorted(p.suffix for p in index_path(video, rest, root=tmp_path).parent.iterdir()) == [
+        ".lock",
+        ".safetensors",
+    ]
+
+
+def test_what_is_on_disk_is_read_and_keyed_by_content_encoder_and_length(
+    video: Video, path: Path, tmp_path: Path
+) -> None:
+    first = build_index(video, NumberEncoder(), root=tmp_path)
+    moved = tmp_path / "moved.mp4"
+    shutil.copy(path, moved)
+    idle = NumberEncoder(fails_after=0)
+    again = build_index(Video.open(moved), idle, root=tmp_path)
+    np.testing.assert_array_equal(again.vectors, first.vectors)
+    for other, seconds in ((NumberEncoder(version=2), 10.0), (NumberEncoder(), 20.0)):
+        assert load_index(video, other, clip_seconds=seconds, root=tmp_path) is None
+        assert len(build_index(video, other, clip_seconds=seconds, root=tmp_path).clips) == 340 / seconds
+        assert other.seen
+    # A video of another content.
+    make(moved, 60, rate=RATE)
+    assert load_index(Video.open(moved), NumberEncoder(), root=tmp_path) is None
+
+
+def forged(content: bytes, **changes: Any) -> bytes:
+    """A whole file, fit to its hash, with other rows, shape, type or words about itself."""
+    length = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8 : 8 + length])
+    rows = changes.pop("rows", None)
+    data = content[8 + length :]
+    if rows is not None:
+        data = rows.tobytes()
+        header["vectors"] |= {"shape": list(rows.shape), "data_offsets": [0, len(data)]}
+        header["__metadata__"]["sha256"] = hashlib.sha256(data).hexdigest()
+    header["vectors"] |= changes
+    text = json.dumps(header).encode()
+    return len(text).to_bytes(8, "little") + text + data
+
+
+ROWS = np.tile(np.array([1.0, 0.0], dtype=np.float32), (34, 1))
+
+
+def changed(row: Sequence[float]) -> np.ndarray:
+    rows = ROWS.copy()
+    rows[7] = row
+    return rows
+
+
+def flipped(content: bytes) -> bytes:
+    """One bit of the last number."""
+    return content[:-4] + bytes([content[-4] ^ 1]) + content[-3:]
+
+
+DAMAGE: dict[str, tuple[Callable[[bytes], bytes], str]] = {
+    "cut": (lambda content: content[:-40], "is damaged"),
+    "cut in its head": (lambda content: content[:30], "is damaged"),
+    "empty": (lambda content: b"", "is damaged"),
+    "longer": (lambda content: content + b"more", "is damaged"),
+    "noise": (lambda content: bytes(range(256)) * 8, "is damaged"),
+    "a zip of an unknown kind": (
+        # What the index was before, with a compression that nobody knows: zipfile's NotImplementedError.
+        lambda content: b"PK\x03\x04" + bytes(400) + b"PK\x01\x02\x14\x00\x14\x00\x00\x00\x63\x00",
+        "is damaged",
+    ),
+    "nested": (lambda content: (9000).to_bytes(8, "little") + b"[" * 9000, "is damaged"),
+    "one bit": (flipped, "is damaged \\(its contents do not fit their hash"),
+    "NaN": (lambda content: forged(content, rows=changed([np.nan, 0])), "a row that is not finite"),
+    "infinite": (lambda content: forged(content, rows=changed([np.inf, 0])), "a row that is not finite"),
+    "zero": (lambda content: forged(content, rows=changed([0, 0])), "a row that is of length 0, not 1"),
+    "too long": (lambda content: forged(content, rows=changed([3, 4])), "a row that is of length 5, not 1"),
+    "another width": (
+        lambda content: forged(content, rows=np.tile(ROWS, (1, 2)) / 2**0.5),
+        r"holds \(34, 4\)",
+    ),
+    "another number": (lambda content: forged(content, rows=ROWS[:33]), r"holds \(33, 2\) of F32"),
+    "another type": (lambda content: forged(content, dtype="I32"), "of I32, not"),
+    "a type that numpy lacks": (
+        lambda content: forged(content, rows=ROWS[:17], dtype="BF16"),
+        "is damaged|of BF16",
+    ),
+    "a shape that fits no memory": (lambda content: forged(content, shape=[2**40, 2**20]), "is damaged"),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_a_damaged_file_is_told_and_never_taken(video: Video, tmp_path: Path, name: str) -> None:
+    hurt, told = DAMAGE[name]
+    encoder = NumberEncoder()
+    where = index_path(video, encoder, root=tmp_path)
+    where.parent.mkdir(parents=True)
+    whose, shape = "this video's", (34, 2)
+    write_rows(where, whose, ROWS)
+    rows = read_rows(where, whose, shape)
+    assert rows is not None
+    np.testing.assert_array_equal(rows, ROWS)
+    with pytest.raises(DamagedIndex, match="is of another video or encoder"):
+        read_rows(where, "another video's", shape)
+    where.write_bytes(hurt(where.read_bytes()))
+    with pytest.raises(DamagedIndex, match=told):
+        read_rows(where, whose, shape)
+    assert load_index(video, encoder, root=tmp_path) is None
+
+
+def test_a_damaged_file_is_made_again(
+    video: Video, path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    encoder = NumberEncoder()
+    first = build_index(video, encoder, root=tmp_path)
+    where = index_path(video, encoder, root=tmp_path)
+    other = path.parent / "other.mp4"
+    make(other, [*range(1, 2 * PICTURES, 2)], rate=RATE)
+    build_index(Video.open(other), NumberEncoder(), root=tmp_path)
+    of_other = index_path(Video.open(other), encoder, root=tmp_path).read_bytes()
+    assert capsys.readouterr().err == ""
+    for content, told in (
+        (where.read_bytes()[:-40], "is damaged"),
+        (of_other, "is of another video or encoder"),
+    ):
+        where.write_bytes(content)
+        np.testing.assert_array_equal(build_index(video, encoder, root=tmp_path).vectors, first.vectors)
+        error = capsys.readouterr().err
+        assert re.fullmatch(f"{re.escape(str(where))}: {told}.*; made again\n", error)
+    # A part of an interrupted build is looked at in the same way.
+    with pytest.raises(RuntimeError, match="killed"):
+        build_index(video, NumberEncoder(fails_after=33), root=tmp_path / "b")
+    (part,) = index_path(video, encoder, root=tmp_path / "b").parent.glob("*.part0")
+    part.write_bytes(forged(part.read_bytes(), rows=ROWS[:32]))
+    rest = NumberEncoder()
+    part.write_bytes(flipped(part.read_bytes()))
+    np.testing.assert_array_equal(build_index(video, rest, root=tmp_path / "b").vectors, first.vectors)
+    assert len(rest.seen) == 34
+    assert "part0: is damaged" in capsys.readouterr().err
+
+
+def test_embeddings_that_are_none_are_refused_where_they_are_made(video: Video, tmp_path: Path) -> None:
+    class Broken(NumberEncoder):
+        def encode_clips(self, clips: Sequence[Sequence[Frame]]) -> np.ndarray:
+            return super().encode_clips(clips) * np.nan
+
+    with pytest.raises(ModelError, match=r"a clip of .*numbered\.mp4 is not finite"):
+        build_index(video, Broken(), root=tmp_path)
+    assert not list(tmp_path.rglob("*.part*"))
+
+
+def test_two_processes_build_it_once(path: Path, tmp_path: Path) -> None:
+    code = """
+        import sys, time
+        from videopro.modules.search.clip_index import build_index
+        from tests.support.number_encoder import NumberEncoder
+        from videopro.video.video import Video
+        class Slow(NumberEncoder):
+            def encode_clips(self, clips):
+                time.sleep(0.3)
+                return super().encode_clips(clips)
+        encoder = Slow()
+        made = build_index(Video.open(sys.argv[1]), encoder, root=sys.argv[2])
+        print(len(encoder.seen), len(made.clips))
+    """
+    program = textwrap.dedent(code).replace("sys.argv[2]", "__import__('pathlib').Path(sys.argv[2])")
+    workers = [
+        subprocess.Popen(
+            [sys.executable, "-c", program, str(path), str(tmp_path)],
+            cwd=ROOT, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )
+        for _ in range(2)
+    ]  # fmt: skip
+    out = sorted(worker.communicate(timeout=240)[0].strip() for worker in workers)
+    assert out == ["0 34", "34 34"]
+
+
+def test_search_ranks_within_the_window(video: Video, tmp_path: Path) -> None:
+    made = build_index(video, NumberEncoder(), root=tmp_path)
+    assert made.identity() == {"clip_seconds": 10.0, "encoder": {"encoder": "numbers", "version": 1}}
+    # Clip i shows picture 15 i + 7 in its middle.
+    found = made.search("160", 3)
+    assert [number for number, _ in found] == [10, 11, 9]
+    assert found[0][1] == pytest.approx(np.cos(3 / 512 * np.pi), abs=1e-6)
+    assert [n for n, _ in made.search("160", 3, end=100.0)] == [9, 8, 7]
+    assert [n for n, _ in made.search("160", 9, start=95.0, end=110.0)] == [10, 9]
+    assert made.search("160", 3, start=500.0) == []
+    assert len(made.search("160", 99)) == 34
+    with pytest.raises(ValueError, match="top_k is 0"):
+        made.search("160", 0)
+    flat = type(made)(made.video, 10.0, made.clips, np.zeros_like(made.vectors), made.encoder)
+    assert [n for n, _ in flat.search("157", 3)] == [0, 1, 2]
+
+
+def test_errors_name_the_fault(video: Video, path: Path, tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    with pytest.raises(ConfigError, match=r"index cannot be written to .*VIDEOPRO_CACHE"):
+        build_index(video, NumberEncoder(), root=blocked)
+    gone = tmp_path / "gone.mp4"
+    shutil.copy(path, gone)
+    opened = Video.open(gone)
+    gone.unlink()
+    with pytest.raises(VideoError, match="is gone since it was opened"):
+        build_index(opened, NumberEncoder(), root=tmp_path)
+
+
+def test_the_cache_can_be_moved(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("VIDEOPRO_CACHE", str(tmp_path))
+    assert default_root() == tmp_path / "index"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"options": {"g": "20", "bf": "3"}},
+        {"times": np.cumsum(np.random.default_rng(3).integers(1, 9, 90)).tolist(), "options": {"g": "25"}},
+        {"options": {"x264-params": "keyint=12:min-keyint=12:open-gop=1:scenecut=0:bframes=5"}},
+        {"options": {"x264-params": "keyint=infinite:scenecut=0"}},
+        {"codec": "mpeg2video", "rate": 25, "options": {"g": "12", "bf": "2", "b": "4M"}, "form": "mpeg"},
+    ],
+)
+def test_a_stream_shows_what_frames_shows(
+    options: dict[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / ("a.mpg" if "form" in options else "a.mp4")
+    make(path, **{"times": 90, **options})  # type: ignore[arg-type]
+    monkeypatch.setattr(stream, "_TOGETHER", 8)
+    video = Video.open(path)
+    times = sorted(np.random.default_rng(1).uniform(-0.1, video.duration + 0.1, 60).tolist())
+    streamed, whole = list(video.stream(times)), video.frames(times)
+    assert [frame.time for frame in streamed] == [frame.time for frame in whole]
+    assert [read_number(f.image) for f in streamed] == [read_number(f.image) for f in whole]
+    assert {frame.video for frame in streamed} == {video.id}
+
+
+def test_a_stream_decodes_no_group_twice(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parts begin at key frames: every 40 pictures here, and nowhere else."""
+    monkeypatch.setattr(stream, "_TOGETHER", 16)
+    asked: list[list[int]] = []
+
+    def noting(facts, ticks, *rest):  # type: ignore[no-untyped-def]
+        asked.append(list(ticks))
+        return exact.shown_at(facts, ticks, *rest)
+
+    monkeypatch.setitem(Video.open.__globals__["_DECODERS"], "pyav", noting)
+    video = Video.open(path)
+    list(video.stream([(i + 0.5) / 1.5 for i in range(0, PICTURES, 3)]))
+    assert len(asked) > 5
+    units = video._facts.time_base
+    first = [int(part[0] * units * RATE / 2) for part in asked[1:]]
+    last = [int(part[-1] * units * RATE / 2) for part in asked[:-1]]
+    assert all(a // 40 > b // 40 for a, b in zip(first, last, strict=True))
+
+
+def test_a_stream_that_is_left_stops_and_one_that_fails_says_so(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream, "_TOGETHER", 4)
+    video = Video.open(path)
+    frames = video.stream([i / 1.5 for i in range(PICTURES)])
+    assert read_number(next(frames).image) == 0
+    frames.close()  # returns: the thread has ended
+    with pytest.raises(VideoError, match="ascending"):
+        list(video.stream([2.0, 1.0]))
+    damaged = tmp_path / "damaged.mp4"
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2 : len(data) // 2 + 20_000] = bytes(20_000)
+    damaged.write_bytes(bytes(data))
+    with pytest.raises(VideoError, match="damaged"):
+        list(Video.open(damaged).stream([i / 1.5 for i in range(PICTURES)]))
+
+
+def test_the_command_indexes_and_searches(
+    path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    encoder = f"languagebind:{languagebind_folder(tmp_path / 'model')}"
+    given = [str(path), "--encoder", encoder, "--root", str(tmp_path), "--device", "cpu"]
+    assert command.main([*given, "--query", "w5 w6", "--top-k", "2"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "34 clips" in lines[0]
+    assert len(lines) == 3
+    start, to, end, unit, score = lines[1].split()
+    assert (to, unit) == ("to", "s")
+    assert float(end) - float(start) == 10.0
+    assert -1 <= float(lines[2].split()[-1]) <= float(score) <= 1
+
+
+def test_the_command_goes_on_past_a_broken_video_and_names_faults(
+    path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    encoder = ["--encoder", f"languagebind:{languagebind_folder(tmp_path / 'model')}", "--device", "cpu"]
+    folder = tmp_path / "videos"
+    folder.mkdir()
+    (folder / "a.mp4").write_bytes(b"nothing")
+    shutil.copy(path, folder / "b.mp4")
+    assert command.main([str(folder), *encoder, "--root", str(tmp_path)]) == 2
+    told = capsys.readouterr()
+    assert "b.mp4: 34 clips" in told.out
+    assert "a.mp4" in told.err
+    for wrong, message in (
+        (["--clip-seconds", "0"], "clip_seconds is 0.0"),
+        (["--query", "x"], "searches one video"),
+        (["--top-k", "0"], "top_k is 0"),
+    ):
+        assert command.main([str(folder), *encoder, *wrong]) == 2
+        assert message in capsys.readouterr().err
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    assert command.main([str(empty), *encoder]) == 2
+    assert "no video files" in capsys.readouterr().err

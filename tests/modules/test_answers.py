@@ -1,0 +1,280 @@
+"""Answers: how they behave inside a program, what answering modules ask, and what a returned value says."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from tests.support.modules_world import CHOICES, ReadingBackbone, library, video
+from videopro.executor import run
+from videopro.modules.calls.handles import AnswerHandle, BoxHandle, ClipHandle, LineHandle
+from videopro.modules.calls.prelude import PRELUDE
+from videopro.modules.calls.results import ProgramAnswer, read_result
+from videopro.modules.library import ModuleLibrary
+from videopro.question import Question
+
+QUESTION = Question("Which colour?", CHOICES)
+
+
+def inside(expression: str, **handles: Any) -> Any:
+    """The value of an expression in a program that holds handles by these names."""
+    program = f"def execute_command({', '.join(handles)}):\n    return [{expression}]"
+    outcome = run(program, {}, handles, prelude=PRELUDE)
+    assert outcome.status == "ok", outcome.log
+    return outcome.value[0]
+
+
+def answer(text: str, mode: str = "mc", confidence: float = 0.8, **more: Any) -> AnswerHandle:
+    return AnswerHandle(text, confidence, text, mode, **more)
+
+
+# ---- inside a program ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [
+        ("(lambda letter, confidence: [letter, confidence])(*a)", ["B", 0.8]),
+        ("[a['answer'], a['confidence'], a['raw_output'], a['metadata']['mode']]", ["B", 0.8, "B", "mc"]),
+        ("[a[0], a[1], a[-1], len(a)]", ["B", 0.8, 0.8, 2]),
+        ("[a.answer, a.confidence, a.get('answer'), a.get('nothing', 3)]", ["B", 0.8, "B", 3]),
+        ("[a == 'B', a == ' b', a == 'A', a != 'B', 'B' == a]", [True, True, False, False, True]),
+        ("dict(a.items())['answer']", "B"),
+        ("dict(a)['answer']", "B"),
+        ("['B' in a, 'C' in a, 'answer' in a, a in ['A', 'B']]", [True, False, True, True]),
+        ("f'{a} {a:>3} ' + a + '!' + a.lower()", "B   B B!b"),
+        ("str(a)", "B"),
+        ("bool(a)", True),
+        ("{'B': 1}[a]", 1),
+        ("max([a, a], key=lambda one: one.confidence).answer", "B"),
+    ],
+)
+def test_a_letter(expression: str, value: Any) -> None:
+    assert inside(expression, a=answer("B")) == value
+
+
+def test_yes_and_no() -> None:
+    yes, no, unread = answer("Yes", "yes_no"), answer("No", "yes_no"), answer("", "yes_no", 0.0)
+    code = "[y == 'Yes', y == 'yes', n == 'Yes', n == 'No', bool(y), bool(n), bool(u), y == True, n == False]"
+    assert inside(code, y=yes, n=no, u=unread) == [True, True, False, True, True, False, False, True, True]
+    assert inside("any(one for one in [n, y, u])", y=yes, n=no, u=unread) is True
+    assert inside("'yes' in y.lower()", y=yes) is True
+
+
+def test_words() -> None:
+    words = answer("A red lantern", "frames")
+    assert inside("['lantern' in w, 'RED' in w, 'boat' in w, w.split()[1], w + '.']", w=words) == [
+        True,
+        True,
+        False,
+        "red",
+        "A red lantern.",
+    ]
+
+
+def test_a_number() -> None:
+    three, none = answer("3", "count"), answer("0", "count")
+    assert inside("[t > 2, t >= 4, t < 5, 3 <= t, t == 3]", t=three) == [True, False, True, True, True]
+    code = "[t + 1, 1 + t, sum([t, t]), t - 1, 5 - t, int(t), list(range(t))]"
+    assert inside(code, t=three) == [4, 4, 6, 2, 2, 3, [0, 1, 2]]
+    assert inside("[bool(z), bool(t), t > z, t + z, f'{t:02d}']", t=three, z=none) == [
+        False,
+        True,
+        True,
+        3,
+        "03",
+    ]
+
+
+def test_a_letter_is_no_number() -> None:
+    outcome = run("def execute_command(a):\n    return a > 2", {}, {"a": answer("B")}, prelude=PRELUDE)
+    assert (outcome.status, outcome.error and outcome.error.type) == ("failed", "TypeError")
+
+
+def test_clips_lines_and_boxes_unpack() -> None:
+    clip = ClipHandle(video(), 10.0, 20.0, 0.5, "said")
+    line = LineHandle(video(), 12.0, 14.0, 0.5, "Anna buys a lantern.")
+    box = BoxHandle(1.0, 2.0, 30.0, 40.0, "cat", 0.9)
+    assert inside("[list(c), c[0], c.duration, [s for s, e in [c]]]", c=clip) == [[10, 20], 10, 10, [10]]
+    assert inside("[list(x), f'{x}', x.text, '\\n'.join(str(one) for one in [x, x])]", x=line) == [
+        [12, 14],
+        "Anna buys a lantern.",
+        "Anna buys a lantern.",
+        "Anna buys a lantern.\nAnna buys a lantern.",
+    ]
+    assert inside("[list(b), b[2] - b[0], b['score'], b.label, len(b)]", b=box) == [
+        [1, 2, 30, 40],
+        29,
+        0.9,
+        "cat",
+        4,
+    ]
+
+
+def test_a_program_in_the_manner_of_the_paper() -> None:
+    # In the manner of Fig. 8: retrieval, frames, a filter over frames, a fall-back, an answer.
+    backbone = ReadingBackbone(frames=8)
+    lib = library(backbone)
+    program = """
+def execute_command(video, question):
+    lines = get_informative_subtitles(video, "lantern", top_k=1)
+    frames = []
+    for start, end in lines:
+        frames.extend(trim_frames(video, start - 1, end + 1, num_frames=4))
+    kept = [frame for frame in frames if query_yn(frame, "Is 50 shown?") == "Yes"]
+    if not kept:
+        kept = extract_frames(video)
+    answer, confidence = query_mc(kept, f"At {kept[0].time:.1f} s: {question}", choices)
+    return answer, confidence
+"""
+    outcome = run(
+        program,
+        lib.functions(),
+        {"video": lib.video, "question": "Which colour?", "choices": list(CHOICES), "duration": 60.0},
+        prelude=PRELUDE,
+    )
+    assert outcome.status == "ok", outcome.log
+    # 11-15 s in quarters: frames at 11.5, 12.5, 13.5, 14.5 s are pictures 46, 50, 54, 58.
+    assert backbone.seen == [[46], [50], [54], [58], [50]]
+    assert backbone.prompts[-1].startswith("At 12.5 s: Which colour?\nA. red")
+    read = read_result(outcome.value, QUESTION, lib.answers)
+    assert read == ProgramAnswer("C", 0.8, {"A": 0.05, "B": 0.05, "C": 0.8}, 0.8, "C")
+
+
+# ---- what is asked ---------------------------------------------------------------------------------------
+
+
+def asked(name: str, *args: Any, **keywords: Any) -> tuple[AnswerHandle, ReadingBackbone, ModuleLibrary]:
+    backbone = ReadingBackbone()
+    lib = library(backbone)
+    fns = lib.functions()
+    frames = fns["trim_frames"](lib.video, 2, 4, num_frames=2)
+    return fns[name](frames, *args, **keywords), backbone, lib
+
+
+def test_an_answer_carries_the_backbones_confidence_and_letters() -> None:
+    got, backbone, lib = asked("query_mc", "Which colour?", list(CHOICES), context=["It is told:", "a tale"])
+    # Picture 10 modulo 3 options: the second.
+    assert backbone.seen == [[10, 14]]
+    assert (got.answer, got.confidence) == ("B", 0.8)
+    assert got.metadata == {"mode": "mc", "letters": {"A": 0.05, "B": 0.8, "C": 0.05}}
+    assert backbone.prompts[0].startswith("It is told:\na tale\nWhich colour?\nA. red\nB. green\nC. blue\n")
+    assert lib.answers == [got]
+
+
+def test_a_reply_that_cannot_be_read_is_empty_with_no_confidence() -> None:
+    got, _, _ = asked("query_mc", "(mumble)", list(CHOICES))
+    assert (got.answer, got.confidence, got.raw_output) == ("", 0.0, "Hmm")
+
+
+def test_yes_no_words_and_numbers() -> None:
+    got, backbone, _ = asked("query_yn", "Is 14 shown?")
+    assert (got.answer, got.confidence, got.metadata["letters"]) == ("Yes", 0.7, {"Yes": 0.7, "No": 0.2})
+    assert backbone.prompts == ["Is 14 shown?\nReply with Yes or No only."]
+    got, backbone, _ = asked("query_frames", "What is shown?")
+    # exp of the mean of -0.2 and -0.4.
+    assert (got.answer, got.confidence) == ("10 14", pytest.approx(math.exp(-0.3)))
+    got, backbone, _ = asked("query_count", "people in red", most=5)
+    # Picture 10 modulo 6 options, the fifth of which says 4.
+    assert (got.answer, got.confidence, got.mode) == ("4", 0.8, "count")
+    assert got.letters == {"0": 0.05, "1": 0.05, "2": 0.05, "3": 0.05, "4": 0.8, "5": 0.05}
+    assert (
+        "How many people in red are there?\nA. 0\nB. 1\nC. 2\nD. 3\nE. 4\nF. 5 or more\n"
+        in backbone.prompts[0]
+    )
+    _, backbone, _ = asked("query_count", "How many goals are scored?")
+    assert backbone.prompts[0].startswith("How many goals are scored?\nA. 0\n")
+
+
+# ---- what a returned value says --------------------------------------------------------------------------
+
+
+def mc(
+    letter: str, confidence: float = 0.9, choices: tuple[str, ...] = CHOICES, mode: str = "mc"
+) -> AnswerHandle:
+    own = "ABCDEFGH"[: len(choices)]
+    letters = {one: confidence if one == letter else 0.02 for one in own}
+    return AnswerHandle(letter, confidence, letter, mode, choices, letters)
+
+
+def claimed(answer: Any, confidence: float) -> AnswerHandle:
+    lib = library()
+    return lib.functions()["make_result"](answer, confidence)
+
+
+@pytest.mark.parametrize(
+    ("value", "answers", "letter", "confidence", "claim"),
+    [
+        (mc("B"), [], "B", 0.9, None),
+        (mc("B", mode="native"), [], "B", 0.9, None),
+        (("B", 0.99), [mc("B", 0.6)], "B", 0.6, 0.99),
+        (["B", 0.99], [mc("B", 0.6), mc("C", 0.7)], "B", 0.6, 0.99),
+        ("B", [mc("B", 0.6), mc("B", 0.8)], "B", 0.8, None),
+        ("B", [mc("A", 0.6)], "B", 0.0, None),
+        ("B", [], "B", 0.0, None),
+        ({"answer": "B", "confidence": 0.97}, [], "B", 0.0, 0.97),
+        ("green", [mc("B", 0.6)], "B", 0.6, None),
+        ("The answer is (C).", [], "C", 0.0, None),
+        ("I cannot tell", [mc("B", 0.6)], None, 0.0, None),
+        ("", [mc("B", 0.6)], None, 0.0, None),
+        (None, [mc("B", 0.6)], None, 0.0, None),
+        ([], [mc("B", 0.6)], None, 0.0, None),
+        ({}, [mc("B", 0.6)], None, 0.0, None),
+        (3, [], None, 0.0, None),
+        (("B", float("nan")), [], "B", 0.0, None),
+        (("B", 17), [], "B", 0.0, 1.0),
+        (("B", True), [], "B", 0.0, None),
+        (mc("", 0.0), [], None, 0.0, None),
+    ],
+)  # fmt: skip
+def test_confidence_comes_from_answering_calls_only(
+    value: Any, answers: list[AnswerHandle], letter: str | None, confidence: float, claim: float | None
+) -> None:
+    read = read_result(value, QUESTION, answers)
+    assert (read.letter, read.confidence, read.claim) == (letter, confidence, claim)
+
+
+def test_make_result_claims_and_no_more() -> None:
+    assert read_result(claimed("B", 1.0), QUESTION, []) == ProgramAnswer("B", 0.0, {}, 1.0, "B")
+    read = read_result(claimed("B", 1.0), QUESTION, [mc("B", 0.4)])
+    assert (read.letter, read.confidence, read.claim) == ("B", 0.4, 1.0)
+    read = read_result(claimed(claimed(mc("C", 0.3), 0.8), 0.95), QUESTION, [mc("C", 0.6)])
+    assert (read.letter, read.confidence, read.claim) == ("C", 0.3, 0.95)
+    lib = library()
+    made = lib.functions()["make_result"]("B", confidence=2.0, reason="seen", raw_output=mc("A"))
+    assert (made.confidence, made.metadata, made.raw_output) == (
+        1.0,
+        {"mode": "result", "reason": "seen"},
+        "A",
+    )
+    assert lib.answers == []
+
+
+def test_an_answer_about_other_options_means_the_same_text() -> None:
+    # Asked with two of the three options, in another order: its A is the question's C.
+    read = read_result(mc("A", 0.7, ("blue", "red")), QUESTION)
+    assert (read.letter, read.confidence) == ("C", 0.7)
+    assert read.letters == {"A": 0.02, "B": 0.0, "C": 0.7}
+    # Options of another question: the letter as it stands says nothing sure about this one.
+    read = read_result(mc("A", 0.7, ("yes", "no")), QUESTION)
+    assert (read.letter, read.confidence, read.letters) == ("A", 0.0, {})
+    assert read_result("A", QUESTION, [mc("A", 0.7, ("yes", "no"))]).confidence == 0.0
+
+
+def test_yes_numbers_and_words_are_the_option_that_reads_so() -> None:
+    yes_no = Question("Is it?", ("No", "Yes"))
+    assert read_result(answer("Yes", "yes_no", 0.7), yes_no).letter == "B"
+    numbers = Question("How many?", ("2", "3", "4"))
+    read = read_result(answer("3", "count", 0.6), numbers)
+    assert (read.letter, read.confidence) == ("B", 0.6)
+    # "A man" is words, and no option A.
+    assert read_result(answer("A man", "frames", 0.6), QUESTION).letter is None
+    assert read_result(answer("Blue.", "frames", 0.6), QUESTION).letter == "C"
+
+
+def test_options_that_repeat_keep_their_own_letters() -> None:
+    twice = Question("Which?", ("red", "red", "blue"))
+    read = read_result(mc("B", 0.7, ("red", "red", "blue")), twice)
+    assert (read.letter, read.letters) == ("B", {"A": 0.02, "B": 0.7, "C": 0.02})

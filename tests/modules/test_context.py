@@ -1,0 +1,147 @@
+"""What is said: searching subtitle lines, and hints from the whole transcript."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.support.modules_world import LINES, ReadingBackbone, library, subtitles
+from videopro.errors import ConfigError
+from videopro.modules.errors import NotFoundError
+from videopro.modules.search.subtitles import SubtitleSearch, words
+from videopro.video import Line, Subtitles
+
+WHOLE = "\n".join(line.text for line in LINES)
+ASKED = ("What breaks the bridge?", ["the storm", "a ship", "a fire"])
+
+
+def summary(numbers: list[int], text: str) -> str:
+    return "  In short.\n"
+
+
+def hints(word_number: int = 300, asked: Any = ASKED, **models: Any) -> tuple[str, ReadingBackbone]:
+    backbone = ReadingBackbone(writes=summary)
+    lib = library(backbone, **models)
+    return lib.functions()["get_subtitle_hints"](lib.video, *asked, word_number=word_number), backbone
+
+
+def test_a_transcript_that_fits_is_given_as_it_is() -> None:
+    # The four lines have 7 + 4 + 5 + 5 words.
+    text, backbone = hints(21)
+    assert (text, backbone.prompts) == (WHOLE, [])
+
+
+def test_a_longer_one_is_summed_up_over_the_full_transcript() -> None:
+    text, backbone = hints(20)
+    assert text == "In short."
+    (prompt,) = backbone.prompts
+    assert WHOLE in prompt
+    assert "What breaks the bridge?\nA. the storm\nB. a ship\nC. a fire" in prompt
+    assert "20 words" in prompt
+    assert backbone.seen == [[]]
+
+
+def test_only_what_the_model_cannot_hold_is_retrieved_first() -> None:
+    _, backbone = hints(8, transcript_words=11)
+    (prompt,) = backbone.prompts
+    # The best line has 5 words, the next 4 (it has "a", which no other has); no other fits in the 2 left.
+    assert "Anna buys a lantern.\nThe storm breaks the bridge.\n\n" in prompt
+    assert "lighthouse" not in prompt
+
+
+def test_the_lines_themselves_where_the_backbone_cannot_sum_up() -> None:
+    text, backbone = hints(12, can_summarize=False)
+    assert backbone.prompts == []
+    # Both lines that share words with the question, in order of time; no more fits in 12 words.
+    assert text.splitlines()[-1] == "The storm breaks the bridge."
+    assert len(words(text)) <= 12
+    text, _ = hints(2, can_summarize=False)
+    assert text == "The storm breaks the bridge."
+
+
+def test_hints_of_the_beginning_and_of_silence() -> None:
+    lib = library()
+    fns = lib.functions()
+    assert fns["get_subtitle_hints"](lib.video, *ASKED, duration=20) == "\n".join(
+        line.text for line in LINES[:2]
+    )
+    with pytest.raises(NotFoundError, match=r"nothing is said within 0\.0-1\.5 s about 'What breaks"):
+        fns["get_subtitle_hints"](lib.video, *ASKED, 1.5)
+    with pytest.raises(NotFoundError, match="has to do with 'Xyz"):
+        hints(3, ("Xyz?", ["qq", "rr"]), can_summarize=False)
+
+
+def test_a_transcript_of_no_words_fits_no_model() -> None:
+    with pytest.raises(ConfigError, match="transcript_words"):
+        library(transcript_words=0)
+
+
+# ---- search ----------------------------------------------------------------------------------------------
+
+
+def bm25(query: list[str], lines: list[list[str]], k1: float = 1.5, b: float = 0.75) -> list[float]:
+    """Lucene's BM25, from its definition (Kamphuis et al. 2020, "Which BM25 do you mean?", Table 1)."""
+    mean = sum(map(len, lines)) / len(lines)
+    scores = []
+    for line in lines:
+        score = 0.0
+        for word in query:
+            having = sum(word in other for other in lines)
+            idf = np.log(1 + (len(lines) - having + 0.5) / (having + 0.5))
+            count = line.count(word)
+            score += idf * count / (count + k1 * (1 - b + b * len(line) / mean))
+        scores.append(score)
+    return scores
+
+
+def test_lines_are_ranked_by_bm25() -> None:
+    query = "the old lighthouse"
+    ranked = SubtitleSearch(subtitles()).rank(query)
+    expected = bm25(words(query), [words(line.text) for line in LINES])
+    assert [i for i, _ in ranked] == [i for i in np.argsort(expected)[::-1] if expected[i] > 0]
+    assert [score for _, score in ranked] == pytest.approx(
+        sorted(filter(None, expected), reverse=True), rel=1e-5
+    )
+
+
+@pytest.mark.parametrize(
+    ("query", "found"), [("CAT?", [0]), ("zebra", []), ("猫", [2]), ("...", []), ("I", [3]), ("niño", [4])]
+)
+def test_words_of_any_script(query: str, found: list[int]) -> None:
+    texts = ("The cat sat.", "...", "猫が好き", "It is I!", "El Niño")
+    search = SubtitleSearch(Subtitles(tuple(Line(i, i + 1, text) for i, text in enumerate(texts)), "test"))
+    assert [number for number, _ in search.rank(query)] == found
+
+
+def test_subtitles_without_a_word() -> None:
+    assert SubtitleSearch(Subtitles((Line(0, 1, "..."),), "test")).rank("what") == []
+    assert SubtitleSearch(Subtitles((), "test")).rank("what") == []
+
+
+def test_lines_by_meaning() -> None:
+    class Colours:
+        """Knows red-like from sea-like, whatever the words."""
+
+        calls: list[list[str]] = []
+
+        def identity(self) -> object:
+            return "colours"
+
+        def encode_texts(self, texts: list[str]) -> np.ndarray:
+            self.calls.append(texts)
+            return np.array(
+                [[1.0, 0.0] if "ruby" in text or "rose" in text else [0.0, 1.0] for text in texts]
+            )
+
+        def encode_queries(self, texts: list[str]) -> np.ndarray:
+            return np.array([[0.6, 0.8] if "water" in text else [0.8, 0.6] for text in texts])
+
+    encoder = Colours()
+    lines = tuple(Line(i, i + 1, text) for i, text in enumerate(("a ruby", "the sea", "a rose")))
+    search = SubtitleSearch(Subtitles(lines, "test"), encoder)  # type: ignore[arg-type]
+    assert search.rank("something red") == [(0, 0.8), (2, 0.8), (1, 0.6)]
+    assert search.rank("water") == [(1, 0.8), (0, 0.6), (2, 0.6)]
+    assert encoder.calls == [["a ruby", "the sea", "a rose"]]
+    assert search.identity() == "colours"

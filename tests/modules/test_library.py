@@ -1,0 +1,108 @@
+"""The module library: the calls of the public release fit it, and one registration adds a module."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.support.modules_world import library
+from videopro.modules.calls.arguments import Count, Text
+from videopro.modules.calls.context import Call
+from videopro.modules.calls.handles import FrameHandle
+from videopro.modules.calls.registry import MODULES
+from videopro.modules.errors import ArgumentError
+from videopro.modules.library import module
+
+# The runtime API of the public release, with its keywords and defaults (and the paper's, Listing 1).
+RELEASE = {
+    "query_native": "video, question, choices",
+    "query_mc": "frames, question, choices",
+    "query_frames": "frames, question",
+    "query_yn": "frames, question",
+    "get_informative_clips": "video, query, top_k=3, total_duration=None",
+    "get_informative_subtitles": "video, query, top_k=1, total_duration=None",
+    "get_subtitle_hints": "video, question, choices, duration=None, word_number=300",
+    "extract_frames": "video, num_frames=32",
+    "trim_frames": "video, start, end, num_frames=64",
+    "trim_around": "video, timestamp, intervals=30, num_frames=64",
+    "trim_before": "video, timestamp, intervals=30, num_frames=64",
+    "trim_after": "video, timestamp, intervals=30, num_frames=64",
+    "detect_object": "frame, text, box_threshold=0.5, text_threshold=0.25",
+    "run_ocr": "frame",
+    "crop": "frame, box",
+    "make_result": "answer='', confidence=0.0, raw_output='', **metadata",
+    **dict.fromkeys(
+        [
+            "crop_left",
+            "crop_right",
+            "crop_top",
+            "crop_bottom",
+            "crop_left_top",
+            "crop_right_top",
+            "crop_left_bottom",
+            "crop_right_bottom",
+        ],
+        "frame",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RELEASE)
+def test_every_call_of_the_release_fits(name: str) -> None:
+    signature = MODULES[name].signature
+    assert signature.startswith(f"{name}({RELEASE[name].split(', **')[0]}")
+
+
+def test_nothing_else_is_registered_but_our_two() -> None:
+    assert set(MODULES) == {*RELEASE, "query_count", "track_object"}
+
+
+@pytest.fixture
+def registered() -> Any:
+    before = dict(MODULES)
+    yield MODULES
+    MODULES.clear()
+    MODULES.update(before)
+
+
+def test_one_registration_adds_a_module(registered: dict[str, Any]) -> None:
+    @module(family="localization")
+    def first_frames(call: Call, word: Text, count: Count = 2) -> list[FrameHandle]:
+        """Give the first frames.
+
+        Returns frames.
+        """
+        return [call.on.frame(float(i)) for i in range(count)]
+
+    lib = library()
+    assert [frame.time for frame in lib.functions()["first_frames"]("a", count=3)] == [0.0, 1.0, 2.0]
+    with pytest.raises(ArgumentError, match="word is an empty text"):
+        lib.functions()["first_frames"](" ")
+    assert "`first_frames(word, count=2)`" in lib.reference()
+    assert lib.calls[0].fn == "first_frames"
+
+
+def test_a_registration_that_cannot_be_is_refused(registered: dict[str, Any]) -> None:
+    def described(call: Call, word: Text) -> str:
+        """Describe."""
+        return word
+
+    def silent(call: Call, word: Text) -> str:
+        return word
+
+    def loose(call: Call, word: str) -> str:
+        """Do."""
+        return word
+
+    for function, options, told in (
+        (described, {"family": "magic"}, "family 'magic'"),
+        (described, {"family": "context", "needs": ("money",)}, "need 'money'"),
+        (silent, {"family": "context"}, "needs a docstring"),
+        (loose, {"family": "context"}, "'word' needs a kind"),
+    ):
+        with pytest.raises((ValueError, TypeError), match=told):
+            module(**options)(function)  # type: ignore[arg-type]
+    module(family="context")(described)
+    with pytest.raises(ValueError, match="registered already"):
+        module(family="context")(described)

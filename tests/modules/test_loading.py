@@ -1,0 +1,71 @@
+"""Which models stand behind the modules, when they are loaded, and what of them is a run's identity."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support import reason_world as world
+from tests.support.reason_world import SceneBackbone
+from videopro.errors import ConfigError
+from videopro.methods import METHODS, create
+from videopro.modules.loading import POCKET, REAL, ModuleModels, ModuleSettings
+
+NO_MODELS: dict[str, Any] = dict.fromkeys(("encoder", "text_encoder", "ocr", "detector", "tracker"), "none")
+
+
+def test_auto_is_the_papers_for_a_real_model_and_pockets_own_for_pocket() -> None:
+    settings = ModuleSettings(ocr="easyocr:en", tracker="none")
+    assert ModuleModels(settings, pocket=False).names == {**REAL, "ocr": "easyocr:en", "tracker": "none"}
+    assert ModuleModels(settings, pocket=True).names == {**POCKET, "ocr": "easyocr:en", "tracker": "none"}
+    assert ModuleModels(settings, pocket=True).identity()["summarize"] is False
+    assert ModuleModels(settings, pocket=False).identity()["summarize"] is True
+
+
+def test_other_weights_in_the_same_folder_are_another_run(tmp_path: Path) -> None:
+    models = ModuleModels(ModuleSettings(encoder=f"languagebind:{tmp_path}"), pocket=False)
+    (tmp_path / "config.json").write_text("{}")
+    before = models.identity()
+    assert models.identity() == before
+    (tmp_path / "config.json").write_text("{ }")
+    assert models.identity() != before
+
+
+def test_models_are_loaded_once_and_what_is_none_is_absent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded: list[str] = []
+
+    def load(spec: str) -> Any:
+        loaded.append(spec)
+        return world.ColourOcr()
+
+    monkeypatch.setattr("videopro.modules.models.ocr.load_ocr", load)
+    models = ModuleModels(
+        ModuleSettings(**{**NO_MODELS, "ocr": "rapidocr", "detector": "backbone"}), pocket=True, root=tmp_path
+    )
+    backbone = SceneBackbone()
+    made = [models.context(world.video(), backbone, None) for _ in range(2)]
+    assert loaded == ["rapidocr"]
+    assert made[0].ocr is made[1].ocr
+    assert made[0].detector is not None
+    assert [made[0].index, made[0].tracker, made[0].subtitles, made[0].search] == [None] * 4
+
+
+def test_a_model_that_cannot_be_had_says_how_to_do_without() -> None:
+    models = ModuleModels(ModuleSettings(**{**NO_MODELS, "ocr": "magic"}), pocket=True)
+    with pytest.raises(ConfigError, match="--options ocr=none"):
+        models.context(world.video(), SceneBackbone(), None)
+
+
+def test_settings_are_in_the_runs_identity_unless_they_change_nothing() -> None:
+    one = create("videopro", {"together": 2, "planner": "pocket-teacher"}).identity()
+    two = create("videopro", {"together": 5, "planner": "pocket-teacher"}).identity()
+    assert one == two
+    assert one["teacher"]["faults"] == 1.0
+    assert set(METHODS) == {"native", "program", "adaptive", "videopro"}
+    assert one != create("videopro", {"tau": 0.7, "planner": "pocket-teacher"}).identity()
+    json.dumps(one)

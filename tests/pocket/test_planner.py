@@ -1,0 +1,43 @@
+"""The shipped planners: adapters of the pocket model, by their short names."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from videopro import infer
+from videopro.pocket import PLANNERS, planner_dir
+from videopro.traces import read_traces
+
+SHORT = ["val_short_000_color", "val_short_000_shape", "val_short_000_weather", "val_short_000_narration"]
+
+
+def test_shipped_planners_are_recorded_and_fit() -> None:
+    """At most 2 MB each, with the data card and the record of the training beside them."""
+    for name in PLANNERS:
+        folder = planner_dir(name)
+        assert sum(path.stat().st_size for path in folder.glob("*.safetensors")) <= 2_000_000
+        record = json.loads((folder / "training_record.json").read_text())
+        assert record["rows"] == sum(record["kinds"].values()) > 0
+        assert (folder / "CARD.md").read_text().startswith("# Data card")
+
+
+@pytest.mark.parametrize("name", PLANNERS)
+def test_shipped_planners_write_programs_that_run(name: str, tmp_path: Path) -> None:
+    """A glance for the weather, a program for the rest, and every one runs to an answer."""
+    status = infer.main(
+        [
+            *("--benchmark", "pocket", "--split", "val", "--model", "pocket", "--method", "adaptive"),
+            *("--backbone", f"adapter={name}", "--options", "temperature=0", "--workers", "1"),
+            *("--ids", *SHORT, "--output", str(tmp_path / "run")),
+        ]
+    )
+    assert status == 0
+    traces = {trace.question_id: trace for trace in read_traces(tmp_path / "run" / "traces.jsonl")}
+    assert traces.keys() == set(SHORT)
+    for question, trace in traces.items():
+        plan = trace.rounds[0]
+        assert plan.faults == ()
+        assert plan.mode == ("native" if "weather" in question else "program")
+        assert plan.execution is not None
+        assert plan.execution.status == "ok"

@@ -1,0 +1,328 @@
+"""The pocket world: what a split holds, that it comes from seeds alone, and that its text gives nothing
+away.
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections import Counter, defaultdict
+from itertools import pairwise
+from pathlib import Path
+
+import av
+import numpy as np
+import pysubs2
+import pytest
+
+from tests.support.fakes import make_video
+from videopro.errors import BenchmarkError
+from videopro.pocket import checkpoint, drawing, manifest, questions, vocabulary, world
+from videopro.pocket.script import LENGTHS, make_script
+
+SEEDS = {name: seed for name, _, seed in world.video_names("val")}
+
+
+@pytest.fixture(scope="module")
+def test_records() -> list[dict]:
+    return list(world.records("test"))
+
+
+def test_test_split_is_large_enough_in_every_part(test_records: list[dict]) -> None:
+    assert len(test_records) >= 650
+    assert min(Counter(r["family"] for r in test_records).values()) >= 60
+    assert len({r["family"] for r in test_records}) >= 8
+    assert min(Counter(r["length"] for r in test_records).values()) >= 150
+    assert len({r["id"] for r in test_records}) == len(test_records)
+
+
+def test_lengths_fall_into_the_papers_bins() -> None:
+    bins = {"short": (0, 120), "medium": (120, 900), "long": (900, 3600)}
+    for length in LENGTHS:
+        low, high = bins[length]
+        for seed in range(40):
+            assert low < make_script(length, seed).duration <= high
+
+
+def test_splits_share_no_script() -> None:
+    seeds = {
+        split: {(length, seed) for _, length, seed in world.video_names(split)} for split in world.SPLITS
+    }
+    fresh = {(length, seed) for _, length, seed in world.video_names("fresh", 0)}
+    parts = [*seeds.values(), fresh]
+    assert sum(len(p) for p in parts) == len(set().union(*parts))
+
+
+def test_a_seed_is_the_world() -> None:
+    assert make_script("medium", 7) == make_script("medium", 7)
+    assert make_script("medium", 7) != make_script("medium", 8)
+    assert list(world.records("fresh", 3)) != list(world.records("fresh", 4))
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+def test_every_question_has_one_right_option_and_evidence_inside_the_video(length: str) -> None:
+    for seed in range(60):
+        plan = make_script(length, seed)
+        asked = questions.ask(plan)
+        assert [q.kind for q in asked[:5]] == ["weather", "main_place", "color", "shape", "move"]
+        assert {q.family for q in asked} == set(vocabulary.FAMILIES.values())
+        for question in asked:
+            assert len(set(question.choices)) == questions.OPTIONS
+            assert question.answer in "ABCD"
+            assert question.evidence
+            assert all(0 <= a < b <= plan.duration for a, b in question.evidence)
+
+
+def test_answers_follow_from_the_script() -> None:
+    """Worked out here from the scenes, not by the code that asks."""
+    for seed in range(80):
+        plan = make_script("long", seed)
+        by_kind = {q.kind: q for q in questions.ask(plan)}
+
+        def chosen(kind: str, by_kind: dict = by_kind) -> str:
+            return by_kind[kind].choices["ABCD".index(by_kind[kind].answer)]
+
+        named = next(p for p in vocabulary.PLACES if p in by_kind["count"].text)
+        assert chosen("count") == str(sum(scene.place == named for scene in plan.scenes))
+        color = by_kind["color"]
+        at = next(p for p in vocabulary.PLACES if p in color.text)
+        scenes = [scene for scene in plan.scenes if scene.place == at]
+        assert len(scenes) == 1
+        assert scenes[0].actor is not None
+        assert chosen("color") == scenes[0].actor.color
+        order = by_kind.get("after") or by_kind["before"]
+        anchor = next(p for p in vocabulary.PLACES if p in order.text)
+        index = [scene.place for scene in plan.scenes].index(anchor)
+        assert chosen(order.kind) == plan.scenes[index + (1 if order.kind == "after" else -1)].place
+        said = re.search(r'"(.+?)"', by_kind["spoken"].text)
+        assert said
+        lines = [line for line in plan.lines if line.text == said[1]]
+        assert len(lines) == 1
+        scene = next(s for s in plan.scenes if s.start <= lines[0].start < s.end)
+        assert chosen("spoken") == scene.place
+        assert scene.end >= lines[0].end
+
+
+def test_text_alone_stays_at_chance(test_records: list[dict]) -> None:
+    """A reader that learned all there is to learn from the text of many worlds picks no better than by
+    luck.
+    """
+    seen: dict[tuple[str, str], int] = Counter()
+    position: dict[str, Counter] = defaultdict(Counter)
+    for split, seed in [("train", None), ("fresh", 11), ("fresh", 12), ("fresh", 13)]:
+        for record in world.records(split, seed):
+            right = record["choices"]["ABCD".index(record["answer"])]
+            for option in record["choices"]:
+                seen[record["kind"], option] += 1 if option == right else 0
+            position[record["kind"]][record["answer"]] += 1
+    by_word = [
+        max("ABCD", key=lambda x, r=r: seen[r["kind"], r["choices"]["ABCD".index(x)]]) == r["answer"]
+        for r in test_records
+    ]
+    by_place = [position[r["kind"]].most_common(1)[0][0] == r["answer"] for r in test_records]
+    bound = 0.25 + 3 * (0.25 * 0.75 / len(test_records)) ** 0.5
+    assert np.mean(by_word) < bound
+    assert np.mean(by_place) < bound
+
+
+def test_phrasings_held_out_are_of_the_same_words_and_never_the_usual_ones() -> None:
+    known = set(re.findall(r"\w+", " ".join(checkpoint.words()).lower()))
+    for kind, forms in vocabulary.PHRASINGS.items():
+        assert not set(forms["usual"]) & set(forms["heldout"]), kind
+        for form in (*forms["usual"], *forms["heldout"]):
+            plain = re.sub(r"{\w+}", "", form).lower()
+            assert set(re.findall(r"\w+", plain)) <= known
+    usual = {r["question"] for r in world.records("test")}
+    held = {r["question"] for r in world.records("test-heldout")}
+    assert not usual & held
+    ids = [r["id"].removeprefix("test-heldout") for r in world.records("test-heldout")]
+    assert ids == [r["id"].removeprefix("test") for r in world.records("test")]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return world.ensure("val", tmp_path_factory.mktemp("pocket"), videos=["short_000"], quiet=True)
+
+
+def test_videos_are_real_h264_that_moves_and_cuts(folder: Path) -> None:
+    plan = make_script("short", SEEDS["short_000"])
+    with av.open(str(folder / "videos" / "short_000.mp4")) as container:
+        stream = container.streams.video[0]
+        assert stream.codec_context.name == "h264"
+        assert (stream.width, stream.height) == (drawing.WIDTH, drawing.HEIGHT)
+        assert stream.width >= 256
+        assert stream.height >= 144
+        assert stream.average_rate >= 4
+        assert stream.codec_context.has_b_frames
+        frames = [frame.to_ndarray(format="gray").astype(int) for frame in container.decode(video=0)]
+    assert len(frames) == round(plan.duration * drawing.FPS)
+    change = [np.abs(a - b).mean() for a, b in pairwise(frames)]
+    cuts = {round(scene.end * drawing.FPS) - 1 for scene in plan.scenes[:-1]}
+    # The largest changes are the cuts of the script, and scenes are of uneven length.
+    assert set(np.argsort(change)[-len(cuts) :].tolist()) == cuts
+    assert len({scene.end - scene.start for scene in plan.scenes}) > len(plan.scenes) // 2
+    moving = [s for s in plan.scenes if s.actor and s.actor.move != "rests"]
+    for scene in moving:
+        inside = change[round(scene.start * drawing.FPS) : round(scene.end * drawing.FPS) - 1]
+        assert np.mean(np.array(inside) > 0.05) > 0.7
+
+
+def test_narration_is_srt_that_a_library_reads(folder: Path) -> None:
+    subtitles = pysubs2.load(str(folder / "videos" / "short_000.srt"))
+    plan = make_script("short", SEEDS["short_000"])
+    assert [event.text for event in subtitles] == [line.text for line in plan.lines]
+    assert [event.start for event in subtitles] == [round(line.start * 1000) for line in plan.lines]
+
+
+def test_making_a_split_again_changes_nothing_and_heldout_shares_its_videos(folder: Path) -> None:
+    video = folder / "videos" / "short_000.mp4"
+    before = video.stat().st_mtime_ns
+    root = folder.parents[1]
+    assert world.ensure("val", root, videos=["short_000"], quiet=True) == folder
+    assert video.stat().st_mtime_ns == before
+    assert not list((folder / "videos").glob(".*"))
+    held = world.ensure("val-heldout", root, videos=["short_000"], quiet=True)
+    assert (held / "videos" / "short_000.mp4").samefile(video)
+    first = json.loads((held / "questions.jsonl").read_text().splitlines()[0])
+    assert first["id"].startswith("val-heldout_short_000")
+
+
+def swap(video: Path, narration: Path, note: Path) -> None:
+    """Another whole video, as long in bytes as it likes."""
+    make_video(video, "red")
+
+
+def flip(video: Path, narration: Path, note: Path) -> None:
+    """One bit, its size and times as they were."""
+    before = video.stat()
+    content = bytearray(video.read_bytes())
+    content[len(content) // 2] ^= 1
+    video.write_bytes(content)
+    os.utime(video, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+def cut(video: Path, narration: Path, note: Path) -> None:
+    narration.write_bytes(narration.read_bytes()[: narration.stat().st_size // 2])
+
+
+DAMAGE = {
+    "another video in its place": (swap, r"short_000\.mp4 has [\d,]+ bytes, and [\d,]+ were made"),
+    "one bit of the video": (flip, r"short_000\.mp4 has other contents than were made"),
+    "an empty video": (lambda v, n, note: v.write_bytes(b""), r"short_000\.mp4 has 0 bytes, and"),
+    "narration cut in half": (cut, r"short_000\.srt has [\d,]+ bytes, and [\d,]+ were made"),
+    "other words": (
+        lambda v, n, note: n.write_bytes(n.read_bytes().replace(b"the", b"thy", 1)),
+        r"short_000\.srt has other contents",
+    ),
+    "no narration": (lambda v, n, note: n.unlink(), r"short_000\.srt cannot be read \(No such file"),
+    "made by an older version": (
+        lambda v, n, note: note.unlink(),
+        "short_000 was made without a note on what it holds",
+    ),
+    "a torn note": (lambda v, n, note: note.write_text('{"video'), "the note on short_000 is damaged"),
+    "another video's note": (
+        lambda v, n, note: note.write_text(note.read_text().replace("short_000", "short_001")),
+        "the note on short_000 is damaged",
+    ),
+    "no video": (lambda v, n, note: v.unlink(), "^$"),
+}
+
+
+def copied(folder: Path, root: Path) -> tuple[Path, Path, Path]:
+    """The files of the fixture's video in a world of one's own, to damage."""
+    shutil.copytree(folder.parents[1], root)
+    stem = root / folder.relative_to(folder.parents[1]) / "videos" / "short_000"
+    return stem.with_suffix(".mp4"), stem.with_suffix(".srt"), stem.with_suffix(".json")
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_damage_is_seen(folder: Path, tmp_path: Path, name: str) -> None:
+    hurt, told = DAMAGE[name]
+    files = copied(folder, tmp_path / "root")
+    stem = files[0].with_suffix("")
+    assert manifest.fault(stem) is None
+    hurt(*files)
+    wrong = manifest.fault(stem)
+    assert wrong is not None
+    assert re.search(told, wrong)
+
+
+@pytest.mark.parametrize("name", ["another video in its place", "narration cut in half"])
+def test_a_damaged_file_is_made_again(
+    folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], name: str
+) -> None:
+    hurt, told = DAMAGE[name]
+    files = copied(folder, tmp_path / "root")
+    whole = [file.read_bytes() for file in files]
+    hurt(*files)
+    world.ensure("val", tmp_path / "root", videos=["short_000"], quiet=True)
+    error = capfd.readouterr().err
+    assert re.fullmatch(f"pocket val: {told}; made again\n", error)
+    assert [file.read_bytes() for file in files] == whole
+    assert sorted(files[0].parent.iterdir()) == sorted(files)
+
+
+def test_several_processes_make_a_video_once(tmp_path: Path) -> None:
+    """They wait for each other, and what a killed one left is cleared away."""
+    places = tmp_path / f"pocket-{world.fingerprint()}" / "val" / "videos"
+    places.mkdir(parents=True)
+    (places / ".short_000.99999.mp4").write_bytes(b"left by a killed process")
+    script = (
+        "from pathlib import Path; import sys; from videopro.pocket import manifest, world\n"
+        "made = world._make_all\n"
+        "def counted(wanted, faults, *rest): print(len(faults)); made(wanted, faults, *rest)\n"
+        "world._make_all = counted\n"
+        "if __name__ == '__main__':\n"
+        "    world.ensure('val', Path(sys.argv[1]), videos=['short_000'], quiet=True)\n"
+    )
+    (tmp_path / "make.py").write_text(script)
+    command = [sys.executable, str(tmp_path / "make.py"), str(tmp_path)]
+    some = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    told = "".join(one.communicate(timeout=120)[0] for one in some).split()
+    assert [one.returncode for one in some] == [0, 0, 0]
+    assert told.count("1") == 1, "made once"
+    assert sorted(one.name for one in places.iterdir()) == [
+        "short_000.json",
+        "short_000.mp4",
+        "short_000.srt",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("split", "seed", "says"),
+    [
+        ("tset", None, "take one of train, val, test"),
+        ("fresh", None, "needs a seed"),
+        ("test", 5, "use the split 'fresh'"),
+    ],
+)
+def test_wrong_splits_say_what_to_take(split: str, seed: int | None, says: str) -> None:
+    with pytest.raises(BenchmarkError, match=says):
+        world.ensure(split, seed=seed)
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("not a folder")
+    with pytest.raises(BenchmarkError, match=r"cannot write the pocket world.*VIDEOPRO_CACHE"):
+        world.ensure("val", blocked)
+
+
+def test_ocr_reads_every_sign() -> None:
+    """An OCR engine that knows nothing of the world reads the words off whole frames after H.264."""
+    from rapidocr import RapidOCR
+
+    from videopro.train.pocket.frames import coded
+
+    engine = RapidOCR(params={"Global.log_level": "error"})
+    read = 0
+    for number, word in enumerate(vocabulary.SIGNS):
+        place = vocabulary.PLACES[number]
+        sign = drawing.Sign(word, 40, 40)
+        view = drawing.SceneView(place, "cloudy" if number % 2 else "sunny", None, sign, number)
+        frame = coded([view.draw(0.0, 0.0)], 21)[0].to_ndarray(format="bgr24")
+        result = engine(frame)
+        read += word in (result.txts or ())
+    assert read == len(vocabulary.SIGNS)

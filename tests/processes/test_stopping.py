@@ -1,0 +1,194 @@
+"""How a command line ends when it is stopped from outside, or when the disk is full."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from tests.support.fakes import load_fake
+from tests.support.infer_world import check_complete, flags
+from tests.support.infer_world import root as root
+from tests.support.making_videos import make
+from tests.support.number_encoder import NumberEncoder
+from videopro.cli import exit_status
+from videopro.errors import BenchmarkError, ConfigError, RunError
+from videopro.infer import main
+from videopro.modules.search.clip_index import build_index, load_index
+from videopro.pocket import world
+from videopro.video import Video
+from videopro.work import read_deaths, record_death
+
+FULL = Path("/dev/full")
+needs_full = pytest.mark.skipif(not FULL.exists(), reason="no /dev/full")
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 130)]
+)
+def test_a_signal_ends_a_command(
+    capsys: pytest.CaptureFixture[str], number: signal.Signals, code: int
+) -> None:
+    before = [signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)]
+    done: list[str] = []
+    with exit_status("stopped; and so on") as status:
+        try:
+            os.kill(os.getpid(), number)
+            threading.Event().wait(10)
+            pytest.fail("the command went on")
+        finally:
+            done.append("cleared away")
+    assert status.code == code
+    assert done == ["cleared away"]
+    assert capsys.readouterr().err == "\nstopped; and so on\n"
+    assert [signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)] == before
+
+
+def test_a_terminal_that_is_gone_hides_no_signal() -> None:
+    """On the way out something prints, and fails: the command was stopped all the same."""
+    with exit_status() as status:
+        try:
+            os.kill(os.getpid(), signal.SIGHUP)
+            threading.Event().wait(10)
+        finally:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+    assert status.code == 129
+
+
+def test_a_disk_without_room_is_no_fault_of_ours(capsys: pytest.CaptureFixture[str]) -> None:
+    with exit_status() as status:
+        raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT), "some/file")
+    assert status.code == 2
+    assert capsys.readouterr().err == (
+        "error: some/file: cannot be written (Disk quota exceeded); free some space on that disk, and the "
+        "same command goes on\n"
+    )
+    with pytest.raises(PermissionError), exit_status():
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), "some/file")
+
+
+@needs_full
+@pytest.mark.parametrize(
+    ("written", "told"),
+    [
+        (".config.yaml.new", "config.yaml"),
+        ("work/.asked.json.new", "work/asked.json"),
+        ("work/logs/rank0-worker0.log", "work/logs/rank0-worker0.log"),
+    ],
+)
+def test_a_run_on_a_full_disk_names_the_file_and_goes_on(
+    root: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], written: str, told: str
+) -> None:
+    output = tmp_path / "run"
+    place = output / written
+    place.parent.mkdir(parents=True)
+    place.symlink_to(FULL)
+    assert main(flags(root, output, "--limit", "1"), load=load_fake) == 2
+    error = capfd.readouterr().err
+    assert f"error: {output / told}: cannot be written (No space left on device); free some space" in error
+    assert "Traceback" not in error
+    place.unlink(missing_ok=True)
+    assert not list(output.rglob(".*")), "nothing half-written is left"
+    assert main(flags(root, output, "--limit", "1"), load=load_fake) == 0
+    check_complete(output, 1)
+
+
+@needs_full
+def test_a_summary_and_a_death_on_a_full_disk(
+    root: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / "run"
+    assert main(flags(root, output, "--limit", "1"), load=load_fake) == 0
+    before = (output / "summary.json").read_bytes()
+    (output / ".summary.json.new").symlink_to(FULL)
+    assert main(flags(root, output, "--limit", "1"), load=load_fake) == 2
+    assert f"error: {output / 'summary.json'}: cannot be written (No space" in capfd.readouterr().err
+    assert (output / "summary.json").read_bytes() == before
+    deaths = tmp_path / "deaths.jsonl"
+    deaths.symlink_to(FULL)
+    with pytest.raises(RunError, match=r"deaths\.jsonl: cannot be written \(No space left on device\)"):
+        record_death(deaths, ["q"], "why")
+
+
+def test_a_torn_or_strange_death_is_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "deaths.jsonl"
+    path.write_text('[1]\n{"ids": 3, "reason": "x"}\n{"ids": ["q"], "reason": "why"}\n{"ids": ["q"]}\n{"id')
+    assert read_deaths(path).alone == {"q": 1}
+
+
+@pytest.fixture
+def full_disk(tmp_path: Path) -> Iterator[Path]:
+    """A folder on a disk of its own, of which nothing is free while `ballast` lies there."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mounted = shutil.which("mount") and subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=300k", "tmpfs", str(folder)], capture_output=True, check=False
+    )
+    if not mounted or mounted.returncode:
+        pytest.skip("no disk can be mounted here")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def fill(folder: Path) -> Path:
+    """Leave no room; returns what takes it."""
+    ballast = folder / "ballast"
+    with ballast.open("wb", buffering=0) as file, suppress(OSError):
+        while True:
+            file.write(bytes(4096))
+    return ballast
+
+
+def test_an_index_on_a_full_disk(full_disk: Path, tmp_path: Path) -> None:
+    make(tmp_path / "v.mp4", list(range(60)), rate=3)
+    video = Video.open(tmp_path / "v.mp4")
+    ballast = fill(full_disk)
+    with pytest.raises(ConfigError, match=r"cannot be written .*\(No space left on device\); free some"):
+        build_index(video, NumberEncoder(), root=full_disk)
+    assert {one.suffix for one in full_disk.rglob("*") if one.is_file()} == {"", ".lock"}
+    ballast.unlink()
+    build_index(video, NumberEncoder(), root=full_disk)
+    assert load_index(video, NumberEncoder(), root=full_disk) is not None
+
+
+def test_the_pocket_world_on_a_full_disk(full_disk: Path) -> None:
+    """There is room for the questions, and not for a video."""
+    with pytest.raises(BenchmarkError, match=r"short_000: No space left on device; free some space"):
+        world.ensure("val", full_disk, videos=["short_000"], quiet=True)
+    assert {one.name for one in full_disk.rglob("*") if one.is_file()} == {"questions.jsonl", "pocket.lock"}
+
+
+def test_making_videos_stops_at_once(tmp_path: Path) -> None:
+    """The 36 videos of a split take a minute; SIGTERM to the command alone leaves nobody making them."""
+    code = (
+        "import sys\n"
+        "from pathlib import Path\n"
+        "from videopro.cli import exit_status\n"
+        "from videopro.pocket import world\n"
+        "if __name__ == '__main__':\n"
+        "    with exit_status() as status:\n"
+        "        world.ensure('val', Path(sys.argv[1]))\n"
+        "    sys.exit(status.code)\n"
+    )
+    (tmp_path / "make.py").write_text(code)
+    videos = tmp_path / f"pocket-{world.fingerprint()}" / "val" / "videos"
+    command = [sys.executable, str(tmp_path / "make.py"), str(tmp_path)]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+    while process.poll() is None and not list(videos.glob(".*.mp4")):
+        threading.Event().wait(0.05)
+    process.terminate()
+    _, error = process.communicate(timeout=30)
+    assert process.returncode == 143, error
+    assert "Traceback" not in error
+    assert len(list(videos.glob("*.json"))) < 36

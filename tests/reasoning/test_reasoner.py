@@ -1,0 +1,534 @@
+"""Plan, run, refine: what asks for which refinement, which answer counts, what is recorded, what errors
+do.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.support import reason_world as world
+from tests.support.reason_world import (
+    BROKEN,
+    LOCAL,
+    NATIVE,
+    NOTHING,
+    QUESTION,
+    SceneBackbone,
+    ScriptedPlanner,
+    reply,
+)
+from videopro import executor
+from videopro.backbones.base import Answer, ChoiceRequest
+from videopro.backbones.wrappers.batching import BatchingBackbone
+from videopro.backbones.wrappers.metered import Meter, MeteredBackbone, ThreadMeter
+from videopro.errors import BackboneError, ConfigError
+from videopro.modules import library as module_library
+from videopro.modules.calls.cache import CallMemory
+from videopro.planners import PlanRequest
+from videopro.question import Question
+from videopro.reasoning import Reasoned, Reasoner, ReasonSettings, Task
+from videopro.traces import AnswerRule, Call, Cost, Execution, Round, decide, is_confident
+
+WIDER = reply(
+    """intervals, clips = get_informative_clips(video, "red", top_k=2)
+frames = [frame for clip in clips for frame in extract_frames(clip)]
+return query_mc(frames, question, choices)"""
+)
+"""Red and one grey scene: half red, half grey, so the answer has 0.4."""
+CLAIMED = reply('return make_result("C", 0.99)')
+
+
+@pytest.fixture(autouse=True)
+def own_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each test computes by itself."""
+    monkeypatch.setattr(module_library, "_memory", CallMemory())
+
+
+def reason(
+    writes: dict[str, str] | Callable[[PlanRequest], str],
+    questions: Sequence[Question] = (QUESTION,),
+    *,
+    backbone: SceneBackbone | None = None,
+    knows_form: bool = True,
+    visual: Any = None,
+    watch: Any = None,
+    **settings: Any,
+) -> tuple[list[Reasoned], ScriptedPlanner]:
+    """Reason with a planner that writes by kind of request."""
+    answers = backbone if backbone is not None else SceneBackbone()
+    counted = ThreadMeter()
+    modules = world.context(MeteredBackbone(BatchingBackbone(answers), counted))
+    by_kind = writes if callable(writes) else lambda request: writes[request.kind]  # type: ignore[index]
+    planner = ScriptedPlanner(by_kind, knows_form=knows_form)
+    reasoner = Reasoner(
+        planner, ReasonSettings(**settings), counted=counted, visual=visual, seed=7, watch=watch
+    )
+    return reasoner.reason([Task(one, modules) for one in questions]), planner
+
+
+def test_each_call_has_the_line_that_made_it() -> None:
+    """Also calls that failed, that a helper made, and that stand in one line with another."""
+    body = """def look(clip):
+    return query_yn(extract_frames(clip), "Is it red?")
+clips = get_informative_clips(video, "red",
+                              top_k=2)[1]
+seen = [look(clip) for clip in clips]
+try:
+    crop(video, 1)
+except Exception:
+    pass
+return query_mc(extract_frames(clips[0]), question, choices)"""
+    (one,), _ = reason({"plan": reply(body)}, max_rounds=0)
+    execution = one.rounds[0].execution
+    assert execution is not None
+    assert execution.status == "ok"
+    # Line 1 is the function's head; a call that goes over lines is at its first.
+    assert [(call.fn, call.line) for call in execution.calls] == [
+        ("get_informative_clips", 4),
+        ("extract_frames", 3), ("query_yn", 3), ("extract_frames", 3), ("query_yn", 3),
+        ("crop", 8),
+        ("extract_frames", 11), ("query_mc", 11),
+    ]  # fmt: skip
+    (failed,), _ = reason({"plan": reply("extract_frames(video)\n\nreturn crop(video, 1)")}, max_rounds=0)
+    assert failed.rounds[0].execution is not None
+    assert failed.rounds[0].execution.status == "failed"
+    assert [(call.fn, call.line) for call in failed.rounds[0].execution.calls] == [
+        ("extract_frames", 2), ("crop", 4),
+    ]  # fmt: skip
+
+
+def kinds(reasoned: Reasoned) -> list[str]:
+    return [one.prompt_kind for one in reasoned.rounds]
+
+
+def final(reasoned: Reasoned) -> tuple[str | None, float]:
+    assert reasoned.final is not None
+    return reasoned.final.letter, round(reasoned.final.confidence, 6)
+
+
+# ---- which answer counts: by hand
+# ----------------------------------------------------------------------------
+
+
+def made(letter: str | None, confidence: float = 0.0, status: Any = None) -> Execution:
+    return Execution(status or ("ok" if letter else "empty"), letter, confidence)
+
+
+FAILED = made(None, status="failed")
+SURE, UNSURE, SURER, SAME = made("A", 0.75), made("B", 0.5), made("C", 0.6), made("D", 0.5)
+
+
+@pytest.mark.parametrize(
+    ("executions", "how", "settled", "refined"),
+    [
+        ([SURE], "last", 0, 0),
+        ([UNSURE], "last", 0, 0),
+        ([FAILED], "last", 0, 0),
+        ([UNSURE, SURE], "last", 1, 1),
+        ([SURE, UNSURE], "last", 0, 0),  # stored for another tau
+        ([SURER, UNSURE], "last", 1, 1),  # the paper's: the refinement counts, whatever its confidence
+        ([SURER, UNSURE], "best", 0, 1),
+        ([UNSURE, SAME], "best", 0, 1),
+        ([UNSURE, SAME], "last", 1, 1),
+        ([UNSURE, FAILED], "last", 1, 1),  # the paper's: the last program counts, failed or not
+        ([UNSURE, made(None)], "last", 1, 1),
+        ([UNSURE, FAILED], "last-answered", 0, 1),  # a refinement without an answer takes nothing away
+        ([UNSURE, made(None)], "last-answered", 0, 1),
+        ([SURER, UNSURE], "last-answered", 1, 1),
+        ([FAILED, FAILED], "last-answered", 1, 1),
+        ([UNSURE, FAILED, FAILED], "last-answered", 0, 2),
+        ([UNSURE, FAILED], "best", 0, 1),
+        ([FAILED, UNSURE], "best", 1, 1),
+        ([FAILED, FAILED], "last", 1, 1),
+        ([UNSURE, SURER, SAME], "last", 2, 2),
+        ([UNSURE, SURER, SAME], "best", 1, 2),
+        ([UNSURE, SURE, SURER], "last", 1, 1),
+    ],
+)
+def test_which_answer_counts(executions: list[Execution], how: Any, settled: int, refined: int) -> None:
+    decision = decide(executions, 0.75, how)
+    assert (decision.settled, decision.refined) == (settled, refined)
+
+
+def test_a_sweep_with_fewer_rounds_is_the_run_with_fewer_rounds() -> None:
+    executions = [UNSURE, SURER, SAME]
+    assert [decide(executions, 0.75, "last", most).settled for most in (0, 1, 2, 5)] == [0, 1, 2, 2]
+    assert decide(executions, 0.5, "last").settled == 0
+    assert decide(executions, 0.55, "last").settled == 1
+
+
+def test_tau_is_inclusive_and_an_answer_is_needed() -> None:
+    assert is_confident(made("A", 0.75), 0.75)
+    assert not is_confident(made("A", math.nextafter(0.75, 0)), 0.75)
+    assert not is_confident(made(None), 0.0)
+    assert not is_confident(FAILED, 0.0)
+    with pytest.raises(ValueError, match="without an execution"):
+        decide([], 0.75, "last")
+
+
+# ---- the loop
+# ------------------------------------------------------------------------------------------------
+
+
+def test_a_confident_answer_is_not_refined() -> None:
+    (one,), _ = reason({"plan": LOCAL})
+    assert (kinds(one), final(one), one.settled, one.refined) == (["plan"], ("B", 0.9), 0, 0)
+    assert one.first == one.final
+
+
+@pytest.mark.parametrize(
+    ("first", "kind"),
+    [
+        (BROKEN, "bug_fix"),
+        (NATIVE, "native_refinement"),
+        (WIDER, "program_refinement"),
+        (NOTHING, "program_refinement"),
+    ],
+)
+def test_what_went_wrong_decides_the_refinement(first: str, kind: str) -> None:
+    (one,), planner = reason({"plan": first, kind: LOCAL})
+    assert (kinds(one), final(one), one.settled, one.refined) == (["plan", kind], ("B", 0.9), 1, 1)
+    prompt = planner.requests[1].prompt
+    program = one.rounds[0].program
+    assert program
+    assert program in prompt
+    assert QUESTION.text in prompt
+    assert ("NameError: name 'clips' is not defined" in prompt) == (kind == "bug_fix")
+    assert "confidence" not in prompt
+
+
+def test_tau_decides_and_is_inclusive() -> None:
+    """The wider program's 0.4 is confident under tau 0.4 and unsure right above it."""
+    sure = 10 / 20 - 0.1
+    (one,), _ = reason({"plan": WIDER}, tau=sure)
+    assert kinds(one) == ["plan"]
+    (one,), _ = reason({"plan": WIDER, "program_refinement": LOCAL}, tau=math.nextafter(sure, 1))
+    assert kinds(one) == ["plan", "program_refinement"]
+
+
+def test_a_claim_spares_no_refinement() -> None:
+    (one,), _ = reason({"plan": CLAIMED, "program_refinement": LOCAL})
+    assert one.rounds[0].execution is not None
+    assert (one.rounds[0].execution.answer, one.rounds[0].execution.confidence) == ("C", 0.0)
+    assert one.rounds[0].execution.claim == 0.99
+    assert final(one) == ("B", 0.9)
+
+
+def test_refinements_below_another_bound_are_stored_without_a_say() -> None:
+    (one,), _ = reason({"plan": LOCAL, "program_refinement": WIDER}, refine_below=0.95)
+    assert (kinds(one), final(one)) == (["plan", "program_refinement"], ("B", 0.9))
+    assert (one.settled, one.refined) == (0, 0)
+
+
+def test_a_program_whose_sandbox_was_killed_is_run_again() -> None:
+    """Killed from outside, as for want of memory, while the program waits for an answer."""
+
+    class Killing(SceneBackbone):
+        def answer_batch(self, requests: Sequence[ChoiceRequest]) -> list[Answer]:
+            if not self.asked:
+                zygote = executor._executor()._zygote  # type: ignore[union-attr]
+                assert zygote is not None
+                os.kill(zygote.pid, signal.SIGKILL)
+            return super().answer_batch(requests)
+
+    backbone = Killing()
+    (one,), _ = reason({"plan": LOCAL}, backbone=backbone)
+    assert (kinds(one), final(one)) == (["plan"], ("B", 0.9))
+    execution = one.rounds[0].execution
+    assert execution is not None
+    # The answer that was given while its program died is remembered, and the record is of one run.
+    assert len(backbone.asked) == 1
+    assert [call.fn for call in execution.calls] == [call.fn for call in reasoned_calls(LOCAL)]
+
+
+def reasoned_calls(plan: str) -> tuple[Call, ...]:
+    (one,), _ = reason({"plan": plan})
+    execution = one.rounds[0].execution
+    assert execution is not None
+    return execution.calls
+
+
+def test_rounds_end_when_the_answer_is_sure_or_the_rounds_are_used_up() -> None:
+    replies = iter([BROKEN, NATIVE, WIDER, LOCAL, LOCAL])
+    (one,), _ = reason(lambda request: next(replies), max_rounds=9)
+    assert kinds(one) == ["plan", "bug_fix", "native_refinement", "program_refinement"]
+    assert (final(one), one.settled, one.refined) == (("B", 0.9), 3, 3)
+    (one,), _ = reason({"plan": BROKEN}, max_rounds=0)
+    assert (kinds(one), final(one)) == (["plan"], (None, 0.0))
+
+
+def test_the_last_or_the_best_answer_counts() -> None:
+    """The native D has 0.4; a third of the frames each is red, blue and green: A with 1/3 - 0.1."""
+    spread = reply(
+        "frames = extract_frames(video)\n"
+        "frames = [f for f in frames if 10 < f.time < 20 or 30 < f.time < 40 or 50 < f.time]\n"
+        "return query_mc(frames, question, choices)"
+    ).replace("extract_frames(video)", "extract_frames(video, num_frames=60)")
+    writes = {"plan": NATIVE, "native_refinement": spread}
+    (last,), _ = reason(writes)
+    (best,), _ = reason(writes, rule=AnswerRule("best"))
+    assert (final(last), last.settled) == (("A", round(1 / 3 - 0.1, 6)), 1)
+    assert (final(best), best.settled) == (("D", 0.4), 0)
+    assert last.refined == best.refined == 1
+    assert last.first == best.final
+
+
+def test_where_no_program_answered_a_direct_answer_does_if_wanted() -> None:
+    broken = {"plan": BROKEN, "bug_fix": BROKEN}
+    (one,), _ = reason(broken, rule=AnswerRule(fallback="native"))
+    assert kinds(one) == ["plan", "bug_fix", "fallback"]
+    assert (final(one), one.settled, one.refined) == (("D", 0.4), 2, 1)
+    assert one.rounds[2].execution is not None
+    assert [call.fn for call in one.rounds[2].execution.calls] == ["query_native"]
+    assert one.first is not None
+    assert one.first.letter is None
+    (one,), _ = reason(broken)
+    assert (kinds(one), final(one)) == (["plan", "bug_fix"], (None, 0.0))
+
+
+def test_a_failed_refinement_falls_back_unless_the_answer_before_it_counts() -> None:
+    lost = {"plan": WIDER, "program_refinement": BROKEN}
+    (paper,), _ = reason(lost)
+    assert (kinds(paper), final(paper)) == (["plan", "program_refinement"], (None, 0.0))
+    (fallen,), _ = reason(lost, rule=AnswerRule(fallback="native"))
+    assert kinds(fallen) == ["plan", "program_refinement", "fallback"]
+    assert (final(fallen), fallen.settled) == (("D", 0.4), 2)
+    (kept,), _ = reason(lost, rule=AnswerRule("last-answered", "native"))
+    assert (kinds(kept), kept.settled) == (["plan", "program_refinement"], 0)
+    assert kept.final == kept.first
+
+
+def test_a_fallback_that_only_another_tau_calls_for_is_stored() -> None:
+    """The native D has 0.4: sure enough for tau 0.3, and below 0.9 its refinement, which fails, is stored."""
+    lost = {"plan": NATIVE, "native_refinement": BROKEN}
+    (one,), _ = reason(lost, tau=0.3, refine_below=0.9, rule=AnswerRule(fallback="native"))
+    assert kinds(one) == ["plan", "native_refinement", "fallback"]
+    assert (final(one), one.settled, one.refined) == (("D", 0.4), 0, 0)
+
+
+def test_a_reply_without_a_program_is_a_failure_that_can_be_mended() -> None:
+    (one,), planner = reason({"plan": "I would say B.", "bug_fix": LOCAL})
+    assert (kinds(one), final(one)) == (["plan", "bug_fix"], ("B", 0.9))
+    first = one.rounds[0]
+    assert (first.mode, first.raw, first.program) == (None, "I would say B.", None)
+    assert first.faults
+    assert first.execution is not None
+    assert first.execution.error is not None
+    assert first.execution.error.type == "NoProgram"
+    assert "There is no program." in planner.requests[1].prompt
+
+
+def test_always_several_steps_is_asked_for() -> None:
+    (one,), planner = reason({"plan_program": LOCAL}, adaptive=False)
+    assert kinds(one) == ["plan_program"]
+    assert "Do not call query_native" in planner.requests[0].prompt
+
+
+@pytest.mark.parametrize(
+    ("shows", "result", "log"), [("program", False, False), ("result", True, False), ("log", True, True)]
+)
+def test_what_a_prompt_shows_of_an_unsure_answer(shows: str, result: bool, log: bool) -> None:
+    _, planner = reason({"plan": NATIVE, "native_refinement": LOCAL}, shows=shows)
+    prompt = planner.requests[1].prompt
+    assert ("Its answer was D. Its confidence was 0.40." in prompt) == result
+    assert ("query_native(Video(" in prompt) == log
+
+
+# ---- what the planner gets
+# -----------------------------------------------------------------------------------
+
+
+def test_the_api_reference_goes_to_planners_that_need_it() -> None:
+    writes = {"plan": BROKEN, "bug_fix": LOCAL}
+    _, short = reason(writes)
+    _, full = reason(writes, knows_form=False)
+    for before, after in zip(short.requests, full.requests, strict=True):
+        assert before.reference == ""
+        assert "get_informative_clips(" in after.reference
+        assert after.reference in after.prompt
+        assert "Available functions" not in before.prompt
+    assert "Example" in full.requests[0].prompt
+    assert "Example" not in full.requests[1].prompt
+
+
+def test_the_video_goes_with_every_request_if_the_planner_sees_it() -> None:
+    visual = world.video().frames([1.0, 15.0])
+    _, planner = reason({"plan": BROKEN, "bug_fix": LOCAL}, visual=visual)
+    assert [request.visual for request in planner.requests] == [visual, visual]
+
+
+def test_draws_depend_on_the_question_and_the_runs_seed_alone() -> None:
+    others = [replace(QUESTION, text=f"Question {i}?") for i in range(3)]
+    writes = {"plan": BROKEN, "bug_fix": LOCAL}
+
+    def seeds(questions: Sequence[Question]) -> dict[tuple[str, str], int]:
+        _, planner = reason(writes, questions)
+        return {(one.kind, one.question.text): one.seed for one in planner.requests}
+
+    alone, together = seeds([QUESTION]), seeds([*others, QUESTION])
+    assert len(set(together.values())) == 8
+    assert alone.items() <= together.items()
+    assert all(0 <= seed < 2**31 for seed in together.values())
+
+
+def test_modules_answer_with_the_adapter_off() -> None:
+    backbone = SceneBackbone()
+    reason({"plan": LOCAL}, backbone=backbone)
+    assert [adapted for _, adapted in backbone.asked] == [False]
+    assert backbone.adapted
+
+
+# ---- several at once, and errors
+# -----------------------------------------------------------------------------
+
+
+def test_what_is_wrong_with_one_question_leaves_the_others() -> None:
+    questions = [
+        QUESTION,
+        Question("Which? (no plan)", QUESTION.choices),
+        Question("Which? (refuse)", QUESTION.choices),
+        replace(QUESTION, text="What else is red?"),
+    ]
+    out, _ = reason({"plan": LOCAL, "bug_fix": LOCAL}, questions)
+    assert [None if one.error is None else str(one.error) for one in out] == [
+        None,
+        "the planner is gone",
+        "cannot serve this request",
+        None,
+    ]
+    assert isinstance(out[1].error, BackboneError)
+    assert [final(out[0]), final(out[3])] == [("B", 0.9), ("B", 0.9)]
+    assert out[2].final is None
+    assert kinds(out[2]) == ["plan"], "what was done before is kept"
+
+
+def test_a_model_that_fails_is_no_fault_of_a_program_that_hides_it() -> None:
+    hidden = reply(
+        "try:\n    return query_native(video, question, choices)\nexcept Exception:\n    return 'A'"
+    )
+    (one,), _ = reason({"plan": hidden}, [Question("Which? (refuse)", QUESTION.choices)])
+    assert isinstance(one.error, BackboneError)
+    assert one.final is None
+
+
+def test_a_fault_of_ours_stops_the_run() -> None:
+    class Faulty(world.SceneIndex):
+        def search(self, *args: Any, **options: Any) -> Any:
+            raise ZeroDivisionError("a fault on purpose")
+
+    counted = ThreadMeter()
+    modules = world.context(MeteredBackbone(BatchingBackbone(SceneBackbone()), counted), index=Faulty())
+    reasoner = Reasoner(ScriptedPlanner(lambda request: LOCAL), ReasonSettings(), counted=counted)
+    with pytest.raises(ZeroDivisionError, match="on purpose"):
+        reasoner.reason([Task(QUESTION, modules)])
+
+
+def test_programs_run_side_by_side() -> None:
+    """Two programs that wait for each other both come to their end."""
+    meeting = threading.Barrier(2, timeout=60)
+
+    class Meeting(world.SceneIndex):
+        def search(self, *args: Any, **options: Any) -> Any:
+            meeting.wait()
+            return super().search(*args, **options)
+
+    counted = ThreadMeter()
+    modules = world.context(MeteredBackbone(BatchingBackbone(SceneBackbone()), counted), index=Meeting())
+    # Different words, or the second call would be the first one's, remembered.
+    planner = ScriptedPlanner(lambda request: LOCAL.replace('"red"', f'"red {request.question.text}"'))
+    questions = [replace(QUESTION, text=f"Which {i}?") for i in range(2)]
+    out = Reasoner(planner, ReasonSettings(together=2), counted=counted).reason(
+        [Task(one, modules) for one in questions]
+    )
+    assert [final(one) for one in out] == [("B", 0.9)] * 2
+
+
+# ---- costs and the record
+# ------------------------------------------------------------------------------------
+
+
+def test_costs_of_planning_and_running_are_told_apart_and_add_up() -> None:
+    (one,), _ = reason({"plan": NATIVE, "native_refinement": LOCAL})
+    planning = [round_.planning for round_ in one.rounds]
+    assert [(c.calls, c.tokens_in, c.tokens_out) for c in planning] == [(1, 300, 40)] * 2
+    running = [round_.execution.cost for round_ in one.rounds if round_.execution is not None]
+    # 12 frames of the whole video, 10 of the clip; the fake counts 100 tokens and one a frame.
+    assert [(c.calls, c.frames, c.tokens_in, c.tokens_out) for c in running] == [
+        (1, 12, 112, 1),
+        (1, 10, 110, 1),
+    ]
+    total = one.cost
+    assert (total.calls, total.frames, total.tokens_in, total.tokens_out) == (4, 22, 822, 82)
+    assert set(total.stages) == {"plan", "run", "backbone"}
+    assert total.seconds == pytest.approx(total.stages["plan"] + total.stages["run"])
+
+
+def test_side_by_side_the_times_add_up_to_the_wall(monkeypatch: pytest.MonkeyPatch) -> None:
+    questions = [replace(QUESTION, text=f"Which {i}?") for i in range(4)]
+    meter = Meter()
+    out, _ = reason({"plan": LOCAL}, questions)
+    assert 0 < sum(one.cost.seconds for one in out) <= meter.take().seconds
+
+
+def test_calls_are_recorded_with_arguments_results_and_frames() -> None:
+    (one,), _ = reason({"plan": LOCAL})
+    execution = one.rounds[0].execution
+    assert execution is not None
+    assert [call.fn for call in execution.calls] == ["get_informative_clips", "extract_frames", "query_mc"]
+    clips, _, query = execution.calls
+    assert (clips.args["query"], clips.args["top_k"]) == ("red", 1)
+    assert "Clip(10.0-20.0 s)" in clips.result
+    assert [frame[0] for frame in query.frames] == [10.5 + i for i in range(10)]
+    assert (execution.raw, execution.letters["B"]) == ("B", pytest.approx(0.9))
+
+
+def test_a_watcher_is_told_in_order() -> None:
+    told: list[str] = []
+
+    class Watch:
+        def wrote(self, round: Round) -> None:
+            told.append(f"wrote {round.prompt_kind}")
+
+        def called(self, call: Call) -> None:
+            told.append(f"called {call.fn}")
+
+        def ended(self, execution: Execution) -> None:
+            told.append(f"ended {execution.status}")
+
+    reason({"plan": BROKEN, "bug_fix": LOCAL}, watch=Watch())
+    assert told == [
+        "wrote plan",
+        "ended failed",
+        "wrote bug_fix",
+        "called get_informative_clips",
+        "called extract_frames",
+        "called query_mc",
+        "ended ok",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"tau": 1.5}, "tau is 1.5"),
+        ({"max_rounds": -1}, "max_rounds is -1"),
+        ({"tau": 0.8, "refine_below": 0.7}, "refine_below is 0.7"),
+        ({"together": 0}, "together is 0"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(settings: dict[str, Any], told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        ReasonSettings(**settings)
+
+
+def test_a_thread_without_a_meter_is_told() -> None:
+    with pytest.raises(RuntimeError, match="chosen no meter"):
+        ThreadMeter().add(Cost(frames=1))

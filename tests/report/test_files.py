@@ -1,0 +1,360 @@
+"""The files of reports and the command line: forms, figures, one self-contained page, exports, messages."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tests.report.test_report import answers, planned_run
+from tests.support.report_world import direct, trace, unreadable, write_run
+from videopro.report.__main__ import main
+from videopro.report.published import PUBLISHED
+from videopro.report.reading import read_runs
+from videopro.report.sections import BUILDERS
+from videopro.report.table import BENCHMARK, Estimate, Number, Table, comma_separated, latex, markdown
+
+MIXED = Table(
+    "Shares in % of a_b",
+    (BENCHMARK, "run & more", "accuracy, %", "n"),
+    (
+        ("pocket test", "a | b_1", Estimate(81.25, 70.04, 90.96), 12),
+        ("pocket test", "c {x}", Estimate(2.5, -1.04, 6.0, signed=True), Number(1234.567, 1)),
+        ("pocket test", "", None, None),
+    ),
+    ("A note with 5 %.",),
+)
+
+
+# ---- forms -----------------------------------------------------------------------------------------------
+
+
+def test_markdown() -> None:
+    lines = [re.sub(" +", " ", line) for line in markdown(MIXED).splitlines()]
+    # The benchmark is the same in every row, so it is in the title alone; bars are escaped.
+    assert lines[0] == "| run & more | accuracy, % | n |"
+    assert re.fullmatch(r"\|:-+\|-+:\|-+:\|", lines[1])
+    assert lines[2:] == [
+        "| a \\| b_1 | 81.2 (70.0 to 91.0) | 12 |",
+        "| c {x} | +2.5 (-1.0 to 6.0) | 1,234.6 |",
+        "| | | |",
+    ]
+
+
+def test_latex() -> None:
+    text = latex(MIXED, "tab:x")
+    assert text.count("\\begin{table}") == text.count("\\end{table}") == 1
+    for rule in ("\\toprule", "\\midrule", "\\bottomrule", "\\label{tab:x}", "\\begin{tabular}{lrr}"):
+        assert text.count(rule) == 1
+    assert "run \\& more" in text
+    assert "a | b\\_1" in text
+    assert "c \\{x\\}" in text
+    assert "81.2 (70.0--91.0)" in text
+    assert "\\caption{Shares in \\% of a\\_b, pocket test. A note with 5 \\%.}" in text
+    body = text.partition("\n")[2]  # the first line is a comment
+    assert not re.search(r"(?<!\\)[%&_](?![^\n]*\\\\)", body), "nothing that LaTeX would read as its own"
+
+
+def test_comma_separated() -> None:
+    rows = list(csv.reader(io.StringIO(comma_separated(MIXED))))
+    head = ["accuracy, %", "accuracy, %, low", "accuracy, %, high"]
+    assert rows[0] == ["benchmark", "run & more", *head, "n"]
+    assert rows[1] == ["pocket test", "a | b_1", "81.25", "70.04", "90.96", "12"]
+    assert rows[2][2:] == ["2.5", "-1.04", "6.0", "1234.567"]
+    assert rows[3][2:] == ["", "", "", ""]
+
+
+# ---- a report --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    """Direct answers, a run with refinement, one without a group of modules."""
+    folder = tmp_path / "runs"
+    write_run(folder / "native", [*answers("ABBA", minutes=(1, 5, 5, 20)), unreadable(9)])
+    planned_run(folder / "videopro", refine_below=0.9)
+    cut = [trace(i, [direct("A", 0.7)]) for i in range(4)]
+    write_run(folder / "without", cut, method="adaptive", without=["context"])
+    return folder
+
+
+class Page(HTMLParser):
+    """The tags that are open, the sources that are named, the ids."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.sources: list[str] = []
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.cells = 0
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        if tag not in ("meta", "img", "br", "link"):
+            self.open.append(tag)
+        self.cells += tag == "td"
+        self.sources += [given["src"] or ""] if "src" in given else []
+        self.ids += [given["id"] or ""] if "id" in given else []
+        self.links += [given["href"] or ""] if "href" in given else []
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_a_report_and_its_files(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    output = tmp_path / "report"
+    assert main([str(runs), "--output", str(output), "--title", "Runs <of> today"]) == 0
+    told = capsys.readouterr().out
+    assert "left out: metrics" in told
+    made = ["main", "efficiency", "modules", "training", "modes", "confidence", "tau", "durations", "pairs"]
+    for name in (*made, "runs"):
+        files = {path.suffix for path in (output / "tables").glob(f"{name}.*")}
+        assert files == {".md", ".tex", ".csv"}, name
+    assert [path.name for path in sorted((output / "tables").glob("*_*"))] == [
+        "confidence_bins.csv",
+        "pairs_changed.csv",
+    ]
+    for name in ("modes", "confidence", "tau", "durations"):
+        picture = np.asarray(Image.open(output / "figures" / f"{name}.png").convert("RGB"))
+        assert min(picture.shape[:2]) > 200
+        assert len(np.unique(picture.reshape(-1, 3), axis=0)) > 20, f"{name} is blank"
+        assert (output / "figures" / f"{name}.pdf").read_bytes().startswith(b"%PDF")
+        assert b"<svg" in (output / "figures" / f"{name}.svg").read_bytes()
+    text = (output / "report.md").read_text()
+    for picture_path in re.findall(r"\]\((figures/[^)]+)\)", text):
+        assert (output / picture_path).exists()
+    assert "## Main results (Table 1)" in text
+
+
+def test_the_papers_numbers_stand_below_ones_own(runs: Path, tmp_path: Path) -> None:
+    output = tmp_path / "report"
+    assert main([str(runs), "--published", "--output", str(output)]) == 0
+    found = {path.name for path in (output / "tables").glob("*_published.md")}
+    assert found == {f"{name}_published.md" for name in PUBLISHED}
+    text = (output / "report.md").read_text()
+    assert text.index("## Module ablation (Table 3)") < text.index("**As published: Table 3 of the paper**")
+    assert "| without localization |" in text
+
+
+def test_the_papers_numbers_agree_with_each_other() -> None:
+    """The paper says much of it twice: means of rows, differences, and cells of several tables."""
+
+    def numbers(name: str, row: int) -> list[float]:
+        return [cell.value for cell in PUBLISHED[name].rows[row] if isinstance(cell, Number)]
+
+    for row in range(4):
+        *parts, mean = numbers("main", row)
+        assert mean == pytest.approx(sum(parts) / 4, abs=0.051)
+    for native, ours, gain in ((0, 1, "+4.9"), (2, 3, "+6.7")):
+        assert float(gain) == pytest.approx(numbers("main", ours)[-1] - numbers("main", native)[-1])
+        assert PUBLISHED["main"].rows[ours][-1] == gain
+    whole, reached = numbers("modules", 0), numbers("training", 1)
+    for row in PUBLISHED["modules"].rows[1:]:
+        for value, gap, all_modules in zip(row[1::2], row[2::2], whole, strict=True):
+            assert isinstance(value, Number)
+            assert float(str(gap)) == pytest.approx(value.value - all_modules)
+    assert whole == numbers("training", 0)[::2]
+    accuracies = [numbers("efficiency", row)[0] for row in range(8)]
+    assert accuracies[2:4] + accuracies[6:] == reached
+    # Native and final: the row of Table 1 too, whose first two columns are these benchmarks in turn.
+    assert [accuracies[4], accuracies[0]] == numbers("main", 2)[:2]
+    assert [accuracies[7], accuracies[3]] == numbers("main", 3)[:2]
+    for row in range(2):
+        assert sum(numbers("modes", row)[:2]) == pytest.approx(100)
+
+
+def test_the_page_holds_all_that_it_shows(runs: Path, tmp_path: Path) -> None:
+    assert main([str(runs), "--output", str(tmp_path / "r"), "--title", "Runs <of> today"]) == 0
+    text = (tmp_path / "r" / "report.html").read_text()
+    page = Page()
+    page.feed(text)
+    assert page.open == []
+    assert len(page.sources) == 4
+    assert all(one.startswith("data:image/svg+xml;base64,") for one in page.sources)
+    assert {link.removeprefix("#") for link in page.links} == set(page.ids) == set(BUILDERS) - {"metrics"}
+    assert "<title>Runs &lt;of&gt; today</title>" in text
+    assert "<script" not in text
+    assert page.cells > 100
+    # A head stands over its numbers, also where the first row has none.
+    assert '<th class="n">difference</th>' in text
+    assert "<th>benchmark</th>" in text or "<th>run</th>" in text
+
+
+def test_a_report_of_the_same_runs_is_the_same(runs: Path, tmp_path: Path) -> None:
+    first, second = tmp_path / "a", tmp_path / "b"
+    for output in (first, second):
+        assert main([str(runs), "--output", str(output)]) == 0
+    names = sorted(path.relative_to(first) for path in first.rglob("*.*"))
+    assert names == sorted(path.relative_to(second) for path in second.rglob("*.*"))
+    for name in names:
+        assert (first / name).read_bytes() == (second / name).read_bytes(), name
+
+
+def test_nothing_is_run_or_changed(runs: Path, tmp_path: Path) -> None:
+    before = {path: path.read_bytes() for path in runs.rglob("*") if path.is_file()}
+    assert main([str(runs), "--output", str(tmp_path / "r")]) == 0
+    assert {path: path.read_bytes() for path in runs.rglob("*") if path.is_file()} == before
+
+
+def test_some_tables_alone(runs: Path, tmp_path: Path) -> None:
+    output = tmp_path / "r"
+    assert (
+        main([str(runs / "videopro"), "--tables", "tau", "--taus", "0.5", "0.6", "--output", str(output)])
+        == 0
+    )
+    (rows,) = [list(csv.DictReader((output / "tables" / "tau.csv").open()))]
+    assert [row["tau"] for row in rows] == ["0.50", "0.60"]
+    assert [path.name for path in (output / "figures").glob("*.png")] == ["tau.png"]
+
+
+@pytest.mark.parametrize(
+    ("argv", "told"),
+    [
+        ([], "give the folder of a finished run"),
+        (["{runs}/nowhere"], "holds no run"),
+        (["{runs}", "--tables", "nothing"], "there is none called 'nothing'"),
+        (["{runs}/native", "--tables", "tau"], "no run refines"),
+        (["{runs}/videopro", "--tables", "tau", "--taus", "0.95"], "--refine-below 0.95"),
+        (["{runs}/videopro", "--tables", "tau", "--taus", "most"], "give numbers from 0 to 1"),
+        (["{runs}/videopro", "--taus", "1.5"], "give numbers from 0 to 1"),
+        (
+            ["{runs}", "--export", "inspect", "--output", "x.json"],
+            "--export writes one run, and 3 were given",
+        ),
+        (["{runs}/native", "--export", "inspect"], "--export needs --output"),
+        (["{runs}/native", "--export", "harness"], "must be one of"),
+        (["{runs}/native", "--output", "{runs}/native/config.yaml"], "cannot be written"),
+    ],
+)
+def test_what_the_user_can_mend(
+    argv: list[str], told: str, runs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([word.format(runs=runs) for word in argv]) == 2
+    assert told in capsys.readouterr().err
+
+
+def test_without_its_packages_a_report_says_what_to_install(runs: Path) -> None:
+    code = (
+        "import sys; sys.modules['tabulate'] = None; from videopro.report.__main__ import main; "
+        f"sys.exit(main([{str(runs)!r}]))"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert found.returncode == 2
+    assert "a report needs tabulate: pip install -e '.[report]'" in found.stderr
+
+
+# ---- other harnesses -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def mixed(tmp_path: Path) -> Path:
+    """Right, wrong, of unknown answer, unreadable; and one that was refined."""
+    unknown = trace(2, [direct("A", 0.5)], gold=None)
+    native = [trace(0, [direct("A", 0.9)]), trace(1, [direct("B", 0.4)]), unknown, unreadable(3)]
+    return write_run(tmp_path / "mixed", native)
+
+
+def exported(run: Path, kind: str) -> Path:
+    output = run.parent / "out" / f"{kind}.json"
+    assert main([str(run), "--export", kind, "--output", str(output)]) == 0
+    return output
+
+
+def test_lmms_eval_lines(mixed: Path) -> None:
+    """As lmms-eval 0.7.3 writes them: EvolvingLMMs-Lab/lmms-eval, lmms_eval/evaluator.py (logged_sample) and
+    lmms_eval/loggers/evaluation_tracker.py (save_results_samples)."""
+    lines = [json.loads(line) for line in exported(mixed, "lmms-eval").read_text().splitlines()]
+    assert [line["doc_id"] for line in lines] == ["q0", "q1", "q2", "q3"]
+    for line in lines:
+        assert {"doc_id", "target", "resps", "filtered_resps", "doc_hash", "input", "token_counts"} <= set(
+            line
+        )
+        assert re.fullmatch("[0-9a-f]{64}", line["doc_hash"])
+        assert line["input"].endswith("?\nA. one\nB. two")
+    assert (lines[1]["target"], lines[1]["resps"], lines[1]["filtered_resps"]) == ("A", [["B"]], ["B"])
+    assert [line.get("videopro_score") for line in lines] == [1.0, 0.0, None, None]
+    assert len({line["doc_hash"] for line in lines}) == 4
+
+
+def test_lmms_eval_loads_its_lines(mixed: Path) -> None:
+    """`pip install --no-deps lmms-eval` is enough; its dependencies are too many for the extra `test`."""
+    loader = pytest.importorskip("lmms_eval.baselines.loader", reason="lmms-eval is not installed")
+    scores, _ = loader.load_baseline(str(exported(mixed, "lmms-eval")), "pocket")
+    assert scores == {"q0": 1.0, "q1": 0.0}, "questions without a verdict are no pairs"
+
+
+def inspect_log(path: Path) -> dict[str, Any]:
+    found = json.loads(path.read_text())
+    assert isinstance(found, dict)
+    return found
+
+
+def test_inspect_log(mixed: Path) -> None:
+    log = inspect_log(exported(mixed, "inspect"))
+    assert (log["version"], log["status"], log["eval"]["task"], log["eval"]["model"]) == (
+        *(2, "success", "pocket_test"),
+        "tiny",
+    )
+    (score,) = log["results"]["scores"]
+    assert score["metrics"]["accuracy"]["value"] == 0.5
+    assert (score["scored_samples"], score["unscored_samples"]) == (2, 2)
+    values = [one.get("scores", {}).get("videopro", {}).get("value") for one in log["samples"]]
+    assert values == ["C", "I", None, None]
+    assert "no such file" in log["samples"][3]["error"]["message"]
+
+
+def test_inspect_shows_what_was_written_and_what_came_of_it(tmp_path: Path) -> None:
+    log = inspect_log(exported(planned_run(tmp_path / "v"), "inspect"))
+    refined = log["samples"][2]
+    said = [(one["role"], one["content"]) for one in refined["messages"]]
+    assert said == [
+        ("user", "What is 2?\nA. one\nB. two"),
+        ("assistant", "x" * 10),
+        ("user", "failed: NameError: no such name"),
+        ("assistant", "x" * 10),
+        ("user", "answer A, confidence 0.950"),
+    ]
+    assert refined["output"]["usage"] == {"input_tokens": 0, "output_tokens": 200, "total_tokens": 200}
+    assert refined["metadata"]["refined"] == 1
+
+
+def test_inspect_reads_its_log(mixed: Path, tmp_path: Path) -> None:
+    """inspect_ai's dependencies (S3, a terminal interface) are too heavy for the extra `test`."""
+    inspect_ai = pytest.importorskip("inspect_ai.log", reason="inspect_ai is not installed")
+    log = inspect_ai.read_eval_log(str(exported(mixed, "inspect")))
+    assert [sample.id for sample in log.samples] == ["q0", "q1", "q2", "q3"]
+    assert log.samples[1].scores["videopro"].answer == "B"
+    assert log.samples[1].output.completion == "B"
+    assert log.results.scores[0].metrics["accuracy"].value == 0.5
+    assert log.samples[3].error.message.startswith("VideoError")
+    refined = inspect_ai.read_eval_log(str(exported(planned_run(tmp_path / "v"), "inspect"))).samples[1]
+    assert [message.role for message in refined.messages] == [
+        "user",
+        "assistant",
+        "user",
+        "assistant",
+        "user",
+    ]
+    # What inspect writes again is what it read.
+    inspect_ai.write_eval_log(log, str(tmp_path / "again.json"))
+    again = inspect_ai.read_eval_log(str(tmp_path / "again.json"))
+    assert [sample.target for sample in again.samples] == [sample.target for sample in log.samples]
+
+
+def test_an_export_holds_every_question(tmp_path: Path) -> None:
+    path = planned_run(tmp_path / "v")
+    (run,) = read_runs([str(path)])
+    lines = exported(path, "lmms-eval").read_text().splitlines()
+    samples = inspect_log(exported(path, "inspect"))["samples"]
+    assert len(lines) == len(samples) == len(run.traces) == 4

@@ -1,0 +1,177 @@
+"""What reports rest on: averages with intervals, and what a run would have recorded under other settings."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.methods.test_program import OPTIONS, context, item
+from tests.support import reason_world as world
+from tests.support.report_world import FALLBACK, direct, program, trace, unreadable
+from videopro.methods import create
+from videopro.methods import program as program_module
+from videopro.methods.tracing import make_trace
+from videopro.modules import library as module_library
+from videopro.modules.calls.cache import CallMemory
+from videopro.modules.loading import ModuleModels
+from videopro.scoring import Scored, weighted_accuracy, weighted_difference
+from videopro.scoring import metrics as scoring
+from videopro.traces import AnswerRule, Trace, VideoRef, as_settled, before_refinement, under
+
+# ---- averages --------------------------------------------------------------------------------------------
+
+
+def scored(name: str, video: str, right: int) -> Scored:
+    return Scored(name, video, bool(right), bool(right), False, 0.5)
+
+
+def wilson_by_roots(share: float, n: float, z: float) -> list[float]:
+    """Both p with (p - share)^2 = z^2 p (1 - p) / n, of which Wilson's interval is made."""
+    return sorted(np.roots([1 + z**2 / n, -2 * share - z**2 / n, share**2]).real.tolist())
+
+
+def test_a_mean_over_tasks_by_hand() -> None:
+    """Task one: 2 of 3 right, task two: 1 of 2; video v1 has questions in both. What videos add to the mean:
+    v1 (1/3 - 2/3) / 6 - (1/2) / 4 = -13/72, v2 (1/3) / 6 = 4/72, v3 (1/2) / 4 = 9/72."""
+    one = [scored("a", "v1", 1), scored("b", "v1", 0), scored("c", "v2", 1)]
+    two = [scored("d", "v1", 0), scored("e", "v3", 1)]
+    found = weighted_accuracy([(0.5, one), (0.5, two)])
+    assert found.accuracy == pytest.approx(7 / 12)
+    assert (found.n, found.clusters) == (5, 3)
+    variance = 3 / 2 * (13**2 + 4**2 + 9**2) / 72**2
+    independent = 0.25 * (2 / 9) / 3 + 0.25 * 0.25 / 2
+    assert variance > independent
+    # Student's t with 2 degrees of freedom is 4.302653 in every table.
+    expected = wilson_by_roots(7 / 12, (7 / 12) * (5 / 12) / variance, 4.302653)
+    assert found.ci95 == pytest.approx(tuple(expected), abs=1e-5)
+
+
+def test_an_average_of_one_is_the_thing_itself() -> None:
+    rng = np.random.default_rng(0)
+    first = [scored(f"q{i}", f"v{i // 4}", int(rng.random() < 0.7)) for i in range(40)]
+    second = [scored(f"q{i}", f"v{i // 4}", int(rng.random() < 0.5)) for i in range(4, 44)]
+    mean, plain = weighted_accuracy([(1.0, first)]), scoring.accuracy(first)
+    assert (mean.accuracy, mean.n, mean.clusters) == (pytest.approx(plain.accuracy), plain.n, plain.clusters)
+    assert mean.ci95 == pytest.approx(plain.ci95)
+    found, expected = weighted_difference([(1.0, first, second)]), scoring.paired_difference(first, second)
+    assert found.difference == pytest.approx(expected.difference)
+    assert found.ci95 == pytest.approx(expected.ci95)
+    assert (found.n, found.clusters) == (expected.n, expected.clusters) == (36, 9)
+    same = [scored(f"q{i}", f"v{i}", 1) for i in range(5)]
+    assert weighted_accuracy([(1.0, same)]).ci95 == pytest.approx(scoring.accuracy(same).ci95)
+    assert weighted_difference([(1.0, same, same)]).ci95 == pytest.approx(
+        scoring.paired_difference(same, same).ci95
+    )
+
+
+def test_a_mean_difference_by_hand() -> None:
+    """Gaps 1 and 0 on two videos of the first part (mean 1/2), 0 and -1 on two of the second (mean -1/2):
+    mean 0; each video is 1/2 from its part's mean and adds 1/8 with its sign."""
+    right, wrong = [scored("a", "v1", 1), scored("b", "v2", 1)], [scored("a", "v1", 0), scored("b", "v2", 1)]
+    second = [scored("c", "w1", 0), scored("d", "w2", 0)], [scored("c", "w1", 0), scored("d", "w2", 1)]
+    found = weighted_difference([(0.5, right, wrong), (0.5, *second)])
+    assert found.difference == pytest.approx(0.0)
+    half = 3.182446 * (4 / 3 * 4 * (1 / 8) ** 2) ** 0.5  # t with 3 degrees of freedom
+    assert found.ci95 == pytest.approx((-half, half), abs=1e-5)
+
+
+def test_averages_that_are_none() -> None:
+    assert weighted_accuracy([(0.5, [scored("a", "v", 1)]), (0.5, [])]).accuracy is None
+    assert weighted_difference([(1.0, [scored("a", "v", 1)], [scored("b", "v", 1)])]).difference is None
+    assert weighted_accuracy([(1.0, [scored("a", "v", 1)])]).ci95 == (0.0, 1.0)
+    with pytest.raises(ValueError, match="add up to 1"):
+        weighted_accuracy([(0.5, [scored("a", "v", 1)])])
+
+
+# ---- other settings --------------------------------------------------------------------------------------
+
+
+def unsure(first: float = 0.6, second: float = 0.8) -> Trace:
+    """B with `first`, refined to A with `second`; each round 0.5 + 1 s, the video's share 0.25 s."""
+    return trace(1, [program("B", first), program("A", second, kind="program_refinement")])
+
+
+def test_a_lower_tau_takes_back_a_refinement() -> None:
+    kept = under(unsure(), 0.75, AnswerRule("last-answered", "native"))
+    assert kept.final is not None
+    assert (kept.final.letter, kept.refined, kept.settled, len(kept.rounds)) == ("A", 1, 1, 2)
+    assert kept.cost.seconds == pytest.approx(3.25)
+    # 0.6 is confident where tau is 0.6 (inclusive): the first answer stands, and costs one round.
+    lower = under(unsure(), 0.6, AnswerRule("last-answered", "native"))
+    assert lower.final is not None
+    assert (lower.final.letter, lower.final.confidence, lower.refined, lower.settled) == ("B", 0.6, 0, 0)
+    assert len(lower.rounds) == 1
+    assert lower.cost.seconds == pytest.approx(1.75)
+    assert lower.cost.calls == pytest.approx(3.0)
+    assert lower.official is None
+    assert under(unsure(), 0.61, AnswerRule("last-answered", "native")).final == kept.final
+
+
+def test_a_higher_tau_takes_what_was_stored() -> None:
+    """A run with tau 0.5 and refine_below 0.9 let 0.6 stand and stored the refinement."""
+    stored = trace(1, [program("B", 0.6), program("A", 0.8)], settled=0, refined=0)
+    assert stored.final is not None
+    assert stored.final.letter == "B"
+    raised = under(stored, 0.75, AnswerRule("last-answered", "native"))
+    assert raised.final is not None
+    assert (raised.final.letter, raised.refined) == ("A", 1)
+    # As recorded, the stored round costs nothing.
+    own = as_settled(stored)
+    assert len(own.rounds) == 1
+    assert own.cost.seconds == pytest.approx(1.75)
+    assert as_settled(unsure()) == unsure()
+    best = under(trace(1, [program("B", 0.6), program("A", 0.5)]), 0.9, AnswerRule("best"))
+    assert best.final is not None
+    assert (best.final.letter, best.settled, best.refined) == ("B", 0, 1)
+
+
+def test_a_fallback_stays_under_every_tau() -> None:
+    """No program answered, so the direct answer was asked for; 0.25 + 2 * 1.5 + 1 s."""
+    rounds = [program(None), program(None, kind="bug_fix"), direct("A", 0.4, kind=FALLBACK)]
+    fallen = trace(1, rounds, settled=2, refined=1)
+    for tau in (0.0, 0.4, 0.9):
+        found = under(fallen, tau, AnswerRule("last-answered", "native"))
+        assert found.final is not None
+        assert (found.final.letter, found.refined, found.settled, len(found.rounds)) == ("A", 1, 2, 3)
+        assert found.cost.seconds == pytest.approx(4.25)
+    assert as_settled(fallen) == fallen
+    first = before_refinement(fallen)
+    assert first.final is not None
+    assert (first.final.letter, first.cost.seconds) == (None, pytest.approx(1.75))
+
+
+def test_an_error_is_one_under_every_tau() -> None:
+    assert under(unreadable(1), 0.9, AnswerRule("last-answered", "native")) == unreadable(1)
+
+
+@pytest.mark.parametrize("tau", [0.2, 0.4, 0.41, 0.9, 0.95])
+def test_the_sweep_is_what_runs_with_that_tau_record(tau: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Against real runs of the method: first a look at the whole (0.4), then the red scene (0.9)."""
+
+    def writes(request: world.PlanRequest) -> str:
+        return world.NATIVE if request.kind == "plan" else world.LOCAL
+
+    monkeypatch.setattr(
+        program_module, "load_planner", lambda *args, **options: world.ScriptedPlanner(writes)
+    )
+    monkeypatch.setattr(ModuleModels, "_index", lambda self, video: world.SceneIndex())
+
+    def run(**options: float) -> Trace:
+        # What one run's modules remember would cost the other nothing.
+        monkeypatch.setattr(module_library, "_memory", CallMemory())
+        backbone = world.SceneBackbone()
+        result = create("videopro", {**OPTIONS, **options}).run(item(), context(backbone))
+        return make_trace(
+            item(),
+            result,
+            VideoRef("v.mp4", "v", "", 60.0),
+            run_key="key",
+            protocol=context(backbone).protocol,
+        )
+
+    stored, real = run(tau=0.3, refine_below=0.95), run(tau=tau)
+    found = under(stored, tau, AnswerRule())
+    assert len(stored.rounds) == 2
+    assert (found.final, found.settled, found.refined) == (real.final, real.settled, real.refined)
+    assert len(found.rounds) == len(real.rounds) == (1 if tau <= 0.4 else 2)
+    assert (found.cost.calls, found.cost.frames) == pytest.approx((real.cost.calls, real.cost.frames))

@@ -1,0 +1,477 @@
+"""The tables of reports, against values worked out by hand from small written traces."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.support.report_world import FALLBACK, direct, program, trace, unreadable, write_run
+from videopro.errors import ConfigError, RunError
+from videopro.report.durations import bin_of
+from videopro.report.reading import read_runs
+from videopro.report.runs import Run
+from videopro.report.section import NotEnough, Section
+from videopro.report.sections import BUILDERS, build
+from videopro.report.table import Estimate, Number, Table, shown
+from videopro.report.thresholds import sweep
+from videopro.traces import Trace
+
+A, B = "A", "B"
+
+
+def answers(letters: str, *, minutes: Sequence[float] = (), **changes: Any) -> list[Trace]:
+    """Direct answers with confidence 0.8, two questions a video; A is right."""
+    return [
+        trace(i, [direct(letter, 0.8)], minutes=minutes[i] if minutes else 1.0, **changes)
+        for i, letter in enumerate(letters)
+    ]
+
+
+def section(name: str, *words: Path | str) -> Section:
+    ((found,), _) = build(read_runs([str(word) for word in words]), (name,))
+    return found
+
+
+def table(name: str, *words: Path | str) -> Table:
+    return section(name, *words).tables[0]
+
+
+def column(found: Table, head: str) -> list[str]:
+    place = found.heads.index(head)
+    return [shown(row[place]).partition(" (")[0] for row in found.rows]
+
+
+# ---- Table 1 ---------------------------------------------------------------------------------------------
+
+RULES = ("", ", native fallback", ", last answer", ", last answer, native fallback")
+"""What a table calls a run with refinement by each rule of the final answer; the paper's goes without."""
+
+MLVU = {"name": "videopro", "metrics": [{"name": "M-Avg", "kind": "macro", "over": "task"}]}
+VIDEOPRO = {"name": "videopro"}
+
+
+def test_main_results_over_two_benchmarks(tmp_path: Path) -> None:
+    """LVBench: native 2 of 4, VideoPro 3 of 4. MLVU counts tasks alike: native 1/1 and 1/3, mean 2/3;
+    VideoPro 1/1 and 3/3. Means 58.3 and 87.5, gain 29.2."""
+    tasks = [{"task": "needle"}, *[{"task": "count"}] * 3]
+
+    def mlvu(letters: str) -> list[Trace]:
+        return [trace(i, [direct(one, 0.8)], groups=tasks[i]) for i, one in enumerate(letters)]
+
+    for name, method, lvbench, other in (("n", "native", "AABB", "AABB"), ("v", "videopro", "AAAB", "AAAA")):
+        write_run(tmp_path / name / "mlvu", mlvu(other), method=method, benchmark="mlvu", protocol=MLVU)
+        write_run(
+            tmp_path / name / "lv", answers(lvbench), method=method, benchmark="lvbench", protocol=VIDEOPRO
+        )
+    found = table("main", tmp_path / "n", tmp_path / "v")
+    # The paper's order, whatever the order of the folders.
+    assert found.heads == ("", "LVBench test", "MLVU test, M-Avg", "mean", "gain over native")
+    assert [row[0] for row in found.rows] == ["tiny", *(f"tiny + VideoPro{rule}" for rule in RULES)]
+    assert column(found, "LVBench test") == ["50.0", *["75.0"] * 4]
+    assert column(found, "MLVU test, M-Avg") == ["66.7", *["100.0"] * 4]
+    assert column(found, "mean") == ["58.3", *["87.5"] * 4]
+    assert column(found, "gain over native") == ["", *["+29.2"] * 4]
+    assert all(isinstance(cell, Estimate) and cell.low < cell.value for cell in found.rows[1][1:4])
+    metrics = table("metrics", tmp_path / "n", tmp_path / "v")
+    assert [row[:3] for row in metrics.rows] == [
+        ("MLVU test", "tiny", "M-Avg"),
+        ("MLVU test", "tiny + VideoPro", "M-Avg"),
+    ]
+    assert column(metrics, "robust") == ["66.7", "100.0"]
+
+
+def test_a_mean_needs_every_benchmark(tmp_path: Path) -> None:
+    write_run(tmp_path / "a", answers("AB"), benchmark="lvbench")
+    write_run(tmp_path / "b", answers("AB"), benchmark="videomme", split="long")
+    write_run(tmp_path / "c", answers("AA"), benchmark="lvbench", method="videopro")
+    found = table("main", tmp_path / "a", tmp_path / "b", tmp_path / "c")
+    assert found.heads[1:4] == ("LVBench test", "Video-MME long", "mean")
+    assert [shown(row[3]) != "" for row in found.rows] == [True, *[False] * 4]
+    assert column(found, "gain over native") == ["", *["+50.0"] * 4]
+
+
+def lost_run(folder: Path, **settings: Any) -> Path:
+    """Four questions, A right: an unsure right answer that its refinement loses; a failure mended rightly; a
+    failure mended by nothing; a sure wrong one."""
+    return write_run(
+        folder,
+        [
+            trace(0, [program("A", 0.5), program(None, kind="program_refinement")], settled=1),
+            trace(1, [program(None), program("A", 0.9, kind="bug_fix")]),
+            trace(2, [program(None), program(None, kind="bug_fix")]),
+            trace(3, [program("B", 0.9)]),
+        ],
+        method="videopro",
+        **settings,
+    )
+
+
+def test_each_rule_of_the_final_answer_is_a_row(tmp_path: Path) -> None:
+    """Direct answers are right for questions 0 and 2. The last programs are right for 1 alone; with the
+    fallback for 0, 1 and 2. The latest answers are right for 0 and 1, with the fallback for 2 too."""
+    native = write_run(tmp_path / "native", answers("ABAB"))
+    lost = lost_run(tmp_path / "v")
+    found = table("main", native, lost)
+    assert [row[0] for row in found.rows] == ["Native VideoLLM", *(f"VideoPro{rule}" for rule in RULES)]
+    assert column(found, "pocket test") == ["50.0", "25.0", "75.0", "50.0", "75.0"]
+    assert column(found, "gain over native") == ["", "-25.0", "+25.0", "+0.0", "+25.0"]
+    assert any("the paper's rule" in note for note in found.notes)
+    # A fallback costs what it took in the run of method native: 1.25 s for one question in four, or two.
+    took = table("efficiency", native, lost)
+    assert column(took, "runtime, s")[3:] == ["2.88", "3.50", "2.88", "3.19"]
+    # Without direct answers there is no row of a fallback, and it is said why.
+    alone = table("main", lost)
+    assert [row[0] for row in alone.rows] == ["VideoPro", "VideoPro, last answer"]
+    assert any("method native" in note for note in alone.notes)
+    # Direct answers that also had subtitles are none that a fallback would give.
+    other = write_run(tmp_path / "subtitles", answers("AAAA"), subtitles="all")
+    assert len(table("main", other, lost).rows) == 3
+
+
+def test_a_run_of_before_the_rules_is_read_as_it_was_meant(tmp_path: Path) -> None:
+    """Older runs say `final: last` and mean the latest answer that there is."""
+    path = lost_run(tmp_path / "v", final="last", fallback="native")
+    config = yaml.safe_load((path / "config.yaml").read_text())
+    del config["identity"]["method"]["final_answer"]
+    (path / "config.yaml").write_text(yaml.safe_dump(config))
+    (run,) = read_runs([str(path)])
+    assert run.rule.title == "last answer, native fallback"
+    (run,) = read_runs([str(lost_run(tmp_path / "new"))])
+    assert run.rule.title == "last program"
+
+
+def test_refinement_is_judged_with_the_fallback_on_both_sides(tmp_path: Path) -> None:
+    """First answers: 1 of 4 right, with the direct answers 2 of 4 (question 2); last programs 1 and 2."""
+    native = write_run(tmp_path / "native", answers("BBAB"))
+    found = table("training", native, lost_run(tmp_path / "v"))
+    assert [shown(cell).partition(" (")[0] for cell in found.rows[0][2:]] == [
+        *("25.0", "50.0", "25.0", "50.0", "50.0", "75.0"),
+        *("+0.0", "+0.0"),
+    ]
+
+
+# ---- Table 2 ---------------------------------------------------------------------------------------------
+
+
+def planned_run(folder: Path, **settings: Any) -> Path:
+    """Four questions: a sure native program; an unsure one refined from B to A; a failure refined to A; a
+    sure wrong one. 100 tokens and 1.5 s a round, 0.25 s a question."""
+    return write_run(
+        folder,
+        [
+            trace(0, [program("A", 0.9, mode="native")], minutes=1.0),
+            trace(1, [program("B", 0.5), program("A", 0.8, kind="program_refinement")], minutes=5.0),
+            trace(2, [program(None), program("A", 0.95, kind="bug_fix")], minutes=5.0),
+            trace(3, [program("B", 0.85)], minutes=20.0),
+        ],
+        method="videopro",
+        **settings,
+    )
+
+
+def test_efficiency(tmp_path: Path) -> None:
+    """The run with refinement gives the row without it: 1 of 4 right, 100 tokens, 1.75 s; with it 3 of 4, six
+    rounds over four questions: 150 tokens, 6 * 1.5 / 4 + 0.25 = 2.5 s. Native: a second and its quarter."""
+    native = write_run(tmp_path / "native", answers("AABB"))
+    found = table("efficiency", native, planned_run(tmp_path / "v"))
+    assert [row[1] for row in found.rows] == [
+        "Native VideoLLM",
+        *("VideoPro, before refinement", "VideoPro, before refinement, native fallback"),
+        *(f"VideoPro{rule}" for rule in RULES),
+    ]
+    # Before refinement one question in four has no answer: B's direct one, with its 1.25 s and two calls.
+    assert column(found, "accuracy, %") == ["50.0", "25.0", "25.0", *["75.0"] * 4]
+    assert column(found, "planner tokens") == ["0", "100", "100", *["150"] * 4]
+    assert column(found, "characters written") == ["1", "10", "10", *["15"] * 4]
+    assert column(found, "runtime, s") == ["1.25", "1.75", "2.06", *["2.50"] * 4]
+    assert column(found, "model calls") == ["2.0", "3.0", "3.5", *["4.5"] * 4]
+
+
+def test_efficiency_leaves_stored_refinements_out(tmp_path: Path) -> None:
+    rounds = [program("A", 0.8), program("B", 0.85, kind="program_refinement")]
+    stored = [trace(0, rounds, settled=0, refined=0), trace(1, rounds, settled=0, refined=0)]
+    path = write_run(tmp_path / "v", stored, method="videopro", refine_below=0.9)
+    found = table("efficiency", path)
+    # Twice before refinement and four times after, since no question is without an answer.
+    assert column(found, "planner tokens") == ["100"] * 6
+    assert column(found, "runtime, s") == ["1.75"] * 6
+    assert column(found, "accuracy, %") == ["100.0"] * 6
+
+
+def test_a_planner_that_counts_no_tokens_has_no_length(tmp_path: Path) -> None:
+    rounds = [program("A", 0.9, tokens=0.0)]
+    path = write_run(tmp_path / "p", [trace(0, rounds)], method="program", planner="pocket-teacher")
+    assert column(table("efficiency", path), "planner tokens") == ["", ""]
+
+
+def test_an_adaptive_run_of_its_own_is_the_row_without_refinement(tmp_path: Path) -> None:
+    alone = write_run(tmp_path / "a", [trace(0, [program("A", 0.9)])], method="adaptive")
+    found = table("efficiency", alone, planned_run(tmp_path / "v"))
+    assert [row[1] for row in found.rows] == [
+        *("Adaptive reasoning", "Adaptive reasoning, native fallback"),
+        *(f"VideoPro{rule}" for rule in RULES),
+    ]
+
+
+# ---- Tables 3, 4 and 5 -----------------------------------------------------------------------------------
+
+
+def test_module_ablation(tmp_path: Path) -> None:
+    """First answers count: 1 of 4 with all modules (from the run with refinement), 0 of 4 without retrieval:
+    -25.0 points. Groups come in the order of the paper's Table 3."""
+
+    def cut(name: str, letters: str) -> Path:
+        traces = [trace(i, [program(letter, 0.9)]) for i, letter in enumerate(letters)]
+        return write_run(tmp_path / name, traces, method="adaptive", without=[name])
+
+    full = planned_run(tmp_path / "v")
+    found = table("modules", cut("context", "ABBB"), cut("retrieval", "BBBB"), full)
+    assert [row[1] for row in found.rows] == [
+        "all modules",
+        "without multimodal retrieval",
+        "without global context",
+    ]
+    assert column(found, "accuracy, %") == ["25.0", "0.0", "25.0"]
+    assert column(found, "difference") == ["", "-25.0", "+0.0"]
+    # Runs without a group are in no other table's rows.
+    assert len(table("main", full, tmp_path / "context").rows) == len(RULES)
+
+
+def test_module_ablation_needs_the_whole(tmp_path: Path) -> None:
+    cut = write_run(tmp_path / "c", [trace(0, [program("A", 0.9)])], method="adaptive", without=["context"])
+    with pytest.raises(NotEnough, match="no run on pocket test has the same planner and all modules"):
+        section("modules", cut)
+    # Another planner's run is no reference.
+    other = planned_run(tmp_path / "v", planner="pocket-teacher")
+    with pytest.raises(NotEnough, match="same planner and all modules"):
+        section("modules", cut, other)
+    with pytest.raises(NotEnough, match="--without retrieval"):
+        section("modules", other)
+
+
+def test_training_strategies(tmp_path: Path) -> None:
+    """The planner's adapter names the strategy, or the user: 1 of 4 right at first, 3 of 4 after."""
+    planned_run(tmp_path / "a", adapter="models/sft")
+    planned_run(tmp_path / "b", adapter="models/grpo")
+    found = table("training", tmp_path / "a", f"SFT + GRPO={tmp_path / 'b'}")
+    assert [row[:2] for row in found.rows] == [("tiny", "sft"), ("tiny", "SFT + GRPO")]
+    assert column(found, "reasoning, %") == ["25.0", "25.0"]
+    assert column(found, "+ refinement, %") == ["75.0", "75.0"]
+    assert column(found, "gain") == ["+50.0", "+50.0"]
+    with pytest.raises(NotEnough, match="are both tiny, not fine-tuned, on pocket test; give them as NAME="):
+        section("training", planned_run(tmp_path / "c"), planned_run(tmp_path / "d", tau=0.5))
+
+
+def test_modes(tmp_path: Path) -> None:
+    """One of four native, two of four refined; one of two answered directly after all."""
+    rounds = [program(None), program(None, kind="bug_fix"), direct("A", 0.4, kind=FALLBACK)]
+    fallen = [trace(0, rounds, settled=2, refined=1), trace(1, [program("A", 0.9)])]
+    path = write_run(tmp_path / "f", fallen, method="videopro", tau=0.7)
+    found = table("modes", f"one={planned_run(tmp_path / 'v')}", f"two={path}")
+    assert column(found, "native, %") == ["25.0", "0.0"]
+    assert column(found, "program, %") == ["75.0", "100.0"]
+    assert column(found, "refined, %") == ["50.0", "50.0"]
+    assert column(found, "direct answer after all, %") == ["0.0", "50.0"]
+    with pytest.raises(NotEnough, match="no run wrote programs"):
+        section("modes", write_run(tmp_path / "n", answers("A")))
+
+
+# ---- Figures 2, 4 and 5 ----------------------------------------------------------------------------------
+
+
+def test_confidence(tmp_path: Path) -> None:
+    """Right 0.95 and 0.65, wrong 0.95 and 0.25. ECE: (2 * |0.5 - 0.95| + 0.35 + 0.25) / 4 = 0.375. AUROC: of
+    four pairs of a right and a wrong one a tie, two won and one lost: 0.625."""
+    given = [("A", 0.95), ("B", 0.95), ("B", 0.25), ("A", 0.65)]
+    path = write_run(tmp_path / "n", [trace(i, [direct(*one)]) for i, one in enumerate(given)])
+    overall, bins = section("confidence", path).tables
+    assert [shown(cell) for cell in overall.rows[0]] == [
+        "pocket test",
+        "Native VideoLLM",
+        "4",
+        "0.375",
+        "0.625",
+    ]
+    counts = {row[2]: row[3:5] for row in bins.rows}
+    assert counts["0.9 to 1.0"] == (1, 1)
+    assert counts["0.2 to 0.3"] == (0, 1)
+    assert counts["0.6 to 0.7"] == (1, 0)
+    assert sum(row[3] + row[4] for row in bins.rows) == 4  # type: ignore[operator]
+
+
+def test_accuracy_over_tau(tmp_path: Path) -> None:
+    """Stored up to 0.9. Question 0: B at 0.45, refined to A; question 1: A at 0.7, refined to B; question 2:
+    A at 0.95. Up to 0.45 nothing is refined (2 of 3 right, 100 tokens); to 0.7 the first (3 of 3); then both
+    (2 of 3)."""
+    first = [program("B", 0.45), program("A", 0.8)]
+    second = [program("A", 0.7), program("B", 0.8)]
+    traces = [trace(0, first), trace(1, second), trace(2, [program("A", 0.95)])]
+    path = write_run(tmp_path / "v", traces, method="videopro", refine_below=0.9)
+    found = table("tau", path)
+    assert column(found, "tau") == [f"{0.4 + 0.05 * i:.2f}" for i in range(11)]
+    assert column(found, "last program, %") == ["66.7"] * 2 + ["100.0"] * 5 + ["66.7"] * 4
+    assert column(found, "last answer, %") == column(found, "last program, %")
+    assert column(found, "refined, %") == ["0.0"] * 2 + ["33.3"] * 5 + ["66.7"] * 4
+    assert column(found, "planner tokens") == ["100"] * 2 + ["133"] * 5 + ["167"] * 4
+    assert column(found, "runtime, s") == ["1.75"] * 2 + ["2.25"] * 5 + ["2.75"] * 4
+
+
+def test_a_sweep_by_each_rule(tmp_path: Path) -> None:
+    """A at 0.5, whose refinement fails: above 0.5 it is lost by the paper's rule, and the fallback, B,
+    takes its place; the latest answer stays."""
+    lost = [trace(0, [program("A", 0.5), program(None, kind="program_refinement")], settled=1)]
+    path = write_run(tmp_path / "v", lost, method="videopro", refine_below=0.9)
+    native = write_run(tmp_path / "n", answers("B"))
+    found = table("tau", path, native)
+    assert column(found, "last program, %") == ["100.0"] * 3 + ["0.0"] * 8
+    assert column(found, "+ native fallback, %") == column(found, "last program, %")
+    assert column(found, "last answer, %") == ["100.0"] * 11
+    assert column(table("tau", path), "+ native fallback, %") == [""] * 11
+
+
+def test_a_sweep_beyond_what_was_stored_is_refused(tmp_path: Path) -> None:
+    path = planned_run(tmp_path / "v")
+    with pytest.raises(
+        NotEnough, match=r"below 0\.75 only, and the sweep goes to 0\.9; .*--refine-below 0\.9"
+    ):
+        section("tau", path)
+    (run,) = read_runs([str(path)])
+    assert [one[0] for one in sweep(run, (0.4, 0.75))] == [0.4, 0.75]
+    with pytest.raises(NotEnough, match="refine-below"):
+        section("tau", write_run(tmp_path / "n", answers("A")))
+    none = planned_run(tmp_path / "none", max_rounds=0)
+    with pytest.raises(NotEnough, match="refines nothing"):
+        section("tau", none)
+
+
+def test_accuracy_by_duration(tmp_path: Path) -> None:
+    """The edges, 2 and 15 minutes, belong to the middle; a length that was never seen is left out."""
+    assert [bin_of(60 * m) for m in (1.99, 2, 15, 15.01)] == ["< 2 min", "2-15 min", "2-15 min", "> 15 min"]
+    minutes = (1.0, 1.9, 2.0, 15.0, 15.1, 60.0, 0.0)
+    lvb = write_run(
+        tmp_path / "l", answers("ABAABBA", minutes=minutes), benchmark="longvideobench", split="val"
+    )
+    mme = write_run(tmp_path / "m", answers("AA", minutes=(40.0, 50.0)), benchmark="videomme", split="long")
+    made = section("durations", mme, lvb)
+    (found,) = made.tables
+    assert [row[0] for row in found.rows] == ["Video-MME long", "LongVideoBench val"]
+    assert column(found, "n, < 2 min") == ["0", "2"]
+    assert column(found, "< 2 min, %") == ["", "50.0"]
+    assert column(found, "2-15 min, %") == ["", "100.0"]
+    assert column(found, "> 15 min, %") == ["100.0", "0.0"]
+    assert any(note.startswith("1 answers") for note in found.notes)
+
+
+# ---- pairs, protocols, questions -------------------------------------------------------------------------
+
+
+def test_pairs_and_the_questions_that_changed_sides(tmp_path: Path) -> None:
+    """Questions 1 and 2 gained, 3 lost: +25.0 points over four questions."""
+    first = write_run(tmp_path / "n", answers("ABBA"))
+    second = write_run(tmp_path / "v", answers("AAAB"), method="videopro")
+    found, changed = section("pairs", second, first).tables
+    (row,) = found.rows
+    assert row[1:4] == ("VideoPro", "Native VideoLLM", 4), (
+        "the direct answers are what others are compared with"
+    )
+    assert column(found, "difference") == ["+25.0"]
+    assert row[5:] == (2, 1)
+    assert [one[3:] for one in changed.rows] == [
+        ("gained", "q1", "What is 1?", "A", "A", "B"),
+        ("gained", "q2", "What is 2?", "A", "A", "B"),
+        ("lost", "q3", "What is 3?", "A", "B", "A"),
+    ]
+
+
+def test_other_protocols_are_other_datasets(tmp_path: Path) -> None:
+    plain = write_run(tmp_path / "a", answers("AB"), protocol={"name": "no_subtitles", "subtitles": "none"})
+    shown_ = write_run(
+        tmp_path / "b", answers("AA"), method="videopro", protocol={"name": "subtitles", "subtitles": "all"}
+    )
+    found = section("main", plain, shown_)
+    assert found.tables[0].heads[1:3] == ("pocket test (no_subtitles)", "pocket test (subtitles)")
+    assert column(found.tables[0], "gain over native") == [""] * 5, "not across protocols"
+    (note,) = found.notes
+    assert note.endswith("are not compared with each other: their protocols differ in name, subtitles.")
+    with pytest.raises(NotEnough, match="no two runs answered the same benchmark, split and protocol"):
+        section("pairs", plain, shown_)
+    # Same name, other content: the hash tells them apart.
+    other = write_run(tmp_path / "c", answers("AB"), protocol={"name": "subtitles", "subtitles": "frames"})
+    heads = table("main", shown_, other).heads[1:3]
+    assert len(set(heads)) == 2
+    assert all(head.startswith("pocket test (") and "subtitles" not in head for head in heads)
+
+
+def test_other_questions_are_told(tmp_path: Path) -> None:
+    first = write_run(tmp_path / "n", answers("AB"))
+    second = write_run(tmp_path / "v", [*answers("ABAA")[1:], unreadable(9)], method="videopro")
+    (note,) = section("main", first, second).notes
+    assert "the runs did not answer the same questions (Native VideoLLM 2, VideoPro 4)" in note
+    assert table("pairs", first, second).rows[0][3] == 1
+    runs = table("runs", first, second)
+    assert column(runs, "questions") == ["2", "3"]
+    assert column(runs, "coverage, %") == ["100.0", "66.7"]
+    assert column(runs, "errors") == ["0", "1"]
+
+
+# ---- which runs, by which names --------------------------------------------------------------------------
+
+
+def test_runs_are_named_apart_or_refused(tmp_path: Path) -> None:
+    names = lambda runs: [run.name for run in runs]  # noqa: E731
+    one, two = planned_run(tmp_path / "x" / "one"), planned_run(tmp_path / "x" / "two", tau=0.5)
+    assert names(read_runs([str(tmp_path / "x")])) == ["VideoPro [one]", "VideoPro [two]"]
+    assert names(read_runs([f"first={one}", str(two)])) == ["first", "VideoPro"]
+    taught = planned_run(tmp_path / "taught", planner="pocket-teacher")
+    assert names(read_runs([str(one), str(taught)])) == [
+        "VideoPro (not fine-tuned)",
+        "VideoPro (pocket-teacher)",
+    ]
+    with pytest.raises(ConfigError, match="2 runs on pocket test would both be called 'same'"):
+        read_runs([f"same={one}", f"same={two}"])
+    with pytest.raises(ConfigError, match="was given twice"):
+        read_runs([str(one), str(one)])
+
+
+def test_what_is_no_run(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="holds no run"):
+        read_runs([str(tmp_path / "nowhere")])
+    with pytest.raises(RunError, match="no question was answered"):
+        read_runs([str(write_run(tmp_path / "empty", []))])
+    with pytest.raises(ConfigError, match="NAME=FOLDER"):
+        read_runs([f"={tmp_path / 'empty'}"])
+    (tmp_path / "a=b").mkdir()
+    assert read_runs([str(write_run(tmp_path / "a=b" / "run", answers("A")))])[0].name == "Native VideoLLM"
+
+
+def test_all_that_runs_allow(tmp_path: Path) -> None:
+    runs: list[Run] = read_runs([str(planned_run(tmp_path / "v"))])
+    made, lacking = build(runs)
+    assert [one.name for one in made] == [
+        *("main", "efficiency", "training", "modes", "confidence", "durations", "runs"),
+    ]
+    assert [one.partition(":")[0] for one in lacking] == ["modules", "tau", "metrics", "pairs"]
+    assert set(BUILDERS) == {one.name for one in made} | {one.partition(":")[0] for one in lacking}
+    with pytest.raises(ConfigError, match="none called 'mian'; did you mean 'main'"):
+        build(runs, ("mian",))
+
+
+def test_every_accuracy_has_its_interval(tmp_path: Path) -> None:
+    write_run(tmp_path / "n", answers("ABBA", minutes=(1, 5, 20, 20)))
+    planned_run(tmp_path / "v", refine_below=0.9)
+    made, _ = build(read_runs([str(tmp_path)]))
+    seen = 0
+    for one in made:
+        for found in one.tables:
+            for row in found.rows:
+                for head, cell in zip(found.heads, row, strict=True):
+                    is_share = head.startswith(("accuracy", "last "))
+                    if is_share or head in ("difference", "gain", "pocket test"):
+                        assert cell is None or isinstance(cell, Estimate)
+                        assert not isinstance(cell, Number)
+                        seen += isinstance(cell, Estimate)
+    assert seen > 20

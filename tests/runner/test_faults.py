@@ -1,0 +1,124 @@
+"""What goes wrong in a run: videos, subtitles and requests that are counted as their questions' errors, and
+faults that stop it with their cause."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.support.fakes import load_fake, make_benchmark
+from tests.support.infer_world import check_complete, flags, lines, rewrite
+from tests.support.infer_world import root as root
+from tests.support.making_videos import box
+from videopro.infer import main
+from videopro.traces import read_traces
+
+
+def test_a_broken_video_is_counted_and_can_be_mended(tmp_path: Path) -> None:
+    root, output = tmp_path / "b", tmp_path / "run"
+    make_benchmark(root, broken=[1])
+    (root / "videos" / "v2.mp4").unlink()
+    assert main(flags(root, output), load=load_fake) == 0
+    errors = {t.question_id: t.error for t in check_complete(output) if t.error}
+    assert set(errors) == {f"v{v}q{q}" for v in (1, 2) for q in range(3)}
+    assert all(
+        error.type == "VideoError" and "v1.mp4" in error.message for q, error in errors.items() if q[1] == "1"
+    )
+    summary = json.loads((output / "summary.json").read_text())
+    assert (summary["n"], summary["coverage"], summary["errors"]) == (6, 0.5, {"VideoError": 6})
+    assert summary["accuracy"] == pytest.approx(4 / 6)
+
+    make_benchmark(root)
+    assert main(flags(root, output), load=load_fake) == 0
+    assert lines(output) == 12, "a recorded error is not tried again by itself"
+    assert main(flags(root, output, "--redo-errors"), load=load_fake) == 0
+    assert len(read_traces(output / "traces.jsonl")) == 12
+    summary = json.loads((output / "summary.json").read_text())
+    assert (summary["n"], summary["coverage"], summary["errors"]) == (12, 1.0, {})
+
+
+def test_listed_subtitles_that_are_missing_are_an_error_of_that_question(tmp_path: Path) -> None:
+    make_benchmark(tmp_path / "b", videos=1, questions=2)
+    records = [json.loads(line) for line in (tmp_path / "b" / "questions.jsonl").read_text().splitlines()]
+    records[0]["subtitles"] = "gone.srt"
+    (tmp_path / "b" / "questions.jsonl").write_text("\n".join(map(json.dumps, records)))
+    assert main(flags(tmp_path / "b", tmp_path / "run", "--options", "subtitles=all"), load=load_fake) == 0
+    errors = {t.question_id: t.error for t in check_complete(tmp_path / "run", 2)}
+    assert errors["v0q1"] is None
+    assert errors["v0q0"] is not None
+    assert errors["v0q0"].type == "SubtitleError"
+    assert "gone.srt" in errors["v0q0"].message
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "[" * 5000,
+        f'[{{"start": "0:0:1", "end": "{"9" * 400}:0:2", "line": "x"}}]',
+        '[{"start": 1, "end": 1e999, "line": "x"}]',
+        f"1\n00:00:01,000 --> {'9' * 400}:00:02,000\nx\n",
+    ],
+)
+def test_a_subtitle_file_that_is_none_is_an_error_of_that_question(content: str, tmp_path: Path) -> None:
+    make_benchmark(tmp_path / "b", videos=1, questions=2)
+    records = [json.loads(line) for line in (tmp_path / "b" / "questions.jsonl").read_text().splitlines()]
+    records[0]["subtitles"] = "bad.srt"
+    (tmp_path / "b" / "bad.srt").write_text(content)
+    (tmp_path / "b" / "questions.jsonl").write_text("\n".join(map(json.dumps, records)))
+    assert main(flags(tmp_path / "b", tmp_path / "run", "--options", "subtitles=all"), load=load_fake) == 0
+    errors = {t.question_id: t.error for t in check_complete(tmp_path / "run", 2)}
+    assert errors["v0q1"] is None
+    assert errors["v0q0"] is not None
+    assert errors["v0q0"].type == "SubtitleError"
+    assert "bad.srt" in errors["v0q0"].message
+
+
+def test_what_is_odd_about_a_videos_times_is_in_its_traces(tmp_path: Path) -> None:
+    make_benchmark(tmp_path / "b", videos=2, questions=2)
+    path = tmp_path / "b" / "videos" / "v1.mp4"
+    data = bytearray(path.read_bytes())
+    where = box(data, b"mvhd") + 16
+    data[where : where + 4] = (7200 * 1000).to_bytes(4, "big")
+    path.write_bytes(data)
+    assert main(flags(tmp_path / "b", tmp_path / "run"), load=load_fake) == 0
+    notes = {trace.question_id: trace.notes for trace in check_complete(tmp_path / "run", 4)}
+    assert [len(notes[one]) - len(notes["v0q0"]) for one in ("v0q1", "v1q0", "v1q1")] == [0, 1, 1]
+    assert "its header says 7,200 s" in notes["v1q0"][0]
+
+
+def test_a_refused_request_is_one_questions_error(tmp_path: Path) -> None:
+    make_benchmark(tmp_path / "b", videos=2)
+    rewrite(tmp_path / "b", "v0q1", "What is it? (refuse)")
+    rewrite(tmp_path / "b", "v1q0", "What is it? (mumble)")
+    assert main(flags(tmp_path / "b", tmp_path / "run"), load=load_fake) == 0
+    traces = check_complete(tmp_path / "run", 6)
+    assert [(t.question_id, t.error.type) for t in traces if t.error] == [("v0q1", "BackboneError")]
+    summary = json.loads((tmp_path / "run" / "summary.json").read_text())
+    # Right: v0q0 and v1q1. Wrong: the two golds stated wrongly, the refused one, the one without a letter.
+    assert (summary["n"], summary["coverage"]) == (6, 1.0)
+    assert summary["accuracy"] == pytest.approx(2 / 6)
+    assert summary["unparsed"] == pytest.approx(1 / 6)
+
+
+def test_a_backbone_that_is_gone_stops_the_run(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(flags(root, tmp_path / "run", "--backbone", "gone=true"), load=load_fake) == 2
+    assert "serves no other request either" in capsys.readouterr().err
+    assert lines(tmp_path / "run") == 0
+
+
+def test_a_fault_of_ours_stops_the_run_with_its_cause(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_benchmark(tmp_path / "b", videos=2)
+    rewrite(tmp_path / "b", "v0q1", "What is it? (bug)")
+    assert main(flags(tmp_path / "b", tmp_path / "run", "--workers", "2"), load=load_fake) == 1
+    error = capsys.readouterr().err
+    assert "ZeroDivisionError: a fault on purpose" in error
+    assert not (tmp_path / "run" / "summary.json").exists()
+    rewrite(tmp_path / "b", "v0q1", "Which colour is shown (1)?")
+    assert main(flags(tmp_path / "b", tmp_path / "run"), load=load_fake) == 0
+    check_complete(tmp_path / "run", 6)

@@ -1,0 +1,191 @@
+"""Workers and ranks of a run: killed, interrupted or of another number they lose nothing; which devices they
+get."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.support.fakes import make_benchmark
+from tests.support.infer_world import check_complete, finish, flags, lines, rewrite, start, wait_for
+from tests.support.infer_world import root as root
+from videopro.runner.supervisor import place
+
+
+def children(pid: int) -> list[int]:
+    """Worker processes of a supervisor (Linux)."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(stat.read_text().rsplit(")", 1)[1].split()[1])
+            command = (stat.parent / "cmdline").read_bytes()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if parent == pid and b"spawn_main" in command:
+            found.append(int(stat.parent.name))
+    return found
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_a_question_that_kills_its_worker(tmp_path: Path) -> None:
+    """Three workers die of it, then it is recorded; the questions beside it are answered."""
+    make_benchmark(tmp_path / "b", videos=2)
+    rewrite(tmp_path / "b", "v0q1", "What is it? (kill)")
+    text = finish(start(tmp_path / "b", tmp_path / "run"))
+    assert text.count("another one takes its place") == 3
+    traces = {t.question_id: t for t in check_complete(tmp_path / "run", 6)}
+    error = traces.pop("v0q1").error
+    assert error is not None
+    assert error.type == "WorkerDied"
+    assert "SIGKILL" in error.message
+    assert all(t.error is None for t in traces.values())
+    assert json.loads((tmp_path / "run" / "summary.json").read_text())["n"] == 6
+
+
+def test_kill_a_worker(root: Path, tmp_path: Path) -> None:
+    output = tmp_path / "run"
+    process = start(root, output, "--workers", "2", "--backbone", "delay=0.1")
+    wait_for(lambda: lines(output) > 0)
+    os.kill(children(process.pid)[0], signal.SIGKILL)
+    assert "another one takes its place" in finish(process)
+    assert all(trace.error is None for trace in check_complete(output))
+
+
+def test_kill_everything_and_resume_with_other_workers(root: Path, tmp_path: Path) -> None:
+    output = tmp_path / "run"
+    for workers, until in (("1", 2), ("3", 5)):
+        process = start(root, output, "--workers", workers, "--backbone", "delay=0.15")
+        wait_for(lambda until=until: lines(output) >= until)
+        pids = children(process.pid)
+        assert len(pids) == int(workers)
+        os.kill(process.pid, signal.SIGKILL)
+        process.communicate(timeout=60)
+        wait_for(lambda pids=pids: not any(alive(pid) for pid in pids), 60)
+        assert not (output / "summary.json").exists()
+        with (output / "traces.jsonl").open("ab") as file:
+            file.write(b'{"schema": 1, "run_k')
+    text = finish(start(root, output, "--workers", "2", "--backbone", "delay=0.1"))
+    assert "torn line" in text
+    assert all(trace.error is None for trace in check_complete(output))
+    assert json.loads((output / "summary.json").read_text())["n"] == 12
+
+
+@pytest.mark.parametrize(
+    ("number", "whole_group"),
+    [(signal.SIGINT, True), (signal.SIGTERM, True), (signal.SIGTERM, False)],
+)
+def test_a_signal_ends_a_run_and_leaves_no_worker(
+    root: Path, tmp_path: Path, number: signal.Signals, whole_group: bool
+) -> None:
+    """As a terminal, a service manager or a scheduler sends it: to the command, or to its workers as well."""
+    output = tmp_path / "run"
+    process = start(root, output, "--workers", "2", "--backbone", "delay=0.1")
+    wait_for(lambda: lines(output) > 0)
+    pids = children(process.pid)
+    assert len(pids) == 2
+    (os.killpg if whole_group else os.kill)(process.pid, number)
+    text = finish(process, status=128 + number)
+    assert text.endswith("stopped; the same command goes on from here\n")
+    assert "Traceback" not in text
+    assert "died" not in text
+    assert not any(alive(pid) for pid in pids)
+    assert not (output / "work" / "deaths.jsonl").exists()
+    if number == signal.SIGTERM and whole_group:
+        finish(start(root, output, "--workers", "2"))
+        check_complete(output)
+
+
+def test_a_signal_while_the_model_loads(root: Path, tmp_path: Path) -> None:
+    process = start(root, tmp_path / "run")
+    wait_for(lambda: children(process.pid))
+    os.killpg(process.pid, signal.SIGTERM)
+    text = finish(process, status=143)
+    assert text.endswith("stopped; the same command goes on from here\n")
+    assert "Traceback" not in text
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_terminal_that_is_closed_ends_the_run(root: Path, tmp_path: Path) -> None:
+    """SIGHUP, and nothing can be printed any more."""
+    output = tmp_path / "run"
+    command = [sys.executable, "-m", "tests.support.fakes", *flags(root, output, "--backbone", "delay=0.1")]
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execvp(command[0], command)
+    end = time.monotonic() + 120
+    while lines(output) == 0:
+        assert time.monotonic() < end
+        if select.select([terminal], [], [], 0.01)[0]:
+            os.read(terminal, 65536)
+    workers = children(pid)
+    os.close(terminal)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 129
+    assert not any(alive(worker) for worker in workers)
+
+
+def test_nohup_is_left_alone(root: Path, tmp_path: Path) -> None:
+    output = tmp_path / "run"
+    command = ["nohup", sys.executable, "-m", "tests.support.fakes"]
+    process = subprocess.Popen(
+        [*command, *flags(root, output, "--backbone", "delay=0.05")],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    wait_for(lambda: lines(output) > 0)
+    os.killpg(process.pid, signal.SIGHUP)
+    finish(process)
+    check_complete(output)
+
+
+def test_ranks_share_a_run_and_one_may_die(root: Path, tmp_path: Path) -> None:
+    """As accelerate launch starts them: two ranks, one killed, the other goes on and does its questions."""
+    output = tmp_path / "run"
+
+    def rank(number: int) -> subprocess.Popen[str]:
+        own = {"RANK": str(number), "LOCAL_RANK": str(number), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
+        return start(root, output, "--backbone", "delay=0.15", **own)
+
+    ranks = [rank(0), rank(1)]
+    wait_for(lambda: lines(output) > 1)
+    os.kill(ranks[1].pid, signal.SIGKILL)
+    ranks[1].communicate(timeout=60)
+    text = finish(ranks[0])
+    assert all(trace.error is None for trace in check_complete(output))
+    assert "run folder" in text
+    assert "run folder" not in finish(rank(1)), "only rank 0 reports"
+    check_complete(output)
+
+
+def test_placement() -> None:
+    """Each rank its device, several workers the devices in turn, one worker all of them; cores divided."""
+    variables = {"RANK": "5", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "4", "OMP_NUM_THREADS": "3"}
+    rank = place(2, variables)
+    assert rank.rank == 5
+    assert [rank.environment(i) for i in (0, 1)] == [
+        {"OMP_NUM_THREADS": "3", "CUDA_VISIBLE_DEVICES": "1"}
+    ] * 2
+    assert place(1, {**variables, "CUDA_VISIBLE_DEVICES": "4,6"}).devices == ("6",)
+    several = place(3, {"CUDA_VISIBLE_DEVICES": "4,6"})
+    assert [several.environment(i)["CUDA_VISIBLE_DEVICES"] for i in range(3)] == ["4", "6", "4"]
+    assert place(1, {"CUDA_VISIBLE_DEVICES": "4,6"}).devices == ()
+    cores = len(os.sched_getaffinity(0))
+    assert place(1, {}).threads == cores
+    assert place(cores, {"CUDA_VISIBLE_DEVICES": "0"}).threads == 1

@@ -1,0 +1,88 @@
+"""JSON from outside: plain data or one error, whatever the text."""
+
+import json
+import time
+
+import pytest
+
+from videopro.errors import BenchmarkError, ConfigError, RunError
+from videopro.settings import read_yaml
+from videopro.storage import MAX_DEPTH, NotJson, encodable, parse_json, read_object
+from videopro.traces import Trace
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "0",
+        '{"a": [1, 2.5, -3e4, true, null, "\u00e9 \\u0041"]}',
+        '"\\\\ud800"',
+        "[" * 100 + "]" * 100,
+        "9" * 308,
+    ],
+)
+def test_json_that_others_read_is_read_alike(text: str) -> None:
+    assert parse_json(text) == json.loads(text)
+    assert parse_json(b"\xef\xbb\xbf" + text.encode()) == json.loads(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "Expecting value"),
+        ("{", "Expecting property name"),
+        ("1 2", "Extra data"),
+        ("1e999", "1e999 is too large a number"),
+        ("[-1e999]", "too large a number"),
+        ("9" * 400, "400 digits"),
+        ("9" * 5000, "5000 digits"),
+        ("NaN", "NaN is no number"),
+        ("[-Infinity]", "-Infinity is no number"),
+        ('{"a": 1, "a": 2}', "the key 'a' twice"),
+        (b'"\xff"', "not UTF-8"),
+        ("[1]".encode("utf-16"), "not UTF-8"),
+        ("[" * 101 + "]" * 101, f"more than {MAX_DEPTH} deep"),
+        ("[" * 200_000 + "]" * 200_000, f"more than {MAX_DEPTH} deep"),
+        ('{"a":' * 200_000, f"more than {MAX_DEPTH} deep"),
+    ],
+)
+def test_anything_else_is_one_error_that_says_what(text: str | bytes, says: str) -> None:
+    start = time.process_time()
+    with pytest.raises(NotJson, match=says):
+        parse_json(text)
+    assert time.process_time() - start < 2
+
+
+def test_many_keys_and_one_twice_take_no_longer() -> None:
+    text = json.dumps({str(n): n for n in range(200_000)})[:-1] + ', "199999": 0}'
+    start = time.process_time()
+    with pytest.raises(NotJson, match="'199999' twice"):
+        parse_json(text)
+    assert time.process_time() - start < 2
+
+
+def test_halves_of_characters_are_replaced_and_whole_ones_kept() -> None:
+    assert parse_json(r'{"\ud83d": ["a\udc00b", "\ud83d\ude00"]}') == {"\ufffd": ["a\ufffdb", "\U0001f600"]}
+    assert encodable("a\ud800b \udc00\ud83d\ude00") == "a\ufffdb \ufffd\U0001f600"
+    for text in ("", "plain", "\u00e9\U0001f600\ufeff"):
+        assert encodable(text) == text
+
+
+@pytest.mark.parametrize("line", ["[" * 5000, "9" * 5000, '{"a": NaN}', "[1]"])
+def test_an_object_in_a_file_is_named_where_it_is_none(line: str) -> None:
+    with pytest.raises(BenchmarkError, match=r"q\.jsonl, line 3"):
+        read_object(line, "q.jsonl, line 3", BenchmarkError)
+
+
+@pytest.mark.parametrize("line", [b"[" * 5000, b'{"schema": ' + b"9" * 5000 + b"}", b'{"a": NaN}', b"\xff"])
+def test_a_trace_line_that_is_none_is_a_run_error(line: bytes) -> None:
+    with pytest.raises(RunError, match="not JSON"):
+        Trace.from_line(line)
+
+
+@pytest.mark.parametrize("text", ["a: " + "[" * 5000, "a: " + "9" * 5000, "a: 2026-99-99", "a: [", "a: \0"])
+def test_settings_that_are_no_yaml_are_a_config_error(text: str, tmp_path) -> None:
+    path = tmp_path / "run.yaml"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=r"run\.yaml: is not valid YAML"):
+        read_yaml(path)

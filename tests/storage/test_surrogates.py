@@ -1,0 +1,143 @@
+"""Half of a surrogate pair in a text from outside: nobody who writes, tokenizes, sends or shows it fails."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.support.fakes import load_fake, make_benchmark
+from tests.support.infer_world import check_complete
+from tests.support.infer_world import flags as infer_flags
+from tests.support.modules_world import ReadingBackbone, library
+from tests.support.stub_server import StubServer, completion, entry, text_of
+from tests.support.synthesis_runs import datasets, flags, rows, said
+from tests.support.synthesis_runs import own_world as own_world
+from tests.support.synthesis_runs import root as root
+from tests.support.synthesis_runs import stub as stub
+from tests.support.synthesis_world import load_moody, teach
+from videopro import infer
+from videopro.backbones import BackboneConfig
+from videopro.backbones.base import ChoiceRequest
+from videopro.backbones.server.backbone import ServerBackbone
+from videopro.data_synthesis.run import main
+from videopro.modules.models.ocr import _words
+from videopro.question import Question
+from videopro.report.__main__ import main as report
+from videopro.storage import encodable
+
+HALF = "\ud800"
+
+
+def halved(reply: str) -> str:
+    """A reply with half a character in its planning and in its code."""
+    return reply.replace("Look at", f"Look{HALF} at").replace(
+        "    frames", f"    note = '{HALF}'\n    frames"
+    )
+
+
+def test_halves_are_marked_and_pairs_put_together() -> None:
+    assert encodable(f"a{HALF}b\ud83d\ude00\udc00") == "a\ufffdb\U0001f600\ufffd"
+    assert encodable("plain, naïve 😀\ufeff") == "plain, naïve 😀\ufeff"
+
+
+def test_a_teacher_who_writes_halves_is_learned_from(root: Path, tmp_path: Path, stub: StubServer) -> None:
+    stub.reply = lambda body: said(halved(teach(text_of(body), body["seed"])))
+    out = tmp_path / "out"
+    assert main(flags(root, out, stub), load=load_moody) == 0
+    replies = [row["messages"][1]["content"] for row in rows(out, "sft.jsonl")]
+    assert any("\ufffd" in one for one in replies)
+    assert len(rows(out, "records.jsonl")) == 9
+    assert b"\\ud8" not in (out / "work" / "replies.jsonl").read_bytes()
+    asked, made = len(stub.chats), datasets(out)
+    assert main(flags(root, out, stub), load=load_moody) == 0
+    assert (len(stub.chats), datasets(out)) == (asked, made)
+
+
+def test_halves_that_an_older_run_kept_do_not_block_it(root: Path, tmp_path: Path, stub: StubServer) -> None:
+    """Its file of replies as it was written then: the half as JSON's escape."""
+    out, whole = tmp_path / "out", tmp_path / "whole"
+    stub.reply = lambda body: said(halved(teach(text_of(body), body["seed"])))
+    assert main(flags(root, whole, stub), load=load_moody) == 0
+    assert main(flags(root, out, stub, "--max-requests", "12", "--videos", "1"), load=load_moody) == 0
+    kept = out / "work" / "replies.jsonl"
+    old = kept.read_text().replace("\\ufffd", "\\ud800")
+    assert "\\ud800" in old
+    kept.write_text(old)
+    records = out / "records.jsonl"
+    records.write_text(records.read_text().replace("\\ufffd", "\\ud800"))
+    stub.seen.clear()
+    assert main(flags(root, out, stub, "--max-requests", "1000"), load=load_moody) == 0
+    assert datasets(out) == datasets(whole)
+    assert len(stub.chats) == len(rows(out, "work/replies.jsonl")) - 12
+
+
+def test_annotations_with_halves_are_asked_and_reported(tmp_path: Path) -> None:
+    bench, out = tmp_path / "b", tmp_path / "run"
+    make_benchmark(bench, videos=1, questions=2)
+    path = bench / "questions.jsonl"
+    records = [json.loads(line) for line in path.read_text().splitlines()]
+    records[0] |= {
+        "id": f"q{HALF}",
+        "question": f"Which colour{HALF} is shown (0)?",
+        "groups": {"kind": HALF},
+    }
+    path.write_text("".join(json.dumps(one) + "\n" for one in records))
+    assert infer.main(infer_flags(bench, out), load=load_fake) == 0
+    asked = {trace.question_id: trace.question for trace in check_complete(out, 2)}
+    assert asked["q\ufffd"] == "Which colour\ufffd is shown (0)?"
+    assert report([str(out), "--output", str(tmp_path / "report")]) == 0
+
+
+def test_a_server_that_writes_halves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a word, and as the token that it answered with."""
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    tokens = [entry("a", -0.1), {**entry("b", -0.2), "token": HALF}]
+    with StubServer(lambda body: completion(f"a{HALF}", tokens)) as server:
+        backbone = ServerBackbone(BackboneConfig(model="served", kind="server", base_url=server.url))
+        assert backbone.generate(None, "Say something.").text == "a\ufffd"
+        odd = {**entry("b", -0.2), "token": HALF, "top_logprobs": []}
+        server.reply = lambda body: completion(HALF, [odd], finish="length")
+        answer = backbone.answer_batch([ChoiceRequest(None, Question("Which?", ("a", "b")))])[0]
+        assert (answer.letter, answer.raw) == (None, "\ufffd")
+        backbone.close()
+
+
+def test_what_a_program_asks_with_halves() -> None:
+    lib = library(ReadingBackbone(frames=8))
+    call = lib.functions()
+    frames = call["extract_frames"](lib.video, num_frames=2)
+    call["query_mc"](frames, f"Which{HALF}?", [f"a{HALF}", "b"])
+    call["query_frames"](frames, f"What{HALF}?", context=HALF)
+
+
+def test_what_ocr_reads() -> None:
+    corners = np.array([[0, 0], [4, 0], [4, 2], [0, 2]])
+    assert _words(f"a{HALF}", corners, 0.5, 8, 8).text == "a\ufffd"
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_a_console_that_knows_few_characters(tmp_path: Path, encoding: str) -> None:
+    """A command shows text that its console cannot, and ends as it should."""
+    code = (
+        "import sys\n"
+        "from videopro.cli import exit_status\n"
+        "from videopro.errors import RunError\n"
+        "from rich import print as show\n"
+        "with exit_status() as status:\n"
+        "    print('a \\U0001f600 \\ud800')\n"
+        "    show('b \\U0001f600')\n"
+        "    raise RunError('c \\U0001f600 \\ud800')\n"
+        "sys.exit(status.code)\n"
+    )
+    environment = {**os.environ, "PYTHONIOENCODING": encoding, "PYTHONPATH": str(Path.cwd())}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, timeout=100)
+    assert done.returncode == 2
+    assert b"Traceback" not in done.stderr
+    assert done.stdout.splitlines() == [b"a \\U0001f600 \\ud800", b"b \\U0001f600"]
+    assert b"error: c \\U0001f600 \\ud800" in done.stderr

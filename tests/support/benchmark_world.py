@@ -1,0 +1,149 @@
+"""Small folders of the shape in which official benchmarks come, and traces of given replies about them.
+
+Questions are ours; nothing is copied from a benchmark.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from videopro.benchmarks import Benchmark
+from videopro.methods.base import Result
+from videopro.methods.tracing import make_trace
+from videopro.question import read_letter
+from videopro.runs import summarize
+from videopro.traces import Call, Execution, Failure, Reply, Round, Trace, VideoRef
+
+Intervals = Sequence[tuple[float, float]]
+
+
+def write_json(path: Path, content: Any) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(content))
+
+
+def touch(root: Path, *names: str) -> None:
+    """Files that are there; nothing opens them."""
+    for name in names:
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"something")
+
+
+def write_parquet(path: Path, rows: list[dict[str, Any]]) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    parquet.write_table(pyarrow.Table.from_pylist(rows), path)
+
+
+def lvb(number: int, group: int, gold: int | None, **changes: Any) -> dict[str, Any]:
+    record = {
+        "id": f"vid{number}_0",
+        "video_id": f"vid{number}",
+        "video_path": f"vid{number}.mp4",
+        "subtitle_path": f"vid{number}_en.json",
+        "question": f"What happens then ({number})?",
+        "candidates": ["a man waves", "a dog runs", "a car stops", "it rains"],
+        "correct_choice": gold,
+        "question_category": "S2E",
+        "topic_category": "NP-News-Programs",
+        "level": "L1-Perception",
+        "duration_group": group,
+        "duration": group - 1.5,
+        "starting_timestamp_for_subtitles": 12.5,
+    }
+    if gold is None:
+        del record["correct_choice"]
+    return {**record, **changes}
+
+
+LVB = [lvb(1, 15, 1), lvb(2, 15, 2), lvb(3, 600, 2), lvb(4, 3600, 0)]
+
+
+def mme(number: int, length: str, gold: str, **changes: Any) -> dict[str, Any]:
+    return {
+        "video_id": f"{number:03}",
+        "duration": length,
+        "domain": "Knowledge",
+        "sub_category": "Geography",
+        "url": f"https://www.youtube.com/watch?v=video-id_{number:02}",
+        "videoID": f"video-id_{number:02}",
+        "question_id": f"{number:03}-1",
+        "task_type": "Counting Problem",
+        "question": f"How many ({number})?",
+        "options": ["A. One.", "B. Two.", "C. Three.", "D. Four."],
+        "answer": gold,
+        **changes,
+    }
+
+
+MME = [mme(1, "short", "A"), mme(2, "long", "D"), mme(3, "long", "B"), mme(4, "long", "C")]
+
+
+def ego(tmp_path: Path) -> None:
+    questions = [
+        {
+            "q_uid": f"uid-{i}",
+            "google_drive_id": "x",
+            "question": "Why?",
+            **{f"option {k}": f"reason {k}" for k in range(5)},
+        }
+        for i in range(3)
+    ]
+    write_json(tmp_path / "questions.json", questions)
+    write_json(tmp_path / "subset_answers.json", {"uid-0": 4, "uid-2": 1})
+    touch(tmp_path, *(f"videos/uid-{i}.mp4" for i in range(3)))
+
+
+TSV = """index\tvideo\tvideo_type\tquestion\tanswer\tdimensions\tvideo_path
+0\tab_processed\tnews\tWhat is written?\tOPEN\t['OCR']\t./video/ab_processed.mp4
+1\tab_processed\tnews\tHow many?\tThree\t['Counting', 'Common Sense Reasoning']\t./video/ab_processed.mp4
+2\tcd_processed\tsport\tWho wins?\tThe red team\t['Identity Reasoning']\t./video/cd_processed.mp4
+3\tlost\tsport\tWhy?\tRain\t['Causal Reasoning']\t./video/lost.mp4
+"""
+
+
+def traces_of(
+    benchmark: Benchmark, replies: Mapping[str, str], found: Mapping[str, Intervals] | None = None
+) -> list[Trace]:
+    """Traces as the runner writes them when the model replies so. A question whose video is not there ends in
+    VideoError, as a run would have it. `found`: what retrieval gave for a question."""
+    traces = []
+    for item in benchmark.items:
+        video = VideoRef(str(item.video), item.video_key)
+        if not item.video.exists():
+            result = Result(error=Failure("VideoError", "there is no such file"))
+        else:
+            raw = replies[item.id]
+            letter = None if item.question.is_open else read_letter(raw, item.question)
+            reply = Reply(letter, 0.5 if letter else 0.0, {}, raw)
+            calls = tuple(
+                Call("get_informative_clips", {}, "", intervals=(one,))
+                for one in (found or {}).get(item.id, ())
+            )
+            execution = Execution("ok" if letter else "empty", letter, raw=raw, calls=calls)
+            only = Round("native", raw, execution=execution, mode="native")
+            result = Result((only,), reply, reply, settled=0)
+        trace = make_trace(item, result, video, run_key="key", protocol=benchmark.protocol)
+        # Through the file and back.
+        traces.append(Trace.from_line(trace.to_line()))
+    assert set(replies) <= {item.id for item in benchmark.items}
+    return traces
+
+
+def score(
+    benchmark: Benchmark, replies: Mapping[str, str], found: Mapping[str, Intervals] | None = None
+) -> dict[str, Any]:
+    """The summary of a run with these replies."""
+    return summarize(traces_of(benchmark, replies, found), benchmark.protocol, {})
+
+
+def metrics(summary: Mapping[str, Any]) -> dict[str, tuple[float | None, float | None]]:
+    """Robust and official numbers by name."""
+    return {name: (one["robust"], one["official"]) for name, one in summary["metrics"].items()}

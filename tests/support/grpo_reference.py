@@ -1,0 +1,37 @@
+"""What GRPO's log-probabilities are, by transformers alone: its processor's prompt, its model's own
+positions, one full row at a time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from tests.support.sft_reference import _processed
+from videopro.train.finetune.data import Row
+from videopro.train.rl.data import PromptRow
+
+
+def expected(family: str, model: Any, processor: Any, row: PromptRow, reply: list[int]) -> torch.Tensor:
+    """Log-probabilities of a reply by transformers alone: its processor's prompt, its own positions."""
+    parts: list[dict[str, Any]] = [{"type": "video"}] if row.prompt_video else []
+    turn = {"role": "user", "content": [*parts, {"type": "text", "text": row.prompt}]}
+    text = processor.apply_chat_template([turn], tokenize=False, add_generation_prompt=True)
+    shown = Row(row.id, row.prompt, "", row.video if row.prompt_video else None)
+    given = _processed(family, processor, text, shown)
+    more = torch.tensor([reply])
+    for name, one in (("input_ids", more), ("attention_mask", more * 0 + 1), ("mm_token_type_ids", more * 0)):
+        given[name] = torch.cat([torch.as_tensor(given[name]), one], dim=1)
+    logits = model(**given).logits[0, -len(reply) - 1 : -1]
+    return logits.log_softmax(-1).gather(1, more.T)[:, 0]
+
+
+def assert_gradients(found: Any, expected: Any) -> None:
+    """Those of a model's trained weights are another's, up to the order of sums."""
+    theirs = dict(expected.named_parameters())
+    for name, one in found.named_parameters():
+        if one.requires_grad:
+            wanted = theirs[name].grad
+            wanted = torch.zeros_like(one) if wanted is None else wanted
+            scale = float(wanted.abs().max()) + 1e-6
+            torch.testing.assert_close(one.grad / scale, wanted / scale, atol=1e-4, rtol=1e-3, msg=name)

@@ -1,0 +1,186 @@
+"""Prompts about the short videos of `sft_world`, and trainers of tiny Qwen checkpoints, for tests of GRPO."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoModelForImageTextToText
+
+from tests.support import sft_world as world
+from tests.support.qwen_models import PIXELS, checkpoint
+from videopro import prompts
+from videopro.backbones.qwen.load import find
+from videopro.backbones.qwen.run import Written
+from videopro.train.rl.config import VideoGRPOConfig
+from videopro.train.rl.data import PromptRow, as_dataset
+from videopro.train.rl.prompts import Prompts
+from videopro.train.rl.rollouts import Rollout
+from videopro.train.rl.trainer import VideoGRPOTrainer
+from videopro.train.runtime.frame_cache import FrameCache
+from videopro.train.runtime.trainable import choose_trained
+
+FAMILIES = ("qwen2_5_vl", "qwen3_vl")
+
+
+def row(number: int, kind: str, video: str, prompt: str, **fields: Any) -> PromptRow:
+    question = world.QUESTIONS[number]
+    given: dict[str, Any] = {
+        "id": f"{video}-{number}/{kind}",
+        "question_id": f"{video}-{number}",
+        "video": world.folder() / "videos" / f"{video}.mp4",
+        "subtitles": None,
+        "question": question.text,
+        "choices": question.choices,
+        "answer": "A",
+        "kind": kind,
+        "prompt": prompt,
+        "oracle_mode": "native",
+        **fields,
+    }
+    return PromptRow(**given)
+
+
+def rows() -> list[PromptRow]:
+    """A prompt of each kind, and one without its video: prompts and videos of several lengths."""
+    first, second, third = world.QUESTIONS
+    program, log = prompts.NATIVE_PROGRAM, "NameError: no such thing\n  line 2"
+    return [
+        row(0, "plan", "a", prompts.plan(first)),
+        row(1, "bug_fix", "b", prompts.bug_fix(second, program, log), program=program, log=log),
+        row(2, "native_refinement", "c", prompts.native_refinement(third, program), program=program),
+        row(0, "program_refinement", "a", prompts.program_refinement(first, program), program=program),
+        row(2, "plan", "b", prompts.plan(third), prompt_video=False),
+    ]
+
+
+def refined(one: PromptRow, log: str = "NameError: no") -> PromptRow:
+    """The row of a second turn."""
+    question = world.QUESTIONS[int(one.question_id[-1])]
+    text = prompts.bug_fix(question, prompts.NATIVE_PROGRAM, log)
+    return PromptRow(**{**vars(one), "kind": "bug_fix", "prompt": text})
+
+
+def refine_some(given: Sequence[Mapping[str, Any]], replies: Sequence[str]) -> list[Mapping[str, Any] | None]:
+    """What is asked after first replies, by the row and the reply alone: some end their rollout."""
+    by_id = {one.id: one for one in rows()}
+    asked = columns([refined(by_id[one["id"]]) for one in given])
+    return [one if len(reply) % 2 else None for one, reply in zip(asked, replies, strict=True)]
+
+
+def columns(chosen: list[PromptRow]) -> list[dict[str, Any]]:
+    """The rows as a trainer gets them."""
+    return list(as_dataset(chosen))
+
+
+def record(one: PromptRow) -> dict[str, Any]:
+    """The row as it stands in a file."""
+    return {
+        **vars(one),
+        "video": str(one.video),
+        "choices": list(one.choices),
+        "subtitles": None,
+    }
+
+
+def settings(output: Path, **changes: Any) -> VideoGRPOConfig:
+    """Settings for a CPU, under which a step is the gradient times the rate."""
+    given: dict[str, Any] = {
+        "output_dir": str(output),
+        "use_cpu": True,
+        "bf16": False,
+        "gradient_checkpointing": False,
+        "per_device_train_batch_size": 8,
+        "num_generations": 4,
+        "max_completion_length": 6,
+        "optim": "sgd",
+        "learning_rate": 0.05,
+        "lr_scheduler_type": "constant",
+        "max_grad_norm": 0.0,
+        "max_steps": 1,
+        "logging_steps": 1,
+        "save_strategy": "no",
+        "report_to": "none",
+        "disable_tqdm": True,
+        "seed": 3,
+        **changes,
+    }
+    return VideoGRPOConfig(**given)
+
+
+def spread(completion_ids: Any, **_: Any) -> list[float]:
+    """A reward that differs between replies."""
+    return [sum(ids) % 17 / 17 + len(ids) for ids in completion_ids]
+
+
+def trainer(
+    family: str,
+    config: VideoGRPOConfig,
+    chosen: list[PromptRow],
+    *,
+    rewards: Any = spread,
+    frozen: bool = True,
+    kept_bytes: int = 10**9,
+    use_peft: bool = True,
+    banned: Any = None,
+    **more: Any,
+) -> VideoGRPOTrainer:
+    """A trainer of a tiny checkpoint, as `videopro.train.grpo` makes it, with a plain reward."""
+    model = AutoModelForImageTextToText.from_pretrained(checkpoint(family), dtype=torch.float32)
+    peft = choose_trained(model, world.model_settings(family, use_peft=use_peft), ["language"])
+    inputs = world.inputs(family)
+    cache = FrameCache(
+        world.folder() / "frames", count=world.FRAMES, resize=inputs.frame_size, form=f"{family}-{PIXELS}"
+    )
+    return VideoGRPOTrainer(
+        model=model,
+        args=config,
+        reward_funcs=[rewards],
+        train_dataset=as_dataset(chosen),
+        processing_class=find(str(checkpoint(family))).processor,
+        peft_config=peft,
+        make_prompts=lambda run, _: Prompts(inputs, cache, run, frozen=frozen, kept_bytes=kept_bytes),
+        banned=inputs.visual_tokens() if banned is None else banned,
+        **more,
+    )
+
+
+def ask(of: VideoGRPOTrainer, chosen: list[PromptRow]) -> None:
+    """Have a trainer make the prompts of these rows."""
+    of._rows = columns(chosen)
+    of._rollouts = [Rollout((prompt,)) for prompt in of._maker.of(of._rows)]
+
+
+def write(of: VideoGRPOTrainer, seed: int) -> list[Written]:
+    """Replies to the prompts in hand."""
+    return of._write([one.prompts[0] for one in of._rollouts], seed, range(len(of._rollouts)))
+
+
+def first_tokens(of: VideoGRPOTrainer, chosen: list[PromptRow]) -> torch.Tensor:
+    """Chances of each token to begin a reply, by prompt."""
+    of.model.eval()
+    with torch.no_grad():
+        prompts = of._maker.of(columns(chosen))
+        return of._run.start([prompt.encoded for prompt in prompts]).logits.softmax(-1)
+
+
+def weights(of: VideoGRPOTrainer) -> dict[str, torch.Tensor]:
+    """What is trained."""
+    return {name: one.detach().clone() for name, one in of.model.named_parameters() if one.requires_grad}
+
+
+def batch(of: VideoGRPOTrainer, replies: list[list[int]]) -> tuple[torch.Tensor, torch.Tensor, int]:
+    """Prompts in hand and these replies as TRL lays them out: ids, mask and the width of the replies."""
+    made = [one.prompts[0] for one in of._rollouts]
+    shown = max(len(prompt.encoded.ids) for prompt in made)
+    width = max(map(len, replies))
+    ids = torch.full((len(made), shown + width), 0)
+    mask = torch.zeros_like(ids)
+    for number, (prompt, reply) in enumerate(zip(made, replies, strict=True)):
+        start = shown - len(prompt.encoded.ids)
+        whole = [*prompt.encoded.ids, *reply]
+        ids[number, start : start + len(whole)] = torch.tensor(whole)
+        mask[number, start : start + len(whole)] = 1
+    return ids, mask, width

@@ -1,0 +1,148 @@
+"""Small hand-written runs for tests of reports: traces whose scores can be worked out on paper."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+
+from videopro.runs import RunFolder, run_key
+from videopro.traces import FALLBACK, Cost, Execution, Failure, Reply, Round, Trace, TraceLog, VideoRef
+
+PLANNED = {
+    "planner": "self",
+    "tau": 0.75,
+    "max_rounds": 1,
+    "refine_below": None,
+    "final_answer": "last",
+    "fallback": "none",
+}
+
+
+def ran(answer: str | None, confidence: float, *, seconds: float = 1.0) -> Execution:
+    """An execution that took so long and two calls; None: it failed."""
+    cost = Cost(seconds=seconds, frames=4.0, calls=2.0)
+    if answer is None:
+        return Execution("failed", error=Failure("NameError", "no such name"), cost=cost)
+    return Execution("ok", answer, confidence, raw=answer, cost=cost)
+
+
+def program(
+    answer: str | None,
+    confidence: float = 0.0,
+    *,
+    kind: str = "plan",
+    mode: Literal["native", "program"] = "program",
+    tokens: float = 100.0,
+) -> Round:
+    """A round whose program took half a second to write and a second to run."""
+    planning = Cost(seconds=0.5, calls=1.0, tokens_out=tokens)
+    return Round(kind, "x" * 10, "code", ran(answer, confidence), mode, planning=planning)
+
+
+def direct(answer: str | None, confidence: float, kind: str = "native") -> Round:
+    """A direct answer, without a program."""
+    return Round(kind, answer or "", execution=ran(answer, confidence), mode="native")
+
+
+def trace(
+    number: int,
+    rounds: Sequence[Round],
+    *,
+    settled: int | None = None,
+    refined: int | None = None,
+    video: str | None = None,
+    minutes: float = 1.0,
+    gold: str | None = "A",
+    groups: dict[str, str] | None = None,
+    **changes: Any,
+) -> Trace:
+    """Question `number` (of video number // 2 where none is named), whose right answer is A."""
+    place = len(rounds) - 1 if settled is None else settled
+    cost = Cost(seconds=0.25)  # what all questions of the video share
+    for one in rounds:
+        cost = cost + one.planning + (one.execution.cost if one.execution else Cost())
+    replies = []
+    for at in (0, place):
+        found = rounds[at].execution
+        assert found is not None
+        replies.append(Reply(found.answer, found.confidence, {}, found.raw))
+    key = video or f"v{number // 2}"
+    return Trace(
+        **{
+            "schema": 2,
+            "run_key": "0123456789abcdef",
+            "question_id": f"q{number}",
+            "video": VideoRef(f"{key}.mp4", key, "hash", 60 * minutes),
+            "question": f"What is {number}?",
+            "choices": ("one", "two"),
+            "gold": gold,
+            "groups": groups or {},
+            "rounds": tuple(rounds),
+            "first": replies[0],
+            "final": replies[1],
+            "settled": place,
+            "refined": place if refined is None else refined,
+            "official": replies[1].letter,
+            "cost": cost,
+            **changes,
+        }
+    )
+
+
+def unreadable(number: int) -> Trace:
+    """A question whose video cannot be read."""
+    error = Failure("VideoError", "there is no such file")
+    nothing: dict[str, Any] = {"rounds": (), "first": None, "final": None, "settled": None, "official": None}
+    return replace(trace(number, [direct("A", 0.5)]), error=error, cost=Cost(), **nothing)
+
+
+def write_run(
+    folder: Path,
+    traces: Sequence[Trace],
+    *,
+    method: str = "native",
+    benchmark: str = "pocket",
+    split: str = "test",
+    protocol: dict[str, Any] | None = None,
+    model: str = "org/tiny",
+    adapter: str | None = None,
+    **settings: Any,
+) -> Path:
+    """A run folder as videopro.infer leaves it. `settings`: of the method."""
+    own = {**({} if method == "native" else PLANNED), **settings}
+    identity = {
+        "method": {"name": method, **own},
+        "protocol": {
+            "benchmark": benchmark,
+            "split": split,
+            "version": "1",
+            "parser": "robust",
+            "prompt": "multiple_choice",
+            "official_unparsed": "wrong",
+            **(protocol or {}),
+        },
+        "generation": {"seed": 0},
+        "model": {"model": model, "frames": 16, "adapter": adapter and "0" * 16},
+    }
+    content = {
+        "model": model,
+        "backbone": {"adapter": adapter} if adapter else {},
+        "run_key": run_key(identity),
+        "identity": identity,
+    }
+    folder.mkdir(parents=True)
+    where = RunFolder(folder)
+    where.config.write_text(yaml.safe_dump(content, sort_keys=False))
+    log = TraceLog(where.traces)
+    log.refresh()
+    for one in traces:
+        log.append(replace(one, run_key=content["run_key"]))
+    log.close()
+    return folder
+
+
+__all__ = ["FALLBACK", "direct", "program", "ran", "trace", "unreadable", "write_run"]

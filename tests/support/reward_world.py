@@ -1,0 +1,134 @@
+"""Rows about the minute of coloured scenes, and rewards over its modules, for tests of GRPO's rewards.
+
+The right answer to the row's question is B (red): the red scene gives B with 0.9, the whole video D (grey)
+with 0.4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from tests.support.reason_world import QUESTION, SceneBackbone, SceneIndex, video
+from videopro.backbones.base import Answer, ChoiceRequest
+from videopro.errors import BackboneError
+from videopro.modules.library import VideoContext, shared_memory
+from videopro.modules.loading import ModuleModels, ModuleSettings
+from videopro.train.rewards.functions import ProgramRewards
+
+
+class SceneModels(ModuleModels):
+    """The scenes' own index; notes the videos whose contexts were made."""
+
+    def __init__(self) -> None:
+        super().__init__(ModuleSettings(), pocket=True)
+        self.index = SceneIndex()
+        self.made: list[Path] = []
+
+    def context(self, video: Any, backbone: Any, subtitles: Any, without: Any = ()) -> VideoContext:
+        self.made.append(video.path)
+        return VideoContext(video, backbone, subtitles=subtitles, index=self.index)
+
+
+class RewardBackbone(SceneBackbone):
+    """Also asked without a picture, as `check_alive` does. `gone`: serves nobody; a question with "(bug)"
+    meets a fault of ours. `free` says whether the model may be used now."""
+
+    def __init__(self, *, gone: bool = False) -> None:
+        super().__init__()
+        self.gone = gone
+        self.free = True
+        self.batches: list[int] = []
+
+    def answer_batch(self, requests: Sequence[ChoiceRequest]) -> list[Answer]:
+        assert self.free, "the model is in training"
+        self.batches.append(len(requests))
+        return super().answer_batch(requests)
+
+    def _answer(self, request: ChoiceRequest) -> Answer:
+        if self.gone:
+            raise BackboneError("nobody is there")
+        if "(bug)" in request.question.text:
+            raise ZeroDivisionError("a fault of ours")
+        if request.visual is None:
+            return Answer("A", 0.5, {"A": 0.5, "B": 0.1}, "A", 10, 1)
+        return super()._answer(request)
+
+    @contextmanager
+    def lent(self) -> Any:
+        """The model out of training for a while."""
+        self.free = True
+        try:
+            yield
+        finally:
+            self.free = False
+
+
+def make(
+    backbone: SceneBackbone | None = None, models: ModuleModels | None = None, **settings: Any
+) -> ProgramRewards:
+    """Rewards over the scenes, with nothing remembered."""
+    shared_memory().clear()
+    return ProgramRewards(backbone or RewardBackbone(), modules=models or SceneModels(), **settings)
+
+
+def row(**changes: Any) -> dict[str, Any]:
+    """An adaptive prompt's row whose oracle mode is "program"."""
+    return {
+        "id": "q1/plan",
+        "video": str(video().path),
+        "subtitles": None,
+        "question": QUESTION.text,
+        "choices": list(QUESTION.choices),
+        "answer": "B",
+        "kind": "plan",
+        "oracle_mode": "program",
+        **changes,
+    }
+
+
+def rows(count: int, **changes: Any) -> list[dict[str, Any]]:
+    """The same row so many times, as TRL repeats it for a group."""
+    return [row(**changes) for _ in range(count)]
+
+
+class Told:
+    """What TRL's hooks were told."""
+
+    def __init__(self) -> None:
+        self.metrics: list[tuple[str, float]] = []
+        self.columns: dict[str, list[Any]] = {}
+
+    def log_metric(self, name: str, value: float) -> None:
+        self.metrics.append((name, value))
+
+    def log_extra(self, name: str, values: list[Any]) -> None:
+        self.columns.setdefault(name, []).extend(values)
+
+
+def score(
+    rewards: ProgramRewards,
+    given: list[dict[str, Any]],
+    replies: list[Any],
+    told: Told | None = None,
+    step: int = 7,
+) -> list[tuple[float | None, ...]]:
+    """(accuracy, format, mode consistency) of each reply, asked for as TRL does."""
+    columns: dict[str, Any] = {name: [one[name] for one in given] for name in given[0]}
+    if told is not None:
+        columns |= {"log_metric": told.log_metric, "log_extra": told.log_extra}
+    ids = [list(range(10 * (i + 1))) for i in range(len(replies))]
+    found = [
+        function(
+            prompts=["?"] * len(replies),
+            completions=replies,
+            completion_ids=ids,
+            trainer_state=SimpleNamespace(global_step=step),
+            **columns,
+        )
+        for function in rewards.functions
+    ]
+    return list(zip(*found, strict=True))

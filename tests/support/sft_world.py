@@ -1,0 +1,170 @@
+"""Three short videos, rows about them and tiny Qwen checkpoints, for tests of fine-tuning."""
+
+from __future__ import annotations
+
+import functools
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoModelForImageTextToText
+from trl import ModelConfig
+
+from tests.support.making_videos import make
+from tests.support.qwen_models import PIXELS, checkpoint
+from videopro import prompts
+from videopro.backbones.qwen.inputs import QwenInputs
+from videopro.backbones.qwen.load import find
+from videopro.question import Question
+from videopro.train.finetune.collator import VideoCollator, as_dataset
+from videopro.train.finetune.config import VideoSFTConfig
+from videopro.train.finetune.data import Row, read_rows
+from videopro.train.finetune.trainer import VideoSFTTrainer
+from videopro.train.runtime.finite_steps import ROW_IDS
+from videopro.train.runtime.frame_cache import FrameCache
+from videopro.train.runtime.trainable import choose_trained, trained_parts
+
+FRAMES = 4
+QUESTIONS = (
+    Question("What colour is the ring?", ("green", "red", "blue")),
+    Question("How many rings are there, and which of them is seen after the bar?", ("1", "2")),
+    Question("Which colour is seen last?", ("red", "blue")),
+)
+NATIVE = f"<planning>\nOne glance.\n</planning>\n<code>\n{prompts.NATIVE_PROGRAM}\n</code>"
+STEPS = (
+    "<planning>\nFind the ring, then ask.\n</planning>\n<code>\ndef execute_command(video, question):\n"
+    "    frames = extract_frames(video, num_frames=2)\n    return query_mc(frames, question, choices)\n"
+    "</code>"
+)
+
+
+@functools.cache
+def folder() -> Path:
+    """Videos of several lengths and shapes, `sft.jsonl` (three rows with a video, then one without) and
+    `questions.jsonl`."""
+    where = Path(tempfile.mkdtemp(prefix="videopro-sft-"))
+    (where / "videos").mkdir()
+    make(where / "videos" / "a.mp4", 60)
+    make(where / "videos" / "b.mp4", 31, rate=7, size=(96, 96))
+    make(where / "videos" / "c.mp4", 24, rate=10)
+    rows = [
+        record(prompts.plan(QUESTIONS[0]), NATIVE, "videos/a.mp4", id="a-native", kind="native"),
+        record(prompts.plan(QUESTIONS[1]), STEPS, "videos/b.mp4", id="b-program", kind="program"),
+        record(
+            prompts.native_refinement(QUESTIONS[2], prompts.NATIVE_PROGRAM),
+            STEPS,
+            "videos/c.mp4",
+            id="c-refined",
+            kind="native_refinement",
+        ),
+        record("What is a ring?", "A ring is round.", id="text"),
+    ]
+    write(where / "sft.jsonl", rows)
+    question = {
+        "id": "q",
+        "video": "videos/a.mp4",
+        "question": "Which?",
+        "choices": ["a", "b"],
+        "answer": "A",
+    }
+    write(where / "questions.jsonl", [question])
+    return where
+
+
+def record(prompt: str, reply: str, video: str | None = None, **fields: Any) -> dict[str, Any]:
+    """A row as it stands in a file."""
+    mark = "<video>" if video else ""
+    messages = [{"role": "user", "content": mark + prompt}, {"role": "assistant", "content": reply}]
+    return {"messages": messages, **({"videos": [video]} if video else {}), **fields}
+
+
+def write(path: Path, rows: list[dict[str, Any]]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def write_chosen(path: Path, numbers: list[int]) -> Path:
+    """A file elsewhere with these rows."""
+    lines = (folder() / "sft.jsonl").read_text().splitlines()
+    chosen = [json.loads(lines[number]) for number in numbers]
+    for row in chosen:
+        row["videos"] = [str(folder() / video) for video in row.get("videos", ())]
+    return write(path, chosen)
+
+
+def rows() -> list[Row]:
+    return read_rows(folder() / "sft.jsonl")
+
+
+def inputs(family: str) -> QwenInputs:
+    """The inputs of a tiny checkpoint."""
+    processor = find(str(checkpoint(family))).processor
+    return QwenInputs(processor, frames=FRAMES, pixels=PIXELS, device=torch.device("cpu"))
+
+
+def collator(family: str) -> VideoCollator:
+    made = inputs(family)
+    cache = FrameCache(folder() / "frames", count=FRAMES, resize=made.frame_size, form=f"{family}-{PIXELS}")
+    return VideoCollator(made, cache)
+
+
+def batch(family: str, numbers: list[int]) -> dict[str, torch.Tensor]:
+    """A batch of the rows with these numbers."""
+    dataset = as_dataset(rows())
+    made = collator(family)([dataset[number] for number in numbers])
+    del made[ROW_IDS]
+    return made
+
+
+def settings(output: Path, **changes: Any) -> VideoSFTConfig:
+    """Settings for a CPU, without anything random."""
+    given: dict[str, Any] = {
+        "output_dir": str(output),
+        "train_data": str(folder() / "sft.jsonl"),
+        "frame_cache": str(folder() / "frames"),
+        "frames": FRAMES,
+        "pixels": PIXELS,
+        "use_cpu": True,
+        "bf16": False,
+        "gradient_checkpointing": False,
+        "learning_rate": 1e-2,
+        "lr_scheduler_type": "linear",
+        "per_device_train_batch_size": 2,
+        "logging_steps": 1,
+        "save_strategy": "no",
+        "report_to": "none",
+        "disable_tqdm": True,
+        "seed": 3,
+        **changes,
+    }
+    return VideoSFTConfig(**given)
+
+
+def model_settings(family: str, **changes: Any) -> ModelConfig:
+    given: dict[str, Any] = {
+        "model_name_or_path": str(checkpoint(family)),
+        "use_peft": True,
+        "lora_r": 4,
+        "lora_alpha": 8,
+        "lora_dropout": 0.0,
+        **changes,
+    }
+    return ModelConfig(**given)
+
+
+def trainer(family: str, config: VideoSFTConfig, chosen: list[Row], **changes: Any) -> VideoSFTTrainer:
+    """A trainer of a tiny checkpoint on some rows, as `videopro.train.sft` makes it."""
+    model = AutoModelForImageTextToText.from_pretrained(checkpoint(family))
+    peft = choose_trained(
+        model, model_settings(family, **changes), trained_parts(config.vision, config.projector)
+    )
+    return VideoSFTTrainer(
+        model=model,
+        args=config,
+        train_dataset=as_dataset(chosen),
+        data_collator=collator(family),
+        processing_class=find(str(checkpoint(family))).processor,
+        peft_config=peft,
+    )

@@ -1,0 +1,89 @@
+"""Lines of another run, or of a later version, in a run's traces: whoever reads the run refuses them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from tests.support.report_world import direct, trace, write_run
+from videopro import compare, seeds
+from videopro.benchmarks.mmbench_video import JUDGE
+from videopro.errors import RunError
+from videopro.report import reading
+from videopro.runs import (
+    Following,
+    JudgeConfig,
+    RunFolder,
+    SubmitConfig,
+    judge_run,
+    recorded_protocol,
+    submit,
+)
+from videopro.traces import SCHEMA, Trace
+from videopro.view.live import follow
+from videopro.view.site import write_pages
+
+
+def follow_once(run: Path) -> None:
+    """What the live view and the trackers read."""
+    Following(RunFolder(run), recorded_protocol(RunFolder(run))).refresh()
+
+
+READERS: dict[str, Callable[[Path], object]] = {
+    "report": reading.read_run,
+    "seeds": seeds._traces,
+    "view": lambda run: write_pages(run, run.parent / "pages", most_frames=2),
+    "following": follow_once,
+    "live": lambda run: follow(run, Console(quiet=True), lambda seconds: pytest.fail("nothing goes on")),
+    "submit": lambda run: submit(SubmitConfig(run, run.parent / "answers.json")),
+    "judge": lambda run: judge_run(JudgeConfig(run, "m")),
+    "compare": compare.read_run,
+}
+
+
+def one(number: int) -> Trace:
+    return trace(number, [direct("A", 0.9)])
+
+
+def written(folder: Path, reader: str) -> Path:
+    benchmark = {"submit": "egoschema", "judge": "mmbench_video"}.get(reader, "pocket")
+    own = [one(number) for number in range(3)]
+    protocol = {"judge": asdict(JUDGE)} if reader == "judge" else None
+    run = write_run(folder, own, benchmark=benchmark, protocol=protocol)
+    summary = {"modes": 1, "output": 1, "method": "native", "settings": 1, "model": "org/tiny"}
+    summary["run_key"] = RunFolder(run).key()
+    (run / "summary.json").write_text(json.dumps(summary))
+    return run
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_every_reader_refuses_them(tmp_path: Path, reader: str) -> None:
+    read = READERS[reader]
+    run = written(tmp_path / "run", reader)
+    if reader not in ("judge", "live"):
+        read(run)
+    whole = (run / "traces.jsonl").read_bytes()
+    others = [
+        (replace(one(7), run_key="another"), "line 4 is of another run"),
+        (replace(one(7), schema=SCHEMA + 1), "line 4: written by a later version"),
+    ]
+    for other, told in others:
+        (run / "traces.jsonl").write_bytes(whole + other.to_line())
+        with pytest.raises(RunError, match=rf"run/traces\.jsonl[:,] {told}"):
+            read(run)
+        assert (run / "traces.jsonl").read_bytes() == whole + other.to_line()
+
+
+@pytest.mark.parametrize(("key", "value"), [("model", "another"), ("run_key", "0")])
+def test_a_summary_of_another_run_is_not_compared(tmp_path: Path, key: str, value: str) -> None:
+    """As was written when a finished run was given with another model."""
+    run = written(tmp_path / "run", "compare")
+    summary = json.loads((run / "summary.json").read_text())
+    (run / "summary.json").write_text(json.dumps(summary | {key: value}))
+    with pytest.raises(RunError, match=rf"summary\.json: is of another run \({key} '{value}', and the run's"):
+        compare.read_run(run)

@@ -1,0 +1,101 @@
+"""Fuzz tests of what reads trace lines. Long run: see `tests.support.fuzzing`."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.fuzzing import FUZZ, json_bytes, mutated
+from videopro.errors import RunError
+from videopro.scoring import SEVERAL
+from videopro.traces import SCHEMA, Call, Cost, Execution, Failure, Reply, Round, Trace, VideoRef, read_traces
+
+CALL = Call("query_native", {"question": "What?", "n": 1}, "B", ((1.0, 64, 64),), 0.5, True, ((0.0, 1.0),), 3)
+EXECUTION = Execution(
+    "ok",
+    "B",
+    0.9,
+    {"A": 0.1, "B": 0.9},
+    0.5,
+    "B",
+    Failure("ValueError", "no", 2, "log"),
+    (CALL,),
+    Cost(1.0, {"a": 1}),
+)
+TRACE = Trace(
+    SCHEMA,
+    "key",
+    "q1",
+    VideoRef("a.mp4", "a", "id", 10.0, "a.srt"),
+    "What?",
+    ("red", "blue"),
+    "B",
+    {"family": f"count{SEVERAL}order"},
+    (
+        Round(
+            "program", "<code>", "def f(): pass", EXECUTION, "program", ("a",), {"fault": "b"}, Cost(2.0), 0
+        ),
+    ),
+    Reply("B", 0.9, {"B": 0.9}, "B"),
+    Reply("B", 0.9, {"B": 0.9}, "B"),
+    0,
+    1,
+    "B",
+    Failure("VideoError", "gone"),
+    ("note",),
+    Cost(1.0, {"decode": 0.5}, 1.0, 2.0, 3.0, 4.0),
+    {"videopro": "1"},
+    "in words",
+    ((1.0, 2.0),),
+)
+GOOD = json.loads(TRACE.to_line())
+
+
+def test_the_trace_that_is_changed_has_every_field() -> None:
+    assert Trace.from_line(TRACE.to_line()) == dataclasses.replace(TRACE)
+    assert all(GOOD[field.name] for field in dataclasses.fields(Trace) if field.name != "settled")
+
+
+@FUZZ
+@given(json_bytes(mutated(GOOD)))
+def test_a_line_is_a_trace_or_a_run_error(line: bytes) -> None:
+    try:
+        trace = Trace.from_line(line)
+    except RunError as error:
+        told = str(error)
+        assert len(told) < 2000
+        return
+    assert Trace.from_line(trace.to_line()) == trace
+    # What every report does.
+    trace.is_right(trace.official)
+    assert trace.settled is None or trace.rounds[trace.settled].raw is not None
+    sum(trace.cost.stages.values())
+    for round in trace.rounds:
+        if round.execution is not None:
+            assert all(isinstance(p, float) for p in round.execution.letters.values())
+
+
+@FUZZ
+@given(json_bytes(mutated(GOOD)).filter(lambda line: b"\n" not in line))
+def test_a_broken_line_of_a_run_is_named(line: bytes) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "traces.jsonl"
+        path.write_bytes(TRACE.to_line() + line + b"\n")
+        try:
+            Trace.from_line(line)
+        except RunError:
+            with pytest.raises(RunError, match=r"traces\.jsonl, line 2"):
+                read_traces(path)
+
+
+@FUZZ
+@given(st.binary(max_size=40))
+def test_bytes_are_no_trace(line: bytes) -> None:
+    with pytest.raises(RunError):
+        Trace.from_line(line)

@@ -1,0 +1,160 @@
+"""Batches for fine-tuning against what transformers' processor and model make of each row alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from tests.support import sft_world as world
+from tests.support.qwen_models import PIXELS, reference
+from tests.support.qwen_models import load as load_backbone
+from tests.support.sft_reference import conversation, own_loss
+from videopro.backbones.wrappers.metered import Meter
+from videopro.benchmarks.base import ROBUST, Protocol
+from videopro.errors import BackboneError
+from videopro.methods import Context
+from videopro.planners import PlanRequest
+from videopro.planners.backbone import BackbonePlanner
+from videopro.train.runtime.dummy_vision import DummyVision
+from videopro.video import Video, uniform_times
+
+FAMILIES = ("qwen2_5_vl", "qwen3_vl")
+ALL = [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_row_of_a_batch_is_what_the_official_processor_makes_of_it_alone(family: str) -> None:
+    _, processor = reference(family)
+    batch = world.batch(family, ALL)
+    alone = [conversation(family, processor, row) for row in world.rows()]
+    for number, expected in enumerate(alone):
+        length = expected["input_ids"].shape[1]
+        for name in ("input_ids", "mm_token_type_ids", "attention_mask", "labels"):
+            assert batch[name][number, :length].tolist() == expected[name][0].tolist(), name
+        assert not batch["attention_mask"][number, length:].any()
+        assert (batch["labels"][number, length:] == -100).all()
+    for name in ("video_grid_thw", "pixel_values_videos"):
+        assert torch.equal(batch[name], torch.cat([one[name] for one in alone if name in one])), name
+    if family == "qwen2_5_vl":
+        seconds = [float(value) for one in alone for value in one.get("second_per_grid_ts", ())]
+        assert batch["second_per_grid_ts"].tolist() == pytest.approx(seconds)
+
+
+def test_the_loss_mask_token_by_token() -> None:
+    _, processor = reference("qwen3_vl")
+    batch = world.batch("qwen3_vl", [3, 1])
+    for number, row in ((0, world.rows()[3]), (1, world.rows()[1])):
+        labels, ids = batch["labels"][number], batch["input_ids"][number]
+        trained = [int(token) for token in labels if token != -100]
+        # The reply and the end of its turn, in one piece, right behind the assistant's header.
+        assert processor.tokenizer.decode(trained) == f"{row.reply}<|im_end|>"
+        places = (labels != -100).nonzero()[:, 0].tolist()
+        assert places == list(range(places[0], places[0] + len(places)))
+        assert processor.tokenizer.decode(ids[: places[0]]).endswith("<|im_start|>assistant\n")
+        assert labels[places].tolist() == ids[places].tolist()
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_tokens_are_those_that_the_planner_is_asked_with(family: str) -> None:
+    backbone = load_backbone(family)
+    row = world.rows()[0]
+    seen: list[dict[str, Any]] = []
+    backbone._runner.model.register_forward_pre_hook(
+        lambda _, __, given: seen.append(given), with_kwargs=True
+    )
+    opened = Video.open(row.video)  # type: ignore[arg-type]
+    context = Context(opened, backbone, Protocol(parser=ROBUST), meter=Meter())
+    frames = context.frames(uniform_times(0.0, opened.duration, world.FRAMES))
+    planner = BackbonePlanner(backbone, knows_form=True, temperature=0, max_new_tokens=1)
+    planner.write([PlanRequest("plan", row.prompt, world.QUESTIONS[0], visual=frames)])
+    (asked,) = seen
+    batch = world.batch(family, [0, 3])
+    length = asked["input_ids"].shape[1]
+    assert batch["input_ids"][0, :length].tolist() == asked["input_ids"][0].tolist()
+    assert batch["mm_token_type_ids"][0, :length].tolist() == asked["mm_token_type_ids"][0].tolist()
+    assert batch["labels"][0, length - 1] == -100
+    assert batch["labels"][0, length] != -100
+    assert torch.equal(batch["video_grid_thw"], asked["video_grid_thw"])
+    assert torch.equal(batch["pixel_values_videos"], asked["pixel_values_videos"])
+    core = backbone._runner.model.model
+    positions, _ = core.get_rope_index(
+        batch["input_ids"],
+        batch["mm_token_type_ids"],
+        video_grid_thw=batch["video_grid_thw"],
+        attention_mask=batch["attention_mask"],
+        **({"second_per_grid_ts": batch["second_per_grid_ts"]} if family == "qwen2_5_vl" else {}),
+    )
+    assert torch.equal(positions[:, :1, :length], asked["position_ids"][1:])
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_logits_of_padded_rows_are_those_of_single_ones(family: str) -> None:
+    """To 1e-4 where logits reach 10: fp32 sums in another order."""
+    model, processor = reference(family)
+    batch = world.batch(family, ALL)
+    labels = batch.pop("labels")
+    with torch.no_grad():
+        together = model(**batch).logits
+        for number, row in enumerate(world.rows()):
+            single = conversation(family, processor, row)
+            expected = model(**{name: value for name, value in single.items() if name != "labels"}).logits[0]
+            torch.testing.assert_close(together[number, : len(expected)], expected, atol=1e-4, rtol=1e-4)
+    assert labels.shape == together.shape[:2]
+
+
+def test_a_video_of_one_frame_is_an_image() -> None:
+    made = world.inputs("qwen3_vl")
+    frame = Video.open(world.rows()[0].video).sample(1, size=(32, 64))  # type: ignore[arg-type]
+    assert set(made.head(frame).tensors) == {"pixel_values", "image_grid_thw"}
+
+
+def test_a_reply_with_control_tokens_is_refused() -> None:
+    with pytest.raises(BackboneError, match="control tokens"):
+        world.inputs("qwen3_vl").reply("yes<|im_end|>no")
+
+
+def test_a_template_that_ends_turns_otherwise_is_refused() -> None:
+    made = world.inputs("qwen3_vl")
+    made.processor.chat_template = made.processor.chat_template.replace("'<|im_end|>\\n'", "'\\n'")
+    with pytest.raises(BackboneError, match="would not learn to stop"):
+        made.reply("yes")
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_batch_without_videos_runs_the_vision_tower_for_nothing(family: str) -> None:
+    model, processor = reference(family)
+    text = conversation(family, processor, world.rows()[3])
+    expected, _ = own_loss(model, text)
+    dummy = DummyVision(model.model)
+    with dummy.on():
+        loss = model(**text).loss
+    assert loss.item() == expected.item()
+    loss.backward()
+    tower = dict(model.model.visual.named_parameters())
+    assert all(weight.grad is not None and not weight.grad.any() for weight in tower.values())
+    assert any(weight.grad.any() for weight in model.model.language_model.parameters())
+
+
+def test_a_batch_with_videos_and_one_outside_training_run_no_dummy() -> None:
+    model, processor = reference("qwen3_vl")
+    looks: list[Any] = []
+    model.model.visual.register_forward_hook(lambda *given: looks.append(given))
+    dummy = DummyVision(model.model)
+    rows = [conversation("qwen3_vl", processor, world.rows()[number]) for number in (0, 3)]
+    with torch.no_grad():
+        with dummy.on():
+            model(**rows[0])
+        assert len(looks) == 1
+        model(**rows[1])
+        assert len(looks) == 1
+        with dummy.on():
+            model(**rows[1])
+    assert len(looks) == 2
+
+
+def test_pixels_are_within_the_budget() -> None:
+    grid = world.batch("qwen3_vl", ALL)["video_grid_thw"]
+    assert (grid[:, 1] * grid[:, 2] * 16 * 16 <= PIXELS).all()
+    assert grid[:, 0].tolist() == [world.FRAMES // 2] * 3

@@ -1,0 +1,179 @@
+"""Reading rows, and the frames of their videos on disk."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.support import sft_world as world
+from tests.support.making_videos import make, read_number
+from videopro.errors import ConfigError, DatasetError, VideoError
+from videopro.train.finetune.data import Row, read_rows
+from videopro.train.runtime.frame_cache import FrameCache
+from videopro.train.runtime.rows import without_unreadable
+
+
+def test_rows_of_our_own_form() -> None:
+    first, *_, text = world.rows()
+    assert first == Row(
+        "a-native",
+        first.prompt,
+        world.NATIVE,
+        world.folder() / "videos" / "a.mp4",
+        "native",
+    )
+    assert first.prompt.startswith("There is a multiple choice question")
+    assert text.video is None
+
+
+def test_rows_of_the_releases_form(tmp_path: Path) -> None:
+    # As ms-swift reads them: no ids, absolute or relative paths, nothing but messages and videos.
+    rows = [
+        world.record("\nWhich one?", "<planning>x</planning>", "/data/CG-Bench/1.mp4"),
+        world.record("Which one?", "<code>y</code>", "LongVideoBench/2.mp4"),
+    ]
+    first, second = read_rows(world.write(tmp_path / "train_sft.jsonl", rows))
+    assert (first.id, first.prompt, first.video) == ("line 1", "\nWhich one?", Path("/data/CG-Bench/1.mp4"))
+    assert second.video == tmp_path / "LongVideoBench" / "2.mp4"
+    assert second.reply == "<code>y</code>"
+
+
+GOOD = world.record("q", "a", "v.mp4")
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ("{", "is not JSON"),
+        ([1], "must be an object"),
+        ({}, "one user turn and one assistant turn"),
+        (
+            {**GOOD, "messages": GOOD["messages"][:1]},
+            "one user turn and one assistant turn, not \\['user'\\]",
+        ),
+        ({**GOOD, "messages": [{"role": "system", "content": "s"}, *GOOD["messages"]]}, "'system', 'user'"),
+        (
+            {**GOOD, "messages": [{"role": "user"}, {"role": "assistant", "content": "a"}]},
+            "no text in 'content'",
+        ),
+        (world.record("q", " \n", "v.mp4"), "nothing to learn"),
+        ({**GOOD, "videos": []}, "has 1 <video> and 0 videos"),
+        ({**GOOD, "videos": ["v.mp4", "w.mp4"]}, "lists 2 videos"),
+        ({**GOOD, "videos": [3]}, "list of paths"),
+        ({**GOOD, "images": ["a.png"]}, "only videos"),
+        (
+            {"messages": [{"role": "user", "content": "q <video>"}, GOOD["messages"][1]], "videos": ["v"]},
+            "start",
+        ),
+        (
+            {"messages": [{"role": "user", "content": "q"}, GOOD["messages"][1]], "videos": ["v"]},
+            "has 0 <video>",
+        ),
+    ],
+)
+def test_a_row_that_cannot_be_trained_on_is_named(tmp_path: Path, row: Any, said: str) -> None:
+    path = tmp_path / "rows.jsonl"
+    line = row if isinstance(row, str) else json.dumps(row)
+    path.write_text(json.dumps(GOOD) + "\n\n" + line + "\n", encoding="utf-8")
+    with pytest.raises(DatasetError, match=rf"rows.jsonl, line 3: .*{said}"):
+        read_rows(path)
+
+
+def test_a_file_that_is_not_there_or_empty(tmp_path: Path) -> None:
+    with pytest.raises(DatasetError, match="cannot be read"):
+        read_rows(tmp_path / "none.jsonl")
+    (tmp_path / "empty.jsonl").write_text("\n")
+    with pytest.raises(DatasetError, match="holds no rows"):
+        read_rows(tmp_path / "empty.jsonl")
+
+
+def test_rows_of_unreadable_videos_are_left_out_and_no_others() -> None:
+    rows = world.rows()
+    bad = rows[1].video
+    assert bad is not None
+    kept, dropped = without_unreadable(rows, {bad: "broken"})
+    assert (kept, dropped) == ([rows[0], rows[2], rows[3]], [rows[1]])
+    with pytest.raises(DatasetError, match="none of 1 rows"):
+        without_unreadable([rows[1]], {bad: "broken"})
+
+
+# ---- frames ------------------------------------------------------------------------------------------------
+
+
+def cache(root: Path, count: int = 4, form: str = "f") -> FrameCache:
+    return FrameCache(root, count=count, resize=lambda height, width, n: (height, width), form=form)
+
+
+@pytest.fixture
+def video(tmp_path: Path) -> Path:
+    make(tmp_path / "v.mp4", 40, rate=10)
+    return tmp_path / "v.mp4"
+
+
+def test_frames_are_the_midpoints_of_equal_parts_with_their_times(tmp_path: Path, video: Path) -> None:
+    frames = cache(tmp_path / "c").frames(video)
+    # 40 pictures in 4 s: midpoints 0.5, 1.5, 2.5, 3.5 s show pictures 5, 15, 25, 35.
+    assert [read_number(frame.image) for frame in frames] == [5, 15, 25, 35]
+    assert [frame.time for frame in frames] == pytest.approx([0.5, 1.5, 2.5, 3.5])
+
+
+def test_a_video_is_decoded_once(tmp_path: Path, video: Path) -> None:
+    first, second = cache(tmp_path / "c"), cache(tmp_path / "c")
+    made = first.frames(video)
+    moved = shutil.move(video, tmp_path / "moved.mp4")
+    assert first.prepare([Path(moved)] * 3) == {}
+    again = second.frames(Path(moved))
+    assert (first.decoded, second.decoded) == (1, 0)
+    assert all(np.array_equal(a.image, b.image) for a, b in zip(made, again, strict=True))
+    assert [(a.time, a.video) for a in made] == [(b.time, b.video) for b in again]
+    assert not again[0].image.flags.writeable
+
+
+def test_another_number_of_frames_another_form_or_another_content_is_decoded_anew(
+    tmp_path: Path, video: Path
+) -> None:
+    cache(tmp_path / "c").frames(video)
+    for one in (cache(tmp_path / "c", count=5), cache(tmp_path / "c", form="g")):
+        one.frames(video)
+        assert one.decoded == 1
+    make(video, 41, rate=10)
+    changed = cache(tmp_path / "c")
+    changed.frames(video)
+    assert changed.decoded == 1
+
+
+def test_a_file_cut_short_is_made_again(tmp_path: Path, video: Path) -> None:
+    cache(tmp_path / "c").frames(video)
+    (file,) = (tmp_path / "c").rglob("*.safetensors")
+    whole = file.read_bytes()
+    file.write_bytes(whole[: len(whole) // 2])
+    mended = cache(tmp_path / "c")
+    assert mended.prepare([video]) == {}
+    assert mended.decoded == 1
+    assert file.read_bytes() == whole
+    assert not list((tmp_path / "c").rglob("*.part"))
+
+
+def test_what_cannot_be_read_is_told_by_path(tmp_path: Path, video: Path) -> None:
+    broken = tmp_path / "broken.mp4"
+    broken.write_bytes(video.read_bytes()[:2000])
+    told: list[int] = []
+    failed = cache(tmp_path / "c").prepare(
+        [video, broken, tmp_path / "none.mp4"], told=lambda: told.append(1)
+    )
+    assert set(failed) == {broken, tmp_path / "none.mp4"}
+    assert "no such file" in failed[tmp_path / "none.mp4"]
+    assert len(told) == 3
+    with pytest.raises(VideoError, match="none"):
+        cache(tmp_path / "c").frames(tmp_path / "none.mp4")
+
+
+def test_a_folder_that_cannot_be_written_says_how_to_give_another(tmp_path: Path, video: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigError, match="--frame_cache"):
+        cache(tmp_path / "file").frames(video)

@@ -1,0 +1,243 @@
+"""What replies earn. Each expected value was worked out by hand from the scenes
+(tests/support/reward_world.py) and the rules: accuracy, format, mode consistency."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.support.reason_world import BROKEN, LOCAL, NATIVE, NOTHING, reply
+from tests.support.reward_world import make, row, rows, score
+from videopro.errors import DatasetError
+from videopro.program import parse
+from videopro.traces import Execution
+from videopro.train.rewards.functions import ProgramRewards
+from videopro.train.rewards.rows import texts_of
+from videopro.train.rewards.scoring import faults, wanted_mode, worth
+
+RED = 'query_mc(extract_frames(get_informative_clips(video, "red", top_k=1)[1][0]), question, choices)'
+
+
+def code(text: str, planning: str = "A plan.") -> str:
+    return f"<planning>\n{planning}\n</planning>\n<code>\n{text}\n</code>"
+
+
+@pytest.fixture(scope="module")
+def rewards() -> Iterator[ProgramRewards]:
+    with make() as made:
+        yield made
+
+
+# (accuracy, format, mode consistency) where the oracle mode is "program" and the right answer B.
+CASES: dict[str, tuple[str, tuple[float, float, float]]] = {
+    "right": (LOCAL, (1, 1, 1)),
+    "one look, which is wrong": (NATIVE, (0, 1, 0)),
+    "wrong place": (LOCAL.replace('"red"', '"blue"'), (0, 1, 1)),
+    "the release's signature": (
+        code(
+            "def execute_command(video_path, question, choices, duration):\n"
+            f"    return {RED.replace('(video,', '(video_path,')}"
+        ),
+        (1, 1, 1),
+    ),
+    "an optional parameter of its own": (
+        code(f"def execute_command(video, question, top_k=1):\n    return {RED}"),
+        (1, 1, 1),
+    ),
+    "a helper and an import": (
+        code(
+            "import math\n\ndef look(video, question):\n"
+            f"    return {RED}\n\n"
+            "def execute_command(video, question):\n    math.floor(1.5)\n    return look(video, question)"
+        ),
+        (1, 1, 1),
+    ),
+    "an answer wrapped up": (reply(f"return make_result({RED}, 0.2)"), (1, 1, 1)),
+    "the letter of an answer": (reply(f"letter, sure = {RED}\nreturn letter"), (1, 1, 1)),
+    # ---- guesses -------------------------------------------------------------------------------------------
+    "a guess through make_result": (reply('return make_result("B", 0.99)'), (0, 0, 0)),
+    "a bare guess": (reply('return "B"'), (0, 0, 0)),
+    "a guess in place of a failure": (
+        reply(
+            "try:\n    return query_mc(clips, question, choices)\n"
+            'except Exception:\n    return make_result("B")'
+        ),
+        (0, 0, 0),
+    ),
+    "a guess after an answer that said something else": (
+        reply('query_native(video, question, choices)\nreturn make_result("B", 0.99)'),
+        (0, 0, 0),
+    ),
+    # ---- programs that fail or answer nothing: well-formed ----------------------------------------------
+    "a name that is not there": (BROKEN, (0, 1, 1)),
+    "nothing found": (reply("return query_mc([], question, choices)"), (0, 1, 1)),
+    "no answer": (NOTHING, (0, 1, 1)),
+    "raises": (reply("extract_frames(video)\nif video:\n    raise ValueError('no')\nreturn None"), (0, 1, 1)),
+    # ---- malformed ----------------------------------------------------------------------------------------
+    "prose": ("One look at the video is enough.", (0, 0, 0)),
+    "nothing at all": ("", (0, 0, 0)),
+    "no planning": (LOCAL[LOCAL.index("<code>") :], (1, 0, 0)),
+    "a fence for tags": (LOCAL.replace("<code>", "```python").replace("</code>", "```"), (1, 0, 0)),
+    "cut off": (LOCAL[: LOCAL.index("</code>")], (1, 0, 0)),
+    "syntax error": (reply("return query_mc((video, question, choices)"), (0, 0, 0)),
+    "parses and does not compile": (
+        code(f"return 1\ndef execute_command(video, question):\n    return {RED}"),
+        (0, 0, 0),
+    ),
+    "an unknown module": (reply('return query_mc(find_scene(video, "red"), question, choices)'), (0, 0, 0)),
+    "an unknown module where nobody comes": (
+        reply(f"if False:\n    find_scene(video)\nreturn {RED}"),
+        (1, 0, 0),
+    ),
+    "a signature that cannot be called": (
+        code("def execute_command(film, query):\n    return query_native(film, query, choices)"),
+        (0, 0, 0),
+    ),
+    "no video": (code(f"def execute_command(question):\n    return {RED}"), (1, 0, 0)),
+    "no execute_command": (code(f"def execute(video, question):\n    return {RED}"), (0, 0, 0)),
+    "two of them": (
+        code(
+            "def execute_command(video, question):\n    return query_native(video, question, choices)\n\n"
+            f"def execute_command(video, question):\n    return {RED}"
+        ),
+        (1, 0, 0),
+    ),
+    "reaches out": (reply(f"import os\nreturn {RED}"), (0, 0, 0)),
+    "looks at nothing": (reply("return None"), (0, 0, 0)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_a_reply_to_an_adaptive_prompt_earns(rewards: ProgramRewards, name: str) -> None:
+    text, expected = CASES[name]
+    assert score(rewards, [row()], [text]) == [expected]
+
+
+def test_an_option_with_the_right_ones_words_earns_as_much(rewards: ProgramRewards) -> None:
+    """`LOCAL` answers B; the file names A, C or D as right, of which only C has B's words."""
+    first, second, _, fourth = row()["choices"]
+    given = [row(answer=letter, choices=[first, second, second, fourth]) for letter in "ACD"]
+    assert score(rewards, given, [LOCAL] * 3) == [(0, 1, 1), (1, 1, 1), (0, 1, 1)]
+
+
+def test_a_whole_batch_gives_each_row_its_own(rewards: ProgramRewards) -> None:
+    replies = [text for text, _ in CASES.values()]
+    assert score(rewards, rows(len(replies)), replies) == [expected for _, expected in CASES.values()]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [(NATIVE, (1, 1, 1)), (LOCAL, (0, 1, 0)), (BROKEN, (0, 1, 0)), ("prose", (0, 0, 0))]
+)
+def test_where_one_look_is_enough_the_native_program_is_wanted(
+    rewards: ProgramRewards, text: str, expected: tuple[float, ...]
+) -> None:
+    assert score(rewards, [row(answer="D", oracle_mode="native")], [text]) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("kind", "oracle", "native", "program"),
+    [
+        ("plan", "native", 1, 0),
+        ("plan", "program", 0, 1),
+        ("plan", None, None, None),
+        ("plan_program", "native", 0, 1),
+        ("native_refinement", "program", 0, 1),
+        ("native_refinement", "native", 0, 1),
+        ("native_refinement", None, 0, 1),
+        ("bug_fix", "program", 0, 1),
+        ("bug_fix", "native", None, None),
+        ("bug_fix", None, None, None),
+        ("program_refinement", "program", 0, 1),
+        ("program_refinement", "native", None, None),
+    ],
+)
+def test_the_mode_that_each_prompt_wants(
+    rewards: ProgramRewards, kind: str, oracle: Any, native: float | None, program: float | None
+) -> None:
+    given = [row(id=kind, kind=kind, oracle_mode=oracle)] * 3
+    found = score(rewards, given, [NATIVE, LOCAL, "no program"])
+    malformed = None if native is None else 0
+    assert [one[2] for one in found] == [native, program, malformed]
+    assert [one[:2] for one in found] == [(0, 1), (1, 1), (0, 0)]
+
+
+def test_the_modes_of_a_3_are_those_of_the_oracle() -> None:
+    assert wanted_mode("plan", "native") == "native"
+    assert wanted_mode("plan", "program") == "program"
+
+
+@pytest.mark.parametrize(
+    ("execution", "right", "answer", "probability"),
+    [
+        (Execution("ok", "A", 0.6, {"A": 0.6, "B": 0.2, "C": 0.0}), {"B"}, 0.0, 0.25),
+        (Execution("ok", "A", 0.6, {"A": 0.6, "B": 0.2, "C": 0.0}), {"A"}, 1.0, 0.75),
+        (Execution("ok", "A", 0.6, {"A": 0.6, "B": 0.2, "C": 0.0}), {"A", "B"}, 1.0, 1.0),
+        (Execution("ok", "A", 0.7), {"A"}, 1.0, 0.7),  # in words: no letters
+        (Execution("ok", "A", 0.7), {"B"}, 0.0, 0.0),
+        (Execution("ok", "A", 0.0, {"A": 0.6, "B": 0.2}), {"A"}, 0.0, 0.0),  # a guess
+        (Execution("failed"), {"A"}, 0.0, 0.0),
+    ],
+)
+def test_accuracy_pays_for_the_answer_or_for_its_probability(
+    execution: Execution, right: set[str], answer: float, probability: float
+) -> None:
+    assert worth(execution, right, "answer") == answer
+    assert worth(execution, right, "probability") == pytest.approx(probability)
+
+
+def test_the_rewards_pay_for_what_they_are_told_to(rewards: ProgramRewards) -> None:
+    """A look at the wrong place, which gives the right letter less than another."""
+    wrong = LOCAL.replace('"red"', '"blue"')
+    with make(accuracy="probability") as graded:
+        ((paid, *others),) = score(graded, [row()], [wrong])
+    ((nothing, *same),) = score(rewards, [row()], [wrong])
+    assert 0 < paid < 0.5
+    assert nothing == 0
+    assert others == same == [1, 1]
+
+
+def test_weights_are_those_of_equation_3(rewards: ProgramRewards) -> None:
+    assert [one.__name__ for one in rewards.functions] == ["accuracy", "format", "mode_consistency"]
+    assert rewards.weights == [0.5, 0.2, 0.3]
+
+
+def test_what_is_wrong_is_said() -> None:
+    def said(text: str) -> str:
+        return " ".join(faults(parse(text), Execution("failed")))
+
+    assert said(LOCAL) == ""
+    assert "calls find_scene" in said(CASES["an unknown module"][0])
+    assert "asks for film, query" in said(CASES["a signature that cannot be called"][0])
+    assert "takes no video" in said(CASES["no video"][0])
+    assert "calls no module" in said(CASES["looks at nothing"][0])
+
+
+def test_a_reply_is_read_from_text_and_from_messages() -> None:
+    parts = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
+    assert texts_of("ab") == ["ab"]
+    assert texts_of([{"role": "assistant", "content": "ab"}]) == ["ab"]
+    assert texts_of([{"role": "assistant", "content": parts}]) == ["ab"]
+
+
+def test_a_conversation_earns_the_same(rewards: ProgramRewards) -> None:
+    assert score(rewards, [row()], [[{"role": "assistant", "content": LOCAL}]]) == [(1, 1, 1)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"video": None}, "need video"),
+        ({"answer": "E"}, "must be one of A, B, C, D"),
+        ({"kind": "native"}, "kind is 'native'"),
+        ({"oracle_mode": "both"}, "oracle_mode is 'both'"),
+        ({"choices": ["red"]}, "2 to 10"),
+    ],
+)
+def test_a_row_that_cannot_be_rewarded_is_named(
+    rewards: ProgramRewards, changes: dict[str, Any], named: str
+) -> None:
+    with pytest.raises(DatasetError, match=named) as caught:
+        score(rewards, [row(id="q9/plan", **changes)], [LOCAL])
+    assert "'q9/plan'" in str(caught.value)

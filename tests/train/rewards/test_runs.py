@@ -1,0 +1,349 @@
+"""How programs are run for rewards: each once, beside other work, within limits; whose failures stop a run;
+what is logged. TRL's own trainer takes the functions as they are."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.reason_world import BROKEN, LOCAL, NATIVE, SceneIndex, reply
+from tests.support.reward_world import RewardBackbone, SceneModels, Told, make, row, rows, score
+from videopro.errors import BackboneError, ConfigError, RunError
+from videopro.executor import Limits, SandboxError
+from videopro.modules.library import VideoContext
+from videopro.reasoning import execution
+from videopro.train.rewards.log import RewardLog
+from videopro.train.rewards.report import ERRORS
+
+BLUE = LOCAL.replace('"red"', '"blue"')
+STUCK = reply("while True:\n    pass\nreturn query_mc(extract_frames(video), question, choices)")
+
+
+# ---- shared ------------------------------------------------------------------------------------------------
+
+
+def test_equal_programs_run_once_and_all_functions_share_their_runs() -> None:
+    backbone = RewardBackbone()
+    told = Told()
+    # The same program in other words: a comment, a docstring, a plan of its own.
+    worded = LOCAL.replace("A plan.", "Another plan.").replace(
+        "    intervals", '    """Look."""  # at red\n    intervals'
+    )
+    assert worded.count("# at red") == 1
+    with make(backbone) as rewards:
+        found = score(rewards, rows(4), [LOCAL, worded, BLUE, LOCAL], told)
+        assert found == [(1, 1, 1), (1, 1, 1), (0, 1, 1), (1, 1, 1)]
+        assert rewards.executions == 2
+        assert len(backbone.asked) == 2
+        # A question in another kind of prompt is the same question; another question is not.
+        score(rewards, [row(kind="bug_fix"), row(question="What is shown?")], [LOCAL, LOCAL])
+        assert rewards.executions == 3
+    # Three functions, one report.
+    names = [name for name, _ in told.metrics]
+    assert len(names) == len(set(names))
+    assert dict(told.metrics)["programs/begun"] == 0.5
+
+
+def test_module_calls_are_remembered_from_one_program_to_another() -> None:
+    backbone, models = RewardBackbone(), SceneModels()
+    sure = LOCAL.replace("return query_mc", "answer = query_mc").replace(
+        "</code>", "    return answer\n</code>"
+    )
+    with make(backbone, models) as rewards:
+        assert score(rewards, [row()], [LOCAL]) == [(1, 1, 1)]
+        assert score(rewards, [row()], [sure]) == [(1, 1, 1)]
+        assert rewards.executions == 2
+    assert len(backbone.asked) == 1
+    assert len(models.made) == 1
+
+
+def test_the_modules_answer_with_the_adapter_off() -> None:
+    backbone = RewardBackbone()
+    with make(backbone) as rewards:
+        score(rewards, [row()], [LOCAL])
+    assert [adapted for _, adapted in backbone.asked] == [False]
+    assert backbone.adapted
+
+
+class MeetingIndex(SceneIndex):
+    """Lets a search go on only when `count` programs search at once."""
+
+    def __init__(self, count: int) -> None:
+        self.together = threading.Barrier(count, timeout=60)
+
+    def search(self, query: str, top_k: int, **window: Any) -> list[tuple[int, float]]:
+        self.together.wait()
+        return super().search(query, top_k, **window)
+
+
+def test_programs_run_side_by_side() -> None:
+    models = SceneModels()
+    models.index = MeetingIndex(4)
+    replies = [LOCAL.replace('"red"', f'"red {n}"') for n in range(4)]
+    # Programs that went one after another would never meet, and a broken barrier is a fault that raises.
+    with make(models=models, workers=4) as rewards:
+        assert score(rewards, rows(4), replies) == [(1, 1, 1)] * 4
+
+
+def test_there_must_be_a_worker() -> None:
+    with pytest.raises(ConfigError, match="workers is 0"):
+        make(workers=0)
+
+
+# ---- ahead -------------------------------------------------------------------------------------------------
+
+
+def test_a_program_that_was_begun_ahead_is_not_begun_again() -> None:
+    with make() as rewards:
+        future = rewards.submit(row(), LOCAL)
+        ran = future.result(60)
+        assert ran.execution is not None
+        assert (ran.execution.answer, rewards.executions) == ("B", 1)
+        assert score(rewards, rows(2), [LOCAL, NATIVE]) == [(1, 1, 1), (0, 1, 0)]
+        assert rewards.executions == 2
+
+
+class WatchedIndex(SceneIndex):
+    def __init__(self) -> None:
+        self.searched = threading.Event()
+
+    def search(self, query: str, top_k: int, **window: Any) -> list[tuple[int, float]]:
+        self.searched.set()
+        return super().search(query, top_k, **window)
+
+
+def test_a_model_in_training_is_asked_only_while_it_is_lent() -> None:
+    backbone, models = RewardBackbone(), SceneModels()
+    models.index = WatchedIndex()
+    backbone.free = False  # The trainer samples: whoever asks now fails the backbone's assertion.
+    with make(backbone, models, lent=backbone.lent) as rewards:
+        future = rewards.submit(row(), LOCAL)
+        # Retrieval needs no backbone and goes on.
+        assert models.index.searched.wait(60)
+        assert not future.done()
+        assert score(rewards, rows(2), [LOCAL, NATIVE]) == [(1, 1, 1), (0, 1, 0)]
+        assert not backbone.free
+        rewards.submit(row(), BLUE)
+    # Closing lets what runs come to its end.
+    assert not backbone.free
+
+
+def test_videos_are_prepared_ahead_once() -> None:
+    models = SceneModels()
+    with make(models=models) as rewards:
+        rewards.prepare(rows(8))
+        assert score(rewards, [row()], [LOCAL]) == [(1, 1, 1)]
+    assert len(models.made) == 1
+
+
+def test_a_turn_before_the_last_gives_what_its_refinement_shows() -> None:
+    with make() as rewards:
+        failed, fine = rewards.run(rows(2), [BROKEN, LOCAL])
+    assert failed.execution is not None
+    assert failed.execution.status == "failed"
+    assert "NameError" in failed.log
+    assert "clips" in failed.log
+    assert fine.execution is not None
+    assert (fine.execution.answer, fine.execution.confidence) == ("B", pytest.approx(0.9))
+
+
+# ---- failures of programs ----------------------------------------------------------------------------------
+
+
+def test_a_stuck_program_ends_and_the_others_are_judged() -> None:
+    told = Told()
+    with make(limits=Limits(cpu_seconds=0.2, wall_seconds=60)) as rewards:
+        found = score(rewards, rows(4), [STUCK, LOCAL, BROKEN, "prose"], told)
+    assert found == [(0, 1, 1), (1, 1, 1), (0, 1, 1), (0, 0, 0)]
+    metrics = dict(told.metrics)
+    assert metrics["programs/failed/limit"] == 0.25
+    assert metrics["programs/failed/NameError"] == 0.25
+    assert metrics["programs/failed/NoProgram"] == 0.25
+    assert metrics["programs/failed"] == 0.75
+    assert told.columns["error"] == ["CpuLimit", None, "NameError", "NoProgram"]
+
+
+def test_metrics_are_those_of_the_programs() -> None:
+    told = Told()
+    guess = reply('query_native(video, question, choices)\nreturn make_result("B", 1.0)')
+    with make() as rewards:
+        score(rewards, rows(4), [LOCAL, NATIVE, guess, BROKEN], told)
+    found = {name.removeprefix("programs/"): value for name, value in told.metrics}
+    assert found["ok"] == 0.75
+    assert found["empty"] == 0
+    assert found["failed"] == 0.25
+    assert {name: found[f"failed/{name}"] for name in ERRORS if found[f"failed/{name}"]} == {
+        "NameError": 0.25
+    }
+    assert found["guess"] == 0.25
+    assert found["native_share"] == 0.5  # NATIVE, and the guess, whose only look is the native one.
+    # LOCAL: clips, frames, question; NATIVE: one; the guess: one and make_result; BROKEN: none.
+    assert found["module_calls"] == (3 + 1 + 2 + 0) / 4
+    # 10 one-second frames of a clip of 10 s show 10 pictures; the backbone sees 12 of the whole video.
+    assert found["frames"] == (10 + 12 + 12 + 0) / 4
+    assert found["planner_tokens"] == (10 + 20 + 30 + 40) / 4
+    assert found["confidence"] == pytest.approx((0.9 + 0.4 + 0.0) / 3)
+    assert found["left_out"] == 0
+    assert found["begun"] == 1
+    assert found["wait_seconds"] > 0
+    assert told.columns["kind"] == ["plan"] * 4
+    assert told.columns["mode"] == ["program", "native", "native", "program"]
+    assert told.columns["answer"] == ["B", "D", "B", None]
+
+
+# ---- failures that are no program's ------------------------------------------------------------------------
+
+
+def test_a_fault_of_ours_stops_the_run_with_its_cause() -> None:
+    with make() as rewards:
+        given = [row(), row(question="What is shown? (bug)")]
+        with pytest.raises(ZeroDivisionError, match="a fault of ours"):
+            score(rewards, given, [LOCAL, LOCAL])
+        # Nobody is left hanging: the same object still serves.
+        assert score(rewards, [row()], [BLUE]) == [(0, 1, 1)]
+
+
+def test_a_fault_of_ours_stops_a_run_whose_model_is_lent() -> None:
+    backbone = RewardBackbone()
+    backbone.free = False
+    with make(backbone, lent=backbone.lent, workers=2) as rewards:
+        given = [row(question=f"What is shown? (bug) {n}") for n in range(6)]
+        with pytest.raises(ZeroDivisionError):
+            score(rewards, given, [LOCAL] * 6)
+        assert not backbone.free
+
+
+def test_a_sandbox_that_cannot_run_stops_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*arguments: Any, **settings: Any) -> Any:
+        raise SandboxError("programs cannot be run safely here")
+
+    monkeypatch.setattr(execution, "run", broken)
+    with make() as rewards, pytest.raises(SandboxError, match="cannot be run safely"):
+        score(rewards, [row()], [LOCAL])
+
+
+def test_a_model_of_modules_that_cannot_be_had_stops_the_run() -> None:
+    class Lacking(SceneModels):
+        def context(self, video: Any, backbone: Any, subtitles: Any, without: Any = ()) -> VideoContext:
+            raise ConfigError("encoder 'x' is not known")
+
+    with make(models=Lacking()) as rewards, pytest.raises(ConfigError, match="encoder"):
+        score(rewards, [row()], [LOCAL])
+
+
+def test_a_dead_backbone_stops_the_run() -> None:
+    # The program catches what it can: the backbone's end is no affair of its.
+    caught = reply(
+        "try:\n    return query_native(video, question, choices)\nexcept Exception:\n    return None"
+    )
+    with make(RewardBackbone(gone=True)) as rewards:
+        with pytest.raises(BackboneError, match="nobody is there") as stopped:
+            score(rewards, rows(2), [caught, "prose"])
+        assert "serves no other request either" in str(stopped.value)
+
+
+def test_what_a_living_backbone_refuses_is_left_out_and_named_once(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    told = Told()
+    with make() as rewards:
+        given = [row(), row(id="q2/plan", question="What is shown? (refuse)")]
+        for _ in range(2):
+            assert score(rewards, given, [LOCAL, LOCAL], told) == [(1, 1, 1), (None, None, None)]
+        # It is asked again: another time the backbone may serve it.
+        assert rewards.executions == 3
+        assert rewards.left_out == {"row 'q2/plan'": "cannot serve this request"}
+        with pytest.raises(BackboneError, match="each of the 2 programs"):
+            score(rewards, [given[1]] * 2, [LOCAL, NATIVE])
+    assert capsys.readouterr().err.count("q2/plan") == 1
+    assert ("programs/left_out", 0.5) in told.metrics
+
+
+def test_a_video_that_cannot_be_read_is_left_out_and_named_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    broken = tmp_path / "broken.mp4"
+    broken.write_bytes(b"this is no video" * 100)
+    told = Told()
+    with make(log=tmp_path / "log.jsonl") as rewards:
+        given = [row(), *rows(2, id="q3/plan", video=str(broken)), row(id="q4/plan", video="/nowhere.mp4")]
+        for _ in range(2):
+            found = score(rewards, given, [LOCAL, LOCAL, NATIVE, LOCAL], told)
+            assert found == [(1, 1, 1), *[(None, None, None)] * 3]
+        assert set(rewards.left_out) == {f"video {broken}", "video /nowhere.mp4"}
+    named = capsys.readouterr().err
+    assert named.count(f"video {broken} is left out") == 1
+    assert named.count("video /nowhere.mp4 is left out") == 1
+    assert ("programs/left_out", 0.75) in told.metrics
+    lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    assert [line["status"] for line in lines] == ["ok", "left_out", "left_out", "left_out"] * 2
+    assert lines[1]["error"] == "VideoError"
+
+
+def test_subtitles_that_cannot_be_read_leave_a_row_out(tmp_path: Path) -> None:
+    with make() as rewards:
+        given = [row(subtitles=str(tmp_path / "missing.srt")), row()]
+        assert score(rewards, given, [LOCAL, LOCAL]) == [(None, None, None), (1, 1, 1)]
+
+
+def test_programs_have_the_rows_subtitles(tmp_path: Path) -> None:
+    (tmp_path / "a.srt").write_text("1\n00:00:12,000 --> 00:00:15,000\nThe old king laughs.\n")
+    spoken = reply(
+        'start, end = get_informative_subtitles(video, "king", top_k=1)[0]\n'
+        "return query_mc(trim_frames(video, start, end, num_frames=3), question, choices)"
+    )
+    with make() as rewards:
+        given = [row(subtitles=str(tmp_path / "a.srt")), row()]
+        # 12 to 15 s are red; without subtitles the module cannot be used.
+        assert score(rewards, given, [spoken, spoken]) == [(1, 1, 1), (0, 1, 1)]
+
+
+# ---- the log -----------------------------------------------------------------------------------------------
+
+
+def test_each_reply_is_a_line_of_the_log(tmp_path: Path) -> None:
+    path = tmp_path / "run" / "rewards.jsonl"
+    with make(log=path) as rewards:
+        score(rewards, [row(), row(id="q1/bug_fix-2", kind="bug_fix")], [LOCAL, "prose \ud83d"], step=41)
+    path.write_bytes(path.read_bytes() + b'{"step": 42, "id": "q1/pl')  # Killed while it wrote.
+    with make(log=path) as rewards:
+        score(rewards, [row()], [BROKEN], step=42)
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [(line["step"], line["id"], line["kind"]) for line in lines] == [
+        (41, "q1/plan", "plan"),
+        (41, "q1/bug_fix-2", "bug_fix"),
+        (42, "q1/plan", "plan"),
+    ]
+    right, prose, broken = lines
+    assert right["reply"] == LOCAL
+    assert prose["reply"] == "prose \ud83d"
+    assert (right["mode"], right["status"], right["answer"], right["correct"]) == ("program", "ok", "B", True)
+    assert right["rewards"] == {"accuracy": 1.0, "format": 1.0, "mode_consistency": 1.0}
+    assert (prose["mode"], prose["status"], prose["error"]) == (None, "failed", "NoProgram")
+    assert prose["rewards"] == {"accuracy": 0.0, "format": 0.0, "mode_consistency": 0.0}
+    assert (broken["error"], broken["answer"], broken["correct"]) == ("NameError", None, False)
+
+
+def test_a_log_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RunError, match="cannot be opened"):
+        RewardLog(tmp_path / "file" / "rewards.jsonl")
+
+
+def test_a_full_disk_leaves_whole_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import train.reward_log as module
+
+    log = RewardLog(tmp_path / "log.jsonl")
+    log.append([{"n": 1}])
+    write = module.os.write
+    monkeypatch.setattr(module.os, "write", lambda file, data: write(file, data[: len(data) // 2]))
+    with pytest.raises(RunError, match="No space left on device"):
+        log.append([{"n": 2}, {"n": 3}])
+    monkeypatch.undo()
+    log.append([{"n": 4}])
+    log.close()
+    assert (tmp_path / "log.jsonl").read_text() == '{"n": 1}\n{"n": 4}\n'

@@ -1,0 +1,90 @@
+"""Rows of grpo.jsonl: what is taken, and what is said of those that cannot be."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support import grpo_world as grpo
+from tests.support import sft_world as world
+from videopro.errors import DatasetError
+from videopro.train.rl.data import KINDS, as_dataset, read_prompts
+
+
+def line(**changes: Any) -> dict[str, Any]:
+    return {**grpo.record(grpo.rows()[1]), "video": "videos/b.mp4", **changes}
+
+
+def test_rows_come_with_all_that_rewards_need(tmp_path: Path) -> None:
+    given = [line(id=kind, kind=kind) for kind in KINDS]
+    given[1] |= {
+        "subtitles": "videos/b.srt",
+        "native_answer": "B",
+        "native_confidence": 0.25,
+        "length": "long",
+    }
+    given[2] |= {"video": "/elsewhere/c.mp4", "later": "fields are left alone"}
+    rows = read_prompts(world.write(tmp_path / "grpo.jsonl", given))
+    assert [row.kind for row in rows] == list(KINDS)
+    assert [row.video for row in rows[:3]] == [
+        tmp_path / "videos" / "b.mp4",
+        tmp_path / "videos" / "b.mp4",
+        Path("/elsewhere/c.mp4"),
+    ]
+    (columns,) = list(as_dataset(rows[1:2]))
+    assert columns["prompt"] == [{"role": "user", "content": given[1]["prompt"]}]
+    assert columns["video"] == str(tmp_path / "videos" / "b.mp4")
+    assert columns["subtitles"] == str(tmp_path / "videos" / "b.srt")
+    for name in ("id", "question_id", "question", "choices", "answer", "kind", "program", "log"):
+        assert columns[name] == given[1][name]
+    for name in ("native_answer", "native_confidence", "oracle_mode", "family", "length"):
+        assert columns[name] == given[1][name]
+
+
+def test_kinds_are_chosen(tmp_path: Path) -> None:
+    path = world.write(tmp_path / "grpo.jsonl", [line(id=kind, kind=kind) for kind in KINDS])
+    assert [row.kind for row in read_prompts(path, ["bug_fix", "plan"])] == ["plan", "bug_fix"]
+    world.write(path, [line(kind="plan")])
+    with pytest.raises(DatasetError, match="no prompts of kind bug_fix: its 1 rows are of other kinds"):
+        read_prompts(path, ["bug_fix"])
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"video": None}, "field 'video' is None; it must be a text"),
+        ({"prompt": ""}, "field 'prompt' is ''; it must be a text"),
+        ({"choices": "red"}, "field 'choices' is 'red'; it must be a list of texts"),
+        ({"answer": "E"}, "'E' is no option of this question"),
+        ({"kind": "plans"}, "kind is 'plans'; it must be one of plan, bug_fix"),
+        ({"oracle_mode": "both"}, "oracle_mode is 'both'; it must be native, program or null"),
+        ({"native_confidence": 7}, "native_confidence is 7; it must lie in 0..1"),
+        ({"log": 3}, "field 'log' is 3; it must be a text or null"),
+        ({"prompt_video": "no"}, "prompt_video is 'no'; it must be true or false"),
+        ({"id": "plan"}, "has the id 'plan' of line 1; ids must differ"),
+    ],
+)
+def test_a_row_of_another_form_is_named_with_its_line(
+    changes: dict[str, Any], said: str, tmp_path: Path
+) -> None:
+    path = world.write(tmp_path / "grpo.jsonl", [line(id="plan"), line(**changes)])
+    with pytest.raises(DatasetError) as error:
+        read_prompts(path)
+    assert f"{path}, line 2: {said}" in str(error.value)
+
+
+def test_files_that_are_no_grpo_jsonl_are_named(tmp_path: Path) -> None:
+    with pytest.raises(DatasetError, match=r"nowhere.jsonl: cannot be read .* give a grpo.jsonl"):
+        read_prompts(tmp_path / "nowhere.jsonl")
+    with pytest.raises(DatasetError, match=r"line 1: is a row for fine-tuning \(train/sft.py\)"):
+        read_prompts(world.folder() / "sft.jsonl")
+    empty = tmp_path / "empty.jsonl"
+    empty.write_text("\n")
+    with pytest.raises(DatasetError, match="it holds no rows"):
+        read_prompts(empty)
+    empty.write_text(json.dumps([1]) + "\n")
+    with pytest.raises(DatasetError, match="line 1: must be an object, not list"):
+        read_prompts(empty)

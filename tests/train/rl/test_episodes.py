@@ -1,0 +1,264 @@
+"""Episodes of two turns: what is asked next is what inference asks; rewards worked out by hand; log-probs and
+gradients of both replies by transformers alone; steps that move both."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tests.support import grpo_world as grpo
+from tests.support.grpo_reference import assert_gradients, expected
+from tests.support.grpo_world import FAMILIES
+from tests.support.qwen_models import reference
+from tests.support.reason_world import BROKEN, LOCAL, NATIVE, NOTHING, QUESTION, ScriptedPlanner, reply, video
+from tests.support.reward_world import RewardBackbone, SceneModels, Told, make, row, rows, score
+from videopro.backbones.wrappers.metered import MeteredBackbone, ThreadMeter
+from videopro.reasoning import Reasoner, ReasonSettings, Task
+from videopro.traces import Final
+from videopro.train.rl.data import PromptRow
+from videopro.train.rl.episodes import Refinements
+from videopro.train.rl.rollouts import Rollout
+
+UNSURE = reply("return query_mc(extract_frames(video, num_frames=12), question, choices)")
+"""Several steps that end in what the whole video gives: D with 0.4."""
+
+
+# ---- what is asked next ------------------------------------------------------------------------------------
+
+
+def asked_by_inference(text: str, tau: float) -> tuple[str, str] | None:
+    """The kind and the prompt of the refinement that inference asks for after this reply."""
+    planner, counted = ScriptedPlanner(lambda request: text), ThreadMeter()
+    context = SceneModels().context(video(), MeteredBackbone(RewardBackbone(), counted), None)
+    Reasoner(planner, ReasonSettings(tau=tau), counted=counted).reason([Task(QUESTION, context)])
+    followed = planner.requests[1:]
+    return (followed[0].kind, followed[0].prompt) if followed else None
+
+
+@pytest.mark.parametrize(
+    ("text", "tau", "kind"),
+    [
+        (LOCAL, 0.75, None),
+        (LOCAL, 0.95, "program_refinement"),
+        (NATIVE, 0.75, "native_refinement"),
+        (NATIVE, 0.3, None),
+        (UNSURE, 0.75, "program_refinement"),
+        (NOTHING, 0.0, "program_refinement"),
+        (BROKEN, 0.75, "bug_fix"),
+        ("prose", 0.75, "bug_fix"),
+    ],
+)
+def test_what_is_asked_next_is_what_inference_asks(text: str, tau: float, kind: str | None) -> None:
+    with make() as rewards:
+        (found,) = Refinements(rewards, tau)([row(prompt=[])], [text])
+    told = None if found is None else (found["kind"], found["prompt"][0]["content"])
+    assert told == asked_by_inference(text, tau)
+    assert (found and found["kind"]) == kind
+
+
+def test_refinements_are_not_refined_again_and_nothing_runs_twice() -> None:
+    with make() as rewards:
+        given = [row(prompt=[]), row(kind="bug_fix", prompt=[]), row(prompt=[])]
+        found = Refinements(rewards, 0.75)(given, [NATIVE, BROKEN, NATIVE])
+        assert [one is None for one in found] == [False, True, False]
+        # The rest of the row stays: it is about the same question.
+        assert {**found[0], "kind": "plan", "prompt": []} == given[0]
+        assert rewards.executions == 1
+        score(rewards, rows(2), [NATIVE, episode(NATIVE, LOCAL)])
+        assert rewards.executions == 2
+
+
+def test_a_video_that_cannot_be_read_ends_its_episode() -> None:
+    with make() as rewards:
+        given = [row(prompt=[], video="/nowhere.mp4"), row(prompt=[])]
+        assert Refinements(rewards, 0.75)(given, [NATIVE, LOCAL]) == [None, None]
+
+
+# ---- rewards -----------------------------------------------------------------------------------------------
+
+
+def episode(first: str, second: str) -> list[dict[str, str]]:
+    """Two turns, as TRL is given them."""
+    turns = (("assistant", first), ("user", "Again."), ("assistant", second))
+    return [{"role": role, "content": content} for role, content in turns]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "earned"),
+    [
+        # The oracle mode is "program", the right answer B; LOCAL answers B, NATIVE and UNSURE answer D.
+        (BROKEN, LOCAL, (1, 1, 1)),
+        (UNSURE, LOCAL, (1, 1, 1)),
+        (NATIVE, LOCAL, (1, 1, 0)),
+        (NATIVE, NATIVE, (0, 1, 0)),
+        (BROKEN, BROKEN, (0, 1, 1)),
+        # The last program's answer counts, also where it gives none.
+        (LOCAL, UNSURE, (0, 1, 1)),
+        (LOCAL, NOTHING, (0, 1, 1)),
+        # Every reply is to be of the right form; the mode is the first one's.
+        ("prose", LOCAL, (1, 0, 0)),
+        (BROKEN, "prose", (0, 0, 1)),
+    ],
+)
+def test_what_an_episode_earns(first: str, second: str, earned: tuple[float, ...]) -> None:
+    with make() as rewards:
+        assert score(rewards, [row()], [episode(first, second)]) == [earned]
+
+
+@pytest.mark.parametrize(
+    ("final", "second", "earned"),
+    [
+        ("last", NOTHING, 0),
+        ("last-answered", NOTHING, 1),
+        ("last-answered", UNSURE, 0),
+        # LOCAL is surer of B than UNSURE of D.
+        ("best", UNSURE, 1),
+    ],
+)
+def test_which_answer_of_an_episode_counts(final: Final, second: str, earned: float) -> None:
+    with make(final=final) as rewards:
+        ((accuracy, _, _),) = score(rewards, [row()], [episode(LOCAL, second)])
+    assert accuracy == earned
+
+
+def test_both_turns_are_told(tmp_path: Path) -> None:
+    told = Told()
+    with make(log=tmp_path / "log.jsonl") as rewards:
+        score(rewards, rows(4), [LOCAL, episode(BROKEN, LOCAL), episode(LOCAL, UNSURE), NATIVE], told)
+    found = dict(told.metrics)
+    assert (found["programs/refined"], found["programs/first_right"]) == (0.5, 0.5)
+    assert (found["programs/failed"], found["programs/native_share"]) == (0.25, 0.25)
+    lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    assert [line["refined"] is not None for line in lines] == [False, True, True, False]
+    second = lines[1]["refined"]
+    assert (lines[1]["status"], second["answer"], second["correct"]) == ("failed", "B", True)
+    assert (lines[2]["reply"], lines[2]["refined"]["reply"]) == (LOCAL, UNSURE)
+    assert lines[2]["rewards"]["accuracy"] == 0.0
+
+
+# ---- log-probabilities and steps ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shared", [True, False], ids=["shared", "apart"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_both_replies_are_scored_behind_their_own_prompts(family: str, shared: bool, tmp_path: Path) -> None:
+    first, second, text = (grpo.rows()[number] for number in (0, 1, 4))
+    # Two of a group that get the same refinement, one that gets another, one that gets none; another video;
+    # and text alone.
+    episodes: list[list[tuple[PromptRow, list[int]]]] = [
+        [(first, [40, 50, 60, 70]), (grpo.refined(first), [41, 51])],
+        [(first, [90]), (grpo.refined(first), [33, 34, 35, 36, 37])],
+        [(first, [42, 43]), (grpo.refined(first, "TypeError: a longer log, of\n  two lines"), [44])],
+        [(first, [91, 92, 93])],
+        [(second, [30, 31]), (grpo.refined(second), [32, 33, 34])],
+        [(text, [60, 61]), (grpo.refined(text), [62])],
+    ]
+    config = grpo.settings(tmp_path, shared_prompt=shared)
+    made = grpo.trainer(family, config, [first, second, text], use_peft=False)
+    asked = iter(made._maker.of(grpo.columns([one for turns in episodes for one, _ in turns])))
+    replies = [[reply for _, reply in turns] for turns in episodes]
+    made._rollouts = [
+        Rollout(tuple(next(asked) for _ in said), tuple(len(reply) for reply in said[:-1]))
+        for said in replies
+    ]
+    whole = [[token for reply in said for token in reply] for said in replies]
+    ids, mask, width = grpo.batch(made, whole)
+    found, entropies, _ = made._get_per_token_logps_and_entropies(
+        made.model, ids, mask, width, compute_entropy=True
+    )
+    model, processor = reference(family)
+    parts = [
+        torch.cat([expected(family, model, processor, one, reply) for one, reply in turns])
+        for turns in episodes
+    ]
+    for number, part in enumerate(parts):
+        torch.testing.assert_close(found[number, : len(part)], part, atol=1e-4, rtol=1e-4)
+        assert not found[number, len(part) :].any()
+        assert bool((entropies[number, : len(part)] > 0).all())
+    # In chunks, as a reference's pass takes them.
+    with torch.no_grad():
+        chunks, _, _ = made._get_per_token_logps_and_entropies(made.model, ids, mask, width, batch_size=2)
+    torch.testing.assert_close(chunks, found.detach(), atol=1e-5, rtol=1e-5)
+    shares = torch.tensor([1.0, -0.7, 0.4, -1.3, 0.9, 0.6])
+    (found.sum(-1) * shares).sum().backward()
+    sum(share * part.sum() for share, part in zip(shares, parts, strict=True)).backward()
+    assert_gradients(made.model, model)
+
+
+def always(
+    given: Sequence[Mapping[str, Any]], replies: Sequence[str], *, but: int | None = None
+) -> list[Mapping[str, Any] | None]:
+    """Every reply but one is refined, by a prompt that rests on the row alone."""
+    by_id = {one.id: one for one in grpo.rows()}
+    asked = grpo.columns([grpo.refined(by_id[one["id"]]) for one in given])
+    return [None if place == but else one for place, one in enumerate(asked)]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_both_replies_are_drawn_from_what_is_scored(
+    family: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen = [grpo.rows()[number] for number in (0, 0, 1, 4)]
+    next_turn = functools.partial(always, but=1)
+    made = grpo.trainer(family, grpo.settings(tmp_path), chosen, next_turn=next_turn)
+    drawn = []
+    write = made._write
+
+    def kept(*given: Any) -> Any:
+        drawn.append(write(*given))
+        return drawn[-1]
+
+    monkeypatch.setattr(made, "_write", kept)
+    made.model.eval()
+    with torch.no_grad():
+        grpo.ask(made, chosen)
+        replies, _ = made._generate_single_turn(None)
+        ids, mask, width = grpo.batch(made, replies)
+        found, _, _ = made._get_per_token_logps_and_entropies(made.model, ids, mask, width)
+    first, second = drawn
+    assert (len(first), len(second)) == (4, 3)
+    after = iter(second)
+    for number, one in enumerate(first):
+        turns = [one] if number == 1 else [one, next(after)]
+        said = [(*each.logprobs, *([each.end[1]] if each.end else [])) for each in turns]
+        logprobs = torch.tensor([value for each in said for value in each])
+        assert len(replies[number]) == len(logprobs)
+        torch.testing.assert_close(found[number, : len(logprobs)], logprobs, atol=1e-4, rtol=1e-4)
+    # What was said, for rewards and tables.
+    assert set(made._told) == {0, 2, 3}
+    assert [one["role"] for one in made._told[0]] == ["assistant", "user", "assistant"]
+    assert made._told[0][1]["content"] == grpo.refined(chosen[0]).prompt
+
+
+def test_both_turns_move_towards_what_the_episode_earns(tmp_path: Path) -> None:
+    """An even token in the first reply and an odd one in the second earn half each: each learns its own."""
+    chosen = [grpo.rows()[number] for number in (0, 4)]
+
+    def rewards(completion_ids: Any, completions: Any, **_: Any) -> list[float]:
+        # One token a turn.
+        assert {len(ids) for ids in completion_ids} == {2}
+        assert {len(said) for said in completions} == {3}
+        return [((first % 2 == 0) + (second % 2 == 1)) / 2 for first, second in completion_ids]
+
+    config = grpo.settings(
+        tmp_path,
+        optim="adamw_torch",
+        learning_rate=1e-2,
+        max_steps=100,
+        num_generations=96,
+        per_device_train_batch_size=192,
+        max_completion_length=1,
+    )
+    made = grpo.trainer("qwen3_vl", config, chosen, rewards=rewards, next_turn=always)
+    turns = chosen, [grpo.refined(one) for one in chosen]
+    before = [grpo.first_tokens(made, some)[:, turn::2].sum(-1) for turn, some in enumerate(turns)]
+    made.train()
+    after = [grpo.first_tokens(made, some)[:, turn::2].sum(-1) for turn, some in enumerate(turns)]
+    assert max(one.max() for one in before) < 0.75
+    assert min(one.min() for one in after) > 0.85

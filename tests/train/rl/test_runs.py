@@ -1,0 +1,273 @@
+"""Whole GRPO runs: the command, resumed, in two processes, from an adapter, with settings that cannot be."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from peft import get_peft_model
+from transformers import AutoModelForImageTextToText
+
+from tests.support import grpo_two
+from tests.support import grpo_world as grpo
+from tests.support import sft_world as world
+from tests.support.making_videos import make
+from tests.support.qwen_models import QUESTION, backbone, checkpoint, pictures
+from tests.support.training_runs import (
+    LORA,
+    NO_MODELS,
+    adapter,
+    assert_equal,
+    flags,
+    spread_over_two,
+    two_processes,
+    whole_and_resumed,
+)
+from videopro.backbones.base import ChoiceRequest
+from videopro.traces import Execution, Failure
+from videopro.train import grpo as command
+from videopro.train.rewards.runs import Ran
+from videopro.train.rl.config import VideoGRPOConfig
+from videopro.train.runtime.settings import read_settings
+from videopro.train.runtime.trainable import choose_trained, without_adapter
+
+
+def arguments(output: Path, **changes: Any) -> list[str]:
+    """Flags for a run on a CPU."""
+    data = output.parent / "grpo.jsonl"
+    if not data.exists():
+        world.write(data, [grpo.record(one) for one in grpo.rows()])
+    given = {
+        **LORA,
+        "train_data": data,
+        "modules": NO_MODELS,
+        "num_generations": 4,
+        "per_device_train_batch_size": 4,
+        "max_completion_length": 6,
+        "max_steps": 2,
+    }
+    return flags(output, **{**given, **changes})
+
+
+def run(output: Path, **changes: Any) -> Any:
+    return command.train(*read_settings(VideoGRPOConfig, "train/grpo.py", arguments(output, **changes)))
+
+
+class SomeRewards:
+    """In place of `ProgramRewards`: a reward that a random model earns too."""
+
+    latest: SomeRewards
+
+    def __init__(self, backbone: Any, **_: Any) -> None:
+        self.backbone = backbone
+        self.functions = [grpo.spread]
+        self.weights = [1.0]
+        SomeRewards.latest = self
+
+    def prepare(self, rows: Any) -> None:
+        pass
+
+    def submit(self, row: Any, reply: str) -> None:
+        pass
+
+    def run(self, rows: Any, replies: Any) -> list[Ran]:
+        """Some programs fail, so that episodes of one turn and of two are mixed."""
+        failed = Execution("failed", error=Failure("NameError", "no"))
+        right = Execution("ok", "A", 0.9)
+        return [Ran(failed if len(reply) % 2 else right, "NameError: no") for reply in replies]
+
+    def __enter__(self) -> SomeRewards:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def some_rewards(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "ProgramRewards", SomeRewards)
+
+
+def test_a_run_with_the_rewards_of_programs(tmp_path: Path) -> None:
+    """A random model writes no programs: nothing is earned, and all of it is told."""
+    made = run(tmp_path / "run", log_completions="true", num_completions_to_print=0)
+    logged = [line for line in made.state.log_history if "loss" in line]
+    assert [line["rewards/accuracy/mean"] for line in logged] == [0.0, 0.0]
+    assert [line["rewards/format/mean"] for line in logged] == [0.0, 0.0]
+    assert all(line["frac_reward_zero_std"] == 1.0 for line in logged)
+    programs = [json.loads(line) for line in (tmp_path / "run" / "programs.jsonl").read_text().splitlines()]
+    assert len(programs) == 8
+    assert len(list((tmp_path / "run" / "completions").glob("*.parquet"))) == 2
+    record = json.loads((tmp_path / "run" / "training_record.json").read_text())
+    assert record["kinds"] == {"plan": 2, "bug_fix": 1, "native_refinement": 1, "program_refinement": 1}
+    assert len(record["history"]) >= 2
+
+
+def test_a_run_of_two_turns_with_the_rewards_of_programs(tmp_path: Path) -> None:
+    """A random model writes no programs: every plan is followed by a bug fix, and refinements are not."""
+    # A group a step: an epoch over the five rows, two of which are plans.
+    changes = {"episodes": "two_turn", "max_steps": 5, "num_completions_to_print": 0}
+    made = run(tmp_path / "run", log_completions="true", **changes)
+    programs = [json.loads(line) for line in (tmp_path / "run" / "programs.jsonl").read_text().splitlines()]
+    assert [one["kind"] for one in programs].count("plan") == 8
+    assert len(programs) == 20
+    assert all((one["refined"] is not None) == (one["kind"] == "plan") for one in programs)
+    # Up to six tokens a turn.
+    assert all(one["tokens"] <= (12 if one["kind"] == "plan" else 6) for one in programs)
+    assert max(one["tokens"] for one in programs) > 6
+    logged = [line["programs/refined"] for line in made.state.log_history if "loss" in line]
+    assert sorted(logged) == [0.0, 0.0, 0.0, 1.0, 1.0]
+    assert len(list((tmp_path / "run" / "completions").glob("*.parquet"))) == 5
+
+
+@pytest.mark.usefixtures("some_rewards")
+@pytest.mark.parametrize("episodes", ["single", "two_turn"])
+def test_a_resumed_run_ends_with_the_same_weights_to_the_last_bit(tmp_path: Path, episodes: str) -> None:
+    # Epochs of two steps: resumed in the midst of the second.
+    changes = {
+        "episodes": episodes,
+        "max_steps": 5,
+        "save_strategy": "steps",
+        "save_steps": 3,
+        "gradient_accumulation_steps": 2,
+    }
+    whole_and_resumed(command.main, lambda output: arguments(output, **changes), tmp_path, steps=5)
+
+
+@pytest.mark.usefixtures("some_rewards")
+def test_an_adapter_is_trained_on_and_its_base_answers(tmp_path: Path) -> None:
+    model = AutoModelForImageTextToText.from_pretrained(checkpoint("qwen3_vl"))
+    lora = choose_trained(model, world.model_settings("qwen3_vl"), ["language"])
+    tuned = get_peft_model(model, lora)
+    torch.manual_seed(1)
+    for name, one in tuned.named_parameters():
+        if "lora_B" in name:
+            torch.nn.init.normal_(one, std=0.1)
+    tuned.save_pretrained(tmp_path / "sft")
+    before = adapter(tmp_path / "sft")
+    # Nothing is learned, and the reference of the KL term is the adapter itself.
+    still = run(tmp_path / "still", adapter=tmp_path / "sft", learning_rate=0.0, beta=0.1, max_steps=1)
+    assert_equal(adapter(tmp_path / "still"), before)
+    assert [line["kl"] for line in still.state.log_history if "kl" in line] == pytest.approx([0.0], abs=1e-6)
+    assert not (tmp_path / "still" / "ref").exists()
+    run(tmp_path / "moved", adapter=tmp_path / "sft")
+    moved = adapter(tmp_path / "moved")
+    assert moved.keys() == before.keys()
+    assert any(not torch.equal(moved[name], one) for name, one in before.items())
+    # Who answers inside programs: the plain checkpoint, whatever was trained.
+    frames = pictures(4)
+    asked = [ChoiceRequest(frames, QUESTION)]
+    (answer,), (plain,) = (
+        SomeRewards.latest.backbone.answer_batch(asked),
+        backbone("qwen3_vl").answer_batch(asked),
+    )
+    assert answer.letters == pytest.approx(plain.letters, abs=1e-6)
+
+
+def test_the_base_without_adapter_holds_no_weights_of_its_own(tmp_path: Path) -> None:
+    model = AutoModelForImageTextToText.from_pretrained(checkpoint("qwen3_vl"))
+    base = without_adapter(model)
+    before = {id(one) for one in base.parameters()}
+    tuned = get_peft_model(model, choose_trained(model, world.model_settings("qwen3_vl"), ["language"]))
+    assert before == {id(one) for name, one in tuned.named_parameters() if "lora_" not in name}
+    assert not any("lora_" in name for name, _ in base.named_parameters())
+
+
+@pytest.mark.usefixtures("some_rewards")
+def test_planning_from_text_alone_is_trls_own(tmp_path: Path) -> None:
+    made = run(tmp_path / "run", prompt_video="false", max_steps=1)
+    assert made._maker is None
+    inputs = world.inputs("qwen3_vl")
+    assert set(inputs.visual_tokens()) <= set(made.generation_config.suppress_tokens)
+    # The tokens of a prompt are those of our own way all the same.
+    prompts = [one["prompt"] for one in grpo.columns(grpo.rows())]
+    ids, images, _ = made._tokenize_prompts(prompts)
+    assert images is None
+    assert [tuple(one) for one in ids] == [inputs.text(one.prompt).ids for one in grpo.rows()]
+    assert any(one.any() for name, one in adapter(tmp_path / "run").items() if "lora_B" in name)
+
+
+@pytest.mark.usefixtures("some_rewards")
+def test_measuring_on_the_way_leaves_the_training_alone(tmp_path: Path) -> None:
+    held_out = world.write(tmp_path / "held-out.jsonl", [grpo.record(one) for one in grpo.rows()[:2]])
+    measured = {
+        "eval_data": held_out,
+        "eval_questions": held_out,
+        "eval_strategy": "steps",
+        "eval_steps": 1,
+        "per_device_eval_batch_size": 4,
+    }
+    made = run(tmp_path / "measured", **measured)
+    run(tmp_path / "alone")
+    assert_equal(adapter(tmp_path / "measured"), adapter(tmp_path / "alone"))
+    rewards = [line["eval_reward"] for line in made.state.log_history if "eval_reward" in line]
+    planned = [line for line in made.state.log_history if "eval_well_formed" in line]
+    assert len(rewards) == len(planned) == 2
+    # The one question of kind "plan".
+    assert all(line["eval_questions"] == 1.0 for line in planned)
+
+
+@pytest.mark.usefixtures("some_rewards")
+def test_an_unreadable_video_is_dropped_counted_and_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make(tmp_path / "good.mp4", 30)
+    (tmp_path / "broken.mp4").write_bytes((tmp_path / "good.mp4").read_bytes()[:2500])
+    given = [
+        {**grpo.record(grpo.rows()[0]), "id": name, "video": f"{name}.mp4"} for name in ("good", "broken")
+    ]
+    data = world.write(tmp_path / "rows.jsonl", given)
+    assert command.main(arguments(tmp_path / "run", train_data=data, max_steps=1)) == 0
+    assert "1 rows are dropped" in (said := capsys.readouterr().err)
+    assert "broken.mp4" in said
+    record = json.loads((tmp_path / "run" / "training_record.json").read_text())
+    assert (record["rows"], list(record["dropped"])) == (1, ["broken"])
+
+
+@pytest.mark.parametrize("kind", ["ddp", "zero2", "zero3"])
+def test_two_processes_take_the_steps_that_one_takes(kind: str, tmp_path: Path) -> None:
+    """Groups lie across the processes: six replies each of groups of four."""
+    grpo_two.run(tmp_path / "one", 12)
+    words = ["tests/support/grpo_two.py", str(tmp_path / "two"), "6", str(world.folder())]
+    if kind == "ddp":
+        two_processes(words, tmp_path / "log")
+    else:
+        spread_over_two(kind, words, tmp_path / "log")
+    found, expected = adapter(tmp_path / "two"), adapter(tmp_path / "one")
+    assert found.keys() == expected.keys()
+    assert any(one.any() for name, one in expected.items() if "lora_B" in name)
+    for name, one in expected.items():
+        torch.testing.assert_close(found[name], one, atol=1e-5, rtol=1e-4, msg=name)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"train_data": "/nowhere.jsonl"}, "cannot be read"),
+        ({"kinds": "plans"}, "kinds is ['plans']"),
+        ({"model_name_or_path": "/nowhere"}, "there is no such folder"),
+        ({"adapter": "/nowhere"}, "there is no such folder"),
+        ({"use_peft": "false"}, "name one with answerer"),
+        ({"attn_implementation": "eager"}, "shared_prompt is true and attention is 'eager'"),
+        ({"top_k": 5}, "top_k is 5"),
+        ({"episodes": "two_turn", "prompt_video": "false"}, "leave one of them out"),
+        ({"tau": 1.5}, "tau is 1.5"),
+        ({"num_generations": 3}, "must be divisible by num_generations"),
+        ({"max_completion_length": "none"}, "max_completion_length"),
+        ({"modules": '{"encode": "none"}'}, "did you mean 'encoder'"),
+        ({"eval_strategy": "steps"}, "nothing to evaluate on"),
+        ({"eval_questions": "pocket:val"}, "eval_strategy is 'no'"),
+        ({"save_strategy": "steps", "save_steps": 1, "num_iterations": 2}, "give a multiple of 2"),
+        ({"config": "/nowhere.yaml"}, "nowhere.yaml"),
+        ({"learning_rat": 1}, "learning_rat"),
+        ({"frames": 0}, "frames is 0"),
+    ],
+)
+def test_settings_that_cannot_be_are_named(
+    changes: dict[str, Any], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command.main(arguments(tmp_path / "run", **changes)) == 2
+    assert said in capsys.readouterr().err

@@ -1,0 +1,286 @@
+"""GRPO with videos in the prompt: log-probabilities and gradients are those of transformers' own pass over
+each full row; sampling; what is run once; steps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+import torch
+from transformers.models.qwen3_vl import Qwen3VLModel
+
+from tests.support import grpo_world as grpo
+from tests.support.grpo_reference import assert_gradients, expected
+from tests.support.grpo_world import FAMILIES
+from tests.support.qwen_models import reference
+from videopro.backbones.qwen.features import takes_features
+from videopro.errors import ConfigError
+
+REPLIES = [[40, 50, 60, 70, 80], [41, 51], [90, 91, 92, 93], [42], [33, 34, 35]]
+CHOSEN = [0, 0, 1, 0, 4]
+"""Rows of `grpo_world.rows` that the replies are to: three to one, one to another, one to text alone."""
+
+
+KEEPS = pytest.mark.skipif(
+    not takes_features(Qwen3VLModel),
+    reason="this transformers takes no features in place of pixels",
+)
+
+
+@pytest.mark.parametrize("shared", [True, False], ids=["shared", "apart"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_log_probs_and_gradients_are_those_of_full_rows_on_their_own(
+    family: str, shared: bool, tmp_path: Path
+) -> None:
+    rows = [grpo.rows()[number] for number in CHOSEN]
+    made = grpo.trainer(family, grpo.settings(tmp_path, shared_prompt=shared), rows, use_peft=False)
+    grpo.ask(made, rows)
+    ids, mask, width = grpo.batch(made, REPLIES)
+    found, entropies, _ = made._get_per_token_logps_and_entropies(
+        made.model, ids, mask, width, compute_entropy=True
+    )
+    model, processor = reference(family)
+    parts = [expected(family, model, processor, row, reply) for row, reply in zip(rows, REPLIES, strict=True)]
+    for number, (part, reply) in enumerate(zip(parts, REPLIES, strict=True)):
+        torch.testing.assert_close(found[number, : len(reply)], part, atol=1e-4, rtol=1e-4)
+        assert not found[number, len(reply) :].any()
+    assert entropies.shape == found.shape
+    # In single samples, as in the batch.
+    whole = made._rollouts
+    for number in (0, 2, 4):
+        made._rollouts = [whole[number]]
+        alone, _, _ = made._get_per_token_logps_and_entropies(
+            made.model, ids[number : number + 1], mask[number : number + 1], width
+        )
+        torch.testing.assert_close(alone[0], found[number], atol=1e-5, rtol=1e-5)
+    # Each reply weighs differently, as advantages do.
+    shares = torch.tensor([1.0, -0.7, 0.4, -1.3, 0.9])
+    (found.sum(-1) * shares).sum().backward()
+    sum(share * part.sum() for share, part in zip(shares, parts, strict=True)).backward()
+    assert_gradients(made.model, model)
+
+
+def test_replies_in_chunks_score_as_in_one_pass(tmp_path: Path) -> None:
+    rows = [grpo.rows()[number] for number in CHOSEN]
+    made = grpo.trainer("qwen3_vl", grpo.settings(tmp_path), rows)
+    grpo.ask(made, rows)
+    ids, mask, width = grpo.batch(made, REPLIES)
+    with torch.no_grad():
+        whole, _, _ = made._get_per_token_logps_and_entropies(made.model, ids, mask, width)
+        parts, _, _ = made._get_per_token_logps_and_entropies(made.model, ids, mask, width, batch_size=2)
+    torch.testing.assert_close(parts, whole, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("family", [*FAMILIES, "qwen3_5"])
+def test_sampling_draws_from_what_the_log_prob_passes_score(family: str, tmp_path: Path) -> None:
+    """What the sampling pass says of each token that it drew, the log-prob pass says too."""
+    rows = [grpo.rows()[number] for number in (0, 0, 0, 1, 4, 4)]
+    made = grpo.trainer(family, grpo.settings(tmp_path, shared_prompt=family != "qwen3_5"), rows)
+    made.model.eval()
+    with torch.no_grad():
+        grpo.ask(made, rows)
+        written = grpo.write(made, 5)
+        replies = [one.ids + ([one.end[0]] if one.end else []) for one in written]
+        ids, mask, width = grpo.batch(made, replies)
+        found, _, _ = made._get_per_token_logps_and_entropies(made.model, ids, mask, width)
+    assert len({tuple(reply) for reply in replies[:3]}) > 1
+    for number, one in enumerate(written):
+        drawn = torch.tensor(one.logprobs + ([one.end[1]] if one.end else []))
+        torch.testing.assert_close(found[number, : len(drawn)], drawn, atol=1e-4, rtol=1e-4)
+
+
+def test_a_prompt_is_not_shared_by_layers_that_carry_a_state(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="give shared_prompt: false"):
+        grpo.trainer("qwen3_5", grpo.settings(tmp_path), grpo.rows()[:1])
+
+
+def test_what_is_drawn_rests_on_seed_and_row_and_not_on_the_batch(tmp_path: Path) -> None:
+    rows = [grpo.rows()[0]] * 6
+    replies = []
+    for size in (None, 4, 1):
+        made = grpo.trainer("qwen3_vl", grpo.settings(tmp_path, sampling_batch_size=size), rows)
+        made.model.eval()
+        with torch.no_grad():
+            grpo.ask(made, rows)
+            replies.append([one.ids for one in grpo.write(made, 5)])
+            other = [one.ids for one in grpo.write(made, 6)]
+    assert replies[0] == replies[1] == replies[2]
+    assert other != replies[0]
+    # Another one at each round of sampling, each round of an evaluation, and for each run's own seed.
+    rounds = {made._seed(), made._seed()}
+    made.model.train()
+    made.state.global_step = 7
+    rounds |= {made._seed()}
+    made.args.seed += 1
+    rounds |= {made._seed()}
+    assert len(rounds) == 4
+
+
+def test_visual_tokens_are_never_sampled_however_likely(tmp_path: Path) -> None:
+    rows = [grpo.rows()[number] for number in (0, 0, 4, 4)]
+    for banned in (None, ()):
+        made = grpo.trainer("qwen3_vl", grpo.settings(tmp_path), rows, banned=banned)
+        visual = grpo.world.inputs("qwen3_vl").visual_tokens()
+        head = made._run.model.get_output_embeddings()
+        head.register_forward_hook(
+            lambda _, __, out, ids=visual: out.index_add(
+                -1, torch.tensor(ids), torch.full((*out.shape[:-1], len(ids)), 40.0)
+            )
+        )
+        made.model.eval()
+        with torch.no_grad():
+            grpo.ask(made, rows)
+            written = grpo.write(made, 5)
+        drawn = {token for one in written for token in one.ids}
+        assert len(visual) == 5
+        # Without the ban they are all that is drawn.
+        assert drawn <= set(visual) if banned == () else not drawn & set(visual)
+
+
+@KEEPS
+def test_a_videos_features_are_made_once_and_change_nothing(tmp_path: Path) -> None:
+    """Over two steps of two rounds each with three prompts about two videos."""
+    rows = [grpo.rows()[number] for number in (0, 3, 1)]
+    after = {}
+    for frozen in (True, False):
+        config = grpo.settings(
+            tmp_path, max_steps=2, per_device_train_batch_size=4, gradient_accumulation_steps=3, beta=0.1
+        )
+        made = grpo.trainer("qwen3_vl", config, rows, frozen=frozen)
+        calls = []
+        made._run.model.model.visual.register_forward_hook(lambda *_, calls=calls: calls.append(1))
+        made.train()
+        after[frozen] = grpo.weights(made)
+        assert made._maker.looked == (2 if frozen else 0)
+        assert len(calls) == 2 if frozen else len(calls) > 6
+    for name, one in after[True].items():
+        torch.testing.assert_close(one, after[False][name], atol=1e-6, rtol=1e-5, msg=name)
+    assert any(one.any() for name, one in after[True].items() if "lora_B" in name)
+
+
+@KEEPS
+def test_features_beyond_the_memory_are_made_again(tmp_path: Path) -> None:
+    rows = grpo.columns([grpo.rows()[number] for number in (0, 1)])
+    made = grpo.trainer("qwen3_vl", grpo.settings(tmp_path), grpo.rows()[:2], kept_bytes=1)
+    for _ in range(2):
+        made._maker.of(rows)
+    assert made._maker.looked == 4
+
+
+LOSSES = ("grpo", "bnpo", "dr_grpo", "dapo", "cispo", "sapo", "luspo", "vespo")
+
+
+@pytest.mark.parametrize("loss_type", LOSSES)
+def test_steps_with_every_loss_are_those_of_rows_on_their_own(loss_type: str, tmp_path: Path) -> None:
+    """Videos and text in one batch, a reference, two passes over each round of sampling."""
+    rows = [grpo.rows()[number] for number in (0, 1, 4)]
+    changes = {"loss_type": loss_type, "beta": 0.05, "num_iterations": 2, "max_steps": 2}
+    after = []
+    for shared in (True, False):
+        config = grpo.settings(tmp_path, shared_prompt=shared, per_device_train_batch_size=12, **changes)
+        made = grpo.trainer("qwen3_vl", config, rows)
+        before = grpo.weights(made)
+        made.train()
+        after.append(grpo.weights(made))
+    assert any(not torch.equal(one, before[name]) for name, one in after[0].items())
+    for name, one in after[0].items():
+        torch.testing.assert_close(one, after[1][name], atol=1e-5, rtol=1e-4, msg=name)
+
+
+@pytest.mark.parametrize("changes", [{}, {"beta": 0.1}, {"entropy_coef": 0.01}], ids=str)
+def test_groups_without_spread_are_left_out_where_they_teach_nothing(
+    changes: dict[str, float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two of three groups get the same reward for all replies; the step is TRL's over all three."""
+    rows = [grpo.rows()[number] for number in (0, 1, 4)]
+
+    def rewards(completion_ids: Any, id: list[str], **_: Any) -> list[float]:
+        found = grpo.spread(completion_ids)
+        return [one if row == rows[1].id else 0.5 for one, row in zip(found, id, strict=True)]
+
+    after, passes = [], []
+    for leaves_out in (True, False):
+        config = grpo.settings(
+            tmp_path, per_device_train_batch_size=4, gradient_accumulation_steps=3, **changes
+        )
+        made = grpo.trainer("qwen3_vl", config, rows, rewards=rewards)
+        if not leaves_out:
+            monkeypatch.setattr(made, "_teaches_nothing", lambda _: False)
+        counted = Mock(wraps=made._scored_together)
+        monkeypatch.setattr(made, "_scored_together", counted)
+        before = grpo.weights(made)
+        made.train()
+        after.append(grpo.weights(made))
+        passes.append(counted.call_count)
+    reference = 3 if "beta" in changes else 0
+    assert passes == [3 + reference if changes else 1, 3 + reference]
+    assert any(not torch.equal(one, before[name]) for name, one in after[0].items())
+    for name, one in after[0].items():
+        torch.testing.assert_close(one, after[1][name], atol=1e-7, rtol=1e-6, msg=name)
+
+
+def test_gradient_checkpointing_leaves_a_step_as_it_is(tmp_path: Path) -> None:
+    rows = [grpo.rows()[number] for number in (0, 1)]
+    after = []
+    for checkpointing in (True, False):
+        config = grpo.settings(tmp_path, gradient_checkpointing=checkpointing)
+        made = grpo.trainer("qwen3_vl", config, rows)
+        made.train()
+        after.append(grpo.weights(made))
+    for name, one in after[0].items():
+        torch.testing.assert_close(one, after[1][name], atol=1e-6, rtol=1e-5, msg=name)
+
+
+def test_a_policy_moves_towards_what_is_rewarded(tmp_path: Path) -> None:
+    """Replies that begin with a certain token are rewarded: its chance grows, on the prompt with the video
+    and on that of text alone."""
+    rows = [grpo.rows()[number] for number in (0, 4)]
+    wanted: list[int] = []
+    config = grpo.settings(
+        tmp_path,
+        optim="adamw_torch",
+        learning_rate=2e-2,
+        max_steps=25,
+        num_generations=16,
+        per_device_train_batch_size=32,
+        max_completion_length=1,
+    )
+    made = grpo.trainer(
+        "qwen3_vl",
+        config,
+        rows,
+        rewards=lambda completion_ids, **_: [float(ids == wanted) for ids in completion_ids],
+    )
+    before = grpo.first_tokens(made, rows)
+    # One that is drawn now and then for both.
+    wanted.append(int(before.min(0).values.argmax()))
+    made.train()
+    after = grpo.first_tokens(made, rows)
+    assert before[:, wanted].max() < 0.1
+    assert after[:, wanted].min() > 0.4
+
+
+def test_programs_may_begin_while_others_are_written(tmp_path: Path) -> None:
+    told: list[tuple[str, Any]] = []
+
+    class Ahead:
+        def prepare(self, rows: Any) -> None:
+            told.extend(("row", row["id"]) for row in rows)
+
+        def submit(self, row: Any, reply: str) -> None:
+            told.append((row["id"], reply))
+
+    seen: list[tuple[str, str]] = []
+
+    def rewards(completions: Any, id: list[str], **_: Any) -> list[float]:
+        seen.extend((one, reply[0]["content"]) for one, reply in zip(id, completions, strict=True))
+        return [float(len(seen))] * len(id)
+
+    rows = [grpo.rows()[number] for number in (0, 1)]
+    made = grpo.trainer("qwen3_vl", grpo.settings(tmp_path), rows, rewards=rewards, ahead=Ahead())
+    made.train()
+    assert [what for what, _ in told[:8]] == ["row"] * 8
+    # The very texts that the rewards get, so that they know them again.
+    assert sorted(told[8:]) == sorted(seen)

@@ -1,0 +1,274 @@
+"""Checkpoints of a training run: killed or out of disk while one is being saved, or with one damaged since,
+the same command goes on from the last whole one, to the weights of an uninterrupted run."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from tests.support import sft_world as world
+from tests.support.training_runs import LORA, adapter, assert_equal, flags
+from videopro.train import sft
+from videopro.train.runtime import checkpoint_files
+from videopro.train.runtime.checkpoint_faults import fault_of
+from videopro.train.runtime.checkpoint_files import MANIFEST, checkpoints, keep_latest
+
+STEPS = {**LORA, "per_device_train_batch_size": 1, "max_steps": 4, "save_strategy": "steps", "save_steps": 1}
+
+
+def run(output: Path, **changes: Any) -> int:
+    return sft.main(flags(output, **{**STEPS, "train_data": world.folder() / "sft.jsonl", **changes}))
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An uninterrupted run with a checkpoint a step."""
+    output = tmp_path_factory.mktemp("whole") / "run"
+    assert run(output) == 0
+    return output
+
+
+@pytest.fixture
+def killed(whole: Path, tmp_path: Path) -> Path:
+    """What the run leaves if it is killed after three checkpoints."""
+    output = tmp_path / "run"
+    output.mkdir()
+    for number in (1, 2, 3):
+        shutil.copytree(whole / f"checkpoint-{number}", output / f"checkpoint-{number}")
+    shutil.copy(whole / "training_record.json", output)
+    return output
+
+
+def cut(file: Path) -> None:
+    os.truncate(file, file.stat().st_size // 2)
+
+
+def empty(file: Path) -> None:
+    os.truncate(file, 0)
+
+
+def zero(file: Path) -> None:
+    """As after a power failure: as long as it was, without what was in it."""
+    file.write_bytes(bytes(file.stat().st_size))
+
+
+def scratch(file: Path) -> None:
+    """One byte in its midst."""
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    file.write_bytes(content)
+
+
+def put_nan(file: Path) -> None:
+    weights = load_file(file)
+    name = sorted(weights)[0]
+    weights[name].view(-1)[0] = float("nan")
+    save_file(weights, file, metadata={"format": "pt"})
+
+
+FILES = ("adapter_model.safetensors", "optimizer.pt", "scheduler.pt", "rng_state.pth", "trainer_state.json")
+
+
+@pytest.mark.parametrize("listed", [True, False], ids=["with a list of its files", "of an older version"])
+@pytest.mark.parametrize("damage", [cut, empty, zero, scratch, os.unlink])
+@pytest.mark.parametrize("file", FILES)
+def test_damage_is_found(killed: Path, file: str, damage: Callable[[Path], None], listed: bool) -> None:
+    folder = killed / "checkpoint-3"
+    if not listed:
+        (folder / MANIFEST).unlink()
+    assert fault_of(folder) is None
+    damage(folder / file)
+    why = fault_of(folder)
+    if not listed and damage is scratch and file not in ("optimizer.pt", "rng_state.pth"):
+        # No checksum of that place was ever written.
+        return
+    assert why is not None
+    assert Path(file).stem in why
+
+
+def test_weights_of_nan_are_damage(killed: Path) -> None:
+    folder = killed / "checkpoint-3"
+    (folder / MANIFEST).unlink()
+    put_nan(folder / "adapter_model.safetensors")
+    assert "no numbers" in str(fault_of(folder))
+
+
+def test_a_list_that_cannot_be_read_is_damage(killed: Path) -> None:
+    for text in ("", "[]", "{}", "{" * 100_000):
+        (killed / "checkpoint-3" / MANIFEST).write_text(text)
+        assert MANIFEST in str(fault_of(killed / "checkpoint-3"))
+
+
+@pytest.mark.parametrize("damaged", [1, 3], ids=["the last", "all"])
+def test_the_last_whole_one_is_gone_on_from(
+    whole: Path, killed: Path, capsys: pytest.CaptureFixture[str], damaged: int
+) -> None:
+    for number, damage in zip((3, 2, 1)[:damaged], (cut, zero, os.unlink), strict=False):
+        damage(killed / f"checkpoint-{number}" / "optimizer.pt")
+    assert run(killed) == 0
+    said = capsys.readouterr().err
+    assert "checkpoint-3 is damaged: optimizer.pt has" in said
+    assert "set aside as damaged-checkpoint-3" in said
+    assert ("goes on from checkpoint-2" in said) == (damaged == 1)
+    assert ("the run starts from the beginning" in said) == (damaged == 3)
+    assert_equal(adapter(killed), adapter(whole))
+    assert [one.name for one in checkpoints(killed)] == [f"checkpoint-{n}" for n in (4, 3, 2, 1)]
+    tokens = [
+        [line["num_tokens"] for line in json.loads(state.read_text())["log_history"] if "loss" in line]
+        for state in (killed / "trainer_state.json", whole / "trainer_state.json")
+    ]
+    assert tokens[0] == tokens[1]
+
+
+def test_a_finished_run_given_again_stays_as_it_is(tmp_path: Path) -> None:
+    """Also in the midst of an epoch, where transformers would take one more step each time."""
+    assert run(tmp_path / "run", max_steps=3) == 0
+    before = adapter(tmp_path / "run")
+    for _ in range(2):
+        assert run(tmp_path / "run", max_steps=3) == 0
+    assert_equal(adapter(tmp_path / "run"), before)
+    assert json.loads((tmp_path / "run" / "trainer_state.json").read_text())["global_step"] == 3
+    assert [one.name for one in checkpoints(tmp_path / "run")] == [f"checkpoint-{n}" for n in (3, 2, 1)]
+
+
+class Died(BaseException):
+    """In place of a kill: nothing catches it, and nothing may tidy up behind it but by chance."""
+
+
+@pytest.mark.parametrize("moment", ["scheduler.pt", "training_args.bin"])
+def test_died_while_saving_it_goes_on(
+    whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    def dying(*arguments: Any, **settings: Any) -> None:
+        if "checkpoint-3" in str(arguments[1]) and Path(arguments[1]).name == moment:
+            Path(arguments[1]).write_bytes(b"PK")
+            raise Died
+        save(*arguments, **settings)
+
+    save = torch.save
+    monkeypatch.setattr(torch, "save", dying)
+    # What a killed process does not do.
+    monkeypatch.setattr("videopro.train.runtime.whole_checkpoints.remove", lambda path: None)
+    with pytest.raises(Died):
+        run(tmp_path / "run")
+    monkeypatch.undo()
+    assert [one.name for one in checkpoints(tmp_path / "run")] == ["checkpoint-2", "checkpoint-1"]
+    assert (tmp_path / "run" / "unfinished" / "checkpoint-3").is_dir()
+    assert run(tmp_path / "run") == 0
+    assert not (tmp_path / "run" / "unfinished").exists()
+    assert_equal(adapter(tmp_path / "run"), adapter(whole))
+
+
+def full_os(*arguments: Any, **settings: Any) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "file")
+
+
+def full_torch(*arguments: Any, **settings: Any) -> None:
+    raise RuntimeError("[enforce fail at inline_container.cc:671] . unexpected pos 576 vs 534")
+
+
+@pytest.mark.parametrize("fail", [full_os, full_torch])
+def test_a_full_disk_is_one_message_and_leaves_nothing_torn(
+    whole: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    fail: Callable[..., None],
+) -> None:
+    def failing(content: Any, file: Any, *more: Any, **settings: Any) -> None:
+        (fail if "checkpoint-3/optimizer.pt" in str(file) else save)(content, file, *more, **settings)
+
+    save = torch.save
+    monkeypatch.setattr(torch, "save", failing)
+    assert run(tmp_path / "run") == 2
+    monkeypatch.undo()
+    said = capsys.readouterr().err
+    assert f"error: {tmp_path / 'run'}: checkpoint-3 cannot be written (" in said
+    assert "make room on that disk" in said
+    assert not (tmp_path / "run" / "unfinished").exists()
+    assert [one.name for one in checkpoints(tmp_path / "run")] == ["checkpoint-2", "checkpoint-1"]
+    assert run(tmp_path / "run") == 0
+    assert_equal(adapter(tmp_path / "run"), adapter(whole))
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of a few megabytes."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    if os.geteuid() or os.system(f"mount -t tmpfs -o size=40m tmpfs {folder} 2>/dev/null"):
+        pytest.skip("needs to mount a file system")
+    yield folder
+    os.system(f"umount {folder}")
+
+
+def test_a_disk_that_is_full_for_real(
+    whole: Path, small_disk: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Three times, with more room each time: in the first checkpoint, in a later one, at the end."""
+    size = sum(one.stat().st_size for one in (whole / "checkpoint-1").rglob("*"))
+    filler = small_disk / "filler"
+    for room in (0.5, 2.5, 4.2):
+        filler.unlink(missing_ok=True)
+        free = shutil.disk_usage(small_disk).free
+        used = sum(one.stat().st_size for one in small_disk.rglob("*") if one.is_file())
+        filler.write_bytes(bytes(int(max(0, free + used - room * size - used))))
+        status = run(small_disk / "run")
+        said = capsys.readouterr().err
+        if status == 0:
+            break
+        assert status == 2
+        assert "make room on that disk" in said
+        assert all(fault_of(one) is None for one in checkpoints(small_disk / "run"))
+        assert not (small_disk / "run" / "unfinished").exists()
+    filler.unlink(missing_ok=True)
+    assert run(small_disk / "run") == 0
+    assert_equal(adapter(small_disk / "run"), adapter(whole))
+
+
+def test_the_best_checkpoint_is_named_by_its_place(tmp_path: Path) -> None:
+    held_out = world.folder() / "sft.jsonl"
+    changes = {
+        "eval_data": held_out,
+        "eval_strategy": "steps",
+        "eval_steps": 1,
+        "metric_for_best_model": "eval_loss",
+        "greater_is_better": "false",
+        "load_best_model_at_end": "true",
+        "save_total_limit": 1,
+        "max_steps": 2,
+    }
+    assert run(tmp_path / "run", **changes) == 0
+    state = json.loads((tmp_path / "run" / "trainer_state.json").read_text())
+    best = tmp_path / "run" / f"checkpoint-{state['best_global_step']}"
+    assert state["best_model_checkpoint"] == str(best)
+    assert best.is_dir()
+
+
+@pytest.mark.parametrize(
+    ("limit", "best", "kept"),
+    [
+        (None, None, [5, 4, 3, 2, 1]),
+        (2, None, [5, 4]),
+        (1, None, [5]),
+        (1, 2, [5, 2]),
+        (2, 2, [5, 2]),
+        (3, 2, [5, 4, 2]),
+        (9, 1, [5, 4, 3, 2, 1]),
+    ],
+)
+def test_the_oldest_go_first(tmp_path: Path, limit: int | None, best: int | None, kept: list[int]) -> None:
+    for number in range(1, 6):
+        (tmp_path / f"checkpoint-{number}").mkdir()
+    keep_latest(tmp_path, limit, tmp_path / f"checkpoint-{best}" if best else None)
+    assert [checkpoint_files.step_of(one) for one in checkpoints(tmp_path)] == kept
+    assert len(list(tmp_path.iterdir())) == len(kept)

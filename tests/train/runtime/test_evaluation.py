@@ -1,0 +1,313 @@
+"""What an evaluation on held-out questions measures, and that measuring leaves the training as it was."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from peft.tuners.lora import LoraLayer
+
+from tests.support import sft_world as world
+from tests.support.qwen_models import PIXELS, checkpoint, load
+from videopro.backbones.qwen.backbone import QwenBackbone
+from videopro.backbones.qwen.load import find
+from videopro.errors import BenchmarkError, DatasetError
+from videopro.methods import Result
+from videopro.modules import library
+from videopro.modules.calls.cache import CallMemory
+from videopro.scoring import Planned, figures
+from videopro.scoring import planned as of_first
+from videopro.traces import Reply
+from videopro.train.finetune.trainer import VideoSFTTrainer
+from videopro.train.runtime.evaluation import ProgramEvaluation
+from videopro.train.runtime.held_out import HeldOut, load_held_out
+
+NO_MODULES = dict.fromkeys(("encoder", "text_encoder", "ocr", "detector", "tracker"), "none")
+
+
+def planned(**changes: Any) -> Planned:
+    good = Planned("q", "raw", True, "native", "native", "ok", "A", True, None)
+    return Planned(**{**good.__dict__, **changes})
+
+
+def test_figures_are_shares_of_the_questions_that_could_be_asked() -> None:
+    found = figures(
+        [
+            planned(),
+            planned(well_formed=False, mode=None, status="failed", letter=None, correct=False),
+            planned(mode="program", oracle="native", correct=False),
+            planned(mode="program", oracle="program"),
+            planned(oracle=None, status="empty", letter=None, correct=False),
+            planned(error="no such file", well_formed=False),
+        ]
+    )
+    assert found == pytest.approx(
+        {
+            "questions": 5,
+            "errors": 1,
+            "well_formed": 4 / 5,
+            "executed": 4 / 5,
+            "answer_accuracy": 2 / 5,
+            "native_share": 2 / 5,
+            # Of four with an oracle: right on the first and the fourth; 1 of 3 native, 1 of 1 programs.
+            "mode_accuracy": 2 / 4,
+            "mode_balanced_accuracy": (1 / 3 + 1) / 2,
+        }
+    )
+
+
+def test_figures_without_oracles_or_questions() -> None:
+    assert "mode_accuracy" not in figures([planned(oracle=None)])
+    assert "mode_balanced_accuracy" not in figures([planned()])
+    assert figures([planned(error="x")]) == {"questions": 0.0, "errors": 1.0}
+
+
+def test_an_option_with_the_right_ones_words_is_right() -> None:
+    answered = Result(final=Reply("C", 0.9, {}, "C"))
+    assert of_first("q", answered, {}, gold="A", choices=("red", "blue", "red")).correct
+    assert not of_first("q", answered, {}, gold="A", choices=("red", "blue", "green")).correct
+    assert not of_first("q", Result(), {}, gold="A", choices=("red", "blue")).correct
+
+
+# ---- questions ---------------------------------------------------------------------------------------------
+
+
+def lines(**changes: Any) -> list[dict[str, Any]]:
+    """Two questions of `grpo.jsonl`, and a refinement of the first."""
+    rows = []
+    for number, (question, video, mode) in enumerate(
+        zip(world.QUESTIONS, ("a", "b"), ("native", "program"), strict=False)
+    ):
+        row = {
+            "id": f"q{number}",
+            "question_id": f"q{number}",
+            "video": f"videos/{video}.mp4",
+            "subtitles": None,
+            "question": question.text,
+            "choices": list(question.choices),
+            "answer": "B",
+            "kind": "plan",
+            "prompt": "",
+            "oracle_mode": mode,
+            "family": "colour",
+        }
+        rows += [row, {**row, "id": f"r{number}", "kind": "native_refinement"}]
+    rows[0].update(changes)
+    return rows
+
+
+def test_questions_of_a_grpo_file_are_its_plans(tmp_path: Path) -> None:
+    held_out = load_held_out(str(world.write(tmp_path / "grpo.jsonl", lines())), limit=None, seed=0)
+    assert [item.id for item in held_out.items] == ["q0", "q1"]
+    assert held_out.oracle == {"q0": "native", "q1": "program"}
+    assert held_out.items[0].question == world.QUESTIONS[0]
+    assert held_out.items[0].video == tmp_path / "videos" / "a.mp4"
+    assert len(load_held_out(str(tmp_path / "grpo.jsonl"), limit=1, seed=0).items) == 1
+
+
+def test_questions_of_a_folder(tmp_path: Path) -> None:
+    row = {"id": "q", "video": "v.mp4", "question": "Which?", "choices": ["a", "b"], "answer": "A"}
+    world.write(tmp_path / "questions.jsonl", [row])
+    held_out = load_held_out(str(tmp_path), limit=None, seed=0)
+    assert ([item.id for item in held_out.items], held_out.oracle) == (["q"], {})
+    world.write(tmp_path / "questions.jsonl", [{**row, "answer": None}])
+    with pytest.raises(DatasetError, match="'q' has no answer"):
+        load_held_out(str(tmp_path), limit=None, seed=0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"oracle_mode": "both"}, "oracle_mode is 'both'"),
+        ({"answer": "Z"}, "'Z' is no option"),
+        ({"choices": "ab"}, "'choices' is 'ab'"),
+        ({"video": None}, "'video' is None"),
+    ],
+)
+def test_a_question_that_is_none_is_named(tmp_path: Path, changes: dict[str, Any], said: str) -> None:
+    path = world.write(tmp_path / "grpo.jsonl", lines(**changes))
+    with pytest.raises(DatasetError, match=f"line 1: .*{said}"):
+        load_held_out(str(path), limit=None, seed=0)
+
+
+def test_questions_that_are_not_there(tmp_path: Path) -> None:
+    with pytest.raises(DatasetError, match=r"give a grpo\.jsonl"):
+        load_held_out(str(tmp_path / "none.jsonl"), limit=None, seed=0)
+    with pytest.raises(DatasetError, match="no questions of kind 'plan'"):
+        load_held_out(str(world.write(tmp_path / "r.jsonl", lines()[1:2])), limit=None, seed=0)
+    with pytest.raises(BenchmarkError):
+        load_held_out("pocket:nowhere", limit=None, seed=0)
+
+
+# ---- a model in training -----------------------------------------------------------------------------------
+
+
+def evaluation(held_out: HeldOut, log: Path, longest: int = 400) -> ProgramEvaluation:
+    return ProgramEvaluation(
+        held_out,
+        find(str(checkpoint("qwen3_vl"))),
+        frames=world.FRAMES,
+        pixels=PIXELS,
+        modules=NO_MODULES,
+        fallback="none",
+        max_new_tokens=longest,
+        log=log,
+    )
+
+
+def held_out(**changes: Any) -> HeldOut:
+    return load_held_out(
+        str(world.write(world.folder() / "held-out.jsonl", lines(**changes))), limit=None, seed=0
+    )
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> VideoSFTTrainer:
+    """A planner that has learned two replies by heart: a native program for the first question, a program of
+    steps for the second."""
+    rows = world.rows()[:2]
+    output = tmp_path_factory.mktemp("learned")
+    config = world.settings(output, max_steps=160, learning_rate=2e-2, logging_steps=40)
+    trainer = world.trainer("qwen3_vl", config, rows, lora_r=32, lora_alpha=32)
+    trainer.train()
+    return trainer
+
+
+def test_a_planner_that_learned_is_seen_to_plan(trained: VideoSFTTrainer, tmp_path: Path) -> None:
+    measured = evaluation(held_out(), tmp_path)
+    found = measured(trained)
+    assert found["questions"] == 2
+    assert (found["well_formed"], found["executed"]) == (1.0, 1.0)
+    assert (found["mode_accuracy"], found["native_share"]) == (1.0, 0.5)
+    kept = [json.loads(line) for line in (tmp_path / "step-000160.jsonl").read_text().splitlines()]
+    assert [one["raw"] for one in kept] == [world.NATIVE, world.STEPS]
+    assert found["answer_accuracy"] == sum(one["letter"] == "B" for one in kept) / 2
+
+
+def test_programs_are_written_with_the_adapter_and_modules_answered_without(
+    trained: VideoSFTTrainer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layers = [one for one in trained.model.modules() if isinstance(one, LoraLayer)]
+    assert layers
+    seen: list[tuple[str, bool]] = []
+
+    def watch(name: str) -> None:
+        plain = getattr(QwenBackbone, name)
+
+        def watched(self: QwenBackbone, *given: Any, **options: Any) -> Any:
+            off = {layer.disable_adapters for layer in layers}
+            assert len(off) == 1
+            seen.append((name, not off.pop()))
+            return plain(self, *given, **options)
+
+        monkeypatch.setattr(QwenBackbone, name, watched)
+
+    watch("generate_batch")
+    watch("answer_batch")
+    # What the evaluations of other tests asked is remembered.
+    monkeypatch.setattr(library, "_memory", CallMemory())
+    evaluation(held_out(), tmp_path)(trained)
+    assert set(seen) == {("generate_batch", True), ("answer_batch", False)}
+    assert not any(layer.disable_adapters for layer in layers)
+
+
+@pytest.mark.parametrize("adapted", [True, False])
+def test_answers_are_remembered_from_step_to_step_only_where_they_are_the_bases(
+    adapted: bool, tmp_path: Path
+) -> None:
+    config = world.settings(tmp_path)
+    trainer = world.trainer("qwen3_vl", config, world.rows()[:1], use_peft=adapted)
+    measured = evaluation(held_out(), tmp_path, longest=4)
+    answering, writing = [], []
+    for step in (1, 2):
+        trainer.state.global_step = step
+        measured(trainer)
+        backbone = measured._backbone
+        assert backbone is not None
+        writing.append(backbone.identity())
+        with backbone.adapter(False):
+            answering.append(backbone.identity())
+    assert writing[0] != writing[1]
+    assert (answering[0] == answering[1]) == adapted
+    base = load("qwen3_vl").identity()["weights"]
+    assert (answering[1]["weights"] == base) == adapted
+
+
+def test_measuring_changes_nothing_of_the_training(trained: VideoSFTTrainer, tmp_path: Path) -> None:
+    model = trained.model
+    weights = {name: weight.clone() for name, weight in model.named_parameters()}
+    gradients = {name: weight.requires_grad for name, weight in model.named_parameters()}
+    assert any(gradients.values())
+    model.train()
+    state = torch.get_rng_state()
+    evaluation(held_out(), tmp_path)(trained)
+    assert model.training
+    assert torch.equal(torch.get_rng_state(), state)
+    assert {name: weight.requires_grad for name, weight in model.named_parameters()} == gradients
+    assert all(torch.equal(weight, weights[name]) for name, weight in model.named_parameters())
+    batch = world.batch("qwen3_vl", [0, 3])
+    assert trained.compute_loss(model, batch).requires_grad
+
+
+def test_a_lost_video_is_counted_and_leaves_the_rest(
+    trained: VideoSFTTrainer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = evaluation(held_out(video="videos/lost.mp4"), tmp_path)(trained)
+    assert (found["questions"], found["errors"]) == (1, 1)
+    assert found["well_formed"] == 1.0
+    assert "question q0 left out" in capsys.readouterr().err
+
+
+def test_oracle_modes_that_are_missing_come_from_the_bases_native_answers(
+    trained: VideoSFTTrainer, tmp_path: Path
+) -> None:
+    evaluation(held_out(oracle_mode=None), tmp_path)(trained)
+    first, second = [json.loads(line) for line in (tmp_path / "step-000160.jsonl").read_text().splitlines()]
+    # Random weights are sure of nothing: below tau, so the mode is a program.
+    assert (first["oracle"], second["oracle"]) == ("program", "program")
+
+
+def test_figures_join_the_evaluations_of_a_run(tmp_path: Path) -> None:
+    from videopro.train import sft
+
+    world.write(world.folder() / "held-out.jsonl", lines())
+    output = tmp_path / "run"
+    words = {
+        "train_data": world.folder() / "sft.jsonl",
+        "eval_data": world.folder() / "sft.jsonl",
+        "eval_questions": world.folder() / "held-out.jsonl",
+        "eval_modules": json.dumps(NO_MODULES),
+        "eval_max_new_tokens": 8,
+        "eval_strategy": "steps",
+        "eval_steps": 2,
+        "max_steps": 4,
+        "output_dir": output,
+        "model_name_or_path": checkpoint("qwen3_vl"),
+        "dtype": "float32",
+        "use_peft": "true",
+        "frames": world.FRAMES,
+        "pixels": PIXELS,
+        "frame_cache": world.folder() / "frames",
+        "use_cpu": "true",
+        "bf16": "false",
+        "report_to": "tensorboard",
+        "disable_tqdm": "true",
+        "logging_steps": 1,
+        "save_steps": 2,
+        "load_best_model_at_end": "true",
+        "metric_for_best_model": "eval_well_formed",
+    }
+    assert sft.main([word for name, value in words.items() for word in (f"--{name}", str(value))]) == 0
+    history = json.loads((output / "training_record.json").read_text())["history"]
+    measured = [line for line in history if "eval_well_formed" in line]
+    assert [(line["step"], line["eval_questions"]) for line in measured] == [(2, 2), (4, 2)]
+    # Lines of training stay whole: their averages are not taken by an evaluation's line.
+    assert all("mean_token_accuracy" in line for line in history if "loss" in line)
+    assert not any("mean_token_accuracy" in line or "loss" in line for line in measured)
+    assert [line["step"] for line in history if "eval_loss" in line] == [2, 4]
+    state = json.loads((output / "trainer_state.json").read_text())
+    assert state["best_metric"] == 0.0
+    assert list(output.rglob("events.out.tfevents.*"))

@@ -1,0 +1,206 @@
+"""Numbers that are none: a loss or gradient of NaN stops a training with the step and its rows, such weights
+are saved nowhere and loaded nowhere, and a model's output of NaN is an error instead of an answer."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import TrainerCallback
+
+from tests.support import grpo_world as grpo
+from tests.support import sft_world as world
+from tests.support.qwen_models import QUESTION, backbone, checkpoint, pictures
+from tests.support.training_runs import LORA, flags, two_processes
+from tests.train.rl.test_runs import SomeRewards, arguments
+from videopro.backbones import load_backbone, read_spec
+from videopro.backbones.base import ChoiceRequest, GenerateRequest
+from videopro.errors import BackboneError, RunError
+from videopro.modules.errors import ModelError
+from videopro.modules.models.encoders import load_encoder
+from videopro.storage.finite_weights import non_finite
+from videopro.train import grpo as grpo_command
+from videopro.train import merge, sft
+from videopro.train.finetune import collator
+from videopro.train.finetune.config import VideoSFTConfig
+from videopro.train.runtime.checkpoint_faults import fault_of
+from videopro.train.runtime.checkpoint_files import checkpoints
+from videopro.train.runtime.settings import read_settings
+
+NAN, INF = float("nan"), float("inf")
+# The weights grow beyond their dtype in the first step, and the second has a loss of NaN.
+EXPLODING = {
+    **LORA,
+    "optim": "sgd",
+    "learning_rate": 1e38,
+    "max_grad_norm": 0,
+    "lr_scheduler_type": "constant",
+    "per_device_train_batch_size": 2,
+    "save_strategy": "steps",
+    "save_steps": 1,
+    "max_steps": 4,
+}
+
+
+def sft_flags(output: Path, **changes: Any) -> list[str]:
+    return flags(output, **{**EXPLODING, "train_data": world.folder() / "sft.jsonl", **changes})
+
+
+def saved_weights(output: Path) -> list[Path]:
+    """Those with weights that are no numbers."""
+    return [
+        file
+        for file in output.rglob("*.safetensors")
+        if any(not torch.isfinite(one).all() for one in load_file(file).values())
+    ]
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32, torch.float64])
+def test_one_value_among_many_is_found(dtype: torch.dtype) -> None:
+    generator = torch.Generator().manual_seed(1)
+    for length in (1, 15, 64, 4099):
+        fine = torch.randn(length, generator=generator).to(dtype)
+        assert non_finite([("fine", fine), ("whole", torch.ones(2, dtype=torch.int8))]) is None
+        for value in (NAN, INF, -INF):
+            bad = fine.clone()
+            bad[int(torch.randint(length, (1,), generator=generator))] = value
+            assert non_finite([("fine", fine), ("bad", bad), ("also", bad)]) == "bad"
+    assert non_finite([("none", torch.empty(0)), ("far", torch.empty(3, device="meta"))]) is None
+
+
+def test_a_loss_of_nan_stops_fine_tuning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert sft.main(sft_flags(tmp_path / "run")) == 2
+    said = capsys.readouterr().err
+    assert "error: step 2: the loss is" in said
+    assert not (tmp_path / "run" / "checkpoint-2").exists()
+    assert not (tmp_path / "run" / "adapter_model.safetensors").exists()
+    assert not saved_weights(tmp_path / "run")
+
+
+def test_the_rows_of_the_loss_are_named_and_no_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of four rows in a step of four micro-batches, the one whose video is no numbers."""
+
+    def spoil(self: Any, rows: Any) -> Any:
+        batch = make(self, rows)
+        if rows[0]["id"] == "c-refined":
+            batch["pixel_values_videos"][0, 0] = NAN
+        return batch
+
+    make = collator.VideoCollator.__call__
+    monkeypatch.setattr(collator.VideoCollator, "__call__", spoil)
+    steps = {"learning_rate": 1e-3, "per_device_train_batch_size": 1, "gradient_accumulation_steps": 4}
+    assert sft.main(sft_flags(tmp_path / "run", **steps, max_steps=1)) == 2
+    assert "step 1: the loss is nan, with the rows c-refined; look" in capsys.readouterr().err
+
+
+def test_every_process_stops(tmp_path: Path) -> None:
+    words = ["train/sft.py", *sft_flags(tmp_path / "run", ddp_backend="gloo", per_device_train_batch_size=1)]
+    with pytest.raises(AssertionError) as failed:
+        two_processes(words, tmp_path / "log")
+    said = str(failed.value)
+    assert said.count("error: step 2: the loss is") == 2
+    # Both put their part into the one checkpoint before.
+    (saved,) = checkpoints(tmp_path / "run")
+    assert (saved.name, fault_of(saved)) == ("checkpoint-1", None)
+    assert {"rng_state_0.pth", "rng_state_1.pth"} <= {one.name for one in saved.iterdir()}
+
+
+class Spoil(TrainerCallback):
+    """Makes a weight infinite after the first step."""
+
+    def on_step_end(self, args: Any, state: Any, control: Any, model: Any = None, **others: Any) -> None:
+        trained = [one for one in model.parameters() if one.requires_grad]
+        trained[0].data.view(-1)[0] = INF
+
+
+@pytest.mark.parametrize("strategy", ["steps", "no"], ids=["in a checkpoint", "at the end"])
+def test_weights_beyond_numbers_are_not_saved(tmp_path: Path, strategy: str) -> None:
+    """After the last step, which no other step would tell of."""
+    words = sft_flags(tmp_path / "run", learning_rate=1e-3, max_steps=1, save_strategy=strategy)
+    with pytest.raises(RunError, match="step 1: the weights are no numbers any more"):
+        sft.train(*read_settings(VideoSFTConfig, "train/sft.py", words), callbacks=[Spoil()])
+    assert not list((tmp_path / "run").rglob("*.safetensors"))
+
+
+def test_reinforcement_stops_with_the_prompts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(grpo_command, "ProgramRewards", SomeRewards)
+    exploding = {name: EXPLODING[name] for name in ("optim", "learning_rate", "max_grad_norm")}
+    words = arguments(tmp_path / "run", **exploding, save_strategy="steps", save_steps=1, max_steps=3)
+    assert grpo_command.main(words) == 2
+    said = capsys.readouterr().err
+    assert "error: step 2: the policy's output is no numbers, with the rows " in said
+    assert any(row.id in said for row in grpo.rows())
+    assert not saved_weights(tmp_path / "run")
+
+
+@pytest.fixture
+def adapter(tmp_path: Path) -> Path:
+    """An adapter with one infinite weight."""
+    assert sft.main(sft_flags(tmp_path / "sft", learning_rate=1e-3, max_steps=1, save_strategy="no")) == 0
+    file = tmp_path / "sft" / "adapter_model.safetensors"
+    weights = load_file(file)
+    weights[max(weights)].view(-1)[3] = INF
+    save_file(weights, file, metadata={"format": "pt"})
+    return file
+
+
+def test_a_damaged_adapter_is_refused(
+    adapter: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = max(load_file(adapter))
+    base, folder = str(checkpoint("qwen3_vl")), str(adapter.parent)
+    with pytest.raises(BackboneError, match=r"adapter_model\.safetensors") as refused:
+        load_backbone(read_spec(base, adapter=folder))
+    assert name in str(refused.value)
+    capsys.readouterr()
+    assert sft.main(sft_flags(tmp_path / "more", adapter=folder, use_peft="false")) == 2
+    assert merge.main(["--base", base, "--adapter", folder, "--output", str(tmp_path / "merged")]) == 2
+    assert capsys.readouterr().err.count(name) == 2
+    assert not (tmp_path / "merged").exists()
+
+
+def test_a_damaged_checkpoint_is_refused(tmp_path: Path) -> None:
+    folder = shutil.copytree(checkpoint("qwen3_vl"), tmp_path / "model")
+    file = next(folder.glob("*.safetensors"))
+    weights = load_file(file)
+    name = sorted(weights)[2]
+    weights[name].view(-1)[-1] = NAN
+    save_file(weights, file, metadata={"format": "pt"})
+    with pytest.raises(BackboneError) as refused:
+        load_backbone(read_spec(str(folder)))
+    assert f"{file}: tensor {name} holds NaN" in str(refused.value)
+
+
+def test_a_damaged_encoder_is_refused(tmp_path: Path) -> None:
+    from videopro.modules.models.encoders import pocket_folder
+
+    folder = shutil.copytree(pocket_folder(), tmp_path / "encoder")
+    file = folder / "model.safetensors"
+    weights = load_file(file)
+    weights[min(weights)].view(-1)[0] = NAN
+    save_file(weights, file, metadata={"format": "pt"})
+    with pytest.raises(ModelError, match=min(weights)):
+        load_encoder(f"languagebind:{folder}")
+
+
+def test_output_of_nan_is_no_answer() -> None:
+    """Weights that overflow only for what they are shown."""
+    tiny = backbone("qwen3_vl")
+    head: Any = tiny._runner.model.get_output_embeddings()
+    hook = head.register_forward_hook(lambda module, given, out: out * NAN)
+    try:
+        for temperature in (0.0, 1.0):
+            with pytest.raises(BackboneError, match="no numbers"):
+                tiny.generate_batch([GenerateRequest(None, "hello")], temperature=temperature)
+        with pytest.raises(BackboneError, match="no numbers"):
+            tiny.answer_batch([ChoiceRequest(pictures(2), QUESTION)])
+    finally:
+        hook.remove()

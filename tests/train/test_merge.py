@@ -1,0 +1,105 @@
+"""A merged checkpoint against base and adapter in PEFT itself."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from pathlib import Path
+
+import pytest
+import torch
+from peft import LoraConfig, PeftModel, get_peft_model
+from transformers import AutoConfig, AutoModelForImageTextToText, AutoProcessor
+
+from tests.support import sft_world as world
+from tests.support.qwen_models import checkpoint
+from videopro.train import merge
+from videopro.train.runtime.trainable import linear_pattern
+
+
+@pytest.fixture(scope="module", params=["qwen2_5_vl", "qwen3_vl"])
+def adapter(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+    """A family, and an adapter of random weights for its checkpoint."""
+    family = request.param
+    torch.manual_seed(1)
+    model = AutoModelForImageTextToText.from_pretrained(checkpoint(family))
+    settings = LoraConfig(r=4, target_modules=linear_pattern(model, ["language"]), init_lora_weights=False)
+    folder = tmp_path_factory.mktemp(family)
+    get_peft_model(model, settings).save_pretrained(folder)
+    return family, folder
+
+
+def test_a_merged_checkpoint_is_base_and_adapter(adapter: tuple[str, Path], tmp_path: Path) -> None:
+    family, folder = adapter
+    output = tmp_path / "merged"
+    words = ["--base", str(checkpoint(family)), "--adapter", str(folder), "--output", str(output)]
+    assert merge.main(words) == 0
+    base = AutoModelForImageTextToText.from_pretrained(checkpoint(family)).eval()
+    plain = AutoModelForImageTextToText.from_pretrained(output).eval()
+    batch = world.batch(family, [0, 1, 3])
+    batch.pop("labels")
+    with torch.no_grad():
+        before = base(**batch).logits
+        expected = PeftModel.from_pretrained(base, folder).eval()(**batch).logits
+        found = plain(**batch).logits
+    # To 1e-3 where logits reach 10 and the adapter moves them by more than 1: one product instead of two.
+    torch.testing.assert_close(found, expected, atol=1e-3, rtol=1e-3)
+    assert (expected - before).abs().max() > 0.5
+    processor = AutoProcessor.from_pretrained(output)
+    assert processor.chat_template == AutoProcessor.from_pretrained(checkpoint(family)).chat_template
+    assert json.loads((output / "videopro.json").read_text()) == {"frames": 64, "pixels": 50_176}
+    assert not (tmp_path / "merged.part").exists()
+
+
+def test_what_cannot_be_merged_is_named(
+    adapter: tuple[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    family, folder = adapter
+
+    def said(base: str, adapter: str, output: Path) -> str:
+        assert merge.main(["--base", base, "--adapter", adapter, "--output", str(output)]) == 2
+        return capsys.readouterr().err
+
+    base, output = str(checkpoint(family)), tmp_path / "merged"
+    assert "is there already" in said(base, str(folder), tmp_path)
+    assert "there is no such folder" in said(base, "/none", output)
+    assert "there is no such folder" in said("/none", str(folder), output)
+    assert "does not fit model" in said(str(wider(family, tmp_path / "wider")), str(folder), output)
+    assert not output.exists()
+
+
+def wider(family: str, where: Path) -> Path:
+    """A checkpoint of another width, so that no adapter of the tiny ones fits."""
+    settings = AutoConfig.from_pretrained(checkpoint(family))
+    settings.text_config.intermediate_size = 64
+    AutoModelForImageTextToText.from_config(settings).save_pretrained(where)
+    AutoProcessor.from_pretrained(checkpoint(family)).save_pretrained(where)
+    return where
+
+
+def test_a_full_disk_leaves_nothing_of_it(
+    adapter: tuple[str, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """What an earlier command left of a merge that was killed does not end up in the checkpoint."""
+    family, folder = adapter
+    words = ["--base", str(checkpoint(family)), "--adapter", str(folder)]
+    words += ["--output", str(tmp_path / "merged")]
+    (tmp_path / "merged.part").mkdir()
+    (tmp_path / "merged.part" / "model-00007-of-00009.safetensors").write_bytes(b"torn")
+
+    def full(self: object, where: Path) -> None:
+        (Path(where) / "config.json").write_text("{")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(AutoProcessor.from_pretrained(checkpoint(family))), "save_pretrained", full)
+        assert merge.main(words) == 2
+    said = capsys.readouterr().err
+    assert f"error: {tmp_path}: merged cannot be written (No space left on device)" in said
+    assert list(tmp_path.iterdir()) == []
+    assert merge.main(words) == 0
+    assert not list((tmp_path / "merged").glob("*00009*"))

@@ -1,0 +1,132 @@
+"""Rejection sampling: the right programs of a policy, each once a prompt, as rows that train/sft.py reads."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support import sft_world as world
+from tests.support.reason_world import BROKEN, LOCAL, NATIVE, QUESTION, video
+from tests.support.reward_world import RewardBackbone, make, row
+from videopro.backbones.base import GenerateRequest, Generation
+from videopro.train import rejection
+from videopro.train.finetune.data import read_rows
+
+WORDED = LOCAL.replace("A plan.", "Another plan.").replace("    intervals", "    # at red\n    intervals")
+GUESS = LOCAL.replace("return query_mc", "return 'B' or query_mc")
+WRITES = {"first": [LOCAL, NATIVE, WORDED, BROKEN], "second": [NATIVE, BROKEN, "prose", GUESS]}
+"""B is right: of the first prompt's replies the first and the third, which are the same program."""
+
+
+def prompt(name: str, **changes: Any) -> dict[str, Any]:
+    return {**row(id=name), "question_id": name, "prompt": f"Plan {name}.", **changes}
+
+
+class Policy(RewardBackbone):
+    """Writes by prompt, in turn; the adapter must be on where it writes and off where it answers."""
+
+    def __init__(self, fail_at: int | None = None) -> None:
+        super().__init__()
+        self._writes = self._next
+        self.asked_for: list[str] = []
+        self.fail_at = fail_at
+        self.at_once: list[int] = []
+
+    def generate_batch(self, requests: Sequence[GenerateRequest], **settings: Any) -> list[Generation]:
+        self.at_once.append(len(requests))
+        return super().generate_batch(requests, **settings)
+
+    def _next(self, request: Any) -> str:
+        name = request.text.split()[1].strip(".")
+        if self.fail_at is not None and len(self.asked_for) >= self.fail_at:
+            raise KeyboardInterrupt
+        self.asked_for.append(name)
+        return WRITES[name][(len([one for one in self.asked_for if one == name]) - 1) % 4]
+
+
+@pytest.fixture
+def policy(monkeypatch: pytest.MonkeyPatch) -> Policy:
+    made = Policy()
+    monkeypatch.setattr(rejection, "_load", lambda config: (made, make(made)))
+    return made
+
+
+def words(folder: Path, *more: str) -> list[str]:
+    data = folder / "grpo.jsonl"
+    if not data.exists():
+        world.write(data, [prompt("first"), prompt("second")])
+    given = {"model": "scenes", "adapter": "a", "data": data, "output": folder / "own.jsonl", "samples": 4}
+    return [word for name, value in given.items() for word in (f"--{name}", str(value))] + list(more)
+
+
+@pytest.mark.parametrize(("batch_size", "at_once"), [(1, [4, 4]), (7, [4, 4]), (8, [8]), (100, [8])])
+def test_right_programs_become_rows_once_each(
+    policy: Policy, tmp_path: Path, capsys: pytest.CaptureFixture[str], batch_size: int, at_once: list[int]
+) -> None:
+    assert rejection.main(words(tmp_path, "--batch-size", str(batch_size))) == 0
+    # Prompts are sampled whole, and those of a video together as far as the batch goes.
+    assert policy.at_once == at_once
+    assert "1 programs, of 2 right among 8; 1 of 2 prompts have one" in capsys.readouterr().out
+    (kept,) = read_rows(tmp_path / "own.jsonl")
+    assert (kept.reply, kept.prompt, kept.kind) == (LOCAL, "Plan first.", "program")
+    assert kept.video == video().path
+    assert all(adapted for _, _, adapted in policy.written)
+    assert not any(adapted for _, adapted in policy.asked)
+    # Each reply draws with a seed of its own.
+    assert len({request.seed for request, _, _ in policy.written}) == 8
+
+
+def test_a_stopped_command_goes_on(policy: Policy, tmp_path: Path) -> None:
+    policy.fail_at = 6
+    assert rejection.main(words(tmp_path, "--batch-size", "4")) == 130
+    assert not (tmp_path / "own.jsonl").exists()
+    with (tmp_path / "own.jsonl.samples").open("a") as file:
+        file.write('{"id": "sec')  # Killed while it wrote.
+    policy.fail_at = None
+    policy.asked_for.clear()
+    assert rejection.main(words(tmp_path)) == 0
+    # Of the second prompt only: the first was sampled.
+    assert policy.asked_for == ["second"] * 4
+    assert [one.reply for one in read_rows(tmp_path / "own.jsonl")] == [LOCAL]
+    policy.asked_for.clear()
+    assert rejection.main(words(tmp_path)) == 0
+    assert policy.asked_for == []
+
+
+def test_samples_of_other_settings_are_not_taken(
+    policy: Policy, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert rejection.main(words(tmp_path)) == 0
+    assert rejection.main(words(tmp_path, "--seed", "1")) == 2
+    assert "other settings (seed)" in capsys.readouterr().err
+
+
+def test_what_cannot_be_is_said(policy: Policy, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    world.write(tmp_path / "hard.jsonl", [prompt("second"), prompt("first", video="/nowhere.mp4")])
+    changes = ("--data", str(tmp_path / "hard.jsonl"))
+    assert rejection.main(words(tmp_path, *changes)) == 2
+    said = capsys.readouterr().err
+    assert "nowhere.mp4" in said
+    assert "none of the programs for 2 prompts is right" in said
+    assert rejection.main(words(tmp_path, "--samples", "0")) == 2
+    assert rejection.main(words(tmp_path, "--temperature", "0")) == 2
+    assert rejection.main(words(tmp_path, "--kinds", "plans")) == 2
+    assert "name some of plan" in capsys.readouterr().err
+
+
+def test_one_program_in_two_wordings_is_one() -> None:
+    assert rejection.distinct([LOCAL, WORDED, NATIVE]) == [LOCAL, NATIVE]
+    text = rejection.as_rows(rejection.read_prompts(_file(prompt_video=False), ["plan"])[0], [NATIVE])
+    assert text[0]["messages"][0]["content"] == "Plan first."
+    assert "videos" not in text[0]
+    assert text[0]["kind"] == "native"
+    assert json.loads(json.dumps(text[0]))["id"] == "first/own-0"
+
+
+def _file(**changes: Any) -> Path:
+    assert QUESTION.choices
+    return world.write(world.folder() / "rejection.jsonl", [prompt("first", **changes)])

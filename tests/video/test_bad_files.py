@@ -1,0 +1,270 @@
+"""Files that are no videos, or no longer: one clear error, in bounded time, with nothing left open or
+running."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import av
+import numpy as np
+import pytest
+from PIL import Image
+
+from tests.support.making_videos import box, make, read_number
+from videopro.errors import VideoError
+from videopro.video import FrameStore, Video
+
+
+def _only_sound(path: Path) -> None:
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("aac", rate=16_000, layout="mono")
+        frame = av.AudioFrame.from_ndarray(np.zeros((1, 1024), np.float32), "fltp", "mono")
+        frame.sample_rate = 16_000
+        container.mux(stream.encode(frame))
+        container.mux(stream.encode())
+
+
+def _sound_with_cover(path: Path) -> None:
+    """An MP3 with an attached picture (ID3v2.3, APIC): FFmpeg shows the picture as a video track."""
+    _picture(path.with_suffix(".png"))
+    cover = b"\0image/png\0\x03\0" + path.with_suffix(".png").read_bytes()
+    frame = b"APIC" + len(cover).to_bytes(4, "big") + b"\0\0" + cover
+    size = bytes(len(frame) >> shift & 0x7F for shift in (21, 14, 7, 0))
+    with av.open(str(path), "w", format="mp3") as container:
+        stream = container.add_stream("mp3", rate=16_000, layout="mono")
+        for block in range(20):
+            sound = av.AudioFrame.from_ndarray(np.zeros((1, 576), np.int16), "s16p", "mono")
+            sound.sample_rate, sound.pts = 16_000, block * 576
+            container.mux(stream.encode(sound))
+        container.mux(stream.encode())
+    path.write_bytes(b"ID3\x03\0\0" + size + frame + path.read_bytes())
+
+
+def _picture(path: Path) -> None:
+    Image.fromarray(np.zeros((20, 20, 3), np.uint8)).save(path, "PNG")
+
+
+def _playlist(path: Path) -> None:
+    """A playlist that names a video: following such names could read any file or address."""
+    make(path.parent / "real.ts", 30)
+    path.write_text("#EXTM3U\n#EXT-X-TARGETDURATION:2\n#EXTINF:2,\nreal.ts\n#EXT-X-ENDLIST\n")
+
+
+def _cut(name: str, part: float, mux: dict[str, str] | None = None) -> Callable[[Path], None]:
+    def write(path: Path) -> None:
+        whole = path.with_name(name)
+        make(whole, 40, mux=mux)
+        data = whole.read_bytes()
+        path.write_bytes(data[: int(len(data) * part)])
+
+    return write
+
+
+def _hours_without_data(path: Path) -> None:
+    """A header that promises two hours, and nothing behind it."""
+    make(path, 40, mux={"movflags": "faststart"})
+    data = bytearray(path.read_bytes())
+    delta = box(data, b"stts") + 12
+    data[delta : delta + 4] = (int.from_bytes(data[delta : delta + 4], "big") * 4320).to_bytes(4, "big")
+    path.write_bytes(data[: data.index(b"mdat") - 4])
+
+
+def _absurd_counts(each: int) -> Callable[[Path], None]:
+    """A few kilobytes that claim 60 million samples: FFmpeg would reserve gigabytes for them."""
+
+    def write(path: Path) -> None:
+        make(path, 40, options={"bf": "0"})
+        data = bytearray(path.read_bytes())
+        for kind, at, value in ((b"stsz", 4, each), (b"stsz", 8, 60_000_000), (b"stts", 8, 60_000_000)):
+            where = box(data, kind) + at
+            data[where : where + 4] = value.to_bytes(4, "big")
+        path.write_bytes(data)
+
+    return write
+
+
+def _no_pictures_inside(path: Path) -> None:
+    make(path, 40)
+    data = bytearray(path.read_bytes())
+    begin = box(data, b"mdat")
+    size = int.from_bytes(data[begin - 8 : begin - 4], "big") - 8
+    data[begin : begin + size] = bytes(size)
+    path.write_bytes(data)
+
+
+def _clock(kind: bytes, at: int, value: int) -> Callable[[Path], None]:
+    """A whole file but for one number of its tables."""
+
+    def write(path: Path) -> None:
+        make(path, 40)
+        data = bytearray(path.read_bytes())
+        where = box(data, kind) + at
+        data[where : where + 4] = value.to_bytes(4, "big")
+        path.write_bytes(data)
+
+    return write
+
+
+def _one_long_picture(path: Path) -> None:
+    """Its times by samples are 39 of 1/24 s and one of 174,763 s; nothing else knows of that."""
+    make(path, 40, options={"bf": "0"})
+    data = path.read_bytes()
+    at = data.index(b"stts") - 4
+    counts = (39, int.from_bytes(data[at + 20 : at + 24], "big"), 1, 0x7FFFFFFF)
+    table = b"stts" + bytes(4) + (2).to_bytes(4, "big") + b"".join(one.to_bytes(4, "big") for one in counts)
+    # The table is 8 bytes longer, and so are the boxes round it.
+    longer = bytearray(data[:at] + (8 + len(table) - 4).to_bytes(4, "big") + table + data[at + 24 :])
+    for kind in (b"moov", b"trak", b"mdia", b"minf", b"stbl"):
+        size = box(longer, kind) - 8
+        longer[size : size + 4] = (int.from_bytes(longer[size : size + 4], "big") + 8).to_bytes(4, "big")
+    path.write_bytes(longer)
+
+
+def _joined(form: str, codec: str, counts: tuple[int, ...]) -> Callable[[Path], None]:
+    """Streams end to end, each with a clock that begins anew."""
+
+    def write(path: Path) -> None:
+        parts = []
+        for count in counts:
+            make(path, count, rate=25, codec=codec, form=form)
+            parts.append(path.read_bytes())
+        path.write_bytes(b"".join(parts))
+
+    return write
+
+
+_BAD: dict[str, tuple[Callable[[Path], object], str]] = {
+    "missing": (lambda path: None, "no such file"),
+    "folder": (lambda path: path.mkdir(), "folder"),
+    "empty": (lambda path: path.write_bytes(b""), "empty"),
+    "text": (lambda path: path.write_text("this is not a video\n" * 1000), "cannot read it as a video"),
+    "noise": (lambda path: path.write_bytes(np.random.default_rng(0).bytes(300_000)), "cannot read it"),
+    "zeros": (lambda path: path.write_bytes(bytes(300_000)), "cannot read it"),
+    "only sound": (_only_sound, "no video track"),
+    "sound with a cover": (_sound_with_cover, "cannot read it as a video"),
+    "still picture": (_picture, "cannot read it as a video"),
+    "playlist": (_playlist, "cannot read it as a video"),
+    "pipe": (os.mkfifo, "pipe or device"),
+    "device": (lambda path: path.symlink_to("/dev/zero"), "pipe or device"),
+    "cut mp4": (_cut("a.mp4", 0.5), "cut off"),
+    "cut mp4, header first": (_cut("a.mp4", 0.7, {"movflags": "faststart"}), "cut off"),
+    "cut mp4, all but the end": (_cut("a.mp4", 0.99, {"movflags": "faststart"}), "cut off"),
+    "cut mkv": (_cut("a.mkv", 0.6), "cut off"),
+    "cut avi": (_cut("a.avi", 0.6), "cut off"),
+    "cut fragments": (_cut("a.mp4", 0.6, {"movflags": "frag_keyframe+empty_moov"}), "cut off"),
+    "hours without data": (_hours_without_data, "cut off"),
+    "sixty million samples": (_absurd_counts(100), "cut off"),
+    "sixty million samples of no size": (_absurd_counts(0), "60000000 pictures"),
+    "nothing inside": (_no_pictures_inside, ""),
+    "time scale of 0": (_clock(b"mdhd", 12, 0), "time scale of its video is 0"),
+    "pictures of days": (_clock(b"stts", 12, 0x7FFFFFFF), "its pictures last for 6,990,507 s"),
+    "pictures of less than no time": (_clock(b"stts", 12, 0x80000001), "and its header says 2 s"),
+    "one picture of two days": (_one_long_picture, "(one of them for 174,763 s)"),
+    "joined transport streams": (_joined("mpegts", "libx264", (75, 150)), "-c copy OUT.mp4"),
+    "joined transport streams, the short one last": (_joined("mpegts", "libx264", (150, 50)), "runs back"),
+    "joined program streams": (_joined("vob", "mpeg2video", (75, 75)), "runs back from"),
+    "joined streams of MPEG-1": (_joined("mpeg", "mpeg1video", (75, 75)), "runs back from"),
+}
+
+
+def _open_files() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+@pytest.mark.parametrize("kind", _BAD)
+def test_one_clear_error_in_bounded_time(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "clip.mp4"
+    write, words = _BAD[kind]
+    write(path)
+    threads, files, start = threading.active_count(), _open_files(), time.monotonic()
+    with pytest.raises(VideoError, match=r"clip\.mp4") as caught:
+        Video.open(path, timeout=5)
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert time.monotonic() - start < 6
+    assert (threading.active_count(), _open_files()) == (threads, files)
+
+
+def test_an_endless_search_ends(tmp_path: Path) -> None:
+    """A transport stream and then 200 GB of nothing (a sparse file): finding its end would take minutes."""
+    path = tmp_path / "clip.ts"
+    make(path, 20)
+    os.truncate(path, 200 * 2**30)
+    start = time.monotonic()
+    with pytest.raises(VideoError, match=r"clip\.ts.*within 1 s"):
+        Video.open(path, timeout=1)
+    assert time.monotonic() - start < 4
+
+
+def test_an_endless_decoding_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One key frame, and every packet takes its time: the time that a frame may take is kept, in every
+    thread."""
+    make(tmp_path / "a.mp4", 60, options={"g": "15"})
+    video = Video.open(tmp_path / "a.mp4", timeout=0.5, store=FrameStore())
+    from videopro.video.decoding.reader import Reader
+
+    original = Reader.is_needless
+
+    def slow(self: Reader, packet: av.Packet) -> bool:
+        time.sleep(0.2)
+        return original(self, packet)
+
+    monkeypatch.setattr(Reader, "is_needless", slow)
+    threads, files, start = threading.active_count(), _open_files(), time.monotonic()
+    with pytest.raises(VideoError, match=r"within 0\.5 s"):
+        video.frames([14.5 / 24, 29.5 / 24, 44.5 / 24])
+    assert time.monotonic() - start < 5
+    assert (threading.active_count(), _open_files()) == (threads, files)
+
+
+@pytest.mark.parametrize(
+    ("codec", "options"),
+    [("libx264", {"g": "20", "bf": "3"}), ("libx265", {"x265-params": "keyint=20:bframes=3:log-level=none"})],
+)
+def test_damage_in_the_middle_never_passes_for_a_frame(
+    codec: str, options: dict[str, str], tmp_path: Path
+) -> None:
+    """Packets overwritten with zeros: what depends on them is an error, everything else stays exact."""
+    make(tmp_path / "a.mp4", 100, codec=codec, options=options)
+    with av.open(str(tmp_path / "a.mp4")) as container:
+        whole = [p.to_ndarray(format="rgb24") for p in container.decode(video=0)]
+        container.seek(0)
+        packets = [(p.pos, p.size, p.is_keyframe) for p in container.demux(video=0) if p.size]
+    data = bytearray((tmp_path / "a.mp4").read_bytes())
+    for number in (25, 26, 70):
+        position, size, _ = packets[number]
+        assert position is not None
+        data[position : position + size] = bytes(size)
+    (tmp_path / "b.mp4").write_bytes(data)
+    video = Video.open(tmp_path / "b.mp4", store=FrameStore())
+    outcomes: dict[int, str] = {}
+    for number in range(100):
+        try:
+            (frame,) = video.frames([(number + 0.5) / 24])
+        except VideoError as error:
+            outcomes[number] = "error" if "damaged" in str(error) else str(error)
+        else:
+            outcomes[number] = "exact" if np.array_equal(frame.image, whole[number]) else "wrong"
+    assert set(outcomes.values()) == {"exact", "error"}
+    # Groups of pictures without damage are untouched: those of the key frames at 0, 40 and 80.
+    for begin in (0, 40, 80):
+        assert {outcomes[n] for n in range(begin, begin + 17)} == {"exact"}
+    assert outcomes[30] == outcomes[35] == "error"  # well behind the damage, in the same group
+    with pytest.raises(VideoError, match="damaged"):
+        video.sample(50)
+
+
+def test_many_failures_leave_nothing_behind(tmp_path: Path) -> None:
+    _cut("a.mp4", 0.7, {"movflags": "faststart"})(tmp_path / "cut.mp4")
+    make(tmp_path / "good.mp4", 20)
+    threads, files = threading.active_count(), _open_files()
+    for _ in range(20):
+        with pytest.raises(VideoError):
+            Video.open(tmp_path / "cut.mp4")
+        video = Video.open(tmp_path / "good.mp4", store=FrameStore())
+        assert [read_number(f.image) for f in video.sample(4)] == [2, 7, 12, 17]
+    assert (threading.active_count(), _open_files()) == (threads, files)

@@ -1,0 +1,408 @@
+"""The viewer's pages in a real browser: headless Chromium, opened from disk.
+
+Needs `chromium` on the PATH (Debian's package of that name; launch/test.sh installs it where it can) and
+playwright, which drives it.
+"""
+
+from __future__ import annotations
+
+import io
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tests.support import view_world as world
+from tests.support.making_videos import HEIGHT, WIDTH, read_number
+from videopro.view.__main__ import main
+
+api = pytest.importorskip("playwright.sync_api", reason="needs playwright: pip install playwright")
+CHROMIUM = next(
+    (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))),
+    None,
+)
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None, reason="needs chromium on the PATH: apt-get install chromium"
+)
+
+Open = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("pages")
+    run = world.write_run(root / "run", world.traces(root / "videos"))
+    assert main([str(run.path)]) == 0
+    return run.path / "view"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with api.sync_playwright() as playwright:
+        # Chromium's own sandbox does not run as root.
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def open_page(site: Path, browser: Any) -> Iterator[Open]:
+    """Opens a page of the site, or of another one. Whatever goes wrong in it, and whatever it asks for
+    outside its folder, fails the test."""
+    wrong: list[str] = []
+    contexts = []
+
+    def open_page(hash: str = "", *, folder: Path = site, wrong_is_fine: bool = False, **options: Any) -> Any:
+        context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **options})
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(60_000)  # Where others work on the same cores.
+        page.requested = []
+        if not wrong_is_fine:
+            page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.on(
+            "request", lambda request: page.requested.append(request.url.removeprefix(folder.as_uri() + "/"))
+        )
+        page.goto(f"{folder.as_uri()}/index.html{hash}")
+        page.wait_for_selector("main.list, main.question, main > .empty:not(:text('Reading'))")
+        return page
+
+    yield open_page
+    for context in contexts:
+        for page in context.pages:
+            wrong += [url for url in page.requested if "://" in url]
+        context.close()
+    assert wrong == []
+
+
+def ids(page: Any) -> list[str]:
+    return [
+        one.split("/")[0]
+        for one in page.eval_on_selector_all(".row", "all => all.map(one => one.dataset.id)")
+    ]
+
+
+def picture(element: Any) -> np.ndarray:
+    """What is on the screen, at the size of the video."""
+    image = Image.open(io.BytesIO(element.screenshot())).convert("RGB")
+    return np.asarray(image.resize((WIDTH, HEIGHT), Image.Resampling.BICUBIC))
+
+
+# ---- the list --------------------------------------------------------------------------------------------
+
+
+def test_the_list_opens_from_disk_and_loads_no_question(open_page: Open) -> None:
+    page = open_page()
+    assert ids(page) == ["right", "wrong", "refined", "unread", "missing", "hostile"]
+    assert "40.0 %" in page.inner_text("header.run")
+    assert not [url for url in page.requested if "questions/" in url or "pictures/" in url]
+
+
+def test_filters_narrow_the_list_and_are_in_the_address(open_page: Open) -> None:
+    page = open_page()
+    page.click("button[data-result=wrong]")
+    page.wait_for_function("document.querySelectorAll('.row').length === 1")
+    assert ids(page) == ["wrong"]
+    assert page.url.endswith("#/?result=wrong")
+    page.go_back()
+    page.wait_for_function("document.querySelectorAll('.row').length === 6")
+    page.click("button[data-result=none]")
+    page.wait_for_function("document.querySelectorAll('.row').length === 3")
+    assert ids(page) == ["unread", "missing", "hostile"]
+    page.click("button[data-value=gist]")
+    page.wait_for_function("document.querySelectorAll('.row').length === 1")
+    assert ids(page) == ["unread"]
+    page.click("text=Clear all filters")
+    page.wait_for_function("document.querySelectorAll('.row').length === 6")
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("mark=refined", ["refined"]),
+        ("mark=fixed", ["refined"]),
+        ("mark=failed", ["hostile"]),
+        ("mode=native", ["right", "wrong", "unread"]),
+        ("mode=program", ["refined", "hostile"]),
+        ("low=0.6&high=0.9", ["wrong", "refined"]),
+        ("group.family=gist", ["right", "unread"]),
+        ("search=GONE.mp4", ["missing"]),
+        ("search=over+the+hill", ["refined"]),
+        ("sort=sure", ["right", "refined", "wrong", "unread", "hostile", "missing"]),
+        ("sort=id", ["hostile", "missing", "refined", "right", "unread", "wrong"]),
+        ("result=right&low=0.92", ["right"]),
+        ("result=nonsense&low=x", ["right", "wrong", "refined", "unread", "missing", "hostile"]),
+        ("group.family=none", []),
+    ],
+)
+def test_an_address_is_a_list(open_page: Open, query: str, found: list[str]) -> None:
+    assert ids(open_page(f"#/?{query}")) == found
+
+
+def test_searching_keeps_the_cursor_and_the_counts_follow(open_page: Open) -> None:
+    page = open_page()
+    page.keyboard.press("/")
+    page.keyboard.type("shown")
+    assert ids(page) == ["right", "wrong"]
+    assert page.evaluate("document.activeElement.id") == "search"
+    assert "2 of 6 questions" in page.inner_text(".told")
+    assert "50.0 % right" in page.inner_text(".told")
+    assert page.inner_text("button[data-result=wrong] small") == "1"
+
+
+def test_the_keyboard_walks(open_page: Open) -> None:
+    page = open_page()
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    assert page.evaluate("document.activeElement.dataset.id") == "wrong"
+    page.keyboard.press("Enter")
+    page.wait_for_selector("h1:text('Which is shown now?')")
+    page.keyboard.press("j")
+    page.wait_for_selector("h1:text('What flows'), h1:text('What flies')")
+    assert "3 of 6" in page.inner_text(".bar")
+    page.keyboard.press("k")
+    page.wait_for_selector("h1:text('Which is shown now?')")
+    page.keyboard.press("Escape")
+    page.wait_for_selector(".row")
+    assert page.evaluate("document.activeElement.dataset.id") == "wrong", "the list goes on where it was"
+
+
+def test_filters_work_by_keyboard(open_page: Open) -> None:
+    page = open_page()
+    page.focus("[data-mark=refined]")
+    page.keyboard.press("Space")
+    page.wait_for_function("document.querySelectorAll('.row').length === 1")
+    assert page.evaluate("document.activeElement.dataset.mark") == "refined", "the cursor stays"
+    page.keyboard.press("Space")
+    page.wait_for_function("document.querySelectorAll('.row').length === 6")
+
+
+def test_next_means_next_of_the_filtered_list(open_page: Open) -> None:
+    page = open_page("#/q/right?group.family=gist")
+    assert "1 of 2" in page.inner_text(".bar")
+    page.click("[aria-label='Next question (j)']")
+    page.wait_for_selector("h1:text('What is it?')")
+    assert page.url.endswith("#/q/unread?group.family=gist")
+
+
+# ---- a question ------------------------------------------------------------------------------------------
+
+
+def test_a_program_is_shown_with_the_calls_of_each_line(open_page: Open) -> None:
+    page = open_page("#/q/refined")
+    second = page.locator("[data-round='2']")
+    lines = second.locator(".line:not(.gone) code").all_inner_texts()
+    assert [line.strip() for line in lines] == [line.strip() for line in world.SECOND.split("\n")]
+    assert second.locator(".t-k", has_text="def").count() == 1
+    called = {
+        line: second.locator(f"[data-line='{line}'] .call").evaluate_all(
+            "all => all.map(one => one.dataset.fn)"
+        )
+        for line in range(1, 10)
+    }
+    assert called == {
+        1: [], 4: [], 5: [],
+        2: ["get_informative_clips"],
+        3: ["extract_frames"],
+        6: ["detect_object"] * 4,
+        7: ["crop"],
+        8: ["get_informative_subtitles"],
+        9: ["query_mc"],
+    }  # fmt: skip
+    assert "See the kite fly." in second.locator("[data-line='8']").inner_text()
+    assert "remembered" in second.locator("[data-line='2']").inner_text()
+    answer = second.locator("[data-line='9'] .answer").inner_text().split()
+    assert answer == ["A", "0.90"]
+
+
+def test_a_refinement_is_a_diff(open_page: Open) -> None:
+    page = open_page("#/q/refined")
+    first, second = page.locator("[data-round='1']"), page.locator("[data-round='2']")
+    assert first.locator(".added, .gone").count() == 0
+    gone = [line.strip() for line in second.locator(".gone code").all_inner_texts()]
+    assert gone == [
+        'intervals, clips = get_informative_clips(video, "kite", top_k=1)',
+        "return query_mc(frames, question, choices)",
+    ]
+    numbers = second.locator(".added").evaluate_all("all => all.map(one => Number(one.dataset.line))")
+    assert numbers == [2, 4, 5, 6, 7, 8, 9]
+    second.get_by_label("show what changed").uncheck()
+    assert not second.locator(".gone").first.is_visible()
+
+
+def test_many_calls_of_a_line_open_on_demand(open_page: Open, tmp_path: Path) -> None:
+    call = world.Call("query_yn", {"question": "Is it?"}, "Answer('Yes', confidence 0.900)", line=2)
+    given = world.reply("A", 0.9)
+    one = world.Round("plan", "", world.FIRST, world.execution(given, *[call] * 30), "program")
+    video = world.VideoRef("nowhere.mp4", "v", "", 9.0)
+    run = world.write_run(tmp_path / "run", [world.trace("q", video, "?", (one,), given, given)])
+    assert main([str(run.path), "--no-pictures"]) == 0
+    page = open_page("#/q/q", folder=run.path / "view")
+    assert page.locator(".call").count() == 3
+    page.click("text=27 more calls of this line")
+    assert page.locator(".call").count() == 30
+
+
+def test_pictures_show_what_the_calls_saw(open_page: Open) -> None:
+    page = open_page("#/q/refined", device_scale_factor=2)
+    page.add_style_tag(content=".box { display: none !important }")
+    seen = page.locator("[data-round='1'] [data-line='4'] .picture")
+    assert seen.count() == 4
+    assert [read_number(picture(seen.nth(n))) for n in range(4)] == [8, 9, 10, 11]
+    # Sixteen over 20 s: the first in the middle of 0 to 1.25 s, four pictures a second.
+    strip = page.locator(".thumbs .picture")
+    assert strip.count() == 16
+    assert read_number(picture(strip.nth(0))) == 2
+    assert read_number(picture(strip.nth(15))) == 77
+
+
+def test_boxes_and_crops_are_drawn_where_they_are(open_page: Open) -> None:
+    page = open_page("#/q/refined")
+    second = page.locator("[data-round='2']")
+
+    def share(box: Any) -> list[float]:
+        return box.evaluate(
+            """one => { const a = one.getBoundingClientRect(), b = one.parentElement.getBoundingClientRect();
+            return [a.left - b.left, a.top - b.top, a.right - b.left, a.bottom - b.top]
+              .map((value, i) => value / (i % 2 ? b.height : b.width)) }"""
+        )
+
+    corners = [0.25, 0.25, 0.75, 0.75]
+    found = second.locator("[data-line='6'] .box")
+    assert found.count() == 1, "one of four frames has a kite"
+    assert found.get_attribute("title") == "kite, score 0.81"
+    assert share(found) == pytest.approx(corners, abs=0.02)
+    assert share(second.locator("[data-line='7'] .box")) == pytest.approx(corners, abs=0.02)
+    crop = second.locator("[data-line='9'] figure")
+    assert share(crop.locator(".box")) == pytest.approx(corners, abs=0.02)
+    assert crop.locator(".picture").count() == 2
+
+
+def test_the_axis_marks_evidence_and_what_was_retrieved(open_page: Open) -> None:
+    page = open_page("#/q/refined")
+
+    def spans(kind: str) -> list[list[float]]:
+        return page.locator(f".lane.{kind} .track").evaluate_all(
+            """all => all.flatMap(lane => [...lane.children].map(one => {
+            const a = one.getBoundingClientRect(), b = lane.getBoundingClientRect();
+            return [20 * (a.left - b.left) / b.width, 20 * (a.right - b.left) / b.width] }))"""
+        )
+
+    assert spans("evidence") == [pytest.approx([2, 3], abs=0.05)]
+    assert spans("retrieved") == [pytest.approx(one, abs=0.05) for one in ([4, 5], [2, 3], [2, 3])]
+    assert page.locator(".lane.looked").count() == 2
+
+
+def test_options_tell_right_chosen_and_how_likely(open_page: Open) -> None:
+    page = open_page("#/q/wrong")
+    assert page.locator("li.gold").get_attribute("data-letter") == "A"
+    assert page.locator("li.given.bad").get_attribute("data-letter") == "C"
+    assert page.locator("[data-letter=C] .number").inner_text() == "0.60"
+    assert page.locator("[data-letter=C] .bars i").evaluate("one => one.style.width") == "60%"
+    changed = open_page("#/q/refined")
+    assert "set right by refinement" in changed.inner_text(".verdict")
+    assert "chosen at first" in changed.locator("[data-letter=B]").inner_text()
+    bars = changed.locator("[data-letter=B] .bars i").evaluate_all("all => all.map(one => one.style.width)")
+    assert [float(one.rstrip("%")) for one in bars] == pytest.approx([40, 100 * 0.1 / 3], abs=0.1)
+    costs = changed.locator(".costs tbody tr").last.inner_text().split("\t")
+    assert costs[:6] == ["In all", "3.00 s", "8", "2", "600", "40"]
+
+
+def test_texts_are_never_markup(open_page: Open) -> None:
+    page = open_page("#/?result=none")
+    page.click("text=Is it </script>")
+    page.wait_for_selector("main.question h1")
+    assert "</script><script>window.hurt=1</script><img src=x onerror=" in page.inner_text("h1")
+    for place in (
+        "[data-letter=A]",
+        ".planning",
+        "[data-line='2'] code",
+        "[data-line='2'] .call",
+        ".problem",
+    ):
+        assert "<img src=x onerror=" in page.inner_text(place), place
+    page.click("summary:text('Log')")
+    assert "<img" in page.inner_text(".problem pre")
+    assert page.evaluate("window.hurt") is None
+    assert page.locator("img").count() == 0
+    assert "hurt" in page.url, "its id is in the address"
+    page.reload()
+    page.wait_for_selector("main.question h1")
+    assert page.evaluate("window.hurt") is None
+
+
+def test_a_failure_is_at_its_line(open_page: Open) -> None:
+    page = open_page("#/?mark=failed")
+    page.click(".row")
+    page.wait_for_selector(".line.fault")
+    assert page.get_attribute(".line.fault", "data-line") == "2"
+    assert "ZeroDivisionError in line 2" in page.inner_text(".problem")
+
+
+def test_missing_videos_are_told_and_the_rest_is_there(open_page: Open) -> None:
+    lost = open_page("#/q/unread")
+    assert "lost.mp4" in lost.inner_text(".note.missing")
+    assert lost.locator(".lane.scale").count() == 1
+    assert lost.locator(".picture").count() == 0
+    assert "2 frames, 0:00 – 0:10" in lost.inner_text(".call")
+    gone = open_page("#/q/missing")
+    assert "could not open this video" in gone.inner_text(".note.missing")
+    assert "no such file" in gone.inner_text(".problem")
+
+
+def test_unknown_questions_and_broken_folders_say_so(open_page: Open, site: Path, tmp_path: Path) -> None:
+    assert "this run has no such question" in open_page("#/q/never").inner_text(".empty")
+    shutil.copytree(site, tmp_path / "copy")
+    (tmp_path / "copy" / "data" / "index.js").write_text("VIEW.index(")
+    page = open_page("", folder=tmp_path / "copy", wrong_is_fine=True)
+    assert "data/index.js is missing or broken" in page.inner_text(".empty")
+
+
+def test_an_empty_run_opens(open_page: Open, tmp_path: Path) -> None:
+    run = world.write_run(tmp_path / "run", [])
+    assert main([str(run.path)]) == 0
+    page = open_page("", folder=run.path / "view")
+    assert "0 questions" in page.inner_text(".told")
+
+
+def test_a_long_list_is_drawn_around_where_one_is(open_page: Open, tmp_path: Path) -> None:
+    video = world.VideoRef("nowhere.mp4", "v", "", 9.0)
+    some = [world.trace(f"q{n:03d}", video, f"What {n}?", *world.direct("A", 0.9)) for n in range(300)]
+    run = world.write_run(tmp_path / "run", some)
+    assert main([str(run.path), "--no-pictures"]) == 0
+    page = open_page("#/q/q200", folder=run.path / "view")
+    page.keyboard.press("Escape")
+    page.wait_for_selector(".row")
+    assert page.evaluate("document.activeElement.dataset.id") == "q200"
+    assert "q000" not in ids(page)
+    drawn = ids(page)
+    assert drawn == [f"q{n:03d}" for n in range(int(drawn[0][1:]), int(drawn[-1][1:]) + 1)]
+    for _ in range(40):
+        page.keyboard.press("k")
+    assert page.evaluate("document.activeElement.dataset.id") == "q160"
+    page.click(".before")
+    assert ids(page)[0] < "q110"
+    top = open_page("", folder=run.path / "view")
+    top.evaluate("scrollTo(0, document.body.scrollHeight)")
+    top.wait_for_function("document.querySelectorAll('.row').length > 100")
+    assert ids(top)[:101] == [f"q{n:03d}" for n in range(101)]
+    assert not top.is_visible(".before")
+
+
+@pytest.mark.parametrize("hash", ["", "#/q/refined", "#/q/wrong"])
+def test_a_phone_needs_no_sideways_scrolling(open_page: Open, hash: str) -> None:
+    page = open_page(hash, viewport={"width": 375, "height": 700})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 375
+
+
+def test_dark_where_the_system_is(open_page: Open) -> None:
+    colour = "getComputedStyle(document.body).backgroundColor"
+    light = open_page("", color_scheme="light").evaluate(colour)
+    dark = open_page("", color_scheme="dark").evaluate(colour)
+    brightness = [sum(int(part) for part in one[4:-1].split(",")) / 3 for one in (light, dark)]
+    assert brightness[0] > 220
+    assert brightness[1] < 40

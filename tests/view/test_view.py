@@ -1,0 +1,350 @@
+"""What the viewer says of a run, up to the files it writes: listings, lines of calls, pictures, bad folders.
+How its pages look and work in a browser is in test_view_pages.py."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tests.support import view_world as world
+from tests.support.making_videos import make, read_number
+from tests.support.reason_world import video as scene_video
+from videopro.modules.calls.handles import AnswerHandle, BoxHandle, FrameHandle, LineHandle, show
+from videopro.traces import Call
+from videopro.video import Video
+from videopro.view import thumbnails
+from videopro.view.__main__ import main
+from videopro.view.content import page, row, state_of
+from videopro.view.listing import coloured, lines_of_calls, listing
+from videopro.view.pictures import Picture, Wanted, spread
+from videopro.view.readings import Box, Said, answer_in, boxes_in, lines_in, part_in
+from videopro.view.script import assignment, read_assignment
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("view")
+    return world.write_run(root / "run", world.traces(root / "videos")).path
+
+
+def joined(lines: list[Any]) -> list[str]:
+    return ["".join(text for _, text in line.tokens) for line in lines]
+
+
+# ---- programs --------------------------------------------------------------------------------------------
+
+
+def test_colours_change_no_character() -> None:
+    code = 'import math\n\n\tdef f(a):  # why\n    """Doc\n    string."""\n'
+    code += '    return f(1.5) if a else "x\\n"\n$?`\n '
+    lines = coloured(code, frozenset({"f"}))
+    assert ["".join(text for _, text in line) for line in lines] == code.split("\n")
+    assert ("k", "import") in lines[0]
+    assert ("c", "# why") in lines[2]
+    assert ("m", "f") in lines[5]
+    assert ("n", "1.5") in lines[5]
+
+
+def test_a_text_too_long_for_a_program_is_listed_plainly() -> None:
+    code = "x = 1\n" * 20_000
+    assert coloured(code)[0] == [("", "x = 1")]
+
+
+def test_a_refinement_is_a_diff_with_the_new_programs_numbers() -> None:
+    lines = listing("a = 1\nb = 3\nc = 4\nd = 5", "a = 1\nb = 2\nd = 5\ne = 6")
+    assert [(one.mark, one.number) for one in lines] == [
+        ("", 1), ("-", None), ("+", 2), ("+", 3), ("", 4), ("-", None),
+    ]  # fmt: skip
+    assert joined(lines) == ["a = 1", "b = 2", "b = 3", "c = 4", "d = 5", "e = 6"]
+
+
+def test_calls_stand_at_the_lines_that_made_them() -> None:
+    calls = [Call("query_yn", {}, "", line=6), Call("query_mc", {}, "", line=99)]
+    assert lines_of_calls(world.SECOND, calls) == [(6, False), (None, False)]
+
+
+def test_without_recorded_lines_only_a_functions_single_line_is_taken() -> None:
+    code = (
+        "def execute_command(video, question):\n    a = query_yn(video, 'x')\n    b = query_yn(video, 'y')\n"
+    )
+    code += "    return query_mc(video, question, choices)"
+    calls = [Call("query_yn", {}, ""), Call("query_mc", {}, ""), Call("crop", {}, "")]
+    assert lines_of_calls(code, calls) == [(None, False), (4, True), (None, False)]
+    assert lines_of_calls("def broken(:", calls)[1] == (None, False)
+    renamed = code.replace("    a =", "    ask = query_mc\n    a =")
+    assert lines_of_calls(renamed, calls)[1] == (None, False), "it may have been called by another name"
+
+
+# ---- what is drawn of a result ---------------------------------------------------------------------------
+
+
+def test_results_are_read_as_the_modules_show_them() -> None:
+    video = scene_video()
+    quoted = 'it\'s a "kite" \\ there'
+    boxes = [BoxHandle(1.0, 2.0, 30.4, 40.0, quoted, 0.812), BoxHandle(0.0, 0.0, 5.0, 6.0, "b", 0.3)]
+    assert boxes_in(show(boxes)) == [
+        Box((1.0, 2.0, 30.0, 40.0), quoted, 0.81),
+        Box((0.0, 0.0, 5.0, 6.0), "b", 0.3),
+    ]
+    assert answer_in(show(AnswerHandle("No", 0.8764, "No", "yes_no"))) == ("No", 0.876)
+    assert answer_in(show([AnswerHandle("No", 0.8764, "No", "yes_no")])) is None
+    assert lines_in(show([LineHandle(video, 1.0, 2.5, None, "Hello 'you'")])) == [
+        Said(1.0, 2.5, "Hello 'you'")
+    ]
+    frame = FrameHandle(video, 12.5).part(4, 6, 20, 30)
+    assert part_in(show(frame)) == (12.5, (4.0, 6.0, 20.0, 30.0))
+    assert part_in(show(FrameHandle(video, 12.5))) is None
+
+
+def test_a_result_that_was_cut_short_gives_what_is_whole() -> None:
+    text = show([BoxHandle(n, 0.0, 9.0, 9.0, "kite", 0.5) for n in range(12)], 100)
+    assert text.endswith("…")
+    assert [box.corners[0] for box in boxes_in(text)] == [0.0, 1.0]
+
+
+# ---- rows and pages --------------------------------------------------------------------------------------
+
+
+def test_states_and_marks(tmp_path: Path) -> None:
+    traces = {one.question_id.split("/")[0]: one for one in world.traces(tmp_path)}
+    assert {name: state_of(one) for name, one in traces.items()} == {
+        "right": "right",
+        "wrong": "wrong",
+        "refined": "right",
+        "unread": "unparsed",
+        "missing": "error",
+        "hostile": "unparsed",
+    }
+    marks = {name: row(one)["marks"] for name, one in traces.items()}
+    assert marks == {
+        "right": [], "wrong": [], "refined": ["refined", "fixed"], "unread": [], "missing": [],
+        "hostile": ["failed"],
+    }  # fmt: skip
+    assert state_of(replace(traces["right"], gold=None)) == "unscored"
+    assert state_of(replace(traces["right"], gold="-")) == "unscored"
+    turned = replace(traces["refined"], gold="B")
+    assert row(turned)["marks"] == ["refined", "broken"]
+    # A fallback that is right has mended nothing.
+    right = traces["refined"].rounds[-1]
+    fallen = replace(
+        traces["refined"], rounds=(*traces["refined"].rounds, replace(right, prompt_kind="fallback"))
+    )
+    assert row(replace(fallen, settled=len(fallen.rounds) - 1))["marks"] == ["refined", "fallback"]
+    # Rounds that were stored for other thresholds are no refinement of this run.
+    assert row(replace(traces["refined"], refined=0, settled=0, final=traces["refined"].first))["marks"] == []
+
+
+def test_a_page_holds_what_happened(tmp_path: Path) -> None:
+    content, pictures = page(world.refined(world.traces(tmp_path)[0].video), 3)
+    first, second = content["rounds"]
+    assert first["planning"] == "Look for the kite."
+    assert second["refines"] == 0
+    assert first["refines"] is None
+    assert [call["line"] for call in second["calls"]] == [2, 3, 6, 6, 6, 6, 7, 8, 9]
+    asked = first["calls"][2]
+    assert (asked["answer"], asked["confidence"]) == ("B", 0.4)
+    assert asked["looked"] == 4
+    assert [frame["time"] for frame in asked["frames"]] == [2.0, 2.5, 2.75], "three of four, evenly"
+    assert first["calls"][0]["intervals"] == [[4.0, 5.0]]
+    crop = second["calls"][-1]["frames"][0]
+    assert crop["box"] == (0.25, 0.25, 0.75, 0.75)
+    assert {crop["key"], crop["whole"]} <= {one.key for one in pictures}
+    assert second["calls"][3]["boxes"] == [
+        {"corners": (32.0, 16.0, 96.0, 48.0), "label": "kite", "score": 0.81}
+    ]
+    assert second["calls"][-2]["said"] == [{"start": 2.0, "end": 3.0, "text": "See the kite fly."}]
+    json.dumps(content, allow_nan=False)
+
+
+def test_frames_are_spread_evenly() -> None:
+    frames = [(float(n),) for n in range(64)]
+    assert [int(one[0]) for one in spread(frames, 4)] == [8, 24, 40, 56]
+    assert spread(frames[:3], 4) == frames[:3]
+
+
+# ---- data as scripts -------------------------------------------------------------------------------------
+
+
+def test_a_script_holds_any_text_and_ends_nothing(tmp_path: Path) -> None:
+    content = {"text": world.HOSTILE + "\ud800 ,);", "n": [1.5, None]}
+    text = assignment("page", "a", content)
+    assert text.isascii()
+    assert "<" not in text
+    assert re.fullmatch(r'VIEW\.page\("a",\{.*\}\);\n', text)
+    (tmp_path / "a.js").write_text(text)
+    assert read_assignment(tmp_path / "a.js") == content
+    (tmp_path / "a.js").write_text(text[:-9])
+    assert read_assignment(tmp_path / "a.js") is None
+
+
+# ---- pictures --------------------------------------------------------------------------------------------
+
+
+def shown(folder: Path, sheets: thumbnails.Sheets, name: str, key: str) -> np.ndarray:
+    number, left, top, width, height = sheets.cells[key]
+    with Image.open(folder / f"{name}-{number}.jpg") as image:
+        assert list(image.size) == sheets.sheets[number]
+        return np.asarray(image)[top : top + height, left : left + width]
+
+
+def test_thumbnails_show_the_frames_at_their_times(tmp_path: Path) -> None:
+    # Thirds of a second: rounded times lie before the frames that they name.
+    times = make(tmp_path / "v.mp4", 120, rate=24)
+    wanted = Wanted(str(tmp_path / "v.mp4"), "")
+    # More than a sheet holds.
+    wanted.add(Picture(round(time, 3)) for time in times[:100])
+    wanted.add([Picture(round(times[7], 3), (0.0, 0.0, 0.85, 0.5))])
+    sheets = thumbnails.make_sheets(wanted, tmp_path)
+    assert sheets.error == ""
+    assert len(sheets.sheets) == 2
+    for number in (0, 1, 7, 63, 64, 99):
+        picture = shown(tmp_path, sheets, wanted.name, Picture(round(times[number], 3)).key)
+        assert picture.shape == (64, 128, 3)
+        assert read_number(picture) == number
+    crop = shown(tmp_path, sheets, wanted.name, Picture(round(times[7], 3), (0.0, 0.0, 0.85, 0.5)).key)
+    assert crop.shape == (32, 109, 3)
+    assert read_number(crop) == 7
+
+
+def test_large_videos_give_small_pictures(tmp_path: Path) -> None:
+    make(tmp_path / "v.mp4", 4, size=(720, 480))
+    wanted = Wanted(str(tmp_path / "v.mp4"), "")
+    wanted.add([Picture(0.0), Picture(0.0, (0.5, 0.5, 1.0, 1.0))])
+    sheets = thumbnails.make_sheets(wanted, tmp_path)
+    assert (sheets.width, sheets.height) == (480, 720)
+    assert sheets.cells[Picture(0.0).key][3:] == [128, 192]
+    assert sheets.cells[Picture(0.0, (0.5, 0.5, 1.0, 1.0)).key][3:] == [128, 192], "cut from the full size"
+
+
+def test_pictures_are_made_once_and_later_ones_added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make(tmp_path / "v.mp4", 20, rate=4)
+    opened: list[Any] = []
+    passes: list[list[float]] = []
+    real_open, real_stream = Video.open, Video.stream
+
+    def opening(path: Any, **options: Any) -> Video:
+        opened.append(path)
+        return real_open(path, **options)
+
+    def streaming(self: Video, times: list[float], **options: Any) -> Any:
+        passes.append(list(times))
+        return real_stream(self, times, **options)
+
+    monkeypatch.setattr(Video, "open", opening)
+    monkeypatch.setattr(Video, "stream", streaming)
+    wanted = Wanted(str(tmp_path / "v.mp4"), "")
+    wanted.add([Picture(0.0), Picture(1.0)])
+    thumbnails.make_sheets(wanted, tmp_path)
+    before = {path: path.read_bytes() for path in tmp_path.glob("*.j*")}
+    thumbnails.make_sheets(wanted, tmp_path)
+    assert len(opened) == 1, "nothing is missing, so nothing is opened"
+    wanted.add([Picture(2.0)])
+    sheets = thumbnails.make_sheets(wanted, tmp_path)
+    assert [len(times) for times in passes] == [2, 1], "one pass each, over what is missing alone"
+    sheet = tmp_path / f"{wanted.name}-0.jpg"
+    assert sheet.read_bytes() == before[sheet]
+    assert {key: read_number(shown(tmp_path, sheets, wanted.name, key)) for key in wanted.pictures} == {
+        "0.000": 0, "1.000": 4, "2.000": 8,
+    }  # fmt: skip
+
+
+def test_half_written_pictures_are_made_again(tmp_path: Path) -> None:
+    make(tmp_path / "v.mp4", 20, rate=4)
+    wanted = Wanted(str(tmp_path / "v.mp4"), "")
+    wanted.add([Picture(1.0)])
+    thumbnails.make_sheets(wanted, tmp_path)
+    listed = tmp_path / f"{wanted.name}.js"
+    for harm in (
+        lambda: listed.write_text(listed.read_text()[:40]),
+        lambda: (tmp_path / f"{wanted.name}-0.jpg").unlink(),
+        lambda: listed.write_text(assignment("pictures", wanted.name, {"other": 1})),
+    ):
+        harm()
+        sheets = thumbnails.make_sheets(wanted, tmp_path)
+        assert read_number(shown(tmp_path, sheets, wanted.name, "1.000")) == 4
+
+
+def test_a_video_that_is_another_one_now_gives_no_pictures(tmp_path: Path) -> None:
+    make(tmp_path / "v.mp4", 20, rate=4)
+    seen = Video.open(tmp_path / "v.mp4").id
+    make(tmp_path / "v.mp4", 24, rate=4)
+    wanted = Wanted(str(tmp_path / "v.mp4"), seen)
+    wanted.add([Picture(1.0)])
+    sheets = thumbnails.make_sheets(wanted, tmp_path)
+    assert "is not the file that the run saw" in sheets.error
+    assert not sheets.cells
+
+
+# ---- the command -----------------------------------------------------------------------------------------
+
+
+def test_a_run_becomes_a_folder(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = {path: path.read_bytes() for path in run.glob("*.*")}
+    output = tmp_path / "pages"
+    assert main([str(run), "--output", str(output)]) == 0
+    told = capsys.readouterr()
+    assert f"6 questions: open {output / 'index.html'}" in told.out
+    assert "lost.mp4" in told.err
+    assert "gone.mp4" not in told.err, "the run did not see it either"
+    index = read_assignment(output / "data" / "index.js")
+    rows = [dict(zip(index["columns"], one, strict=True)) for one in index["rows"]]
+    assert [one["id"].split("/")[0] for one in rows] == [
+        "right",
+        "wrong",
+        "refined",
+        "unread",
+        "missing",
+        "hostile",
+    ]
+    # Of the five whose video could be read, two are right.
+    assert (index["numbers"]["n"], index["numbers"]["accuracy"]) == (5, 0.4)
+    for one in rows:
+        assert read_assignment(output / "data" / "questions" / f"{one['page']}.js")["id"] == one["id"]
+    assert {path: path.read_bytes() for path in run.glob("*.*")} == before, "the run itself is only read"
+    text = "".join(path.read_text() for path in output.glob("*.*"))
+    assert "fetch(" not in text
+    assert not re.search(r"https?://", text), "nothing comes from outside"
+    # Again, as after more questions: the same pages, no picture made anew.
+    times = {path: path.stat().st_mtime_ns for path in output.glob("pictures/*.jpg")}
+    assert main([str(run), "--output", str(output)]) == 0
+    assert {path: path.stat().st_mtime_ns for path in output.glob("pictures/*.jpg")} == times
+
+
+def test_without_a_word_the_pages_lie_in_the_run(run: Path, tmp_path: Path) -> None:
+    shutil.copytree(run, tmp_path / "run")
+    assert main([str(tmp_path / "run"), "--no-pictures"]) == 0
+    assert (tmp_path / "run" / "view" / "index.html").exists()
+    assert not list((tmp_path / "run" / "view" / "pictures").iterdir())
+
+
+def test_what_cannot_be_shown_is_refused(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    full = tmp_path / "full"
+    full.mkdir()
+    (full / "index.html").write_text("<html>mine</html>")
+    a_file = tmp_path / "file"
+    a_file.write_text("")
+    for arguments, told in (
+        ([str(run), "--output", str(full)], "holds files that are not of a viewer"),
+        ([str(run), "--output", str(a_file)], "is no folder"),
+        ([str(tmp_path / "nothing")], "is no run's folder"),
+        ([str(full)], "is no run's folder"),
+        ([], "'run' is missing"),
+        ([str(run), "--frames", "0"], "must be at least 1"),
+        ([str(full), "--live"], "is no run's folder"),
+        ([str(a_file), "--live"], "is no run's folder"),
+    ):
+        assert main(arguments) == 2, arguments
+        error = capsys.readouterr().err
+        assert error.startswith("error: ")
+        assert told in error
+    assert (full / "index.html").read_text() == "<html>mine</html>"

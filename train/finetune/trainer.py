@@ -1,0 +1,64 @@
+"""TRL's SFTTrainer for rows with videos: right losses over micro-batches, a rate for each part of the model,
+and programs that are run on held-out questions at each evaluation.
+
+Knows trainers; must not know files or settings beyond the trainer's.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from accelerate.utils import is_peft_model
+from trl import SFTTrainer
+
+from videopro.train.finetune.config import VideoSFTConfig
+from videopro.train.finetune.sharded_head import whole_head
+from videopro.train.runtime.dummy_vision import DummyVision
+from videopro.train.runtime.trainable import Part, parameter_groups
+from videopro.train.runtime.trainer import RunTrainer
+
+
+class VideoSFTTrainer(RunTrainer, SFTTrainer):
+    """SFTTrainer with `VideoSFTConfig` and a `VideoCollator`."""
+
+    args: VideoSFTConfig
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        # Qwen's vision-language classes say that they take no count of tokens, and Trainer then averages the
+        # means of micro-batches: short replies would weigh more the more a batch is split. TRL's loss counts
+        # tokens itself, over micro-batches and ranks, once it is told how many there are.
+        self.model_accepts_loss_kwargs = True
+        tuned: Any = self.model
+        self._base = tuned.get_base_model() if is_peft_model(tuned) else tuned
+        self._dummy = DummyVision(self._base.model)
+
+    def compute_loss(self, *arguments: Any, **settings: Any) -> Any:
+        """The mean over the batch's tokens with a label, micro-batches and ranks together."""
+        # TRL counts tokens anew in each process; what is in the state goes with the checkpoint.
+        kept = self.args.include_num_input_tokens_seen == "no"
+        if kept:
+            self._total_train_tokens = self.state.num_input_tokens_seen
+        with self._dummy.on(), whole_head(self._base):
+            loss = super().compute_loss(*arguments, **settings)
+        if kept:
+            self.state.num_input_tokens_seen = self._total_train_tokens
+        return loss
+
+    def create_optimizer(self, model: Any = None) -> torch.optim.Optimizer:
+        """The optimizer that the settings name, with a group for each part of the model."""
+        if self.optimizer is None:
+            tuned: Any = self.model if model is None else model
+            rate = self.args.learning_rate
+            rates: dict[Part, float] = {
+                "language": rate,
+                "projector": rate if self.args.projector_lr is None else self.args.projector_lr,
+                "vision": rate if self.args.vision_lr is None else self.args.vision_lr,
+            }
+            groups = parameter_groups(
+                tuned, rates, self.args.weight_decay, set(self.get_decay_parameter_names(tuned))
+            )
+            kind, settings = self.get_optimizer_cls_and_kwargs(self.args, tuned)
+            self.optimizer = kind(groups, **settings)
+        return self.optimizer

@@ -1,0 +1,177 @@
+"""Clips of the pocket world with texts that fit them, for training the pocket encoder.
+
+Clips are cut from the pool of `videopro.train.pocket.frames`, some across a change of scene, as an index
+cuts them. Texts are the world's own questions about scenes and the short queries that programs write; which
+clips a text fits, and by how much, follows from the facts of their scenes. Knows pixels and facts; nothing
+of models.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tokenizers import processors
+from transformers import PreTrainedTokenizerFast
+
+from videopro.pocket.checkpoint import build_tokenizer
+from videopro.pocket.vocabulary import PHRASINGS
+
+CLIP_SECONDS = 10.0
+# Share of clips that show the end of one scene and the beginning of another.
+_CUT = 0.4
+
+# Kinds of questions that name what is to be seen, and what they name besides the place.
+_ASKED: Mapping[str, tuple[str, ...]] = {
+    "shape": ("actor",),
+    "color": ("shape",),
+    "move": ("shape",),
+    "after": (),
+    "before": (),
+    "count": (),
+    "sign": ("sign",),
+}
+# What programs look for, in the words of their queries.
+_QUERIES: Mapping[str, tuple[str, ...]] = {
+    "{place}": (),
+    "the {place}": (),
+    "at the {place}": (),
+    "a scene at the {place}": (),
+    "the scene before and after the {place}": (),
+    "{shape} at the {place}": ("shape",),
+    "the {shape} at the {place}": ("shape",),
+    "what the {shape} at the {place} does": ("shape",),
+    "a {color} {shape} at the {place}": ("shape", "color"),
+    "something at the {place}": ("actor",),
+    "the sign at the {place}": ("sign",),
+    "{place} sign": ("sign",),
+}
+_PLACELESS: Mapping[str, tuple[str, ...]] = {
+    "{shape}": ("shape",),
+    "the {shape}": ("shape",),
+    "a {color} {shape}": ("shape", "color"),
+    "the {color} {shape}": ("shape", "color"),
+    "a sign": ("sign",),
+    "the sign": ("sign",),
+}
+# How often a text is a question of the world, a query with a place, and one without.
+_KINDS = (0.5, 0.4, 0.1)
+
+
+def retriever_tokenizer() -> PreTrainedTokenizerFast:
+    """The pocket model's tokenizer, with its end token behind every text, where the embedding is taken."""
+    tokenizer = build_tokenizer()
+    tokenizer.chat_template = None
+    end = str(tokenizer.eos_token)
+    tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
+        single=f"$A {end}", special_tokens=[(end, int(tokenizer.eos_token_id))]
+    )
+    return tokenizer
+
+
+@dataclass(frozen=True)
+class Text:
+    """What is looked for: words, and the facts that a scene must have to fit."""
+
+    words: str
+    needs: tuple[tuple[str, str | None], ...]
+    """(fact, value); a value of None: there must be one, whichever."""
+
+    def fits(self, facts: Mapping[str, str | None]) -> bool:
+        """Whether a scene of these facts is what the text looks for."""
+        return all(
+            facts[name] is not None and (value is None or facts[name] == value) for name, value in self.needs
+        )
+
+
+def flat(scene: Mapping[str, Any]) -> dict[str, str | None]:
+    """A scene's facts by the names that `Text.needs` uses."""
+    actor = scene["actor"] or {}
+    return {
+        "place": scene["place"],
+        "sign": scene["sign"],
+        "actor": actor.get("shape"),
+        "shape": actor.get("shape"),
+        "color": actor.get("color"),
+    }
+
+
+def text_about(facts: Mapping[str, str | None], rng: np.random.Generator) -> Text:
+    """A text that fits a scene."""
+
+    def possible(forms: Mapping[str, tuple[str, ...]]) -> list[str]:
+        return [form for form, needs in forms.items() if all(facts[need] is not None for need in needs)]
+
+    kind = rng.choice(3, p=_KINDS)
+    if kind == 2 and not possible(_PLACELESS):
+        kind = 1
+    forms = (_ASKED, _QUERIES, _PLACELESS)[kind]
+    form = str(rng.choice(possible(forms)))
+    needs = [(need, None if need in ("sign", "actor") else facts[need]) for need in forms[form]]
+    if kind < 2:
+        needs.append(("place", facts["place"]))
+    words = str(rng.choice(PHRASINGS[form]["usual"])) if kind == 0 else form
+    return Text(words.format(**{name: value for name, value in facts.items() if value}), tuple(needs))
+
+
+@dataclass
+class Batch:
+    """n clips and n texts, the i-th text about the i-th clip."""
+
+    frames: np.ndarray
+    """(n, clip_frames, height, width, 3) uint8."""
+    texts: list[str]
+    fit: np.ndarray
+    """(n texts, n clips) float32: the share of a clip's frames that a text fits, 0 to 1."""
+
+
+class Pairs:
+    """Batches from a pool, the i-th one a pure function of (seed, i)."""
+
+    def __init__(self, pool: Path, clip_frames: int, part: slice = slice(None)) -> None:
+        """`part`: which scenes of the pool."""
+        self.scenes = np.load(pool / "scenes.npy", mmap_mode="r")[part]
+        facts = json.loads((pool / "scenes.json").read_text())[part]
+        self.seconds = [float(fact["seconds"]) for fact in facts]
+        self.facts = [flat(fact) for fact in facts]
+        self.clip_frames = clip_frames
+
+    def batch(self, size: int, seed: Sequence[int]) -> Batch:
+        """`size` clips and as many texts."""
+        rng = np.random.default_rng(list(seed))
+        clips, shown, texts = [], [], []
+        for _ in range(size):
+            frames, scenes = self._clip(rng)
+            clips.append(frames)
+            shown.append(scenes)
+            texts.append(text_about(self.facts[int(rng.choice(scenes))], rng))
+        fit = [
+            [float(np.mean([text.fits(self.facts[scene]) for scene in scenes])) for scenes in shown]
+            for text in texts
+        ]
+        return Batch(np.stack(clips), [text.words for text in texts], np.array(fit, dtype=np.float32))
+
+    def _clip(self, rng: np.random.Generator) -> tuple[np.ndarray, list[int]]:
+        """Frames of 10 s, and the scene that each is of."""
+        first = second = int(rng.integers(len(self.facts)))
+        cut = self.clip_frames
+        if rng.random() < _CUT:
+            cut = int(rng.integers(1, self.clip_frames))
+            # No place of the world follows itself.
+            while self.facts[second]["place"] == self.facts[first]["place"]:
+                second = int(rng.integers(len(self.facts)))
+        step = CLIP_SECONDS / self.clip_frames
+        frames = []
+        for scene, count, at_end in (
+            (first, cut, cut < self.clip_frames),
+            (second, self.clip_frames - cut, False),
+        ):
+            if not count:
+                continue
+            whole, room = self.seconds[scene], max(0.0, self.seconds[scene] - count * step)
+            start = room if at_end else 0.0 if scene is not first else float(rng.uniform(0, room))
+            times = [min(start + (k + 0.5) * step, whole - 1e-6) for k in range(count)]
+            frames += [self.scenes[scene][int(t / whole * self.scenes.shape[1])] for t in times]
+        return np.stack(frames), [first] * cut + [second] * (self.clip_frames - cut)

@@ -1,0 +1,97 @@
+"""What teaches the pocket model to write what it has read: words, code and filled-in lines, drawn at random.
+
+A hub model can copy a name into a string long before it is fine-tuned as a planner; this one was first
+taught short answers only, and adapters alone did not make it copy. The exchanges say nothing of which program
+answers which question. Knows words; nothing of frames, tensors or of the model.
+"""
+
+from collections.abc import Callable, Sequence
+
+from videopro.pocket import lexicon
+from videopro.pocket.vocabulary import (
+    COLORS,
+    DEEDS,
+    LINE_DOES,
+    LINE_KINDS,
+    LINE_WHO,
+    NAMES,
+    PLACES,
+    SHAPES,
+    SIGNS,
+    THINGS,
+    TOPICS,
+)
+from videopro.train.pocket.qa_pairs import Exchange, Rng, Row, pick_count
+
+WORLD: Sequence[str] = (
+    *COLORS, *SHAPES, *PLACES, *SIGNS, *NAMES, *DEEDS, *THINGS, *TOPICS, *LINE_KINDS, *LINE_WHO, *LINE_DOES,
+)  # fmt: skip
+CODE: Sequence[str] = tuple(
+    dict.fromkeys(f"{lexicon.MODULES} {lexicon.NAMES} {lexicon.PYTHON} {lexicon.PLANNING}".split())
+)
+MARKS = ("(", ")", "[", "]", ",", ":", " =", ".", '"', " +", "\n", "\n    ", "\n        ", " ", "1", "0", "3")
+
+
+def again(rng: Rng, count: int) -> Exchange:
+    """So many words in a row, to be written again: where copying forms first."""
+    text = " ".join(_words(rng, count, (*WORLD, *CODE)))
+    return f"Write it again: {text}", text
+
+
+def code_again(rng: Rng) -> Exchange:
+    """Names and marks as they stand in code, without being any."""
+    pieces = [_one(rng, MARKS if rng.random() < 0.4 else CODE) for _ in range(int(rng.integers(12, 40)))]
+    text = "".join(pieces).strip()
+    return f"Write it again:\n{text}", text
+
+
+def asked_for(rng: Rng) -> Exchange:
+    """The two words after one, out of a line of others."""
+    words = list(dict.fromkeys(_words(rng, int(rng.integers(8, 15)), WORLD)))
+    at = int(rng.integers(len(words) - 2))
+    return f"{' '.join(words)}\nWrite the two words after {words[at]}.", " ".join(words[at + 1 : at + 3])
+
+
+def filled_in(rng: Rng) -> Exchange:
+    """Words of a list at their places in a line, each once or twice."""
+    names = [str(one) for one in rng.permutation(("thing", "place", "name", "line", "word"))[:2]]
+    values = [" ".join(_words(rng, int(rng.integers(1, 4)), WORLD)) for _ in names]
+    frame = _words(rng, int(rng.integers(4, 13)), CODE)
+    for name in names:
+        for _ in range(int(rng.integers(1, 3))):
+            frame.insert(int(rng.integers(len(frame) + 1)), f"<{name}>")
+    shown = filled = " ".join(frame)
+    for name, value in zip(names, values, strict=True):
+        filled = filled.replace(f"<{name}>", value)
+    told = "\n".join(f"{name}: {value}" for name, value in zip(names, values, strict=True))
+    return f"{told}\nFill in: {shown}", filled
+
+
+MIXED: Sequence[Callable[[Rng], Exchange]] = (code_again, asked_for, filled_in)
+
+
+def drill_rows(rng: Rng, rows: int, mixed: float) -> list[Row]:
+    """Rows of one exchange each; `mixed` is the share that is more than words in a row, whose number all rows
+    of the others share, so that nothing is padded."""
+    count = int(rng.integers(8, 21))
+    return [
+        Row([_one_of(rng, MIXED)(rng) if rng.random() < mixed else again(rng, count)]) for _ in range(rows)
+    ]
+
+
+def with_drill(rng: Rng, row: Row) -> Row:
+    """The same row with two exchanges more: words to write again, and a number to pick."""
+    extra = [again(rng, int(rng.integers(4, 13))), pick_count(rng)]
+    return Row([*row.exchanges, *extra], row.frames, row.times, row.picture)
+
+
+def _words(rng: Rng, count: int, pool: Sequence[str]) -> list[str]:
+    return [_one(rng, pool) for _ in range(count)]
+
+
+def _one(rng: Rng, pool: Sequence[str]) -> str:
+    return pool[int(rng.integers(len(pool)))]
+
+
+def _one_of(rng: Rng, pool: Sequence[Callable[[Rng], Exchange]]) -> Callable[[Rng], Exchange]:
+    return pool[int(rng.integers(len(pool)))]

@@ -1,0 +1,155 @@
+"""Frames for training the pocket model: single scenes and whole videos, drawn, encoded and decoded once.
+
+Every frame has been through H.264, as the videos of the world have. Frames lie in memory-mapped files, so
+that several loaders share them; a JSON file beside them says what is in them. Seeds are those of the train
+split's range and above, never those of val or test.
+
+    python -m videopro.train.pocket.frames --output FOLDER --scenes 4000 --videos 2000
+"""
+
+import argparse
+import io
+import json
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import av
+import numpy as np
+from rich.progress import track
+
+from videopro.pocket import drawing, vocabulary
+from videopro.pocket.checkpoint import FRAME_SIZE, FRAMES
+from videopro.pocket.drawing import Actor, Sign
+from videopro.pocket.script import LENGTHS, Scene, Script, make_actor, make_script, make_sign
+
+SCENE_SEED = 5_000_000
+VIDEO_SEED = 6_000_000
+
+
+def coded(pictures: list[np.ndarray], crf: int) -> list[av.VideoFrame]:
+    """The same pictures after H.264, at about the world's quality."""
+    buffer = io.BytesIO()
+    with av.open(buffer, "w", format="mp4") as container:
+        stream = container.add_stream("libx264", rate=drawing.FPS)
+        stream.width, stream.height, stream.pix_fmt = drawing.WIDTH, drawing.HEIGHT, "yuv420p"
+        stream.codec_context.thread_count = 1
+        stream.options = {"preset": "veryfast", "crf": str(crf)}
+        for picture in pictures:
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
+        container.mux(stream.encode(None))
+    buffer.seek(0)
+    with av.open(buffer, "r") as source:
+        return list(source.decode(video=0))
+
+
+def small(frame: av.VideoFrame) -> np.ndarray:
+    """A frame at the pocket model's size, (96, 160, 3) uint8."""
+    height, width = FRAME_SIZE
+    return frame.reformat(width, height, "rgb24", interpolation="BICUBIC").to_ndarray()
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One random scene before it is drawn: what is in it, and when its 16 frames are."""
+
+    view: tuple[str, str, Actor | None, Sign | None, int]  # the arguments of `drawing.SceneView`
+    times: list[float]  # s into the scene
+    clock: float  # s of the video at which the scene starts
+    crf: int
+    big: int  # which frame is also kept at full size
+    facts: dict[str, object]
+
+
+def plan_scene(seed: int) -> Plan:
+    """A pure function of the seed, cheap beside drawing."""
+    rng = np.random.default_rng([SCENE_SEED, seed])
+    place = vocabulary.PLACES[seed % len(vocabulary.PLACES)]
+    weather = str(rng.choice(vocabulary.WEATHERS))
+    actor = make_actor(rng) if rng.random() < 0.9 else None
+    sign = make_sign(rng, str(rng.choice(vocabulary.SIGNS))) if rng.random() < 0.4 else None
+    look = int(rng.integers(2**31))
+    seconds = float(rng.uniform(8, 14))
+    clock = float(rng.uniform(0, 600))
+    times = [round((i + 0.5) * seconds / FRAMES * drawing.FPS) / drawing.FPS for i in range(FRAMES)]
+    crf, big = int(rng.integers(18, 25)), int(rng.integers(FRAMES))
+    facts: dict[str, object] = {
+        "place": place,
+        "weather": weather,
+        "seconds": seconds,
+        "actor": actor and {"shape": actor.shape, "color": actor.color, "move": actor.move},
+        "actor_boxes": actor and [actor.box(t) for t in times],
+        "actor_box": actor and actor.box(times[big]),
+        "sign": sign and sign.word,
+        "sign_box": sign and sign.box(),
+    }
+    return Plan((place, weather, actor, sign, look), times, clock, crf, big, facts)
+
+
+def scene(seed: int) -> tuple[np.ndarray, np.ndarray, dict[str, object]]:
+    """16 small frames of one random scene, one frame at full size, and what is in it."""
+    plan = plan_scene(seed)
+    view = drawing.SceneView(*plan.view)
+    frames = coded([view.draw(t, plan.clock + t) for t in plan.times], plan.crf)
+    return np.stack([small(f) for f in frames]), frames[plan.big].to_ndarray(format="rgb24"), plan.facts
+
+
+def shown(plan: Script, count: int = FRAMES) -> list[tuple[float, Scene, float]]:
+    """Of `count` frames uniform over a video: time (s), scene, and time within the scene (s)."""
+    rows = []
+    for i in range(count):
+        time = (i + 0.5) * plan.duration / count
+        at = next(s for s in plan.scenes if s.start <= time < s.end)
+        rows.append((time, at, int(time * drawing.FPS) / drawing.FPS - at.start))
+    return rows
+
+
+def whole(seed: int) -> tuple[np.ndarray, dict[str, object]]:
+    """16 small frames, uniform over one whole random video, and which video it is."""
+    length = LENGTHS[seed % len(LENGTHS)]
+    plan = make_script(length, VIDEO_SEED + seed)
+    rng = np.random.default_rng([VIDEO_SEED, seed])
+    pictures, times = [], []
+    for time, at, inside in shown(plan):
+        view = drawing.SceneView(at.place, plan.weather, at.actor, at.sign, at.seed)
+        pictures.append(view.draw(inside, at.start + inside))
+        times.append(time)
+    frames = coded(pictures, int(rng.integers(18, 25)))
+    return np.stack([small(f) for f in frames]), {"length": length, "seed": VIDEO_SEED + seed, "times": times}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--scenes", type=int, default=4000)
+    parser.add_argument("--videos", type=int, default=2000)
+    parser.add_argument("--processes", type=int, default=2)
+    args = parser.parse_args()
+    args.output.mkdir(parents=True, exist_ok=True)
+    height, width = FRAME_SIZE
+
+    def array(name: str, *shape: int) -> np.ndarray:
+        return np.lib.format.open_memmap(args.output / f"{name}.npy", "w+", np.uint8, shape)
+
+    with ProcessPoolExecutor(args.processes) as pool:
+        clips = array("scenes", args.scenes, FRAMES, height, width, 3)
+        stills = array("stills", args.scenes, drawing.HEIGHT, drawing.WIDTH, 3)
+        facts = []
+        for i, (frames, still, what) in track(
+            enumerate(pool.map(scene, range(args.scenes), chunksize=16)), "scenes", args.scenes
+        ):
+            clips[i], stills[i] = frames, still
+            facts.append(what)
+        (args.output / "scenes.json").write_text(json.dumps(facts))
+        videos = array("videos", args.videos, FRAMES, height, width, 3)
+        facts = []
+        for i, (frames, what) in track(
+            enumerate(pool.map(whole, range(args.videos), chunksize=16)), "videos", args.videos
+        ):
+            videos[i] = frames
+            facts.append(what)
+        (args.output / "videos.json").write_text(json.dumps(facts))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,331 @@
+"""Trains the shipped pocket model from nothing, on two cores.
+
+    python -m videopro.train.pocket.frames --output F/frames --scenes 5000 --videos 3000
+    python -m videopro.train.pocket.vision --frames F/frames --output F/vision
+    python -m videopro.train.pocket.language --output F/language --steps 3000 --pick-steps 1500 --decay 0
+    python -m videopro.train.pocket.language --frames F/frames --vision-from F/vision \\
+        --language-from F/language/state.pt --output F/run --steps 3500 --hold-vision 2900 --lr 8e-4
+    python -m videopro.train.pocket.language --frames F/frames --language-from F/run/state.pt \\
+        --output F/boxes --boxes --steps 1500 --hold-vision 1500 --lr 7e-4 --decay 0.4
+    python -m videopro.train.pocket.language --frames F/frames --model-from F/boxes/model \\
+        --output F/boxes2 --boxes --steps 1500 --hold-vision 500 --lr 7e-4 --decay 0.4
+    python -m videopro.train.pocket.language --frames F/frames --model-from F/boxes2/model \\
+        --output F/writing --writing --steps 1800 --hold-vision 1800 --lr 1e-3 --decay 0.5
+    python -m videopro.train.pocket.language --frames F/frames --model-from F/writing/model \\
+        --output F/writing2 --writing --steps 1500 --hold-vision 1500 --lr 8e-4 --decay 0.5 --seed 1
+    python -m videopro.train.pocket.language --frames F/frames --model-from F/writing2/model --output F/all \\
+        --steps 300 --hold-vision 300 --lr 4e-4 --decay 0.6 --seed 2
+    python -m videopro.train.pocket.average F/writing2/model F/all/model --share 0.75 --output F/average
+
+The vision layers learn by themselves to name what each cell of a picture shows, the language layers to pick
+options and to find facts in text; then they are joined, then it is mostly asked where things are, then the
+model learns to write what it has read, and at the end everything is asked once more.
+Each resumes from its last checkpoint. Writes `log.jsonl` (losses and held-out accuracy by kind) and, at the
+end, `model/`, the folder that `videopro/pocket/model` ships.
+"""
+
+import argparse
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import torch
+from torch.utils.data import DataLoader, IterableDataset
+from transformers import Qwen3VLForConditionalGeneration
+
+from videopro.pocket import checkpoint
+from videopro.pocket.checkpoint import FRAME_SIZE
+from videopro.train.pocket.batches import Batch, Encoder
+from videopro.train.pocket.checkpoints import HELD_OUT, mixed_precision, note, resume, save
+from videopro.train.pocket.copying import drill_rows, with_drill
+from videopro.train.pocket.qa_pairs import Rng, Row, pick_row, text_row
+from videopro.train.pocket.tasks import Frames
+from videopro.train.pocket.vision import see_all
+from videopro.train.pocket.vision_targets import Table, translate
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How long, and how fast."""
+
+    steps: int
+    pick_until: int = 0  # steps of picking and looking alone
+    seed: int = 0
+    lr: float = 1e-3
+    warmup: int = 150
+    decay: float = 0.3  # the last share of the steps, over which the rate falls
+
+    def rate(self, step: int) -> float:
+        fall = 1.0 if self.decay == 0 else min(1.0, (self.steps - step) / (self.decay * self.steps))
+        return self.lr * min(1.0, (step + 1) / self.warmup) * max(0.02, fall)
+
+
+Seen = Callable[[Recipe, Rng, int, Frames], list[list[Row]]]
+
+
+def language_rows(recipe: Recipe, rng: Rng, step: int) -> list[list[Row]]:
+    """Picking an option by name, among more and more words; then lines of text."""
+    if step < recipe.pick_until:
+        at = step / recipe.pick_until
+        return [[pick_row(rng, 0 if at < 0.15 else 1 if at < 0.75 else 2) for _ in range(4)]]
+    done = (step - recipe.pick_until) / (recipe.steps - recipe.pick_until)
+    return [[text_row(rng, max(0.15, 0.5 - done)) for _ in range(3)]]
+
+
+def pixel_rows(recipe: Recipe, rng: Rng, step: int, frames: Frames) -> list[list[Row]]:
+    """Text, and pixels: one scene or a crop, then several scenes, then whole videos."""
+    done, kind = step / recipe.steps, step % 6
+    groups = [[text_row(rng, 0.15) for _ in range(3)]] if step % 2 else []
+    groups.append([frames.scene_row(rng) for _ in range(5)])
+    if done < 0.15 and kind % 3:
+        groups.append([frames.glance_row(rng, 0.3) for _ in range(6)])
+    elif kind in (0, 3):
+        groups.append([frames.picture_row(rng, FRAME_SIZE) for _ in range(6)])
+    elif kind == 1:
+        groups.append([frames.look_row(rng, FRAME_SIZE, 0.3) for _ in range(6)])
+    elif kind == 2 or done < 0.4:
+        groups.append([frames.joined_row(rng, 2 if done < 0.2 else 3 if done < 0.4 else 6) for _ in range(5)])
+    else:
+        groups.append([frames.video_row(rng) for _ in range(5)])
+    return groups
+
+
+def box_rows(recipe: Recipe, rng: Rng, step: int, frames: Frames) -> list[list[Row]]:
+    """Where things are, half of the time; the rest so that nothing is forgotten."""
+    groups = [[frames.box_row(rng, FRAME_SIZE) for _ in range(16)]]
+    return groups if step % 2 else groups + pixel_rows(replace(recipe, steps=1), rng, step // 2, frames)
+
+
+def writing_rows(recipe: Recipe, rng: Rng, step: int, frames: Frames) -> list[list[Row]]:
+    """Words to write again, then lines to fill in; boxes and everything else in turn, so that nothing is
+    forgotten."""
+    groups = [drill_rows(rng, 24, 0.0)]
+    if step >= 0.3 * recipe.steps:
+        groups.append(drill_rows(rng, 10, 1.0))
+    if step % 4 == 0:
+        groups.append([frames.box_row(rng, FRAME_SIZE) for _ in range(16)])
+    elif step % 2:
+        replayed = pixel_rows(replace(recipe, steps=1), rng, step // 2, frames)
+        groups += [[with_drill(rng, row) for row in group] for group in replayed]
+    return groups
+
+
+class Lessons(IterableDataset):
+    """Endless batches of a stage, a pure function of the seed and the step."""
+
+    def __init__(self, recipe: Recipe, pool: Path | None, start: int, seen: Seen) -> None:
+        """`seen` makes a step's rows where there is a pool."""
+        self.recipe, self.pool, self.start, self.seen = recipe, pool, start, seen
+
+    def __iter__(self) -> Iterator[tuple[int, list[Batch]]]:
+        encoder = Encoder(checkpoint.build_tokenizer())
+        frames = None if self.pool is None else Frames(self.pool)
+        if frames is not None:
+            frames.keep(slice(None, -HELD_OUT), slice(None, -HELD_OUT))
+        for step in range(self.start, self.recipe.steps):
+            rng = np.random.default_rng([self.recipe.seed, step])
+            if frames is None:
+                groups = language_rows(self.recipe, rng, step)
+            else:
+                groups = self.seen(self.recipe, rng, step, frames)
+            yield step, [encoder.batch(rows) for rows in groups]
+
+
+def shares(model: Qwen3VLForConditionalGeneration, weight_decay: float = 0.05) -> list[dict[str, Any]]:
+    """Parameter groups with their share of the rate and their weight decay.
+
+    A patch is 1,536 numbers that mostly agree, so a step of Adam moves what comes out of the patch
+    embedding a thousand times as far as it moves a weight: at the full rate the features grew to 200 times
+    the size of word embeddings within a thousand steps, and nothing was learned from them.
+    """
+    rates = {"visual.patch_embed": 0.05, "visual.": 0.5, "": 1.0}
+    groups: dict[tuple[str, bool], list[torch.nn.Parameter]] = defaultdict(list)
+    for name, weight in model.named_parameters():
+        part = next(key for key in rates if key in name)
+        groups[part, weight.ndim >= 2].append(weight)
+    return [
+        {"params": weights, "share": rates[part], "weight_decay": weight_decay if decayed else 0.0}
+        for (part, decayed), weights in groups.items()
+    ]
+
+
+def hidden(model: Qwen3VLForConditionalGeneration, batch: Batch) -> torch.Tensor:
+    """(B, L, D) last hidden states of a batch."""
+    inner = model.model
+    embeds = inner.language_model.embed_tokens(batch.input_ids)
+    seen, levels, where = None, None, None
+    if batch.pixels is not None and batch.grid is not None:
+        with torch.set_grad_enabled(torch.is_grad_enabled() and inner.visual.pos_embed.weight.requires_grad):
+            seen, levels = see_all(inner.visual, batch.pixels.float() / 127.5 - 1, batch.grid)
+    if seen is not None:
+        marks = (inner.config.image_token_id, inner.config.video_token_id)
+        where = (batch.input_ids == marks[0]) | (batch.input_ids == marks[1])
+        embeds = embeds.masked_scatter(where[..., None], seen.to(embeds.dtype))
+    out: torch.Tensor = inner.language_model(
+        inputs_embeds=embeds,
+        attention_mask=batch.mask,
+        position_ids=batch.position_ids,
+        visual_pos_masks=where,
+        deepstack_visual_embeds=levels,
+        use_cache=False,
+    ).last_hidden_state
+    return out
+
+
+def loss_of(model: Qwen3VLForConditionalGeneration, batch: Batch) -> torch.Tensor:
+    """Mean over exchanges of the weighted cross-entropy of the replies."""
+    states = hidden(model, batch)
+    weights = batch.weights[:, 1:]
+    chosen = weights > 0
+    logits = model.lm_head(states[:, :-1][chosen]).float()
+    losses = torch.nn.functional.cross_entropy(logits, batch.input_ids[:, 1:][chosen], reduction="none")
+    exchanges = sum(int(row.max()) for row in batch.exchange)
+    return (losses * weights[chosen]).sum() / exchanges
+
+
+@torch.no_grad()
+def measure(
+    model: Qwen3VLForConditionalGeneration, frames: Frames | None, rows: int = 60
+) -> dict[str, float]:
+    """Share of first reply tokens that are right on held-out rows, by kind of row and of reply."""
+    model.eval()
+    encoder = Encoder(checkpoint.build_tokenizer())
+    rng = np.random.default_rng(99)
+    makers: dict[str, Callable[[], Row]] = {"text": lambda: text_row(rng, 0.0)}
+    if frames is not None:
+        makers |= {
+            "scene": lambda: frames.scene_row(rng),
+            "joined": lambda: frames.joined_row(rng, 3),
+            "video": lambda: frames.video_row(rng),
+            "picture": lambda: frames.picture_row(rng, FRAME_SIZE),
+        }
+    hits: dict[str, list[bool]] = defaultdict(list)
+    for name, make in makers.items():
+        for _ in range(rows // 6):
+            group = [make() for _ in range(6)]
+            batch = encoder.batch(group)
+            states = hidden(model, batch)
+            guesses = model.lm_head(states).argmax(-1)
+            for i, row in enumerate(group):
+                for number, (said, reply) in enumerate(row.exchanges, 1):
+                    spots = ((batch.exchange[i] == number) & (batch.weights[i] > 0)).nonzero()[:, 0]
+                    right = guesses[i, spots - 1] == batch.input_ids[i, spots]
+                    hits[f"{name}/{_form(said, reply)}"].append(
+                        bool(right.all() if "[" in reply else right[0])
+                    )
+    model.train()
+    return {name: round(float(np.mean(values)), 3) for name, values in sorted(hits.items())}
+
+
+def _form(said: str, reply: str) -> str:
+    if reply in ("Yes", "No"):
+        return "yes_no"
+    if reply.startswith(("[", "{")):
+        return "box"
+    if "\nA. " in said:
+        asked = said.split("\nA. ")[0].lower()
+        topics = (
+            "color",
+            "shape",
+            "after",
+            "before",
+            "how many",
+            "sign",
+            "weather",
+            "narrator",
+            "story",
+            "pick",
+        )
+        return next(
+            (t for t in topics if t in asked), "place" if "place" in asked or "where" in asked else "other"
+        )
+    return "words"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--frames", type=Path, help="the pool of pixels; without it, text is learned alone")
+    parser.add_argument("--boxes", action="store_true", help="mostly where things are")
+    parser.add_argument("--writing", action="store_true", help="mostly writing what was read")
+    parser.add_argument("--vision-from", type=Path, help="folder of videopro.train.pocket.vision")
+    parser.add_argument("--language-from", type=Path, help="state.pt of this command without --frames")
+    parser.add_argument("--model-from", help="folder of a saved model: goes on from its weights")
+    parser.add_argument("--steps", type=int, required=True)
+    parser.add_argument("--pick-steps", type=int, default=0)
+    parser.add_argument(
+        "--hold-vision", type=int, default=0, help="steps without learning in the vision layers"
+    )
+    parser.add_argument("--lr", type=float, default=1e-3)
+    parser.add_argument("--decay", type=float, default=0.3)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--threads", type=int, default=2)
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
+    args.output.mkdir(parents=True, exist_ok=True)
+    recipe = Recipe(args.steps, args.pick_steps, args.seed, args.lr, decay=args.decay)
+
+    processor = checkpoint.build_processor()
+    model = checkpoint.build_model(processor.tokenizer, args.seed)
+    embeddings = cast(torch.nn.Embedding, model.get_input_embeddings()).weight
+    codes = Table(embeddings.shape[1], processor.tokenizer)
+    if args.model_from:
+        trained = Qwen3VLForConditionalGeneration.from_pretrained(args.model_from, dtype=torch.float32)
+        model.load_state_dict(trained.state_dict())
+    if args.language_from:
+        model.load_state_dict(torch.load(args.language_from, weights_only=True)["model"])
+    if args.vision_from:
+        seen = torch.load(args.vision_from / "state.pt", weights_only=True)["model"]
+        model.model.visual.load_state_dict(seen)
+        aims = torch.load(args.vision_from / "table.pt", weights_only=True)
+        translate(model.model.visual.merger.linear_fc2, aims, codes.of(embeddings))
+        with torch.no_grad():  # it was not taught: what it adds grows from nothing
+            for merger in model.model.visual.deepstack_merger_list:
+                merger.linear_fc2.weight.zero_()
+                merger.linear_fc2.bias.zero_()
+    optimizer = torch.optim.AdamW(shares(model), lr=recipe.lr, betas=(0.9, 0.95), fused=True)
+    start, spent = resume(args.output, model, optimizer)
+    held_out = Frames(args.frames) if args.frames else None
+    if held_out is not None:
+        held_out.keep(slice(-HELD_OUT, None), slice(-HELD_OUT, None))
+
+    seen_rows = box_rows if args.boxes else writing_rows if args.writing else pixel_rows
+    loader = DataLoader(
+        Lessons(recipe, args.frames, start, seen_rows), batch_size=None, num_workers=1, prefetch_factor=4
+    )
+    model.train()
+    begun, recent = time.time() - spent, []
+    for step, batches in loader:
+        # What is seen stays as it is while the language layers learn to read it.
+        model.model.visual.requires_grad_(step >= args.hold_vision)
+        for group in optimizer.param_groups:
+            group["lr"] = recipe.rate(step) * group["share"]
+        total = []
+        for batch in batches:
+            with mixed_precision():
+                loss = loss_of(model, batch)
+            (loss / len(batches)).backward()
+            total.append(float(loss.detach()))
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        recent.append(float(np.mean(total)))
+        if (step + 1) % 50 == 0:
+            line = {"step": step + 1, "loss": round(float(np.mean(recent)), 4), "lr": recipe.rate(step)}
+            note(args.output, {**line, "seconds": round(time.time() - begun)})
+            recent = []
+        if (step + 1) % 500 == 0 or step + 1 == recipe.steps:
+            with mixed_precision():
+                figures = measure(model, held_out)
+            note(args.output, {"step": step + 1, "held_out": figures})
+            save(args.output, model, optimizer, step + 1, time.time() - begun)
+    if args.frames:
+        checkpoint.save(model.bfloat16(), processor, args.output / "model")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,341 @@
+"""Teaches the pocket model's vision layers to name what each cell of a picture shows.
+
+    python -m videopro.train.pocket.vision --frames FOLDER/frames --output FOLDER/vision --steps 6000
+
+The target of a cell is the sum of the embeddings of its words (`videopro.train.pocket.vision_targets`), so
+that afterwards the language layers read pictures as they read words. Resumes from the last checkpoint;
+`state.pt` and `table.pt` (the targets) are what `videopro.train.pocket.language` takes with `--vision-from`.
+Knows no questions.
+"""
+
+import argparse
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import torch
+from torch.nn import functional
+from torch.utils.data import DataLoader, IterableDataset
+from transformers.models.qwen3_vl.modeling_qwen3_vl import (
+    Qwen3VLVisionModel,
+    apply_rotary_pos_emb_vision,
+    get_vision_interpolation_indices_and_weights,
+    get_vision_position_ids,
+)
+
+from videopro.pocket import checkpoint
+from videopro.pocket.checkpoint import FRAME_SIZE
+from videopro.pocket.drawing import HEIGHT, WIDTH
+from videopro.train.pocket.batches import MERGE, PATCH, patches
+from videopro.train.pocket.checkpoints import HELD_OUT, mixed_precision, note, resume, save
+from videopro.train.pocket.qa_pairs import Rng
+from videopro.train.pocket.tasks import Frames, resized
+from videopro.train.pocket.vision_targets import (
+    CODES,
+    GROUPS,
+    KNOTS,
+    WORDS,
+    Table,
+    scene_symbols,
+    symbols,
+    video_symbols,
+)
+
+CROP_SIZES = ((96, 160), (128, 96), (96, 128), (160, 96), (64, 224), (224, 64), (64, 192))
+
+
+def see(visual: Any, pixels: torch.Tensor) -> tuple[torch.Tensor, list[torch.Tensor]]:
+    """What `visual` gives for n frame groups of one size, all at once instead of one after another.
+
+    pixels: (n, h, w, 1536) normalised patches in the processor's order, h and w in patches. Returns
+    (n * cells, D) merged features and the same for each DeepStack level. A test holds it to the model's own
+    forward. `visual` is a `Qwen3VLVisionModel` (its parts have no types to check).
+    """
+    count, height, width, _ = pixels.shape
+    grid = torch.tensor([[1, height, width]])
+    where, share = get_vision_interpolation_indices_and_weights(
+        grid,
+        num_grid_per_side=visual.num_grid_per_side,
+        mode=visual.interpolation_mode,
+        align_corners=visual.interpolation_align_corners,
+        spatial_merge_size=MERGE,
+        kwargs={},
+    )
+    patch = visual.patch_embed.proj
+    states = functional.linear(pixels.flatten(1, 2), patch.weight.flatten(1), patch.bias)
+    states = states + (visual.pos_embed(where) * share[:, :, None]).sum(1)
+    places = get_vision_position_ids(grid, MERGE, kwargs={})
+    cos, sin = visual.rotary_pos_emb(states, places)
+    levels = []
+    for number, block in enumerate(visual.blocks):
+        normed, attention = block.norm1(states), block.attn
+        query, key, value = (
+            attention.qkv(normed).reshape(count, -1, 3, attention.num_heads, attention.head_dim).unbind(2)
+        )
+        query, key = apply_rotary_pos_emb_vision(query, key, cos, sin)
+        mixed = functional.scaled_dot_product_attention(
+            query.transpose(1, 2).to(value.dtype), key.transpose(1, 2).to(value.dtype), value.transpose(1, 2)
+        )
+        states = states + attention.proj(mixed.transpose(1, 2).flatten(2))
+        states = states + block.mlp(block.norm2(states))
+        if number in visual.deepstack_visual_indexes:
+            merger = visual.deepstack_merger_list[visual.deepstack_visual_indexes.index(number)]
+            levels.append(merger(states.flatten(0, 1)))
+    return visual.merger(states.flatten(0, 1)), levels
+
+
+def see_all(
+    visual: Qwen3VLVisionModel, pixels: torch.Tensor, grid: torch.Tensor
+) -> tuple[torch.Tensor, list[torch.Tensor]]:
+    """The same for pictures or videos of several sizes: pixels (patches, 1536), grid (n, 3)."""
+    parts = pixels.split(grid.prod(1).tolist())
+    alike: dict[tuple[int, int], list[int]] = {}
+    for number, (_, height, width) in enumerate(grid.tolist()):
+        alike.setdefault((height, width), []).append(number)
+    merged: dict[int, tuple[torch.Tensor, ...]] = {}
+    for (height, width), numbers in alike.items():
+        out, levels = see(
+            visual, torch.cat([parts[n] for n in numbers]).view(-1, height, width, pixels.shape[1])
+        )
+        sizes = [parts[n].shape[0] // MERGE**2 for n in numbers]
+        merged |= zip(
+            numbers,
+            zip(out.split(sizes), *(level.split(sizes) for level in levels), strict=True),
+            strict=True,
+        )
+    rows = [torch.cat(pieces) for pieces in zip(*(merged[n] for n in range(len(parts))), strict=True)]
+    return rows[0], rows[1:]
+
+
+def groups_of(frames: np.ndarray) -> np.ndarray:
+    """(n, 2, H, W, 3) pairs of frames as (n, h, w, 1536) uint8 patches."""
+    count, _, height, width, _ = frames.shape
+    flat, _ = patches(frames.reshape(count * 2, height, width, 3))
+    return flat.reshape(count, height // PATCH, width // PATCH, -1)
+
+
+@torch.no_grad()
+def whiten(visual: Qwen3VLVisionModel, samples: torch.Tensor) -> None:
+    """Start the patch embedding at the principal components of patches, each at about the same size.
+
+    Nearly all of what differs between patches is how bright they are and of what colour; outlines, which
+    tell a ring from a ball, are a hundredth of it. From random filters colours were named within 500 steps
+    and shapes hardly after 1,500. samples: (n, 1536) normalised patches.
+    """
+    mean = samples.mean(0)
+    _, spread, parts = torch.linalg.svd(samples - mean, full_matrices=False)
+    size = spread[: visual.patch_embed.proj.out_channels] / len(samples) ** 0.5
+    # Far down the components are noise of the codec: they are not blown up further than to a tenth.
+    filters = parts[: len(size)] / (size + 0.1 * size[len(size) // 4])[:, None]
+    patch: Any = visual.patch_embed.proj
+    patch.weight.copy_(0.5 * filters.view_as(patch.weight))
+    patch.bias.copy_(-0.5 * filters @ mean)
+    visual.pos_embed.weight.mul_(10)
+
+
+class Looks(IterableDataset):
+    """Endless batches of pictures of one size, and what each cell of them shows."""
+
+    def __init__(self, frames: Path, start: int, steps: int, size: int, seed: int, held_out: bool) -> None:
+        self.folder, self.start, self.steps, self.size, self.seed = frames, start, steps, size, seed
+        self.held_out = held_out
+
+    def __iter__(self) -> Iterator[tuple[int, torch.Tensor, torch.Tensor]]:
+        pool = Frames(self.folder)
+        part = slice(-HELD_OUT, None) if self.held_out else slice(None, -HELD_OUT)
+        pool.keep(part, part)
+        scenes = [scene_symbols(fact) for fact in pool.facts]
+        videos = [video_symbols(fact["length"], fact["seed"]) for fact in pool.video_facts]
+        for step in range(self.start, self.steps):
+            rng = np.random.default_rng([self.seed, step])
+            make = (self._pairs, self._crops, self._crops, self._stills)[step % 4]
+            pixels, codes = make(rng, pool, scenes, videos)
+            yield step, torch.from_numpy(groups_of(pixels)), torch.from_numpy(codes.astype(np.float32))
+
+    def _pairs(
+        self, rng: Rng, pool: Frames, scenes: list[np.ndarray], videos: list[np.ndarray]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Two frames of a scene, or two that follow each other in a whole video, often of two scenes."""
+        pixels, codes = [], []
+        for _ in range(self.size):
+            if rng.random() < 0.65:
+                index = int(rng.choice(pool.acted)) if rng.random() < 0.9 else int(rng.integers(len(scenes)))
+                taken = np.sort(rng.choice(16, 2, replace=False)) if rng.random() < 0.5 else None
+                if taken is None:
+                    first = int(rng.integers(15))
+                    taken = np.array([first, first + 1])
+                pixels.append(pool.scenes[index][taken])
+                codes.append(scenes[index][taken].mean(0))
+            else:
+                index, first = int(rng.integers(len(videos))), 2 * int(rng.integers(8))
+                pixels.append(pool.videos[index][first : first + 2])
+                codes.append(videos[index][first : first + 2].mean(0))
+        return np.stack(pixels), np.stack(codes)
+
+    def _stills(
+        self, rng: Rng, pool: Frames, scenes: list[np.ndarray], videos: list[np.ndarray]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        pixels, codes = [], []
+        for _ in range(self.size):
+            index = int(rng.integers(len(pool.facts)))
+            picture = resized(pool.stills[index], FRAME_SIZE)
+            pixels.append(np.stack([picture, picture]))
+            codes.append(symbols(pool.facts[index], pool.facts[index]["actor_box"]))
+        return np.stack(pixels), np.stack(codes)
+
+    def _crops(
+        self, rng: Rng, pool: Frames, scenes: list[np.ndarray], videos: list[np.ndarray]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Parts of stills around the actor or the sign, tight or loose, all brought to one size."""
+        height, width = CROP_SIZES[int(rng.integers(len(CROP_SIZES)))]
+        pixels, codes = [], []
+        for _ in range(self.size):
+            signed = rng.random() < 0.55
+            index = int(rng.choice(pool.signed if signed else pool.acted))
+            fact = pool.facts[index]
+            window = crop_window(rng, fact["sign_box" if signed else "actor_box"], width / height)
+            x0, y0, x1, y1 = window
+            picture = resized(pool.stills[index][y0:y1, x0:x1], (height, width))
+            pixels.append(np.stack([picture, picture]))
+            codes.append(symbols(fact, fact["actor_box"], window, (height // 32, width // 32)))
+        return np.stack(pixels), np.stack(codes)
+
+
+def crop_window(rng: Rng, box: list[float], aspect: float) -> tuple[int, int, int, int]:
+    """A window of about this aspect (width by height) that holds the box, somewhere, and mostly more."""
+    x0, y0, x1, y1 = box
+    room = 1 + 2 * float(rng.choice([0.03, 0.15, 0.4, 0.8]))
+    width, height = (x1 - x0) * room, (y1 - y0) * room
+    # A crop keeps its own aspect, about: up to a third off is stretched.
+    wanted = aspect * float(rng.uniform(0.8, 1.25))
+    width, height = max(width, height * wanted), max(height, width / wanted)
+    width, height = min(width, WIDTH), min(height, HEIGHT)
+    left = float(np.clip(x0 - rng.random() * (width - (x1 - x0)), 0, WIDTH - width))
+    top = float(np.clip(y0 - rng.random() * (height - (y1 - y0)), 0, HEIGHT - height))
+    return int(left), int(top), int(np.ceil(left + width)), int(np.ceil(top + height))
+
+
+def loss_of(out: torch.Tensor, codes: torch.Tensor, table: torch.Tensor) -> torch.Tensor:
+    """Distance to the wanted sum, and for each group of words which of them it is, if any.
+
+    out: (cells, D); codes: (cells, CODES); table: (CODES, D).
+    """
+    out, scale = out.float(), table.square().sum(1)
+    wanted = codes @ table
+    busy = 1 + 3 * (codes[:, len(WORDS) :].sum(1) > 0).float()
+    loss = ((out - wanted).square().sum(1) / scale.mean() * busy).mean()
+    scores = 8 * (out @ table.T) / scale
+    first = 0
+    for name, words in GROUPS.items():
+        part = slice(first, first + len(words))
+        first += len(words)
+        known = codes[:, part]
+        rest = (1 - known.sum(1, keepdim=True)).clamp(min=0)
+        none = torch.full_like(rest, -1e4 if name in ("place", "weather") else 4.0)
+        logs = torch.log_softmax(torch.cat([scores[:, part], none], 1), 1)
+        truth = torch.cat([known, rest], 1)
+        loss = loss - (truth * logs * busy[:, None]).sum(1).mean()
+    edges = codes[:, len(WORDS) :].reshape(-1, 4, KNOTS)
+    logs = torch.log_softmax(scores[:, len(WORDS) :].reshape(-1, 4, KNOTS), 2)
+    return loss - 0.5 * (edges * logs).sum((1, 2)).sum() / edges.sum().clamp(min=1) * 4
+
+
+@torch.no_grad()
+def measure(visual: Qwen3VLVisionModel, folder: Path, table: torch.Tensor) -> dict[str, float]:
+    """On held-out pictures: share of cells named rightly by group, where one word is right; median distance
+    of the edges of boxes in shares of the picture.
+    """
+    right: dict[str, list[float]] = {}
+    scale = table.square().sum(1)
+    names = ("pair", "crop", "crop", "still")
+    for step, pixels, codes in Looks(folder, 0, 12, 48, 7, True):
+        out = see(visual, pixels.float() / 127.5 - 1)[0].float()
+        scores, flat = (out @ table.T) / scale, codes.flatten(0, 2)
+        first = 0
+        for name, words in GROUPS.items():
+            part = slice(first, first + len(words))
+            first += len(words)
+            sure = flat[:, part].max(1).values > 0.9
+            hits = scores[sure][:, part].argmax(1) == flat[sure][:, part].argmax(1)
+            right.setdefault(f"{names[step % 4]}/{name}", []).append(float(hits.float().mean()))
+        there = flat[:, len(WORDS) :].sum(1) > 3.9
+        weight = scores[there][:, len(WORDS) :].reshape(-1, 4, KNOTS).mul(8).softmax(2)
+        knots = torch.arange(KNOTS) / (KNOTS - 1)
+        truth = (flat[there][:, len(WORDS) :].reshape(-1, 4, KNOTS) * knots).sum(2)
+        off = ((weight * knots).sum(2) - truth).abs().median()
+        right.setdefault(f"{names[step % 4]}/edge_off", []).append(float(off))
+    return {name: round(float(np.nanmean(values)), 3) for name, values in sorted(right.items())}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--frames", type=Path, required=True)
+    parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--steps", type=int, default=6000)
+    parser.add_argument("--size", type=int, default=48, help="pictures a step")
+    parser.add_argument("--lr", type=float, default=1e-3)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--threads", type=int, default=1)
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
+    args.output.mkdir(parents=True, exist_ok=True)
+
+    tokenizer = checkpoint.build_tokenizer()
+    model = checkpoint.build_model(tokenizer, args.seed)
+    embeddings = cast(torch.nn.Embedding, model.get_input_embeddings()).weight.detach()
+    table = Table(embeddings.shape[1], tokenizer).of(embeddings)
+    assert table.shape[0] == CODES
+    torch.save(table, args.output / "table.pt")
+    visual = model.model.visual
+    taught: list[dict[str, Any]] = [
+        {"params": [w for n, w in visual.named_parameters() if n.startswith("patch_embed")], "share": 0.1},
+        {
+            "params": [
+                w
+                for n, w in visual.named_parameters()
+                if not n.startswith(("patch_embed", "deepstack_merger_list"))
+            ],
+            "share": 1.0,
+        },
+    ]
+    optimizer = torch.optim.AdamW(taught, lr=args.lr, betas=(0.9, 0.95), weight_decay=0.02, fused=True)
+    some = [pixels for _, pixels, _ in Looks(args.frames, 0, 8, 48, args.seed + 1, False)]
+    whiten(visual, torch.cat([pixels.flatten(0, 2)[::2] for pixels in some]).float() / 127.5 - 1)
+    start, spent = resume(args.output, visual, optimizer)
+    batches = DataLoader(
+        Looks(args.frames, start, args.steps, args.size, args.seed, False),
+        batch_size=None, num_workers=1, prefetch_factor=3,
+    )  # fmt: skip
+    begun, recent = time.time() - spent, []
+    for step, pixels, codes in batches:
+        fall = min(1.0, (args.steps - step) / (0.25 * args.steps))
+        for group in optimizer.param_groups:
+            group["lr"] = args.lr * min(1.0, (step + 1) / 200) * max(0.02, fall) * group["share"]
+        with mixed_precision():
+            out, _ = see(visual, pixels.float() / 127.5 - 1)
+        loss = loss_of(out, codes.flatten(0, 2), table)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(visual.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        recent.append(float(loss.detach()))
+        if (step + 1) % 100 == 0:
+            note(
+                args.output,
+                {
+                    "step": step + 1,
+                    "loss": round(float(np.mean(recent)), 4),
+                    "seconds": round(time.time() - begun),
+                },
+            )
+            recent = []
+        if (step + 1) % 500 == 0 or step + 1 == args.steps:
+            with mixed_precision():
+                note(args.output, {"step": step + 1, "held_out": measure(visual, args.frames, table)})
+            save(args.output, visual, optimizer, step + 1, time.time() - begun)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,118 @@
+"""What a frame shows, in symbols: what the pocket model's vision layers are taught to say.
+
+Each cell of a frame (32x32 pixels, one token of the language layers) is a vector over CODES: the words for
+what the cell shows (place, weather, colour and shape of the actor on it, the sign's word) and the edges of
+the box of what stands on it. The vision layers learn to give the sum of the words' embeddings, so that the
+language layers read pictures much as they read words. Only training knows of this.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from transformers import PreTrainedTokenizerFast
+
+from videopro.pocket.checkpoint import FRAMES
+from videopro.pocket.drawing import HEIGHT, WIDTH
+from videopro.pocket.script import make_script
+from videopro.pocket.vocabulary import COLORS, PLACES, SHAPES, SIGNS, WEATHERS
+from videopro.train.pocket.frames import shown
+
+Box = Sequence[float]
+
+GROUPS = {"place": PLACES, "weather": WEATHERS, "color": tuple(COLORS), "shape": SHAPES, "sign": SIGNS}
+WORDS = [word for words in GROUPS.values() for word in words]
+INDEX = {word: i for i, word in enumerate(WORDS)}
+KNOTS = 21  # an edge between 0 and 1 lies between two knots, in shares of both
+CODES = len(WORDS) + 4 * KNOTS
+GRID = (3, 5)  # cells of a frame of 96x160 pixels
+FULL = (0.0, 0.0, float(WIDTH), float(HEIGHT))
+
+
+def symbols(
+    fact: dict, actor_box: Box | None, window: Box = FULL, grid: tuple[int, int] = GRID
+) -> np.ndarray:
+    """(h, w, CODES) float16: a frame, or the part of it in `window` (x0, y0, x1, y1 in pixels)."""
+    height, width = grid
+    cells = np.zeros((height, width, CODES), np.float32)
+    cells[:, :, INDEX[fact["place"]]] = 1
+    cells[:, :, INDEX[fact["weather"]]] = 1
+    things: list[tuple[Box, tuple[str, ...]]] = []
+    if fact["sign"]:
+        things.append((fact["sign_box"], (fact["sign"],)))
+    if fact["actor"] and actor_box is not None:
+        things.append((actor_box, (fact["actor"]["color"], fact["actor"]["shape"])))
+    for box, words in things:
+        x0, x1 = ((box[k] - window[0]) / (window[2] - window[0]) for k in (0, 2))
+        y0, y1 = ((box[k] - window[1]) / (window[3] - window[1]) for k in (1, 3))
+        seen = [min(1.0, max(0.0, v)) for v in (x0, y0, x1, y1)]
+        # Of a thing cut to less than a third, nothing can be said.
+        if (seen[2] - seen[0]) * (seen[3] - seen[1]) < 0.34 * (x1 - x0) * (y1 - y0):
+            continue
+        columns = _overlap(seen[0] * width, seen[2] * width, width)
+        rows = _overlap(seen[1] * height, seen[3] * height, height)
+        shared = rows[:, None] * columns[None]
+        on = (shared > 0.25) | (shared > 0.15 * shared.sum()) | (shared == shared.max())
+        cells[on, len(WORDS) :] = _edges(seen)
+        for word in words:
+            cells[on, INDEX[word]] = 1
+    return cells.astype(np.float16)
+
+
+def _overlap(low: float, high: float, count: int) -> np.ndarray:
+    """How much of each of `count` unit cells lies between low and high."""
+    starts = np.arange(count)
+    return np.clip(np.minimum(high, starts + 1) - np.maximum(low, starts), 0, None)
+
+
+def _edges(values: Sequence[float]) -> np.ndarray:
+    out = np.zeros((4, KNOTS), np.float32)
+    for k, value in enumerate(values):
+        at = value * (KNOTS - 1)
+        low = min(int(at), KNOTS - 2)
+        out[k, low], out[k, low + 1] = low + 1 - at, at - low
+    return out.ravel()
+
+
+def scene_symbols(fact: dict) -> np.ndarray:
+    """(16, 3, 5, CODES) of the frames of one scene."""
+    boxes = fact["actor_boxes"] or [None] * FRAMES
+    return np.stack([symbols(fact, box) for box in boxes])
+
+
+def video_symbols(length: str, seed: int) -> np.ndarray:
+    """(16, 3, 5, CODES) of 16 uniform frames of a video."""
+    plan = make_script(length, seed)
+    frames = []
+    for _, at, inside in shown(plan):
+        fact = {
+            "place": at.place,
+            "weather": plan.weather,
+            "actor": at.actor and {"color": at.actor.color, "shape": at.actor.shape},
+            "sign": at.sign and at.sign.word,
+            "sign_box": at.sign and at.sign.box(),
+        }
+        frames.append(symbols(fact, None if at.actor is None else at.actor.box(inside)))
+    return np.stack(frames)
+
+
+class Table:
+    """What codes stand for: the embeddings of their words, and random vectors for the knots."""
+
+    def __init__(self, width: int, tokenizer: PreTrainedTokenizerFast) -> None:
+        known = tokenizer.get_vocab()
+        self.rows = torch.tensor([known[f"\u0120{word}"] for word in WORDS])
+        knots = torch.randn(4 * KNOTS, width, generator=torch.Generator().manual_seed(1))
+        self.knots = knots / knots.norm(dim=1, keepdim=True)
+
+    def of(self, embeddings: torch.Tensor) -> torch.Tensor:
+        """(CODES, D), by the embeddings as they are now."""
+        return torch.cat([embeddings[self.rows], self.knots])
+
+
+@torch.no_grad()
+def translate(merger: torch.nn.Linear, learned: torch.Tensor, wanted: torch.Tensor) -> None:
+    """Let a layer that gives sums of the rows of `learned` (CODES, D) give those of `wanted`."""
+    change = torch.linalg.pinv(learned) @ wanted  # (D, D): x = codes @ learned becomes codes @ wanted
+    merger.weight.copy_(change.T @ merger.weight)
+    merger.bias.copy_(merger.bias @ change)

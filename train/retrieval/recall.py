@@ -1,0 +1,89 @@
+"""How often an encoder finds the clip with a question's evidence: recall@3, by family of the pocket world.
+
+    python -m videopro.train.retrieval.recall --encoder pocket --split test
+
+The query is the question itself. A clip holds the evidence if at least half of it lies within the evidence's
+intervals; where no clip does, the one that shares most time with them. Knows questions, videos and the index.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.progress import track
+
+from videopro.modules.models.encoders import load_encoder
+from videopro.modules.search.clip_index import build_index, default_root
+from videopro.pocket import world
+from videopro.scoring import clustered_interval
+from videopro.video import Video
+
+TOP = 3
+# What clip retrieval should serve: the evidence is in the picture, in a stretch of the video, and the
+# question names what is to be seen. The others' evidence is the whole video, or what the narrator says.
+SERVED = ("attribute", "action", "order", "count", "sign")
+
+
+def evidence_clips(clips: Sequence[tuple[float, float]], evidence: Sequence[Sequence[float]]) -> list[int]:
+    """Numbers of the clips that hold the evidence (see above)."""
+    shared = [
+        sum(max(0.0, min(end, to) - max(start, since)) for since, to in evidence) for start, end in clips
+    ]
+    held = [i for i, (start, end) in enumerate(clips) if shared[i] >= (end - start) / 2]
+    return held or [max(range(len(clips)), key=shared.__getitem__)]
+
+
+def recall(encoder: str, split: str, root: Path, limit: int | None = None) -> dict[str, object]:
+    """recall@3 by family, and over all that retrieval serves, with 95 % intervals clustered by video.
+
+    `encoder` as `load_encoder` takes it. Indexes are kept under `root`. `limit`: so many videos only.
+    """
+    model = load_encoder(encoder, "cpu")
+    folder = world.ensure(split, videos=())
+    questions = [json.loads(line) for line in (folder / "questions.jsonl").read_text().splitlines()]
+    asked: dict[str, list[dict]] = defaultdict(list)
+    for question in questions:
+        if question["family"] in SERVED:
+            asked[question["video"]].append(question)
+    names = list(asked)[:limit]
+    world.ensure(split, videos={Path(name).stem for name in names})
+    hits: dict[str, dict[str, list[bool]]] = defaultdict(lambda: defaultdict(list))
+    for name in track(names, f"recall on {split}"):
+        index = build_index(Video.open(folder / name), model, root=root)
+        for question in asked[name]:
+            found = {number for number, _ in index.search(question["question"], TOP)}
+            hit = not found.isdisjoint(evidence_clips(index.clips, question["evidence"]))
+            for group in (question["family"], "all", f"all, {question['length']}"):
+                hits[group][name].append(hit)
+    figures: dict[str, object] = {}
+    for group, outcomes in sorted(hits.items()):
+        every = [hit for found in outcomes.values() for hit in found]
+        low, high = clustered_interval(outcomes)
+        figures[group] = {
+            "recall": round(sum(every) / len(every), 4),
+            "ci95": [round(low, 4), round(high, 4)],
+            "questions": len(every),
+        }
+    return figures
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument(
+        "--encoder", default="pocket", help="pocket, or another encoder as load_encoder takes it"
+    )
+    parser.add_argument("--split", default="test")
+    parser.add_argument("--root", type=Path, help="where indexes are kept (default: the user's cache)")
+    parser.add_argument("--limit", type=int, help="so many videos only")
+    args = parser.parse_args()
+    figures = recall(args.encoder, args.split, args.root or default_root(), args.limit)
+    for group, found in figures.items():
+        print(group, json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()

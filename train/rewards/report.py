@@ -1,0 +1,158 @@
+"""What is told of a batch of rewarded replies: metrics at weight 0, columns of the completions table, lines
+of the log.
+
+Knows rewards and executions; nothing of trainers or files.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from videopro.program import Program
+from videopro.reasoning import NO_PROGRAM
+from videopro.traces import Execution, Failure
+from videopro.train.rewards.rows import RewardRow
+from videopro.train.rewards.runs import Ran
+from videopro.train.rewards.scoring import Mode, Rewards, faults, is_guess, is_right
+
+ERRORS = (
+    *(NO_PROGRAM, "SyntaxError", "NameError", "TypeError", "ArgumentError", "NotFoundError"),
+    *("UnavailableError", "limit", "other"),
+)
+"""Classes of failures that are told apart; each is told at each step, so that means over steps and processes
+are right. The log and the table have the error's own name."""
+
+_SAME = {"IndentationError": "SyntaxError", "TabError": "SyntaxError", "UnboundLocalError": "NameError"}
+_LIMITS = ("MemoryError", "TooLarge")
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A reply, and what came of its program."""
+
+    reply: str
+    program: Program
+    ran: Ran
+
+    @property
+    def mode(self) -> Mode | None:
+        """How the program reasons; None where there is none."""
+        return self.program.mode if self.program.code.strip() else None
+
+
+@dataclass(frozen=True)
+class Scored:
+    """A rollout, and what it earns."""
+
+    row: RewardRow
+    turns: tuple[Turn, ...]
+    """The reply to the row's prompt, and, in an episode of two turns, that to its refinement."""
+    tokens: int
+    """That the planner wrote."""
+    rewards: Rewards
+
+    @property
+    def tried(self) -> list[tuple[Turn, Execution]]:
+        """The turns with their executions; empty where one of them could not be judged."""
+        found = [(turn, turn.ran.execution) for turn in self.turns if turn.ran.execution is not None]
+        return found if len(found) == len(self.turns) else []
+
+
+def error_class(error: Failure) -> str:
+    """One of ERRORS."""
+    name = _SAME.get(error.type, error.type)
+    if name.endswith("Limit") or name in _LIMITS:
+        return "limit"
+    return name if name in ERRORS else "other"
+
+
+def measures(scored: Sequence[Scored]) -> dict[str, float]:
+    """Figures of a batch. Shares and means are over rollouts whose programs could be tried, `left_out` and
+    `planner_tokens` over all; `confidence` over those that answered. What is over nothing is left away.
+
+    Of first replies, but for `module_calls` and `frames`, which take every turn; `refined` is the share of
+    rollouts that went on to a second one, and `first_right` what accuracy would be without.
+    """
+    tried = [one.tried for one in scored if one.tried]
+    found = {
+        "left_out": 1 - len(tried) / len(scored),
+        "planner_tokens": sum(one.tokens for one in scored) / len(scored),
+    }
+    if tried:
+        executions = [turns[0][1] for turns in tried]
+        failed = Counter(error_class(one.error) for one in executions if one.error is not None)
+        for status in ("ok", "empty", "failed"):
+            found[status] = _mean([one.status == status for one in executions])
+        found |= {f"failed/{name}": failed[name] / len(tried) for name in ERRORS}
+        found["guess"] = _mean([is_guess(one) for one in executions])
+        found["native_share"] = _mean([turns[0][0].mode == "native" for turns in tried])
+        every = [[execution for _, execution in turns] for turns in tried]
+        found["module_calls"] = _mean([sum(len(one.calls) for one in turns) for turns in every])
+        found["frames"] = _mean([sum(map(_frames, turns)) for turns in every])
+        answered = [one.confidence for one in executions if one.answer is not None]
+        if answered:
+            found["confidence"] = _mean(answered)
+        found["refined"] = _mean([len(turns) > 1 for turns in tried])
+        right = [one.row.right for one in scored if one.tried]
+        found["first_right"] = _mean([is_right(*one) for one in zip(executions, right, strict=True)])
+    return {f"programs/{name}": value for name, value in found.items()}
+
+
+def record(scored: Scored) -> dict[str, Any]:
+    """One rollout as a line of the log has it: its first reply, and under `refined` the second, if any."""
+    row, (first, *others) = scored.row, scored.turns
+    return {
+        "id": row.id,
+        "kind": row.kind,
+        "oracle_mode": row.oracle,
+        "gold": row.answer,
+        "tokens": scored.tokens,
+        "rewards": asdict(scored.rewards),
+        **_turn(first, row),
+        "refined": _turn(others[-1], row) if others else None,
+    }
+
+
+def _turn(turn: Turn, row: RewardRow) -> dict[str, Any]:
+    execution = turn.ran.execution
+    told: dict[str, Any] = {
+        "reply": turn.reply,
+        "mode": turn.mode,
+        "status": "left_out",
+        "error": None if turn.ran.error is None else type(turn.ran.error).__name__,
+        "answer": None,
+        "confidence": None,
+        "correct": None,
+        "faults": list(turn.program.reasons),
+        "module_calls": 0,
+        "frames": 0,
+    }
+    if execution is not None:
+        told |= {
+            "status": execution.status,
+            "error": execution.error.type if execution.error is not None else None,
+            "answer": execution.answer,
+            "confidence": execution.confidence,
+            "correct": is_right(execution, row.right),
+            "faults": list(faults(turn.program, execution)),
+            "module_calls": len(execution.calls),
+            "frames": _frames(execution),
+        }
+    return told
+
+
+COLUMNS = ("id", "kind", "mode", "oracle_mode", "status", "error", "answer", "gold", "confidence")
+"""What of a record the table of completions gets, beside TRL's own columns."""
+
+
+def _frames(execution: Execution) -> int:
+    """Frames that its calls looked at, remembered ones among them: what the program asks for, not what
+    happened to be new."""
+    return sum(len(call.frames) for call in execution.calls)
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)

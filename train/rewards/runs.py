@@ -1,0 +1,230 @@
+"""Programs of a training run, executed side by side: each once, while other work goes on.
+
+The same path as inference: `videopro.reasoning.execution` over the modules of the row's video. Knows
+executions, modules and backbones; nothing of what a reply earns, nor of trainers.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+
+import torch
+
+from videopro.backbones.base import Backbone
+from videopro.backbones.health import check_alive
+from videopro.backbones.wrappers.batching import BatchingBackbone
+from videopro.backbones.wrappers.metered import Meter, MeteredBackbone, ThreadMeter
+from videopro.errors import BackboneError, SubtitleError, VideoError, VideoProError
+from videopro.executor import Limits
+from videopro.modules.calls.cache import CallMemory
+from videopro.modules.library import VideoContext
+from videopro.modules.loading import ModuleModels
+from videopro.program import Program, parse
+from videopro.reasoning import execute
+from videopro.traces import Execution
+from videopro.train.rewards.rows import RewardRow
+from videopro.video import Video, load_subtitles
+
+# Programs and contexts that are kept: more than a few batches have.
+_RUNS = 1024
+_CONTEXTS = 256
+
+Lent = Callable[[], AbstractContextManager[object]]
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What came of a program."""
+
+    execution: Execution | None = None
+    log: str = ""
+    """For a refinement prompt."""
+    error: VideoProError | None = None
+    """Why the row cannot be judged by it; there is no execution then."""
+
+
+class ProgramRuns:
+    """Runs programs on threads. Equal programs about the same question run once, and module calls are
+    remembered for as long as the process lives.
+
+    `backbone` answers inside the modules, with any adapter off. `lent`: for a backbone whose model is the one
+    in training; entered around the time in which the modules may use it (it puts the model into evaluation
+    mode and back), and outside of it their calls wait. None: the backbone is its own, and free at all times.
+    """
+
+    def __init__(
+        self,
+        backbone: Backbone,
+        models: ModuleModels,
+        *,
+        workers: int,
+        limits: Limits,
+        lent: Lent | None,
+    ) -> None:
+        self.begun = 0
+        """Programs that were begun so far, each once however often it was asked for."""
+        self.left_out: dict[str, str] = {}
+        """Why no program could be judged by its run, by video, or by row where the backbone refused what a
+        program asked."""
+        self._unreadable: dict[tuple[str, str], VideoProError] = {}
+        self._turn = threading.Lock()
+        self._lent = lent
+        if lent is not None:
+            self._turn.acquire()
+        self._backbone = BatchingBackbone(backbone, turn=self._turn)
+        self._counted = ThreadMeter()
+        self._metered = MeteredBackbone(self._backbone, self._counted)
+        self._models = models
+        self._limits = limits
+        self._preparing = threading.Lock()
+        self._contexts: CallMemory[VideoContext] = CallMemory(_CONTEXTS)
+        self._runs: OrderedDict[object, Future[Ran]] = OrderedDict()
+        self._lock = threading.Lock()
+        # A thread begins on the first GPU, wherever the process works.
+        device = torch.cuda.current_device() if torch.cuda.is_available() else None
+        self._threads = ThreadPoolExecutor(
+            workers,
+            "program",
+            initializer=(lambda: None) if device is None else (lambda: torch.cuda.set_device(device)),
+        )
+
+    def prepare(self, row: RewardRow) -> None:
+        """Have a row's video opened and indexed while other work goes on. What goes wrong shows when a
+        program needs it."""
+        self._threads.submit(self._context, row)
+
+    def submit(self, row: RewardRow, reply: str) -> Future[Ran]:
+        """Begin to run the program of a reply, unless an equal one about the same question has been begun."""
+        program = parse(reply)
+        question = row.question
+        key = (*_source(row), question.text, question.choices, program.digest)
+        with self._lock:
+            future = self._runs.get(key)
+            if future is None:
+                future = self._runs[key] = self._threads.submit(self._run, row, program)
+                self.begun += 1
+            self._runs.move_to_end(key)
+        return future
+
+    def run(self, rows: Sequence[RewardRow], replies: Sequence[str]) -> list[Ran]:
+        """What came of each program, begun before or now. Returns when all have ended, within the executor's
+        limits.
+
+        Raises the first fault of ours, and BackboneError when the backbone serves nobody: at all, or of all
+        these programs.
+        """
+        futures = [self.submit(row, reply) for row, reply in zip(rows, replies, strict=True)]
+        with self._serving():
+            try:
+                wait(futures, return_when=FIRST_EXCEPTION)
+            finally:
+                # After a fault or an interruption none may begin, and none may wait for the model to come
+                # back.
+                for future in futures:
+                    future.cancel()
+                wait(futures)
+                self._forget()
+            fault = next((e for one in futures if not one.cancelled() and (e := one.exception())), None)
+            if fault is not None:
+                raise fault
+            ran = [future.result() for future in futures]
+            self._check_backbone([one.error for one in ran])
+        return ran
+
+    def close(self) -> None:
+        """End what runs. Calls after this fail."""
+        with self._serving():
+            self._threads.shutdown(cancel_futures=True)
+
+    # ---- one program ---------------------------------------------------------------------------------------
+
+    def _run(self, row: RewardRow, program: Program) -> Ran:
+        try:
+            context = self._context(row)
+            execution, log = execute(
+                program, row.question, context, limits=self._limits, counted=self._counted
+            )
+        except (VideoError, SubtitleError) as error:
+            self._leave_out(f"video {row.video}", error)
+            return Ran(error=error)
+        except BackboneError as error:
+            self._leave_out(f"row {row.id!r}", error)
+            return Ran(error=error)
+        return Ran(execution, log)
+
+    def _leave_out(self, what: str, error: VideoProError) -> None:
+        with self._lock:
+            if what in self.left_out:
+                return
+            self.left_out[what] = str(error)
+        print(f"rewards: {what} is left out: {error}", file=sys.stderr)
+
+    def _context(self, row: RewardRow) -> VideoContext:
+        source = _source(row)
+        # Opening it again for every program could take its time limit each time.
+        if source in self._unreadable:
+            raise self._unreadable[source]
+        try:
+            context, _ = self._contexts.get(source, lambda: self._make_context(row))
+        except (VideoError, SubtitleError) as error:
+            self._unreadable[source] = error
+            raise
+        return context
+
+    def _make_context(self, row: RewardRow) -> VideoContext:
+        video = Video.open(row.video)
+        subtitles = None
+        if row.subtitles is not None:
+            subtitles = load_subtitles(row.subtitles, duration=video.duration)
+        # Models are loaded by one thread at a time.
+        with self._preparing, self._counted.into(Meter()):
+            return self._models.context(video, self._metered, subtitles)
+
+    # ---- the backbone --------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _serving(self) -> Iterator[None]:
+        """While it lasts, modules may use the backbone."""
+        if self._lent is None:
+            yield
+            return
+        with self._lent():
+            self._turn.release()
+            try:
+                yield
+            finally:
+                self._turn.acquire()
+
+    def _check_backbone(self, errors: Sequence[VideoProError | None]) -> None:
+        refused = [error for error in errors if isinstance(error, BackboneError)]
+        if not refused:
+            return
+        check_alive(self._backbone, str(refused[0]))
+        if len(refused) == len(errors):
+            raise BackboneError(
+                f"{refused[0]}\nThe backbone refused what each of the {len(errors)} programs of this batch "
+                "asked, so there is nothing to learn from; mend this, and give the same command again"
+            )
+
+    def _forget(self) -> None:
+        """Keep no more runs than there may be, and none that another try may mend."""
+        with self._lock:
+            for key, future in list(self._runs.items()):
+                if future.done() and (len(self._runs) > _RUNS or not _is_over(future)):
+                    del self._runs[key]
+
+
+def _is_over(future: Future[Ran]) -> bool:
+    """Whether a run that is done came to an execution."""
+    return not future.cancelled() and future.exception() is None and future.result().error is None
+
+
+def _source(row: RewardRow) -> tuple[str, str]:
+    """What a context is made from."""
+    return str(row.video), str(row.subtitles or "")

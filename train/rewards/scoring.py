@@ -1,0 +1,162 @@
+"""What a reply earns: Eq. 3's three parts, from what it holds and what came of running it.
+
+Pure functions; nothing here runs, waits or logs. Knows programs, the names of modules and executions; nothing
+of trainers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Literal
+
+from videopro.modules.library import MODULES
+from videopro.planners import Kind
+from videopro.program import ENTRY, Program
+from videopro.reasoning import INPUTS
+from videopro.traces import Execution, Final, decide
+
+Mode = Literal["native", "program"]
+
+WEIGHTS = {"accuracy": 0.5, "format": 0.2, "mode_consistency": 0.3}
+"""Eq. 3."""
+ANSWER, PROBABILITY = "answer", "probability"
+ACCURACIES = (ANSWER, PROBABILITY)
+"""What the accuracy reward pays for; see `worth`."""
+CLAIM = "make_result"
+"""The module that looks at nothing: it states an answer."""
+
+# What the executor refuses to run, rather than what went wrong while it ran. No program raises these itself:
+# it has no way to compile.
+_REFUSED = ("SyntaxError", "IndentationError", "TabError", "SourceLimit")
+
+
+@dataclass(frozen=True)
+class Rewards:
+    """The three parts before they are weighted. None: the part has nothing to say of this row, which TRL
+    leaves out of it."""
+
+    accuracy: float | None
+    format: float | None
+    mode_consistency: float | None
+
+
+LEFT_OUT = Rewards(None, None, None)
+"""Of a row that could not be tried: its video cannot be read. TRL takes such rows out of their group."""
+
+
+Attempt = tuple[Program, Execution]
+
+
+def score(
+    kind: Kind,
+    right: Collection[str],
+    oracle: Mode | None,
+    *attempts: Attempt,
+    accuracy: str = ANSWER,
+    final: Final = "last",
+) -> Rewards:
+    """The rewards of a reply to a prompt of some kind, whose question has these right letters and the oracle
+    mode `oracle` (A.3; None: nobody asked), or of an episode: that reply and its refinements. `accuracy`: one
+    of ACCURACIES.
+
+    An episode earns accuracy by the answer that counts in inference, by the rule `final`; a fallback's would
+    be no answer of the policy's and earns nothing. It earns format by every reply of it; mode consistency by
+    its first reply, to which the prompt leaves the choice that A.3 judges. What kind of refinement follows,
+    and so in which mode, is no choice of the policy's."""
+    program = attempts[0][0]
+    right_form = [not faults(*one) for one in attempts]
+    wanted = wanted_mode(kind, oracle)
+    consistent = None if wanted is None else float(right_form[0] and program.mode == wanted)
+    # Every turn that was taken was called for.
+    settled = decide([one for _, one in attempts], math.inf, final).settled
+    return Rewards(worth(attempts[settled][1], right, accuracy), float(all(right_form)), consistent)
+
+
+def worth(execution: Execution, right: Collection[str], accuracy: str) -> float:
+    """The accuracy reward of an answer, 0..1.
+
+    `answer` is Eq. 3's: 1 where the answer is right. `probability` is the share that the answering call gave
+    the right letters, of all letters: its expected accuracy, had it drawn its answer. A program that looks at
+    the wrong place is right one time in four among four options, which the first pays like evidence and the
+    second as what it is. An answer in words comes without letters: it earns its confidence where it is right.
+    """
+    if accuracy == ANSWER:
+        return float(is_right(execution, right))
+    if execution.answer is None or execution.confidence <= 0:
+        return 0.0
+    if not execution.letters:
+        return execution.confidence * is_right(execution, right)
+    return sum(execution.letters.get(letter, 0.0) for letter in right) / sum(execution.letters.values())
+
+
+def is_right(execution: Execution, right: Collection[str]) -> bool:
+    """Whether the answer is right and an answering call gave it. A letter that the program states of itself
+    looked at nothing, and is right by chance (R1 to R4 refuse it too)."""
+    return execution.answer in right and execution.confidence > 0
+
+
+def is_guess(execution: Execution) -> bool:
+    """Whether the program answered, and no answering call did."""
+    return execution.answer is not None and execution.confidence <= 0
+
+
+def faults(program: Program, execution: Execution) -> tuple[str, ...]:
+    """What is wrong with the form of a reply; empty: it earns the format reward.
+
+    Asked for are planning and code in their tags, Python, one `execute_command` that can be called with what
+    there is, no reaching out of the program, and calls of modules that exist, one of which looks at
+    something. A program that failed while it ran is well-formed; one that the executor did not take is not.
+    Nor is one that ended in a guess: it hid its failure from the refinement that would have mended it, and
+    would otherwise earn by form and mode what an honest attempt earns.
+    """
+    found = list(program.reasons)
+    if program.parameters:
+        found += _signature(program)
+        unknown = [name for name in program.calls if name not in MODULES]
+        found += [f"It calls {name}, which there is not." for name in unknown]
+        if not unknown and set(program.calls) <= {CLAIM}:
+            found.append("It looks at nothing: it calls no module.")
+    if execution.error is not None and execution.error.type in _REFUSED:
+        found.append(f"The executor refuses it: {execution.error.message}")
+    if is_guess(execution):
+        found.append("Its answer came from no query.")
+    return tuple(dict.fromkeys(found))
+
+
+def _signature(program: Program) -> list[str]:
+    """What keeps the executor from calling the function as planners are asked to write it, `(video,
+    question)`, as the release does, `(video_path, question, choices, duration)`, or as anything between."""
+    found = []
+    absent = [name for name in program.required if name not in INPUTS]
+    if absent:
+        found.append(f"{ENTRY} asks for {', '.join(absent)}; there are {', '.join(INPUTS)}.")
+    elif not {"video", "video_path"} & set(program.parameters):
+        found.append(f"{ENTRY} takes no video.")
+    return found
+
+
+def wanted_mode(kind: Kind, oracle: Mode | None) -> Mode | None:
+    """The mode that earns the mode reward; None: any, and the row is left out of that reward.
+
+    A.3 defines m* for the adaptive prompt, which leaves the choice to the planner ("plan"): the oracle mode.
+    The paper's GRPO data holds refinement prompts too, about which it says nothing. Here:
+
+    - native_refinement: several steps, whatever the oracle says. The prompt asks for more than the one look
+      that it shows, and the same look again would give the same unsure answer.
+    - bug_fix, program_refinement: several steps where the oracle is "program", since one look is known to be
+      wrong or unsure there and going back to it mends nothing. Where the oracle is "native", one look is
+      right and a mended program may be as right: the prompt asks for an answer, not for a choice of mode, so
+      neither is paid for. (R3 takes both as targets; R4 knows programs only, which is no reason to
+      punish an answer that is known to be right.)
+
+    Left out is not the same as 0: all replies to a prompt are left out together, so nothing is learned of
+    modes there, and the logged mean is over rows that have something to say. An adaptive prompt whose oracle
+    nobody asked for is left out likewise.
+    """
+    if kind == "plan":
+        return oracle
+    if kind in ("native_refinement", "plan_program"):
+        return "program"
+    return "program" if oracle == "program" else None

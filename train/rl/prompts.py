@@ -1,0 +1,131 @@
+"""Prompts of a policy in training: their tokens, positions and what they show, each made once for all of its
+rollouts, log-prob passes and later steps.
+
+Made by the code that makes the planner's prompt in inference (`videopro.backbones.qwen.inputs`) from frames
+that were decoded once (`videopro.train.runtime.frame_cache`). Knows rows, inputs and the vision tower; must
+not know trainers.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+
+from videopro.backbones.qwen.features import features_bytes, look, takes_features
+from videopro.backbones.qwen.inputs import Encoded, QwenInputs
+from videopro.backbones.qwen.run import QwenRun
+from videopro.train.runtime.frame_cache import FrameCache
+
+
+@dataclass(frozen=True, eq=False)
+class Prompt:
+    """One prompt; the rollouts of a group hold the same object."""
+
+    encoded: Encoded
+    positions: torch.Tensor
+    """M-RoPE positions, (3, tokens)."""
+    following: int
+    """The position of the first token of a reply."""
+    head: int = 0
+    """Tokens of the video that it begins with, which every prompt about that video begins with."""
+
+
+class Prompts:
+    """Makes prompts of rows.
+
+    `frozen`: the vision tower and the projector never change; a video's features then take the place of its
+    pixels, and those of the videos used last are kept, up to `kept_bytes` of them, on the model's device.
+    Where the model takes no features (transformers before 5.18), a warning says so and the tower runs in
+    every pass.
+    """
+
+    def __init__(
+        self, inputs: QwenInputs, frames: FrameCache, run: QwenRun, *, frozen: bool, kept_bytes: int
+    ) -> None:
+        self._inputs = inputs
+        self._frames = frames
+        self._run = run
+        model: Any = run.model
+        self._keeps = frozen and takes_features(type(model.model))
+        if frozen and not self._keeps:
+            warnings.warn(
+                f"transformers {transformers.__version__} takes no features in place of pixels: every pass "
+                "runs the vision tower anew; 5.18 and newer run it once a video",
+                stacklevel=2,
+            )
+        self._most = kept_bytes
+        self._heads: OrderedDict[str, Encoded] = OrderedDict()
+        self._held = 0
+        self.looked = 0
+        """Videos that went through the vision tower to be kept."""
+
+    def of(self, rows: Sequence[Mapping[str, Any]]) -> list[Prompt]:
+        """Prompts of rows of `videopro.train.rl.data.as_dataset`: one object for rows that ask the same.
+        Runs the vision tower, without gradients, on videos whose features are not kept. Raises VideoError or
+        BackboneError."""
+        made: dict[tuple[str, str], Prompt] = {}
+        heads: dict[str, Encoded] = {}
+        prompts = []
+        for row in rows:
+            video = row["video"] if row["prompt_video"] else ""
+            text = row["prompt"][0]["content"]
+            if (video, text) not in made:
+                if not video:
+                    made[video, text] = self._placed(self._inputs.text(text), 0)
+                else:
+                    if video not in heads:
+                        heads[video] = self._head(video)
+                    encoded = heads[video].then(self._inputs.tail(text))
+                    made[video, text] = self._placed(encoded, len(heads[video].ids))
+            prompts.append(made[video, text])
+        return prompts
+
+    def _placed(self, encoded: Encoded, head: int) -> Prompt:
+        positions, following = self._run.positions(encoded)
+        return Prompt(encoded, positions[:, 0], following, head)
+
+    def _head(self, video: str) -> Encoded:
+        if video in self._heads:
+            self._heads.move_to_end(video)
+            return self._heads[video]
+        head = self._inputs.head(self._frames.frames(Path(video)))
+        if not self._keeps:
+            return head
+        core: Any = self._run.model
+        with torch.no_grad():
+            head = look(core.model, head, self._run.device)
+        self.looked += 1
+        self._heads[video] = head
+        self._held += features_bytes(head.features)
+        while self._held > self._most and len(self._heads) > 1:
+            _, oldest = self._heads.popitem(last=False)
+            self._held -= features_bytes(oldest.features)
+        return head
+
+
+_LONGER = 2
+"""How many times the shortest prompt of a batch its longest may be."""
+
+
+def of_like_length(prompts: Sequence[Prompt], most: int) -> Iterator[list[int]]:
+    """Batches of at most `most` prompts, as their numbers, in which little is padding: one refinement prompt
+    with a long log would have every other prompt padded to it, and read at its length with each token."""
+    batch: list[int] = []
+    shortest = 0
+    for number in sorted(range(len(prompts)), key=lambda number: len(prompts[number].encoded.ids)):
+        length = len(prompts[number].encoded.ids)
+        if batch and (len(batch) == most or length > _LONGER * shortest):
+            yield batch
+            batch = []
+        if not batch:
+            shortest = length
+        batch.append(number)
+    if batch:
+        yield batch

@@ -1,0 +1,143 @@
+"""What is wrong with a checkpoint, found before anything of it is loaded.
+
+By the list of files that it holds; an older one, without a list, by reading its files. Knows files and their
+formats; must not know trainers.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from transformers.trainer_pt_utils import safe_globals
+
+from videopro.storage.finite_weights import non_finite_in
+from videopro.train.runtime.checkpoint_files import MANIFEST, facts, read_manifest, step_of
+
+STATE = "trainer_state.json"
+# What torch.load, zipfile and JSON raise for files that are cut, emptied or overwritten.
+_BROKEN = (
+    *(OSError, ValueError, KeyError, EOFError, RuntimeError, TypeError, AttributeError, IndexError),
+    *(NotImplementedError, RecursionError, MemoryError),
+    *(pickle.UnpicklingError, zipfile.BadZipFile, SafetensorError),
+)
+
+
+def fault_of(folder: Path, *, weights_only: bool = False) -> str | None:
+    """Why a run cannot go on from a checkpoint; None for a whole one. `weights_only`: the run saves no
+    optimizer (save_only_model)."""
+    try:
+        manifest = read_manifest(folder)
+    except (OSError, ValueError) as error:
+        return f"{MANIFEST} cannot be read ({_first_line(error)})"
+    checks = _by_reading(folder, weights_only) if manifest is None else _by_list(folder, manifest["files"])
+    return next(checks, None) or next(_holding_nan(folder), None)
+
+
+def _by_list(folder: Path, listed: Any) -> Iterator[str]:
+    for name, known in listed.items():
+        file = folder / name
+        try:
+            found = facts(file) if file.is_file() else None
+        except OSError as error:
+            yield f"{name} cannot be read ({error.strerror})"
+            continue
+        if found is None:
+            yield f"{name} is missing"
+        elif not isinstance(known, dict) or found["size"] != known.get("size"):
+            yield f"{name} has {found['size']:,} bytes and not the {_size(known)} that were written"
+        elif found != known:
+            yield f"{name} holds other bytes than were written"
+
+
+def _size(known: Any) -> str:
+    size = known.get("size") if isinstance(known, dict) else None
+    return f"{size:,}" if isinstance(size, int) else "number"
+
+
+def _by_reading(folder: Path, weights_only: bool) -> Iterator[str]:
+    yield from _state(folder)
+    weights = sorted((*folder.glob("*.safetensors"), *folder.glob("pytorch_model*.bin")))
+    # DeepSpeed and FSDP keep their parts in folders.
+    sharded = [one for one in folder.iterdir() if one.is_dir()]
+    if not weights and not sharded:
+        yield "its weights (adapter_model.safetensors or model.safetensors) are missing"
+    yield from _shards(folder)
+    if not weights_only and not sharded:
+        # FSDP with whole states calls its optimizer's file .bin.
+        lacking = [name for name in ("optimizer", "scheduler") if not list(folder.glob(f"{name}.*"))]
+        if not list(folder.glob("rng_state*.pth")):
+            lacking.append("rng_state")
+        yield from (f"{name} is missing" for name in lacking)
+    latest = folder / "latest"
+    if latest.is_file() and not (folder / latest.read_text(errors="replace").strip()).is_dir():
+        yield "the folder that its file latest names is missing"
+    for file in sorted(folder.rglob("*")):
+        why = _unreadable(file)
+        if why is not None:
+            yield f"{file.relative_to(folder)} cannot be read ({why})"
+
+
+def _state(folder: Path) -> Iterator[str]:
+    try:
+        found = json.loads((folder / STATE).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        yield f"{STATE} is missing"
+    except (OSError, ValueError, RecursionError) as error:
+        yield f"{STATE} cannot be read ({_first_line(error)})"
+    else:
+        step = found.get("global_step") if isinstance(found, dict) else None
+        if step != step_of(folder):
+            yield f"{STATE} is of step {step!r}"
+
+
+def _shards(folder: Path) -> Iterator[str]:
+    for index in folder.glob("*.index.json"):
+        try:
+            named = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
+        except _BROKEN as error:
+            yield f"{index.name} cannot be read ({_first_line(error)})"
+            continue
+        yield from (f"{name} is missing" for name in sorted(named) if not (folder / name).is_file())
+
+
+def _unreadable(file: Path) -> str | None:
+    """Why a file of tensors cannot be read; None for one that can, and for other files."""
+    try:
+        if file.suffix == ".safetensors":
+            with safe_open(file, framework="pt"):
+                return None
+        if file.suffix not in (".pt", ".pth", ".bin") or not file.is_file():
+            return None
+        # torch.load does not look at the checksums of what it reads.
+        with zipfile.ZipFile(file) as parts:
+            damaged = parts.testzip()
+        if damaged is not None:
+            return f"{damaged} inside it is damaged"
+        if file.name in ("optimizer.pt", "scheduler.pt") or file.name.startswith("rng_state"):
+            with safe_globals():
+                torch.load(file, map_location="cpu", weights_only=True, mmap=True)
+    except _BROKEN as error:
+        return _first_line(error)
+    return None
+
+
+def _holding_nan(folder: Path) -> Iterator[str]:
+    for file in sorted(folder.rglob("*.safetensors")):
+        try:
+            name = non_finite_in(file)
+        except _BROKEN as error:
+            yield f"{file.relative_to(folder)} cannot be read ({_first_line(error)})"
+            continue
+        if name is not None:
+            yield f"{file.relative_to(folder)} holds weights that are no numbers ({name})"
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().split("\n")[0][:200] or type(error).__name__

@@ -1,0 +1,153 @@
+"""How well a model in training plans: on held-out questions it writes programs with its adapter on, they are
+run by the executor and modules of inference, and its base (the adapter off) answers inside them.
+
+Knows methods and backbones; must not know how the model is trained.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from accelerate.utils import gather_object, is_peft_model
+from transformers import Trainer
+from trl.models import unwrap_model_for_generation
+
+from videopro import methods
+from videopro.backbones.base import Backbone
+from videopro.backbones.fingerprint import folder_fingerprint
+from videopro.backbones.qwen.backbone import QwenBackbone
+from videopro.backbones.qwen.load import Checkpoint, Loaded
+from videopro.backbones.wrappers.metered import Meter
+from videopro.benchmarks.base import Item
+from videopro.errors import VideoError
+from videopro.methods import Context, Method, Result
+from videopro.methods.base import failed
+from videopro.question import right_letters
+from videopro.reasoning import ReasonSettings
+from videopro.scoring import Mode, Planned, figures, oracle_mode, planned
+from videopro.storage import write_atomically
+from videopro.train.runtime.held_out import HeldOut
+from videopro.video import Video
+
+
+class ProgramEvaluation:
+    """Measures a trainer's model on held-out questions, each rank on videos of its own.
+
+    Planning is greedy and adaptive, without refinement. Oracle modes that the questions came without are made
+    once, from the base's native answers (A.3); a model that is trained without an adapter has no base to ask.
+    Not for FSDP, whose ranks hold parts of weights.
+    """
+
+    def __init__(
+        self,
+        held_out: HeldOut,
+        found: Checkpoint,
+        *,
+        frames: int,
+        pixels: int,
+        modules: Mapping[str, Any],
+        fallback: str,
+        max_new_tokens: int,
+        log: Path,
+    ) -> None:
+        """`fallback`: what answers where a program did not, as in inference. `log`: folder where each
+        evaluation leaves its questions as JSON lines. Raises ConfigError for unknown modules."""
+        self._held_out = held_out
+        self._found = found
+        self._frames = frames
+        self._pixels = pixels
+        self._log = log
+        self._planner = methods.create(
+            "adaptive",
+            {
+                "planner_prompt": "short",
+                "temperature": 0.0,
+                "max_new_tokens": max_new_tokens,
+                "fallback": fallback,
+                **modules,
+            },
+        )
+        self._native = methods.create("native", {})
+        self._oracle: dict[str, Mode] = dict(held_out.oracle)
+        self._backbone: QwenBackbone | None = None
+
+    def __call__(self, trainer: Trainer) -> dict[str, float]:
+        """The figures of `figures` over all ranks' questions; the same on every rank."""
+        accelerator = trainer.accelerator
+        mine = self._held_out.by_video()[accelerator.process_index :: accelerator.num_processes]
+        # Parsed by the settings themselves, whatever form they came in.
+        checkpointing: Any = trainer.args.gradient_checkpointing_kwargs
+        with unwrap_model_for_generation(
+            trainer.model_wrapped,
+            accelerator,
+            gradient_checkpointing_kwargs=checkpointing,
+        ) as model:
+            was_training = model.training
+            model.eval()
+            try:
+                backbone = self._around(model)
+                # Module calls are remembered by who answered: the base's stay, a model in training's go.
+                backbone.retrained(f"{self._log}, step {trainer.state.global_step}")
+                planned = [one for items in mine for one in self._video(items, backbone)]
+            finally:
+                model.train(was_training)
+        everyone = [Planned(**one) for one in gather_object([asdict(one) for one in planned])]
+        if accelerator.is_main_process:
+            self._keep(everyone, trainer.state.global_step)
+        return figures(everyone)
+
+    def _around(self, model: Any) -> QwenBackbone:
+        """The model as a backbone: the same object at every evaluation, so that modules are loaded once."""
+        if self._backbone is None:
+            adapter = model if is_peft_model(model) else None
+            weights = folder_fingerprint(self._found.folder)
+            facts = {"kind": "qwen", "model": self._found.name, "weights": weights, "adapter": None}
+            loaded = Loaded(
+                model=model.get_base_model() if adapter is not None else model,
+                adapter=adapter,
+                processor=self._found.processor,
+                frames=self._frames,
+                pixels=self._pixels,
+                facts=facts,
+            )
+            self._backbone = QwenBackbone.around(loaded, name=self._found.name)
+            self._adapted = adapter is not None
+        return self._backbone
+
+    def _video(self, items: Sequence[Item], backbone: QwenBackbone) -> Iterator[Planned]:
+        lacking = [item for item in items if item.id not in self._oracle] if self._adapted else []
+        if lacking:
+            with backbone.adapter(False):
+                for item, result in self._results(self._native, lacking, backbone):
+                    if result.error is None:
+                        (only,) = result.rounds
+                        assert only.execution is not None
+                        tau = ReasonSettings().tau
+                        right = right_letters(item.answer, item.question.choices)
+                        self._oracle[item.id] = oracle_mode(only.execution, right, tau)
+        for item, result in self._results(self._planner, items, backbone):
+            yield planned(item.id, result, self._oracle, gold=item.answer, choices=item.question.choices)
+
+    def _results(
+        self, method: Method, items: Sequence[Item], backbone: Backbone
+    ) -> Iterator[tuple[Item, Result]]:
+        try:
+            video = Video.open(items[0].video)
+        except VideoError as error:
+            yield from ((item, failed(error)) for item in items)
+            return
+        context = Context(video, backbone, self._held_out.protocol, meter=Meter())
+        yield from method.run_video(items, context)
+
+    def _keep(self, planned: Sequence[Planned], step: int) -> None:
+        self._log.mkdir(parents=True, exist_ok=True)
+        lines = [json.dumps(asdict(one), ensure_ascii=False) + "\n" for one in planned]
+        write_atomically(self._log / f"step-{step:06d}.jsonl", "".join(lines))
+        for one in planned:
+            if one.error is not None:
+                print(f"evaluation: question {one.id} left out: {one.error}", file=sys.stderr)

@@ -1,0 +1,98 @@
+"""Held-out questions for the evaluations of a training run, with the mode that each should be answered in.
+
+From a `grpo.jsonl` (its rows of kind "plan"), a folder with `questions.jsonl`, or a split of the pocket
+world.
+Knows questions; must not know models or training.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from videopro import benchmarks
+from videopro.benchmarks.base import ROBUST, Benchmark, Item, Protocol
+from videopro.errors import DatasetError, QuestionError
+from videopro.question import Question
+from videopro.scoring import Mode
+from videopro.storage import read_objects
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Questions by video, and the oracle mode (A.3) of those that came with one."""
+
+    items: tuple[Item, ...]
+    protocol: Protocol
+    oracle: Mapping[str, Mode]
+
+    def by_video(self) -> list[list[Item]]:
+        """The questions of each video, in the order in which the videos first come."""
+        groups: dict[str, list[Item]] = {}
+        for item in self.items:
+            groups.setdefault(item.video_key, []).append(item)
+        return list(groups.values())
+
+
+def load_held_out(spec: str, *, limit: int | None, seed: int) -> HeldOut:
+    """The questions that a setting names: FILE.jsonl, a folder, or "pocket:SPLIT". `limit` takes so many,
+    whole videos in an order drawn from `seed`. Raises DatasetError or BenchmarkError, naming the mend."""
+    oracle: dict[str, Mode] = {}
+    if spec.startswith("pocket:"):
+        found = benchmarks.load("pocket", split=spec.removeprefix("pocket:"))
+    elif Path(spec).is_dir():
+        found = benchmarks.load("jsonl", root=Path(spec))
+    else:
+        found, oracle = _read(Path(spec))
+    items = found.select(limit=limit, seed=seed)
+    nameless = next((item for item in items if item.answer is None), None)
+    if nameless is not None:
+        raise DatasetError(f"{spec}: question {nameless.id!r} has no answer; held-out questions need one")
+    if found.fetch is not None:
+        found.fetch(items)
+    return HeldOut(tuple(items), found.protocol, oracle)
+
+
+def _read(path: Path) -> tuple[Benchmark, dict[str, Mode]]:
+    items: list[Item] = []
+    oracle: dict[str, Mode] = {}
+    for _, where, record in read_objects(
+        path, "a grpo.jsonl, a folder with questions.jsonl, or pocket:SPLIT"
+    ):
+        if record.get("kind", "plan") != "plan":
+            continue
+        try:
+            item = _item(record, path.parent, where)
+        except QuestionError as error:
+            raise DatasetError(f"{where}: {error}") from error
+        items.append(item)
+        mode = record.get("oracle_mode")
+        if mode is not None:
+            if mode not in ("native", "program"):
+                raise DatasetError(f"{where}: oracle_mode is {mode!r}; it must be native or program")
+            oracle[item.id] = cast(Mode, mode)
+    if not items:
+        raise DatasetError(f"{path}: holds no questions of kind 'plan'")
+    return Benchmark(name=str(path), split="", items=items, protocol=Protocol(parser=ROBUST)), oracle
+
+
+def _item(record: Mapping[str, Any], folder: Path, where: str) -> Item:
+    for name, kind in (("id", str), ("video", str), ("question", str), ("answer", str), ("choices", list)):
+        if not isinstance(record.get(name), kind):
+            raise DatasetError(
+                f"{where}: field {name!r} is {record.get(name)!r}; it must be a {kind.__name__}"
+            )
+    question = Question(record["question"], tuple(record["choices"]))
+    question.choice(record["answer"])
+    subtitles = record.get("subtitles")
+    return Item(
+        id=record["id"],
+        video=folder / record["video"],
+        video_key=record["video"],
+        question=question,
+        answer=record["answer"],
+        subtitles=folder / subtitles if subtitles else None,
+        groups={"family": record["family"]} if record.get("family") else {},
+    )

@@ -1,0 +1,123 @@
+"""The record of a training run: what it was made from, what was left out, how it went.
+
+Written when the run begins and again when it ends, so that a run is resumed as what it was. Knows settings
+and files; must not know models.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Protocol
+
+from accelerate import PartialState
+from transformers import TrainingArguments
+from trl import ModelConfig
+
+from videopro.backbones.fingerprint import folder_fingerprint
+from videopro.backbones.qwen.load import DEFAULTS_FILE, Checkpoint
+from videopro.errors import RunError
+from videopro.storage import parse_json, write_atomically
+
+
+class Kind(Protocol):
+    """A row of some kind."""
+
+    @property
+    def kind(self) -> str: ...
+
+
+RECORD = "training_record.json"
+
+# What decides which weights a run ends with; the rest (logging, saving, evaluating) may change on the way.
+_TRAINING = (
+    *("seed", "data_seed", "num_train_epochs", "max_steps", "per_device_train_batch_size"),
+    *("gradient_accumulation_steps", "learning_rate", "lr_scheduler_type"),
+    *("warmup_steps", "optim", "weight_decay", "max_grad_norm", "adam_beta1", "adam_beta2", "adam_epsilon"),
+    *("loss_type", "bf16", "fp16"),
+)
+_MODEL = ("dtype", "use_peft", "lora_r", "lora_alpha", "lora_dropout", "lora_target_modules", "use_rslora")
+
+
+def describe(
+    training: TrainingArguments,
+    model: ModelConfig,
+    found: Checkpoint,
+    *,
+    rows: str,
+    frames: int,
+    pixels: int,
+    also: Sequence[str],
+) -> dict[str, Any]:
+    """What decides the weights that a run ends with; `rows` is the digest of its training file, `also` names
+    settings of this kind of run."""
+    facts = {name: getattr(training, name) for name in (*_TRAINING, *also)}
+    facts |= {name: getattr(model, name) for name in (*_MODEL, "load_in_4bit", "load_in_8bit", "use_dora")}
+    facts |= {
+        "data": rows,
+        "model": Path(found.source).name,
+        "weights": folder_fingerprint(found.folder),
+        "frames": frames,
+        "pixels": pixels,
+        "processes": PartialState().num_processes,
+    }
+    # As JSON gives it back.
+    return json.loads(json.dumps(facts, default=str))
+
+
+def check_same(output: Path, run: Mapping[str, Any]) -> None:
+    """Refuse to go on with another run than the one in a folder, unless it is that run for longer. Raises
+    RunError with the difference."""
+    try:
+        before = parse_json((output / RECORD).read_text(encoding="utf-8"), infinite=True)["run"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise RunError(
+            f"{output}: holds checkpoints and no {RECORD} that can be read; give another output_dir"
+        ) from error
+    differing = [name for name in run if before.get(name) != run[name]]
+    if differing and differing != _for_longer(before, run):
+        told = ", ".join(f"{name} was {before.get(name)!r} and is {run[name]!r}" for name in differing)
+        raise RunError(f"{output}: holds checkpoints of another run: {told}; give another output_dir")
+
+
+def _for_longer(before: Mapping[str, Any], run: Mapping[str, Any]) -> list[str]:
+    """The setting by which a run is another one for longer. At a constant rate the longer one goes through
+    the weights of the shorter; any other schedule reaches its rates by the length of the whole."""
+    if run["lr_scheduler_type"] != "constant":
+        return []
+    limited = run["max_steps"] > 0
+    name = "max_steps" if limited else "num_train_epochs"
+    if (before.get("max_steps", 0) > 0) != limited or run[name] <= before.get(name, run[name]):
+        return []
+    return [name]
+
+
+def keep(
+    output: Path,
+    run: Mapping[str, Any],
+    *,
+    rows: Sequence[Kind],
+    dropped: Mapping[str, str],
+    history: Sequence[Mapping[str, Any]] = (),
+) -> None:
+    """Write the record. `dropped`: why, by the row's id; `history`: what was logged."""
+    names = ("torch", "transformers", "trl", "peft", "accelerate")
+    record = {
+        "run": run,
+        "rows": len(rows),
+        "kinds": dict(Counter(row.kind or "unnamed" for row in rows)),
+        "dropped": dict(dropped),
+        "versions": {name: metadata.version(name) for name in names},
+        "history": list(history),
+    }
+    output.mkdir(parents=True, exist_ok=True)
+    write_atomically(output / RECORD, json.dumps(record, indent=1, ensure_ascii=False) + "\n")
+
+
+def write_budgets(output: Path, *, frames: int, pixels: int) -> None:
+    """Tell our backbone what a whole model was trained with."""
+    text = json.dumps({"frames": frames, "pixels": pixels}) + "\n"
+    (output / DEFAULTS_FILE).write_text(text, encoding="utf-8")

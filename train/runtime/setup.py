@@ -1,0 +1,128 @@
+"""What training runs have in common before their first step: the model's processor, videos decoded, rows that
+are left out, what is measured on the way.
+
+Knows settings, files and videos; must not know trainers.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import torch
+from accelerate import PartialState
+from accelerate.utils import gather_object
+from rich.progress import Progress
+from trl import ModelConfig
+
+from videopro.backbones import read_spec
+from videopro.backbones.qwen.inputs import QwenInputs
+from videopro.backbones.qwen.load import Checkpoint, find
+from videopro.errors import ConfigError
+from videopro.modules.loading import cache_root
+from videopro.train.runtime.config import RunConfig
+from videopro.train.runtime.evaluation import ProgramEvaluation
+from videopro.train.runtime.frame_cache import FrameCache
+from videopro.train.runtime.held_out import load_held_out
+from videopro.train.runtime.rows import Shows, without_unreadable
+
+R = TypeVar("R", bound=Shows)
+
+
+@dataclass(frozen=True)
+class Start:
+    """The model that a run starts from, and how it is shown videos: as in inference."""
+
+    found: Checkpoint
+    adapter: str | None
+    """Of an adapter to go on with: its folder or hub name."""
+    frames: int
+    pixels: int
+    inputs: QwenInputs
+
+    @classmethod
+    def of(cls, training: RunConfig, model: ModelConfig) -> Start:
+        """By the settings. Raises ConfigError or BackboneError."""
+        if not model.model_name_or_path:
+            raise ConfigError("model_name_or_path is missing; give pocket, a hub name or a folder")
+        # A shipped planner has a short name, as in inference.
+        spec = read_spec(model.model_name_or_path, adapter=training.adapter)
+        found = find(spec.model)
+        frames = found.frames if training.frames is None else training.frames
+        pixels = found.pixels if training.pixels is None else training.pixels
+        inputs = QwenInputs(found.processor, frames=frames, pixels=pixels, device=torch.device("cpu"))
+        return cls(found, spec.adapter, frames, pixels, inputs)
+
+    def frame_cache(self, folder: str | None) -> FrameCache:
+        """Decoded frames as this model is shown them."""
+        form = f"{'video' if self.inputs.has_times else 'image'}{self.inputs.patch}-{self.pixels}"
+        root = Path(folder) if folder else cache_root() / "frames"
+        return FrameCache(root, count=self.frames, resize=self.inputs.frame_size, form=form)
+
+    def evaluation(
+        self, training: RunConfig, *, modules: Mapping[str, Any], longest: int, seed: int, output: Path
+    ) -> ProgramEvaluation | None:
+        """What measures planning on held-out questions, if there are any. `longest`: tokens of a program."""
+        if not training.eval_questions:
+            return None
+        with PartialState().main_process_first():
+            held_out = load_held_out(training.eval_questions, limit=training.eval_limit, seed=seed)
+        return ProgramEvaluation(
+            held_out,
+            self.found,
+            frames=self.frames,
+            pixels=self.pixels,
+            modules=modules,
+            fallback=training.fallback,
+            max_new_tokens=longest,
+            log=output / "questions",
+        )
+
+
+@dataclass(frozen=True)
+class Rows(Generic[R]):
+    """Rows to train on and to evaluate on, and why others are left out, by their ids."""
+
+    train: list[R]
+    held_out: list[R]
+    dropped: Mapping[str, str]
+
+    def decoded(self, cache: FrameCache, workers: int) -> Rows[R]:
+        """Those whose videos can be read, with every video decoded; what is dropped is said. Raises
+        DatasetError when nothing is left."""
+        failures = _decode(cache, [*self.train, *self.held_out], workers)
+        train, dropped = without_unreadable(self.train, failures)
+        held_out: list[R] = []
+        if self.held_out:
+            held_out, more = without_unreadable(self.held_out, failures)
+            dropped += more
+        if PartialState().is_main_process:
+            _name_dropped(dropped, failures)
+        names = {row.id: failures[row.video] for row in dropped if row.video is not None}
+        return Rows(train, held_out, names)
+
+
+def _decode(cache: FrameCache, rows: Sequence[Shows], workers: int) -> dict[Path, str]:
+    """Have every video decoded, each rank its share; why those that cannot be read cannot, on every rank."""
+    state = PartialState()
+    videos = list(dict.fromkeys(row.video for row in rows if row.video is not None))
+    mine = videos[state.process_index :: state.num_processes]
+    with Progress(disable=not (state.is_main_process and sys.stderr.isatty())) as progress:
+        task = progress.add_task("videos", total=len(mine))
+        failed = cache.prepare(mine, workers=workers, told=lambda: progress.advance(task))
+    merged: dict[Path, str] = {}
+    for one in gather_object([failed]):
+        merged.update(one)
+    return merged
+
+
+def _name_dropped(dropped: Sequence[Shows], failures: Mapping[Path, str]) -> None:
+    """Say which rows are left out, and why."""
+    if dropped:
+        print(f"{len(dropped)} rows are dropped: their videos cannot be read", file=sys.stderr)
+    for path, why in failures.items():
+        ids = [row.id for row in dropped if row.video == path]
+        print(f"  {why} (rows {', '.join(ids)})", file=sys.stderr)

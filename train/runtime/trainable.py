@@ -1,0 +1,160 @@
+"""What is trained of a Qwen vision-language model: adapters or weights, of which part, at which rate.
+
+A model has three parts: the language model, the vision tower, and the projector between them (Qwen's
+"merger"). Knows models; must not know data or runs.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Collection, Mapping
+from typing import Any, Literal
+
+import torch
+from accelerate import PartialState
+from peft import PeftConfig
+from torch import nn
+from transformers import PreTrainedModel
+from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled
+from trl import ModelConfig, get_peft_config, get_quantization_config
+
+from videopro.backbones.qwen.load import Checkpoint, load_weights, put_adapter
+from videopro.errors import ConfigError
+
+Part = Literal["language", "projector", "vision"]
+
+_PROJECTOR = re.compile(r"(^|\.)visual\.(merger|deepstack_merger_list)\.")
+_VISION = re.compile(r"(^|\.)visual\.")
+
+
+def part_of(name: str) -> Part:
+    """The part to which a parameter or module of a Qwen vision-language model belongs, by its name."""
+    if _PROJECTOR.search(name):
+        return "projector"
+    return "vision" if _VISION.search(name) else "language"
+
+
+def linear_pattern(model: nn.Module, parts: Collection[Part]) -> str:
+    """A pattern for PEFT's `target_modules`: every linear layer within these parts, the head that writes
+    tokens excepted. (`all-linear` would adapt a vision tower that is to stay as it is.)"""
+    in_lists = {
+        f"{name}.{i}" if name else str(i)
+        for name, module in model.named_modules()
+        if isinstance(module, nn.ModuleList)
+        for i in range(len(module))
+    }
+
+    def general(name: str) -> str:
+        """The name with every place in a list of equal layers left open."""
+        pieces = name.split(".")
+        return r"\.".join(
+            r"\d+" if ".".join(pieces[: i + 1]) in in_lists else re.escape(piece)
+            for i, piece in enumerate(pieces)
+        )
+
+    head = model.get_output_embeddings() if isinstance(model, PreTrainedModel) else None
+    found = {
+        general(name)
+        for name, module in model.named_modules()
+        if isinstance(module, nn.Linear) and module is not head and part_of(f"{name}.") in parts
+    }
+    if not found:
+        raise ConfigError(f"the model has no linear layers in its {' and '.join(sorted(parts))} to adapt")
+    return "|".join(sorted(found))
+
+
+def trained_parts(vision: str, projector: str) -> list[Part]:
+    """The parts that a run trains, by its settings ("frozen" or "trained")."""
+    parts: list[Part] = ["language"]
+    if projector == "trained":
+        parts.append("projector")
+    if vision == "trained":
+        parts.append("vision")
+    return parts
+
+
+def load_trainable(found: Checkpoint, settings: ModelConfig) -> PreTrainedModel:
+    """A checkpoint's model in the dtype and, for QLoRA, with the 4-bit weights that the settings ask for."""
+    options: dict[str, Any] = {}
+    quantization = get_quantization_config(settings)
+    if quantization is not None:
+        if not settings.use_peft:
+            raise ConfigError(
+                "load_in_4bit and load_in_8bit need use_peft: true; quantised weights cannot learn"
+            )
+        # What a video looks like to the model is to be what it is in inference.
+        quantization.llm_int8_skip_modules = ["lm_head", "model.visual"]
+        options["quantization_config"] = quantization
+        if torch.cuda.is_available():
+            options["device_map"] = {"": PartialState().local_process_index}
+    if settings.attn_implementation is not None:
+        options["attn_implementation"] = settings.attn_implementation
+    model = load_weights(found, None, dtype=settings.dtype, **options)
+    # What an adapter's settings call its base: as it was asked for, not where it lies on this machine.
+    model.name_or_path = settings.model_name_or_path
+    if is_deepspeed_zero3_enabled():
+        _keep_used_conversions(model)
+    return model
+
+
+def _keep_used_conversions(model: Any) -> None:
+    """What was done to the names of the checkpoint's weights is undone when weights are saved. Under ZeRO-3
+    transformers (5.23) keeps for that what could have been done as well, and saves under other names."""
+    model._weight_conversions = [one for one in model._weight_conversions or () if one.was_used()]
+
+
+def without_adapter(model: PreTrainedModel) -> PreTrainedModel:
+    """The model before an adapter is put into it: a tree of modules of its own over the same weights.
+
+    An adapter's layers then go into `model` alone, so that the base answers whatever is done to the policy
+    meanwhile, in other threads too, and takes no memory. For weights that stay as they are.
+    """
+    shared = {id(one): one for one in (*model.parameters(), *model.buffers())}
+    base = copy.deepcopy(model, shared)
+    return base.eval()
+
+
+def choose_trained(
+    model: PreTrainedModel, settings: ModelConfig, parts: Collection[Part]
+) -> PeftConfig | None:
+    """Have these parts trained and no other: the LoRA layers to add, or, without `use_peft`, the parts' own
+    weights, which are then the only ones with a gradient."""
+    if settings.use_peft:
+        if settings.lora_target_modules is None:
+            settings.lora_target_modules = linear_pattern(model, parts)  # type: ignore[assignment]
+        return get_peft_config(settings)
+    for name, weight in model.named_parameters():
+        weight.requires_grad_(part_of(name) in parts)
+    return None
+
+
+def put_trained(
+    model: PreTrainedModel,
+    settings: ModelConfig,
+    parts: Collection[Part],
+    *,
+    adapter: str | None,
+    base: str,
+) -> tuple[PreTrainedModel, PeftConfig | None]:
+    """The model with what is to be trained of it: `adapter` (a folder or hub name, made for the model named
+    `base`), put into it, or without one what `choose_trained` says, whose LoRA layers are still to be added.
+    """
+    if adapter is None:
+        return model, choose_trained(model, settings, parts)
+    return put_adapter(model, adapter, base, trained=True), None  # type: ignore[return-value]
+
+
+def parameter_groups(
+    model: nn.Module, rates: Mapping[Part, float], weight_decay: float, decayed: Collection[str]
+) -> list[dict[str, Any]]:
+    """Optimizer groups: each part's trained weights at its own learning rate, those named in `decayed` with
+    weight decay and the others without. Groups without weights are left out."""
+    groups: dict[tuple[Part, bool], list[nn.Parameter]] = {}
+    for name, weight in model.named_parameters():
+        if weight.requires_grad:
+            groups.setdefault((part_of(name), name in decayed), []).append(weight)
+    return [
+        {"params": weights, "lr": rates[part], "weight_decay": weight_decay if decays else 0.0}
+        for (part, decays), weights in sorted(groups.items(), key=lambda one: one[0])
+    ]

@@ -1,0 +1,375 @@
+"""Transformers' Qwen vision-language models as a backbone: Qwen2.5-VL, Qwen3-VL, Qwen3.5 and what follows
+them.
+
+One forward pass for a letter; shared prefixes for questions about one video; an adapter that goes on and off.
+Ties together prompts (`qwen_inputs`), forward passes (`qwen_run`), prefixes and loading; must not know
+benchmarks, modules or runs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import torch
+
+from videopro import prompts
+from videopro.backbones.base import (
+    YES_NO,
+    Answer,
+    Backbone,
+    BackboneConfig,
+    ChoiceRequest,
+    GenerateRequest,
+    Generation,
+    Prefix,
+    Visual,
+    YesNoRequest,
+)
+from videopro.backbones.qwen.chat import read_messages
+from videopro.backbones.qwen.inputs import Encoded, QwenInputs
+from videopro.backbones.qwen.load import Loaded, load
+from videopro.backbones.qwen.prefix import QwenPrefix
+from videopro.backbones.qwen.run import NonFiniteLogits, QwenRun, Sampling, Shared, Written
+from videopro.errors import BackboneError
+
+if TYPE_CHECKING:
+    from videopro.video import Frame
+
+T = TypeVar("T")
+
+
+class QwenBackbone(Backbone):
+    """A Qwen vision-language model in this process.
+
+    Frames carry their true times into Qwen3-VL and later; Qwen2.5-VL takes one interval a video and gets the
+    mean spacing of the frames. Requests about the same sequence of frames (the same object) in one batched
+    call share its encoding.
+
+    Threads: one lock holds every call and every `adapter` block, so calls from several threads run one after
+    another and a thread inside an `adapter` block keeps the others waiting until it leaves.
+    """
+
+    def __init__(self, config: BackboneConfig) -> None:
+        """Load the model; `BackboneError` says what is missing."""
+        self._hold(load(config), config.model, config.batch_size)
+
+    @classmethod
+    def around(cls, loaded: Loaded, *, name: str, batch_size: int = 8) -> QwenBackbone:
+        """A backbone of a model that is in memory already, such as one that is being trained.
+
+        The model is used as it is: its owner puts it into evaluation mode, and has its adapter on, before
+        the backbone is used.
+        """
+        self = cls.__new__(cls)
+        self._hold(loaded, name, batch_size)
+        return self
+
+    def _hold(self, loaded: Loaded, name: str, batch_size: int) -> None:
+        self.name = name
+        self.frames = loaded.frames
+        self.pixels = loaded.pixels
+        self._batch = batch_size
+        self._facts = dict(loaded.facts)
+        self._adapter = loaded.adapter
+        self._adapted = loaded.adapter is not None
+        self._lock = threading.RLock()
+        tokenizer = loaded.processor.tokenizer
+        self._tokenizer = tokenizer
+        ends = loaded.model.generation_config.eos_token_id
+        ends = [ends] if isinstance(ends, int) else list(ends or ())
+        if tokenizer.eos_token_id is not None:
+            ends.append(tokenizer.eos_token_id)
+        if not ends:
+            raise BackboneError(f"model {name!r} names no end-of-sequence token; set one in its tokenizer")
+        pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else ends[0]
+        self._run: QwenRun | None = QwenRun(loaded.model, ends=ends, pad=pad)
+        self._inputs = QwenInputs(
+            loaded.processor, frames=loaded.frames, pixels=loaded.pixels, device=self._run.device
+        )
+        self._banned = self._inputs.visual_tokens()
+        self._replies: dict[str, int] = {}
+
+    # What it is
+
+    def identity(self) -> dict[str, object]:
+        """What a run's key hashes; the adapter's fingerprint only while the adapter is on."""
+        return {**self._facts, "adapter": self._facts["adapter"] if self._adapted else None}
+
+    def retrained(self, state: str) -> None:
+        """Tell that the weights in training are others now: of the adapter if there is one, else all.
+        `state` names them in `identity`, on which it rests which remembered answers are still this model's.
+        """
+        self._facts["adapter" if self._adapter is not None else "weights"] = state
+
+    def frame_size(self, height: int, width: int, n_frames: int) -> tuple[int, int]:
+        """(height, width) to which `n_frames` frames of (height, width) pixels would be resized."""
+        return self._inputs.frame_size(height, width, n_frames)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model takes its inputs."""
+        return self._runner.device
+
+    @property
+    def _runner(self) -> QwenRun:
+        if self._run is None:
+            raise BackboneError(f"backbone {self.name!r} is closed; load it again")
+        return self._run
+
+    # Choosing
+
+    def answer_batch(self, requests: Sequence[ChoiceRequest]) -> list[Answer]:
+        """Several multiple-choice questions, each from one forward pass."""
+        asked = [
+            (
+                request.visual,
+                request.prompt if request.prompt is not None else prompts.multiple_choice(request.question),
+                request.question.letters,
+            )
+            for request in requests
+        ]
+        return self._choose(asked)
+
+    def yes_no(self, visual: Visual, text: str) -> Answer:
+        """The prompt `text` answered with Yes or No, from one forward pass."""
+        return self._choose([(visual, text, YES_NO)])[0]
+
+    def yes_no_batch(self, requests: Sequence[YesNoRequest]) -> list[Answer]:
+        """Several yes-or-no questions, batched like letters."""
+        return self._choose([(request.visual, request.text, YES_NO) for request in requests])
+
+    def _choose(self, asked: Sequence[tuple[Visual, str, Sequence[str]]]) -> list[Answer]:
+        def rows(numbers: Sequence[int], shared: Shared | None, parts: Sequence[Encoded]) -> list[Answer]:
+            run = self._runner
+            logits = run.last_logits(parts) if shared is None else run.last_logits_after(shared, parts)
+            before = 0 if shared is None else shared.length
+            return [
+                self._read(row, asked[number][2], before + len(part.ids))
+                for number, row, part in zip(numbers, logits, parts, strict=True)
+            ]
+
+        return self._serve([(visual, text) for visual, text, _ in asked], rows, one_token=True, even=False)
+
+    def _read(self, logits: torch.Tensor, replies: Sequence[str], tokens_in: int) -> Answer:
+        unseen = [reply for reply in replies if reply not in self._replies]
+        if unseen:
+            self._replies.update(self._inputs.reply_tokens(unseen))
+        chances = logits.softmax(-1)
+        letters = {reply: float(chances[self._replies[reply]]) for reply in replies}
+        if any(map(math.isnan, letters.values())):
+            raise NonFiniteLogits([0])
+        top = int(chances.argmax())
+        letter = next((reply for reply in replies if self._replies[reply] == top), None)
+        return Answer(
+            letter=letter,
+            confidence=letters[letter] if letter is not None else 0.0,
+            letters=letters,
+            raw=self._tokenizer.decode([top]),
+            tokens_in=tokens_in,
+            tokens_out=1,
+        )
+
+    # Writing
+
+    def generate_batch(
+        self,
+        requests: Sequence[GenerateRequest],
+        *,
+        max_new_tokens: int = 256,
+        temperature: float = 0.0,
+        top_p: float = 1.0,
+        seed: int | None = None,
+    ) -> list[Generation]:
+        """Several written replies. The model's own sampling settings are not used, only those given here."""
+        sampling = _sampling(max_new_tokens, temperature, top_p, seed)
+        for request in requests:
+            _check_seed(request.seed)
+
+        def rows(numbers: Sequence[int], shared: Shared | None, parts: Sequence[Encoded]) -> list[Generation]:
+            run = self._runner
+            state = run.start(parts) if shared is None else run.start_after(shared, parts)
+            before = 0 if shared is None else shared.length
+            draws = [
+                (sampling.seed, number) if (own := requests[number].seed) is None else (own, 0)
+                for number in numbers
+            ]
+            written = run.write(state, sampling, draws, banned=self._banned)
+            return [
+                self._generation(one, before + len(part.ids))
+                for one, part in zip(written, parts, strict=True)
+            ]
+
+        return self._serve(
+            [(request.visual, request.text) for request in requests],
+            rows,
+            one_token=False,
+            even=self._runner.is_recurrent,
+        )
+
+    def chat(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        max_new_tokens: int = 256,
+        temperature: float = 0.0,
+        top_p: float = 1.0,
+        seed: int | None = None,
+    ) -> Generation:
+        """A reply to ordinary Qwen chat messages; see `qwen_chat.read_messages` for what their parts may
+        hold."""
+        sampling = _sampling(max_new_tokens, temperature, top_p, seed)
+        with self._guard():
+            prompt = read_messages(self._inputs, messages)
+            written = self._runner.write(
+                self._runner.start([prompt]), sampling, [(sampling.seed, 0)], banned=self._banned
+            )
+        return self._generation(written[0], len(prompt.ids))
+
+    def _generation(self, written: Written, tokens_in: int) -> Generation:
+        return Generation(
+            text=self._tokenizer.decode(
+                written.ids, skip_special_tokens=True, clean_up_tokenization_spaces=False
+            ),
+            token_ids=tuple(written.ids),
+            logprobs=tuple(written.logprobs),
+            finish="stop" if written.ended else "length",
+            tokens_in=tokens_in,
+        )
+
+    # Serving many
+
+    def _serve(
+        self,
+        asked: Sequence[tuple[Visual, str]],
+        rows: Callable[[Sequence[int], Shared | None, Sequence[Encoded]], list[T]],
+        *,
+        one_token: bool,
+        even: bool,
+    ) -> list[T]:
+        """Group requests by what they look at, run each group in batches, and put the results in order.
+
+        `rows` gets the numbers of some requests, the head that they share or None, and their tails or whole
+        prompts. `even`: tails of a shared head must have one length within a batch.
+        """
+        results: dict[int, T] = {}
+        sights: dict[int, list[int]] = {}
+        for number, (visual, _) in enumerate(asked):
+            sights.setdefault(id(visual), []).append(number)
+        alone: list[int] = []
+        with self._guard():
+            for numbers in sights.values():
+                visual = asked[numbers[0]][0]
+                if isinstance(visual, Prefix) or (visual is not None and len(numbers) > 1):
+                    shared = self._shared(visual)
+                    tails = {n: self._inputs.tail(asked[n][1], one_token=one_token) for n in numbers}
+                    for some in self._batches(numbers, {n: len(tails[n].ids) for n in numbers}, even=even):
+                        done = rows(some, shared, [tails[n] for n in some])
+                        results.update(zip(some, done, strict=True))
+                else:
+                    alone.extend(numbers)
+            # Encoded batch by batch, so that no more pixels are held than one batch needs.
+            for start in range(0, len(alone), self._batch):
+                some = alone[start : start + self._batch]
+                whole = [self._whole(*asked[n], one_token=one_token) for n in some]
+                results.update(zip(some, rows(some, None, whole), strict=True))
+        return [results[number] for number in range(len(asked))]
+
+    def _batches(
+        self, numbers: Sequence[int], lengths: Mapping[int, int], *, even: bool
+    ) -> Iterator[list[int]]:
+        ordered = sorted(numbers, key=lambda number: lengths[number])
+        batch: list[int] = []
+        for number in ordered:
+            if batch and (len(batch) == self._batch or (even and lengths[number] != lengths[batch[0]])):
+                yield batch
+                batch = []
+            batch.append(number)
+        if batch:
+            yield batch
+
+    def _whole(self, visual: Visual, text: str, *, one_token: bool) -> Encoded:
+        if visual is None:
+            return self._inputs.text(text, one_token=one_token)
+        assert not isinstance(visual, Prefix)
+        return self._inputs.head(visual).then(self._inputs.tail(text, one_token=one_token))
+
+    def _shared(self, visual: Sequence[Frame] | Prefix) -> Shared:
+        if isinstance(visual, QwenPrefix):
+            return visual.use(self, adapted=self._adapted)
+        if isinstance(visual, Prefix):
+            raise BackboneError(
+                "this prefix was made by another kind of backbone; make one with prefix(frames)"
+            )
+        return self._runner.share(self._inputs.head(visual))
+
+    def prefix(self, frames: Sequence[Frame]) -> QwenPrefix:
+        """Encode frames once; later calls attend to its keys and values, or to a copy where the model has
+        layers that cannot share them, and run only their own tokens."""
+        with self._guard():
+            shared = self._runner.share(self._inputs.head(frames))
+            return QwenPrefix(frames, shared, owner=self, adapted=self._adapted)
+
+    # Adapter, errors, end
+
+    @contextlib.contextmanager
+    def adapter(self, enabled: bool) -> Iterator[None]:
+        """Within the block the adapter is on or off; other threads wait until the block ends."""
+        if enabled and self._adapter is None:
+            raise BackboneError(f"backbone {self.name!r} has no adapter; name one in the setting 'adapter'")
+        with self._lock:
+            before = self._adapted
+            self._switch(enabled)
+            try:
+                yield
+            finally:
+                self._switch(before)
+
+    def _switch(self, enabled: bool) -> None:
+        if self._adapter is None or enabled == self._adapted:
+            return
+        layers: Any = self._adapter.base_model
+        if enabled:
+            layers.enable_adapter_layers()
+        else:
+            layers.disable_adapter_layers()
+        self._adapted = enabled
+
+    @contextlib.contextmanager
+    def _guard(self) -> Iterator[None]:
+        """One call at a time, without gradients, and a clear word when memory runs out."""
+        with self._lock, torch.inference_mode():
+            try:
+                yield
+            except torch.OutOfMemoryError as error:
+                raise BackboneError(
+                    f"backbone {self.name!r} ran out of memory on {self.device}; lower 'batch_size' (now "
+                    f"{self._batch}), 'frames' ({self.frames}) or 'pixels' ({self.pixels}), or close prefixes"
+                ) from error
+
+    def close(self) -> None:
+        """Let go of the model; prefixes keep their memory until they are closed."""
+        with self._lock:
+            self._run = None
+            self._adapter = None
+            if torch.cuda.is_available():
+                torch.cuda.empty_cache()
+
+
+def _sampling(max_new_tokens: int, temperature: float, top_p: float, seed: int | None) -> Sampling:
+    if max_new_tokens < 1:
+        raise BackboneError(f"max_new_tokens is {max_new_tokens}; it must be at least 1")
+    if temperature < 0:
+        raise BackboneError(f"temperature is {temperature}; it must be 0 (greedy) or more")
+    if not 0 < top_p <= 1:
+        raise BackboneError(f"top_p is {top_p}; it must be above 0 and at most 1")
+    _check_seed(seed)
+    return Sampling(max_new_tokens, temperature, top_p, seed)
+
+
+def _check_seed(seed: int | None) -> None:
+    if seed is not None and seed < 0:
+        raise BackboneError(f"seed is {seed}; it must be 0 or more")

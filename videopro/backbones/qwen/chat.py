@@ -1,0 +1,139 @@
+"""Ordinary Qwen chat messages (text, image and video parts) to a prompt's tensors.
+
+`qwen-vl-utils` reads images wherever they lie and says how many frames a video part means; frames come from
+this project's own decoder, so that their times are true. Knows messages; must not know weights or sampling.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from qwen_vl_utils.vision_process import (
+    FRAME_FACTOR,
+    SPATIAL_MERGE_SIZE,
+    extract_vision_info,
+    fetch_image,
+    smart_nframes,
+)
+from torchvision.transforms.v2 import functional as tvF
+
+from videopro.backbones.control_tokens import plain
+from videopro.backbones.qwen.inputs import Encoded, QwenInputs, SizedVideo
+from videopro.errors import BackboneError
+from videopro.video import Frame, Video
+
+
+def read_messages(inputs: QwenInputs, messages: Sequence[Mapping[str, Any]]) -> Encoded:
+    """The prompt of chat messages, up to where the reply starts.
+
+    An image part is {"type": "image", "image": X} with a path, a file:// or http(s):// address, base64 or a
+    PIL image; `min_pixels`, `max_pixels`, `resized_height` and `resized_width` are kept to. A video part is
+    {"type": "video", "video": X} with a path or file:// address (`nframes` or `fps`, `min_frames`,
+    `max_frames`, `video_start`, `video_end`), a list of images (`sample_fps`), or a list of `Frame`;
+    `max_pixels` bounds a frame, `total_pixels` the video. Unless a part says otherwise, the budgets of the
+    backbone hold. Raises `BackboneError` for a part that cannot be read, `VideoError` for a video.
+    """
+    if not messages:
+        raise BackboneError("no chat messages; give at least one with role 'user'")
+    images: list[np.ndarray] = []
+    videos: list[SizedVideo] = []
+    for part in extract_vision_info([dict(message) for message in messages]):
+        if "video" in part:
+            videos.append(_video(inputs, part))
+        elif "image" in part or "image_url" in part:
+            images.append(_image(inputs, part))
+        else:
+            raise BackboneError(f"a chat part of type {part.get('type')!r} holds no image and no video")
+    return inputs.encode(
+        inputs.render([_plain(message) for message in messages]), videos=videos, images=images
+    )
+
+
+def _plain(message: Mapping[str, Any]) -> dict[str, Any]:
+    """The message as the template needs it: parts by kind, texts without control tokens."""
+    content = message["content"]
+    if isinstance(content, str):
+        return {**message, "content": [{"type": "text", "text": plain(content)}]}
+    parts: list[dict[str, Any]] = []
+    for part in content:
+        if "video" in part:
+            parts.append({"type": "video"})
+        elif "image" in part or "image_url" in part:
+            parts.append({"type": "image"})
+        else:
+            parts.append({"type": "text", "text": plain(part["text"])})
+    return {**message, "content": parts}
+
+
+def _image(inputs: QwenInputs, part: Mapping[str, Any]) -> np.ndarray:
+    asked = {"max_pixels": max(inputs.pixels, inputs.patch**2), "min_pixels": inputs.patch**2, **part}
+    try:
+        # qwen-vl-utils multiplies the patch by the merge size itself.
+        picture = fetch_image(asked, image_patch_size=inputs.patch // SPATIAL_MERGE_SIZE)
+    except (OSError, ValueError, AssertionError) as error:
+        raise BackboneError(
+            f"the image of a chat message cannot be read ({error}); check its path or address"
+        ) from error
+    return np.asarray(picture)
+
+
+def _video(inputs: QwenInputs, part: Mapping[str, Any]) -> SizedVideo:
+    source = part["video"]
+    if isinstance(source, str):
+        return inputs.as_video(_decoded(inputs, part, source.removeprefix("file://")))
+    if len(source) < 2:
+        raise BackboneError(f"a video part holds {len(source)} frames; give a path, or two frames at least")
+    if all(isinstance(frame, Frame) for frame in source):
+        frames = list(source)
+    else:
+        step = 1 / float(part.get("sample_fps", 2.0))
+        bounds = {key: part[key] for key in ("min_pixels", "max_pixels") if key in part}
+        pictures = [_image(inputs, {**bounds, "image": picture}) for picture in source]
+        frames = [Frame(picture, i * step) for i, picture in enumerate(pictures)]
+    height, width = frames[0].image.shape[:2]
+    size = _size(inputs, part, height, width, len(frames))
+    return inputs.as_video([Frame(_resized(frame.image, size), frame.time) for frame in frames])
+
+
+def _decoded(inputs: QwenInputs, part: Mapping[str, Any], path: str) -> list[Frame]:
+    video = Video.open(path)
+    start = float(part.get("video_start") or 0.0)
+    end = min(float(part.get("video_end") or video.duration), video.duration)
+    total = round((end - start) * video.fps)
+    keys = ("nframes", "fps", "min_frames", "max_frames")
+    asked = {key: part[key] for key in keys if key in part}
+    if "nframes" not in asked:
+        asked.setdefault("max_frames", min(inputs.frames, total))
+    try:
+        count = smart_nframes(asked, total, video.fps)
+    except (ValueError, AssertionError) as error:
+        raise BackboneError(f"video part {path!r}: {error}") from error
+    size = _size(inputs, part, video.height, video.width, count)
+    # The first frame, the last one, and evenly between: what qwen-vl-utils' own readers take.
+    return video.frames(np.linspace(start, end - 1 / video.fps, count).tolist(), size=size)
+
+
+def _size(
+    inputs: QwenInputs, part: Mapping[str, Any], height: int, width: int, count: int
+) -> tuple[int, int]:
+    if "resized_height" in part and "resized_width" in part:
+        height, width = int(part["resized_height"]), int(part["resized_width"])
+        return inputs.frame_size(height, width, count, pixels=4 * max(height, inputs.patch) * width)
+    pixels = int(part.get("max_pixels", inputs.pixels))
+    if "total_pixels" in part:
+        # As in qwen-vl-utils, where a temporal patch counts once.
+        pixels = min(pixels, int(part["total_pixels"]) * FRAME_FACTOR // count)
+    return inputs.frame_size(height, width, count, pixels=pixels)
+
+
+def _resized(image: np.ndarray, size: tuple[int, int]) -> np.ndarray:
+    """The image at (height, width), by the filter that the processors use."""
+    if image.shape[:2] == size:
+        return image
+    # A copy, since torch must not write into a frame that others share.
+    pixels = torch.tensor(image).permute(2, 0, 1)
+    made = tvF.resize(pixels, list(size), interpolation=tvF.InterpolationMode.BICUBIC, antialias=True)
+    return made.permute(1, 2, 0).numpy()

@@ -1,0 +1,336 @@
+"""Loading a Qwen vision-language checkpoint: config, weights, processor, adapter; and saying clearly why not.
+
+Knows files, the hub and transformers' Auto classes; must not know frames or prompts.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from peft import PeftConfig, PeftModel, get_peft_model_state_dict
+from peft.utils import load_peft_weights
+from safetensors import SafetensorError
+from transformers import AutoConfig, AutoModelForImageTextToText, AutoProcessor, PreTrainedModel
+from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING
+from transformers.processing_utils import ProcessorMixin
+from transformers.utils import cached_file
+
+from videopro.backbones.base import DEFAULT_FRAMES, DEFAULT_PIXELS, BackboneConfig, check_keys
+from videopro.backbones.fingerprint import folder_fingerprint
+from videopro.errors import BackboneError, ConfigError
+from videopro.storage import parse_json
+from videopro.storage.finite_weights import non_finite, non_finite_in
+
+DEFAULTS_FILE = "videopro.json"
+"""In a checkpoint's folder: {"frames": N, "pixels": P}, the budgets that it was made for."""
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A checkpoint in memory."""
+
+    model: PreTrainedModel
+    """The base model; an adapter's layers are in it."""
+    adapter: PeftModel | None
+    """The same model's adapter, to turn it on and off."""
+    processor: ProcessorMixin
+    frames: int
+    pixels: int
+    facts: Mapping[str, object]
+    """What `Backbone.identity` says."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A checkpoint that was found to be one, all but its weights."""
+
+    name: str
+    """As the user named it."""
+    source: str
+    """Folder or hub name."""
+    folder: Path
+    settings: Any
+    """The model's config."""
+    processor: ProcessorMixin
+    frames: int
+    """The budgets that it was made for."""
+    pixels: int
+
+
+def find(name: str) -> Checkpoint:
+    """The checkpoint of a name, without its weights; `BackboneError` or `ConfigError` with the mend
+    otherwise."""
+    source = _source(name, "model")
+    settings = _settings(name, source)
+    folder = _folder(source)
+    defaults = _defaults(folder)
+    processor = _processor(name, source)
+    return Checkpoint(name, source, folder, settings, processor, defaults["frames"], defaults["pixels"])
+
+
+def load_weights(found: Checkpoint, device: torch.device | None, **options: Any) -> PreTrainedModel:
+    """The model of a checkpoint, moved to `device` unless that is None; `options` are from_pretrained's.
+    Raises BackboneError for weights that are broken, incomplete or too large."""
+    name = found.name
+    try:
+        loaded: Any = AutoModelForImageTextToText.from_pretrained(
+            found.source, config=found.settings, output_loading_info=True, **options
+        )
+        model, info = loaded
+        if device is not None:
+            model = model.to(device)
+    except torch.OutOfMemoryError as error:
+        raise BackboneError(
+            f"model {name!r} does not fit into the memory of {device or 'the devices'}; use a smaller model, "
+            "dtype 'bf16', or device_map 'auto' to spread it"
+        ) from error
+    except (OSError, ValueError, RuntimeError, ImportError, KeyError, SafetensorError) as error:
+        raise BackboneError(f"model {name!r}: its weights cannot be loaded ({_first_line(error)})") from error
+    if info["missing_keys"]:
+        some = ", ".join(sorted(info["missing_keys"])[:3])
+        raise BackboneError(
+            f"model {name!r}: {len(info['missing_keys'])} weights are missing ({some}, ...) and would be "
+            "random; "
+            "the folder or download is incomplete, or the checkpoint is of another architecture"
+        )
+    # Where the weights are by now: a GPU reads them all in a moment.
+    damaged = non_finite(model.named_parameters())
+    if damaged is not None:
+        raise BackboneError(
+            f"model {name!r}: {_holding(found.folder, damaged)} holds NaN or infinite weights; download or "
+            "save the checkpoint again"
+        )
+    return model
+
+
+def _holding(folder: Path, parameter: str) -> str:
+    """The file and tensor that is damaged, by the name that it has in the file."""
+    for file in sorted(folder.glob("*.safetensors")):
+        name = non_finite_in(file)
+        if name is not None:
+            return f"{file}: tensor {name}"
+    return f"{folder}: parameter {parameter}"
+
+
+def load(config: BackboneConfig) -> Loaded:
+    """Load what `config` names; `BackboneError` or `ConfigError` with the mend otherwise."""
+    name = config.model
+    found = find(name)
+    device_map, device = _device(config)
+    dtype = _dtype(config, device)
+    model = load_weights(
+        found,
+        device if device_map is None else None,
+        dtype=dtype,
+        attn_implementation=config.attention,
+        device_map=device_map,
+    )
+    model.eval().requires_grad_(False)
+    adapter = put_adapter(model, config.adapter, name) if config.adapter else None
+    return Loaded(
+        model=model,
+        adapter=adapter,
+        processor=found.processor,
+        frames=config.frames or found.frames,
+        pixels=config.pixels or found.pixels,
+        facts=facts(config, found),
+    )
+
+
+def facts(config: BackboneConfig, found: Checkpoint) -> dict[str, object]:
+    """What `Backbone.identity` says of a checkpoint, with its adapter on; reads its files, and loads nothing.
+    Raises BackboneError."""
+    _, device = _device(config)
+    made: Any = MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING[type(found.settings)]
+    return {
+        "kind": "qwen",
+        "model": Path(found.source).name if Path(found.source).is_dir() else found.source,
+        "class": made.__name__,
+        "weights": folder_fingerprint(found.folder),
+        "adapter": folder_fingerprint(_folder(_source(config.adapter, "adapter"), "adapter_config.json"))
+        if config.adapter
+        else None,
+        "dtype": str(_dtype(config, device)).removeprefix("torch."),
+        "attention": config.attention,
+        "frames": config.frames or found.frames,
+        "pixels": config.pixels or found.pixels,
+    }
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().split("\n")[0][:300] or type(error).__name__
+
+
+def _source(name: str, what: str) -> str:
+    """The path of an existing folder, else a hub name."""
+    path = Path(name).expanduser()
+    if path.is_dir():
+        return str(path)
+    if path.exists():
+        raise BackboneError(f"{what} {name!r} is a file; name the folder that holds its config and weights")
+    if name.startswith((".", "/", "~")) or name.count("/") != 1:
+        raise BackboneError(
+            f"{what} {name!r}: there is no such folder; give an existing one or a hub name such as "
+            "Qwen/Qwen3-VL-8B-Instruct"
+        )
+    return name
+
+
+def _settings(name: str, source: str) -> Any:
+    """The checkpoint's config, which must be that of a Qwen model with vision."""
+    if Path(source).is_dir() and not (Path(source) / "config.json").is_file():
+        hint = ""
+        if (Path(source) / "adapter_config.json").is_file():
+            hint = " (it holds an adapter: name its base as the model and this folder as 'adapter')"
+        raise BackboneError(
+            f"model {name!r}: the folder has no config.json{hint}; save_pretrained writes one"
+        )
+    try:
+        settings = AutoConfig.from_pretrained(source)
+    except OSError as error:
+        raise BackboneError(_unreachable(name, source, error)) from error
+    except (ValueError, KeyError) as error:
+        raise BackboneError(
+            f"model {name!r}: its config cannot be read ({_first_line(error)}); a newer transformers may "
+            "know it"
+        ) from error
+    known = type(settings) in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING
+    if not known or not settings.model_type.startswith("qwen") or "vision_config" not in settings.to_dict():
+        raise BackboneError(
+            f"model {name!r} is of type {settings.model_type!r}, not a Qwen model with vision; use "
+            "Qwen2.5-VL, "
+            "Qwen3-VL, Qwen3.5 or newer, or serve it and use 'server:MODEL@URL'"
+        )
+    return settings
+
+
+def _unreachable(name: str, source: str, error: BaseException) -> str:
+    if Path(source).is_dir():
+        return (
+            f"model {name!r}: a file is missing or broken ({_first_line(error)}); save or download it again"
+        )
+    return (
+        f"model {name!r} is no folder here and cannot be had from the hub ({_first_line(error)}); check "
+        "the name and "
+        "the network, set HF_TOKEN for a gated model, or give a local folder"
+    )
+
+
+def _processor(name: str, source: str) -> ProcessorMixin:
+    try:
+        processor = AutoProcessor.from_pretrained(source)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise BackboneError(
+            f"model {name!r}: its processor cannot be loaded ({_first_line(error)}); save it beside the "
+            "weights with "
+            "AutoProcessor.from_pretrained(BASE).save_pretrained(FOLDER)"
+        ) from error
+    # Without a processor's files the Auto class hands back a bare tokenizer.
+    if not isinstance(processor, ProcessorMixin) or "video_processor" not in processor.get_attributes():
+        raise BackboneError(
+            f"model {name!r}: the processor is missing (found only {type(processor).__name__}); save it "
+            "beside the "
+            "weights with AutoProcessor.from_pretrained(BASE).save_pretrained(FOLDER)"
+        )
+    if processor.chat_template is None:
+        raise BackboneError(
+            f"model {name!r}: the processor has no chat template; save chat_template.jinja beside it"
+        )
+    return processor
+
+
+def _folder(source: str, file: str = "config.json") -> Path:
+    """The folder with the checkpoint's files: itself, or its place in the hub's cache."""
+    if Path(source).is_dir():
+        return Path(source)
+    try:
+        return Path(str(cached_file(source, file))).parent
+    except OSError as error:
+        raise BackboneError(_unreachable(source, source, error)) from error
+
+
+def _defaults(folder: Path) -> dict[str, int]:
+    """The budgets that the checkpoint's own folder names, else the paper's."""
+    path = folder / DEFAULTS_FILE
+    found: dict[str, int] = {}
+    if path.is_file():
+        try:
+            found = parse_json(path.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise ConfigError(f"{path}: not JSON ({_first_line(error)})") from error
+        if not isinstance(found, dict):
+            raise ConfigError(f"{path}: must hold an object with 'frames' or 'pixels', not {found!r}")
+        check_keys(found, ("frames", "pixels"))
+        for key, value in found.items():
+            if not isinstance(value, int) or value < 1:
+                raise ConfigError(f"{path}: {key} is {value!r}; it must be a whole number of at least 1")
+    return {"frames": DEFAULT_FRAMES, "pixels": DEFAULT_PIXELS, **found}
+
+
+def _device(config: BackboneConfig) -> tuple[str | None, torch.device]:
+    """What to hand to from_pretrained, and the device where inputs go. None: move the whole model there."""
+    if config.device_map in ("auto", "balanced", "sequential"):
+        return config.device_map, torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if config.device_map is None:
+        return None, torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(config.device_map)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise BackboneError(
+            f"device_map {config.device_map!r} is no device of this machine ({_first_line(error)}); use "
+            "'cpu', 'cuda', "
+            "'cuda:N' or 'auto'"
+        ) from error
+    return None, device
+
+
+def _dtype(config: BackboneConfig, device: torch.device) -> torch.dtype:
+    if config.dtype == "auto":
+        return torch.float32 if device.type == "cpu" else torch.bfloat16
+    return {"bf16": torch.bfloat16, "fp32": torch.float32}[config.dtype]
+
+
+def put_adapter(model: PreTrainedModel, adapter: str, name: str, *, trained: bool = False) -> PeftModel:
+    """Put an adapter's layers into the model; every weight of its file must have a place there, and none be
+    left. Its weights are frozen unless they are to be `trained`. Raises BackboneError."""
+    source = _source(adapter, "adapter")
+    if Path(source).is_dir() and not (Path(source) / "adapter_config.json").is_file():
+        raise BackboneError(
+            f"adapter {adapter!r}: the folder has no adapter_config.json; peft's save_pretrained does"
+        )
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        try:
+            settings = PeftConfig.from_pretrained(source)
+            settings.inference_mode = not trained
+            adapted = PeftModel.from_pretrained(model, source, config=settings, is_trainable=trained)
+            weights = load_peft_weights(source, device="cpu")
+        except (OSError, ValueError, RuntimeError, KeyError, TypeError, SafetensorError) as error:
+            raise BackboneError(
+                f"adapter {adapter!r} does not fit model {name!r} ({_first_line(error)}); use the base that "
+                "it was trained on"
+            ) from error
+    damaged = non_finite(weights.items())
+    if damaged is not None:
+        raise BackboneError(
+            f"adapter {adapter!r}: its file (adapter_model.safetensors in {source}) holds NaN or infinite "
+            f"weights, the first in tensor {damaged}; train it again, or take an earlier checkpoint"
+        )
+    # peft only warns of weights that it did not find, and is silent about those it had no place for. Names
+    # cannot be compared: peft itself maps those of older versions.
+    lacking = [str(one.message) for one in said if "missing adapter keys" in str(one.message)]
+    expected = len(get_peft_model_state_dict(adapted))
+    if lacking or len(weights) != expected:
+        raise BackboneError(
+            f"adapter {adapter!r} does not fit model {name!r}: its file has {len(weights)} weights and "
+            f"{expected} are needed ({', '.join(lacking)[:200]}); use the base that it was trained on"
+        )
+    for one in said:
+        warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
+    return adapted if trained else adapted.eval().requires_grad_(False)

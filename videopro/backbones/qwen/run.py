@@ -1,0 +1,337 @@
+"""Running a Qwen vision-language model: batches, positions, caches, sampling.
+
+Positions are computed here and passed on, since the model would else keep those of its last call and use them
+for the next. Knows token ids and tensors; must not know frames, prompts, processors or letters.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import Cache, PreTrainedModel
+from transformers.generation import (
+    LogitsProcessorList,
+    SuppressTokensLogitsProcessor,
+    TemperatureLogitsWarper,
+    TopPLogitsWarper,
+)
+
+from videopro.backbones.qwen.features import grids, visual_inputs
+from videopro.backbones.qwen.growing_cache import give_room
+from videopro.backbones.qwen.inputs import Encoded
+from videopro.backbones.qwen.shared_prompts import SharedCache, attending, can_share
+from videopro.errors import BackboneError
+
+
+class NonFiniteLogits(BackboneError):
+    """A model's output is NaN, so that it says nothing about any token; `rows` of the batch."""
+
+    def __init__(self, rows: Sequence[int]) -> None:
+        super().__init__(
+            "the model's output is no numbers (NaN): its weights or its adapter are damaged, or its dtype is "
+            "too narrow for it; load them again, or use dtype 'fp32'"
+        )
+        self.rows = tuple(rows)
+
+
+@dataclass(frozen=True)
+class Shared:
+    """A prompt's head after its forward pass: what a later token needs to know of it."""
+
+    cache: Cache
+    length: int
+    following: int
+    """M-RoPE position of the token that follows; a video takes other positions than its tokens have
+    places."""
+
+
+@dataclass
+class State:
+    """A batch between two forward passes. Rows are padded on the left."""
+
+    cache: Cache
+    mask: torch.Tensor  # (rows, tokens so far), 1 for a token and 0 for padding
+    deltas: torch.Tensor  # (rows, 1), M-RoPE: what to add to a place in the row to get a position
+    logits: torch.Tensor  # (rows, vocabulary), float32, of the next token
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How replies are written; see `Backbone.generate`."""
+
+    max_new_tokens: int
+    temperature: float
+    top_p: float
+    seed: int | None
+
+
+@dataclass(frozen=True)
+class Written:
+    """One reply: token ids and natural log-probabilities, without the token that ended it."""
+
+    ids: list[int]
+    logprobs: list[float]
+    end: tuple[int, float] | None = None
+    """The token that ended it and its log-probability; None where the length did."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether the model ended it."""
+        return self.end is not None
+
+
+class QwenRun:
+    """Forward passes of one model. `ends` are the token ids that end a reply, `pad` fills up shorter rows."""
+
+    def __init__(self, model: PreTrainedModel, *, ends: Sequence[int], pad: int) -> None:
+        self.model = model
+        self._ends = frozenset(ends)
+        self._pad = pad
+        layers = model.config.get_text_config().to_dict().get("layer_types") or ()
+        self.is_recurrent = any(layer not in ("full_attention", "sliding_attention") for layer in layers)
+        """Whether some layers carry a state along the tokens; padding between tokens would enter it."""
+
+    @property
+    def device(self) -> torch.device:
+        """Where inputs go."""
+        embeddings: Any = self.model.get_input_embeddings()
+        return embeddings.weight.device
+
+    # Forward passes
+
+    def last_logits(self, rows: Sequence[Encoded]) -> torch.Tensor:
+        """Logits of the token after each row, (rows, vocabulary) float32, from one forward pass."""
+        out = self.model(**self._batch(rows, self._positions(rows)), use_cache=False, logits_to_keep=1)
+        return out.logits[:, -1].float().to(self.device)
+
+    def share(self, head: Encoded) -> Shared:
+        """Run a head once and keep what its continuations need."""
+        positions, following = self.positions(head)
+        batch = self._batch([head], positions)
+        out = self.model(**batch, use_cache=True, logits_to_keep=1)
+        return Shared(out.past_key_values, len(head.ids), following)
+
+    def positions(self, head: Encoded) -> tuple[torch.Tensor, int]:
+        """M-RoPE positions of a head, (3, 1, tokens), and that of a token of text behind it."""
+        # A token of text behind the head shows where the model's own rule lets text go on.
+        longer = replace(head, ids=(*head.ids, self._pad), types=(*head.types, 0))
+        positions = self._positions([longer])
+        return positions[..., :-1], int(positions[0, 0, -1])
+
+    def last_logits_after(self, shared: Shared, tails: Sequence[Encoded]) -> torch.Tensor:
+        """Logits of the token after each tail of a shared head, (rows, vocabulary) float32, from one forward
+        pass.
+
+        Tails are padded on the right, where padding is behind every token that counts.
+        """
+        width = max(len(tail.ids) for tail in tails)
+        ids = self._tensor([[*tail.ids, *[self._pad] * (width - len(tail.ids))] for tail in tails])
+        mask = self._tensor([[1] * len(tail.ids) + [0] * (width - len(tail.ids)) for tail in tails])
+        last = mask.sum(-1) - 1
+        keep = last.unique()
+        # Logits of every place where some row ends; each row then takes its own.
+        logits, _ = self._continue(shared, ids, mask, keep=keep)
+        return logits[torch.arange(len(tails), device=logits.device), torch.searchsorted(keep, last)]
+
+    def start(self, rows: Sequence[Encoded]) -> State:
+        """Run prompts, to write replies to them."""
+        positions = self._positions(rows)
+        batch = self._batch(rows, positions)
+        out = self.model(**batch, use_cache=True, logits_to_keep=1)
+        logits = out.logits[:, -1].float().to(self.device)
+        mask = batch["attention_mask"]
+        # The reply goes on behind the last token, as in one pass over prompt and reply. The deltas of
+        # get_rope_index go on above the highest position instead, which a Qwen2.5-VL video of many seconds
+        # puts elsewhere.
+        deltas = positions[0, :, -1:] + 1 - mask.sum(-1, keepdim=True)
+        return State(out.past_key_values, mask, deltas, logits)
+
+    def fork(self, state: State, rows: Sequence[int]) -> State:
+        """A batch of these rows of a batch, each as often as it is named. `state` is used up."""
+        index = self._tensor([list(rows)])[0]
+        cache = state.cache
+        if len(rows) > len(state.mask) and can_share(self.model, cache):
+            cache = SharedCache(cache, index)
+        else:
+            cache.reorder_cache(index)  # type: ignore[arg-type]
+        return State(cache, state.mask[index], state.deltas[index], state.logits[index])
+
+    def start_after(self, shared: Shared, tails: Sequence[Encoded]) -> State:
+        """Run tails of a shared head, to write replies to them. All of one length where the model is
+        recurrent."""
+        mask = self._mask(tails)
+        logits, cache = self._continue(
+            shared, self._left([tail.ids for tail in tails], self._pad), mask, keep=1
+        )
+        whole = torch.cat([mask.new_ones(len(tails), shared.length), mask], dim=1)
+        deltas = mask.new_full((len(tails), 1), shared.following - shared.length)
+        return State(cache, whole, deltas, logits[:, -1])
+
+    def _continue(
+        self, shared: Shared, ids: torch.Tensor, mask: torch.Tensor, *, keep: int | torch.Tensor
+    ) -> tuple[torch.Tensor, Cache]:
+        rows, width = ids.shape
+        first = torch.zeros_like(ids[:, 0])
+        if can_share(self.model, shared.cache):
+            cache: Cache = SharedCache(shared.cache, first)
+        else:
+            # A copy, since the pass appends to it, and never cut back: recurrent layers cannot be.
+            cache = copy.deepcopy(shared.cache)
+            if rows > 1:
+                cache.reorder_cache(first)  # type: ignore[arg-type]
+        whole = torch.cat([mask.new_ones(rows, shared.length), mask], dim=1)
+        with attending(self.model, cache):
+            out = self.model(
+                input_ids=ids,
+                attention_mask=whole,
+                position_ids=_text_positions(whole, shared.following - shared.length)[..., -width:],
+                past_key_values=cache,
+                use_cache=True,
+                logits_to_keep=keep,
+            )
+        return out.logits.float().to(self.device), out.past_key_values
+
+    def _step(self, state: State, tokens: torch.Tensor) -> State:
+        mask = torch.cat([state.mask, state.mask.new_ones(len(tokens), 1)], dim=1)
+        with attending(self.model, state.cache):
+            out = self.model(
+                input_ids=tokens[:, None],
+                attention_mask=mask,
+                position_ids=_text_positions(mask, state.deltas)[..., -1:],
+                past_key_values=state.cache,
+                use_cache=True,
+                logits_to_keep=1,
+            )
+        logits = out.logits[:, -1].float().to(self.device)
+        return replace(state, cache=out.past_key_values, mask=mask, logits=logits)
+
+    # Batches
+
+    def _tensor(self, rows: Sequence[Sequence[int]]) -> torch.Tensor:
+        return torch.tensor(rows, dtype=torch.long, device=self.device)
+
+    def _left(self, rows: Sequence[Sequence[int]], fill: int) -> torch.Tensor:
+        width = max(map(len, rows))
+        return self._tensor([[*[fill] * (width - len(row)), *row] for row in rows])
+
+    def _mask(self, rows: Sequence[Encoded]) -> torch.Tensor:
+        width = max(len(row.ids) for row in rows)
+        return self._tensor([[0] * (width - len(row.ids)) + [1] * len(row.ids) for row in rows])
+
+    def _positions(self, rows: Sequence[Encoded]) -> torch.Tensor:
+        """M-RoPE positions by the model's own rule, (3, rows, tokens), for rows padded on the left."""
+        extra = grids(rows, self.device)
+        intervals = [seconds for row in rows for seconds in row.intervals]
+        if intervals:
+            extra["second_per_grid_ts"] = torch.tensor(intervals, device=self.device)
+        ids = self._left([row.ids for row in rows], self._pad)
+        types = self._left([row.types for row in rows], 0)
+        core: Any = self.model.model
+        positions, _ = core.get_rope_index(ids, types, attention_mask=self._mask(rows), **extra)
+        return positions
+
+    def _batch(self, rows: Sequence[Encoded], positions: torch.Tensor) -> dict[str, torch.Tensor]:
+        """What the model takes for rows padded on the left."""
+        mask = self._mask(rows)
+        return {
+            "input_ids": self._left([row.ids for row in rows], self._pad),
+            "mm_token_type_ids": self._left([row.types for row in rows], 0),
+            "attention_mask": mask,
+            "position_ids": torch.cat([_places(mask)[None], positions]),
+            **visual_inputs(rows, self.device),
+        }
+
+    # Writing
+
+    def write(
+        self,
+        state: State,
+        sampling: Sampling,
+        seeds: Sequence[tuple[int | None, int]],
+        *,
+        banned: Sequence[int],
+        told: Callable[[int, Written], None] = lambda row, reply: None,
+    ) -> list[Written]:
+        """Write a reply for each row of `state`; `seeds` are a seed and a number for each, which together
+        seed what it draws; `banned` are token ids that are never written; `told` is called with each row's
+        reply as soon as it is whole, while others are still being written.
+
+        Log-probabilities are those of the model's own distribution, before temperature, top-p and banned
+        tokens. Raises NonFiniteLogits.
+        """
+        warpers = LogitsProcessorList()
+        if banned:
+            warpers.append(SuppressTokensLogitsProcessor(banned, device=str(self.device)))
+        if sampling.temperature > 0:
+            warpers.append(TemperatureLogitsWarper(float(sampling.temperature)))
+            if sampling.top_p < 1:
+                warpers.append(TopPLogitsWarper(sampling.top_p))
+        draws = [_generator(self.device, seed, number) for seed, number in seeds]
+        written = [Written([], []) for _ in seeds]
+        give_room(state.cache)
+        no_ids: Any = None  # none of these processors looks at what was written before
+        batch = list(range(len(seeds)))  # which reply each row of the state is
+        for step in range(sampling.max_new_tokens):
+            warped = warpers(no_ids, state.logits)
+            if sampling.temperature > 0:
+                # A row of NaN is found below, where it costs no waiting for the device.
+                chances = warped.softmax(-1).nan_to_num(nan=1.0)
+                tokens = torch.cat(
+                    [torch.multinomial(chances[row], 1, generator=draws[i]) for row, i in enumerate(batch)]
+                )
+            else:
+                tokens = warped.argmax(-1)
+            logprobs = state.logits.log_softmax(-1).gather(1, tokens[:, None])[:, 0]
+            chosen = list(zip(batch, tokens.tolist(), logprobs.tolist(), strict=True))
+            lost = [i for i, _, logprob in chosen if math.isnan(logprob)]
+            if lost:
+                raise NonFiniteLogits(lost)
+            for i, token, logprob in chosen:
+                if written[i].ended:
+                    continue
+                if token in self._ends:
+                    written[i] = replace(written[i], end=(token, logprob))
+                    told(i, written[i])
+                else:
+                    written[i].ids.append(token)
+                    written[i].logprobs.append(logprob)
+            rows = [row for row, i in enumerate(batch) if not written[i].ended]
+            if not rows or step + 1 == sampling.max_new_tokens:
+                break
+            if len(rows) <= len(batch) * 7 // 8:
+                # Replies that have ended need no more passes; leaving them out copies the others' cache.
+                state, tokens = self.fork(state, rows), tokens[rows]
+                batch = [batch[row] for row in rows]
+            state = self._step(state, tokens)
+        for i, one in enumerate(written):
+            if not one.ended:
+                told(i, one)
+        return written
+
+
+def _places(mask: torch.Tensor) -> torch.Tensor:
+    """Each token's place in its row, padding not counted; (rows, tokens)."""
+    return (mask.cumsum(-1) - 1).clamp(min=0)
+
+
+def _text_positions(mask: torch.Tensor, deltas: torch.Tensor | int) -> torch.Tensor:
+    """Positions of text tokens: place, then the same position in time, height and width; (4, rows,
+    tokens)."""
+    places = _places(mask)
+    return torch.cat([places[None], (places + deltas)[None].expand(3, -1, -1)])
+
+
+def _generator(device: torch.device, seed: int | None, row: int) -> torch.Generator:
+    """A source of chance of one row's own, so that neither its neighbours nor torch's global one matter."""
+    generator = torch.Generator(device)
+    if seed is None:
+        generator.seed()
+    else:
+        generator.manual_seed(int(np.random.SeedSequence([seed, row]).generate_state(1, np.uint64)[0] >> 1))
+    return generator

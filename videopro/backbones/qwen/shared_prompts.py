@@ -1,0 +1,203 @@
+"""Rows that begin alike attend to one copy of what they share.
+
+Several replies to a prompt, or several questions about a video, begin with the same keys and values. The
+library's cache holds them once a row, and each pass reads them all: for a long video that is most of what
+writing costs, in memory and in time. Here they are held once a prompt; a row has keys and values of its own
+tokens only. Equals ordinary attention up to rounding. For layers of full attention and passes without
+gradients. Knows tensors; must not know prompts, replies or what is written.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import torch
+from transformers import AttentionInterface, AttentionMaskInterface, Cache, PreTrainedModel
+from transformers.cache_utils import DynamicLayer
+from transformers.masking_utils import sdpa_mask
+
+from videopro.backbones.qwen.growing_cache import GrowingLayer
+
+_NAME = "videopro_shared_prompts"
+_ATTENDS = ("sdpa", "eager")
+"""Ways to attend in place of which this one may stand: those that take a mask of every row."""
+
+_cache: ContextVar[SharedCache | None] = ContextVar("shared prompts", default=None)
+
+
+class _Rows:
+    """Which prompt each row begins with, on one device; worked out once for all layers there."""
+
+    def __init__(self, of: torch.Tensor, prompts: int) -> None:
+        """`of`: (rows,), the prompt of each row, of so many."""
+        self.of = of
+        counts = torch.bincount(of, minlength=prompts)
+        width = int(counts.max())
+        order = torch.argsort(of, stable=True)
+        nth = torch.arange(len(of), device=of.device) - (counts.cumsum(0) - counts)[of[order]]
+        self.places = torch.empty_like(of)
+        """(rows,): where each row stands when those of a prompt are side by side, as in `slots`."""
+        self.places[order] = of[order] * width + nth
+        slots = of.new_zeros(prompts * width)
+        slots[self.places] = torch.arange(len(of), device=of.device)
+        self.slots = slots.view(prompts, width)
+        """(prompts, most rows of one): row numbers, filled up with 0."""
+        self._elsewhere: dict[torch.device, _Rows] = {}
+
+    def on(self, device: torch.device) -> _Rows:
+        """The same for layers on another device, where a model is spread over several."""
+        if device == self.of.device:
+            return self
+        if device not in self._elsewhere:
+            there = self._elsewhere[device] = copy.copy(self)
+            there.of, there.places, there.slots = (
+                one.to(device) for one in (self.of, self.places, self.slots)
+            )
+        return self._elsewhere[device]
+
+
+class SharedLayer(GrowingLayer):
+    """A layer whose rows begin with prompts: `keys` and `values`, (rows, heads, tokens, size), are of each
+    row's own tokens."""
+
+    def __init__(self, prompts: DynamicLayer, rows: _Rows) -> None:
+        """`prompts`: a layer with a row a prompt; it is read and not changed."""
+        super().__init__(DynamicLayer())
+        assert prompts.keys is not None
+        assert prompts.values is not None
+        self.prompt_keys, self.prompt_values = prompts.keys, prompts.values
+        self.lazy_initialization(prompts.keys, prompts.values)
+        self.keys, self.values = (
+            one.new_empty((len(rows.of), one.shape[1], 0, one.shape[3]))
+            for one in (prompts.keys, prompts.values)
+        )
+        self.rows = rows.on(prompts.keys.device)
+
+    def get_seq_length(self) -> int:
+        """Tokens of a row, with its prompt's."""
+        assert self.keys is not None
+        return self.prompt_keys.shape[-2] + self.keys.shape[-2]
+
+    def keep(self, chosen: torch.Tensor, prompts: torch.Tensor, rows: _Rows) -> None:
+        """Have these rows and prompts of those that are there; `rows`: which then begins with which."""
+        assert self.keys is not None
+        assert self.values is not None
+        device = self.keys.device
+        chosen, prompts = chosen.to(device), prompts.to(device)
+        self.keys, self.values = self.keys[chosen], self.values[chosen]
+        if len(prompts) < len(self.prompt_keys):
+            self.prompt_keys, self.prompt_values = self.prompt_keys[prompts], self.prompt_values[prompts]
+        self.rows = rows.on(device)
+
+
+class SharedCache(Cache):
+    """A cache of rows that begin as those of another one."""
+
+    layers: list[SharedLayer]  # type: ignore[assignment]
+
+    def __init__(self, prompts: Cache, of: torch.Tensor) -> None:
+        """`prompts` is left as it is; `of`: (rows,), as which of its rows each begins."""
+        first: Any = prompts.layers[0]
+        self._rows = _Rows(of, len(first.keys))
+        super().__init__(layers=[SharedLayer(layer, self._rows) for layer in prompts.layers])  # type: ignore[arg-type]
+
+    def reorder_cache(self, beam_idx: torch.Tensor) -> None:  # type: ignore[override]
+        """Have these rows, each as often as it is named."""
+        prompts, of = self._rows.of[beam_idx].unique(return_inverse=True)
+        self._rows = _Rows(of, len(prompts))
+        for layer in self.layers:
+            layer.keep(beam_idx, prompts, self._rows)
+
+
+def can_share(model: PreTrainedModel, cache: Cache) -> bool:
+    """Whether the rows of a cache may share their prompts."""
+    config = model.config.get_text_config()
+    plain = all(type(layer) is DynamicLayer or type(layer) is GrowingLayer for layer in cache.layers)
+    return plain and config._attn_implementation in _ATTENDS
+
+
+@contextmanager
+def attending(model: PreTrainedModel, cache: Cache) -> Iterator[None]:
+    """Within the block the model's passes over a `SharedCache` attend to its prompts too."""
+    if not isinstance(cache, SharedCache):
+        yield
+        return
+    config = model.config.get_text_config()
+    before, token = config._attn_implementation, _cache.set(cache)
+    config._attn_implementation = _NAME
+    try:
+        yield
+    finally:
+        config._attn_implementation = before
+        _cache.reset(token)
+
+
+def _attend(
+    module: Any,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    scaling: float | None = None,
+    **settings: Any,
+) -> tuple[torch.Tensor, None]:
+    """Attention of `query`, (rows, heads, new, size), to the layer's prompts and to the rows' own `key` and
+    `value`, (rows, fewer heads, tokens, size); `attention_mask`: (rows, 1, new, all tokens). Gives (rows,
+    new, heads, size)."""
+    cache = _cache.get()
+    assert cache is not None
+    layer = cache.layers[module.layer_idx]
+    rows, heads, new, size = query.shape
+    shared = key.shape[1]
+    # The heads that share keys, side by side as if they were more tokens.
+    asked = query.reshape(rows, shared, heads // shared * new, size)
+    asked = asked * (scaling if scaling is not None else size**-0.5)
+    together = _beside(asked, layer.rows.slots)
+    scores = torch.cat(
+        [
+            _apart(together @ layer.prompt_keys.transpose(-1, -2), layer.rows),
+            asked @ key.transpose(-1, -2),
+        ],
+        dim=-1,
+    ).view(rows, shared, -1, new, layer.get_seq_length())
+    if attention_mask is not None:
+        scores = scores.masked_fill(~attention_mask[:, :, None], torch.finfo(scores.dtype).min)
+    else:
+        scores = _causal(scores)
+    weights = scores.softmax(-1, dtype=torch.float32).to(query.dtype).view(*asked.shape[:3], -1)
+    to_prompt, to_own = weights.split([layer.prompt_keys.shape[-2], key.shape[-2]], dim=-1)
+    found = _apart(_beside(to_prompt, layer.rows.slots) @ layer.prompt_values, layer.rows) + to_own @ value
+    return found.view(rows, heads, new, -1).transpose(1, 2).contiguous(), None
+
+
+def _beside(values: torch.Tensor, slots: torch.Tensor) -> torch.Tensor:
+    """(rows, heads, n, size) as (prompts, heads, rows of a prompt x n, size)."""
+    _, heads, n, size = values.shape
+    prompts, width = slots.shape
+    some = values[slots.flatten()].view(prompts, width, heads, n, size)
+    return some.transpose(1, 2).reshape(prompts, heads, width * n, size)
+
+
+def _apart(values: torch.Tensor, rows: _Rows) -> torch.Tensor:
+    """The other way round."""
+    prompts, heads, whole, size = values.shape
+    width = rows.slots.shape[1]
+    some = values.view(prompts, heads, width, whole // width, size).transpose(1, 2)
+    return some.reshape(prompts * width, heads, whole // width, size)[rows.places]
+
+
+def _causal(scores: torch.Tensor) -> torch.Tensor:
+    """Where there is no mask: no new token sees those behind it."""
+    new, whole = scores.shape[-2:]
+    if new == 1:
+        return scores
+    seen = torch.ones(new, whole, dtype=torch.bool, device=scores.device).tril(whole - new)
+    return scores.masked_fill(~seen, torch.finfo(scores.dtype).min)
+
+
+AttentionInterface.register(_NAME, _attend)
+AttentionMaskInterface.register(_NAME, sdpa_mask)

@@ -1,0 +1,393 @@
+"""A VideoLLM behind any OpenAI-compatible endpoint with log-probabilities: vLLM, SGLang, OpenAI.
+
+Knows what is asked and how an answer is read. How requests travel is `server_http`, how frames are sent
+`server_messages`, how replies are read `server_replies`. Knows nothing of benchmarks, modules or runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+import random
+import threading
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from videopro import prompts
+from videopro.backbones.base import (
+    DEFAULT_FRAMES,
+    DEFAULT_PIXELS,
+    YES_NO,
+    Answer,
+    Backbone,
+    BackboneConfig,
+    ChoiceRequest,
+    GenerateRequest,
+    Generation,
+    Prefix,
+    Visual,
+    YesNoRequest,
+)
+from videopro.backbones.server.http import Endpoint, RequestRefused, unknown_model
+from videopro.backbones.server.messages import (
+    JPEG_QUALITY,
+    EncodedFrames,
+    Messages,
+    check_budget,
+    encode,
+    fit,
+    from_qwen,
+    user_message,
+)
+from videopro.backbones.server.probe import find_form
+from videopro.backbones.server.replies import NO_LOGPROBS, TOP_LOGPROBS, read_choice, read_generation
+from videopro.errors import BackboneError, ConfigError
+
+if TYPE_CHECKING:
+    from videopro.backbones.server.completion import Completion
+    from videopro.video import Frame
+
+logger = logging.getLogger(__name__)
+
+# Fields of a request's body that the backbone itself decides.
+_OURS = {
+    "model",
+    "messages",
+    "max_tokens",
+    "logprobs",
+    "top_logprobs",
+    "temperature",
+    "top_p",
+    "seed",
+    "stream",
+}
+
+
+class ServerPrefix(Prefix):
+    """Frames that were made into JPEGs once.
+
+    The server keeps the rest: requests begin with the same bytes, so its own prefix and picture caches (vLLM
+    and SGLang: on by default) save the encoding and the keys and values. How much was saved it does not tell,
+    so `tokens` is 0. Nothing here depends on an adapter: the prefix serves with it on and off.
+    """
+
+    tokens = 0
+
+    def __init__(self, owner: ServerBackbone, frames: Sequence[Frame], encoded: EncodedFrames) -> None:
+        self.frames = tuple(frames)
+        self.owner = owner
+        self._encoded: EncodedFrames | None = encoded
+
+    @property
+    def closed(self) -> bool:
+        return self._encoded is None
+
+    @property
+    def encoded(self) -> EncodedFrames:
+        """The JPEGs. Raises `BackboneError` after `close()`."""
+        if self._encoded is None:
+            raise BackboneError("this prefix was closed; make a new one with prefix(frames)")
+        return self._encoded
+
+    def close(self) -> None:
+        self._encoded = None
+
+
+class ServerBackbone(Backbone):
+    """A served VideoLLM.
+
+    Parameters: `config` with kind "server"; `sleep` and `uniform` replace waiting and chance in the back-off.
+    The server is first spoken to when it is first needed. Safe to use from several threads; together they
+    keep at most `config.concurrency` requests in flight.
+
+    Video: with `config.video` "video" frames are sent as one video, with "frames" as pictures after their
+    times, and with "auto" the first call about several frames finds out (two small requests): as a video if
+    the server takes one *and* the times that are sent along show in the prompt's length, else as pictures.
+    Qwen2.5-VL has no written times, so "auto" sends it pictures with times; "video" is cheaper there, and
+    leaves it the average interval at best.
+
+    Thinking is turned off where the server is vLLM or SGLang (by its own word in /models), as local models
+    have it; `extra_body` can turn it on for written replies. Letters need it off.
+
+    Raises `ConfigError` for settings that cannot be; every call raises `BackboneError` for a server that is
+    away, refuses, does not know the model or gives no log-probabilities.
+    """
+
+    def __init__(
+        self,
+        config: BackboneConfig,
+        *,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        uniform: Callable[[], float] = random.random,
+    ) -> None:
+        _check(config)
+        self.config = config
+        self.name = config.model
+        self.frames = config.frames or DEFAULT_FRAMES
+        self.pixels = config.pixels or DEFAULT_PIXELS
+        self._endpoint = Endpoint(config, sleep=sleep, uniform=uniform)
+        self._server = f"server {self._endpoint.url}"
+        self._lock = threading.RLock()
+        self._card: Mapping[str, Any] | None = None
+        self._form: Literal["video", "frames"] | None = None if config.video == "auto" else config.video
+        # Per thread: one question's planner and another's answerer may run at the same time.
+        self._adapter_on: ContextVar[bool] = ContextVar(
+            "adapter_on", default=config.adapter_model is not None
+        )
+
+    # -- what it is
+
+    def identity(self, *, form: Any = None) -> dict[str, object]:
+        """Model, what the server says of its weights, and everything that shapes a request.
+
+        The address is not part of it: the same model at another port answers the same. Speaks to the server
+        at the first call. `form`: how videos are sent, where that would have to be found out.
+        """
+        card = self._model_card()
+        return {
+            "kind": "server",
+            "model": self.config.model,
+            "adapter_model": self.config.adapter_model,
+            "engine": card.get("owned_by"),
+            "weights": card.get("root"),
+            "frames": self.frames,
+            "pixels": self.pixels,
+            "video": self._form or form or self._video_form(),
+            "jpeg_quality": JPEG_QUALITY,
+            "extra_body": self._extra_body(),
+        }
+
+    def frame_size(self, height: int, width: int, n_frames: int) -> tuple[int, int] | None:
+        """The size at which frames are sent: within `pixels`, in multiples of 32, never enlarged."""
+        return fit(height, width, self.pixels)
+
+    # -- calls
+
+    def answer_batch(self, requests: Sequence[ChoiceRequest]) -> list[Answer]:
+        """Questions in one request each, one token a reply, up to `concurrency` at a time.
+
+        See `server_replies` for which token counts and for letters outside the 20 that a server lists.
+        """
+        texts = [
+            prompts.multiple_choice(request.question) if request.prompt is None else request.prompt
+            for request in requests
+        ]
+        replies = self._choose([request.visual for request in requests], texts)
+        return [
+            read_choice(reply, request.question.letters, self._server)
+            for reply, request in zip(replies, requests, strict=True)
+        ]
+
+    def yes_no(self, visual: Visual, text: str) -> Answer:
+        """The prompt `text` answered with Yes or No, read like a letter."""
+        (reply,) = self._choose([visual], [text])
+        return read_choice(reply, YES_NO, self._server)
+
+    def yes_no_batch(self, requests: Sequence[YesNoRequest]) -> list[Answer]:
+        """Several yes-or-no questions, up to `concurrency` requests at a time."""
+        replies = self._choose([request.visual for request in requests], [one.text for one in requests])
+        return [read_choice(reply, YES_NO, self._server) for reply in replies]
+
+    def generate_batch(
+        self,
+        requests: Sequence[GenerateRequest],
+        *,
+        max_new_tokens: int = 256,
+        temperature: float = 0.0,
+        top_p: float = 1.0,
+        seed: int | None = None,
+    ) -> list[Generation]:
+        """Written replies. Row 0 draws with `seed` itself, row i with a seed made from (seed, i)."""
+        as_video = self._as_video([request.visual for request in requests])
+        rows = [
+            functools.partial(self._message, request.visual, request.text, as_video) for request in requests
+        ]
+        seeds = [
+            row_seed(seed, place) if request.seed is None and seed is not None else request.seed
+            for place, request in enumerate(requests)
+        ]
+        return self._write(rows, max_new_tokens, temperature, top_p, seeds)
+
+    def chat(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        max_new_tokens: int = 256,
+        temperature: float = 0.0,
+        top_p: float = 1.0,
+        seed: int | None = None,
+    ) -> Generation:
+        """A reply to Qwen chat messages; see `server_messages.from_qwen` for what parts may hold."""
+        has_video = any(
+            isinstance(part, Mapping) and ("video" in part or part.get("type") == "video")
+            for message in messages
+            if not isinstance(message.get("content"), str)
+            for part in message.get("content") or ()
+        )
+        as_video = has_video and self._video_form() == "video"
+        row = functools.partial(
+            from_qwen, messages, as_video=as_video, frames=self.frames, pixels=self.pixels
+        )
+        return self._write([row], max_new_tokens, temperature, top_p, [seed])[0]
+
+    def prefix(self, frames: Sequence[Frame]) -> ServerPrefix:
+        """Encode frames as JPEGs once."""
+        check_budget(len(frames), self.frames)
+        return ServerPrefix(self, frames, encode(frames, self.pixels))
+
+    @contextmanager
+    def adapter(self, enabled: bool) -> Iterator[None]:
+        """Within the block this thread's calls go to `config.adapter_model` (on) or `config.model` (off).
+
+        An adapter is on at the start if there is one. Raises `BackboneError` when there is none to turn on.
+        """
+        if enabled and self.config.adapter_model is None:
+            raise BackboneError(
+                f"{self._server} serves an adapter as a model of its own; name it in the backbone's "
+                "'adapter_model' (vLLM: --enable-lora --lora-modules NAME=PATH)"
+            )
+        token = self._adapter_on.set(enabled)
+        try:
+            yield
+        finally:
+            self._adapter_on.reset(token)
+
+    def close(self) -> None:
+        """Cancel what is in flight and close the connections."""
+        self._endpoint.close()
+
+    # -- requests
+
+    def _choose(self, visuals: Sequence[Visual], texts: Sequence[str]) -> list[Completion]:
+        as_video = self._as_video(visuals)
+        fields = {"max_tokens": 1, "temperature": 0.0, "top_logprobs": TOP_LOGPROBS}
+        return self._send(
+            [
+                (functools.partial(self._message, visual, text, as_video), fields)
+                for visual, text in zip(visuals, texts, strict=True)
+            ]
+        )
+
+    def _write(
+        self,
+        rows: Sequence[Callable[[], Messages]],
+        max_new_tokens: int,
+        temperature: float,
+        top_p: float,
+        seeds: Sequence[int | None],
+    ) -> list[Generation]:
+        fields: list[dict[str, Any]] = []
+        for seed in seeds:
+            row: dict[str, Any] = {"max_tokens": max_new_tokens, "temperature": temperature}
+            if temperature > 0:
+                row["top_p"] = top_p
+                if seed is not None:
+                    row["seed"] = seed
+            fields.append(row)
+        replies = self._send(list(zip(rows, fields, strict=True)))
+        return [read_generation(reply, self._server) for reply in replies]
+
+    def _send(
+        self, rows: Sequence[tuple[Callable[[], Messages], Mapping[str, Any]]], *, retry_5xx: bool = True
+    ) -> list[Completion]:
+        if not rows:
+            return []
+        self._model_card()
+        model = self.config.model
+        if self._adapter_on.get() and self.config.adapter_model is not None:
+            model = self.config.adapter_model
+        extra = self._extra_body()
+
+        def body(row: Callable[[], Messages], fields: Mapping[str, Any]) -> dict[str, Any]:
+            made = row()
+            merged = {"model": model, "messages": made.messages, "logprobs": True, **fields, **extra}
+            for name, value in made.beside.items():
+                merged[name] = {**value, **merged[name]} if name in merged else value
+            return merged
+
+        try:
+            return self._endpoint.complete(
+                [functools.partial(body, row, fields) for row, fields in rows], retry_5xx=retry_5xx
+            )
+        except RequestRefused as refused:
+            if refused.status in (400, 422) and "logprob" in str(refused).lower():
+                raise BackboneError(f"{self._server} {NO_LOGPROBS}. It says: {refused}") from None
+            raise
+
+    def _message(self, visual: Visual, text: str, as_video: bool) -> Messages:
+        return user_message(self._encoded(visual), text, as_video)
+
+    def _encoded(self, visual: Visual) -> EncodedFrames | None:
+        if visual is None:
+            return None
+        if isinstance(visual, Prefix):
+            if not isinstance(visual, ServerPrefix) or visual.owner is not self:
+                raise BackboneError(
+                    "this prefix belongs to another backbone; make one with this one's prefix(frames)"
+                )
+            return visual.encoded
+        check_budget(len(visual), self.frames)
+        return encode(visual, self.pixels)
+
+    def _as_video(self, visuals: Sequence[Visual]) -> bool:
+        counts = [len(visual.frames if isinstance(visual, Prefix) else visual or ()) for visual in visuals]
+        return max(counts, default=0) > 1 and self._video_form() == "video"
+
+    # -- what the server is
+
+    def _model_card(self) -> Mapping[str, Any]:
+        """What /models says of the model; empty if the server has no such list. Asked once."""
+        with self._lock:
+            if self._card is None:
+                cards = {str(card.get("id")): card for card in self._endpoint.models()}
+                for model in (self.config.model, self.config.adapter_model):
+                    if cards and model is not None and model not in cards:
+                        raise BackboneError(unknown_model(self._endpoint.url, model, list(cards)))
+                self._card = cards.get(self.config.model, {})
+            return self._card
+
+    def _extra_body(self) -> dict[str, Any]:
+        extra = dict(self.config.extra_body)
+        if self._model_card().get("owned_by") in ("vllm", "sglang"):
+            extra["chat_template_kwargs"] = {
+                "enable_thinking": False,
+                **extra.get("chat_template_kwargs", {}),
+            }
+        return extra
+
+    def _video_form(self) -> Literal["video", "frames"]:
+        with self._lock:
+            if self._form is None:
+                self._form = find_form(
+                    functools.partial(self._send, retry_5xx=False), self.frames, self.pixels, self._server
+                )
+                logger.info("%s: frames are sent as %s", self._server, self._form)
+            return self._form
+
+
+def row_seed(seed: int, place: int) -> int:
+    """The seed of row `place` of a batch, 0 to 2**31 - 1: `seed` itself for the first."""
+    if place == 0:
+        return seed
+    return int(np.random.SeedSequence([seed, place]).generate_state(1)[0]) >> 1
+
+
+def _check(config: BackboneConfig) -> None:
+    if config.kind != "server":
+        raise ConfigError(f"backbone: kind is {config.kind!r}; a served model needs 'server'")
+    if not (config.base_url or "").startswith(("http://", "https://")):
+        raise ConfigError(
+            f"backbone: base_url is {config.base_url!r}; it must begin with http:// or https://"
+        )
+    if config.timeout <= 0:
+        raise ConfigError(f"backbone: timeout is {config.timeout!r}; it must be more than 0 s")
+    if config.retries < 0:
+        raise ConfigError(f"backbone: retries is {config.retries!r}; it must be 0 or more")
+    taken = sorted(_OURS & set(config.extra_body))
+    if taken:
+        raise ConfigError(f"backbone: extra_body sets {', '.join(taken)}, which every call sets itself")

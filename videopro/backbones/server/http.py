@@ -1,0 +1,407 @@
+"""Requests to an OpenAI-compatible endpoint: bounded in number, retried where that can help, told apart when
+they fail.
+
+Knows HTTP and the `openai` client. Knows nothing of frames, questions or confidence.
+
+One event loop in a thread of its own carries every request of a backbone, whichever thread asks. Waiting can
+be interrupted at any time: on Ctrl-C the requests in flight are cancelled, their connections closed, and the
+interrupt goes on to the caller.
+
+Retried, with exponential back-off and jitter or after what Retry-After asks: 408, 409, 425, 429, every 5xx,
+time-outs, refused and dropped connections, replies that are no chat completion. Not retried: any other 4xx,
+and a quota that is used up.
+
+The key goes into the Authorization header and nowhere else. Error messages and log lines are built from the
+server's address and words, with the key cut out of them, and never chain the client's own exceptions, whose
+text a server can fill.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import json
+import logging
+import os
+import random
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any, TypeVar
+from urllib.parse import urlsplit, urlunsplit
+
+import openai
+
+from videopro.backbones.base import BackboneConfig
+from videopro.backbones.server.completion import Completion, Malformed, read_completion, read_models
+from videopro.errors import BackboneError
+from videopro.storage import encodable
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+# Seconds before the first further try; doubled for each one after it.
+FIRST_DELAY = 0.5
+LONGEST_DELAY = 30.0
+# A server that asks for more is not waited for.
+LONGEST_RETRY_AFTER = 300.0
+CONNECT_TIMEOUT = 10.0
+# Characters of a server's own words in a message.
+WORDS = 400
+# Bytes; the longest reply with 20 log-probabilities a token has a few MiB.
+LARGEST_BODY = 256 << 20
+# Models that a message names.
+_OFFERED = 20
+
+_PASSING_STATUS = {408, 409, 425, 429}
+
+
+class RequestRefused(BackboneError):
+    """The server answered a request with an error status; `status` is that status."""
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class _Broken(Exception):
+    """A reply that broke off; the text is the name of the error."""
+
+
+class Endpoint:
+    """An OpenAI-compatible endpoint.
+
+    Parameters: `config` (base_url, api_key_env, concurrency, timeout, retries); `sleep` (seconds) and
+    `uniform` (a number in 0..1) stand in for waiting and for chance, so that tests need neither.
+    """
+
+    def __init__(
+        self,
+        config: BackboneConfig,
+        *,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        uniform: Callable[[], float] = random.random,
+    ) -> None:
+        self.url = public_url(config.base_url or "")
+        self._config = config
+        self._key_env = config.api_key_env or _default_key_env(config.base_url or "")
+        self._key = os.environ.get(self._key_env, "").strip() if self._key_env else ""
+        self._sleep = sleep
+        self._uniform = uniform
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._client: openai.AsyncOpenAI | None = None
+        self._slots: asyncio.Semaphore | None = None
+        self._pid = 0
+        self._closed = False
+
+    def complete(
+        self, bodies: Sequence[Callable[[], Mapping[str, Any]]], *, retry_5xx: bool = True
+    ) -> list[Completion]:
+        """Replies in the order of `bodies`, each a function that makes one request's body.
+
+        Bodies are made when their turn comes, so that no more than `concurrency` of them are in memory. The
+        first failure cancels the rest. `retry_5xx` False takes a 500 or 501 as a final word (some servers
+        answer so to what they do not support).
+        """
+        return self._wait(self._complete_all(bodies, retry_5xx))
+
+    def models(self) -> list[dict[str, Any]]:
+        """What the server offers: the entries of /models, empty if it does not tell."""
+        return self._wait(self._models())
+
+    def close(self) -> None:
+        """Cancel what is in flight and close the connections; a second call does nothing."""
+        with self._lock:
+            loop, self._loop, self._closed = self._loop, None, True
+        if loop is None or self._pid != os.getpid():
+            return
+        asyncio.run_coroutine_threadsafe(self._shut(), loop).result(timeout=10)
+        loop.call_soon_threadsafe(loop.stop)
+
+    # -- threads
+
+    def _wait(self, work: Coroutine[Any, Any, T]) -> T:
+        try:
+            loop = self._running_loop()
+        except BackboneError:
+            work.close()
+            raise
+        future = asyncio.run_coroutine_threadsafe(work, loop)
+        try:
+            return future.result()
+        except concurrent.futures.CancelledError:
+            raise BackboneError(f"server {self.url}: this backbone was closed during a request") from None
+        except BaseException:
+            future.cancel()
+            raise
+
+    def _running_loop(self) -> asyncio.AbstractEventLoop:
+        with self._lock:
+            if self._closed:
+                raise BackboneError(f"server {self.url}: this backbone was closed")
+            # A forked child has none of its parent's threads, and must not use its connections.
+            if self._loop is None or self._pid != os.getpid():
+                self._loop = asyncio.new_event_loop()
+                self._pid = os.getpid()
+                self._slots = asyncio.Semaphore(self._config.concurrency)
+                self._client = openai.AsyncOpenAI(
+                    base_url=self._config.base_url,
+                    # The client wants one; a server that needs none ignores it.
+                    api_key=self._key or "none",
+                    timeout=openai.Timeout(self._config.timeout, connect=CONNECT_TIMEOUT),
+                    max_retries=0,
+                )
+                threading.Thread(
+                    target=_run, args=(self._loop,), name="videopro-server-backbone", daemon=True
+                ).start()
+            return self._loop
+
+    async def _shut(self) -> None:
+        others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+        if self._client is not None:
+            await self._client.close()
+        await asyncio.get_running_loop().shutdown_default_executor()
+
+    # -- requests
+
+    async def _complete_all(
+        self, bodies: Sequence[Callable[[], Mapping[str, Any]]], retry_5xx: bool
+    ) -> list[Completion]:
+        tasks = [asyncio.ensure_future(self._complete(body, retry_5xx)) for body in bodies]
+        try:
+            return list(await asyncio.gather(*tasks))
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _complete(self, body: Callable[[], Mapping[str, Any]], retry_5xx: bool) -> Completion:
+        assert self._slots is not None
+        async with self._slots:
+            # Encoding pictures takes the processor; other requests' replies are read meanwhile.
+            fields = dict(await asyncio.to_thread(body))
+            named = {name: fields.pop(name) for name in ("model", "messages")}
+
+            async def request() -> Completion:
+                assert self._client is not None
+                chat = self._client.chat.completions.with_streaming_response
+                async with chat.create(**named, extra_body=fields) as response:
+                    body = await _body(response)
+                # A long list of log-probabilities takes the processor.
+                return await asyncio.to_thread(read_completion, body)
+
+            try:
+                return await self._tried(request, retry_5xx)
+            except openai.NotFoundError as error:
+                raise await self._not_found(str(named["model"]), error) from None
+
+    async def _models(self) -> list[dict[str, Any]]:
+        async def request() -> list[dict[str, Any]]:
+            assert self._client is not None
+            async with self._client.models.with_streaming_response.list() as response:
+                body = await _body(response)
+            # Another page (a proxy's, a welcome) tells nothing of models.
+            is_json = "json" in response.headers.get("content-type", "json")
+            return read_models(body) if is_json else []
+
+        try:
+            return await self._tried(request, True)
+        except openai.NotFoundError:
+            return []
+        except RequestRefused as refused:
+            if refused.status in (400, 405):
+                return []
+            raise
+
+    async def _tried(self, request: Callable[[], Awaitable[T]], retry_5xx: bool) -> T:
+        """The reply of `request`, tried again as the module says. `openai.NotFoundError` is the caller's."""
+        for attempt in range(self._config.retries + 1):
+            try:
+                return await asyncio.wait_for(request(), self._config.timeout)
+            except openai.NotFoundError:
+                raise
+            except (
+                openai.APIError,
+                TimeoutError,
+                Malformed,
+                _Broken,
+            ) as error:
+                failure, delay = self._judge(error, attempt, retry_5xx)
+            if delay is None or attempt == self._config.retries:
+                raise failure
+            logger.warning("%s; trying again in %.1f s", failure, delay)
+            await self._sleep(delay)
+        raise AssertionError("unreachable")
+
+    def _judge(self, error: Exception, attempt: int, retry_5xx: bool) -> tuple[BackboneError, float | None]:
+        """What went wrong in our words, and how long to wait before another try (None: do not try)."""
+        tries = f"{attempt + 1} of {self._config.retries + 1} tries"
+        delay = min(LONGEST_DELAY, FIRST_DELAY * 2**attempt) * (0.5 + 0.5 * self._uniform())
+        if isinstance(error, TimeoutError | openai.APITimeoutError):
+            return (
+                BackboneError(
+                    f"server {self.url} gave no reply within {self._config.timeout:g} s ({tries}); raise the "
+                    "backbone's 'timeout', or lower its 'concurrency' or the number of frames"
+                ),
+                delay,
+            )
+        if isinstance(error, openai.APIStatusError):
+            return self._judge_status(error, tries, delay, retry_5xx)
+        if isinstance(error, openai.APIConnectionError | _Broken):
+            cause = type(error.__cause__).__name__ if error.__cause__ is not None else "connection error"
+            why = str(error) if isinstance(error, _Broken) else cause
+            return (
+                BackboneError(
+                    f"server {self.url} cannot be reached ({why}, {tries}); start it (as in: vllm serve "
+                    f"{self._config.model}), or mend the backbone's 'base_url'"
+                ),
+                delay,
+            )
+        return (
+            BackboneError(
+                f"server {self.url} gave a reply that is no chat completion ({self._scrub(str(error))}; "
+                f"{tries}); is the backbone's 'base_url' an OpenAI-compatible address, as in http://HOST:PORT/v1?"
+            ),
+            delay,
+        )
+
+    def _judge_status(
+        self, error: openai.APIStatusError, tries: str, delay: float, retry_5xx: bool
+    ) -> tuple[BackboneError, float | None]:
+        status = error.status_code
+        words = self._words(error)
+        if status in (401, 403):
+            # The words are left out: servers repeat parts of the key in them.
+            if self._key:
+                given = f"refused the key in the environment variable {self._key_env}"
+            elif self._key_env:
+                given = f"wants a key; put it into the environment variable {self._key_env}"
+            else:
+                given = "wants a key; name the variable that holds it as the backbone's 'api_key_env'"
+            return RequestRefused(f"server {self.url} {given} (status {status})", status), None
+        if status == 429:
+            failure = RequestRefused(
+                f"server {self.url} takes no more requests at present ({tries}): {words}; lower the "
+                "backbone's 'concurrency' or raise its 'retries'",
+                status,
+            )
+            if error.code == "insufficient_quota":
+                return failure, None
+        elif status >= 500 or status in _PASSING_STATUS:
+            failure = RequestRefused(
+                f"server {self.url} failed with status {status} ({tries}): {words}; see the server's own log",
+                status,
+            )
+            if status in (500, 501) and not retry_5xx:
+                return failure, None
+        else:
+            return RequestRefused(
+                f"server {self.url} refused the request (status {status}): {words}", status
+            ), None
+        asked = retry_after(error.response.headers)
+        if asked is None:
+            return failure, delay
+        if asked > LONGEST_RETRY_AFTER:
+            return failure, None
+        # Not all at the same moment.
+        return failure, asked + FIRST_DELAY * self._uniform()
+
+    async def _not_found(self, model: str, error: openai.NotFoundError) -> RequestRefused:
+        try:
+            offered = [str(card.get("id")) for card in await self._models()]
+        except BackboneError:
+            offered = []
+        if not offered:
+            return RequestRefused(
+                f"server {self.url} has no chat completions there, or no model {model!r} (status 404: "
+                f"{self._words(error)}); is 'base_url' right, as in http://HOST:PORT/v1?",
+                404,
+            )
+        return RequestRefused(unknown_model(self.url, model, offered), 404)
+
+    def _words(self, error: openai.APIStatusError) -> str:
+        body = error.body
+        if isinstance(body, Mapping):
+            inner = body.get("error", body)
+            words = inner.get("message") if isinstance(inner, Mapping) else inner
+            words = words if isinstance(words, str) else _dumped(body)
+        else:
+            words = body if isinstance(body, str) else error.message
+        return self._scrub(" ".join(words.split())) or "no explanation"
+
+    def _scrub(self, words: str) -> str:
+        words = encodable(words)
+        if self._key:
+            words = words.replace(self._key, "[key]")
+        return words if len(words) <= WORDS else words[:WORDS] + "..."
+
+
+def _run(loop: asyncio.AbstractEventLoop) -> None:
+    try:
+        loop.run_forever()
+    finally:
+        loop.close()
+
+
+async def _body(response: openai.AsyncAPIResponse[Any]) -> bytes:
+    """The whole body of a reply. Raises _Broken where it breaks off, Malformed where it does not end."""
+    body = bytearray()
+    try:
+        async for part in response.iter_bytes():
+            body += part
+            if len(body) > LARGEST_BODY:
+                raise Malformed(f"it has more than {LARGEST_BODY >> 20} MiB")
+    except Malformed:
+        raise
+    except Exception as error:  # of the HTTP library that this version of the client uses
+        raise _Broken(type(error).__name__) from None
+    return bytes(body)
+
+
+def _dumped(body: Any) -> str:
+    try:
+        return json.dumps(body, default=str)
+    except (ValueError, RecursionError):
+        return "an explanation that cannot be shown"
+
+
+def unknown_model(url: str, model: str, offered: Sequence[str]) -> str:
+    """What to say when a server does not know a model."""
+    more = f" and {len(offered) - _OFFERED} more" if len(offered) > _OFFERED else ""
+    return f"server {url} has no model {model!r}; it offers: {', '.join(offered[:_OFFERED])}{more}"
+
+
+def _default_key_env(url: str) -> str | None:
+    """A key is given to nobody but whom it is for, unless the user says so."""
+    return "OPENAI_API_KEY" if urlsplit(url).hostname == "api.openai.com" else None
+
+
+def public_url(url: str) -> str:
+    """An address without user name, password and query."""
+    parts = urlsplit(url)
+    host = parts.netloc.rpartition("@")[2]
+    return urlunsplit((parts.scheme, host, parts.path.rstrip("/"), "", ""))
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds that a reply's Retry-After asks for (a number or a date: RFC 9110, 10.2.3), or None."""
+    value = headers.get("retry-after")
+    if not value:
+        return None
+    try:
+        seconds = float(value)
+    except ValueError:
+        try:
+            moment = parsedate_to_datetime(value)
+        except (ValueError, TypeError, OverflowError, IndexError):
+            return None
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC)
+        seconds = (moment - datetime.now(UTC)).total_seconds()
+    return max(0.0, seconds) if seconds == seconds else None

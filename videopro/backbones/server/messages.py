@@ -1,0 +1,293 @@
+"""Frames and Qwen chat messages as the content parts of an OpenAI-compatible chat request.
+
+Knows frames, pictures and the two forms in which servers take them. Knows nothing of HTTP, answers or
+questions.
+
+Two forms:
+
+*Video*: one `video_url` part whose data URL is `data:video/jpeg;base64,` and the frames' JPEGs, joined by
+commas. That is vLLM's form for frames that were already sampled; their places in time go beside the messages
+as `media_io_kwargs` (`frames_indices` over `fps`; vLLM pull requests 37301 and 40133; read in 0.33.0). The
+indices count milliseconds, so Qwen3-VL and later get every frame's true time, at even and uneven spacing.
+Servers before that, and Qwen2.5-VL (one interval a video), lose the times; SGLang (read in 0.5.23) decodes
+whole files only and rejects this form. Whether a server keeps the times is found out by
+`videopro.backbones.server.backbone`.
+
+*Frames*: one `image_url` part a frame, each after its `<t seconds>` text, the words that Qwen3-VL's own
+processor writes before the frames of a video. Every server with images takes it; it costs about twice the
+visual tokens, since frames are not merged in pairs. (Qwen3-VL's image processor enlarges pictures below
+65,536 pixels unless the request's `extra_body` says otherwise through `mm_processor_kwargs`.) Frames of
+several sizes (crops) always go this way.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlparse
+
+import numpy as np
+from PIL import Image, UnidentifiedImageError
+
+from videopro.backbones.control_tokens import plain
+from videopro.errors import BackboneError, VideoError
+
+if TYPE_CHECKING:
+    from videopro.video import Frame
+
+# Both Qwen3-VL (16-pixel patches merged 2 x 2) and later resize to multiples of this; sending such sizes
+# spares a second resampling at the server.
+SIZE_STEP = 32
+# Time steps of `frames_indices` in a second.
+TICKS = 1000
+# qwen-vl-utils' default for frame lists and videos that name no rate.
+DEFAULT_SAMPLE_FPS = 2.0
+# Near-lossless: small rendered text stays readable, and a 50,176-pixel frame is about 15 KB.
+JPEG_QUALITY = 95
+# <|im_end|>, <|video_pad|> and the like, written in a question, a subtitle or a sign.
+
+
+@dataclass(frozen=True)
+class EncodedFrames:
+    """Frames as base64 JPEGs with their times in seconds."""
+
+    jpegs: tuple[str, ...]
+    times: tuple[float, ...]
+    one_size: bool = True
+    """Whether all have one size; only then can they be a video."""
+
+
+@dataclass(frozen=True)
+class Messages:
+    """A request's messages, and what has to stand beside them in the request's body."""
+
+    messages: list[dict[str, Any]]
+    beside: dict[str, Any]
+
+
+def fit(height: int, width: int, pixels: int) -> tuple[int, int]:
+    """(height, width) within `pixels`, its aspect kept, in multiples of 32 and at least 32.
+
+    What is small enough stays as it is: nothing is ever enlarged.
+    """
+    if height * width <= pixels:
+        return height, width
+    scale = math.sqrt(pixels / (height * width))
+    return (
+        max(SIZE_STEP, math.floor(height * scale / SIZE_STEP) * SIZE_STEP),
+        max(SIZE_STEP, math.floor(width * scale / SIZE_STEP) * SIZE_STEP),
+    )
+
+
+def jpeg(image: np.ndarray | Image.Image, pixels: int) -> str:
+    """An RGB picture ((H, W, 3) uint8, or PIL) as a base64 JPEG of at most `pixels` pixels."""
+    picture = image if isinstance(image, Image.Image) else Image.fromarray(np.asarray(image, dtype=np.uint8))
+    picture = picture.convert("RGB")
+    height, width = fit(picture.height, picture.width, pixels)
+    if (height, width) != (picture.height, picture.width):
+        picture = picture.resize((width, height), Image.Resampling.BICUBIC)
+    buffer = io.BytesIO()
+    picture.save(buffer, format="JPEG", quality=JPEG_QUALITY, subsampling=0)
+    return base64.b64encode(buffer.getvalue()).decode("ascii")
+
+
+def encode(frames: Sequence[Frame], pixels: int) -> EncodedFrames:
+    """Encode frames once, for any number of requests."""
+    return EncodedFrames(
+        jpegs=tuple(jpeg(frame.image, pixels) for frame in frames),
+        times=tuple(float(frame.time) for frame in frames),
+        one_size=len({frame.image.shape for frame in frames}) <= 1,
+    )
+
+
+def visual_parts(encoded: EncodedFrames, as_video: bool) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """The content parts of some frames, and the request fields that carry their times.
+
+    One frame is a picture without a time, as in every backbone.
+    """
+    if len(encoded.jpegs) == 1:
+        return [_image_part(encoded.jpegs[0])], {}
+    if as_video and encoded.one_size:
+        url = "data:video/jpeg;base64," + ",".join(encoded.jpegs)
+        return [{"type": "video_url", "video_url": {"url": url}}], _video_times(encoded.times)
+    parts: list[dict[str, Any]] = []
+    for picture, time in zip(encoded.jpegs, encoded.times, strict=True):
+        parts += [{"type": "text", "text": f"<{time:.1f} seconds>"}, _image_part(picture)]
+    return parts, {}
+
+
+def user_message(encoded: EncodedFrames | None, text: str, as_video: bool) -> Messages:
+    """One user turn: what is to be seen first, so that requests about it share a prefix, then the text."""
+    if encoded is None or not encoded.jpegs:
+        return Messages([{"role": "user", "content": plain(text)}], {})
+    parts, beside = visual_parts(encoded, as_video)
+    return Messages([{"role": "user", "content": [*parts, {"type": "text", "text": plain(text)}]}], beside)
+
+
+def from_qwen(messages: Sequence[Mapping[str, Any]], *, as_video: bool, frames: int, pixels: int) -> Messages:
+    """Ordinary Qwen chat messages as OpenAI ones; local pictures and videos are read here.
+
+    A video part names a file (`fps`, `nframes`, `max_frames`, `video_start`, `video_end` as in
+    qwen-vl-utils; at most `frames` frames, spread evenly where `fps` would give more) or a list of pictures
+    (`sample_fps`). `max_pixels` bounds a picture or frame, `pixels` where it is not
+    given. Addresses (http, https, data) go to the server as they are, unsampled. A request that holds more
+    than one video sends frames, because a server takes one set of times a request.
+
+    Raises `BackboneError` for a part of no known kind or a picture that cannot be read, `VideoError` for a
+    video that cannot be.
+    """
+    turns: list[tuple[str, str | list[dict[str, Any] | EncodedFrames]]] = []
+    for message in messages:
+        content = message.get("content")
+        if "role" not in message or not isinstance(content, str | list | tuple):
+            raise BackboneError(f"a chat message needs 'role' and 'content', not {sorted(message)}")
+        if isinstance(content, str):
+            turns.append((message["role"], plain(content)))
+        else:
+            turns.append((message["role"], [_read_part(part, frames, pixels) for part in content]))
+
+    parts_of_all = [part for _, content in turns if not isinstance(content, str) for part in content]
+    videos = [part for part in parts_of_all if isinstance(part, EncodedFrames) and len(part.jpegs) > 1]
+    addresses = [part for part in parts_of_all if isinstance(part, dict) and part["type"] == "video_url"]
+    as_video = as_video and len(videos) == 1 and not addresses
+
+    out: list[dict[str, Any]] = []
+    beside: dict[str, Any] = {}
+    for role, content in turns:
+        if isinstance(content, str):
+            out.append({"role": role, "content": content})
+            continue
+        parts: list[dict[str, Any]] = []
+        for part in content:
+            if isinstance(part, EncodedFrames):
+                more, times = visual_parts(part, as_video)
+                parts += more
+                beside.update(times)
+            else:
+                parts.append(part)
+        out.append({"role": role, "content": parts})
+    return Messages(out, beside)
+
+
+def _image_part(picture: str) -> dict[str, Any]:
+    return {"type": "image_url", "image_url": {"url": f"data:image/jpeg;base64,{picture}"}}
+
+
+def _video_times(times: Sequence[float]) -> dict[str, Any]:
+    indices = [max(0, round(time * TICKS)) for time in times]
+    # The span counts half a gap behind the last frame, so that frames at the midpoints of equal parts span
+    # their whole interval.
+    gap = (indices[-1] - indices[0]) / (len(indices) - 1)
+    total = indices[-1] + max(1, round(gap / 2))
+    return {
+        "media_io_kwargs": {
+            "video": {
+                "num_frames": len(indices),
+                "fps": float(TICKS),
+                "frames_indices": indices,
+                "total_num_frames": max(total, len(indices)),
+                "duration": total / TICKS,
+                "do_sample_frames": False,
+            }
+        }
+    }
+
+
+def _read_part(part: Any, frames: int, pixels: int) -> dict[str, Any] | EncodedFrames:
+    if isinstance(part, str):
+        return {"type": "text", "text": plain(part)}
+    kind = part.get("type") or next((key for key in ("text", "image", "video") if key in part), None)
+    if kind == "text" and isinstance(part.get("text"), str):
+        return {"type": "text", "text": plain(part["text"])}
+    pixels = int(part.get("max_pixels") or pixels)
+    if kind in ("image", "image_url"):
+        return _read_image(_address(part, kind), pixels)
+    if kind in ("video", "video_url"):
+        return _read_video(_address(part, kind), part, frames, pixels)
+    raise BackboneError(f"a chat message part of kind {kind!r} is not known; use text, image or video")
+
+
+def _address(part: Mapping[str, Any], kind: str) -> Any:
+    value = part.get(kind, part.get(kind.removesuffix("_url")))
+    return value.get("url") if isinstance(value, Mapping) else value
+
+
+def _read_image(source: Any, pixels: int) -> dict[str, Any]:
+    if isinstance(source, str) and source.startswith(("http://", "https://", "data:")):
+        return {"type": "image_url", "image_url": {"url": source}}
+    return _image_part(jpeg(_picture(source), pixels))
+
+
+def _picture(source: Any) -> np.ndarray | Image.Image:
+    if isinstance(source, np.ndarray | Image.Image):
+        return source
+    if hasattr(source, "image") and hasattr(source, "time"):
+        return source.image
+    if not isinstance(source, str | Path):
+        raise BackboneError(f"a picture must be a path, an address, an array or a PIL image, not {source!r}")
+    path = _local(source)
+    try:
+        with Image.open(path) as picture:
+            return picture.convert("RGB")
+    except (OSError, UnidentifiedImageError) as error:
+        raise BackboneError(f"picture {path} cannot be read: {error}") from None
+
+
+def _local(source: str | Path) -> Path:
+    text = str(source)
+    return Path(unquote(urlparse(text).path)) if text.startswith("file://") else Path(text)
+
+
+def _read_video(
+    source: Any, part: Mapping[str, Any], frames: int, pixels: int
+) -> dict[str, Any] | EncodedFrames:
+    if isinstance(source, str) and source.startswith(("http://", "https://", "data:")):
+        return {"type": "video_url", "video_url": {"url": source}}
+    if isinstance(source, list | tuple):
+        return _listed_frames(source, part, frames, pixels)
+    if not isinstance(source, str | Path):
+        raise BackboneError(f"a video must be a path, an address or a list of pictures, not {source!r}")
+
+    from videopro.video import Video, fps_times, uniform_times
+
+    video = Video.open(_local(source))
+    start = float(part.get("video_start") or 0.0)
+    end = min(float(part.get("video_end") or video.duration), video.duration)
+    if not 0 <= start < end:
+        raise VideoError(
+            f"{video.path}: no time between {start:g} s and {end:g} s; it lasts {video.duration:g} s"
+        )
+    if part.get("nframes"):
+        times = uniform_times(start, end, int(part["nframes"]))
+    else:
+        cap = min(int(part.get("max_frames") or frames), frames)
+        times = fps_times(start, end, float(part.get("fps") or DEFAULT_SAMPLE_FPS), cap)
+    check_budget(len(times), frames)
+    return encode(video.frames(times, size=fit(video.height, video.width, pixels)), pixels)
+
+
+def _listed_frames(source: Sequence[Any], part: Mapping[str, Any], frames: int, pixels: int) -> EncodedFrames:
+    check_budget(len(source), frames)
+    if not source:
+        raise BackboneError("a video part holds an empty list of pictures")
+    rate = float(part.get("sample_fps") or DEFAULT_SAMPLE_FPS)
+    pictures = [_picture(item) for item in source]
+    return EncodedFrames(
+        jpegs=tuple(jpeg(picture, pixels) for picture in pictures),
+        times=tuple(float(getattr(item, "time", place / rate)) for place, item in enumerate(source)),
+        one_size=len({np.asarray(picture).shape[:2] for picture in pictures}) == 1,
+    )
+
+
+def check_budget(count: int, frames: int) -> None:
+    """Raise `BackboneError` when a call holds more frames than its budget."""
+    if count > frames:
+        raise BackboneError(
+            f"{count} frames in one call; the budget is {frames}: sample fewer, or raise the backbone's "
+            "'frames'"
+        )

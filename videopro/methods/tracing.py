@@ -1,0 +1,62 @@
+"""From the result of a question to its trace.
+
+Knows results, items and traces; nothing of run folders or workers.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from functools import cache
+from importlib import metadata
+
+from videopro import __version__
+from videopro.benchmarks.base import ROBUST, Item, Protocol
+from videopro.methods.base import Result
+from videopro.question import OFFICIAL_READERS, read_letter
+from videopro.traces import SCHEMA, Trace, VideoRef
+
+
+def make_trace(item: Item, result: Result, video: VideoRef, *, run_key: str, protocol: Protocol) -> Trace:
+    """The record of one question."""
+    return Trace(
+        schema=SCHEMA,
+        run_key=run_key,
+        question_id=item.id,
+        video=video,
+        question=item.question.text,
+        choices=item.question.choices,
+        gold=item.answer,
+        reference=item.reference,
+        evidence=item.evidence,
+        groups=dict(item.groups),
+        rounds=result.rounds,
+        first=result.first,
+        final=result.final,
+        settled=result.settled,
+        refined=result.refined,
+        official=official_letter(result, item, protocol),
+        error=result.error,
+        notes=result.notes,
+        cost=result.cost,
+        versions=versions(),
+    )
+
+
+def official_letter(result: Result, item: Item, protocol: Protocol) -> str | None:
+    """What the benchmark's own scorer reads in the reply."""
+    if result.final is None or item.question.is_open:
+        return None
+    reader = read_letter if protocol.parser == ROBUST else OFFICIAL_READERS[protocol.parser]
+    return reader(result.final.raw, item.question)
+
+
+@cache
+def versions() -> Mapping[str, str]:
+    """Versions of what an answer depends on."""
+    names = ("torch", "transformers", "av")
+    return {
+        "videopro": __version__,
+        "python": platform.python_version(),
+        **{n: metadata.version(n) for n in names},
+    }

@@ -1,0 +1,5 @@
+"""The offline teacher of the pocket world: it reads its questions and writes programs for them."""
+
+from videopro.pocket.teacher.teacher import PocketTeacher
+
+__all__ = ["PocketTeacher"]

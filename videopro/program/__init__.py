@@ -1,0 +1,5 @@
+"""A generated program: parsed, with its mode, its canonical form and what is wrong with its form."""
+
+from videopro.program.parsing import ENTRY, MAX_CHARS, Program, parse, planning_of
+
+__all__ = ["ENTRY", "MAX_CHARS", "Program", "parse", "planning_of"]

@@ -1,0 +1,319 @@
+"""A generated program: read out of a planner's reply, judged by its form, put into a canonical form.
+
+A program is `def execute_command(video, question)` or, as planners trained elsewhere write it,
+`execute_command(video_path, question, choices, duration)`, with helper functions and imports beside it.
+What is found here is what a parser sees: the format reward and the kind of refinement rest on it, safety
+does not (that is `videopro.executor`'s). Nothing is executed or compiled. Knows no modules: whatever name a
+program calls and does not define is taken for one.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import hashlib
+import re
+import textwrap
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from videopro.executor.inside.allowed import FORBIDDEN_BUILTINS, MODULES
+from videopro.program.names import calls, required
+
+ENTRY = "execute_command"
+NATIVE_CALL = "query_native"
+# Wraps an answer; looks at nothing.
+_WRAPPER = "make_result"
+
+MAX_CHARS = 64 << 10
+"""A longer program is not parsed: no honest one is a hundredth of it."""
+MAX_DEPTH = 80
+"""Syntax nested deeper than this is not put into words: the walk of it is recursive."""
+
+_FILE = "<reply>"
+# The parser warns of stray backslashes, which are the planner's affair and not the user's.
+warnings.filterwarnings("ignore", module=re.escape(_FILE))
+
+# What a class may define and an expression may read between two underscores.
+_PLAIN_DUNDER = re.compile(
+    "__(init|post_init|repr|str|len|iter|next|getitem|setitem|contains|eq|ne|lt|le|gt|ge|hash|bool|call|enter|exit"
+    "|add|sub|mul|truediv|floordiv|mod|neg|slots|match_args|name|class|doc)__"
+)
+_REACHING = frozenset((*FORBIDDEN_BUILTINS, "__import__", "globals", "locals", "vars"))
+
+
+@dataclass(frozen=True)
+class Program:
+    """What a reply holds."""
+
+    planning: str
+    """The text between the planning tags; blank without them."""
+    code: str
+    """The program as it is to be run; blank where the reply holds none."""
+    mode: Literal["native", "program"]
+    """"native": a single `query_native` and no other call of a module. What cannot be parsed is "program"."""
+    parameters: tuple[str, ...]
+    """Names of the parameters of `execute_command`; empty without it."""
+    required: tuple[str, ...]
+    """Those among them that have no default."""
+    calls: tuple[str, ...]
+    """Names that it calls and that neither it nor Python defines: modules, or what it takes for one. Each
+    once, in the order of the text."""
+    reasons: tuple[str, ...]
+    """What is not well-formed about the reply; empty when it is. Plain sentences."""
+    canonical: str
+    """The program as its syntax tree says it: no comments, docstrings, annotations of parameters or chosen
+    layout. Programs that share it do the same. What cannot be parsed, or written out again, stands for
+    itself."""
+
+    @property
+    def well_formed(self) -> bool:
+        """Whether the reply earns the format reward: both parts, and a program that could run."""
+        return not self.reasons
+
+    @property
+    def digest(self) -> str:
+        """A key for caches: SHA-256 of the canonical form, in hexadecimal."""
+        return hashlib.sha256(self.canonical.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def parse(reply: str) -> Program:
+    """Read a reply, whatever it holds. Never raises for its content; takes time in proportion to its length.
+
+    The code is taken from `<code>` tags, else from a fence, else from the first `def execute_command` on; a
+    model's thinking is left aside. An unclosed tag or fence goes on to the end.
+    """
+    planning, planned, rest = _planning(_plain(reply))
+    code, tagged = _code(rest)
+    reasons = []
+    if not planned:
+        reasons.append("There is no planning between <planning> and </planning>.")
+    if not tagged:
+        reasons.append("The program is not between <code> and </code>.")
+    tree, why = _tree(code)
+    if tree is None:
+        return Program(planning, code, "program", (), (), (), (*reasons, why), code)
+    entries = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == ENTRY]
+    reasons += _faults(tree, entries)
+    mode: Literal["native", "program"] = "native" if entries and _is_native(tree) else "program"
+    return Program(
+        planning,
+        code,
+        mode,
+        _parameters(entries[-1]) if entries else (),
+        required(entries[-1]) if entries else (),
+        calls(tree),
+        tuple(reasons),
+        _canonical(tree, code),
+    )
+
+
+def planning_of(reply: str) -> str:
+    """The planning of a reply, as `parse` finds it, without a look at the program."""
+    return _planning(_plain(reply))[0]
+
+
+# ---- the parts of a reply ---------------------------------------------------------------------------------
+
+
+def _plain(reply: str) -> str:
+    """With one kind of line end, and without thinking."""
+    return _without_thinking(reply.replace("\r\n", "\n").replace("\r", "\n"))
+
+
+def _without_thinking(text: str) -> str:
+    """Without what reasoning models say to themselves. An unclosed thought is all there is."""
+    end = text.rfind("</think>")
+    if end >= 0:
+        return text[end + len("</think>") :]
+    return text[: text.index("<think>")] if "<think>" in text else text
+
+
+def _between(text: str, tag: str) -> Iterator[tuple[str, bool]]:
+    """What stands between the tags, and whether the closing one is there."""
+    start = text.find(f"<{tag}>")
+    while start >= 0:
+        start += len(tag) + 2
+        end = text.find(f"</{tag}>", start)
+        yield text[start : end if end >= 0 else len(text)], end >= 0
+        start = text.find(f"<{tag}>", end) if end >= 0 else -1
+
+
+def _planning(text: str) -> tuple[str, bool, str]:
+    """The planning, whether it is there and closed, and the text without it: planning may speak of tags."""
+    before, opened, inside = text.partition("<planning>")
+    inside, closed, after = inside.partition("</planning>")
+    if not opened:
+        return "", False, text
+    if not closed:
+        planning, tag, code = inside.partition("<code>")
+        return planning.strip(), False, before + (tag + code if tag else inside)
+    return inside.strip(), bool(inside.strip()), before + after
+
+
+def _code(text: str) -> tuple[str, bool]:
+    """The program's text, and whether it stood between both tags."""
+    tagged = list(_between(text, "code"))
+    if tagged:
+        # Prose may mention the tag: the first that holds the function counts.
+        inside, closed = next((one for one in tagged if f"def {ENTRY}" in one[0]), tagged[0])
+        return _tidy(next(iter(_fenced(inside)), inside)), closed
+    fenced = list(_fenced(text))
+    if fenced:
+        return _tidy(next((one for one in fenced if f"def {ENTRY}" in one), fenced[0])), False
+    return _tidy(_bare(text)), False
+
+
+_FENCE = re.compile(r"^[ \t]*```[ \t]*(\w*)[^\n`]*\n", re.MULTILINE)
+
+
+def _fenced(text: str) -> Iterator[str]:
+    """What stands in fences that are of Python or say nothing."""
+    start = _FENCE.search(text)
+    while start:
+        end = text.find("```", start.end())
+        if start[1].lower() in ("", "py", "python", "python3"):
+            yield text[start.end() : end if end >= 0 else len(text)]
+        start = _FENCE.search(text, end + 3) if end >= 0 else None
+
+
+def _bare(text: str) -> str:
+    """The function out of prose, with the imports right before it."""
+    lines = text.split("\n")
+    first = next((n for n, line in enumerate(lines) if re.match(rf"\s*def {ENTRY}\b", line)), None)
+    if first is None:
+        return ""
+    margin = len(lines[first]) - len(lines[first].lstrip())
+    last = first + 1
+    while last < len(lines) and (not lines[last].strip() or lines[last][: margin + 1].isspace()):
+        last += 1
+    while first and (not lines[first - 1].strip() or re.match(r"\s*(import|from)\s+\w", lines[first - 1])):
+        first -= 1
+    return "\n".join(lines[first:last])
+
+
+def _tidy(code: str) -> str:
+    return textwrap.dedent(code).strip("\n").rstrip()
+
+
+# ---- the syntax -------------------------------------------------------------------------------------------
+
+
+def _tree(code: str) -> tuple[ast.Module | None, str]:
+    if not code.strip():
+        return None, "There is no program."
+    if len(code) > MAX_CHARS:
+        return None, f"The program is longer than {MAX_CHARS:,} characters."
+    try:
+        tree = ast.parse(code, _FILE)
+    except SyntaxError as error:
+        return None, f"It is not Python: {error.msg} (line {error.lineno})."
+    except (ValueError, MemoryError, RecursionError, OverflowError, SystemError) as error:
+        return None, f"It cannot be parsed: {error or type(error).__name__}."
+    if _depth(tree) > MAX_DEPTH:
+        return None, f"Its syntax is nested more than {MAX_DEPTH} deep."
+    return tree, ""
+
+
+def _depth(tree: ast.AST) -> int:
+    deepest = 0
+    level: list[ast.AST] = [tree]
+    while level:
+        deepest += 1
+        level = [child for node in level for child in ast.iter_child_nodes(node)]
+    return deepest
+
+
+def _parameters(function: ast.FunctionDef) -> tuple[str, ...]:
+    arguments = function.args
+    return tuple(one.arg for one in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs))
+
+
+def _faults(tree: ast.Module, entries: list[ast.FunctionDef]) -> list[str]:
+    """Why a program that parses is not one that should run."""
+    faults = []
+    if len(entries) != 1:
+        faults.append(f"It has no {ENTRY}." if not entries else f"It defines {ENTRY} more than once.")
+    elif not _parameters(entries[0]):
+        faults.append(f"{ENTRY} takes no video.")
+    elif not any(isinstance(node, ast.Return) and node.value is not None for node in _own(entries[0])):
+        faults.append(f"{ENTRY} returns nothing.")
+    for node in ast.walk(tree):
+        faults += _reaching(node)
+    return list(dict.fromkeys(faults))
+
+
+def _own(function: ast.FunctionDef) -> Iterator[ast.AST]:
+    """The nodes of a function less those of functions within it."""
+    left: list[ast.AST] = list(function.body)
+    while left:
+        node = left.pop()
+        yield node
+        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)):
+            left.extend(ast.iter_child_nodes(node))
+
+
+def _reaching(node: ast.AST) -> list[str]:
+    """What in a node reaches out of a program."""
+    if isinstance(node, ast.Import):
+        return [f"It imports {one.name}." for one in node.names if one.name not in MODULES]
+    if isinstance(node, ast.ImportFrom):
+        known = node.level == 0 and node.module in MODULES
+        return [] if known else [f"It imports {node.module or 'a sibling'}."]
+    if isinstance(node, ast.Name) and (node.id in _REACHING or _hidden(node.id)):
+        return [f"It uses {node.id}."]
+    if isinstance(node, ast.Attribute) and _hidden(node.attr):
+        return [f"It uses .{node.attr}."]
+    if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and _hidden(node.name):
+        return [f"It defines {node.name}."]
+    return []
+
+
+def _hidden(name: str) -> bool:
+    return name.startswith("__") and name.endswith("__") and not _PLAIN_DUNDER.fullmatch(name)
+
+
+_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+
+def _is_native(tree: ast.Module) -> bool:
+    defined = {n.name for n in ast.walk(tree) if isinstance(n, (ast.FunctionDef, ast.ClassDef))}
+    known = defined | set(dir(builtins)) | {_WRAPPER}
+    looped: set[int] = set()
+    native = 0
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.For, ast.While, *_COMPREHENSIONS)):
+            looped.update(id(inside) for inside in ast.walk(node))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            if node.func.id == NATIVE_CALL:
+                native += 1
+                if id(node) in looped:
+                    return False
+            elif node.func.id not in known:
+                return False
+    return native == 1
+
+
+class _Plain(ast.NodeTransformer):
+    """Takes out what changes nothing: docstrings and annotations."""
+
+    def visit(self, node: ast.AST) -> ast.AST:
+        self.generic_visit(node)
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Module)):
+            first = node.body[0] if node.body else None
+            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
+                node.body = node.body[1:] or [ast.Pass()]
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            node.returns = None
+        if isinstance(node, ast.arg):
+            node.annotation = None
+        return node
+
+
+def _canonical(tree: ast.Module, code: str) -> str:
+    try:
+        return ast.unparse(_Plain().visit(tree))
+    except ValueError:  # A number of thousands of digits; an f-string that needs more kinds of quotes.
+        return code

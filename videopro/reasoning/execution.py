@@ -1,0 +1,173 @@
+"""Running one program about one question with the modules of its video: from a program to an Execution.
+
+Knows the executor, the module library and traces; nothing of planners or of what comes of a bad result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from videopro.backbones.wrappers.metered import Meter, ThreadMeter
+from videopro.errors import BackboneError, ConfigError, SubtitleError, VideoError, VideoProError
+from videopro.executor import Breach, Limits, Outcome, ZygoteGone, run, use_frames
+from videopro.modules.calls.results import ProgramAnswer, read_result
+from videopro.modules.errors import ModelError
+from videopro.modules.library import ModuleLibrary, VideoContext
+from videopro.program import Program
+from videopro.question import Question
+from videopro.reasoning.observer import Watcher
+from videopro.traces import Call, Cost, Execution, Failure
+
+NO_PROGRAM = "NoProgram"
+# "video_path" is the release's name of the same thing.
+INPUTS = ("video", "video_path", "question", "choices", "duration")
+"""What a program has without defining it, and what its `execute_command` may ask for."""
+
+
+class _Fault(Exception):
+    """A module met a fault of ours, which is no failure of the program's: `error`."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+# What ends a program whatever it catches: nothing that it did is the cause, and its answer would say nothing.
+_FATAL = (VideoError, SubtitleError, BackboneError, ConfigError, ModelError, _Fault)
+
+
+def execute(
+    program: Program,
+    question: Question,
+    context: VideoContext,
+    *,
+    limits: Limits,
+    counted: ThreadMeter,
+    watch: Watcher | None = None,
+) -> tuple[Execution, str]:
+    """Run a program on this thread. Returns what came of it, and the log for a refinement prompt.
+
+    `counted` is the meter behind the context's backbone. A program's failure is an execution; raises
+    VideoProError for what is wrong with the video, the model or the machinery, and whatever a fault of ours
+    raises.
+    """
+    if not program.code.strip():
+        why = " ".join(program.reasons)
+        error = Failure(NO_PROGRAM, "The reply holds no program.", log=f"{NO_PROGRAM}: {why}")
+        execution, log = Execution("failed", error=error), error.log
+    else:
+        execution, log = _run(program, question, context, limits, counted, watch)
+    if watch is not None:
+        watch.ended(execution)
+    return execution, log
+
+
+def _run(
+    program: Program,
+    question: Question,
+    context: VideoContext,
+    limits: Limits,
+    counted: ThreadMeter,
+    watch: Watcher | None,
+) -> tuple[Execution, str]:
+    try:
+        return _run_once(program, question, context, limits, counted, watch)
+    except ZygoteGone:
+        # The executor runs no program twice that has called something. Modules change nothing and remember
+        # what they gave, so here it may be: else one process killed for want of memory would end a training.
+        return _run_once(program, question, context, limits, counted, watch)
+
+
+def _run_once(
+    program: Program,
+    question: Question,
+    context: VideoContext,
+    limits: Limits,
+    counted: ThreadMeter,
+    watch: Watcher | None,
+) -> tuple[Execution, str]:
+    library = ModuleLibrary(context, use_frames=use_frames)
+    values = (library.video, library.video, question.text, list(question.choices), context.video.duration)
+    inputs: Mapping[str, Any] = dict(zip(INPUTS, values, strict=True))
+    functions = {name: _guarded(function, library, watch) for name, function in library.functions().items()}
+    meter = Meter()
+    with counted.into(meter):
+        try:
+            outcome = run(program.code, functions, inputs, limits, library.prelude, fatal=_FATAL)
+        except _Fault as fault:
+            raise fault.error from None
+    cost = _cost(meter, library)
+    if outcome.status == "failed":
+        assert outcome.error is not None
+        error = Failure(outcome.error.type, outcome.error.message, outcome.error.line, outcome.log)
+        return Execution("failed", error=error, calls=_placed(outcome, library), cost=cost), outcome.log
+    answer = read_result(outcome.value, question, library.answers)
+    execution = replace(_answered(answer, library, cost), calls=_placed(outcome, library))
+    return execution, _told(outcome, answer)
+
+
+def _placed(outcome: Outcome, library: ModuleLibrary) -> tuple[Call, ...]:
+    """The calls with the lines that made them: the executor knows the lines, the library all the rest, and
+    both record every call in the order in which it was made."""
+    return tuple(
+        replace(call, line=made.line) for call, made in zip(library.calls, outcome.calls, strict=True)
+    )
+
+
+def answer_natively(
+    question: Question, context: VideoContext, *, counted: ThreadMeter, watch: Watcher | None = None
+) -> Execution:
+    """The direct answer of the native program, without a program."""
+    library = ModuleLibrary(context)
+    meter = Meter()
+    with counted.into(meter):
+        query = _guarded(library.functions()["query_native"], library, watch)
+        value = query(library.video, question.text, list(question.choices))
+    return _answered(read_result(value, question, library.answers), library, _cost(meter, library))
+
+
+def _answered(answer: ProgramAnswer, library: ModuleLibrary, cost: Cost) -> Execution:
+    return Execution(
+        status="ok" if answer.letter is not None else "empty",
+        answer=answer.letter,
+        confidence=answer.confidence,
+        letters=dict(answer.letters),
+        claim=answer.claim,
+        raw=answer.raw,
+        calls=tuple(library.calls),
+        cost=cost,
+    )
+
+
+def _told(outcome: Outcome, answer: ProgramAnswer) -> str:
+    """The log of a program that came to its end."""
+    if answer.letter is not None:
+        return outcome.log
+    what = f"what it returned names no option: {answer.raw!r}" if answer.raw else "it returned nothing"
+    return f"The program gave no answer: {what}\n{outcome.log}".rstrip()
+
+
+def _cost(meter: Meter, library: ModuleLibrary) -> Cost:
+    cost = meter.take()
+    # What is remembered was looked at before.
+    frames = sum(len(call.frames) for call in library.calls if not call.cached)
+    return cost + Cost(stages={"run": cost.seconds}, frames=frames)
+
+
+def _guarded(
+    function: Callable[..., Any], library: ModuleLibrary, watch: Watcher | None
+) -> Callable[..., Any]:
+    def call(*args: Any, **keywords: Any) -> Any:
+        try:
+            return function(*args, **keywords)
+        except (VideoProError, Breach):
+            raise
+        except Exception as error:
+            raise _Fault(error) from error
+        finally:
+            if watch is not None:
+                watch.called(library.calls[-1])
+
+    return call

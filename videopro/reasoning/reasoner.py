@@ -1,0 +1,365 @@
+"""Adaptive reasoning and self-refinement (sections 3.4, 3.5): plan, run, refine what failed or is unsure.
+
+Several questions about one video go through it together: their programs are asked for in one batch and run
+side by side, their module calls meeting in batches on the backbone. Knows planners, programs and how they
+run, and prompts; must not know benchmarks, right answers, run folders or training.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from videopro import prompts
+from videopro.backbones.base import Visual
+from videopro.backbones.wrappers.metered import ThreadMeter
+from videopro.errors import QUESTION_ERRORS, ConfigError, VideoProError
+from videopro.executor import Limits
+from videopro.modules.library import VideoContext, available
+from videopro.modules.reference import reference
+from videopro.planners import Kind, Planner, PlanRequest, Written
+from videopro.program import Program, parse
+from videopro.question import Question
+from videopro.reasoning.execution import answer_natively, execute
+from videopro.reasoning.observer import Watcher
+from videopro.traces import FALLBACK, AnswerRule, Cost, Execution, Reply, Round, decide, is_confident
+
+Shows = Literal["program", "result", "log"]
+
+
+@dataclass(frozen=True)
+class ReasonSettings:
+    """How a question is reasoned about. Raises ConfigError for settings that cannot be."""
+
+    adaptive: bool = True
+    """Whether the planner may choose a single look; else it is asked for several steps."""
+    tau: float = 0.75
+    """Confident means c >= tau (section 4)."""
+    max_rounds: int = 1
+    """Refinements at most."""
+    refine_below: float | None = None
+    """Answers below this confidence are refined too, and the refinements stored for other thresholds, without
+    a say in this run's answer; None: `tau`."""
+    rule: AnswerRule = field(default_factory=AnswerRule)
+    """Which answer counts, and what answers where no program did."""
+    shows: Shows = "program"
+    """What a prompt for a refinement of an unsure answer shows: the program alone as in the paper (Figs. 12
+    and
+    13), its result too, or result and log."""
+    together: int = 8
+    """Programs that run side by side."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.tau <= 1:
+            raise ConfigError(f"tau is {self.tau}; it must lie in 0..1")
+        if self.max_rounds < 0:
+            raise ConfigError(f"max_rounds is {self.max_rounds}; it must be 0 or more")
+        if self.refine_below is not None and not self.tau <= self.refine_below <= 1:
+            raise ConfigError(
+                f"refine_below is {self.refine_below}; it must lie between tau, which is {self.tau}, and 1"
+            )
+        if self.together < 1:
+            raise ConfigError(f"together is {self.together}; it must be at least 1")
+
+    @property
+    def stored_below(self) -> float:
+        """The confidence below which answers are refined, for this threshold or another."""
+        return self.tau if self.refine_below is None else self.refine_below
+
+
+@dataclass(frozen=True)
+class Task:
+    """A question about the video of a context."""
+
+    question: Question
+    context: VideoContext
+
+
+@dataclass(frozen=True)
+class Reasoned:
+    """What came of a task: an answer, perhaps unparsed, or an error."""
+
+    rounds: tuple[Round, ...] = ()
+    first: Reply | None = None
+    final: Reply | None = None
+    settled: int | None = None
+    refined: int = 0
+    error: VideoProError | None = None
+    """One of QUESTION_ERRORS."""
+
+    @property
+    def cost(self) -> Cost:
+        """What planning and running took."""
+        cost = Cost()
+        for one in self.rounds:
+            cost += one.planning
+            cost += one.execution.cost if one.execution is not None else Cost()
+        return cost
+
+
+@dataclass
+class _State:
+    """A task on its way."""
+
+    task: Task
+    rounds: list[Round] = field(default_factory=list)
+    program: Program | None = None
+    """The latest one."""
+    log: str = ""
+    error: VideoProError | None = None
+
+    @property
+    def executions(self) -> list[Execution]:
+        return [one.execution for one in self.rounds if one.execution is not None]
+
+
+def refinement(
+    question: Question,
+    program: Program,
+    execution: Execution,
+    log: str,
+    *,
+    shows: Shows = "program",
+    reference: str = "",
+) -> tuple[Kind, str]:
+    """Which refinement a program gets, and its prompt: a failure asks for a bug fix, an empty or unsure
+    answer for a better program than the native one or than the one of several steps (section 3.5)."""
+    if execution.status == "failed":
+        return "bug_fix", prompts.bug_fix(question, program.code, log, reference=reference)
+    result = prompts.outcome(execution.answer, execution.confidence) if shows != "program" else ""
+    log = log if shows == "log" else ""
+    if program.mode == "native":
+        return "native_refinement", prompts.native_refinement(
+            question, program.code, result=result, log=log, reference=reference
+        )
+    return "program_refinement", prompts.program_refinement(
+        question, program.code, result=result, log=log, reference=reference
+    )
+
+
+class Reasoner:
+    """Reasons about the questions of one video.
+
+    `planner` writes the programs, seeing `visual` if it sees videos; `counted` is the meter behind the
+    backbone of the tasks' contexts; `seed` fixes what is drawn: with equal seeds the same question gets the
+    same draws in whatever company.
+    """
+
+    def __init__(
+        self,
+        planner: Planner,
+        settings: ReasonSettings,
+        *,
+        counted: ThreadMeter,
+        visual: Visual = None,
+        limits: Limits | None = None,
+        seed: int = 0,
+        watch: Watcher | None = None,
+    ) -> None:
+        self._planner = planner
+        self._settings = settings
+        self._counted = counted
+        self._visual = visual if planner.sees_video else None
+        self._limits = limits if limits is not None else Limits()
+        self._seed = seed
+        self._watch = watch
+
+    def reason(self, tasks: Sequence[Task]) -> list[Reasoned]:
+        """What came of each task, in their order. Raises VideoProError for what concerns the run and not a
+        single question, and whatever a fault of ours raises."""
+        states = [_State(task) for task in tasks]
+        first: Kind = "plan" if self._settings.adaptive else "plan_program"
+        self._turn(states, lambda state: (first, self._plan_prompt(state)))
+        below = self._settings.stored_below
+        for _ in range(self._settings.max_rounds):
+            unsure = [
+                one for one in states if one.error is None and not is_confident(one.executions[-1], below)
+            ]
+            if not unsure:
+                break
+            self._turn(unsure, self._refinement)
+        return [self._finished(state) for state in states]
+
+    # ---- one turn: write and run ---------------------------------------------------------------------------
+
+    def _turn(self, states: Sequence[_State], ask: Callable[[_State], tuple[Kind, str]]) -> None:
+        requests = []
+        for state in states:
+            kind, prompt = ask(state)
+            question = state.task.question
+            requests.append(
+                PlanRequest(
+                    kind,
+                    prompt,
+                    question,
+                    self._reference(state),
+                    _seed(self._seed, kind, len(state.rounds), question),
+                    self._visual,
+                )
+            )
+        self._write(states, requests)
+        self._run([state for state in states if state.error is None])
+
+    def _write(self, states: Sequence[_State], requests: Sequence[PlanRequest]) -> None:
+        began = time.perf_counter()
+        written: list[Written | VideoProError] = []
+        try:
+            written += self._planner.write(requests)
+        except QUESTION_ERRORS:
+            # One request that cannot be served makes a batch fail; alone, each fails or passes by itself.
+            for request in requests:
+                try:
+                    written += self._planner.write([request])
+                except QUESTION_ERRORS as error:
+                    written.append(error)
+        seconds = (time.perf_counter() - began) / len(requests)
+        for state, request, reply in zip(states, requests, written, strict=True):
+            if isinstance(reply, VideoProError):
+                state.error = reply
+                continue
+            state.program = parse(reply.text)
+            one = Round(
+                request.kind,
+                reply.text,
+                state.program.code or None,
+                mode=state.program.mode if state.program.code.strip() else None,
+                faults=state.program.reasons,
+                notes=dict(reply.notes),
+                planning=Cost(
+                    seconds,
+                    {"plan": seconds},
+                    calls=reply.calls,
+                    tokens_in=reply.tokens_in,
+                    tokens_out=reply.tokens_out,
+                ),
+            )
+            state.rounds.append(one)
+            if self._watch is not None:
+                self._watch.wrote(one)
+
+    def _run(self, states: Sequence[_State]) -> None:
+        def one(state: _State) -> Execution:
+            assert state.program is not None
+            execution, state.log = execute(
+                state.program,
+                state.task.question,
+                state.task.context,
+                limits=self._limits,
+                counted=self._counted,
+                watch=self._watch,
+            )
+            return execution
+
+        for state, execution in self._side_by_side(states, one):
+            state.rounds[-1] = replace(state.rounds[-1], execution=execution)
+
+    def _side_by_side(
+        self, states: Sequence[_State], work: Callable[[_State], Execution]
+    ) -> list[tuple[_State, Execution]]:
+        """The executions of those that came to one. What ran at the same time shares the wall time by how
+        long
+        each took, so that sums over a run are the run's."""
+        if not states:
+            return []
+        began = time.perf_counter()
+        done: list[tuple[_State, Execution]] = []
+
+        def one(state: _State) -> Execution | None:
+            try:
+                return work(state)
+            except QUESTION_ERRORS as error:
+                state.error = error
+                return None
+
+        with ThreadPoolExecutor(min(self._settings.together, len(states))) as threads:
+            for state, execution in zip(states, threads.map(one, states), strict=True):
+                if execution is not None:
+                    done.append((state, execution))
+        wall = time.perf_counter() - began
+        spent = sum(execution.cost.seconds for _, execution in done)
+        factor = min(1.0, wall / spent) if spent > 0 else 1.0
+        return [(state, replace(one, cost=_scaled(one.cost, factor))) for state, one in done]
+
+    # ---- prompts -------------------------------------------------------------------------------------------
+
+    def _reference(self, state: _State) -> str:
+        return "" if self._planner.knows_form else reference(available(state.task.context))
+
+    def _plan_prompt(self, state: _State) -> str:
+        return prompts.plan(
+            state.task.question,
+            adaptive=self._settings.adaptive,
+            reference=self._reference(state),
+            examples=not self._planner.knows_form,
+        )
+
+    def _refinement(self, state: _State) -> tuple[Kind, str]:
+        assert state.program is not None
+        return refinement(
+            state.task.question,
+            state.program,
+            state.executions[-1],
+            state.log,
+            shows=self._settings.shows,
+            reference=self._reference(state),
+        )
+
+    # ---- the end -------------------------------------------------------------------------------------------
+
+    def _finished(self, state: _State) -> Reasoned:
+        if state.error is not None:
+            return Reasoned(tuple(state.rounds), error=state.error)
+        executions = state.executions
+        decision = decide(executions, self._settings.tau, self._settings.rule.final)
+        settled = decision.settled
+        if self._settings.rule.fallback == "native" and self._is_unanswered(executions):
+
+            def natively(state: _State) -> Execution:
+                return answer_natively(
+                    state.task.question, state.task.context, counted=self._counted, watch=self._watch
+                )
+
+            for _, direct in self._side_by_side([state], natively):
+                state.rounds.append(Round(FALLBACK, direct.raw, execution=direct, mode="native"))
+            if state.error is not None:
+                return Reasoned(tuple(state.rounds), error=state.error)
+            if executions[settled].answer is None:
+                settled = len(state.rounds) - 1
+        final = state.executions[settled]
+        return Reasoned(tuple(state.rounds), _reply(executions[0]), _reply(final), settled, decision.refined)
+
+    def _is_unanswered(self, executions: Sequence[Execution]) -> bool:
+        """Whether the programs leave the question without an answer, under this run's threshold or one up to
+        which refinements are stored: a sweep over thresholds is to find its fallback."""
+        settings, final = self._settings, self._settings.rule.final
+        first = decide(executions, settings.tau, final).refined
+        last = decide(executions, settings.stored_below, final).refined
+        return any(
+            executions[decide(executions[: end + 1], math.inf, final).settled].answer is None
+            for end in range(first, last + 1)
+        )
+
+
+def _reply(execution: Execution) -> Reply:
+    return Reply(execution.answer, execution.confidence, dict(execution.letters), execution.raw)
+
+
+def _scaled(cost: Cost, factor: float) -> Cost:
+    """The same cost with its times shortened."""
+    return replace(
+        cost,
+        seconds=cost.seconds * factor,
+        stages={name: seconds * factor for name, seconds in cost.stages.items()},
+    )
+
+
+def _seed(seed: int, kind: Kind, number: int, question: Question) -> int:
+    """0 to 2**31 - 1, from the run's seed, the turn and the question's words."""
+    text = json.dumps([seed, kind, number, question.text, question.choices])
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big") >> 1

@@ -1,0 +1,37 @@
+"""Reading a run: its folder, its traces as they grow, its summary, judging and submission."""
+
+from videopro.runs.folder import RUN_FIELDS, RunFolder, difference, run_key
+from videopro.runs.judging import (
+    JudgeConfig,
+    judge_run,
+    read_grade,
+    read_grades,
+    read_official,
+    recorded_protocol,
+)
+from videopro.runs.resuming import check_model, check_questions
+from videopro.runs.submission import SubmitConfig, submit
+from videopro.runs.summary import metric_lines, summarize, table, write_summary
+from videopro.runs.tail import Following
+
+__all__ = [
+    "Following",
+    "JudgeConfig",
+    "RUN_FIELDS",
+    "RunFolder",
+    "SubmitConfig",
+    "check_model",
+    "check_questions",
+    "difference",
+    "judge_run",
+    "metric_lines",
+    "read_grade",
+    "read_grades",
+    "read_official",
+    "recorded_protocol",
+    "run_key",
+    "submit",
+    "summarize",
+    "table",
+    "write_summary",
+]

@@ -1,0 +1,212 @@
+"""A run's folder: config.yaml, traces.jsonl, summary.json, grades.jsonl, work/. What may be resumed, and
+what is refused.
+
+Knows identities as plain mappings, and must not know what is in them; whose traces are the run's own.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from videopro.errors import ConfigError, RunError
+from videopro.settings import read_yaml
+from videopro.storage import cannot_write, parse_json, write_atomically
+from videopro.traces import Trace, TraceLog, read_traces
+
+# What a run writes into config.yaml beside its settings; left out when that file is given with --config.
+RUN_FIELDS = ("run_key", "identity")
+_ELSEWHERE = "give another --output"
+
+
+def run_key(identity: Mapping[str, Any]) -> str:
+    """16 hex digits that stand for everything that decides an answer: method, model, protocol, generation."""
+    text = json.dumps(identity, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """What differs between two identities, one line a key: "model.dtype: the run has 'fp32', this command
+    'bf16'"."""
+    before, now = _flat(old), _flat(new)
+    return [
+        f"{key}: the run has {before.get(key, 'nothing')!r}, this command {now.get(key, 'nothing')!r}"
+        for key in sorted({*before, *now})
+        if before.get(key, "nothing") != now.get(key, "nothing")
+    ]
+
+
+def _flat(value: Any, name: str = "") -> dict[str, Any]:
+    if not isinstance(value, Mapping):
+        return {name: value}
+    flat: dict[str, Any] = {}
+    for key, inner in value.items():
+        flat |= _flat(inner, f"{name}.{key}" if name else str(key))
+    return flat
+
+
+class RunFolder:
+    """The folder of a run. Nothing is made before `open`, so that a command that fails early leaves
+    nothing."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.config = path / "config.yaml"
+        self.traces = path / "traces.jsonl"
+        self.summary = path / "summary.json"
+        self.grades = path / "grades.jsonl"
+        self.work = path / "work"
+        self.leases = self.work / "leases"
+        self.logs = self.work / "logs"
+        self.deaths = self.work / "deaths.jsonl"
+        self.asked = self.work / "asked.json"
+        self.lock = self.work / "running.lock"
+
+    def check(self) -> None:
+        """Raise RunError if the folder cannot be written or holds something other than a run. Writes
+        nothing."""
+        if self.path.exists():
+            if not self.path.is_dir():
+                raise RunError(f"{self.path}: is no folder; give another --output")
+            other = self.foreign()
+            if other is not None:
+                raise RunError(
+                    f"{self.path}: holds {other!r} but no config.yaml, so it is no run's folder; "
+                    "give another --output"
+                )
+        parent = self.path
+        while not parent.exists():
+            parent = parent.parent
+        if not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):
+            raise RunError(
+                f"{self.path}: cannot be written, since {parent} is no writable folder; give another --output"
+            )
+
+    def foreign(self) -> str | None:
+        """A name in the folder by which it is something other than a run's, one that is to begin included."""
+        if self.config.exists() or not self.path.exists():
+            return None
+        # work/ alone is what a run leaves that was killed between making its folder and its config.
+        names = {one.name for one in self.path.iterdir()} - {"work", ".config.yaml.new"}
+        return min(names, default=None)
+
+    def recorded(self) -> dict[str, Any] | None:
+        """The identity of the run that the folder holds; None for a new one. Raises RunError for a broken
+        config."""
+        if not self.config.exists():
+            return None
+        try:
+            identity = read_yaml(self.config).get("identity")
+        except ConfigError as error:
+            raise RunError(str(error)) from error
+        if not isinstance(identity, dict):
+            raise RunError(
+                f"{self.config}: has no 'identity', so the run cannot be resumed; give another --output"
+            )
+        return identity
+
+    def key(self) -> str | None:
+        """The key of the run that the folder holds; None for a new one, and where only traces are kept.
+        Raises RunError for a broken config."""
+        identity = self.recorded()
+        if identity is None:
+            return None
+        written = read_yaml(self.config).get("run_key")
+        return written if isinstance(written, str) else run_key(identity)
+
+    def read(self) -> list[Trace]:
+        """The run's traces, one a question, in the order in which they were written. Raises RunError where
+        there are none, and for a line that is broken, of another run or of a later version."""
+        return read_traces(self.traces, self.key())
+
+    def log(self, *, writable: bool = True, redo_errors: bool = False) -> TraceLog:
+        """The run's traces as they grow; see `TraceLog`. Raises RunError."""
+        return TraceLog(self.traces, run_key=self.key(), writable=writable, redo_errors=redo_errors)
+
+    def check_same(self, identity: Mapping[str, Any]) -> None:
+        """Refuse another run's folder. `identity` may lack parts that are not known yet; those are not
+        compared.
+
+        Raises RunError with the difference, key by key.
+        """
+        recorded = self.recorded()
+        if recorded is None:
+            return
+        # Through JSON, as it was written: tuples and lists are the same there.
+        known = json.loads(json.dumps(identity))
+        lines = difference({key: recorded.get(key) for key in known}, known)
+        if lines:
+            raise RunError(
+                f"{self.path}: holds another run; give another --output, or the settings of that run:\n  "
+                + "\n  ".join(lines)
+            )
+
+    def open(self, settings: Mapping[str, Any], identity: Mapping[str, Any]) -> str:
+        """Make the folder, or check that it is of this run, and write config.yaml. Returns the run key.
+
+        Safe when several ranks call it at once. Raises RunError.
+        """
+        key = run_key(identity)
+        try:
+            for folder in (self.leases, self.logs):
+                folder.mkdir(parents=True, exist_ok=True)
+            with _locked(self.work / "config.lock"):
+                self.check_same(identity)
+                content = {**settings, "run_key": key, "identity": json.loads(json.dumps(identity))}
+                write_atomically(self.config, yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
+        except OSError as error:
+            raise RunError(cannot_write(error.filename or self.path, error, _ELSEWHERE)) from error
+        return key
+
+    @contextmanager
+    def running(self, ids: Sequence[str]) -> Iterator[None]:
+        """Around the answering of `ids`, by every rank: who looks at the run learns what is asked, and, since
+        the kernel gives a lock back however its holder ends, that it goes on. Raises RunError."""
+        try:
+            with _locked(self.work / "config.lock"):
+                write_atomically(self.asked, json.dumps(list(ids)))
+            file = self.lock.open("w")
+        except OSError as error:
+            raise RunError(cannot_write(error.filename or self.path, error, _ELSEWHERE)) from error
+        with file:
+            fcntl.flock(file, fcntl.LOCK_SH)
+            yield
+
+    def is_running(self) -> bool:
+        """Whether a command is answering questions of this run now."""
+        try:
+            with self.lock.open("r") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        except OSError:  # No such file, or a file system without locks: no run could go on there.
+            return False
+        return False
+
+    def asked_ids(self) -> list[str]:
+        """The questions that the last command was to answer; none where that is not told."""
+        try:
+            ids = parse_json(self.asked.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return []
+        return [one for one in ids if isinstance(one, str)] if isinstance(ids, list) else []
+
+    def clear_leases(self) -> None:
+        """Remove the leases of a finished run."""
+        shutil.rmtree(self.leases, ignore_errors=True)
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

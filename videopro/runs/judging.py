@@ -1,0 +1,217 @@
+"""A judge's grades of a run's open answers: asked once each, kept as lines, read again by whoever scores.
+
+Knows run folders, traces, and a backbone as the judge; must not know benchmarks' files.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from videopro.backbones import Backbone, load_backbone, read_spec
+from videopro.benchmarks.metrics import Grade
+from videopro.benchmarks.protocol import JudgePrompt, Protocol
+from videopro.errors import BackboneError, RunError
+from videopro.runs.folder import RunFolder
+from videopro.runs.summary import summarize, write_summary
+from videopro.settings import about, read_yaml
+from videopro.storage import append_whole, cannot_write, parse_json
+from videopro.traces import Trace
+
+# Requests that fail in a row, without one that is served, after which the judge is given up.
+_GIVEN_UP = 8
+_TOKENS = 64
+# Settings of a judge that change how it is reached, and no grade.
+_NO_MATTER = ("api_key_env", "concurrency", "timeout", "retries", "batch_size", "device_map")
+
+
+@dataclass(frozen=True)
+class JudgeConfig:
+    """The settings of `python -m videopro.benchmarks judge`."""
+
+    run: Path = field(metadata=about("folder of the run whose answers are graded", positional=True))
+    judge: str = field(metadata=about("server:MODEL@URL, or a model as --model takes it"))
+    backbone: dict[str, Any] = field(
+        default_factory=dict, metadata=about("settings of the judge, such as api_key_env=NAME concurrency=8")
+    )
+
+
+def recorded_protocol(folder: RunFolder) -> Protocol:
+    """The protocol under which a run was made. Raises RunError or BenchmarkError."""
+    identity = folder.recorded() if folder.config.exists() else None
+    if identity is None or not isinstance(identity.get("protocol"), dict):
+        raise RunError(f"{folder.path}: is no run's folder; give one that videopro.infer made")
+    return Protocol.from_identity(identity["protocol"])
+
+
+def judge_run(config: JudgeConfig, *, load: Callable[..., Backbone] = load_backbone) -> dict[str, Any]:
+    """Have every answer of a run graded that is not yet, and write its summary again. Killed, the same
+    command goes on. Raises VideoProError."""
+    folder = RunFolder(config.run)
+    protocol = recorded_protocol(folder)
+    if protocol.judge is None:
+        name = (folder.recorded() or {})["protocol"].get("benchmark")
+        raise RunError(
+            f"{folder.path}: benchmark {name!r} is scored without a judge; its summary is complete"
+        )
+    traces = folder.read()
+    kept = _lines(folder.grades)
+    others = {line["judge"] for line in kept.values()} - {_name(config)}
+    if others:
+        raise RunError(
+            f"{folder.grades}: was graded by {sorted(others)[0]!r}, and this is {_name(config)!r}; give that "
+            "--judge with its settings, or remove the file"
+        )
+    todo = [trace for trace in traces if _is_open(trace) and not _is_graded(trace, kept)]
+    if todo:
+        backbone = load(config.judge, **config.backbone)
+        try:
+            _grade(todo, protocol.judge, backbone, config, folder.grades)
+        finally:
+            backbone.close()
+    return rewrite_summary(folder, protocol, traces)
+
+
+def rewrite_summary(folder: RunFolder, protocol: Protocol, traces: Sequence[Trace]) -> dict[str, Any]:
+    """Write a run's summary with the grades that there are now."""
+    settings = read_yaml(folder.config)
+    try:
+        before = parse_json(folder.summary.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        before = {}
+    if not isinstance(before, dict) or before.get("run_key") != settings.get("run_key"):
+        before = {key: settings.get(key) for key in ("benchmark", "method", "model", "run_key")}
+    fresh = summarize(traces, protocol, {}, read_grades(folder.grades, protocol.judge))
+    summary = {**{key: value for key, value in before.items() if key not in fresh}, **fresh}
+    write_summary(folder.summary, summary)
+    return summary
+
+
+def read_grades(path: Path, judge: JudgePrompt | None) -> dict[str, Grade]:
+    """The grades by question; none where nothing was graded."""
+    if judge is None:
+        return {}
+    return {
+        question: Grade(read_grade(line["raw"], judge), read_official(line["raw"]))
+        for question, line in _lines(path).items()
+    }
+
+
+def read_grade(reply: str, judge: JudgePrompt) -> int | None:
+    """The one whole number of the scale that a judge's reply holds; None if it holds none or several."""
+    # As floats: Python refuses to read whole numbers of thousands of digits.
+    held = {float(one) for one in re.findall(r"(?<![\w.,/-])\d+(?![\w/]|[.,]\d)", reply)}
+    return int(held.pop()) if len(held) == 1 and judge.low <= min(held) <= judge.high else None
+
+
+def read_official(reply: str) -> int | None:
+    """What VLMEvalKit reads: a reply that is a whole number and nothing else. One of more than 18 digits is
+    no grade that could be averaged."""
+    return int(reply) if re.fullmatch(r"\s*\d{1,18}\s*", reply) else None
+
+
+def _name(config: JudgeConfig) -> str:
+    """The judge as the grades name it: with those of its settings that decide a grade."""
+    settings = {key: value for key, value in config.backbone.items() if key not in _NO_MATTER}
+    return f"{config.judge} {json.dumps(settings, sort_keys=True)}" if settings else config.judge
+
+
+def _is_open(trace: Trace) -> bool:
+    return trace.reference is not None and trace.final is not None
+
+
+def _is_graded(trace: Trace, kept: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Whether this very answer was: one that was redone is graded again."""
+    line = kept.get(trace.question_id)
+    return line is not None and line["answer"] == _digest(trace)
+
+
+def _digest(trace: Trace) -> str:
+    assert trace.final is not None
+    return hashlib.sha256(trace.final.raw.encode()).hexdigest()[:16]
+
+
+def _lines(path: Path) -> dict[str, dict[str, Any]]:
+    """The last line of each question; a last line that a killed writer left torn is left out."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError) as error:
+        raise RunError(f"{path}: cannot be read ({error})") from error
+    lines: dict[str, dict[str, Any]] = {}
+    whole = text.split("\n")[:-1]
+    for number, line in enumerate(whole, start=1):
+        try:
+            content = parse_json(line)
+            lines[content["question_id"]] = {key: content[key] for key in ("judge", "answer", "raw")}
+        except (ValueError, KeyError, TypeError) as error:
+            raise RunError(f"{path}, line {number}: is no grade ({error}); remove the line") from error
+    return lines
+
+
+def _grade(
+    traces: Sequence[Trace], judge: JudgePrompt, backbone: Backbone, config: JudgeConfig, path: Path
+) -> None:
+    """Ask for the grades and append them as they come."""
+    spec = read_spec(config.judge, **config.backbone)
+    failed, lost, last = 0, 0, ""
+
+    def ask(trace: Trace) -> tuple[Trace, str | BackboneError]:
+        assert trace.final is not None
+        assert trace.reference is not None
+        words = judge.fill(trace.question, trace.reference, trace.final.raw)
+        messages = [{"role": "system", "content": judge.system}, {"role": "user", "content": words}]
+        try:
+            return trace, backbone.chat(messages, max_new_tokens=_TOKENS).text
+        except BackboneError as error:
+            return trace, error
+
+    # A server takes several requests at once; a model in this process takes one.
+    threads = spec.concurrency if spec.kind == "server" else 1
+    step = max(threads, _GIVEN_UP)
+    with _appended(path) as file, ThreadPoolExecutor(threads) as pool:
+        for start in range(0, len(traces), step):
+            for trace, reply in pool.map(ask, traces[start : start + step]):
+                if isinstance(reply, BackboneError):
+                    failed, lost, last = failed + 1, lost + 1, str(reply)
+                    continue
+                failed = 0
+                line = {
+                    "question_id": trace.question_id,
+                    "judge": _name(config),
+                    "answer": _digest(trace),
+                    "raw": reply,
+                }
+                append_whole(file, path, json.dumps(line).encode() + b"\n")
+            if failed >= min(_GIVEN_UP, len(traces)):
+                raise RunError(
+                    f"the judge served none of the last {failed} requests ({last}); what was graded is kept, "
+                    "and the same command goes on once this is mended"
+                )
+    if lost:
+        print(f"{lost} answers were not graded ({last}); the same command asks again", file=sys.stderr)
+
+
+@contextmanager
+def _appended(path: Path) -> Iterator[int]:
+    """The file, open for further lines, without a torn last one. Raises RunError."""
+    try:
+        file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+    except OSError as error:
+        raise RunError(cannot_write(path, error)) from error
+    try:
+        content = path.read_bytes()
+        os.ftruncate(file, content.rfind(b"\n") + 1)
+        yield file
+    finally:
+        os.close(file)

@@ -1,0 +1,115 @@
+"""The answers of a run in the form in which a benchmark's server takes them.
+
+What could not be read or answered is handed in as such, never as a letter of chance. Knows run folders and
+traces.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from videopro.errors import ConfigError, RunError
+from videopro.question import LETTERS
+from videopro.runs.folder import RunFolder, write_atomically
+from videopro.runs.judging import recorded_protocol
+from videopro.settings import about
+from videopro.storage import cannot_write
+from videopro.traces import Trace
+
+# What EgoSchema's server and lmms-eval take for no answer.
+NO_ANSWER = -1
+
+
+@dataclass(frozen=True)
+class SubmitConfig:
+    """The settings of `python -m videopro.benchmarks submit`."""
+
+    run: Path = field(metadata=about("folder of the run", positional=True))
+    output: Path = field(metadata=about("file to write (egoschema: .json for validate.py, .csv for Kaggle)"))
+
+
+@dataclass(frozen=True)
+class Submitted:
+    """What was written."""
+
+    path: Path
+    questions: int
+    unanswered: int
+
+
+def submit(config: SubmitConfig) -> Submitted:
+    """Write the file. Raises RunError for a folder that is no run of a benchmark with a server."""
+    folder = RunFolder(config.run)
+    recorded_protocol(folder)
+    protocol = (folder.recorded() or {})["protocol"]
+    name = protocol.get("benchmark")
+    if name not in FORMS:
+        raise RunError(
+            f"{folder.path}: {name!r} is scored here, not on a server; benchmarks with a file to hand in: "
+            + ", ".join(FORMS)
+        )
+    endings = FORMS[name]
+    if config.output.suffix not in endings:
+        raise ConfigError(
+            f"output is {str(config.output)!r}; for {name} it must end in {' or '.join(endings)}"
+        )
+    traces = sorted(folder.read(), key=lambda trace: trace.question_id)
+    content = endings[config.output.suffix](traces)
+    try:
+        write_atomically(config.output, content)
+    except OSError as error:
+        raise RunError(cannot_write(config.output, error)) from error
+    return Submitted(config.output, len(traces), sum(_letter(trace) is None for trace in traces))
+
+
+def _letter(trace: Trace) -> str | None:
+    return trace.final.letter if trace.final is not None else None
+
+
+def _place(trace: Trace) -> int:
+    letter = _letter(trace)
+    return NO_ANSWER if letter is None else LETTERS.index(letter)
+
+
+def _places_json(traces: Sequence[Trace]) -> str:
+    """{q_uid: place} (egoschema/EgoSchema, README.md and validate.py)."""
+    return json.dumps({trace.question_id: _place(trace) for trace in traces}, indent=1) + "\n"
+
+
+def _places_csv(traces: Sequence[Trace]) -> str:
+    """q_uid,answer (Kaggle's competition egoschema-public)."""
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(("q_uid", "answer"))
+    writer.writerows((trace.question_id, _place(trace)) for trace in traces)
+    return file.getvalue()
+
+
+def _replies_json(traces: Sequence[Trace]) -> str:
+    """{id: letter} for LongVideoBench's test (lmms-eval, longvideobench_aggregate_results_for_submission)."""
+    return json.dumps({trace.question_id: _letter(trace) or "" for trace in traces}, indent=1) + "\n"
+
+
+def _mlvu_json(traces: Sequence[Trace]) -> str:
+    """question_id, question_type, option (JUNJIE99/MLVU, evaluation_test/README.md)."""
+    rows = [
+        {
+            "question_id": trace.question_id,
+            "question_type": trace.groups.get("task", ""),
+            "option": _letter(trace) or "",
+        }
+        for trace in traces
+    ]
+    return json.dumps(rows, indent=1) + "\n"
+
+
+FORMS: Mapping[str, Mapping[str, Callable[[Sequence[Trace]], str]]] = {
+    "egoschema": {".json": _places_json, ".csv": _places_csv},
+    "longvideobench": {".json": _replies_json},
+    "mlvu": {".json": _mlvu_json},
+}

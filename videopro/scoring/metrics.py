@@ -1,0 +1,229 @@
+"""From scored questions to numbers: accuracy with intervals, groups, official accuracy, calibration.
+
+Questions about one video stand or fall together, so intervals are clustered by video. Pure functions over
+plain records; knows nothing of runs, models or files.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from math import sqrt
+from typing import Literal
+
+from videopro.scoring.intervals import clustered_interval, t975
+
+# Joins the names of a question that is in several groups of one kind, as in {"ability": "ER | TG"}.
+SEVERAL = " | "
+TEN_BINS = tuple(i / 10 for i in range(11))
+
+
+@dataclass(frozen=True)
+class Scored:
+    """One question with its verdicts.
+
+    `correct`: by the robust reader; an unparsed reply is wrong. `official_correct`: by the benchmark's own
+    reader, None where that reads nothing. `confidence`: 0 to 1 (Eq. 2), 0 when unparsed. `groups`: what the
+    question belongs to, for example {"family": "count", "duration": "long"}, several of one kind joined by
+    SEVERAL. ValueError for a record that contradicts itself.
+    """
+
+    question_id: str
+    video: str
+    correct: bool
+    official_correct: bool | None
+    unparsed: bool
+    confidence: float
+    groups: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.confidence <= 1.0:
+            raise ValueError(f"{self.question_id}: a confidence lies in 0..1, not at {self.confidence}.")
+        if self.unparsed and (self.correct or self.confidence > 0):
+            raise ValueError(f"{self.question_id}: an unparsed reply is wrong and has confidence 0.")
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """A share of right answers with its 95 % interval; both None when there is no question."""
+
+    accuracy: float | None
+    ci95: tuple[float, float] | None
+    n: int
+    """Questions."""
+    clusters: int
+    """Videos that they are about."""
+
+
+@dataclass(frozen=True)
+class Bin:
+    """The questions with low <= confidence < high (the last bin holds 1.0 too)."""
+
+    low: float
+    high: float
+    mean_confidence: float | None
+    accuracy: Accuracy
+
+
+def accuracy(records: Sequence[Scored], *, distinct: int | None = None) -> Accuracy:
+    """Accuracy with a 95 % interval clustered by video; see `clustered_interval`. `distinct`: how many
+    different questions there are, where runs of several seeds answered each more than once."""
+    return _share(records, lambda record: record.correct, distinct)
+
+
+def official_accuracy(records: Sequence[Scored], *, unparsed: Literal["wrong", "left out"]) -> Accuracy:
+    """Accuracy by the benchmark's own reader; what that cannot read is wrong, or leaves the denominator.
+
+    Video-MME's scorer leaves it out; scorers that draw a random option there are counted as wrong here.
+    """
+    if unparsed not in ("wrong", "left out"):
+        raise ValueError(f"unparsed is 'wrong' or 'left out', not {unparsed!r}.")
+    if unparsed == "left out":
+        records = [record for record in records if record.official_correct is not None]
+    return _share(records, lambda record: bool(record.official_correct))
+
+
+def group_accuracy(records: Sequence[Scored]) -> dict[str, dict[str, Accuracy]]:
+    """Accuracy per group: {"family": {"count": ..., "order": ...}, "duration": {...}}, names in order. A
+    question in several groups of a kind counts in each."""
+    return {
+        kind: {name: accuracy(members) for name, members in parts.items()}
+        for kind, parts in grouped(records).items()
+    }
+
+
+def grouped(records: Sequence[Scored]) -> dict[str, dict[str, list[Scored]]]:
+    """The records of each group, kinds and names in order."""
+    members: dict[tuple[str, str], list[Scored]] = defaultdict(list)
+    for record in records:
+        for kind, names in record.groups.items():
+            for name in names.split(SEVERAL):
+                members[kind, name].append(record)
+    kinds: dict[str, dict[str, list[Scored]]] = {}
+    for kind, name in sorted(members):
+        kinds.setdefault(kind, {})[name] = members[kind, name]
+    return kinds
+
+
+def macro_accuracy(groups: Mapping[str, Accuracy]) -> float | None:
+    """The mean of the groups' accuracies, each counting alike (MLVU's M-Avg over tasks); None without any."""
+    shares = [group.accuracy for group in groups.values() if group.accuracy is not None]
+    return sum(shares) / len(shares) if shares else None
+
+
+def unparsed_rate(records: Sequence[Scored]) -> float | None:
+    """The share of questions whose reply could not be read; None without questions."""
+    return sum(record.unparsed for record in records) / len(records) if records else None
+
+
+def coverage(found: Collection[str], listed: Collection[str]) -> float | None:
+    """The share of a benchmark's listed videos that were found and readable; None if it lists none."""
+    wanted = set(listed)
+    return len(wanted & set(found)) / len(wanted) if wanted else None
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How much more often the first of two runs is right than the second, on the questions of both."""
+
+    difference: float | None
+    """-1 to 1; None without a common question."""
+    ci95: tuple[float, float] | None
+    n: int
+    """Questions."""
+    clusters: int
+    """Videos that they are about."""
+
+
+def paired_difference(first: Sequence[Scored], second: Sequence[Scored]) -> Difference:
+    """The difference of two accuracies, question by question, with a 95 % interval clustered by video.
+
+    The variance of the mean of paired differences is cluster-robust with the factor G / (G - 1) (Liang and
+    Zeger, 1986; for paired comparisons of models: Miller, "Adding Error Bars to Evals", 2024), with
+    Student's t on G - 1 degrees of freedom. Where all differences are alike the data do not tell how they
+    vary: then one that is not may come with the largest chance under which none in G videos has 5 %
+    probability.
+    """
+    others = {record.question_id: record for record in second}
+    gaps: dict[str, list[int]] = defaultdict(list)
+    for record in first:
+        if record.question_id in others:
+            gaps[record.video].append(record.correct - others[record.question_id].correct)
+    n, count = sum(map(len, gaps.values())), len(gaps)
+    if not n:
+        return Difference(None, None, 0, 0)
+    mean = sum(map(sum, gaps.values())) / n
+    if count == 1:
+        return Difference(mean, (-1.0, 1.0), n, 1)
+    spread = sum((sum(own) - mean * len(own)) ** 2 for own in gaps.values())
+    if len({gap for own in gaps.values() for gap in own}) == 1:
+        half = 1 - 0.05 ** (1 / count)
+    else:
+        half = t975(count - 1) * sqrt(count / (count - 1) * spread) / n
+    return Difference(mean, (max(-1.0, mean - half), min(1.0, mean + half)), n, count)
+
+
+# ---- calibration ------------------------------------------------------------------------------------------
+
+
+def reliability(records: Sequence[Scored], edges: Sequence[float] = TEN_BINS) -> tuple[Bin, ...]:
+    """Accuracy per bin of confidence, as in the paper's Fig. 2. `edges` rise from 0 to 1."""
+    if len(edges) < 2 or edges[0] != 0 or edges[-1] != 1 or any(low >= high for low, high in pairwise(edges)):
+        raise ValueError(f"The edges of confidence bins rise from 0 to 1, unlike {tuple(edges)}.")
+    bins = []
+    for low, high in pairwise(edges):
+        inside = [r for r in records if low <= r.confidence < high or (high == 1 == r.confidence)]
+        mean = sum(r.confidence for r in inside) / len(inside) if inside else None
+        bins.append(Bin(low, high, mean, accuracy(inside)))
+    return tuple(bins)
+
+
+def expected_calibration_error(records: Sequence[Scored], edges: Sequence[float] = TEN_BINS) -> float | None:
+    """The mean distance of confidence and accuracy over bins, weighted by their questions (Guo et al., 2017).
+
+    Bins are closed below, as the threshold tau is (confident means c >= tau). None without questions.
+    """
+    if not records:
+        return None
+    gaps = 0.0
+    for part in reliability(records, edges):
+        if part.mean_confidence is not None and part.accuracy.accuracy is not None:
+            gaps += part.accuracy.n * abs(part.accuracy.accuracy - part.mean_confidence)
+    return gaps / len(records)
+
+
+def auroc(records: Sequence[Scored]) -> float | None:
+    """How often a right answer is more confident than a wrong one, ties counting half (Mann-Whitney).
+
+    None if all answers are right or all are wrong.
+    """
+    right = sum(record.correct for record in records)
+    wrong = len(records) - right
+    if not right or not wrong:
+        return None
+    by_confidence: dict[float, list[int]] = defaultdict(lambda: [0, 0])
+    for record in records:
+        by_confidence[record.confidence][record.correct] += 1
+    won = 0.0
+    wrong_below = 0
+    for _, (here_wrong, here_right) in sorted(by_confidence.items()):
+        won += here_right * (wrong_below + here_wrong / 2)
+        wrong_below += here_wrong
+    return won / (right * wrong)
+
+
+def _share(
+    records: Sequence[Scored], right: Callable[[Scored], bool], distinct: int | None = None
+) -> Accuracy:
+    if len({record.question_id for record in records}) < len(records):
+        raise ValueError("A question was scored twice; give every question once.")
+    outcomes: dict[str, list[bool]] = defaultdict(list)
+    for record in records:
+        outcomes[record.video].append(right(record))
+    if not records:
+        return Accuracy(None, None, 0, 0)
+    share = sum(map(sum, outcomes.values())) / len(records)
+    interval = clustered_interval(outcomes, distinct=distinct)
+    return Accuracy(share, interval, len(records), len(outcomes))

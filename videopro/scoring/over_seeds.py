@@ -1,0 +1,179 @@
+"""The numbers of runs that differ in the seed of a training: accuracy by every rule of the final answer,
+differences, routing and costs, with two intervals, one over questions and one over seeds.
+
+An interval over questions takes the trainings as they are and asks what other questions would have said; one
+over seeds asks what other trainings would have given, and with three of them is wide. A claim about a way of
+training needs the second. Pure functions over traces; knows nothing of files or of how a table looks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from videopro.errors import ConfigError
+from videopro.scoring import metrics as scoring
+from videopro.scoring.intervals import t_interval
+from videopro.scoring.metrics import Scored
+from videopro.scoring.planning import Mode, figures, planned_in
+from videopro.scoring.verdicts import records_of
+from videopro.traces import READINGS, Cost, Natives, Reading, Trace, read_by
+
+ROUTING = ("well_formed", "executed", "native_share", "mode_accuracy", "mode_balanced_accuracy")
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row with the traces of its runs, one list a seed."""
+
+    name: str
+    runs: tuple[Path, ...]
+    seeds: tuple[tuple[Trace, ...], ...]
+    """As the row reads them."""
+    read_as: str = ""
+    """Which answers these are, in words; "" for direct ones, which are the same by every rule."""
+    recorded: tuple[tuple[Trace, ...], ...] = ()
+    """As they were recorded, for the rules that the row does not read them by; empty: there are no others."""
+
+    @property
+    def planned(self) -> bool:
+        """Whether a planner wrote programs in it."""
+        return any(_plans(one) for own in self.seeds for one in own)
+
+    @property
+    def has_rules(self) -> bool:
+        """Whether its runs can be read by other rules than its own."""
+        return self.planned and bool(self.recorded)
+
+
+def table_of(rows: Sequence[Row], oracle: Mapping[str, Mode], natives: Natives) -> list[dict[str, Any]]:
+    """The numbers of each row, JSON-able; shares in 0..1, costs a question.
+
+    `accuracy` pools the answers of all seeds. `accuracy_ci95`, and that of the `difference` to the first
+    row, question by question and seed by seed, are clustered by video, so that a question answered under
+    three seeds does not count as three; they take the seeds as fixed. `seeds` and `difference_seeds` hold
+    each seed's own, and `..._seeds_ci95` is Student's interval over these, None for a single one. `rules`:
+    the same by each of `hindsight.READINGS` for rows of whole runs with a planner, those with a fallback
+    where `natives` or the runs themselves have it. Raises ConfigError for rows whose numbers of seeds cannot
+    be paired."""
+    return [_numbers(row, rows[0], oracle, natives) for row in rows]
+
+
+def _numbers(row: Row, reference: Row, oracle: Mapping[str, Mode], natives: Natives) -> dict[str, Any]:
+    others = None if row is reference else reference.seeds
+    found: dict[str, Any] = {
+        "name": row.name,
+        "answers": row.read_as,
+        "runs": [str(run) for run in row.runs],
+        "questions": len(row.seeds[0]),
+        **_right(row.name, row.seeds, others),
+        "families": {
+            name: part.accuracy
+            for name, part in scoring.group_accuracy(_pooled(_records(row.seeds))).get("family", {}).items()
+        },
+        **_costs(row.seeds),
+    }
+    if row.has_rules:
+        found["rules"] = _by_rules(row, None if row is reference else reference, natives)
+    if row.planned:
+        of_seeds = [figures([planned_in(trace, oracle) for trace in traces]) for traces in row.seeds]
+        for name in ROUTING:
+            if all(name in one for one in of_seeds):
+                found[name] = sum(one[name] for one in of_seeds) / len(of_seeds)
+    return found
+
+
+def _by_rules(row: Row, reference: Row | None, natives: Natives) -> dict[str, Any]:
+    found = {}
+    for name, reading in READINGS.items():
+        own = _read(row, reading, natives)
+        others = None if reference is None else _read(reference, reading, natives)
+        if own is not None and (reference is None or others is not None):
+            found[name] = _right(row.name, own, others)
+    return found
+
+
+def _read(row: Row, reading: Reading, natives: Natives) -> Sequence[Sequence[Trace]] | None:
+    """The seeds as a reading has them; None where a fallback is missing."""
+    if not row.has_rules:
+        return row.seeds
+    seeds = []
+    for traces in row.recorded:
+        read = read_by(traces, reading, natives)
+        if read is None:
+            return None
+        seeds.append(read)
+    return seeds
+
+
+def _right(
+    name: str, seeds: Sequence[Sequence[Trace]], others: Sequence[Sequence[Trace]] | None
+) -> dict[str, Any]:
+    """How often the answers of these seeds are right, and how much more often than the `others`'."""
+    each = _records(seeds)
+    pooled = scoring.accuracy(_pooled(each), distinct=len(each[0]))
+    alone = [scoring.accuracy(records).accuracy for records in each]
+    found: dict[str, Any] = {
+        "accuracy": pooled.accuracy,
+        "accuracy_ci95": pooled.ci95,
+        "seeds": alone,
+        "accuracy_seeds_ci95": _over_seeds(alone),
+    }
+    if others is None:
+        return found
+    pairs = _paired(name, each, _records(others))
+    gap = scoring.paired_difference(_pooled([one for one, _ in pairs]), _pooled([one for _, one in pairs]))
+    gaps = [scoring.paired_difference(*pair).difference for pair in pairs]
+    return found | {
+        "difference": gap.difference,
+        "difference_ci95": gap.ci95,
+        "difference_seeds": gaps,
+        "difference_seeds_ci95": _over_seeds(gaps),
+    }
+
+
+def _over_seeds(values: Sequence[float | None]) -> tuple[float, float] | None:
+    known = [one for one in values if one is not None]
+    return t_interval(known) if len(known) == len(values) else None
+
+
+def _records(seeds: Sequence[Sequence[Trace]]) -> list[list[Scored]]:
+    return [records_of(traces) for traces in seeds]
+
+
+def _pooled(each: Sequence[Sequence[Scored]]) -> list[Scored]:
+    """The records of several seeds as one list, where each question keeps its video and gets a name of its
+    own under each seed."""
+    return [
+        replace(record, question_id=f"{seed}/{record.question_id}")
+        for seed, records in enumerate(each)
+        for record in records
+    ]
+
+
+def _paired(
+    name: str, ours: list[list[Scored]], others: list[list[Scored]]
+) -> list[tuple[list[Scored], list[Scored]]]:
+    if len(others) == 1:
+        others = others * len(ours)
+    elif len(ours) == 1:
+        ours = ours * len(others)
+    if len(ours) != len(others):
+        raise ConfigError(
+            f"row {name!r} has {len(ours)} seeds and the first row {len(others)}; give as many, or one"
+        )
+    return list(zip(ours, others, strict=True))
+
+
+def _costs(seeds: Sequence[Sequence[Trace]]) -> dict[str, float]:
+    traces = [trace for own in seeds for trace in own]
+    cost = sum((trace.cost for trace in traces), Cost())
+    written = sum(one.planning.tokens_out for trace in traces for one in trace.rounds[: trace.refined + 1])
+    names = ("seconds", "calls", "frames", "tokens_in", "tokens_out")
+    return {name: getattr(cost, name) / len(traces) for name in names} | {"planned": written / len(traces)}
+
+
+def _plans(trace: Trace) -> bool:
+    return bool(trace.rounds) and trace.rounds[0].prompt_kind != "native"

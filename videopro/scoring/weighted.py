@@ -1,0 +1,89 @@
+"""Averages of several accuracies, each with its weight: over benchmarks (Table 1's last column), over the
+tasks of one (MLVU's M-Avg), with intervals clustered by video.
+
+The average is linear in the questions' verdicts, so its variance is that of the sum of what each video adds
+to it (Liang and Zeger, 1986, as in `videopro.scoring.intervals`). With a single part of weight 1 these are
+`scoring.accuracy` and `scoring.paired_difference`. Pure functions; a video must have another name in another
+benchmark.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+from videopro.scoring.intervals import t975, wilson
+from videopro.scoring.metrics import Accuracy, Difference, Scored
+
+Part = tuple[float, Sequence[Scored]]
+"""A weight, and the questions whose accuracy has it. Weights add up to 1."""
+
+
+def weighted_accuracy(parts: Sequence[Part]) -> Accuracy:
+    """The weighted mean of the parts' accuracies with a 95 % interval.
+
+    The variance, at least that of independent questions, gives the effective number of questions, and that a
+    Wilson interval with Student's t. A question may be in several parts. (None, None) where a part has no
+    question.
+    """
+    _check(weight for weight, _ in parts)
+    if not parts or not all(records for _, records in parts):
+        return Accuracy(None, None, 0, 0)
+    values = [(weight, [(one.video, float(one.correct)) for one in records]) for weight, records in parts]
+    share, variance, videos = _mean(values)
+    n = len({one.question_id for _, records in parts for one in records})
+    if videos == 1:
+        return Accuracy(share, (0.0, 1.0), n, 1)
+    independent = 0.0
+    for weight, own in values:
+        mean = sum(value for _, value in own) / len(own)
+        independent += weight**2 * mean * (1 - mean) / len(own)
+    # Parts that are all right or all wrong do not tell how they vary: each video is one observation.
+    effective = float(videos) if independent == 0 else share * (1 - share) / max(variance, independent)
+    return Accuracy(share, wilson(share, effective, t975(videos - 1)), n, videos)
+
+
+def weighted_difference(pairs: Sequence[tuple[float, Sequence[Scored], Sequence[Scored]]]) -> Difference:
+    """The weighted mean of how much more often the first of two runs is right than the second, on the
+    questions that both have, with a 95 % interval. None where a part has none."""
+    _check(weight for weight, _, _ in pairs)
+    values = []
+    common: set[str] = set()
+    for weight, first, second in pairs:
+        others = {one.question_id: one for one in second}
+        both = [one for one in first if one.question_id in others]
+        common |= {one.question_id for one in both}
+        gaps = [(one.video, float(one.correct - others[one.question_id].correct)) for one in both]
+        values.append((weight, gaps))
+    if not values or not all(own for _, own in values):
+        return Difference(None, None, 0, 0)
+    mean, variance, videos = _mean(values)
+    n = len(common)
+    if videos == 1:
+        return Difference(mean, (-1.0, 1.0), n, 1)
+    if len({value for _, own in values for _, value in own}) == 1:
+        half = 1 - 0.05 ** (1 / videos)
+    else:
+        half = t975(videos - 1) * math.sqrt(variance)
+    return Difference(mean, (max(-1.0, mean - half), min(1.0, mean + half)), n, videos)
+
+
+def _check(weights: Iterable[float]) -> None:
+    total = sum(weights)
+    if not math.isclose(total, 1.0):
+        raise ValueError(f"The weights of an average add up to 1, not to {total}.")
+
+
+def _mean(values: Sequence[tuple[float, Sequence[tuple[str, float]]]]) -> tuple[float, float, int]:
+    """The weighted mean, its cluster-robust variance and the number of videos."""
+    share = 0.0
+    added: dict[str, float] = defaultdict(float)
+    for weight, own in values:
+        mean = sum(value for _, value in own) / len(own)
+        share += weight * mean
+        for video, value in own:
+            added[video] += weight * (value - mean) / len(own)
+    count = len(added)
+    factor = count / (count - 1) if count > 1 else 1.0
+    return share, factor * sum(part**2 for part in added.values()), count

@@ -1,0 +1,175 @@
+"""Reading JSON that others wrote, or saying what is wrong with it.
+
+Whatever the text, the result is plain data that the rest of the program can walk, compute with and write, or
+one error: Python's own reader lets infinite numbers and lone surrogates through, and has other errors for
+deep nesting. Knows JSON; nothing of what an object is to hold.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+from videopro.errors import VideoProError
+from videopro.storage.surrogates import encodable
+
+T = TypeVar("T")
+
+MAX_DEPTH = 100
+"""Lists and objects within each other: what walks them is recursive."""
+# A whole number up to here can be turned into a float.
+_MAX_DIGITS = 308
+
+
+class NotJson(ValueError):
+    """A text that is no JSON, or holds what cannot be worked with; the message says which."""
+
+
+def parse_json(text: str | bytes, *, infinite: bool = False) -> Any:
+    """The value of a JSON text (bytes: UTF-8, with or without its mark).
+
+    Halves of surrogate pairs become U+FFFD. Raises NotJson for anything else than JSON, for NaN and infinite
+    numbers (unless `infinite`: Python's own writers have them), numbers that no float can hold, an object
+    with a key twice, and nesting beyond MAX_DEPTH.
+    """
+    try:
+        plain = text.decode("utf-8-sig") if isinstance(text, bytes) else text.removeprefix("\ufeff")
+    except UnicodeDecodeError as error:
+        raise NotJson(f"not UTF-8: {error.reason} at byte {error.start}") from None
+    decoder = _LENIENT if infinite else _STRICT
+    return _plain(_decoded(lambda: decoder.decode(plain)), plain)
+
+
+def parse_json_at(text: str, start: int) -> tuple[Any, int]:
+    """The value that begins at this place of a text that goes on behind it, and where it ends. Raises NotJson
+    as `parse_json` does."""
+    value, end = _decoded(lambda: _STRICT.raw_decode(text, start))
+    return _plain(value, text[start:end]), end
+
+
+def parse_json_list(text: str) -> Any:
+    """As `parse_json`; but in a list, a part that is no JSON comes as its NotJson. Raises NotJson where the
+    parts cannot be told from each other."""
+    try:
+        return parse_json(text)
+    except NotJson as error:
+        if not (opening := _LIST.match(text)):
+            raise
+        return list(_parts(text, opening.end(), error))
+
+
+def read_object(text: str | bytes, where: str, error: type[VideoProError]) -> dict[str, Any]:
+    """The object that a line holds. Raises `error`, naming `where` and the mend, for anything else."""
+    try:
+        found = parse_json(text)
+    except NotJson as reason:
+        raise error(f"{where}: is not JSON ({reason}); write one object a line") from reason
+    if not isinstance(found, dict):
+        raise error(f"{where}: must be an object, not {type(found).__name__}")
+    return found
+
+
+_LIST = re.compile(r"\ufeff?\s*\[")
+_MARK = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[\]{},]', re.DOTALL)
+
+
+def _parts(text: str, start: int, error: NotJson) -> Iterator[Any]:
+    depth = 0
+    for mark in _MARK.finditer(text, start):
+        if depth == 0 and mark[0] in (",", "]"):
+            try:
+                yield parse_json(text[start : mark.start()])
+            except NotJson as broken:
+                yield broken
+            start = mark.end()
+            if mark[0] == "]":
+                break
+        depth += (mark[0] in "[{") - (mark[0] in "]}")
+    if depth or text[start - 1] != "]" or text[start:].strip():
+        raise error
+
+
+def _decoded(decode: Callable[[], T]) -> T:
+    """What `decode` gives; all its errors as one."""
+    try:
+        return decode()
+    except NotJson:
+        raise
+    except ValueError as error:
+        raise NotJson(str(error)) from None
+    except RecursionError:
+        raise NotJson(_TOO_DEEP) from None
+
+
+def _plain(value: Any, text: str) -> Any:
+    """What was read of this JSON, if it is not nested too deep, with strings that can be written."""
+    _check_depth(value)
+    may_hold = "\\ud" in text or "\\uD" in text or not (text.isascii() or encodable(text) == text)
+    return _encodable(value) if may_hold else value
+
+
+_TOO_DEEP = f"lists and objects are nested more than {MAX_DEPTH} deep"
+
+
+def _float(digits: str) -> float:
+    value = float(digits)
+    if math.isinf(value):
+        raise NotJson(f"{_short(digits)} is too large a number")
+    return value
+
+
+def _int(digits: str) -> int:
+    if len(digits) > _MAX_DIGITS:
+        raise NotJson(f"{_short(digits)} is too large a number ({len(digits)} digits)")
+    return int(digits)
+
+
+def _constant(name: str) -> float:
+    raise NotJson(f"{name} is no number of JSON")
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = next(key for key, times in Counter(key for key, _ in pairs).items() if times > 1)
+        raise NotJson(f"an object has the key {encodable(_short(twice))!r} twice")
+    return found
+
+
+_STRICT = json.JSONDecoder(
+    parse_float=_float, parse_int=_int, parse_constant=_constant, object_pairs_hook=_object
+)
+_LENIENT = json.JSONDecoder(parse_float=_float, parse_int=_int, object_pairs_hook=_object)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 40 else f"{text[:40]}..."
+
+
+def _check_depth(value: Any) -> None:
+    level = [value] if isinstance(value, list | dict) else []
+    for _ in range(MAX_DEPTH):
+        if not level:
+            return
+        level = [
+            inner
+            for outer in level
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(inner, list | dict)
+        ]
+    if level:
+        raise NotJson(_TOO_DEEP)
+
+
+def _encodable(value: Any) -> Any:
+    if isinstance(value, str):
+        return encodable(value)
+    if isinstance(value, list):
+        return [_encodable(one) for one in value]
+    if isinstance(value, dict):
+        return {encodable(key): _encodable(one) for key, one in value.items()}
+    return value

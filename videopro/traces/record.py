@@ -1,0 +1,305 @@
+"""What happened to one question, as one JSON line: the record that scoring, reports, synthesis and rewards
+read.
+
+Knows nothing of how a question is answered. Frames are references, never pixels. `videopro.traces.log` keeps
+the lines of a run. Raise `SCHEMA` whenever the meaning of a field changes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from functools import cache
+from typing import Any, Literal, TypeAlias
+
+from videopro.errors import RunError
+from videopro.question import right_letters
+from videopro.storage import parse_json
+
+SCHEMA = 2
+
+FALLBACK = "fallback"
+"""The prompt kind of the direct answer that is asked for where no program gave one."""
+
+
+class LaterSchema(RunError):
+    """A trace of a later version, whose fields may mean something else."""
+
+
+FrameRef: TypeAlias = tuple[float, ...]
+"""(time in s, height, width), or for a crop (time, height, width, x0, y0, x1, y1) with the box in 0..1."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What an answer took. What several questions shared is split evenly among them, so that sums over a run
+    are the run's; hence fractions of frames and calls."""
+
+    seconds: float = 0.0
+    """Wall time, stages and all."""
+    stages: Mapping[str, float] = field(default_factory=dict)
+    """Seconds by stage: "decode", "backbone", and whatever a method names."""
+    frames: float = 0.0
+    """Frames that were decoded."""
+    calls: float = 0.0
+    """Requests to a backbone."""
+    tokens_in: float = 0.0
+    """Prompt tokens over all calls; a shared prefix counts in each call that uses it."""
+    tokens_out: float = 0.0
+
+    def __add__(self, other: Cost) -> Cost:
+        stages = dict(self.stages)
+        for name, seconds in other.stages.items():
+            stages[name] = stages.get(name, 0.0) + seconds
+        return Cost(
+            self.seconds + other.seconds,
+            stages,
+            self.frames + other.frames,
+            self.calls + other.calls,
+            self.tokens_in + other.tokens_in,
+            self.tokens_out + other.tokens_out,
+        )
+
+    def share(self, among: int) -> Cost:
+        """One question's part of a cost that `among` questions caused together."""
+        return Cost(
+            self.seconds / among,
+            {name: seconds / among for name, seconds in self.stages.items()},
+            self.frames / among,
+            self.calls / among,
+            self.tokens_in / among,
+            self.tokens_out / among,
+        )
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why something did not work. `type` is the class of the error ("VideoError", "WorkerDied", ...)."""
+
+    type: str
+    message: str
+    line: int | None = None
+    """Line of the program, where there is one."""
+    log: str = ""
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of a module or of the backbone."""
+
+    fn: str
+    args: Mapping[str, Any]
+    result: str
+    """Short text of what came back."""
+    frames: tuple[FrameRef, ...] = ()
+    """The frames that were looked at."""
+    seconds: float = 0.0
+    cached: bool = False
+    intervals: tuple[tuple[float, ...], ...] = ()
+    """(start, end) in seconds of what a retrieval gave."""
+    line: int | None = None
+    """The program's line that made the call, from 1; None for a direct answer, and where the sandbox does not
+    tell (Monty)."""
+
+
+@dataclass(frozen=True)
+class Execution:
+    """What came of one round: of a program, or of the backbone's direct answer."""
+
+    status: Literal["ok", "failed", "empty"]
+    answer: str | None = None
+    """Option letter."""
+    confidence: float = 0.0
+    """Eq. 2; 0.0 unless an answering call made it."""
+    letters: Mapping[str, float] = field(default_factory=dict)
+    """Probability of each option's letter, not renormalised."""
+    claim: float | None = None
+    """The confidence that a program claimed for itself."""
+    raw: str = ""
+    """What an official scorer reads of this answer."""
+    error: Failure | None = None
+    calls: tuple[Call, ...] = ()
+    cost: Cost = field(default_factory=Cost)
+
+
+@dataclass(frozen=True)
+class Round:
+    """One turn: what was asked for, what the model wrote, what running it gave."""
+
+    prompt_kind: str
+    """ "native" for a direct answer; of a program `videopro.planners.Kind`; FALLBACK for the direct answer
+    where no program gave one."""
+    raw: str
+    """The model's reply, untouched."""
+    program: str | None = None
+    execution: Execution | None = None
+    mode: Literal["native", "program"] | None = None
+    """How the program reasons; None where none was written."""
+    faults: tuple[str, ...] = ()
+    """Why the reply is not well-formed; empty when it is."""
+    notes: Mapping[str, str] = field(default_factory=dict)
+    """What the planner says of its own reply, such as the fault that the pocket teacher put into it. For
+    reports only: no later prompt shows it."""
+    planning: Cost = field(default_factory=Cost)
+    """What writing the reply took; running it is `execution.cost`."""
+    refines: int | None = None
+    """The place in `rounds` of what it refines, where several were refined (synthesis); None: of none, or of
+    the one before it."""
+
+
+@dataclass(frozen=True)
+class Reply:
+    """An answer as it is scored."""
+
+    letter: str | None
+    """None: unparsed."""
+    confidence: float
+    letters: Mapping[str, float]
+    raw: str
+    """What an official scorer reads."""
+
+
+@dataclass(frozen=True)
+class VideoRef:
+    """The video of a question. `id` and `duration` are empty and 0 when it could not be opened."""
+
+    path: str
+    key: str
+    """The benchmark's own name of the video; intervals are clustered by it."""
+    id: str = ""
+    """Hash of the content."""
+    duration: float = 0.0
+    """Seconds."""
+    subtitles: str = ""
+    """The file of subtitles that synthesis gave to its modules; empty: none, or not told."""
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Everything that happened to one question, and everything that scoring it again needs."""
+
+    schema: int
+    run_key: str
+    question_id: str
+    video: VideoRef
+    question: str
+    choices: tuple[str, ...]
+    gold: str | None
+    """Letter of the right option; None where the benchmark keeps it to itself, and for an open question; "-"
+    where none is right by its own annotation."""
+    groups: Mapping[str, str] = field(default_factory=dict)
+    rounds: tuple[Round, ...] = ()
+    first: Reply | None = None
+    """The answer before any refinement."""
+    final: Reply | None = None
+    """The answer that counts; None only beside an `error`."""
+    settled: int | None = None
+    """The place in `rounds` of the answer that counts; None without rounds. Those behind it were stored for
+    other thresholds (`refine_below`), or gave nothing better."""
+    refined: int = 0
+    """Refinements that this run's own settings called for."""
+    official: str | None = None
+    """The letter that the benchmark's official reader takes from `final.raw`."""
+    error: Failure | None = None
+    """Why there is no answer: a broken video, a request that could not be served, a worker that died."""
+    notes: tuple[str, ...] = ()
+    """What a reader of the result should know, such as subtitles that the benchmark does not have."""
+    cost: Cost = field(default_factory=Cost)
+    versions: Mapping[str, str] = field(default_factory=dict)
+    reference: str | None = None
+    """The answer in words that a judge compares an open answer with."""
+    evidence: tuple[tuple[float, ...], ...] = ()
+    """(start, end) in seconds of what holds the answer, where the benchmark tells."""
+
+    @property
+    def right(self) -> frozenset[str]:
+        """The letters that are right; see `videopro.question.question.right_letters`."""
+        return right_letters(self.gold, self.choices)
+
+    def is_right(self, letter: str | None) -> bool:
+        """Whether this is a right letter."""
+        return letter in self.right
+
+    def to_line(self) -> bytes:
+        """One line of JSON in ASCII with its newline. Raises RunError for a number that JSON cannot hold."""
+        try:
+            text = json.dumps(dataclasses.asdict(self), allow_nan=False, separators=(",", ":"))
+        except (ValueError, TypeError) as error:
+            raise RunError(f"question {self.question_id!r}: its trace cannot be written: {error}") from error
+        return text.encode("ascii") + b"\n"
+
+    @classmethod
+    def from_line(cls, line: bytes) -> Trace:
+        """Read a line. Unknown fields are left out, missing optional ones get their defaults. Raises
+        LaterSchema for a trace of a later version, RunError for anything else that is not a trace."""
+        try:
+            content = parse_json(line)
+        except ValueError as error:
+            raise RunError(f"not JSON: {error}") from error
+        if not isinstance(content, dict):
+            raise RunError(f"not a trace but a {type(content).__name__}")
+        schema = content.get("schema")
+        if type(schema) is int and schema > SCHEMA:
+            raise LaterSchema(
+                f"written by a later version of videopro (schema {schema}; this one reads up to {SCHEMA})"
+            )
+        trace: Trace = _read(cls, content, "trace")
+        if trace.settled is not None and not 0 <= trace.settled < len(trace.rounds):
+            raise RunError(f"trace.settled is {trace.settled}, and there are {len(trace.rounds)} rounds")
+        return trace
+
+
+@cache
+def _hints(cls: Any) -> dict[str, Any]:
+    # Asked for every call of every trace, they would take most of the time of reading a run.
+    return typing.get_type_hints(cls)
+
+
+def _read(cls: Any, content: Mapping[str, Any], where: str) -> Any:
+    hints = _hints(cls)
+    values = {}
+    for one in fields(cls):
+        if one.name in content:
+            values[one.name] = _value(content[one.name], hints[one.name], f"{where}.{one.name}")
+        elif one.default is dataclasses.MISSING and one.default_factory is dataclasses.MISSING:
+            raise RunError(f"{where} has no {one.name!r}")
+    return cls(**values)
+
+
+def _value(value: Any, hint: Any, where: str) -> Any:
+    origin, parts = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (types.UnionType, typing.Union):
+        if value is None:
+            return None
+        return _value(value, next(part for part in parts if part is not type(None)), where)
+    if dataclasses.is_dataclass(hint):
+        if not isinstance(value, dict):
+            raise RunError(f"{where} must be an object, not {_shown(value)}")
+        return _read(hint, value, where)
+    if origin is Literal:
+        if value not in parts:
+            raise RunError(f"{where} must be one of {', '.join(parts)}, not {_shown(value)}")
+        return value
+    if origin is Mapping:
+        if not isinstance(value, dict):
+            raise RunError(f"{where} must be an object, not {_shown(value)}")
+        return {key: _value(one, parts[1], f"{where}.{key}") for key, one in value.items()}
+    if origin is tuple:
+        if not isinstance(value, list):
+            raise RunError(f"{where} must be a list, not {_shown(value)}")
+        return tuple(_value(part, parts[0], where) for part in value)
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    # `type(...) is`: True is no number here.
+    if hint in (str, int, float, bool) and type(value) is not hint:
+        raise RunError(f"{where} must be of type {hint.__name__}, not {_shown(value)}")
+    return value
+
+
+def _shown(value: Any) -> str:
+    told = repr(value)
+    return told if len(told) <= 200 else f"{told[:200]}..."

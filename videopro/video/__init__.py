@@ -1,0 +1,18 @@
+"""A video file: frames with their true times, sampling, crops, and subtitles."""
+
+from videopro.video.frame_store import FrameStore, shared_store
+from videopro.video.subtitles import Line, Subtitles, embedded_subtitles, load_subtitles
+from videopro.video.video import Frame, Video, fps_times, uniform_times
+
+__all__ = [
+    "Frame",
+    "FrameStore",
+    "Line",
+    "Subtitles",
+    "Video",
+    "embedded_subtitles",
+    "fps_times",
+    "load_subtitles",
+    "shared_store",
+    "uniform_times",
+]

@@ -1,0 +1,169 @@
+"""Whether a file's clocks can be true, told from its own tables and time stamps before frames are looked for.
+
+A frame is found by its time. Where the time scale is nought, a track's pictures go on for days beyond the end
+that its header states, or the clock of a stream runs back, any time may give any picture: such a file is
+refused. What is odd and still has one picture for each time (a picture that is shown for hours, a header that
+states another end) is noted.
+
+Knows ISO/IEC 14496-12 (MP4), ISO/IEC 13818-1 (transport and program streams). Reads a few MiB at most. Must
+not know pictures, sampling or stores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+from av.container import InputContainer
+
+from videopro.errors import VideoError
+from videopro.video.decoding import mp4
+
+# Two statements of a length that are so far apart are no rounding: seconds, and times the smaller one.
+_APART, _TIMES_APART = 60.0, 2.0
+# A picture shown for so long (s), and for so much of the video, is told.
+_LONG, _MOST = 3600.0, 0.5
+
+# Streams are looked at in so many places (all of a small file), so many bytes in each.
+_PLACES, _BLOCK = 64, 128 * 1024
+_TICKS = 90_000
+# A clock of 33 bits begins anew after 26.5 hours, which readers follow.
+_WRAP = 1 << 33
+# Seconds by which a clock may be read back: the parts of a stream are not in strict order.
+_BACK = 0.5
+_TS_PACKETS = (188, 192, 204)
+
+
+@dataclass(frozen=True)
+class Clocks:
+    """What is known of a file's times before its packets are read."""
+
+    stated: float | None
+    """Seconds that its header says that it lasts; None: it does not."""
+    notes: tuple[str, ...] = ()
+    """What is odd, and can be lived with."""
+
+
+def check_clocks(container: InputContainer, path: Path, size: int) -> Clocks:
+    """Raise VideoError for a file whose times cannot be trusted, naming what would mend it. Raises OSError
+    where it cannot be read."""
+    kind = container.format.name
+    with open(path, "rb") as file:
+        if kind.startswith("mov,"):
+            # FFmpeg changes what the header says.
+            return Clocks(mp4.stated_seconds(file, size), _check_tables(path, file, size))
+        if kind in ("mpegts", "mpeg"):
+            _check_stream(path, file, size, kind == "mpegts")
+    return Clocks(container.duration / 1_000_000 if container.duration else None)
+
+
+def differing(stated: float | None, shown: float) -> tuple[str, ...]:
+    """What is to be told of a header that states another length (s) than the pictures have; nothing where
+    they agree."""
+    if stated is None or not _apart(stated, shown):
+        return ()
+    return (f"its header says {stated:,.0f} s, and its pictures last for {shown:,.0f} s",)
+
+
+def _apart(one: float, other: float) -> bool:
+    """Whether two statements of a length, in seconds, cannot both be meant."""
+    short, long = sorted((one, other))
+    return long > short * _TIMES_APART and long - short > _APART
+
+
+# ---- MP4 and QuickTime ------------------------------------------------------------------------------------
+
+
+def _check_tables(path: Path, file: BinaryIO, size: int) -> tuple[str, ...]:
+    anew = "download it again, or give its pictures times anew (ffmpeg -r RATE -i IN.mp4 OUT.mp4)"
+    notes = []
+    if mp4.movies(file, size) > 1:
+        notes.append("it holds several videos one behind the other, of which only the first is seen")
+    for track in mp4.video_clocks(file, size):
+        if track.scale == 0:
+            raise VideoError(f"{path}: the time scale of its video is 0, so no picture has a time; {anew}")
+        if not track.deltas.size:  # in fragments
+            continue
+        lengths = np.abs(track.deltas.astype(float)) / track.scale
+        total, longest = float(lengths @ track.counts), float(lengths.max())
+        stated = track.duration / track.scale
+        if stated and total > stated and _apart(total, stated):
+            raise VideoError(
+                f"{path}: its pictures last for {total:,.0f} s (one of them for {longest:,.0f} s), and its "
+                f"header says {stated:,.0f} s; {anew}"
+            )
+        if longest > _LONG and longest > total * _MOST:
+            notes.append(f"one picture is shown for {longest:,.0f} of its {total:,.0f} s")
+    return tuple(notes)
+
+
+# ---- transport and program streams ------------------------------------------------------------------------
+
+
+def _check_stream(path: Path, file: BinaryIO, size: int, transport: bool) -> None:
+    last: dict[int, float] = {}
+    for block in _blocks(file, size):
+        for clock, ticks in _transport_clocks(block) if transport else _program_clocks(block):
+            for before, after in pairwise([*([last[clock]] if clock in last else []), *ticks]):
+                if before - after > _BACK * _TICKS and before - after < _WRAP / 2:
+                    raise VideoError(
+                        f"{path}: its clock runs back from {before / _TICKS:.1f} to {after / _TICKS:.1f} s, "
+                        "as in streams that were joined end to end; write its times anew: "
+                        f"ffmpeg -i {path.name} -c copy OUT.mp4"
+                    )
+            if len(ticks):
+                last[clock] = ticks[-1]
+
+
+def _blocks(file: BinaryIO, size: int) -> Iterator[bytes]:
+    """Parts of a file in order, all of it where it is small."""
+    count = min(_PLACES, -(-size // _BLOCK))
+    for place in range(count):
+        file.seek((size - _BLOCK) * place // max(1, count - 1) if size > _BLOCK * count else place * _BLOCK)
+        yield file.read(_BLOCK)
+
+
+def _transport_clocks(block: bytes) -> Iterator[tuple[int, list[float]]]:
+    """The program clock references (ISO/IEC 13818-1, 2.4.3.5) of each packet id in a part of a stream."""
+    data = np.frombuffer(block, np.uint8)
+    for length in _TS_PACKETS:
+        start = _aligned(data, length)
+        if start is None:
+            continue
+        count = (len(data) - start - 12) // length
+        packets = np.lib.stride_tricks.sliding_window_view(data[start:], 12)[::length][:count].astype(
+            np.int64
+        )
+        has = (packets[:, 3] & 0x20 > 0) & (packets[:, 4] > 6) & (packets[:, 5] & 0x10 > 0)
+        found = packets[has]
+        ids = (found[:, 1] & 0x1F) << 8 | found[:, 2]
+        base = found[:, 6] << 25 | found[:, 7] << 17 | found[:, 8] << 9 | found[:, 9] << 1 | found[:, 10] >> 7
+        for one in np.unique(ids):
+            yield int(one), base[ids == one].astype(float).tolist()
+        return
+
+
+def _aligned(data: np.ndarray, length: int) -> int | None:
+    """Where the first packet begins: five sync bytes in a row stand `length` apart."""
+    if len(data) < 6 * length:
+        return None
+    sync = np.all([data[k * length : (k + 1) * length] == 0x47 for k in range(5)], axis=0)
+    return int(sync.argmax()) if sync.any() else None
+
+
+def _program_clocks(block: bytes) -> Iterator[tuple[int, list[float]]]:
+    """The system clock references of the packs (ISO/IEC 13818-1, 2.5.3.3; ISO/IEC 11172-1, 2.4.3.2)."""
+    ticks = []
+    at = block.find(b"\x00\x00\x01\xba")
+    while 0 <= at < len(block) - 10:
+        code = int.from_bytes(block[at + 4 : at + 9], "big")
+        if code >> 38 == 0b01 and code & (1 << 34 | 1 << 18 | 1 << 2) == 1 << 34 | 1 << 18 | 1 << 2:
+            ticks.append(float((code >> 35 & 7) << 30 | (code >> 19 & 0x7FFF) << 15 | code >> 3 & 0x7FFF))
+        elif code >> 36 == 0b0010 and code & (1 << 32 | 1 << 16 | 1) == 1 << 32 | 1 << 16 | 1:
+            ticks.append(float((code >> 33 & 7) << 30 | (code >> 17 & 0x7FFF) << 15 | code >> 1 & 0x7FFF))
+        at = block.find(b"\x00\x00\x01\xba", at + 4)
+    yield 0, ticks

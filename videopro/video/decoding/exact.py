@@ -1,0 +1,326 @@
+"""The pictures on display at given ticks, exactly, for as little decoding as exactness allows.
+
+For each tick: seek to the key frame before it, read packets until none that follows can be shown earlier,
+choose by presentation timestamp, decode in decoding order up to the chosen picture. Ticks of one group of
+pictures are decoded in one go; pictures that nothing refers to are skipped; groups are shared out over
+threads, a container each.
+
+Knows packets, pictures and threads. Must not know stores or sampling.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+
+import av.error
+import numpy as np
+from av.packet import Packet
+from av.video.frame import VideoFrame
+
+from videopro.errors import VideoError
+from videopro.video.decoding.opening import Deadline, opened
+from videopro.video.decoding.picture import Painter
+from videopro.video.decoding.probe import Probe
+from videopro.video.decoding.reader import Reader, Start, timestamp
+
+# Packets of one group that are kept between choosing and decoding; a longer group is read a second time
+# instead.
+_HELD_BYTES = 64 * 2**20
+# How often an earlier key frame is tried when the nearest does not lead to the picture (gradual refresh, open
+# groups).
+_RETRIES = 3
+_MOST_WORKERS = 8
+# Containers whose timestamps stay the same after a seek. In others (MPEG program streams) FFmpeg guesses them
+# anew.
+_SEEKABLE = frozenset({"mov,mp4,m4a,3gp,3g2,mj2", "matroska,webm", "avi", "flv", "mpegts"})
+
+
+@dataclass
+class Shown:
+    """What was found for the ticks that were asked for."""
+
+    at: dict[int, int] = field(default_factory=dict)
+    """Tick asked for -> timestamp of the picture on display."""
+    images: dict[int, np.ndarray] = field(default_factory=dict)
+    """Timestamp -> (height, width, 3) uint8 RGB, read-only."""
+
+
+@dataclass
+class _Group:
+    """Ticks that are decoded in one go."""
+
+    ticks: list[int]
+    start: Start | None
+    """Where to start; None: at the start of the file, in order, without seeking."""
+
+
+class _NotSeekable(Exception):
+    """Seeking does not come back to a key frame, or packets have no presentation time: decode in order."""
+
+
+def processors() -> int:
+    """Processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def shown_at(
+    probe: Probe,
+    ticks: Sequence[int],
+    size: tuple[int, int],
+    known: Callable[[int], bool],
+    timeout: float,
+) -> Shown:
+    """The pictures on display at `ticks` (any order, within the video), as RGB of `size` (height, width).
+
+    Pictures for whose timestamp `known` is true are found but not decoded. `VideoError` when the data of a
+    wanted picture are damaged, or when no picture came for `timeout` seconds.
+    """
+    cpus, shown = processors(), Shown()
+    lock, failures, deadlines = threading.Lock(), list[BaseException](), [Deadline(timeout)]
+
+    def work(reader: Reader) -> None:
+        worker = _Worker(reader, probe, size, known, shown)
+        while True:
+            with lock:
+                if failures or not groups:
+                    return
+                group = groups.popleft()
+            worker.decode(group)
+
+    def work_apart(deadline: Deadline) -> None:
+        try:
+            with opened(probe.path, deadline) as container:
+                work(Reader(container, probe.path, deadline))
+        except BaseException as failure:
+            failures.append(failure)
+
+    with opened(probe.path, deadlines[0]) as container:
+        reader = Reader(container, probe.path, deadlines[0])
+        groups = deque(_plan(reader, sorted(set(ticks)), probe.first))
+        workers = min(len(groups), cpus, _MOST_WORKERS)
+        if workers == 1:
+            reader.context.thread_count = cpus
+        deadlines += [Deadline(timeout) for _ in range(workers - 1)]
+        threads = [threading.Thread(target=work_apart, args=(own,), daemon=True) for own in deadlines[1:]]
+        for thread in threads:
+            thread.start()
+        try:
+            work(reader)
+        except BaseException:
+            for deadline in deadlines:
+                deadline.cancel()
+            raise
+        finally:
+            for thread in threads:
+                thread.join()
+    if failures:
+        raise failures[0]
+    return shown
+
+
+def _plan(reader: Reader, ticks: list[int], first: int) -> list[_Group]:
+    """Ascending ticks, grouped by the key frame before them."""
+    groups: dict[int | None, _Group] = {}
+    seekable = reader.container.format.name in _SEEKABLE
+    for tick in ticks:
+        start = reader.start_before(tick, first) if seekable else None
+        groups.setdefault(start.key if start else None, _Group([], start)).ticks.append(tick)
+    return list(groups.values())
+
+
+@dataclass
+class _Passage:
+    """The packets from a key frame on, as far as a group needs them; an index counts them in decoding
+    order."""
+
+    start: Start
+    held: list[Packet] | None
+    """None when they are too many to keep."""
+    times: list[int]
+    """Timestamp of each."""
+    keys: list[int]
+    """Indices of the key frames."""
+    at: dict[int, int]
+    """Tick -> timestamp shown."""
+    index: dict[int, int]
+    """Timestamp -> index."""
+
+
+class _Worker:
+    """Decodes groups with one reader, into `shown`; for one thread."""
+
+    def __init__(
+        self, reader: Reader, probe: Probe, size: tuple[int, int], known: Callable[[int], bool], shown: Shown
+    ) -> None:
+        self._reader = reader
+        self._probe = probe
+        self._size = size
+        self._known = known
+        self._shown = shown
+        self._painter = Painter()
+
+    def decode(self, group: _Group) -> None:
+        """Put the group's pictures, and which is shown when, into `shown`."""
+        reader, start, missing = self._reader, group.start, [group.ticks[0]]
+        reader.deadline.renew()
+        for attempt in range(_RETRIES + 1):
+            if start is None:
+                break
+            try:
+                passage = self._look(start, group.ticks)
+            except _NotSeekable:
+                start = None
+                break
+            missing = self._decode_passage(passage, whole=attempt > 0)
+            if not missing:
+                self._shown.at.update(passage.at)
+                return
+            start = (
+                reader.start_before(start.key - 1, self._probe.first)
+                if start.key > self._probe.first
+                else None
+            )
+            if start is None:
+                raise damaged(self._probe, missing[0])
+        if start is not None:
+            raise damaged(self._probe, missing[0])
+        self._decode_in_order(group.ticks)
+
+    def _look(self, start: Start, ticks: list[int]) -> _Passage:
+        """Read packets until no picture for `ticks` (ascending) can follow, and choose by presentation
+        time."""
+        held: list[Packet] | None = []
+        held_bytes = 0
+        times: list[int] = []
+        keys: list[int] = []
+        candidates: list[int] = []
+        for packet in self._reader.packets_from(start):
+            if packet.pts is None:
+                raise _NotSeekable
+            if self._reader.is_start(packet):
+                keys.append(len(times))
+            times.append(packet.pts)
+            # An edit list keeps some packets for decoding only. What is shown before the first key frame
+            # needs an earlier one.
+            if not packet.is_discard and packet.pts >= start.key:
+                candidates.append(packet.pts)
+            if held is not None:
+                held.append(packet)
+                held_bytes += packet.size
+                if held_bytes > _HELD_BYTES:
+                    held = None
+            # A picture is never shown before its decoding time: nothing for the last tick can follow.
+            if packet.dts is not None and packet.dts > ticks[-1]:
+                break
+        if not candidates or min(candidates) > ticks[0]:
+            raise _NotSeekable
+        order = np.unique(candidates)
+        at = {tick: int(order[np.searchsorted(order, tick, side="right") - 1]) for tick in ticks}
+        index = {pts: place for place, pts in reversed(list(enumerate(times)))}
+        return _Passage(start, held, times, keys, at, index)
+
+    def _decode_passage(self, passage: _Passage, whole: bool) -> list[int]:
+        """Decode what the passage's ticks need; the timestamps that could not be had.
+
+        Each picture is decoded from the last key frame before it, in decoding order and in time, or from the
+        passage's first (`whole`).
+        """
+        times = passage.times
+        wanted = sorted(passage.index[pts] for pts in set(passage.at.values()) if not self._known(pts))
+        runs: dict[int, list[int]] = {}
+        for place in wanted:
+            key = max(k for k in passage.keys if k <= place and times[k] <= times[place]) if not whole else 0
+            runs.setdefault(key, []).append(place)
+        missing: list[int] = []
+        for key, run in runs.items():
+            packets = passage.held if passage.held is not None else self._reader.packets_from(passage.start)
+            got = self._decode_run(islice(packets, key, run[-1] + 1), key, set(run), passage)
+            missing += [times[place] for place in run if times[place] not in got]
+        return missing
+
+    def _decode_run(self, packets: Iterable[Packet], key: int, run: set[int], passage: _Passage) -> set[int]:
+        """Decode `packets`, whose first has index `key`; the timestamps of `run` that came out whole."""
+        times, context = passage.times, self._reader.context
+        got: dict[int, np.ndarray] = {}
+        sent: set[int] = set()
+        came: set[int] = set()
+        spoilt: set[int] = set()
+
+        def take(pictures: list[VideoFrame]) -> None:
+            for picture in pictures:
+                place = passage.index.get(picture.pts) if picture.pts is not None else None
+                if place is None:
+                    continue
+                came.add(place)
+                if picture.is_corrupt:
+                    spoilt.add(place)
+                elif place in run:
+                    got[place] = self._painter.rgb(picture, *self._size, self._probe.turn)
+                    self._reader.deadline.renew()
+
+        context.flush_buffers()
+        for place, packet in enumerate(packets, key):
+            if place not in run and self._reader.is_needless(packet):
+                continue
+            self._reader.deadline.check(self._probe.path)
+            if not packet.is_discard:  # what an edit list cuts away is decoded, but never comes
+                sent.add(place)
+            try:
+                take(context.decode(packet))
+            except av.error.InvalidDataError:
+                spoilt.add(place)
+        with contextlib.suppress(av.error.InvalidDataError):  # told by what did not come
+            take(context.decode(None))
+        context.flush_buffers()
+        if self._reader.is_h264 and not self._probe.interlaced:
+            spoilt |= sent - came  # every packet is a picture: one that did not come was damaged and left out
+        # What is shown before the key frame may refer to what was not decoded, and nothing after it refers to
+        # that. Any other damage spoils what follows in decoding order.
+        limit = min((place for place in spoilt if times[place] >= times[key]), default=len(times))
+        whole = {times[place]: image for place, image in got.items() if place < limit}
+        self._shown.images.update(whole)
+        return set(whole)
+
+    def _decode_in_order(self, ticks: list[int]) -> None:
+        """The straightforward way: every picture from the start of the file."""
+        waiting = deque(ticks)
+        with opened(self._probe.path, self._reader.deadline) as container:
+            own = Reader(container, self._probe.path, self._reader.deadline)
+            before: tuple[int, VideoFrame] | None = None
+            for picture in own.pictures():
+                shown = timestamp(picture)
+                if shown is None or (before is not None and shown <= before[0]):
+                    continue
+                if before is not None:
+                    self._settle(waiting, before, shown)
+                if not waiting:
+                    return
+                before = (shown, picture)
+            if before is not None:
+                self._settle(waiting, before, None)
+        if waiting:
+            raise damaged(self._probe, waiting[0])
+
+    def _settle(self, waiting: deque[int], at_hand: tuple[int, VideoFrame], until: int | None) -> None:
+        """Give the picture at hand to the ticks before `until` (None: to all that wait)."""
+        pts, picture = at_hand
+        while waiting and (until is None or waiting[0] < until):
+            self._shown.at[waiting.popleft()] = pts
+            if pts not in self._shown.images and not self._known(pts):
+                if picture.is_corrupt:
+                    raise damaged(self._probe, pts)
+                self._shown.images[pts] = self._painter.rgb(picture, *self._size, self._probe.turn)
+                self._reader.deadline.renew()
+
+
+def damaged(probe: Probe, pts: int) -> VideoError:
+    return VideoError(
+        f"{probe.path}: the data of the picture at {probe.time(pts):.3f} s are damaged; "
+        "download or copy the file again"
+    )

@@ -1,0 +1,196 @@
+"""Opening a file that may be anything: missing, a pipe, cut off, a playlist, endless. One clear error, in
+bounded time.
+
+Knows files and FFmpeg's containers. Must not know pictures, sampling or stores.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+import av
+import av.error
+from av.container import InputContainer
+from av.video.stream import VideoStream
+
+from videopro.errors import VideoError
+from videopro.video.decoding import mp4
+
+# Containers that carry timestamps of their own. Everything else that FFmpeg would open is refused: still
+# pictures are no video, playlists (hls, concat, dash) make FFmpeg open whatever else they name, raw streams
+# have no times.
+_FORMATS = "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,flv,mpegts,mpeg,asf,ogg,gif"
+# 8K with some room. A picture beyond it could take gigabytes for the decoder's reference frames.
+MAX_PIXELS = 8192 * 4608
+_BLOCK = 256 * 1024
+# A day at 240 pictures a second. FFmpeg reserves memory for as many as an MP4 header claims, before it looks.
+_MAX_PICTURES = 24 * 3600 * 240
+
+
+class Deadline:
+    """A moment by which work must be done; `renew` after visible progress starts the time anew."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+        self._end = time.monotonic() + seconds
+
+    def renew(self) -> None:
+        self._end = time.monotonic() + self.seconds
+
+    def cancel(self) -> None:
+        """Let the next check fail, in whatever thread it is made."""
+        self._end = float("-inf")
+
+    @property
+    def left(self) -> float:
+        """Seconds left, 0 or more."""
+        return max(0.0, self._end - time.monotonic())
+
+    def check(self, path: Path) -> None:
+        """Raise `VideoError` when the moment has passed."""
+        if time.monotonic() > self._end:
+            raise too_slow(path, self.seconds)
+
+
+def too_slow(path: Path, seconds: float) -> VideoError:
+    return VideoError(
+        f"{path}: no frame within {seconds:g} s; the file is damaged, endless or on a slow disk "
+        "(copy it to a local disk, or give a larger timeout)"
+    )
+
+
+def check_file(path: Path) -> os.stat_result:
+    """The state of a readable, non-empty regular file; anything else is a `VideoError`.
+
+    A pipe or device could block a read for ever, and FFmpeg cannot be interrupted inside one: it is refused
+    unopened.
+    """
+    try:
+        state = os.stat(path)
+    except FileNotFoundError:
+        raise VideoError(f"{path}: there is no such file; check the path") from None
+    except (OSError, ValueError) as error:
+        raise VideoError(f"{path}: cannot be looked at ({error}); check the path and its rights") from None
+    if stat.S_ISDIR(state.st_mode):
+        raise VideoError(f"{path}: is a folder; give the video file itself")
+    if not stat.S_ISREG(state.st_mode):
+        raise VideoError(f"{path}: is a pipe or device, not a file; copy the video to a file first")
+    if state.st_size == 0:
+        raise VideoError(f"{path}: is empty (0 bytes); download or copy it again")
+    return state
+
+
+def content_id(path: Path, size: int) -> str:
+    """32 hex digits that tell a file's content: SHA-256 of its size and of five blocks of 256 KiB, at the
+    start, at each quarter and at the end. A file of up to 1.25 MiB is read whole. Unlike its path, it
+    survives a move; two files that differ only between the blocks would be taken for one, which for
+    compressed video takes intent.
+    """
+    digest = hashlib.sha256(size.to_bytes(8, "little"))
+    with open(path, "rb") as file:
+        if size <= 5 * _BLOCK:
+            digest.update(file.read(size))
+        else:
+            for quarter in range(5):
+                file.seek((size - _BLOCK) * quarter // 4)
+                digest.update(file.read(_BLOCK))
+    return digest.hexdigest()[:32]
+
+
+def check_whole(path: Path, size: int) -> None:
+    """Raise `VideoError` when the container's own sizes say that the file goes on beyond its end, or its
+    counts cannot be true.
+
+    Reads MP4/QuickTime boxes (ISO/IEC 14496-12), the Matroska segment (RFC 9559) and the RIFF size of AVI.
+    Transport streams and the like state no size: cut anywhere, they are simply shorter.
+    """
+    samples = 0
+    with open(path, "rb") as file:
+        head = file.read(12)
+        if head[4:8] in (b"ftyp", b"moov", b"mdat", b"free", b"wide", b"skip", b"pnot", b"styp"):
+            end = mp4.promised_end(file, size)
+            samples = mp4.video_samples(file, size)
+        elif head[:4] == b"\x1a\x45\xdf\xa3":
+            end = _matroska_end(file)
+        elif head[:4] == b"RIFF" and head[8:] == b"AVI ":
+            end = 8 + int.from_bytes(head[4:8], "little")
+        else:
+            return
+    if end > size:
+        raise VideoError(
+            f"{path}: is cut off; it has {size} of the {end} bytes that its header promises: "
+            "download or copy it again"
+        )
+    if samples > _MAX_PICTURES:
+        raise VideoError(
+            f"{path}: its header speaks of {samples} pictures, which no real video has; make it anew"
+        )
+
+
+def _matroska_end(file: BinaryIO) -> int:
+    """Where the segment ends; 0 when it does not say (live recordings)."""
+    at = 0
+    for _ in range(2):
+        file.seek(at)
+        head = file.read(12)
+        segment = head[:4] == b"\x18\x53\x80\x67"
+        if len(head) < 5 or head[4] == 0:
+            return 0
+        length = 9 - head[4].bit_length()
+        value = int.from_bytes(head[4 : 4 + length], "big") & ((1 << 7 * length) - 1)
+        unknown = value == (1 << 7 * length) - 1
+        at += 4 + length
+        if segment:
+            return 0 if unknown else at + value
+        at += value
+    return 0
+
+
+@contextmanager
+def opened(path: Path, deadline: Deadline) -> Iterator[InputContainer]:
+    """The file opened by PyAV, closed at the end of the block.
+
+    FFmpeg may open this one file and nothing else, and gives up a read or search when the time left is over.
+    Any failure of FFmpeg inside the block comes out as `VideoError`.
+    """
+    left = max(deadline.left, 0.001)
+    try:
+        with av.open(
+            str(path.absolute()),
+            options={"max_pixels": str(MAX_PIXELS)},
+            container_options={"protocol_whitelist": "file", "format_whitelist": _FORMATS},
+            metadata_errors="replace",
+            timeout=(left, left),
+        ) as container:
+            yield container
+    except av.error.ExitError:
+        raise too_slow(path, deadline.seconds) from None
+    except (av.error.FFmpegError, UnicodeError, EOFError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise VideoError(
+            f"{path}: FFmpeg cannot read it as a video ({reason}); check that it is one and is complete"
+        ) from None
+
+
+def video_stream(container: InputContainer, path: Path) -> VideoStream:
+    """The stream to decode, every other one switched off. `VideoError` when there is none."""
+    streams = [s for s in container.streams.video if not s.disposition & av.stream.Disposition.attached_pic]
+    if not streams:
+        kinds = sorted({s.type for s in container.streams if s.type in ("audio", "subtitle")})
+        only = f" (only {' and '.join(kinds)})" if kinds else ""
+        raise VideoError(f"{path}: has no video track{only}; give a video file")
+    best = container.streams.best("video")
+    stream = next((s for s in streams if best is not None and s.index == best.index), streams[0])
+    if stream.codec_context is None:
+        raise VideoError(f"{path}: this build of FFmpeg has no decoder for its video; convert it to H.264")
+    for other in container.streams:
+        if other.index != stream.index:
+            other.discard = av.stream.Discard.all
+    return stream

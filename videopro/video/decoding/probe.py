@@ -1,0 +1,184 @@
+"""What a file is, found once when it is opened: its stream, its true start and end, its upright size.
+
+Knows containers and one decoded picture. Must not know sampling or stores.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+
+from av.container import InputContainer
+from av.video.frame import VideoFrame
+from av.video.stream import VideoStream
+
+from videopro.errors import VideoError
+from videopro.video.decoding.clocks import Clocks, check_clocks, differing
+from videopro.video.decoding.opening import Deadline, check_file, check_whole, content_id, opened
+from videopro.video.decoding.picture import Turn
+from videopro.video.decoding.reader import Reader, timestamp
+
+
+@dataclass(frozen=True)
+class Probe:
+    """Facts about a video file. Ticks are units of `time_base`, as the stream's timestamps are."""
+
+    path: Path
+    id: str
+    size: int
+    """Bytes of the file, with `modified` (ns) the sign that it is still the same."""
+    modified: int
+    container: str
+    """FFmpeg's name of the format."""
+    stream: int
+    """Index of the video track in the file."""
+    codec: str
+    time_base: Fraction
+    """Seconds a tick."""
+    origin: Fraction
+    """The file's start offset in seconds: where its earliest audio or video track starts."""
+    first: int
+    """Tick at which the first picture is shown."""
+    last: int
+    """Tick at which the last picture is shown."""
+    duration: float
+    """Seconds from the origin to the end of the last picture."""
+    fps: float
+    height: int
+    """Pixels upright, with square pixels."""
+    width: int
+    coded_height: int
+    """Pixels of the first picture as stored: not turned, not stretched."""
+    coded_width: int
+    turn: Turn
+    interlaced: bool
+    notes: tuple[str, ...] = ()
+    """What is odd about its times, and can be lived with."""
+
+    def tick(self, time: float) -> int:
+        """The last tick at or before `time` seconds, within the pictures that there are.
+
+        A nanosecond is forgiven, so that a picture's own time, rounded to a float, finds that picture.
+        """
+        tick = (Fraction(time) + self.origin + Fraction(1, 10**9)) // self.time_base
+        return min(max(int(tick), self.first), self.last)
+
+    def time(self, tick: int) -> float:
+        """Seconds from the origin."""
+        return float(tick * self.time_base - self.origin)
+
+
+def probe(path: Path, timeout: float) -> Probe:
+    """Open, decode the first picture, read the last packets. `VideoError` for what cannot be used, within
+    `timeout` seconds (plus at most one read of the disk)."""
+    deadline = Deadline(timeout)
+    state = check_file(path)
+    try:
+        identity = content_id(path, state.st_size)
+        check_whole(path, state.st_size)
+    except OSError as error:
+        raise VideoError(
+            f"{path}: cannot be read ({error.strerror}); check its rights and the disk"
+        ) from None
+    with opened(path, deadline) as container:
+        reader = Reader(container, path, deadline)
+        stream = reader.stream
+        if container.format.name == "avi" and reader.is_h264 and reader.context.has_b_frames:
+            raise VideoError(
+                f"{path}: AVI does not say when B-frames of H.264 are shown; "
+                "convert it (ffmpeg -i IN.avi OUT.mp4)"
+            )
+        _check_index(stream, path, state.st_size)
+        clocks = _clocks(container, path, state.st_size)
+        picture = next(reader.pictures(), None)
+        if picture is None:
+            raise VideoError(f"{path}: its video track holds no picture; download or copy it again")
+        first = timestamp(picture)
+        if first is None or stream.time_base is None:
+            raise VideoError(f"{path}: its pictures carry no times; put it into an MP4 or Matroska container")
+        time_base = stream.time_base
+        starts = [first * time_base] + [
+            s.start_time * s.time_base
+            for s in container.streams
+            if s.type == "audio" and s.start_time is not None and s.time_base
+        ]
+        origin = min(starts)
+        last, end, fps = _end(reader, first)
+        turn = Turn.of(picture)
+        height, width = _upright(picture, stream, turn)
+        return Probe(
+            path=path,
+            id=identity,
+            size=state.st_size,
+            modified=state.st_mtime_ns,
+            container=container.format.name,
+            stream=stream.index,
+            codec=stream.codec_context.codec.canonical_name,
+            time_base=time_base,
+            origin=origin,
+            first=first,
+            last=last,
+            duration=float(end * time_base - origin),
+            fps=fps,
+            height=height,
+            width=width,
+            coded_height=picture.height,
+            coded_width=picture.width,
+            turn=turn,
+            interlaced=picture.interlaced_frame,
+            notes=(*clocks.notes, *differing(clocks.stated, float((end - first) * time_base))),
+        )
+
+
+def _clocks(container: InputContainer, path: Path, size: int) -> Clocks:
+    try:
+        return check_clocks(container, path, size)
+    except OSError as error:
+        raise VideoError(
+            f"{path}: cannot be read ({error.strerror}); check its rights and the disk"
+        ) from None
+
+
+def _check_index(stream: VideoStream, path: Path, size: int) -> None:
+    """An index entry beyond the end: the header promises data that are not there."""
+    entries = stream.index_entries
+    if len(entries) and entries[-1].pos + entries[-1].size > size:
+        raise VideoError(
+            f"{path}: is cut off; its index goes on beyond its {size} bytes: download or copy it again"
+        )
+
+
+def _end(reader: Reader, first: int) -> tuple[int, int, float]:
+    """Ticks of the last picture and of its end, and the average rate, from the packets themselves: headers
+    lie."""
+    stream = reader.stream
+    assert stream.time_base is not None
+    claimed = stream.duration
+    if claimed is None and reader.container.duration is not None:
+        claimed = int(Fraction(reader.container.duration, 1_000_000) / stream.time_base)
+    # From the last key frame up to where the header says that the video ends, on to the real end; without
+    # such word or key frame, from the start.
+    start = reader.start_before(first + claimed, first) if claimed else None
+    if start is None:
+        reader.container.seek(first, stream=stream)
+    last, length = first, 0
+    for packet in reader.packets_from(start) if start else reader.packets():
+        shown = timestamp(packet)
+        if shown is not None and shown >= last and not packet.is_discard:
+            last, length = shown, packet.duration or 0
+    rate = stream.average_rate or stream.guessed_rate
+    if length <= 0 and rate:
+        length = round(1 / (rate * stream.time_base))
+    end = last + length
+    fps = float(rate) if rate else float(1 / (max(1, end - first) * stream.time_base))
+    return last, end, fps
+
+
+def _upright(picture: VideoFrame, stream: VideoStream, turn: Turn) -> tuple[int, int]:
+    """(height, width) with square pixels, turned: the width is stretched, as players do."""
+    height, width = picture.height, picture.width
+    ratio = stream.sample_aspect_ratio
+    if ratio and Fraction(1, 4) <= ratio <= 4:
+        width = max(1, round(width * ratio))
+    return (width, height) if turn.swaps else (height, width)

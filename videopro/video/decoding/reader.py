@@ -1,0 +1,112 @@
+"""One open container and its decoder: packets in decoding order, and the key frames to start from.
+
+Knows packets and seeking. Must not know pictures' pixels, sampling, stores or threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import av.error
+from av.container import InputContainer
+from av.packet import Packet
+from av.video.codeccontext import VideoCodecContext
+from av.video.frame import VideoFrame
+from av.video.stream import VideoStream
+
+from videopro.video.decoding import h264
+from videopro.video.decoding.opening import MAX_PIXELS, Deadline, video_stream
+
+
+@dataclass(frozen=True)
+class Start:
+    """A key frame to decode from."""
+
+    key: int
+    """Its timestamp in ticks."""
+    target: int
+    """The tick to seek to so that it comes."""
+
+
+class Reader:
+    """For one thread. Every packet read checks the deadline."""
+
+    def __init__(self, container: InputContainer, path: Path, deadline: Deadline, threads: int = 1) -> None:
+        self.container = container
+        self.path = path
+        self.deadline = deadline
+        self.stream: VideoStream = video_stream(container, path)
+        self.context: VideoCodecContext = self.stream.codec_context
+        self.context.options = {"max_pixels": str(MAX_PIXELS)}
+        # Threads by frame would decode ahead of every seek, for nothing.
+        self.context.thread_type = "SLICE"
+        self.context.thread_count = threads
+        self.is_h264 = self.context.codec.canonical_name == "h264"
+        self._length = h264.length_size(self.context.extradata) if self.is_h264 else 0
+
+    def packets(self) -> Iterator[Packet]:
+        """The packets from here to the end, in decoding order."""
+        for packet in self.container.demux(self.stream):
+            self.deadline.check(self.path)
+            if packet.size:
+                yield packet
+
+    def pictures(self) -> Iterator[VideoFrame]:
+        """Every picture from here to the end, in the order of display."""
+        for packet in self.packets():
+            yield from self.context.decode(packet)
+        yield from self.context.decode(None)
+
+    def is_start(self, packet: Packet) -> bool:
+        """Whether decoding can start here, exactly."""
+        if not packet.is_keyframe or packet.pts is None:
+            return False
+        return not self.is_h264 or h264.is_clean_start(bytes(packet), self._length)
+
+    def is_needless(self, packet: Packet) -> bool:
+        """Whether no other picture refers to this one. HEVC says so only within a temporal layer, other
+        codecs not at all: False."""
+        return self.is_h264 and not h264.is_reference(bytes(packet), self._length)
+
+    def start_before(self, tick: int, first: int) -> Start | None:
+        """A key frame at or before a tick, the last one as far as the container knows; None when seeking
+        finds none.
+
+        `first` is the tick of the video's first picture: no earlier key frame is looked for.
+        """
+        second = max(1, int(1 / (self.stream.time_base or 1)))
+        # Transport streams are searched by decoding time, which is earlier: well before the first lies their
+        # start.
+        earliest = first - 10 * second
+        target, step = tick, second
+        while True:
+            try:
+                self.container.seek(target, stream=self.stream)
+            except (av.error.PermissionError, av.error.OSError, av.error.InvalidDataError):
+                return None
+            for packet in self.packets():
+                if packet.pts is None or (packet.dts is not None and packet.dts > tick):
+                    break
+                # Without an index in the container, a seek may land between key frames.
+                if packet.pts <= tick and self.is_start(packet):
+                    return Start(packet.pts, target)
+            if target <= earliest:
+                return None
+            target, step = max(earliest, target - step), 2 * step
+
+    def packets_from(self, start: Start) -> Iterator[Packet]:
+        """The packets from that key frame on; none when it does not come again."""
+        self.container.seek(start.target, stream=self.stream)
+        found = False
+        for packet in self.packets():
+            found = found or (packet.pts == start.key and packet.is_keyframe)
+            if found:
+                yield packet
+
+
+def timestamp(item: VideoFrame | Packet) -> int | None:
+    """When a picture is shown, in ticks; containers without presentation times only know the decoding
+    time."""
+    return item.pts if item.pts is not None else item.dts

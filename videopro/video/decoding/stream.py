@@ -1,0 +1,89 @@
+"""The pictures at many ticks, in order of time, in one pass over the file, decoded ahead of their use.
+
+The ticks are parted where a key frame lies between them, so that no part decodes what another one has. Knows
+key frames and threads. Must not know stores, sampling or what the pictures are for.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from videopro.video.decoding.exact import Shown
+from videopro.video.decoding.opening import Deadline, opened
+from videopro.video.decoding.probe import Probe
+from videopro.video.decoding.reader import Reader
+
+ShownAt = Callable[[Probe, Sequence[int], tuple[int, int], Callable[[int], bool], float], Shown]
+
+# Pictures decoded together: enough groups for every thread, few enough for memory.
+_TOGETHER = 64
+# Pictures that wait in memory at most where no key frame lies between. What follows is decoded again from the
+# key frame on, which only a video of very long groups comes to.
+_MOST = 512
+
+
+def in_order(
+    probe: Probe, ticks: Sequence[int], size: tuple[int, int], timeout: float, shown_at: ShownAt
+) -> Iterator[tuple[int, np.ndarray]]:
+    """(timestamp, picture) on display at each of `ticks` (ascending, within the video), as RGB of `size`
+    (height, width), decoded by `shown_at`, whose errors are raised here."""
+    ready: queue.Queue[tuple[list[int], Shown | BaseException]] = queue.Queue(maxsize=1)
+    stopped = threading.Event()
+
+    def hand_over(part: list[int], what: Shown | BaseException) -> None:
+        while not stopped.is_set():
+            try:
+                ready.put((part, what), timeout=0.2)
+            except queue.Full:
+                continue
+            return
+
+    def decode() -> None:
+        try:
+            for part in _parts(probe, ticks, timeout):
+                if stopped.is_set():
+                    return
+                hand_over(part, shown_at(probe, part, size, lambda pts: False, timeout))
+        except BaseException as failure:
+            hand_over([], failure)
+
+    thread = threading.Thread(target=decode, daemon=True)
+    thread.start()
+    left = len(ticks)
+    try:
+        while left:
+            part, what = ready.get()
+            if isinstance(what, BaseException):
+                raise what
+            for tick in part:
+                yield what.at[tick], what.images[what.at[tick]]
+            left -= len(part)
+    finally:
+        stopped.set()
+        thread.join()
+
+
+def _parts(probe: Probe, ticks: Sequence[int], timeout: float) -> Iterator[list[int]]:
+    """Neighbouring ticks together, `_TOGETHER` or more, parted at key frames."""
+    part: list[int] = []
+    with opened(probe.path, deadline := Deadline(timeout)) as container:
+        reader = Reader(container, probe.path, deadline)
+
+        def key_before(tick: int) -> int | None:
+            deadline.renew()
+            start = reader.start_before(tick, probe.first)
+            return start.key if start else None
+
+        for tick in ticks:
+            if len(part) >= _MOST or (
+                len(part) >= _TOGETHER and key_before(tick) not in (None, key_before(part[-1]))
+            ):
+                yield part
+                part = []
+            part.append(tick)
+    if part:
+        yield part

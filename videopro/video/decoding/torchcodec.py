@@ -1,0 +1,126 @@
+"""The same pictures through TorchCodec, where it is installed and finds FFmpeg's shared libraries.
+
+Knows TorchCodec. Must not know stores or sampling.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from videopro.errors import VideoError
+from videopro.video.decoding.exact import Shown, processors
+from videopro.video.decoding.opening import Deadline
+from videopro.video.decoding.probe import Probe
+
+if TYPE_CHECKING:
+    from torchcodec.decoders import VideoDecoder
+
+# Frames in one call: between calls the deadline is checked.
+_BATCH = 8
+# Elsewhere (transport streams) it was seen to miss frames.
+_CONTAINERS = frozenset({"mov,mp4,m4a,3gp,3g2,mj2", "matroska,webm"})
+
+
+def check_usable(probe: Probe, timeout: float) -> None:
+    """`VideoError` when TorchCodec is not installed, does not load, or cannot do what this file needs."""
+    if probe.turn.mirrored:
+        raise VideoError(f"{probe.path}: is shown mirrored, which TorchCodec does not do; use decoder 'pyav'")
+    if probe.container not in _CONTAINERS:
+        raise VideoError(
+            f"{probe.path}: decoder 'torchcodec' reads MP4 and Matroska files; use decoder 'pyav'"
+        )
+    with _File(probe.path, timeout) as file:
+        _decoder(probe, file, None, "approximate")
+
+
+def shown_at(
+    probe: Probe,
+    ticks: Sequence[int],
+    size: tuple[int, int],
+    known: Callable[[int], bool],
+    timeout: float,
+) -> Shown:
+    """As `videopro.video.decoding.exact.shown_at`, scaled bilinearly. TorchCodec decodes before it tells a
+    timestamp, so `known` saves memory but no decoding."""
+    shown = Shown()
+    stored = (probe.coded_height, probe.coded_width)
+    scaled = None if size == (stored[::-1] if probe.turn.swaps else stored) else size
+    with _File(probe.path, timeout) as file:
+        decoder = _decoder(probe, file, scaled, "exact")
+        wanted = sorted(set(ticks))
+        for at in range(0, len(wanted), _BATCH):
+            batch = wanted[at : at + _BATCH]
+            # A quarter of a tick past: rounding must not fall before the tick, and no picture starts in
+            # between.
+            seconds = [float((tick + 0.25) * probe.time_base) for tick in batch]
+            try:
+                frames = decoder.get_frames_played_at(seconds)
+            except (RuntimeError, IndexError) as error:
+                raise VideoError(f"{probe.path}: TorchCodec cannot decode it ({_reason(error)})") from None
+            for tick, time, image in zip(
+                batch, frames.pts_seconds.tolist(), frames.data.numpy(), strict=True
+            ):
+                pts = round(time / probe.time_base)
+                shown.at[tick] = pts
+                if pts not in shown.images and not known(pts):
+                    shown.images[pts] = np.array(image)  # a view would keep the batch in memory
+                    shown.images[pts].flags.writeable = False
+            file.deadline.renew()
+    return shown
+
+
+def _decoder(probe: Probe, file: _File, size: tuple[int, int] | None, mode: str) -> VideoDecoder:
+    try:
+        from torchcodec.decoders import VideoDecoder
+        from torchcodec.transforms import Resize
+
+        file.deadline.renew()  # the first import takes its time
+        return VideoDecoder(
+            file,
+            stream_index=probe.stream,
+            dimension_order="NHWC",
+            num_ffmpeg_threads=processors(),
+            seek_mode=mode,
+            transforms=[Resize(size)] if size else None,
+        )
+    except (ImportError, RuntimeError, OSError) as error:
+        raise VideoError(
+            f"decoder 'torchcodec' cannot be used for {probe.path} ({_reason(error)}); "
+            "install videopro[torchcodec] and FFmpeg's shared libraries (apt-get install ffmpeg), "
+            "or use decoder 'pyav'"
+        ) from None
+
+
+def _reason(error: BaseException) -> str:
+    """The first line: TorchCodec tells of every library that it tried."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+class _File:
+    """What TorchCodec reads from: a file whose reads fail once the time is over, so that no search is
+    endless."""
+
+    def __init__(self, path: Path, timeout: float) -> None:
+        self.deadline = Deadline(timeout)
+        self._path = path
+
+    def __enter__(self) -> _File:
+        try:
+            self._file = self._path.open("rb")
+        except OSError as error:
+            raise VideoError(f"{self._path}: cannot be read ({error.strerror}); check its rights") from None
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def read(self, size: int) -> bytes:
+        self.deadline.check(self._path)
+        return self._file.read(size)
+
+    def seek(self, offset: int, whence: int) -> int:
+        return self._file.seek(offset, whence)

@@ -1,0 +1,416 @@
+"""What is said in a video, as lines with their times: subtitle files and tracks inside video files.
+
+FFmpeg (through PyAV) reads SubRip, WebVTT and ASS, in files and in tracks alike; LongVideoBench's two JSON
+shapes are read here. Every time is in seconds from the start of the video. Knows files and time, and nothing
+of frames, models or benchmarks' folders.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import html
+import io
+import json
+import math
+import re
+import stat
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import av
+import av.error
+import chardet
+from av.subtitles.stream import SubtitleStream
+from av.subtitles.subtitle import AssSubtitle
+
+from videopro.errors import SubtitleError
+from videopro.storage import encodable, parse_json
+from videopro.video.decoding.opening import Deadline, opened
+from videopro.video.decoding.probe import probe
+
+# LongVideoBench shows a line that is on for less than this as if it were on for this long, in seconds.
+_SHORTEST_WINDOW = 1.0
+# Cues of a rolling caption touch; some writers leave this gap, in seconds.
+_TOUCHING = 0.05
+# Rows that a rolling caption may carry on.
+_MOST_ROWS = 20
+# Bytes; a day of talk has about one MiB.
+_LARGEST = 256 << 20
+# Characters of a wrong line that a message shows.
+_SHOWN = 200
+
+# The mark of UTF-32 begins with that of UTF-16 and so stands before it.
+_MARKS = (
+    *((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe\0\0", "utf-32"), (b"\0\0\xfe\xff", "utf-32")),
+    *((b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16")),
+)
+_OVERRIDE = re.compile(r"\{\\[^}]*\}")
+_OVERRIDE_OR_COMMENT = re.compile(r"\{[^}]*\}")
+_DRAWING = re.compile(r"\\p(\d)")
+_TAG = re.compile(
+    r"</?(?:font|i|b|u|s|em|strong|c|v|ruby|rt|lang|span|small|big|p|div)\b[^<>]*>", re.IGNORECASE
+)
+_BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
+# What is meant as a line of times. Bounded: a row that goes on for ever must not stall a run.
+_TIMES = re.compile(r"^\s*-?\d+:\S{0,999}\s{0,99}-{1,9}>\s*-?\d")
+# What FFmpeg can read as one; numbers of more digits come out of it as other times, or as none.
+_NUMBERS = r"-?\d{1,9}(?::\d{1,9}){1,2}(?:[.,]\d{0,9})?(?![\w:])"
+_CLOCKS = re.compile(rf"^\s*{_NUMBERS}\s*-+>\s*{_NUMBERS}")
+_DIALOGUE = re.compile(r"^Dialogue:[^,]*(?:,\s*\d{1,9}:\d{1,9}:\d{1,9}[^\d,]\d{1,9}\s*){2},")
+_CLOCK = re.compile(r"(?:(?:(\d+):)?(\d+):)?(\d+(?:\.\d*)?)")
+
+
+@dataclass(frozen=True)
+class Line:
+    """A text and when it is on, `start` to `end` in seconds of the video; newlines separate its rows."""
+
+    start: float
+    end: float
+    text: str
+
+
+@dataclass(frozen=True)
+class Subtitles:
+    """The lines of one video in the order of their starts (then ends), and where they come from."""
+
+    lines: tuple[Line, ...]
+    source: str
+
+    def between(self, start: float, end: float) -> tuple[Line, ...]:
+        """The lines on at some moment of [start, end), in seconds; one of no length is on where it starts."""
+        return tuple(
+            line for line in self.lines if line.start < end and (line.end > start or line.start >= start)
+        )
+
+    def at(self, time: float) -> tuple[Line, ...]:
+        """The lines on at `time` seconds: start <= time < end."""
+        return tuple(line for line in self.lines if line.start <= time < line.end or line.start == time)
+
+    def visible_at(self, times: Sequence[float]) -> tuple[Line, ...]:
+        """The lines that LongVideoBench's protocol shows beside frames sampled at `times` (seconds).
+
+        A line counts if a frame lies strictly inside its window; a window under 1 s is first widened to 1 s
+        round its middle (longvideobench_dataset.py of longvideobench/LongVideoBench).
+        """
+        return tuple(line for line in self.lines if _covers(line, times))
+
+    def text(self) -> str:
+        """Every line's text, one below the other."""
+        return "\n".join(line.text for line in self.lines)
+
+
+def load_subtitles(
+    path: str | Path, *, duration: float | None = None, start_offset: float = 0.0
+) -> Subtitles:
+    """Read a subtitle file: .srt, .vtt, .ass or LongVideoBench's .json, told apart by content.
+
+    `start_offset` (seconds) is where the video begins on the file's clock: it is taken off every time. Lines
+    that are then over by 0 or, with `duration` (seconds), begin at the end or later are left out; others are
+    cut to the video. A LongVideoBench line without an end lasts until the end of the video: it needs
+    `duration`. Captions that roll (YouTube's automatic ones repeat each row in the next cue) come out with
+    every row once. UTF-8, UTF-16 and UTF-32 are read by their marks, other encodings are detected.
+
+    Raises SubtitleError for a file that is missing, empty, undecodable or not as its kind should be. A file
+    of a known kind without any line is fine: nothing is said.
+    """
+    path = Path(path)
+    text = _decode(_read(path), path)
+    if not text.strip():
+        raise SubtitleError(
+            f"{path} is empty; fetch it again, or leave it out if nothing is said in the video."
+        )
+    if text.lstrip()[0] in "[{" and not text.lstrip().startswith("[Script Info]"):
+        lines = list(_longvideobench(text, path, duration, start_offset))
+    else:
+        cues = _once(_cues(text, path))
+        lines = [Line(line.start - start_offset, line.end - start_offset, line.text) for line in cues]
+    return Subtitles(_cut(lines, duration), str(path))
+
+
+def embedded_subtitles(
+    video_path: str | Path, *, stream: int | None = None, language: str | None = None, timeout: float = 120.0
+) -> Subtitles:
+    """Read a text track inside a video file (mov_text, SubRip, ASS, WebVTT).
+
+    `stream` counts the file's subtitle tracks from 0; without it, `language` is the tag in the file ("eng").
+    Of several, the text track marked as default is taken, else the first text track. Times are from the start
+    of the video, as frames' times are. `timeout` (seconds) bounds opening and reading.
+
+    Raises SubtitleError if there is no such track or it holds pictures (DVD, Blu-ray) instead of text, and
+    VideoError if the file cannot be read as a video.
+    """
+    path = Path(video_path)
+    facts = probe(path, timeout)
+    deadline = Deadline(timeout)
+    with opened(path, deadline) as container:
+        track = _track(container.streams.subtitles, path, stream, language)
+        for other in container.streams:
+            if other.index != track.index:
+                other.discard = av.stream.Discard.all
+        source = f"{path}, subtitle track {container.streams.subtitles.index(track)}"
+        cues = []
+        for cue in _packets(container, track):
+            deadline.check(path)
+            cues.append(cue)
+    origin = float(facts.origin)
+    lines = [Line(line.start - origin, line.end - origin, line.text) for line in _once(cues)]
+    return Subtitles(_cut(lines, facts.duration), source)
+
+
+def _covers(line: Line, times: Sequence[float]) -> bool:
+    start, end = line.start, line.end
+    if end - start < _SHORTEST_WINDOW:
+        middle = (start + end) / 2
+        start, end = middle - _SHORTEST_WINDOW / 2, middle + _SHORTEST_WINDOW / 2
+    return any(start < time < end for time in times)
+
+
+def _cut(lines: Iterable[Line], duration: float | None) -> tuple[Line, ...]:
+    """The lines that the video shows, cut to it, in order."""
+    last = float("inf") if duration is None else duration
+    kept = [
+        Line(max(line.start, 0.0), min(max(line.end, line.start), last), line.text)
+        for line in lines
+        if line.start < last and (line.end > 0 or line.start == 0)
+    ]
+    return tuple(sorted(kept, key=lambda line: (line.start, line.end)))
+
+
+# ---- files ------------------------------------------------------------------------------------------------
+
+
+def _read(path: Path) -> bytes:
+    try:
+        state = path.stat()
+        # A pipe or device could keep a read waiting for ever.
+        if stat.S_ISREG(state.st_mode) and state.st_size > _LARGEST:
+            raise SubtitleError(f"{path} has {state.st_size >> 20} MiB; no subtitles do: give their file.")
+        if not stat.S_ISREG(state.st_mode):
+            raise SubtitleError(f"{path} cannot be read (no file); it must be a readable file.")
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise SubtitleError(
+            f"There are no subtitles at {path}; check the path, or run without subtitles."
+        ) from None
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise SubtitleError(f"{path} cannot be read ({reason}); it must be a readable file.") from None
+
+
+def _decode(data: bytes, path: Path) -> str:
+    encoding = next((name for mark, name in _MARKS if data.startswith(mark)), "utf-8")
+    text = _decoded(data, encoding)
+    if text is None and encoding == "utf-8":  # damaged, or an old encoding, or UTF-16 without its mark
+        patched = data.decode("utf-8", "replace")
+        bad = patched.count("�")
+        if 0 < bad < sum(character > "\x7f" for character in patched) - bad:
+            raise SubtitleError(
+                f"{path} is UTF-8 with {bad} damaged places; fetch it again, or save it anew."
+            )
+        found = chardet.detect(
+            data, encoding_era=chardet.EncodingEra.MODERN_WEB, prefer_superset=True, max_bytes=len(data)
+        )
+        text = _decoded(data, found["encoding"]) if found["encoding"] else None
+    if text is None:
+        raise SubtitleError(
+            f"{path} is not text in any encoding that can be told; save it as UTF-8, or fetch it again."
+        )
+    return text
+
+
+def _decoded(data: bytes, encoding: str) -> str | None:
+    """The text, or None if the bytes are not text in this encoding."""
+    try:
+        text = data.decode(encoding)
+    except (UnicodeError, LookupError):
+        return None
+    return None if "\0" in text else encodable(text)
+
+
+def _cues(text: str, path: Path) -> list[Line]:
+    start = text.lstrip("\ufeff \t\r\n")
+    if start.startswith("WEBVTT"):
+        kind = "webvtt"
+    elif start.startswith("[Script Info]"):
+        kind = "ass"
+    elif any(_TIMES.match(row) for row in text.splitlines()):
+        kind = "srt"
+    else:
+        raise SubtitleError(f"{path} is no .srt, .vtt, .ass or LongVideoBench .json file: it holds no times.")
+    _check_times(start, kind, path)
+    try:
+        with av.open(io.BytesIO(start.encode()), mode="r", format=kind) as container:
+            cues = [cue for track in container.streams.subtitles for cue in _packets(container, track)]
+    except av.error.FFmpegError as error:
+        raise SubtitleError(
+            f"{path} cannot be read as {kind} ({error.strerror}); fetch or write it again."
+        ) from None
+    for cue in cues:
+        for row in cue.text.splitlines():
+            if _TIMES.match(row):
+                raise _no_times(path, row)
+    return cues
+
+
+def _check_times(text: str, kind: str, path: Path) -> None:
+    """Refuse a line of times that FFmpeg would pass over or read as other times."""
+    for row in text.splitlines():
+        if kind == "ass":
+            wrong = row.startswith("Dialogue:") and not _DIALOGUE.match(row)
+        else:
+            wrong = bool(_TIMES.match(row)) and not _CLOCKS.match(row)
+        if wrong:
+            raise _no_times(path, row)
+
+
+def _no_times(path: Path, row: str) -> SubtitleError:
+    return SubtitleError(
+        f"{path}: {row.strip()[:_SHOWN]!r} is no line of times; write it as 00:01:02,500 --> 00:01:04,000 "
+        "(.srt), 00:01:02.500 --> 00:01:04.000 (.vtt, with an empty line before) or "
+        "Dialogue: 0,0:01:02.50,0:01:04.00,... (.ass)."
+    )
+
+
+def _longvideobench(text: str, path: Path, duration: float | None, start_offset: float) -> Iterator[Line]:
+    try:
+        records = parse_json(text.lstrip("\ufeff"))
+    except ValueError as error:
+        raise SubtitleError(f"{path} is broken JSON ({error}); fetch it again.") from None
+    if not isinstance(records, list):
+        raise SubtitleError(f"{path} is no list of lines as LongVideoBench writes it.")
+    for number, record in enumerate(records):
+        try:
+            if "timestamp" in record:
+                (start, end), said = record["timestamp"], record["text"]
+            else:
+                start, end, said = record["start"], record["end"], record["line"]
+            begins = _seconds(start) - start_offset
+            if end is not None:
+                ends = _seconds(end) - start_offset
+            elif duration is not None:
+                # The official loader takes start_offset off this end too, which then lies before the start.
+                ends = duration
+            else:
+                raise SubtitleError(
+                    f"{path}: line {number} has no end; give the duration of the video, which is its end."
+                )
+            if plain := _plain(said):
+                yield Line(begins, ends, plain)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise SubtitleError(
+                f"{path}: line {number} is not as LongVideoBench writes it ({type(error).__name__}: "
+                f"{str(error)[:_SHOWN]}); it needs start, end and line, or timestamp and text: "
+                f"{json.dumps(record)[:_SHOWN]}"
+            ) from None
+
+
+def _seconds(clock: object) -> float:
+    """Seconds of a number or of "H:M:S.f". Raises ValueError for anything else."""
+    if isinstance(clock, int | float) and not isinstance(clock, bool):
+        return float(clock)
+    match = _CLOCK.fullmatch(clock.strip()) if isinstance(clock, str) else None
+    hours, minutes, seconds = (float(part) for part in match.groups("0")) if match else (0, 0, math.nan)
+    time = hours * 3600 + minutes * 60 + seconds
+    if not math.isfinite(time):
+        raise ValueError(f"{str(clock)[:_SHOWN]!r} is no time")
+    return time
+
+
+# ---- tracks -----------------------------------------------------------------------------------------------
+
+
+def _track(
+    tracks: Sequence[SubtitleStream], path: Path, stream: int | None, language: str | None
+) -> SubtitleStream:
+    if not tracks:
+        raise SubtitleError(f"{path} has no subtitle track; give a subtitle file, or run without subtitles.")
+    listed = ", ".join(
+        f"{i}: {track.codec_context.name if track.codec_context else 'unknown'} "
+        f"({track.language or 'no language'})"
+        for i, track in enumerate(tracks)
+    )
+    if stream is not None:
+        if not 0 <= stream < len(tracks):
+            raise SubtitleError(f"{path} has no subtitle track {stream}; it has {listed}.")
+        chosen = [tracks[stream]]
+    else:
+        chosen = [track for track in tracks if language is None or (track.language or "") == language.lower()]
+        if not chosen:
+            raise SubtitleError(f"{path} has no subtitle track in {language!r}; it has {listed}.")
+    texts = [
+        track for track in chosen if track.codec_context is not None and track.codec_context.codec.text_sub
+    ]
+    if not texts:
+        raise SubtitleError(
+            f"{path}: its subtitles are pictures, not text ({listed}); give a subtitle file in text form."
+        )
+    marked = [track for track in texts if track.disposition & av.stream.Disposition.default]
+    return (marked or texts)[0]
+
+
+def _packets(container: av.container.InputContainer, track: SubtitleStream) -> Iterator[Line]:
+    """The cues of a track as FFmpeg gives them: in order of time, markup as ASS codes."""
+    comments = track.codec_context.name in ("ass", "ssa")
+    for packet in container.demux(track):
+        if packet.pts is None or packet.time_base is None:
+            continue
+        start = float(packet.pts * packet.time_base)
+        end = start + float((packet.duration or 0) * packet.time_base)
+        for cue in packet.decode():
+            if isinstance(cue, AssSubtitle):
+                # ReadOrder, Layer, Style, Name, MarginL, MarginR, MarginV, Effect, Text
+                text = cue.ass.decode("utf-8", "replace").split(",", 8)[-1]
+                if plain := _plain(_unstyled(text, comments)):
+                    yield Line(start, end, plain)
+
+
+# ---- text -------------------------------------------------------------------------------------------------
+
+
+def _unstyled(text: str, comments: bool) -> str:
+    """ASS text without override codes and drawings; braces without a code are comments in ASS tracks only."""
+    kept, drawing, last = [], False, 0
+    # Behind the last closing brace there is nothing to find, and every opening one would be tried.
+    closed = text.rfind("}") + 1
+    for block in (_OVERRIDE_OR_COMMENT if comments else _OVERRIDE).finditer(text, 0, closed):
+        if not drawing:
+            kept.append(text[last : block.start()])
+        last = block.end()
+        if modes := _DRAWING.findall(block[0]):
+            drawing = modes[-1] != "0"
+    if not drawing:
+        kept.append(text[last:])
+    return "".join(kept).replace(r"\h", " ").replace(r"\N", "\n").replace(r"\n", "\n")
+
+
+def _plain(text: str) -> str:
+    """Text without tags and entities; rows are stripped, empty ones left out."""
+    text = _TAG.sub("", _BREAK.sub("\n", text))
+    # A number of thousands of digits is no character's.
+    with contextlib.suppress(ValueError):
+        text = html.unescape(text)
+    text = text.replace("\xa0", " ")
+    return "\n".join(row for row in (row.strip() for row in text.splitlines()) if row)
+
+
+def _once(cues: Sequence[Line]) -> list[Line]:
+    """The cues themselves, or, if they roll, their rows: each as one line from the cue in which it is new.
+
+    In rolling captions a cue opens with the last row of the one before it. They are told from the repeats
+    that people do speak ("No!" "No!") by being the rule: more than half of the cues do so.
+    """
+    rows = [cue.text.splitlines() for cue in cues]
+    carried = [0] * len(cues)
+    for i in range(1, len(cues)):
+        if cues[i].start - cues[i - 1].end <= _TOUCHING:
+            shared = min(len(rows[i]), len(rows[i - 1]), _MOST_ROWS)
+            carried[i] = max((n for n in range(1, shared + 1) if rows[i][:n] == rows[i - 1][-n:]), default=0)
+    if len(cues) < 3 or sum(n > 0 for n in carried) <= len(cues) / 2:
+        return list(cues)
+    lines: list[Line] = []
+    for cue, own, n in zip(cues, rows, carried, strict=True):
+        lines += [Line(cue.start, cue.end, row) for row in own[n:]]
+        if n == len(own):  # nothing new: what was on stays on
+            lines[-1] = replace(lines[-1], end=max(lines[-1].end, cue.end))
+    return lines

@@ -1,0 +1,273 @@
+"""A video file as the rest of the project sees it: frames on display at given times, with their true times.
+
+Frames are found by presentation time, never by counting. Knows decoding and the store of frames. Must not
+know models, questions, subtitles or runs.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+from collections.abc import Generator, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+from videopro.errors import VideoError
+from videopro.video.decoding import exact, stream, torchcodec
+from videopro.video.decoding.probe import Probe, probe
+from videopro.video.frame_store import FrameStore, shared_store
+
+__all__ = ["Frame", "FrameStore", "Video", "fps_times", "shared_store", "uniform_times"]
+
+logger = logging.getLogger(__name__)
+
+_DECODERS = {"pyav": exact.shown_at, "torchcodec": torchcodec.shown_at}
+_LARGEST_SIDE = 16_384
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """One picture of a video, or a crop of one."""
+
+    image: np.ndarray = field(repr=False)
+    """(height, width, 3) uint8 RGB, read-only."""
+    time: float
+    """Seconds from the start of the video: the presentation time less the file's start offset."""
+    video: str = ""
+    """Content id of the file (`Video.id`)."""
+    box: tuple[float, float, float, float] | None = None
+    """x0, y0, x1, y1 in 0..1 of the full frame for a crop; None for a full frame."""
+
+    def crop(self, box: tuple[float, float, float, float]) -> Frame:
+        """The part within `box` (x0, y0, x1, y1 in 0..1 of this frame), to the outer pixel, at least one
+        pixel.
+
+        The crop's `box` is relative to the full frame, through any number of crops. `VideoError` for a box
+        that is empty or leaves the frame.
+        """
+        if len(box) != 4 or not all(math.isfinite(v) for v in box):
+            raise VideoError(f"box {box!r}: give four numbers x0, y0, x1, y1 in 0..1")
+        x0, y0, x1, y1 = (float(v) for v in box)
+        if not (0 <= x0 < x1 <= 1 and 0 <= y0 < y1 <= 1):
+            raise VideoError(
+                f"box {box!r}: it must lie in the frame, with 0 <= x0 < x1 <= 1 and 0 <= y0 < y1 <= 1"
+            )
+        height, width = self.image.shape[:2]
+        left, right = _span(x0, x1, width)
+        top, bottom = _span(y0, y1, height)
+        image = self.image[top:bottom, left:right].copy()  # a view would keep the whole frame in memory
+        image.flags.writeable = False
+        fx0, fy0, fx1, fy1 = self.box or (0.0, 0.0, 1.0, 1.0)
+        within = (
+            fx0 + x0 * (fx1 - fx0),
+            fy0 + y0 * (fy1 - fy0),
+            fx0 + x1 * (fx1 - fx0),
+            fy0 + y1 * (fy1 - fy0),
+        )
+        return replace(self, image=image, box=within)
+
+
+def _span(low: float, high: float, pixels: int) -> tuple[int, int]:
+    """Pixel range that covers low..high (0..1); a millionth of a pixel is rounding."""
+    first = min(math.floor(low * pixels + 1e-6), pixels - 1)
+    return first, max(first + 1, math.ceil(high * pixels - 1e-6))
+
+
+class Video:
+    """A video file that was opened, looked at and closed again: cheap to keep, to copy and to send to a
+    process.
+
+    Every failure of reading is a `VideoError`, within bounded time.
+    """
+
+    path: Path
+    id: str
+    """Hash of the content; see `videopro.video.decoding.opening.content_id`."""
+    duration: float
+    """Seconds from the start to the end of the last frame, as the data say (not the header)."""
+    fps: float
+    """Average frames a second, as the container says; sampling does not rely on it."""
+    width: int
+    """Pixels upright (rotation applied), with square pixels."""
+    height: int
+    rotation: int
+    """Degrees clockwise, 0, 90, 180 or 270, by which the stored picture is turned for display; frames are
+    upright."""
+    codec: str
+    notes: tuple[str, ...]
+    """What is odd about the file's times, such as a header that states another end; empty for most."""
+
+    def __init__(self, facts: Probe, decoder: str, timeout: float, store: FrameStore | None) -> None:
+        """Use `Video.open`."""
+        self._facts = facts
+        self._decoder = decoder
+        self._timeout = timeout
+        self._store = store
+        self.path = facts.path
+        self.id = facts.id
+        self.duration = facts.duration
+        self.fps = facts.fps
+        self.width = facts.width
+        self.height = facts.height
+        self.rotation = facts.turn.degrees
+        self.codec = facts.codec
+        self.notes = facts.notes
+
+    @classmethod
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        decoder: str = "pyav",
+        timeout: float = 30.0,
+        store: FrameStore | None = None,
+    ) -> Video:
+        """Look at a file: decode its first frame, read its last packets.
+
+        `decoder` "torchcodec" needs TorchCodec and FFmpeg's shared libraries. `timeout`: seconds within which
+        the file must open, and later within which each wanted frame must come. `store` None: the one that the
+        process shares (`shared_store`). `VideoError` for anything but a complete file with a video track
+        whose times can be true.
+        """
+        if decoder not in _DECODERS:
+            raise VideoError(f"decoder {decoder!r} is not known; choose 'pyav' or 'torchcodec'")
+        if not (timeout > 0 and math.isfinite(timeout)):
+            raise VideoError(f"timeout is {timeout!r}; give seconds, more than 0")
+        facts = probe(Path(path), timeout)
+        if decoder == "torchcodec":
+            torchcodec.check_usable(facts, timeout)
+        for note in facts.notes:
+            logger.warning("%s: %s", path, note)
+        return cls(facts, decoder, timeout, store)
+
+    def __repr__(self) -> str:
+        return f"Video({str(self.path)!r}, {self.duration:.3f} s, {self.width}x{self.height}, {self.codec})"
+
+    def frames(self, times: Sequence[float], *, size: tuple[int, int] | None = None) -> list[Frame]:
+        """The frames on display at `times` (seconds from the start), one for each time, in that order.
+
+        On display at t is the last frame with a presentation time <= t; the first frame for an earlier t, the
+        last one for a later t. `size` is (height, width) of the result; None keeps the video's own. Frames
+        that the store holds are not decoded again; the same frame asked for twice is the same array.
+        """
+        for time in times:
+            if not math.isfinite(time):
+                raise VideoError(f"{self.path}: time {time!r} is no time; give finite seconds")
+        height, width = size if size is not None else (self.height, self.width)
+        if not (0 < height <= _LARGEST_SIDE and 0 < width <= _LARGEST_SIDE):
+            raise VideoError(
+                f"{self.path}: size {size!r}; give (height, width) from 1 to {_LARGEST_SIDE} pixels"
+            )
+        size = (int(height), int(width))
+        facts = self._facts
+        ticks = [facts.tick(time) for time in times]
+        images = self._images(sorted(set(ticks)), size)
+        return [Frame(image, facts.time(pts), self.id) for pts, image in (images[tick] for tick in ticks)]
+
+    def sample(
+        self, n: int, *, start: float = 0.0, end: float | None = None, size: tuple[int, int] | None = None
+    ) -> list[Frame]:
+        """`n` frames at the midpoints of `n` equal parts of start..end (None: the whole video)."""
+        return self.frames(uniform_times(start, self.duration if end is None else end, n), size=size)
+
+    def stream(
+        self, times: Iterable[float], *, size: tuple[int, int] | None = None
+    ) -> Generator[Frame, None, None]:
+        """The frames that `frames` would give, in order of time, one by one, in a single pass over the file.
+
+        Decoding runs ahead in threads by a few groups of pictures, so that a long video takes little memory
+        and whoever works on the frames need not wait. The store is neither asked nor filled. A stream that is
+        not read to its end is to be closed. `times` as in `frames`, ascending.
+        """
+        wanted, (height, width) = list(times), size if size is not None else (self.height, self.width)
+        if any(not math.isfinite(time) for time in wanted) or wanted != sorted(wanted):
+            raise VideoError(f"{self.path}: give finite times in seconds, in ascending order")
+        self._check_unchanged()
+        facts = self._facts
+        ticks = [facts.tick(time) for time in wanted]
+        for pts, image in stream.in_order(
+            facts, ticks, (int(height), int(width)), self._timeout, _DECODERS[self._decoder]
+        ):
+            yield Frame(image, facts.time(pts), self.id)
+
+    def _images(self, ticks: list[int], size: tuple[int, int]) -> dict[int, tuple[int, np.ndarray]]:
+        """Tick -> (timestamp shown, pixels), from the store or decoded."""
+        store = self._store if self._store is not None else shared_store()
+        # Decoders round colours differently: their frames are not each other's.
+        owner = self.id if self._decoder == "pyav" else f"{self.id}:{self._decoder}"
+        images: dict[int, tuple[int, np.ndarray]] = {}
+
+        def look_up() -> list[int]:
+            left = []
+            for tick in ticks:
+                if tick in images:
+                    continue
+                pts = store.shown(owner, tick)
+                image = store.get((owner, pts, size)) if pts is not None else None
+                if pts is None or image is None:
+                    left.append(tick)
+                else:
+                    images[tick] = (pts, image)
+            return left
+
+        if not look_up():
+            return images
+        with store.decoding(owner):
+            left = look_up()
+            if left:
+                self._check_unchanged()
+                have: dict[int, np.ndarray] = {}
+
+                def known(pts: int) -> bool:
+                    image = store.get((owner, pts, size))
+                    if image is not None:
+                        have[pts] = image
+                    return image is not None
+
+                shown = _DECODERS[self._decoder](self._facts, left, size, known, self._timeout)
+                for pts, image in shown.images.items():
+                    store.put((owner, pts, size), image)
+                have.update(shown.images)
+                for tick, pts in shown.at.items():
+                    store.note_shown(owner, tick, pts)
+                    images[tick] = (pts, have[pts])
+        return images
+
+    def _check_unchanged(self) -> None:
+        try:
+            state = os.stat(self.path)
+        except OSError:
+            raise VideoError(f"{self.path}: is gone since it was opened") from None
+        if (state.st_size, state.st_mtime_ns) != (self._facts.size, self._facts.modified):
+            raise VideoError(f"{self.path}: has changed since it was opened; open it again")
+
+
+def uniform_times(start: float, end: float, n: int) -> list[float]:
+    """Midpoints of `n` equal parts of start..end, in seconds: start + (i + 0.5) * (end - start) / n."""
+    _check_interval(start, end)
+    if n < 1:
+        raise VideoError(f"{n} frames asked for; ask for at least 1")
+    return [start + (i + 0.5) * (end - start) / n for i in range(n)]
+
+
+def fps_times(start: float, end: float, fps: float, cap: int) -> list[float]:
+    """`fps` times a second over start..end, in the middle of each 1/fps, at least one; where that gives more
+    than `cap`, `cap` uniform ones instead."""
+    _check_interval(start, end)
+    if not (fps > 0 and math.isfinite(fps)):
+        raise VideoError(f"{fps!r} frames a second asked for; give more than 0")
+    if cap < 1:
+        raise VideoError(f"a cap of {cap} frames was asked for; give at least 1")
+    # A thousandth of a frame is rounding: 10 s at 0.1 frames a second is one frame, not none.
+    n = math.floor((end - start) * fps + 1e-3)
+    if n < 1 or n > cap:
+        return uniform_times(start, end, max(1, min(n, cap)))
+    return [start + (i + 0.5) / fps for i in range(n)]
+
+
+def _check_interval(start: float, end: float) -> None:
+    if not (math.isfinite(start) and math.isfinite(end) and start <= end):
+        raise VideoError(f"interval {start!r} to {end!r} s; give finite seconds, the start first")
