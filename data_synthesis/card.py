@@ -14,8 +14,8 @@ from pathlib import PurePath
 from typing import Any
 
 from videopro.data_synthesis.datasets import Datasets, letters_of
-from videopro.data_synthesis.rules import NATIVE, PLAN, REFUSED, SAME_AS, needs, oracle_mode
-from videopro.data_synthesis.teacher_log import Prices, Spent
+from videopro.data_synthesis.rules import NATIVE, PLAN, REFUSED, SAME_AS, oracle_mode, refinement_needed
+from videopro.data_synthesis.teacher_log import Prices, TeacherUsage
 from videopro.traces import Round, Trace, is_confident
 
 CARD_JSON, CARD_MD = "card.json", "CARD.md"
@@ -28,7 +28,7 @@ def make_card(
     tau: float,
     about: Mapping[str, Any],
     left_out: Mapping[str, int],
-    spent: Spent,
+    spent: TeacherUsage,
     prices: Prices | None,
 ) -> dict[str, Any]:
     """The card's numbers, JSON-able. `about`: source, settings, fingerprints; `left_out`: questions that were
@@ -111,7 +111,7 @@ def _programs(known: Sequence[Trace], tau: float, wanted: Callable[[Round], bool
         "gave no answer": sum(one.status == "empty" for one, _ in executions),
         "right": sum(one.answer in right for one, right in answered),
         "right and confident": sum(one.answer in right and is_confident(one, tau) for one, right in answered),
-        "asked to be refined": sum(needs(one, right, tau) is not None for one, right in rounds),
+        "asked to be refined": sum(refinement_needed(one, right, tau) is not None for one, right in rounds),
         # What the pocket teacher put in on purpose.
         "teacher's faults": _counts(one.notes["fault"] for one, _ in rounds if "fault" in one.notes),
     }

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from videopro.data_synthesis.decontamination import EvaluationVideos
-from videopro.data_synthesis.rules import NATIVE, Row, oracle_mode, supervision, tasks
+from videopro.data_synthesis.rules import NATIVE, Trajectory, grpo_tasks, oracle_mode, select_trajectories
 from videopro.errors import RunError
 from videopro.storage import cannot_write, write_atomically
 from videopro.traces import Trace
@@ -71,7 +71,7 @@ def assemble(
 
     `source` names where the questions are from; `known` are the videos that must not be inside, and `seeds`
     what pocket videos are drawn from, by name. A question about such a video raises RunError, which names the
-    video, or with `skip` is left out and counted. `always_program` is that of `supervision`.
+    video, or with `skip` is left out and counted. `always_program` is that of `select_trajectories`.
     """
     made = Datasets()
     seen: set[tuple[str, ...]] = set()
@@ -88,7 +88,7 @@ def assemble(
         if any(_TAGS.search(text) for text in (trace.question, *trace.choices)):
             made.rejected["question: holds a media placeholder or a control token"] += 1
             continue
-        rows, rejected = supervision(trace, tau, always_program=always_program)
+        rows, rejected = select_trajectories(trace, tau, always_program=always_program)
         made.rejected += rejected
         for row in rows:
             # The same question about the same video may come twice in a source.
@@ -105,7 +105,7 @@ def assemble(
     return made
 
 
-def _sft_row(trace: Trace, row: Row, source: str, folder: Path) -> dict[str, Any]:
+def _sft_row(trace: Trace, row: Trajectory, source: str, folder: Path) -> dict[str, Any]:
     place = f"-{row.place}" if row.shown else ""
     return {
         "messages": [
@@ -125,7 +125,7 @@ def _sft_row(trace: Trace, row: Row, source: str, folder: Path) -> dict[str, Any
 
 def _grpo_rows(trace: Trace, tau: float, folder: Path) -> list[dict[str, Any]]:
     rows = []
-    for task in tasks(trace, tau):
+    for task in grpo_tasks(trace, tau):
         if _TAGS.search(task.prompt):
             continue
         native = trace.rounds[NATIVE].execution

@@ -150,7 +150,7 @@ def _videos_of(line: str, where: str) -> Iterable[str]:
     return videos
 
 
-def find_evaluated(
+def find_evaluation_videos(
     items: Iterable[Item], known: EvaluationVideos, seeds: Mapping[str, tuple[str, int]]
 ) -> dict[str, str]:
     """Which videos of these questions are evaluated on: the videos' keys, each with where. `seeds`: what

@@ -25,20 +25,20 @@ from videopro.data_synthesis.rules import (
     PLAN,
     REFUSED,
     SAME_AS,
-    log_of,
-    needs,
+    execution_log,
     refined_program,
+    refinement_needed,
     refinement_prompt,
 )
-from videopro.data_synthesis.teacher import Refused, Teacher
+from videopro.data_synthesis.teacher import Refusal, Teacher
 from videopro.errors import QUESTION_ERRORS, BackboneError, VideoError
 from videopro.executor import Limits
-from videopro.methods.base import Result, failed
-from videopro.modules.library import VideoContext, available
+from videopro.methods.base import Result, failed_result
+from videopro.modules.library import VideoContext, available_modules
 from videopro.modules.loading import ModuleModels
-from videopro.modules.reference import reference
-from videopro.planners import Kind, PlanRequest, Written
-from videopro.program import Program, parse
+from videopro.modules.reference import api_reference
+from videopro.planners import PlannerReply, PlanRequest, PromptKind
+from videopro.program import Program, parse_program
 from videopro.question import right_letters
 from videopro.reasoning import answer_natively, execute
 from videopro.traces import Cost, Reply, Round, VideoRef
@@ -62,7 +62,7 @@ class ExploreSettings:
 
 
 @dataclass
-class _State:
+class _QuestionState:
     """A question on its way."""
 
     item: Item
@@ -111,7 +111,7 @@ class Explorer:
             video = Video.open(items[0].video)
         except VideoError as error:
             for item in items:
-                yield item, failed(error), VideoRef(str(item.video), item.video_key)
+                yield item, failed_result(error), VideoRef(str(item.video), item.video_key)
             return
         seen = VideoRef(str(items[0].video), items[0].video_key, video.id, video.duration)
         # Questions about one video may list different subtitles, and a context has one.
@@ -122,9 +122,9 @@ class Explorer:
             try:
                 context = self._context(video, group[0])
             except QUESTION_ERRORS as error:
-                yield from ((item, failed(error), seen) for item in group)
+                yield from ((item, failed_result(error), seen) for item in group)
                 continue
-            states = [_State(item) for item in group]
+            states = [_QuestionState(item) for item in group]
             self._explore(states, context)
             if context.subtitles is not None:
                 seen = replace(seen, subtitles=str(group[0].subtitles))
@@ -139,8 +139,8 @@ class Explorer:
         with self._preparing, self._counted.into(Meter()):
             return self._models.context(video, self._backbone, subtitles)
 
-    def _explore(self, states: Sequence[_State], context: VideoContext) -> None:
-        known = reference(available(context))
+    def _explore(self, states: Sequence[_QuestionState], context: VideoContext) -> None:
+        known = api_reference(available_modules(context))
         self._natively(states, context)
         self._written(
             (state, self._plan(state.item, number, known), None)
@@ -163,49 +163,49 @@ class Explorer:
         prompt = prompts.plan(item.question, adaptive=False, reference=known, examples=True)
         return self._request(PLAN, prompt, item, number, known)
 
-    def _refinements(self, state: _State, known: str) -> Iterator[tuple[int, PlanRequest]]:
+    def _refinements(self, state: _QuestionState, known: str) -> Iterator[tuple[int, PlanRequest]]:
         for place, one in enumerate(state.rounds):
-            kind = needs(one, state.right, self._settings.tau)
+            kind = refinement_needed(one, state.right, self._settings.tau)
             if kind is None:
                 continue
             prompt = refinement_prompt(
-                kind, state.item.question, refined_program(one), log_of(one), reference=known
+                kind, state.item.question, refined_program(one), execution_log(one), reference=known
             )
             for number in range(self._settings.refinements):
                 yield place, self._request(kind, prompt, state.item, number, known)
 
-    def _request(self, kind: Kind, prompt: str, item: Item, number: int, known: str) -> PlanRequest:
+    def _request(self, kind: PromptKind, prompt: str, item: Item, number: int, known: str) -> PlanRequest:
         question = item.question
         told = json.dumps([self._settings.seed, kind, number, question.text, question.choices])
         # 0 to 2**31 - 1; of nothing but what the prompt tells, so that a seed gives nothing away.
         seed = int.from_bytes(hashlib.sha256(told.encode()).digest()[:4], "big") >> 1
         return PlanRequest(kind, prompt, question, known, seed)
 
-    def _written(self, asked: Iterable[tuple[_State, PlanRequest, int | None]]) -> None:
+    def _written(self, asked: Iterable[tuple[_QuestionState, PlanRequest, int | None]]) -> None:
         """Ask for programs, and note each as a round that is still to be run."""
         wanted = list(asked)
         replies = self._teacher.ask([request for _, request, _ in wanted])
         for (state, request, refines), reply in zip(wanted, replies, strict=True):
             if reply is None:
                 state.capped = True
-            elif isinstance(reply, Refused):
+            elif isinstance(reply, Refusal):
                 state.rounds.append(Round(request.kind, "", notes={REFUSED: reply.reason}, refines=refines))
             else:
                 state.rounds.append(_round(request.kind, reply, refines))
 
     # ---- runs ----------------------------------------------------------------------------------------------
 
-    def _natively(self, states: Sequence[_State], context: VideoContext) -> None:
-        def answer(state: _State) -> None:
+    def _natively(self, states: Sequence[_QuestionState], context: VideoContext) -> None:
+        def answer(state: _QuestionState) -> None:
             execution = answer_natively(state.item.question, context, counted=self._counted)
             state.rounds.append(Round("native", execution.raw, execution=execution, mode="native"))
 
-        self._side_by_side([(state, partial(answer, state)) for state in states])
+        self._run_parallel([(state, partial(answer, state)) for state in states])
 
-    def _run(self, states: Sequence[_State], context: VideoContext) -> None:
+    def _run(self, states: Sequence[_QuestionState], context: VideoContext) -> None:
         """Run every program that was not run yet, each canonical form of a question's once."""
 
-        def run(state: _State, place: int, program: Program) -> None:
+        def run(state: _QuestionState, place: int, program: Program) -> None:
             execution, _ = execute(
                 program, state.item.question, context, limits=Limits(), counted=self._counted
             )
@@ -218,19 +218,19 @@ class Explorer:
             for place, one in enumerate(state.rounds):
                 if place == NATIVE or one.execution is not None or REFUSED in one.notes:
                     continue
-                program = parse(one.raw)
+                program = parse_program(one.raw)
                 first = state.places.setdefault(program.digest, place)
                 if first == place:
                     jobs.append((state, partial(run, state, place, program)))
                 else:
                     repeats.append((state, place, first))
-        self._side_by_side(jobs)
+        self._run_parallel(jobs)
         for state, place, first in repeats:
             if state.open:
                 _repeat(state.rounds, place, first)
 
-    def _side_by_side(self, jobs: Sequence[tuple[_State, Callable[[], None]]]) -> None:
-        def one(job: tuple[_State, Callable[[], None]]) -> None:
+    def _run_parallel(self, jobs: Sequence[tuple[_QuestionState, Callable[[], None]]]) -> None:
+        def one(job: tuple[_QuestionState, Callable[[], None]]) -> None:
             state, work = job
             try:
                 work()
@@ -242,8 +242,8 @@ class Explorer:
                 list(threads.map(one, jobs))
 
 
-def _round(kind: Kind, written: Written, refines: int | None) -> Round:
-    program = parse(written.text)
+def _round(kind: PromptKind, written: PlannerReply, refines: int | None) -> Round:
+    program = parse_program(written.text)
     return Round(
         kind,
         written.text,
@@ -267,14 +267,14 @@ def _repeat(rounds: list[Round], place: int, first: int) -> None:
     )
 
 
-def _result(state: _State, context: VideoContext) -> Result:
+def _result(state: _QuestionState, context: VideoContext) -> Result:
     rounds = tuple(state.rounds)
     plans = [one for one in rounds if one.prompt_kind == PLAN]
     error = state.error
     if error is None and plans and all(REFUSED in one.notes for one in plans):
         error = BackboneError(f"the teacher wrote nothing: {plans[0].notes[REFUSED]}")
     if error is not None:
-        return failed(error, rounds)
+        return failed_result(error, rounds)
     native = rounds[NATIVE].execution
     assert native is not None
     reply = Reply(native.answer, native.confidence, dict(native.letters), native.raw)

@@ -9,13 +9,13 @@ from pathlib import Path
 
 from videopro.benchmarks import Benchmark, Item
 from videopro.benchmarks.cg_bench import FILES
-from videopro.data_synthesis.decontamination import evaluation_videos, find_evaluated, pocket_seeds
-from videopro.data_synthesis.questions import Asked
+from videopro.data_synthesis.decontamination import evaluation_videos, find_evaluation_videos, pocket_seeds
+from videopro.data_synthesis.questions import QuestionSelection
 from videopro.data_synthesis.settings import SynthesisConfig
 from videopro.errors import ConfigError
 
 
-class Guard:
+class DecontaminationGuard:
     """What keeps videos of evaluation splits out, before anything is asked and before anything is written."""
 
     def __init__(self, config: SynthesisConfig, source: Benchmark) -> None:
@@ -24,13 +24,13 @@ class Guard:
         own_world = config.source == "pocket" and config.root is None
         self.seeds = pocket_seeds(source.split, config.world_seed) if own_world else {}
 
-    def allowed(self, asked: Asked, items: list[Item]) -> list[Item]:
+    def allowed(self, asked: QuestionSelection, items: list[Item]) -> list[Item]:
         """The questions whose videos are for training; the others are counted, or refused. Videos that are
         made on demand are made here: nobody knows their content before."""
-        found = find_evaluated(items, self.known, self.seeds)
+        found = find_evaluation_videos(items, self.known, self.seeds)
         if asked.benchmark.fetch is not None and (self.skip or not found):
             asked.benchmark.fetch([item for item in items if item.video_key not in found])
-            found |= find_evaluated(items, self.known, self.seeds)
+            found |= find_evaluation_videos(items, self.known, self.seeds)
         if found and not self.skip:
             key, why = sorted(found.items())[0]
             more = f", and {len(found) - 1} more videos are, too" if len(found) > 1 else ""

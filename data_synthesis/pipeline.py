@@ -16,15 +16,15 @@ from videopro.benchmarks import Item, Protocol
 from videopro.data_synthesis.explore import Explorer
 from videopro.errors import BackboneError
 from videopro.methods.tracing import make_trace
-from videopro.processes import hand_back
+from videopro.processes import trim_heap
 from videopro.traces import TraceLog
 from videopro.work import Unit
 
 # How often progress is shown while videos are in flight.
-LOOK_SECONDS = 0.2
+POLL_SECONDS = 0.2
 
 
-def work(
+def run_pipeline(
     units: Sequence[Unit[Item]],
     explorer: Explorer,
     backbone: Backbone,
@@ -58,7 +58,7 @@ def work(
             with writing:
                 log.append(make_trace(item, result, video, run_key=run_key, protocol=protocol))
             recorded += 1
-        hand_back()
+        trim_heap()
         return recorded == len(items)
 
     waiting = list(reversed(units))
@@ -69,7 +69,7 @@ def work(
             while running or (waiting and not stop.is_set()):
                 while waiting and len(running) < in_flight and not stop.is_set():
                     running.add(threads.submit(one, waiting.pop()))
-                done, running = wait(running, LOOK_SECONDS, FIRST_COMPLETED)
+                done, running = wait(running, POLL_SECONDS, FIRST_COMPLETED)
                 for future in done:
                     try:
                         complete = future.result()

@@ -18,7 +18,7 @@ from videopro import benchmarks
 from videopro.benchmarks import Benchmark, Item
 from videopro.errors import ConfigError
 from videopro.question import LETTERS, Question
-from videopro.settings import near
+from videopro.settings import did_you_mean
 
 # The split that may be trained on, where a source has several.
 TRAINING_SPLITS = {"pocket": "train", "cg_bench": "full", "jsonl": ""}
@@ -32,7 +32,7 @@ _POINTING = re.compile(
 
 
 @dataclass(frozen=True)
-class Asked:
+class QuestionSelection:
     """The questions of a synthesis in the order in which they are asked."""
 
     benchmark: Benchmark
@@ -57,13 +57,15 @@ def load_source(name: str, *, split: str | None, root: Path | None, world_seed: 
     return benchmarks.load(name, split=split, root=root, world_seed=world_seed)
 
 
-def prepare(benchmark: Benchmark, *, seed: int, without_family: Sequence[str] = ()) -> Asked:
+def select_questions(
+    benchmark: Benchmark, *, seed: int, without_family: Sequence[str] = ()
+) -> QuestionSelection:
     """Decide what is asked. A question's place and options depend on the source, `seed` and what is held out,
     never on how many are asked, so that a larger limit only adds. ConfigError for an unknown family."""
     families = {item.groups.get("family", "") for item in benchmark.items} - {""}
     for name in without_family:
         if name not in families:
-            known = near(name, sorted(families)) if families else "this source names no families"
+            known = did_you_mean(name, sorted(families)) if families else "this source names no families"
             raise ConfigError(f"without_family: there is no family {name!r}; {known}")
     left_out: Counter[str] = Counter()
     kept = []
@@ -80,10 +82,10 @@ def prepare(benchmark: Benchmark, *, seed: int, without_family: Sequence[str] = 
             f"({', '.join(f'{count} {why}' for why, count in left_out.items())}); synthesis needs answers"
         )
     order = replace(benchmark, items=kept).select(limit=len(kept), seed=seed)
-    return Asked(replace(benchmark, items=balanced(order, seed)), left_out)
+    return QuestionSelection(replace(benchmark, items=balance_letters(order, seed)), left_out)
 
 
-def balanced(items: Iterable[Item], seed: int) -> list[Item]:
+def balance_letters(items: Iterable[Item], seed: int) -> list[Item]:
     """The same questions with their options shuffled so that the right letters are balanced: among n
     questions in a row that have n options, each letter is right once, in an order of chance.
 

@@ -21,19 +21,21 @@ from dataclasses import dataclass
 from typing import Literal
 
 from videopro import prompts
-from videopro.planners import Kind
-from videopro.program import Program, parse
+from videopro.planners import PromptKind
+from videopro.program import Program, parse_program
 from videopro.question import Question
 from videopro.scoring import Mode
 from videopro.scoring import planning as routing
 from videopro.traces import Execution, Round, Trace, is_confident
 
 Refinement = Literal["bug_fix", "native_refinement", "program_refinement"]
-RowKind = Literal["native", "program", "plan_program", "bug_fix", "native_refinement", "program_refinement"]
+TrajectoryKind = Literal[
+    "native", "program", "plan_program", "bug_fix", "native_refinement", "program_refinement"
+]
 
 NATIVE = 0
 """The place of the native answer in a trace's rounds; programs come after it, then refinements."""
-PLAN: Kind = "plan_program"
+PLAN: PromptKind = "plan_program"
 """What the teacher is asked for at first: several steps. Whether one look is enough is for R1 to say."""
 NATIVE_REPLY = (
     "<planning>\nThis needs one glance at the whole video.\n</planning>\n"
@@ -47,10 +49,10 @@ SAME_AS = "same as"
 
 
 @dataclass(frozen=True)
-class Row:
+class Trajectory:
     """One example: a prompt as in inference, and the reply to learn."""
 
-    kind: RowKind
+    kind: TrajectoryKind
     mode: Mode
     """Of the program in the reply."""
     prompt: str
@@ -64,7 +66,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Task:
+class GRPOTask:
     """What GRPO asks: a prompt as in inference, and what its reward needs to know of it."""
 
     kind: Literal["plan"] | Refinement
@@ -86,7 +88,7 @@ def oracle_mode(trace: Trace, tau: float) -> Mode:
     return routing.oracle_mode(_native(trace), trace.right, tau)
 
 
-def needs(round: Round, right: Collection[str], tau: float) -> Refinement | None:
+def refinement_needed(round: Round, right: Collection[str], tau: float) -> Refinement | None:
     """Which refinement what happened calls for, given the letters that are right: of what failed, and of what
     was wrong or unsure; None for what is fine, was not run, or repeats an earlier program."""
     execution = round.execution
@@ -119,14 +121,16 @@ def refined_program(round: Round) -> str:
     return prompts.NATIVE_PROGRAM if round.prompt_kind == "native" else round.program or ""
 
 
-def log_of(round: Round) -> str:
+def execution_log(round: Round) -> str:
     """What a failed program's refinement prompt shows as its log; blank for one that did not fail."""
     failed = round.execution is not None and round.execution.status == "failed"
     error = round.execution.error if failed and round.execution is not None else None
     return error.log if error is not None else ""
 
 
-def supervision(trace: Trace, tau: float, *, always_program: bool = False) -> tuple[list[Row], Counter[str]]:
+def select_trajectories(
+    trace: Trace, tau: float, *, always_program: bool = False
+) -> tuple[list[Trajectory], Counter[str]]:
     """The examples of a trace, and what was rejected, by reason. `always_program`: of a question of R1 also
     the best right program of several steps, under the prompt that asks for one."""
     rejected: Counter[str] = Counter()
@@ -140,45 +144,45 @@ def supervision(trace: Trace, tau: float, *, always_program: bool = False) -> tu
     return _without_repeats(rows, rejected), rejected
 
 
-def tasks(trace: Trace, tau: float) -> list[Task]:
+def grpo_tasks(trace: Trace, tau: float) -> list[GRPOTask]:
     """What GRPO asks about a trace: a plan, and every refinement that its executions call for, each shown
     program once."""
     if trace.error is not None or trace.gold is None:
         return []
     question = question_of(trace)
-    found = [Task("plan", prompts.plan(question, adaptive=True))]
+    found = [GRPOTask("plan", prompts.plan(question, adaptive=True))]
     seen: set[tuple[str, str]] = set()
     for place, one in enumerate(trace.rounds):
-        kind = needs(one, trace.right, tau) if one.refines is None else None
+        kind = refinement_needed(one, trace.right, tau) if one.refines is None else None
         if kind is None:
             continue
-        program, log = refined_program(one), log_of(one)
+        program, log = refined_program(one), execution_log(one)
         if kind == "bug_fix" and not log.strip():
             continue
         key = (kind, _canonical(program))
         if key not in seen:
             seen.add(key)
             shown = refinement_prompt(kind, question, program, log)
-            found.append(Task(kind, shown, program, log if kind == "bug_fix" else "", place))
+            found.append(GRPOTask(kind, shown, program, log if kind == "bug_fix" else "", place))
     return found
 
 
 # ---- R1 and R2 ---------------------------------------------------------------------------------------------
 
 
-def _first(trace: Trace, tau: float, always_program: bool, rejected: Counter[str]) -> Iterator[Row]:
+def _first(trace: Trace, tau: float, always_program: bool, rejected: Counter[str]) -> Iterator[Trajectory]:
     question = question_of(trace)
     prompt = prompts.plan(question, adaptive=True)
-    kind: RowKind = "program"
+    kind: TrajectoryKind = "program"
     if oracle_mode(trace, tau) == "native":
-        yield Row("native", "native", prompt, NATIVE_REPLY, _canonical(prompts.NATIVE_PROGRAM))
+        yield Trajectory("native", "native", prompt, NATIVE_REPLY, _canonical(prompts.NATIVE_PROGRAM))
         if not always_program:
             return
         prompt, kind = prompts.plan(question, adaptive=False), "plan_program"
     best = _best_program(trace, rejected)
     if best is not None:
         place, program = best
-        yield Row(kind, "program", prompt, _reply(program), program.canonical, place=place)
+        yield Trajectory(kind, "program", prompt, _reply(program), program.canonical, place=place)
     elif kind == "program":
         rejected["question: neither a confident native answer nor a right program"] += 1
 
@@ -190,7 +194,7 @@ def _best_program(trace: Trace, rejected: Counter[str]) -> tuple[int, Program] |
     for place, one in enumerate(trace.rounds):
         if one.prompt_kind != PLAN:
             continue
-        program = parse(one.raw)
+        program = parse_program(one.raw)
         why = _unfit(one, program, trace.right)
         if why is None and program.mode == "native":
             why = "a single look where several steps were asked for"
@@ -208,22 +212,22 @@ def _best_program(trace: Trace, rejected: Counter[str]) -> tuple[int, Program] |
 # ---- R3 and R4 ---------------------------------------------------------------------------------------------
 
 
-def _refinements(trace: Trace, tau: float, rejected: Counter[str]) -> Iterator[Row]:
+def _refinements(trace: Trace, tau: float, rejected: Counter[str]) -> Iterator[Trajectory]:
     question = question_of(trace)
     native_is_fine = oracle_mode(trace, tau) == "native"
     for place, one in enumerate(trace.rounds):
         if one.refines is None:
             continue
         before = trace.rounds[one.refines]
-        kind = needs(before, trace.right, tau)
+        kind = refinement_needed(before, trace.right, tau)
         if kind is None:
             continue
         rule = "R3" if kind == "bug_fix" else "R4"
-        program = parse(one.raw)
+        program = parse_program(one.raw)
         why = _unfit(one, program, trace.right)
         if why is None and program.mode == "native" and not (kind == "bug_fix" and native_is_fine):
             why = "a single look, which is unsure or wrong for this question"
-        if why is None and kind == "bug_fix" and not log_of(before).strip():
+        if why is None and kind == "bug_fix" and not execution_log(before).strip():
             why = "the failure left no log"
         if why is None and rule == "R4" and not _corrects(before.execution, one.execution, trace.right):
             why = "right before, and no more confident now"
@@ -231,8 +235,10 @@ def _refinements(trace: Trace, tau: float, rejected: Counter[str]) -> Iterator[R
             rejected[f"{rule}: {why}"] += 1
             continue
         shown = refined_program(before)
-        prompt = refinement_prompt(kind, question, shown, log_of(before))
-        yield Row(kind, program.mode, prompt, _reply(program), program.canonical, _canonical(shown), place)
+        prompt = refinement_prompt(kind, question, shown, execution_log(before))
+        yield Trajectory(
+            kind, program.mode, prompt, _reply(program), program.canonical, _canonical(shown), place
+        )
 
 
 def _corrects(before: Execution | None, after: Execution | None, right: Collection[str]) -> bool:
@@ -263,7 +269,7 @@ def _unfit(one: Round, program: Program, right: Collection[str]) -> str | None:
     if execution.confidence <= 0:
         return "right, but no answering call said so"
     # Tags that are missing are put there; what is wrong beyond them stays wrong.
-    faults = parse(_reply(program)).reasons
+    faults = parse_program(_reply(program)).reasons
     return f"not well-formed: {faults[0]}" if faults else None
 
 
@@ -273,10 +279,10 @@ def _reply(program: Program) -> str:
 
 
 def _canonical(code: str) -> str:
-    return parse(f"<code>\n{code}\n</code>").canonical
+    return parse_program(f"<code>\n{code}\n</code>").canonical
 
 
-def _without_repeats(rows: list[Row], rejected: Counter[str]) -> list[Row]:
+def _without_repeats(rows: list[Trajectory], rejected: Counter[str]) -> list[Trajectory]:
     """Each pair of shown and written program once for a kind of prompt, the first of them."""
     seen: set[tuple[str, str, str]] = set()
     kept = []

@@ -24,18 +24,18 @@ from videopro.data_synthesis.card import card_text, make_card
 from videopro.data_synthesis.datasets import assemble
 from videopro.data_synthesis.explore import Explorer
 from videopro.data_synthesis.folder import SynthesisFolder
-from videopro.data_synthesis.guard import Guard
-from videopro.data_synthesis.pipeline import work
-from videopro.data_synthesis.questions import Asked, load_source, prepare
+from videopro.data_synthesis.guard import DecontaminationGuard
+from videopro.data_synthesis.pipeline import run_pipeline
+from videopro.data_synthesis.questions import QuestionSelection, load_source, select_questions
 from videopro.data_synthesis.settings import SynthesisConfig
-from videopro.data_synthesis.table import show
+from videopro.data_synthesis.table import show_table
 from videopro.data_synthesis.teacher import Teacher
-from videopro.data_synthesis.teacher_log import ReplyLog, read_spent
+from videopro.data_synthesis.teacher_log import ReplyLog, read_teacher_usage
 from videopro.errors import RunError
 from videopro.methods.tracing import versions
 from videopro.modules.loading import ModuleModels, ModuleSettings, is_pocket
 from videopro.planners import Planner, load_planner
-from videopro.runs import RUN_FIELDS, check_model, check_questions, difference
+from videopro.runs import RUN_FIELDS, check_model, check_questions, identity_difference
 from videopro.settings import from_command_line
 from videopro.storage import cannot_write, write_atomically
 from videopro.work import Progress, units
@@ -78,12 +78,12 @@ def run(
     folder = SynthesisFolder(config.output)
     folder.check()
     source = load_source(config.source, split=config.split, root=config.root, world_seed=config.world_seed)
-    asked = prepare(source, seed=config.seed, without_family=config.without_family)
+    asked = select_questions(source, seed=config.seed, without_family=config.without_family)
     identity = {"synthesis": _identity(config, source)}
     folder.check_same(identity)
     if folder.traces.exists():
         check_questions(folder.read(), asked.benchmark, folder)
-    guard = Guard(config, source)
+    guard = DecontaminationGuard(config, source)
     items = guard.allowed(asked, asked.select(limit=config.limit, ids=config.ids))
     if config.assemble_only:
         folder.settings()
@@ -151,7 +151,7 @@ def _explore(
         log.refresh()
         with Progress([item.id for item in items], doing="exploring", note=spent) as progress:
             progress.watch(folder.log(writable=False))
-            work(
+            run_pipeline(
                 units(items),
                 Explorer(backbone, models, teacher, config.exploring()),
                 backbone,
@@ -175,7 +175,9 @@ def _check_teacher(config: SynthesisConfig, folder: SynthesisFolder) -> None:
     recorded, given = folder.settings(), _as_mapping(config)
     sampling = {"temperature", "top_p", "max_new_tokens"} & recorded["identity"]["teacher"].keys()
     names = ("teacher", *sorted(sampling), *(one.name for one in fields(ModuleSettings)))
-    lines = difference({name: recorded.get(name) for name in names}, {name: given[name] for name in names})
+    lines = identity_difference(
+        {name: recorded.get(name) for name in names}, {name: given[name] for name in names}
+    )
     if lines:
         raise RunError(
             f"{folder.path}: holds another synthesis; give another --output, or the settings of that one:\n  "
@@ -184,7 +186,11 @@ def _check_teacher(config: SynthesisConfig, folder: SynthesisFolder) -> None:
 
 
 def _finish(
-    config: SynthesisConfig, folder: SynthesisFolder, asked: Asked, guard: Guard, items: list[Item]
+    config: SynthesisConfig,
+    folder: SynthesisFolder,
+    asked: QuestionSelection,
+    guard: DecontaminationGuard,
+    items: list[Item],
 ) -> dict[str, Any]:
     """Datasets, card and table."""
     traces = folder.read()
@@ -216,7 +222,7 @@ def _finish(
             "evaluation videos known": len(guard.known),
         },
         left_out=asked.left_out,
-        spent=read_spent(folder.replies),
+        spent=read_teacher_usage(folder.replies),
         prices=config.prices(),
     )
     datasets.write(folder.path)
@@ -225,7 +231,7 @@ def _finish(
         write_atomically(folder.card_md, card_text(card))
     except OSError as error:
         raise RunError(cannot_write(error.filename or folder.path, error)) from error
-    show(card, folder.path, open_questions=len({i.id for i in items} - {t.question_id for t in traces}))
+    show_table(card, folder.path, open_questions=len({i.id for i in items} - {t.question_id for t in traces}))
     return card
 
 

@@ -11,94 +11,96 @@ from typing import Any, Literal
 
 from videopro import benchmarks
 from videopro.data_synthesis.explore import ExploreSettings
-from videopro.data_synthesis.teacher_log import Budget, Prices
+from videopro.data_synthesis.teacher_log import Prices, TeacherBudget
 from videopro.errors import ConfigError
 from videopro.modules.loading import ModuleSettings
 from videopro.planners import check_planner
-from videopro.settings import about
+from videopro.settings import setting
 
 
 @dataclass(frozen=True, kw_only=True)
 class SynthesisConfig(ModuleSettings):
     """The settings of a synthesis, as flags or as YAML; those of ModuleSettings are the modules' models."""
 
-    source: str = field(metadata=about("where questions come from: " + ", ".join(benchmarks.NAMES)))
+    source: str = field(metadata=setting("where questions come from: " + ", ".join(benchmarks.NAMES)))
     teacher: str = field(
-        metadata=about("who writes programs: pocket-teacher, api:MODEL or api:MODEL@URL (it sees no video)")
+        metadata=setting("who writes programs: pocket-teacher, api:MODEL or api:MODEL@URL (it sees no video)")
     )
-    model: str = field(metadata=about("who answers: pocket, a hub name, a folder, or server:MODEL@URL"))
-    output: Path = field(metadata=about("folder of the synthesis; resumed if it holds the same one"))
+    model: str = field(metadata=setting("who answers: pocket, a hub name, a folder, or server:MODEL@URL"))
+    output: Path = field(metadata=setting("folder of the synthesis; resumed if it holds the same one"))
     split: str | None = field(
-        default=None, metadata=about("split of the source; unset: the one for training (pocket: train)")
+        default=None, metadata=setting("split of the source; unset: the one for training (pocket: train)")
     )
     root: Path | None = field(
-        default=None, metadata=about("folder of the source's files; only pocket can do without")
+        default=None, metadata=setting("folder of the source's files; only pocket can do without")
     )
     world_seed: int | None = field(
-        default=None, metadata=about("draw a pocket world of its own from this seed")
+        default=None, metadata=setting("draw a pocket world of its own from this seed")
     )
     backbone: dict[str, Any] = field(
-        default_factory=dict, metadata=about("settings of the backbone, such as dtype=bf16")
+        default_factory=dict, metadata=setting("settings of the backbone, such as dtype=bf16")
     )
     without_family: tuple[str, ...] = field(
-        default=(), metadata=about("families of questions that are never asked")
+        default=(), metadata=setting("families of questions that are never asked")
     )
     limit: int | None = field(
-        default=None, metadata=about("ask this many: whole videos, in an order drawn from the seed")
+        default=None, metadata=setting("ask this many: whole videos, in an order drawn from the seed")
     )
-    ids: tuple[str, ...] = field(default=(), metadata=about("ask these questions only"))
+    ids: tuple[str, ...] = field(default=(), metadata=setting("ask these questions only"))
     seed: int = field(
-        default=0, metadata=about("seed of all that is random: order, places of options, programs")
+        default=0, metadata=setting("seed of all that is random: order, places of options, programs")
     )
-    programs: int = field(default=4, metadata=about("programs of several steps a question (K)"))
+    programs: int = field(default=4, metadata=setting("programs of several steps a question (K)"))
     refinements: int = field(
-        default=1, metadata=about("refinements of each program that failed, was wrong or unsure")
+        default=1, metadata=setting("refinements of each program that failed, was wrong or unsure")
     )
-    tau: float = field(default=0.75, metadata=about("confident means a confidence of at least this"))
+    tau: float = field(default=0.75, metadata=setting("confident means a confidence of at least this"))
     always_program: bool = field(
         default=False,
-        metadata=about("rows for --method program too: a program where one look would do"),
+        metadata=setting("rows for --method program too: a program where one look would do"),
     )
     subtitles: Literal["listed", "none"] = field(
-        default="listed", metadata=about("subtitles for the modules: those the source lists, or none")
+        default="listed", metadata=setting("subtitles for the modules: those the source lists, or none")
     )
-    temperature: float = field(default=0.7, metadata=about("of an API teacher"))
-    top_p: float = field(default=1.0, metadata=about("of an API teacher"))
+    temperature: float = field(default=0.7, metadata=setting("of an API teacher"))
+    top_p: float = field(default=1.0, metadata=setting("of an API teacher"))
     max_new_tokens: int = field(
-        default=4096, metadata=about("longest reply of an API teacher, in tokens, thinking included")
+        default=4096, metadata=setting("longest reply of an API teacher, in tokens, thinking included")
     )
     api_key_env: str | None = field(
         default=None,
-        metadata=about("variable with the key for api:MODEL@URL; unset: OPENAI_API_KEY for OpenAI only"),
+        metadata=setting("variable with the key for api:MODEL@URL; unset: OPENAI_API_KEY for OpenAI only"),
     )
-    concurrency: int = field(default=8, metadata=about("requests to an API teacher in flight at most"))
+    concurrency: int = field(default=8, metadata=setting("requests to an API teacher in flight at most"))
     videos: int | None = field(
-        default=None, metadata=about("videos in flight; unset: 4 with an API teacher, else 1")
+        default=None, metadata=setting("videos in flight; unset: 4 with an API teacher, else 1")
     )
-    together: int = field(default=8, metadata=about("programs about a video that run side by side"))
+    together: int = field(default=8, metadata=setting("programs about a video that run side by side"))
     max_requests: int | None = field(
-        default=None, metadata=about("requests to an API teacher at most, over all commands on this folder")
+        default=None, metadata=setting("requests to an API teacher at most, over all commands on this folder")
     )
     max_cost: float | None = field(
-        default=None, metadata=about("what these may cost at most; needs --price-in and --price-out")
+        default=None, metadata=setting("what these may cost at most; needs --price-in and --price-out")
     )
-    price_in: float | None = field(default=None, metadata=about("price of a million prompt tokens"))
-    price_out: float | None = field(default=None, metadata=about("price of a million reply tokens"))
+    price_in: float | None = field(default=None, metadata=setting("price of a million prompt tokens"))
+    price_out: float | None = field(default=None, metadata=setting("price of a million reply tokens"))
     exclude: tuple[str, ...] = field(
         default=(),
-        metadata=about("evaluation videos of one's own: folders, JSONL files, CG-Bench annotations (.json)"),
+        metadata=setting(
+            "evaluation videos of one's own: folders, JSONL files, CG-Bench annotations (.json)"
+        ),
     )
     evaluation: Literal["refuse", "skip"] = field(
-        default="refuse", metadata=about("what to do with questions about videos of evaluation splits")
+        default="refuse", metadata=setting("what to do with questions about videos of evaluation splits")
     )
     cg_bench_mini: Literal["evaluation", "training"] = field(
-        default="evaluation", metadata=about("what the videos of CG-Bench mini are for")
+        default="evaluation", metadata=setting("what the videos of CG-Bench mini are for")
     )
     redo_errors: bool = field(
-        default=False, metadata=about("ask questions again whose recorded result is an error")
+        default=False, metadata=setting("ask questions again whose recorded result is an error")
     )
     assemble_only: bool = field(
-        default=False, metadata=about("only write the datasets and the card from what is recorded")
+        default=False, metadata=setting("only write the datasets and the card from what is recorded")
     )
 
     def __post_init__(self) -> None:
@@ -131,9 +133,9 @@ class SynthesisConfig(ModuleSettings):
             return None
         return Prices(self.price_in, self.price_out)
 
-    def budget(self) -> Budget:
+    def budget(self) -> TeacherBudget:
         """The caps. Raises ConfigError for caps that cannot be."""
-        return Budget(self.prices(), max_requests=self.max_requests, max_cost=self.max_cost)
+        return TeacherBudget(self.prices(), max_requests=self.max_requests, max_cost=self.max_cost)
 
     def exploring(self) -> ExploreSettings:
         """The part that the explorer needs."""

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 
-def show(card: Mapping[str, Any], folder: Path, open_questions: int) -> None:
+def show_table(card: Mapping[str, Any], folder: Path, open_questions: int) -> None:
     """The table on the terminal."""
     grid = Table(title=f"synthesis from {card['about']['source']}", caption_justify="left")
     for name in ("", "sft", "grpo"):

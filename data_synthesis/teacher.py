@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from videopro.data_synthesis.teacher_log import Budget, CapReached, ReplyLog
+from videopro.data_synthesis.teacher_log import CapReached, ReplyLog, TeacherBudget
 from videopro.errors import BackboneError, RunError, VideoProError
-from videopro.planners import Planner, PlanRequest, Written
+from videopro.planners import Planner, PlannerReply, PlanRequest
 from videopro.planners.api import EmptyReply
 
 # So many refusals in a row are no matter of single requests.
@@ -24,7 +24,7 @@ REFUSALS_IN_A_ROW = 20
 
 
 @dataclass(frozen=True)
-class Refused:
+class Refusal:
     """A request that gave no text, and why."""
 
     reason: str
@@ -38,7 +38,13 @@ class Teacher:
     """
 
     def __init__(
-        self, planner: Planner, log: ReplyLog, budget: Budget, *, concurrency: int = 8, longest: int = 4096
+        self,
+        planner: Planner,
+        log: ReplyLog,
+        budget: TeacherBudget,
+        *,
+        concurrency: int = 8,
+        longest: int = 4096,
     ) -> None:
         self.planner = planner
         self.budget = budget
@@ -50,13 +56,13 @@ class Teacher:
         self._refusals = 0
         self._stopped: VideoProError | None = None
 
-    def ask(self, requests: Sequence[PlanRequest]) -> list[Written | Refused | None]:
+    def ask(self, requests: Sequence[PlanRequest]) -> list[PlannerReply | Refusal | None]:
         """Replies in the order of the requests; None where a cap left no room.
 
         Raises RunError when the teacher serves no request at all, after every request in flight came back.
         """
         futures = [self._threads.submit(self._one, request) for request in requests]
-        replies: list[Written | Refused | None] = []
+        replies: list[PlannerReply | Refusal | None] = []
         failure: BaseException | None = None
         for future in futures:
             try:
@@ -74,7 +80,7 @@ class Teacher:
         self._threads.shutdown(wait=False, cancel_futures=True)
         self.planner.close()
 
-    def _one(self, request: PlanRequest) -> Written | Refused:
+    def _one(self, request: PlanRequest) -> PlannerReply | Refusal:
         if not self.planner.asks_model:
             return self.planner.write([request])[0]
         key = self._key(request)
@@ -98,7 +104,7 @@ class Teacher:
             self._refusals = 0
         return written
 
-    def _refusal(self, key: str, request: PlanRequest, error: BackboneError) -> Refused:
+    def _refusal(self, key: str, request: PlanRequest, error: BackboneError) -> Refusal:
         tokens = (error.tokens_in, error.tokens_out) if isinstance(error, EmptyReply) else (0, 0)
         self.budget.charge(*tokens, refused=True)
         self._log.keep_refusal(key, request.kind, str(error), *tokens)
@@ -111,7 +117,7 @@ class Teacher:
                     "answered is safe, and the same command goes on once this is mended."
                 )
                 raise self._stopped from error
-        return Refused(str(error))
+        return Refusal(str(error))
 
     def _key(self, request: PlanRequest) -> str:
         asked = json.dumps([self._identity, request.kind, request.prompt, request.seed])

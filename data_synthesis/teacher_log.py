@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from videopro.errors import ConfigError, RunError
-from videopro.planners import Written
-from videopro.storage import append_whole, parse_json
+from videopro.planners import PlannerReply
+from videopro.storage import append_bytes, parse_json
 
 
 class CapReached(Exception):
@@ -38,7 +38,7 @@ class Prices:
 
 
 @dataclass
-class Spent:
+class TeacherUsage:
     """Requests that reached a model, and their tokens. Tries that failed and were made again do not count:
     providers bill answers."""
 
@@ -56,7 +56,7 @@ class Spent:
         self.refused += refused
 
 
-class Budget:
+class TeacherBudget:
     """Caps over all requests of a synthesis, those of earlier commands included; thread safe.
 
     A request reserves the most that it can cost before it is sent, so that a cap holds with any number of
@@ -77,7 +77,7 @@ class Budget:
         if max_cost is not None and prices is None:
             raise ConfigError("max_cost: needs --price-in and --price-out, per million tokens")
         self.prices = prices
-        self.spent = Spent()
+        self.spent = TeacherUsage()
         self._requests, self._cost = max_requests, max_cost
         self._pending: list[float] = []
         self._changed = threading.Condition()
@@ -124,7 +124,7 @@ class ReplyLog:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._lock = threading.Lock()
-        self._replies: dict[str, Written] = {}
+        self._replies: dict[str, PlannerReply] = {}
         try:
             self._file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
         except OSError as error:
@@ -137,7 +137,7 @@ class ReplyLog:
                 f"{path}: another synthesis works on this folder; wait for it, or give another --output"
             ) from None
 
-    def load(self, budget: Budget) -> None:
+    def load(self, budget: TeacherBudget) -> None:
         """Read what is there and charge it; what a killed writer left of a last line is cut."""
         whole = 0
         for line, end in _lines(self.path):
@@ -145,18 +145,18 @@ class ReplyLog:
             record = read_reply(line, self.path)
             budget.charge(record["tokens_in"], record["tokens_out"], refused="refused" in record)
             if "refused" not in record:
-                self._replies[record["key"]] = Written(
+                self._replies[record["key"]] = PlannerReply(
                     record["text"], record["tokens_in"], record["tokens_out"], 1, record["notes"]
                 )
         if whole < os.fstat(self._file).st_size:
             os.ftruncate(self._file, whole)
 
-    def find(self, key: str) -> Written | None:
+    def find(self, key: str) -> PlannerReply | None:
         """The reply to what was asked under this key, if it was."""
         with self._lock:
             return self._replies.get(key)
 
-    def keep(self, key: str, kind: str, written: Written) -> None:
+    def keep(self, key: str, kind: str, written: PlannerReply) -> None:
         """Append a reply. RunError if it cannot be written."""
         tokens = {"tokens_in": written.tokens_in, "tokens_out": written.tokens_out}
         self._append({"key": key, "kind": kind, **tokens, "notes": dict(written.notes), "text": written.text})
@@ -175,12 +175,12 @@ class ReplyLog:
     def _append(self, record: dict[str, Any]) -> None:
         line = json.dumps(record).encode() + b"\n"
         with self._lock:
-            append_whole(self._file, self.path, line)
+            append_bytes(self._file, self.path, line)
 
 
-def read_spent(path: Path) -> Spent:
+def read_teacher_usage(path: Path) -> TeacherUsage:
     """What the requests in a file took; nothing for a file that is not there."""
-    spent = Spent()
+    spent = TeacherUsage()
     if path.exists():
         for line, _ in _lines(path):
             record = read_reply(line, path)

@@ -6,7 +6,7 @@ python -m videopro.modules > docs/modules.md
 from __future__ import annotations
 
 from videopro.modules.calls.registry import MODULES
-from videopro.modules.library import reference
+from videopro.modules.library import api_reference
 
 _OPENING = """# Modules
 
@@ -17,7 +17,7 @@ not this file.
 
 def main() -> None:
     """Print the reference of every module."""
-    print(f"{_OPENING}\n{reference(list(MODULES.values()))}", end="")
+    print(f"{_OPENING}\n{api_reference(list(MODULES.values()))}", end="")
 
 
 if __name__ == "__main__":

@@ -10,8 +10,8 @@ from typing import Any
 
 from videopro import prompts
 from videopro.backbones.base import YES_NO, Answer, ChoiceRequest, YesNoRequest
-from videopro.modules.calls.arguments import Anything, Choices, Count, Frames, MaybeText, Stretch, Text
-from videopro.modules.calls.context import Call
+from videopro.modules.calls.arguments import AnyValue, Choices, Count, Frames, OptionalText, Segment, Text
+from videopro.modules.calls.context import CallContext
 from videopro.modules.calls.handles import AnswerHandle, FrameHandle, shorten
 from videopro.modules.calls.registry import module
 from videopro.modules.errors import ArgumentError
@@ -23,7 +23,7 @@ WORDS_IN_REPLY = 64
 
 
 @module(family="answering")
-def query_native(call: Call, video: Stretch, question: Text, choices: Choices) -> AnswerHandle:
+def query_native(call: CallContext, video: Segment, question: Text, choices: Choices) -> AnswerHandle:
     """Answer a multiple-choice question directly from frames over the whole video, in a single look.
 
     Returns an answer: `letter, confidence = query_native(...)`; the answer itself may be returned.
@@ -35,7 +35,7 @@ def query_native(call: Call, video: Stretch, question: Text, choices: Choices) -
 
 @module(family="answering")
 def query_mc(
-    call: Call, frames: Frames, question: Text, choices: Choices, context: MaybeText = ""
+    call: CallContext, frames: Frames, question: Text, choices: Choices, context: OptionalText = ""
 ) -> AnswerHandle:
     """Answer a multiple-choice question from frames that were found. `context` is text to go by: subtitle
     lines, what OCR read, notes.
@@ -46,7 +46,7 @@ def query_mc(
 
 
 @module(family="answering")
-def query_yn(call: Call, frames: Frames, question: Text, context: MaybeText = "") -> AnswerHandle:
+def query_yn(call: CallContext, frames: Frames, question: Text, context: OptionalText = "") -> AnswerHandle:
     """Answer a yes-or-no question about frames.
 
     Returns an answer that compares with "Yes" and "No", is true for Yes, and has a confidence.
@@ -57,7 +57,9 @@ def query_yn(call: Call, frames: Frames, question: Text, context: MaybeText = ""
 
 
 @module(family="answering")
-def query_frames(call: Call, frames: Frames, question: Text, context: MaybeText = "") -> AnswerHandle:
+def query_frames(
+    call: CallContext, frames: Frames, question: Text, context: OptionalText = ""
+) -> AnswerHandle:
     """Answer an open question about frames in a few words.
 
     Returns an answer that reads as its text, with a confidence.
@@ -69,7 +71,7 @@ def query_frames(call: Call, frames: Frames, question: Text, context: MaybeText 
 
 @module(family="answering")
 def query_count(
-    call: Call, frames: Frames, text: Text, most: Count = 9, context: MaybeText = ""
+    call: CallContext, frames: Frames, text: Text, most: Count = 9, context: OptionalText = ""
 ) -> AnswerHandle:
     """Count what `text` names ("people in red") or asks ("How many goals are scored?") over frames, up to
     `most` (1 to 9).
@@ -91,11 +93,11 @@ def query_count(
 
 @module(family="answering", remember=False)
 def make_result(
-    call: Call,
-    answer: Anything = "",
-    confidence: Anything = 0.0,
-    raw_output: Anything = "",
-    **metadata: Anything,
+    call: CallContext,
+    answer: AnyValue = "",
+    confidence: AnyValue = 0.0,
+    raw_output: AnyValue = "",
+    **metadata: AnyValue,
 ) -> AnswerHandle:
     """Put together a final answer from a letter. The confidence given here is noted as the program's own
     claim; the one that counts comes from the query that gave the letter.
@@ -124,7 +126,9 @@ def make_result(
     )
 
 
-def _choose(call: Call, frames: list[Frame], question: Question, context: str, mode: str) -> AnswerHandle:
+def _choose(
+    call: CallContext, frames: list[Frame], question: Question, context: str, mode: str
+) -> AnswerHandle:
     prompt = prompts.with_context(context, prompts.multiple_choice(question))
     (answer,) = call.on.backbone.answer_batch([ChoiceRequest(frames, question, prompt)])
     return _handle(answer, mode, question.choices)

@@ -9,22 +9,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from videopro import prompts
-from videopro.modules.calls.arguments import Choices, Count, Length, Stretch, Text
-from videopro.modules.calls.context import Call
+from videopro.modules.calls.arguments import Choices, Count, PositiveSeconds, Segment, Text
+from videopro.modules.calls.context import CallContext
 from videopro.modules.calls.registry import module
 from videopro.modules.errors import NotFoundError
-from videopro.modules.search.subtitles import words
+from videopro.modules.search.subtitles import search_tokens
 from videopro.question import Question
-from videopro.video import Line
+from videopro.video import SubtitleLine
 
 
 @module(family="context", needs=("subtitles",))
 def get_subtitle_hints(
-    call: Call,
-    video: Stretch,
+    call: CallContext,
+    video: Segment,
     question: Text,
     choices: Choices,
-    duration: Length | None = None,
+    duration: PositiveSeconds | None = None,
     word_number: Count = 300,
 ) -> str:
     """Tell what the subtitles of the whole video say that bears on a question, in about `word_number` words:
@@ -35,7 +35,7 @@ def get_subtitle_hints(
     """
     assert call.on.subtitles is not None
     end = video.end if duration is None else min(video.end, video.start + duration)
-    lines: Sequence[Line] = call.on.subtitles.between(video.start, end)
+    lines: Sequence[SubtitleLine] = call.on.subtitles.between(video.start, end)
     if not lines:
         raise NotFoundError(
             f"get_subtitle_hints(): nothing is said within {video.start:.1f}-{end:.1f} s about {question!r}; "
@@ -57,18 +57,20 @@ def get_subtitle_hints(
     return reply.text.strip()
 
 
-def _relevant(call: Call, lines: Sequence[Line], question: Question, most: int) -> list[Line]:
+def _relevant(
+    call: CallContext, lines: Sequence[SubtitleLine], question: Question, most: int
+) -> list[SubtitleLine]:
     """The lines that fit the question and its options best, as many as make up `most` words (one at least),
     in order of time. NotFoundError if none fits."""
     assert call.on.search is not None
     every = call.on.search.lines
     asked = " ".join((question.text, *question.choices))
     among = set(lines)
-    kept: dict[Line, None] = {}
+    kept: dict[SubtitleLine, None] = {}
     left = most
     for number, _ in call.on.search.rank(asked):
         line = every[number]
-        size = len(words(line.text))
+        size = len(search_tokens(line.text))
         if line in among and line not in kept and (size <= left or not kept):
             kept[line] = None
             left -= size
@@ -77,9 +79,9 @@ def _relevant(call: Call, lines: Sequence[Line], question: Question, most: int) 
     return [line for line in lines if line in kept]
 
 
-def _length(lines: Sequence[Line]) -> int:
-    return sum(len(words(line.text)) for line in lines)
+def _length(lines: Sequence[SubtitleLine]) -> int:
+    return sum(len(search_tokens(line.text)) for line in lines)
 
 
-def _text(lines: Sequence[Line]) -> str:
+def _text(lines: Sequence[SubtitleLine]) -> str:
     return "\n".join(line.text for line in lines)

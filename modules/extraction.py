@@ -6,8 +6,8 @@ interfaces of detectors, trackers and OCR; nothing of the models behind them.
 
 from __future__ import annotations
 
-from videopro.modules.calls.arguments import Box, Frames, OneFrame, Share, Text
-from videopro.modules.calls.context import Call
+from videopro.modules.calls.arguments import Box, Frames, SingleFrame, Text, UnitInterval
+from videopro.modules.calls.context import CallContext
 from videopro.modules.calls.handles import BoxHandle, FrameHandle, TrackHandle
 from videopro.modules.calls.registry import module
 from videopro.modules.errors import ArgumentError
@@ -16,7 +16,11 @@ from videopro.modules.models.detection import Corners
 
 @module(family="extraction", needs=("detector",))
 def detect_object(
-    call: Call, frame: OneFrame, text: Text, box_threshold: Share = 0.5, text_threshold: Share = 0.25
+    call: CallContext,
+    frame: SingleFrame,
+    text: Text,
+    box_threshold: UnitInterval = 0.5,
+    text_threshold: UnitInterval = 0.25,
 ) -> list[BoxHandle]:
     """Find the things that `text` names in one frame.
 
@@ -31,7 +35,7 @@ def detect_object(
 
 
 @module(family="extraction", needs=("tracker",))
-def track_object(call: Call, frames: Frames, text: Text) -> list[TrackHandle]:
+def track_object(call: CallContext, frames: Frames, text: Text) -> list[TrackHandle]:
     """Follow the things that `text` names through frames (whole frames, or one and the same crop of each).
 
     Returns a list of tracks, one for each thing, empty if nothing is found; a track has times, boxes (one a
@@ -57,7 +61,7 @@ def track_object(call: Call, frames: Frames, text: Text) -> list[TrackHandle]:
 
 
 @module(family="extraction", needs=("ocr",))
-def run_ocr(call: Call, frame: OneFrame) -> str:
+def run_ocr(call: CallContext, frame: SingleFrame) -> str:
     """Read the text that is written in one frame; crop first to read small text.
 
     Returns the text, one piece a line from top to bottom, or "" if there is none.
@@ -68,7 +72,7 @@ def run_ocr(call: Call, frame: OneFrame) -> str:
 
 
 @module(family="extraction", remember=False)
-def crop(call: Call, frame: OneFrame, box: Box) -> FrameHandle:
+def crop(call: CallContext, frame: SingleFrame, box: Box) -> FrameHandle:
     """Cut out the part of a frame within a box of detect_object, or [x0, y0, x1, y1] in pixels (or all from 0
     to 1, as shares of the frame).
 
@@ -89,7 +93,7 @@ def crop(call: Call, frame: OneFrame, box: Box) -> FrameHandle:
 
 
 @module(family="extraction", remember=False)
-def crop_left(call: Call, frame: OneFrame) -> FrameHandle:
+def crop_left(call: CallContext, frame: SingleFrame) -> FrameHandle:
     """Cut out the left half of a frame.
 
     Returns a frame.
@@ -98,7 +102,7 @@ def crop_left(call: Call, frame: OneFrame) -> FrameHandle:
 
 
 @module(family="extraction", remember=False)
-def crop_right(call: Call, frame: OneFrame) -> FrameHandle:
+def crop_right(call: CallContext, frame: SingleFrame) -> FrameHandle:
     """Cut out the right half of a frame.
 
     Returns a frame.
@@ -107,7 +111,7 @@ def crop_right(call: Call, frame: OneFrame) -> FrameHandle:
 
 
 @module(family="extraction", remember=False)
-def crop_top(call: Call, frame: OneFrame) -> FrameHandle:
+def crop_top(call: CallContext, frame: SingleFrame) -> FrameHandle:
     """Cut out the upper half of a frame.
 
     Returns a frame.
@@ -116,7 +120,7 @@ def crop_top(call: Call, frame: OneFrame) -> FrameHandle:
 
 
 @module(family="extraction", remember=False)
-def crop_bottom(call: Call, frame: OneFrame) -> FrameHandle:
+def crop_bottom(call: CallContext, frame: SingleFrame) -> FrameHandle:
     """Cut out the lower half of a frame.
 
     Returns a frame.
@@ -125,7 +129,7 @@ def crop_bottom(call: Call, frame: OneFrame) -> FrameHandle:
 
 
 @module(family="extraction", remember=False)
-def crop_left_top(call: Call, frame: OneFrame) -> FrameHandle:
+def crop_left_top(call: CallContext, frame: SingleFrame) -> FrameHandle:
     """Cut out the upper left quarter of a frame.
 
     Returns a frame.
@@ -134,7 +138,7 @@ def crop_left_top(call: Call, frame: OneFrame) -> FrameHandle:
 
 
 @module(family="extraction", remember=False)
-def crop_right_top(call: Call, frame: OneFrame) -> FrameHandle:
+def crop_right_top(call: CallContext, frame: SingleFrame) -> FrameHandle:
     """Cut out the upper right quarter of a frame.
 
     Returns a frame.
@@ -143,7 +147,7 @@ def crop_right_top(call: Call, frame: OneFrame) -> FrameHandle:
 
 
 @module(family="extraction", remember=False)
-def crop_left_bottom(call: Call, frame: OneFrame) -> FrameHandle:
+def crop_left_bottom(call: CallContext, frame: SingleFrame) -> FrameHandle:
     """Cut out the lower left quarter of a frame.
 
     Returns a frame.
@@ -152,7 +156,7 @@ def crop_left_bottom(call: Call, frame: OneFrame) -> FrameHandle:
 
 
 @module(family="extraction", remember=False)
-def crop_right_bottom(call: Call, frame: OneFrame) -> FrameHandle:
+def crop_right_bottom(call: CallContext, frame: SingleFrame) -> FrameHandle:
     """Cut out the lower right quarter of a frame.
 
     Returns a frame.

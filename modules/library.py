@@ -16,27 +16,27 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 from videopro.modules import answering, context, extraction, localization, retrieval
-from videopro.modules.calls.arguments import bind, checked
-from videopro.modules.calls.cache import CallMemory
-from videopro.modules.calls.context import Call, VideoContext
+from videopro.modules.calls.arguments import bind_arguments, check_arguments
+from videopro.modules.calls.cache import CallCache
+from videopro.modules.calls.context import CallContext, VideoContext
 from videopro.modules.calls.handles import AnswerHandle, ClipHandle, Handle, VideoHandle, show
 from videopro.modules.calls.prelude import PRELUDE
 from videopro.modules.calls.registry import ALIASES, FAMILIES, MODULES, NEEDS, Module, module
 from videopro.modules.errors import UnavailableError
-from videopro.modules.reference import reference
+from videopro.modules.reference import api_reference
 from videopro.traces import Call as Record
 from videopro.traces import FrameRef
 
-__all__ = ["CallMemory", "ModuleLibrary", "VideoContext", "available", "module"]
+__all__ = ["CallCache", "ModuleLibrary", "VideoContext", "available_modules", "module"]
 
 # Imported for the modules that they register.
-_BUILT_IN = (retrieval, localization, extraction, context, answering)
+_BUILT_IN_MODULES = (retrieval, localization, extraction, context, answering)
 
-Remembered = tuple[Any, tuple[FrameRef, ...], int]
+CachedResult = tuple[Any, tuple[FrameRef, ...], int]
 """A result, the frames that were looked at for it, and how many of the budget they took."""
 
 
-def available(context: VideoContext) -> list[Module]:
+def available_modules(context: VideoContext) -> list[Module]:
     """The modules that have everything they need for this video and are not left out, in the order of their
     registration."""
     return [
@@ -61,7 +61,7 @@ class ModuleLibrary:
         self,
         context: VideoContext,
         *,
-        memory: CallMemory[Remembered] | None = None,
+        memory: CallCache[CachedResult] | None = None,
         use_frames: Callable[[int], None] = lambda count: None,
     ) -> None:
         """`memory` None: the one that the process shares. `use_frames` is told, on the caller's thread and
@@ -76,7 +76,7 @@ class ModuleLibrary:
         self.frames = 0
         """Frames looked at so far."""
         self._use_frames = use_frames
-        self._memory = memory if memory is not None else shared_memory()
+        self._memory = memory if memory is not None else shared_cache()
 
     @property
     def video(self) -> VideoHandle:
@@ -85,12 +85,12 @@ class ModuleLibrary:
 
     def functions(self) -> dict[str, Callable[..., Any]]:
         """The modules by name. One that lacks what it needs is there too, and says so when it is called, but
-        `reference` leaves it out."""
+        `api_reference` leaves it out."""
         return {name: self._callable(one) for name, one in MODULES.items()}
 
     def reference(self) -> str:
         """The API reference of this video's modules, made from their signatures and docstrings."""
-        return reference(available(self.context))
+        return api_reference(available_modules(self.context))
 
     def _callable(self, one: Module) -> Callable[..., Any]:
         @functools.wraps(one.function)
@@ -113,8 +113,8 @@ class ModuleLibrary:
         text = ""
         try:
             self._check_available(one)
-            bound = bind(one.name, one.takes, ALIASES, args, keywords)
-            values = checked(one.name, one.takes, bound, self.context.scope)
+            bound = bind_arguments(one.name, one.takes, ALIASES, args, keywords)
+            values = check_arguments(one.name, one.takes, bound, self.context.scope)
             (result, looked, count), cached = self._result(one, values)
             self.frames += count
             text = show(result)
@@ -137,12 +137,12 @@ class ModuleLibrary:
         if missing is not None:
             raise UnavailableError(f"{one.name}() cannot be used: {NEEDS[missing]}; do without it")
 
-    def _result(self, one: Module, values: Mapping[str, Any]) -> tuple[Remembered, bool]:
-        def compute() -> Remembered:
-            call = Call(self.context, self._use_frames)
+    def _result(self, one: Module, values: Mapping[str, Any]) -> tuple[CachedResult, bool]:
+        def compute() -> CachedResult:
+            call = CallContext(self.context, self._use_frames)
             return one.run(call, values), tuple(call.looked), call.used
 
-        if not one.is_remembered:
+        if not one.is_cached:
             return compute(), False
         key = (one.name, self.context.identity(one.family), _key(values))
         remembered, cached = self._memory.get(key, compute)
@@ -151,12 +151,12 @@ class ModuleLibrary:
         return remembered, cached
 
 
-_memory: CallMemory[Remembered] = CallMemory()
+_cache: CallCache[CachedResult] = CallCache()
 
 
-def shared_memory() -> CallMemory[Remembered]:
+def shared_cache() -> CallCache[CachedResult]:
     """The memory that a process shares by default."""
-    return _memory
+    return _cache
 
 
 def _key(value: Any) -> Hashable:

@@ -20,27 +20,27 @@ from videopro.backbones.fingerprint import folder_fingerprint
 from videopro.errors import BackboneError, ConfigError
 from videopro.modules.errors import ModelError
 from videopro.modules.library import VideoContext
-from videopro.settings import about
+from videopro.settings import setting
 from videopro.video import Subtitles, Video
 
 if TYPE_CHECKING:
     from videopro.modules.models.encoders import TextEncoder, VideoTextEncoder
     from videopro.modules.models.ocr import Ocr
-    from videopro.modules.models.speech import Speech
+    from videopro.modules.models.speech import SpeechRecognizer
     from videopro.modules.search.clip_index import ClipIndex
 
-Part = Literal["encoder", "text_encoder", "ocr", "detector", "tracker"]
+ModelPart = Literal["encoder", "text_encoder", "ocr", "detector", "tracker"]
 
 # The release's models, as far as they are settings of ours; tracking is by linking the detector's boxes,
 # since SAM 3 has to be asked for at its hub.
-REAL: Mapping[Part, str] = {
+REAL: Mapping[ModelPart, str] = {
     "encoder": "languagebind",
     "text_encoder": "BAAI/bge-m3",
     "ocr": "rapidocr",
     "detector": "grounding-dino:IDEA-Research/grounding-dino-base",
     "tracker": "detector",
 }
-POCKET: Mapping[Part, str] = {
+POCKET: Mapping[ModelPart, str] = {
     "encoder": "pocket",
     "text_encoder": "none",
     "ocr": "rapidocr",
@@ -55,22 +55,22 @@ class ModuleSettings:
 
     encoder: str = field(
         default="auto",
-        metadata=about(
+        metadata=setting(
             "for clips: pocket, languagebind, clip, siglip2, pe_video, each with :FOLDER, or none"
         ),
     )
     text_encoder: str = field(
-        default="auto", metadata=about("for subtitle lines: a sentence-transformers name; none: BM25")
+        default="auto", metadata=setting("for subtitle lines: a sentence-transformers name; none: BM25")
     )
-    ocr: str = field(default="auto", metadata=about("rapidocr, easyocr:en or none"))
-    detector: str = field(default="auto", metadata=about("backbone, grounding-dino:NAME or none"))
-    tracker: str = field(default="auto", metadata=about("detector, sam3:NAME or none"))
+    ocr: str = field(default="auto", metadata=setting("rapidocr, easyocr:en or none"))
+    detector: str = field(default="auto", metadata=setting("backbone, grounding-dino:NAME or none"))
+    tracker: str = field(default="auto", metadata=setting("detector, sam3:NAME or none"))
     speech: str = field(
         default="none",
-        metadata=about("makes subtitles where a video has none: whisper:NAME, faster-whisper:NAME"),
+        metadata=setting("makes subtitles where a video has none: whisper:NAME, faster-whisper:NAME"),
     )
     summarize: bool | None = field(
-        default=None, metadata=about("long transcripts summed up by the backbone; unset: not by pocket")
+        default=None, metadata=setting("long transcripts summed up by the backbone; unset: not by pocket")
     )
 
     def resolved(self, is_pocket: bool) -> dict[str, str]:
@@ -125,9 +125,9 @@ class ModuleModels:
         `without`: families of modules that are left out. Raises ModelError or ConfigError for models that
         cannot be had, VideoError for the video."""
         if subtitles is None and self._speech_name != "none":
-            from videopro.modules.models.speech import transcribe
+            from videopro.modules.models.speech import transcribe_video
 
-            subtitles = transcribe(video, self._speech(), self._root / "speech")
+            subtitles = transcribe_video(video, self._speech(), self._root / "speech")
         detector = None
         if self.names["detector"] != "none":
             from videopro.modules.models.detection import load_detector
@@ -189,7 +189,7 @@ class ModuleModels:
 
         return self._once("ocr", lambda: load_ocr(self.names["ocr"]))
 
-    def _speech(self) -> Speech:
+    def _speech(self) -> SpeechRecognizer:
         from videopro.modules.models.speech import load_speech
 
         return self._once("speech", lambda: load_speech(self._speech_name))

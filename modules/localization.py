@@ -6,8 +6,8 @@ windows and sampling; nothing of models.
 
 from __future__ import annotations
 
-from videopro.modules.calls.arguments import FrameCount, Length, Seconds, Stretch
-from videopro.modules.calls.context import Call
+from videopro.modules.calls.arguments import FrameCount, PositiveSeconds, Seconds, Segment
+from videopro.modules.calls.context import CallContext
 from videopro.modules.calls.handles import ClipHandle, FrameHandle, VideoHandle
 from videopro.modules.calls.registry import module
 from videopro.modules.errors import ArgumentError
@@ -15,7 +15,7 @@ from videopro.video import fps_times, uniform_times
 
 
 @module(family="localization", remember=False)
-def extract_frames(call: Call, video: Stretch, num_frames: FrameCount = 32) -> list[FrameHandle]:
+def extract_frames(call: CallContext, video: Segment, num_frames: FrameCount = 32) -> list[FrameHandle]:
     """Take frames of the whole video or of a clip, evenly spread, at most one a second and at most
     num_frames.
 
@@ -27,7 +27,7 @@ def extract_frames(call: Call, video: Stretch, num_frames: FrameCount = 32) -> l
 
 @module(family="localization", remember=False)
 def trim_frames(
-    call: Call, video: Stretch, start: Seconds, end: Seconds, num_frames: FrameCount = 64
+    call: CallContext, video: Segment, start: Seconds, end: Seconds, num_frames: FrameCount = 64
 ) -> list[FrameHandle]:
     """Take num_frames frames, evenly spread, from `start` to `end` seconds of the video.
 
@@ -40,10 +40,10 @@ def trim_frames(
 
 @module(family="localization", remember=False)
 def trim_around(
-    call: Call,
-    video: Stretch,
+    call: CallContext,
+    video: Segment,
     timestamp: Seconds,
-    intervals: Length = 30,
+    intervals: PositiveSeconds = 30,
     num_frames: FrameCount = 64,
 ) -> list[FrameHandle]:
     """Take num_frames frames from the `intervals` seconds around `timestamp` (seconds), half before and half
@@ -57,10 +57,10 @@ def trim_around(
 
 @module(family="localization", remember=False)
 def trim_before(
-    call: Call,
-    video: Stretch,
+    call: CallContext,
+    video: Segment,
     timestamp: Seconds,
-    intervals: Length = 30,
+    intervals: PositiveSeconds = 30,
     num_frames: FrameCount = 64,
 ) -> list[FrameHandle]:
     """Take num_frames frames from the `intervals` seconds before `timestamp` (seconds).
@@ -72,10 +72,10 @@ def trim_before(
 
 @module(family="localization", remember=False)
 def trim_after(
-    call: Call,
-    video: Stretch,
+    call: CallContext,
+    video: Segment,
     timestamp: Seconds,
-    intervals: Length = 30,
+    intervals: PositiveSeconds = 30,
     num_frames: FrameCount = 64,
 ) -> list[FrameHandle]:
     """Take num_frames frames from the `intervals` seconds after `timestamp` (seconds).
@@ -86,7 +86,7 @@ def trim_after(
 
 
 def _within(
-    call: Call, name: str, video: VideoHandle | ClipHandle, start: float, end: float, count: int
+    call: CallContext, name: str, video: VideoHandle | ClipHandle, start: float, end: float, count: int
 ) -> list[FrameHandle]:
     """Frames of the part of start..end that lies in the video or clip. A window that reaches over an edge is
     cut, as a program that takes a few seconds more on each side expects; one wholly outside is an error."""

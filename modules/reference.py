@@ -24,7 +24,7 @@ plain data: a dataclass as a dict, an enum as its value, a Decimal or Fraction a
 as ISO text, a timedelta in seconds, bytes as text, a range or deque as a list."""
 
 
-def reference(modules: Sequence[Module]) -> str:
+def api_reference(modules: Sequence[Module]) -> str:
     """The reference of some modules, by family in the order of FAMILIES, as text in Markdown."""
     parts = []
     for family, title in FAMILIES.items():

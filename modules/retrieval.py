@@ -6,8 +6,8 @@ interfaces; nothing of how vectors are made.
 
 from __future__ import annotations
 
-from videopro.modules.calls.arguments import Count, Length, Stretch, Text
-from videopro.modules.calls.context import Call
+from videopro.modules.calls.arguments import Count, PositiveSeconds, Segment, Text
+from videopro.modules.calls.context import CallContext
 from videopro.modules.calls.handles import ClipHandle, LineHandle
 from videopro.modules.calls.registry import module
 from videopro.modules.errors import NotFoundError
@@ -15,7 +15,11 @@ from videopro.modules.errors import NotFoundError
 
 @module(family="retrieval", needs=("index",))
 def get_informative_clips(
-    call: Call, video: Stretch, query: Text, top_k: Count = 3, total_duration: Length | None = None
+    call: CallContext,
+    video: Segment,
+    query: Text,
+    top_k: Count = 3,
+    total_duration: PositiveSeconds | None = None,
 ) -> tuple[list[tuple[float, float]], list[ClipHandle]]:
     """Find the clips (10 seconds each) that show what `query` describes; say what is to be seen, in a few
     words. `total_duration` limits the search to the first so many seconds.
@@ -40,7 +44,11 @@ def get_informative_clips(
 
 @module(family="retrieval", needs=("subtitles",))
 def get_informative_subtitles(
-    call: Call, video: Stretch, query: Text, top_k: Count = 1, total_duration: Length | None = None
+    call: CallContext,
+    video: Segment,
+    query: Text,
+    top_k: Count = 1,
+    total_duration: PositiveSeconds | None = None,
 ) -> list[LineHandle]:
     """Find the subtitle lines that say what `query` is about; use the words that may be spoken.
     `total_duration` limits the search to the first so many seconds.

@@ -21,12 +21,12 @@ from transformers import AutoModelForImageTextToText, AutoProcessor
 from trl import GRPOConfig, GRPOTrainer, ModelConfig, TrlParser
 
 from videopro.backbones import load_backbone, read_spec
-from videopro.backbones.qwen.load import find
+from videopro.backbones.qwen.load import find_checkpoint
 from videopro.backbones.wrappers.metered import MeteredBackbone, ThreadMeter
 from videopro.executor import Limits
-from videopro.modules.library import VideoContext, shared_memory
+from videopro.modules.library import VideoContext, shared_cache
 from videopro.modules.loading import ModuleModels, ModuleSettings
-from videopro.program import parse
+from videopro.program import parse_program
 from videopro.question import Question
 from videopro.reasoning import execute
 from videopro.traces import Execution
@@ -34,7 +34,7 @@ from videopro.video import Video, load_subtitles
 
 
 @dataclass
-class Given:
+class PlainGRPOArguments:
     """Rows, frames and the policy."""
 
     train_data: str = field(metadata={"help": "grpo.jsonl, with frames/ beside it"})
@@ -43,7 +43,7 @@ class Given:
     remember: bool = field(default=False, metadata={"help": "whether the reward function keeps what it has"})
 
 
-class Reward:
+class PlainReward:
     """0.5, 0.2 and 0.3 for the right answer, a reply in its form and the oracle's mode (Eq. 3)."""
 
     __name__ = "programs"
@@ -64,12 +64,12 @@ class Reward:
         ]  # fmt: skip
 
     def _one(self, reply: str, row: dict[str, Any]) -> float:
-        program = parse(reply)
+        program = parse_program(reply)
         key = (row["video"], row["question"], program.digest)
         execution = self._ran.get(key)
         if execution is None:
             if not self._remember:
-                shared_memory().clear()
+                shared_cache().clear()
             question = Question(row["question"], tuple(row["choices"]))
             execution, _ = execute(
                 program, question, self._context(row), limits=Limits(), counted=self._counted
@@ -94,11 +94,11 @@ class Reward:
 
 
 def main() -> None:
-    parser = TrlParser((Given, GRPOConfig, ModelConfig))  # type: ignore[arg-type]
+    parser = TrlParser((PlainGRPOArguments, GRPOConfig, ModelConfig))  # type: ignore[arg-type]
     given, training, model_settings = parser.parse_args_and_config()
     path = Path(given.train_data)
     lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    found = find(read_spec(str(model_settings.model_name_or_path)).model)
+    found = find_checkpoint(read_spec(str(model_settings.model_name_or_path)).model)
     # The side that TRL asks for, whose prompts would else be out of line with what they show.
     processor = AutoProcessor.from_pretrained(found.folder, padding_side="left")
     processor.image_processor.size = {"shortest_edge": 32 * 32, "longest_edge": given.pixels}
@@ -128,7 +128,7 @@ def main() -> None:
     visual = ["<|vision_start|>", "<|vision_end|>", "<|image_pad|>", "<|video_pad|>"]
     training.generation_kwargs = {"suppress_tokens": processor.tokenizer.convert_tokens_to_ids(visual)}
     model = AutoModelForImageTextToText.from_pretrained(found.folder, dtype=model_settings.dtype)
-    reward: Any = Reward(str(model_settings.model_name_or_path), given.remember)
+    reward: Any = PlainReward(str(model_settings.model_name_or_path), given.remember)
     trainer = GRPOTrainer(
         model=PeftModel.from_pretrained(model, given.adapter, is_trainable=True),
         args=training,

@@ -147,7 +147,7 @@ def run_one(way: str, path: Path, spec: str) -> dict[str, object]:
     return {"seconds": seconds, "clips": len(vectors), "early_s": round(worst, 3)}
 
 
-def beginning(ten: Path, minutes: float, path: Path) -> None:
+def cut_first_minutes(ten: Path, minutes: float, path: Path) -> None:
     """The packets of the first minutes."""
     import av
 
@@ -183,7 +183,7 @@ def main() -> None:
             print("making the file (about half a minute)", flush=True)
             make_ten_minutes(ten.with_suffix(".part.mp4"))
             ten.with_suffix(".part.mp4").rename(ten)
-        beginning(ten, options.minutes, path)
+        cut_first_minutes(ten, options.minutes, path)
         for _ in range(options.rounds):
             for name in WAYS:
                 done = subprocess.run(

@@ -22,18 +22,18 @@ _FEW_MODELS = ("--ocr", "none", "--detector", "none", "--tracker", "none")
 _TIMES = ("seconds", "stages", "cost", "cached", "versions", "planning")
 _LOGGED_TIMES = ("runtime", "second", "time", "begun", "flos")
 
-Look = Callable[[], object]
+ProgressCounter = Callable[[], object]
 """Something that changes whenever a command has written."""
 
 
 @dataclass(frozen=True)
-class World:
+class KillTarget:
     """One command. Its folder holds `run`, what it writes, and `cache`, its VIDEOPRO_CACHE."""
 
     name: str
     module: str
     words: Callable[[Path], list[str]]
-    looks: Callable[[Path], Mapping[str, Look]]
+    looks: Callable[[Path], Mapping[str, ProgressCounter]]
     """By phase, of a run's folder."""
     found: Callable[[Path], Any]
     """Of a run's folder: what is the same in every run, as JSON has it."""
@@ -43,7 +43,7 @@ class World:
     """Whether it may run in a fork of a process that has imported it: not one that starts processes."""
 
 
-def sizes(folder: Path, *patterns: str) -> Look:
+def sizes(folder: Path, *patterns: str) -> ProgressCounter:
     """How long the files of these patterns are."""
 
     def look() -> object:
@@ -74,8 +74,8 @@ def _synthesis(folder: Path) -> list[str]:
     return [*of, "--model", "pocket", "--teacher", "pocket-teacher", "--output", str(folder / "run")]
 
 
-def _looks_of_questions(lines: str, ends: tuple[str, ...]) -> Callable[[Path], Mapping[str, Look]]:
-    def looks(folder: Path) -> Mapping[str, Look]:
+def _looks_of_questions(lines: str, ends: tuple[str, ...]) -> Callable[[Path], Mapping[str, ProgressCounter]]:
+    def looks(folder: Path) -> Mapping[str, ProgressCounter]:
         return {
             "saving": sizes(folder, "run/config.yaml", "run/.*.new", "run/work/*", "cache/index/*/*"),
             "writing": sizes(folder, f"run/{lines}"),
@@ -151,7 +151,7 @@ def _grpo(folder: Path) -> list[str]:
     return _training(folder, "grpo", "--adapter", "pocket-sft", *few, *short, "--modules", none)
 
 
-def _looks_of_training(folder: Path) -> Mapping[str, Look]:
+def _looks_of_training(folder: Path) -> Mapping[str, ProgressCounter]:
     aside = f"run/{UNFINISHED}"
     return {
         "saving": sizes(folder, f"{aside}/checkpoint-*/*", "run/checkpoint-*"),
@@ -183,10 +183,10 @@ def _untimed(line: Mapping[str, Any]) -> dict[str, Any]:
     return {name: x for name, x in line.items() if not any(word in name for word in _LOGGED_TIMES)}
 
 
-WORLDS = {
+KILL_TARGETS = {
     one.name: one
     for one in (
-        World(
+        KillTarget(
             "infer",
             "videopro.infer",
             _infer,
@@ -196,7 +196,7 @@ WORLDS = {
             "(batches differ after a resume); the summary's accuracy",
             in_fork=False,
         ),
-        World(
+        KillTarget(
             "synthesis",
             "videopro.data_synthesis.run",
             _synthesis,
@@ -207,7 +207,7 @@ WORLDS = {
             _synthesised,
             "each question once; the bytes of both datasets",
         ),
-        World(
+        KillTarget(
             "sft",
             "videopro.train.sft",
             _sft,
@@ -215,7 +215,7 @@ WORLDS = {
             _trained,
             "the bytes of the adapter and of the last checkpoint's adapter and optimizer; the losses",
         ),
-        World(
+        KillTarget(
             "grpo",
             "videopro.train.grpo",
             _grpo,

@@ -37,24 +37,24 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from kill_worlds import WORLDS, Look, World  # noqa: E402
+from kill_worlds import KILL_TARGETS, KillTarget, ProgressCounter  # noqa: E402
 
 PHASES = ("start", "work", "saving", "writing", "end")
 KILLS = 26
 KILLS_A_TRIAL = 4
 # Between looks at what a command has written.
-LOOK_SECONDS = 0.003
+POLL_SECONDS = 0.003
 # Behind a change that was waited for: at once, or within a few more writes.
 BEHIND_SECONDS = 0.03
 # Of a command's beginning, in which it writes nothing yet on a machine that has nothing else to do.
 START_SECONDS = 3.0
 # A command that takes longer hangs.
-LONGEST_SECONDS = 1500.0
+TIMEOUT_SECONDS = 1500.0
 TOLERANCE = 1e-6
 
 
 @dataclass(frozen=True)
-class Whole:
+class ReferenceRun:
     """A run that was let be."""
 
     seconds: float
@@ -76,7 +76,7 @@ class Kill:
 
 
 @dataclass
-class Outcome:
+class KillResults:
     """What came of the trials of a command."""
 
     equality: str
@@ -93,10 +93,10 @@ class Outcome:
     faults: list[str] = field(default_factory=list)
 
 
-class Started:
+class RunningCommand:
     """A command that is running, in a group of processes of its own."""
 
-    def __init__(self, world: World, folder: Path) -> None:
+    def __init__(self, world: KillTarget, folder: Path) -> None:
         (folder / "cache").mkdir(parents=True, exist_ok=True)
         self.began = time.monotonic()
         self.status: int | None = None
@@ -113,9 +113,9 @@ class Started:
             pid, status = os.waitpid(self._pid, os.WNOHANG)
             if pid:
                 self.status = os.waitstatus_to_exitcode(status)
-        if self.status is None and self.seconds > LONGEST_SECONDS:
+        if self.status is None and self.seconds > TIMEOUT_SECONDS:
             self.kill()
-            raise SystemExit(f"a command did not end within {LONGEST_SECONDS:.0f} s")
+            raise SystemExit(f"a command did not end within {TIMEOUT_SECONDS:.0f} s")
         return self.status is not None
 
     def kill(self) -> None:
@@ -125,7 +125,7 @@ class Started:
         self.status = os.waitstatus_to_exitcode(status)
 
 
-def _become(world: World, folder: Path) -> None:
+def _become(world: KillTarget, folder: Path) -> None:
     """In the fork: be the command. Never returns."""
     status = 70
     try:
@@ -146,17 +146,17 @@ def _become(world: World, folder: Path) -> None:
         os._exit(status)
 
 
-def all_looks(world: World, folder: Path) -> dict[str, Look]:
+def progress_counters(world: KillTarget, folder: Path) -> dict[str, ProgressCounter]:
     """What to look at in each phase but the start; for work at all of it."""
     looks = dict(world.looks(folder))
     every = tuple(looks.values())
     return {**looks, "work": lambda: [look() for look in every]}
 
 
-def let_be(world: World, folder: Path) -> Whole:
+def run_uninterrupted(world: KillTarget, folder: Path) -> ReferenceRun:
     """The run that the others are compared with. Raises SystemExit where it fails."""
-    started = Started(world, folder)
-    looks = {phase: (look, look()) for phase, look in all_looks(world, folder).items()}
+    started = RunningCommand(world, folder)
+    looks = {phase: (look, look()) for phase, look in progress_counters(world, folder).items()}
     changes: Counter[str] = Counter()
     first = 0.0
     while not started.ended():
@@ -166,14 +166,19 @@ def let_be(world: World, folder: Path) -> Whole:
                 looks[phase] = look, now
                 changes[phase] += 1
                 first = first or started.seconds
-        time.sleep(LOOK_SECONDS)
+        time.sleep(POLL_SECONDS)
     if started.status:
         raise SystemExit(f"{world.name} fails by itself:\n{(folder / 'log').read_text()[-4000:]}")
-    return Whole(started.seconds, first, dict(changes), world.found(folder))
+    return ReferenceRun(started.seconds, first, dict(changes), world.found(folder))
 
 
 def wait(
-    started: Started, look: Look | None, phase: str, whole: Whole, share: float, chance: random.Random
+    started: RunningCommand,
+    look: ProgressCounter | None,
+    phase: str,
+    whole: ReferenceRun,
+    share: float,
+    chance: random.Random,
 ) -> int:
     """Wait for a moment of a phase in the `share` of a run that is left; how many changes were seen, or -1 if
     the command ended before it."""
@@ -192,17 +197,23 @@ def wait(
             if now != before:
                 before, changes = now, changes + 1
             else:
-                time.sleep(LOOK_SECONDS)
+                time.sleep(POLL_SECONDS)
     end = time.monotonic() + delay
     while (left := end - time.monotonic()) > 0:
         if started.ended():
             return -1
-        time.sleep(min(LOOK_SECONDS, left))
+        time.sleep(min(POLL_SECONDS, left))
     return -1 if started.ended() else changes
 
 
 def trial(
-    world: World, number: int, folder: Path, whole: Whole, outcome: Outcome, most: int, seed: str
+    world: KillTarget,
+    number: int,
+    folder: Path,
+    whole: ReferenceRun,
+    outcome: KillResults,
+    most: int,
+    seed: str,
 ) -> None:
     """One folder: killed up to KILLS_A_TRIAL times, then let be, then compared."""
     chance = random.Random(seed)
@@ -210,9 +221,9 @@ def trial(
     killed = Counter(one.phase for one in outcome.kills)
     fewest = sorted(PHASES, key=lambda phase: (killed[phase], chance.random()))
     phases = sorted(fewest[: min(KILLS_A_TRIAL, most - len(outcome.kills))], key=PHASES.index)
-    looks = all_looks(world, folder)
+    looks = progress_counters(world, folder)
     for place, phase in enumerate((*phases, None)):
-        started = Started(world, folder)
+        started = RunningCommand(world, folder)
         outcome.starts += 1
         if phase is not None:
             changes = wait(started, looks.get(phase), phase, whole, 1 / (place + 1), chance)
@@ -259,14 +270,14 @@ def compare(expected: Any, found: Any, where: str = "") -> tuple[list[str], floa
     return [one for places, _ in parts for one in places], max((far for _, far in parts), default=0.0)
 
 
-def prepare(root: Path, names: Sequence[str]) -> dict[str, Whole]:
+def prepare(root: Path, names: Sequence[str]) -> dict[str, ReferenceRun]:
     """The runs that were let be; those of training learn from what the synthesis made."""
     wholes = {}
-    wanted = [name for name in WORLDS if name in names or name == "synthesis"]
+    wanted = [name for name in KILL_TARGETS if name in names or name == "synthesis"]
     for name in sorted(wanted, key=("synthesis", "infer", "sft", "grpo").index):
         folder = root / f"{name}-whole"
         share_videos(root, folder)
-        wholes[name] = let_be(WORLDS[name], folder)
+        wholes[name] = run_uninterrupted(KILL_TARGETS[name], folder)
         share_videos(folder, root)
         print(f"{name}: let be {wholes[name].seconds:.0f} s, {wholes[name].changes}", flush=True)
         if name == "synthesis":
@@ -289,7 +300,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--json", type=Path, help="where the record goes")
-    parser.add_argument("--only", nargs="+", choices=list(WORLDS), default=list(WORLDS))
+    parser.add_argument("--only", nargs="+", choices=list(KILL_TARGETS), default=list(KILL_TARGETS))
     parser.add_argument("--kills", nargs="+", default=[], help=f"of a command, COMMAND=N; else {KILLS}")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--note", default="", help="for the record, such as what else the machine does")
@@ -310,7 +321,9 @@ def main() -> None:
     wanted = dict.fromkeys(args.only, KILLS)
     wanted |= {name: int(count) for name, count in (one.split("=") for one in args.kills)}
     wholes = prepare(root, args.only)
-    outcomes = {name: Outcome(WORLDS[name].equality, round(wholes[name].seconds, 1)) for name in args.only}
+    outcomes = {
+        name: KillResults(KILL_TARGETS[name].equality, round(wholes[name].seconds, 1)) for name in args.only
+    }
     number = 0
     # In turn, so that a campaign that is cut short has tried all of them.
     while any(len(one.kills) < wanted[name] for name, one in outcomes.items()):
@@ -321,7 +334,7 @@ def main() -> None:
             folder = root / f"{name}-{number}"
             share_videos(root, folder)
             seed = f"{args.seed}/{name}/{number}"
-            trial(WORLDS[name], number, folder, wholes[name], outcome, wanted[name], seed)
+            trial(KILL_TARGETS[name], number, folder, wholes[name], outcome, wanted[name], seed)
             print(
                 f"{name}: {len(outcome.kills)} kills, {outcome.equal} of {outcome.trials} equal", flush=True
             )
@@ -332,7 +345,7 @@ def main() -> None:
         shutil.rmtree(root)
 
 
-def record(args: argparse.Namespace, outcomes: dict[str, Outcome]) -> None:
+def record(args: argparse.Namespace, outcomes: dict[str, KillResults]) -> None:
     """Write what is known so far, beside what the file has of other commands."""
     if args.json is not None:
         before = json.loads(args.json.read_text())["commands"] if args.json.exists() else {}

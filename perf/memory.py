@@ -9,8 +9,8 @@ with the frame store bounded by `--store` MiB. After every group of questions it
 or handed back), what the frame store holds (`store_mib`), how many module calls are remembered, and the
 memory of its children, the sandbox. `--keep-freed` leaves out what a worker does between two videos
 (`videopro.processes.freed_memory`). The figures by tenth are medians over a tenth of the groups each: those
-after the store was full are where a leak would show. At the end the store is emptied and freed memory handed back:
-what is resident then is `emptied_mib`. Puts its legs beside those of earlier calls in perf/memory.json.
+after the store was full are where a leak would show. At the end the store is emptied and freed memory handed
+back: what is resident then is `emptied_mib`. Puts its legs beside those of earlier calls in perf/memory.json.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from decode import versions
 
 from videopro import benchmarks, methods
 from videopro.backbones import load_backbone
-from videopro.modules.library import shared_memory
-from videopro.processes import hand_back
+from videopro.modules.library import shared_cache
+from videopro.processes import trim_heap
 from videopro.runner import worker
 from videopro.runs import RunFolder
 from videopro.video import shared_store
@@ -94,17 +94,17 @@ class Sampler:
             "used_mib": round(used, 1),
             "free_mib": round(free, 1),
             "store_mib": round(shared_store().bytes / MIB, 1),
-            "calls": len(shared_memory()),
+            "calls": len(shared_cache()),
             "children_mib": round(children / MIB, 1),
         }
 
 
-def leg(
+def measure_questions(
     splits: Sequence[str], store_mib: int, limit: int | None, keep_freed: bool, kept: Path
 ) -> dict[str, Any]:
     """Answer the splits in this process. Returns the samples and what is left at the end."""
     if keep_freed:
-        worker.hand_back = lambda: None
+        worker.trim_heap = lambda: None
     shared_store().max_bytes = store_mib * MIB
     backbone = load_backbone("pocket")
     method = methods.create("videopro", {"planner": "pocket-teacher"})
@@ -118,15 +118,15 @@ def leg(
             benchmark.fetch(items)
             folder = RunFolder(Path(scratch) / split)
             key = folder.open({}, {"method": method.identity(), "model": backbone.identity()})
-            job = worker.Job(folder, key, tuple(units(items)), benchmark.protocol, 0)
-            worker.work(job, method, backbone, sampler)
+            job = worker.WorkerJob(folder, key, tuple(units(items)), benchmark.protocol, 0)
+            worker.run_worker(job, method, backbone, sampler)
     shared_store().clear()
     gc.collect()
-    hand_back()
+    trim_heap()
     return {"start": start, "samples": sampler.samples, "emptied": sampler.sample()}
 
 
-def summed_up(store_mib: int, made: dict[str, Any]) -> dict[str, Any]:
+def summarize_samples(store_mib: int, made: dict[str, Any]) -> dict[str, Any]:
     """The figures of a leg."""
     samples = made["samples"]
     tenth = max(1, len(samples) // 10)
@@ -161,7 +161,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.one:
         kept = Path(options.one[1])
-        made = leg(options.splits, int(options.one[0]), options.limit, options.keep_freed, kept)
+        made = measure_questions(options.splits, int(options.one[0]), options.limit, options.keep_freed, kept)
         kept.write_text(json.dumps(made))
         return
     result = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"results": {}}
@@ -171,7 +171,7 @@ def main() -> None:
             command = [sys.executable, __file__, "--one", str(store), str(kept), "--splits", *options.splits]
             command += ["--limit", str(options.limit)] if options.limit else []
             subprocess.run(command + (["--keep-freed"] if options.keep_freed else []), check=True)
-            row = summed_up(store, json.loads(kept.read_text()))
+            row = summarize_samples(store, json.loads(kept.read_text()))
             result["results"][f"{store} MiB" + (", freed memory kept" if options.keep_freed else "")] = row
             print(f"{store} MiB", json.dumps(row, indent=1), flush=True)
     RESULTS.write_text(json.dumps({**result, "versions": versions()}, indent=2) + "\n")

@@ -18,7 +18,7 @@ LANGUAGE = r".*language_model\.layers\.\d+\..*\.(q_proj|k_proj|v_proj|o_proj|gat
 
 
 @dataclass
-class Rows:
+class PlainSFTArguments:
     """Where rows and frames are."""
 
     train_data: str = field(metadata={"help": "sft.jsonl, with frames/ beside it"})
@@ -27,7 +27,7 @@ class Rows:
 
 
 def main() -> None:
-    parser = TrlParser((Rows, SFTConfig, ModelConfig))  # type: ignore[arg-type]
+    parser = TrlParser((PlainSFTArguments, SFTConfig, ModelConfig))  # type: ignore[arg-type]
     rows, training, model_settings = parser.parse_args_and_config()
     path = Path(rows.train_data)
     lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]

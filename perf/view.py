@@ -26,7 +26,7 @@ from rich.console import Console
 from rich.table import Table
 
 from videopro.benchmarks.base import ROBUST, Protocol
-from videopro.runs import Following, RunFolder
+from videopro.runs import RunFolder, RunTail
 from videopro.traces import SCHEMA, Call, Cost, Execution, Reply, Round, Trace, VideoRef
 from videopro.view.site import write_pages
 
@@ -51,7 +51,7 @@ PROGRAM = """def execute_command(video, question):
 
 
 # What one does in the browser, in JavaScript, and what holds when it is done.
-DEEDS = {
+INTERACTIONS = {
     "filter: wrong": (
         "document.querySelector('[data-result=wrong]').click()",
         "[...document.querySelectorAll('.row')].every(row => row.classList.contains('wrong'))",
@@ -69,7 +69,7 @@ DEEDS = {
 }
 
 
-def made_up(number: int, draw: random.Random) -> Trace:
+def make_sample_trace(number: int, draw: random.Random) -> Trace:
     """A question with its programs and calls."""
     words = {"thing": draw.choice(FAMILIES), "place": f"place {number % 97}", "k": 3, "n": 8}
     rounds = tuple(_round(kind, words, draw) for kind in ("plan", "program_refinement")[: 1 + number % 2])
@@ -150,7 +150,7 @@ def _reply(one: Round) -> Reply:
     return Reply(one.execution.answer, one.execution.confidence, one.execution.letters, one.execution.raw)
 
 
-def painted(page: Page, deed: str, until: str) -> float:
+def time_to_paint(page: Page, deed: str, until: str) -> float:
     """Milliseconds from a deed (JavaScript) until something holds and is on the screen; the median."""
     script = """([deed, until]) => new Promise((resolve) => {
         const began = performance.now();
@@ -185,7 +185,7 @@ def browse(index: Path) -> dict[str, float]:
             opening.append(page.evaluate("performance.now()"))
         numbers = {
             "open the list": statistics.median(opening),
-            **{name: painted(page, deed, until) for name, (deed, until) in DEEDS.items()},
+            **{name: time_to_paint(page, deed, until) for name, (deed, until) in INTERACTIONS.items()},
         }
         browser.close()
     return numbers
@@ -204,11 +204,13 @@ def main() -> None:
             {"protocol": Protocol(parser=ROBUST).identity()},
         )
         draw = random.Random(0)
-        folder.traces.write_bytes(b"".join(made_up(n, draw).to_line() for n in range(given.questions)))
+        folder.traces.write_bytes(
+            b"".join(make_sample_trace(n, draw).to_line() for n in range(given.questions))
+        )
         began, worked = time.perf_counter(), time.process_time()
         site = write_pages(folder.path, work / "view", most_frames=16)
         seconds, worked = time.perf_counter() - began, time.process_time() - worked
-        following = Following(folder, Protocol(parser=ROBUST))
+        following = RunTail(folder, Protocol(parser=ROBUST))
         following.refresh()
         began = time.perf_counter()
         following.numbers()

@@ -1,275 +1,195 @@
-"""Which part may know which: the layering of DESIGN.md, held against every import in the repository.
-
-Static, so that a lazy import or one for types alone counts as well: what a module names, it knows. Knowing is
-followed through other modules, since a part that is reached through a third one is known too.
-"""
+"""What import contracts cannot say: that breaking one is seen, that a bare install imports, that every module
+has one name, which mypy knows too."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
 from tests.support import ROOT
 
-PACKAGES = ("videopro", "modules", "data_synthesis", "train", "perf")
-
-# Above everything that answers a question: planning, runs, what is made of them.
-ABOVE = (
-    "videopro.planners",
-    "videopro.reasoning.reasoner",
-    "videopro.methods",
-    "videopro.benchmarks",
-    "videopro.runner",
-    "videopro.infer",
-    "videopro.ask",
-    "videopro.ask_console",
-    "videopro.compare",
-    "videopro.index",
-    "videopro.report",
-    "videopro.view",
+FOLDERS = ("modules", "train", "data_synthesis")
+# What no install without an extra brings (pyproject.toml).
+EXTRAS = (
+    *("trl", "datasets", "deepspeed", "bitsandbytes", "matplotlib", "tabulate", "jinja2", "tensorboard"),
+    *("faster_whisper", "sentence_transformers", "timm", "pydantic_monty", "easyocr", "torchcodec", "wandb"),
 )
-TRAINING = ("data_synthesis", "train")
-# What writes, runs and reads programs: modules are called by it and know nothing of it.
-PROGRAMS = (
-    "videopro.program.parsing",
-    "videopro.program.names",
-    "videopro.executor",
-    "videopro.reasoning.execution",
-    "videopro.traces.selection",
-    "videopro.reasoning.observer",
-    "videopro.backbones.wrappers.metered",
-    "videopro.modules.loading",
-)
-
-
-@dataclass(frozen=True)
-class Rule:
-    """`who` and everything inside must not know `what` nor anything inside, `but` excepted."""
-
-    who: tuple[str, ...]
-    what: tuple[str, ...]
-    but: tuple[str, ...] = ()
-
-
-GROUND = (
-    "videopro.errors",
-    "videopro.video.video",
-    "videopro.video.frame_store",
-    "videopro.video.decoding",
-    "videopro.video.subtitles",
-    "videopro.question.question",
-    "videopro.question.answer_extraction",
-    "videopro.question.official_extractors",
-    "videopro.prompts",
-    "videopro.scoring.metrics",
-    "videopro.scoring.intervals",
-)
-RULES = {
-    "the ground": Rule(
-        GROUND,
-        ("videopro.backbones", "videopro.executor", "videopro.pocket", "modules", *ABOVE, *TRAINING),
-    ),
-    "errors": Rule(("videopro.errors",), ("videopro",), but=("videopro.errors", "videopro")),
-    "backbones": Rule(
-        ("videopro.backbones",),
-        ("videopro.executor", "videopro.pocket", "modules", *ABOVE, *TRAINING),
-        # Where the shipped model lies.
-        but=("videopro.pocket",),
-    ),
-    "modules": Rule(
-        ("modules",),
-        ("videopro.pocket", *PROGRAMS, *ABOVE, *TRAINING),
-        # Where the shipped models lie.
-        but=("videopro.pocket",),
-    ),
-    "nobody knows training": Rule(("videopro", "modules", "perf"), TRAINING),
-    "training and synthesis": Rule(("data_synthesis",), ("train",)),
-}
-
 # Models, methods and modules see the pocket world's pixels and subtitles, never its script: others than the
 # generator and the pocket model's training know the package and the function that makes a split's folder.
-POCKET_OPEN = {"videopro.pocket", "videopro.pocket.world"}
-
-
-def within(module: str, names: Iterable[str]) -> bool:
-    """Whether a module is one of `names` or lies inside one."""
-    return any(module == name or module.startswith(name + ".") for name in names)
+POCKET_OPEN = {"videopro.pocket", "videopro.pocket.world", "videopro.pocket.teacher"}
 
 
 def sources() -> dict[str, str]:
-    """Every module of the repository with its text."""
+    """Every module of the package with its text."""
     found = {}
-    for package in PACKAGES:
-        for path in sorted((ROOT / package).rglob("*.py")):
-            parts = path.relative_to(ROOT).with_suffix("").parts
-            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path.read_text(
-                encoding="utf-8"
-            )
+    for path in sorted((ROOT / "videopro").rglob("*.py")) + [
+        path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py"))
+    ]:
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        parts = parts if parts[0] == "videopro" else ("videopro", *parts)
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path.read_text(encoding="utf-8")
     return found
 
 
-def imports(module: str, text: str, is_package: bool) -> set[str]:
-    """Every name that a module imports, as dotted paths: `from a import b` gives a and a.b."""
+def lint(root: Path) -> subprocess.CompletedProcess[str]:
+    command = [str(Path(sys.executable).with_name("lint-imports")), "--no-cache"]
+    return subprocess.run(
+        command,
+        cwd=root,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(root), "COLUMNS": "200"},
+    )
+
+
+@pytest.fixture
+def copied(tmp_path: Path) -> Path:
+    """A copy of the package, links and all."""
+    for folder in ("videopro", *FOLDERS):
+        shutil.copytree(
+            ROOT / folder,
+            tmp_path / folder,
+            symlinks=True,
+            ignore=shutil.ignore_patterns("__pycache__", "*.safetensors"),
+        )
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("file", "line", "contract"),
+    [
+        ("videopro/video/video.py", "from videopro.infer import main", "A part imports parts below it"),
+        ("videopro/view/site.py", "import videopro.runner.worker", "What reads runs does not know"),
+        ("train/merge.py", "def f():\n    import videopro.infer", "Training and synthesis use no command"),
+        ("modules/answering.py", "from videopro.executor import use_frames", "Modules know videos"),
+        ("modules/errors.py", "from videopro.modules import library", "No cycle between siblings"),
+        (
+            "videopro/report/table.py",
+            "from videopro.report import figures, runs",
+            "No cycle between siblings",
+        ),
+    ],
+)
+def test_a_contract_that_is_broken_is_seen(copied: Path, file: str, line: str, contract: str) -> None:
+    path = copied / file
+    path.write_text(path.read_text() + f"\n{line}\n")
+    done = lint(copied)
+    assert done.returncode == 1
+    broken = [said for said in done.stdout.splitlines() if " BROKEN" in said]
+    assert any(said.startswith(contract) for said in broken), done.stdout
+
+
+def imported_at_once(tree: ast.Module) -> set[str]:
+    """The top-level packages that importing a module imports, not in functions and not for types alone."""
     names: set[str] = set()
-    for node in ast.walk(ast.parse(text)):
+    waiting: list[ast.stmt] = list(tree.body)
+    while waiting:
+        node = waiting.pop()
         if isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            base = node.module or ""
-            if node.level:
-                steps = node.level - 1 if is_package else node.level
-                parts = module.split(".")[: len(module.split(".")) - steps]
-                base = ".".join([*parts, *([node.module] if node.module else [])])
-            names |= {base, *(f"{base}.{alias.name}" for alias in node.names)}
-        elif isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
-            called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-            if called in ("import_module", "__import__") and isinstance(node.args[0].value, str):
-                names.add(node.args[0].value)
+            names |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names.add(node.module.partition(".")[0])
+        elif isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            waiting += node.orelse
+        elif not isinstance(node, ast.FunctionDef):
+            waiting += [inner for inner in ast.iter_child_nodes(node) if isinstance(inner, ast.stmt)]
     return names
 
 
-def knowledge(texts: Mapping[str, str]) -> dict[str, set[str]]:
-    """For each module the modules that it imports, the packages around them included."""
-    packages = {name.rpartition(".")[0] for name in texts}
-    edges = {}
+def test_a_bare_install_imports() -> None:
+    """All but trainers, report and the other sandbox are imported without an extra of pyproject.toml."""
+    texts = {
+        name: text
+        for name, text in sources().items()
+        if not name.startswith(("videopro.train", "videopro.report")) and name != "videopro.executor.monty"
+    }
+    needed = {name: imported_at_once(ast.parse(text)) & {*EXTRAS} for name, text in texts.items()}
+    assert {name: extras for name, extras in needed.items() if extras} == {}
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_a_module_has_one_name(folder: str) -> None:
+    name = min(path.stem for path in (ROOT / folder).glob("[a-z]*.py"))
+    for wanted in (folder, f"{folder}.{name}"):
+        done = subprocess.run(
+            [sys.executable, "-c", f"import {wanted}"], cwd=ROOT, capture_output=True, text=True
+        )
+        assert f"ImportError: '{folder}' is not importable: import 'videopro.{folder}'" in done.stderr
+
+
+def test_mypy_knows_every_module(copied: Path) -> None:
+    """A wrong type in each of the folders at the top is found under the package's name."""
+    for folder in FOLDERS:
+        (copied / folder / "seeded.py").write_text("wrong: int = 'text'\n")
+        user = copied / f"uses_{folder}.py"
+        user.write_text(f"from videopro.{folder}.seeded import wrong\n\nalso: str = wrong\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--no-incremental", "--follow-imports=silent"]
+        + [f"videopro/{folder}/seeded.py" for folder in FOLDERS]
+        + [f"uses_{folder}.py" for folder in FOLDERS],
+        cwd=copied,
+        capture_output=True,
+        text=True,
+    )
+    for folder in FOLDERS:
+        assert f"videopro/{folder}/seeded.py:1: error: Incompatible types" in done.stdout, done.stdout
+        assert f"uses_{folder}.py:3: error: Incompatible types" in done.stdout, done.stdout
+
+
+def peeks(texts: Mapping[str, str]) -> list[str]:
+    """Imports of the pocket world's insides from outside, lazy ones and those by name too."""
+    found = []
     for module, text in texts.items():
-        named = imports(module, text, module in packages or not text.strip())
-        around = {".".join(name.split(".")[:i]) for name in named for i in range(1, name.count(".") + 2)}
-        edges[module] = {name for name in around if name in texts} - {module}
-    return edges
-
-
-def offences(rule: Rule, edges: Mapping[str, set[str]]) -> list[str]:
-    """The chains of imports by which a rule is broken, one for each module that breaks it."""
-    broken = []
-    for start in sorted(module for module in edges if within(module, rule.who)):
-        trail = {start: (start,)}
-        queue = [start]
-        while queue:
-            module = queue.pop(0)
-            bad = within(module, rule.what) and module not in rule.but and not within(module, (start,))
-            if bad:
-                broken.append(" -> ".join(trail[module]))
-                break
-            for following in sorted(edges[module]):
-                if following not in trail:
-                    trail[following] = (*trail[module], following)
-                    queue.append(following)
-    return broken
-
-
-def pocket_offences(edges: Mapping[str, set[str]]) -> list[str]:
-    """Imports of the pocket world's insides from outside."""
-    return [
-        f"{module} -> {name}"
-        for module, names in sorted(edges.items())
-        if not within(module, ("videopro.pocket",))
-        and not module.startswith("videopro.train.pocket.language")
-        for name in sorted(names)
-        if within(name, ("videopro.pocket",)) and name not in POCKET_OPEN
-    ]
-
-
-@pytest.mark.parametrize("name", RULES)
-def test_the_layers_hold(name: str) -> None:
-    assert offences(RULES[name], knowledge(sources())) == []
+        if module.startswith(("videopro.pocket", "videopro.train.pocket")):
+            continue
+        for node in ast.walk(ast.parse(text)):
+            names: set[str] = set()
+            if isinstance(node, ast.Import):
+                names = {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                names = {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                names = {node.value}
+            for name in names & {*texts}:
+                if name.startswith("videopro.pocket") and name not in POCKET_OPEN:
+                    found.append(f"{module} -> {name}")
+    return found
 
 
 def test_nobody_outside_reads_the_pocket_worlds_script() -> None:
-    assert pocket_offences(knowledge(sources())) == []
-
-
-def test_the_check_sees_the_repository() -> None:
-    edges = knowledge(sources())
-    for module in (
-        "videopro.video.video",
-        "videopro.backbones.server.backbone",
-        "videopro.infer",
-        "videopro.train.pocket.language",
-    ):
-        assert module in edges
-    assert "videopro.errors" in edges["videopro.video.video"]
-    # Imported inside a function, and for types alone.
-    assert "videopro.backbones.server.backbone" in edges["videopro.backbones"]
-    assert "videopro.video.video" in edges["videopro.backbones.base"]
-
-
-def test_every_module_opens_with_what_it_is_for() -> None:
-    silent = [
-        module
-        for module, text in sources().items()
-        if text.strip() and not ast.get_docstring(ast.parse(text))
-    ]
-    assert silent == []
+    assert peeks(sources()) == []
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        "import videopro.infer",
-        "from videopro import infer",
-        "from videopro.infer import main",
-        "def f():\n    from videopro.infer import main",
-        "if TYPE_CHECKING:\n    from videopro.infer import main",
-        "from . import infer",
-        "from .infer import main",
-        "import importlib\nimportlib.import_module('videopro.infer')",
-        "from videopro.helper import x",
+        "from videopro.pocket import script",
+        "from videopro.pocket.script import Script",
+        "def f():\n    import videopro.pocket.script",
+        "import_module('videopro.pocket.script')",
     ],
 )
-def test_every_way_to_import_is_seen(text: str) -> None:
+def test_a_peek_at_the_worlds_script_is_seen(text: str) -> None:
     texts = {
-        "videopro": '"""Package."""',
-        "videopro.infer": "",
-        "videopro.helper": "import videopro.infer",
-        "videopro.video.video": text,
-    }
-    (chain,) = offences(RULES["the ground"], knowledge(texts))
-    assert chain.startswith("videopro.video.video -> ")
-    assert chain.endswith("videopro.infer")
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["from videopro.executor import use_frames", "from videopro import reason", "import videopro.train.sft"],
-)
-def test_a_module_that_knows_its_callers_is_seen(text: str) -> None:
-    texts = dict.fromkeys(
-        (
-            "videopro",
-            "videopro.executor",
-            "videopro.reasoning.reasoner",
-            "train",
-            "videopro.train.sft",
-            "modules",
-        ),
-        "",
-    )
-    (chain,) = offences(RULES["modules"], knowledge({**texts, "videopro.modules.answering": text}))
-    assert chain.startswith("videopro.modules.answering -> ")
-
-
-def test_a_package_reaches_its_own_modules_through_dots() -> None:
-    texts = {
-        "videopro": "",
-        "videopro.a": "from .b import x\nfrom ..video import y",
-        "videopro.a.b": "",
-        "videopro.video.video": "",
-    }
-    assert {"videopro.a.b", "videopro.video.video"} <= knowledge(texts)["videopro.a"]
-
-
-def test_a_peek_at_the_worlds_script_is_seen() -> None:
-    texts = {
-        "videopro": "",
         "videopro.pocket": "",
         "videopro.pocket.script": "",
         "videopro.pocket.world": "from videopro.pocket import script",
-        "videopro.benchmarks.pocket": "from videopro.pocket import world",
         "videopro.train.pocket.tasks": "from videopro.pocket.script import Script",
-        "videopro.modules.models.ocr": "from videopro.pocket import script",
+        "videopro.modules.models.ocr": text,
     }
-    assert pocket_offences(knowledge(texts)) == ["videopro.modules.models.ocr -> videopro.pocket.script"]
+    assert set(peeks(texts)) == {"videopro.modules.models.ocr -> videopro.pocket.script"}
+
+
+def test_every_module_opens_with_what_it_is_for() -> None:
+    silent = [
+        name for name, text in sources().items() if text.strip() and not ast.get_docstring(ast.parse(text))
+    ]
+    assert silent == []

@@ -59,7 +59,7 @@ PANELS: tuple[tuple[str, dict[str, str]], ...] = (
 )
 
 # Of episodes of two turns alone: elsewhere they are nought, or hide the accuracy that they equal.
-OF_TWO_TURNS = ("programs/first_right", "programs/refined")
+TWO_TURN_PANELS = ("programs/first_right", "programs/refined")
 
 
 def read_history(run: Path) -> History:
@@ -100,7 +100,7 @@ def mean(runs: Sequence[Series]) -> Series:
     return {step: sum(some) / len(some) for step, some in sorted(values.items())}
 
 
-def smoothed(values: Series, width: int) -> Series:
+def smooth(values: Series, width: int) -> Series:
     """At each step the mean of the last `width` values."""
     steps = sorted(values)
     found = {}
@@ -118,7 +118,7 @@ def draw(histories: Sequence[History]) -> Figure:
         found = {
             label: [series(one, name) for one in histories]
             for name, label in names.items()
-            if two_turns or name not in OF_TWO_TURNS
+            if two_turns or name not in TWO_TURN_PANELS
         }
         found = {label: runs for label, runs in found.items() if any(runs)}
         if found:
@@ -136,7 +136,7 @@ def draw(histories: Sequence[History]) -> Figure:
             for run in runs:
                 axes.plot(list(run), list(run.values()), color=colour, alpha=0.25, linewidth=0.8)
             # A tenth of the run: single batches of a few groups are mostly noise.
-            line = smoothed(average, max(1, len(average) // 10))
+            line = smooth(average, max(1, len(average) // 10))
             axes.plot(list(line), list(line.values()), color=colour, linewidth=1.8, label=label)
         axes.set_title(title)
         axes.set_xlabel("step")

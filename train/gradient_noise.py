@@ -39,12 +39,12 @@ STAGES: dict[str, tuple[Any, Any]] = {
     "sft": (VideoSFTConfig, sft.train),
 }
 RATES = ("learning_rate", "vision_lr", "projector_lr")
-FEWEST = 3
+MIN_STEPS = 3
 """Steps that have a mean cosine with an error."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Noise:
+class GradientNoise:
     """What the gradients of a run's steps have in common."""
 
     steps: int
@@ -59,7 +59,7 @@ class Noise:
     """None where the mean cosine is not above 0."""
 
 
-class Directions(TrainerCallback):
+class GradientDirections(TrainerCallback):
     """Keeps the direction of each step's gradient, before the optimizer takes it."""
 
     def __init__(self) -> None:
@@ -90,13 +90,13 @@ class Directions(TrainerCallback):
             self.found.append(whole / length)
 
 
-def noise(directions: Sequence[torch.Tensor], without_gradient: int = 0) -> Noise:
+def noise(directions: Sequence[torch.Tensor], without_gradient: int = 0) -> GradientNoise:
     """From vectors of length 1, (weights,) each. Raises ConfigError for fewer than three, which have no
     standard error."""
     count = len(directions)
-    if count < FEWEST:
+    if count < MIN_STEPS:
         raise ConfigError(
-            f"{count} steps with a gradient were taken, and at least {FEWEST} are needed; give a higher "
+            f"{count} steps with a gradient were taken, and at least {MIN_STEPS} are needed; give a higher "
             "max_steps"
         )
     # The cosine of each step with all others, summed: a sum over pairs without a loop over them, and without
@@ -109,7 +109,7 @@ def noise(directions: Sequence[torch.Tensor], without_gradient: int = 0) -> Nois
     mean = pairs / (count * (count - 1))
     left_out = (pairs - 2 * others) / ((count - 1) * (count - 2))
     spread = float(((left_out - left_out.mean()) ** 2).sum())
-    return Noise(
+    return GradientNoise(
         steps=count,
         without_gradient=without_gradient,
         mean_cosine=mean,
@@ -118,7 +118,7 @@ def noise(directions: Sequence[torch.Tensor], without_gradient: int = 0) -> Nois
     )
 
 
-def measure(stage: str, argv: Sequence[str]) -> Noise:
+def measure(stage: str, argv: Sequence[str]) -> GradientNoise:
     """A run of `STAGES` at rate 0. Raises VideoProError for what the user can mend."""
     if PartialState().num_processes > 1:
         raise ConfigError("gradients are compared in one process; start it with python, not with accelerate")
@@ -129,12 +129,12 @@ def measure(stage: str, argv: Sequence[str]) -> Noise:
     for name in RATES:
         if getattr(training, name, None) is not None:
             setattr(training, name, 0.0)
-    if 0 < training.max_steps < FEWEST:
-        raise ConfigError(f"max_steps is {training.max_steps}; it must be at least {FEWEST}")
+    if 0 < training.max_steps < MIN_STEPS:
+        raise ConfigError(f"max_steps is {training.max_steps}; it must be at least {MIN_STEPS}")
     output = Path(str(training.output_dir))
     if output.is_dir() and get_last_checkpoint(str(output)) is not None:
         raise ConfigError(f"output_dir {output} has checkpoints of a training; give a folder of its own")
-    directions = Directions()
+    directions = GradientDirections()
     train(training, model, callbacks=[directions])
     found = noise(directions.found, directions.without_gradient)
     text = json.dumps(dataclasses.asdict(found), indent=1) + "\n"
@@ -142,7 +142,7 @@ def measure(stage: str, argv: Sequence[str]) -> Noise:
     return found
 
 
-def told(found: Noise) -> str:
+def noise_report(found: GradientNoise) -> str:
     """The figures as lines."""
     low, high = (found.mean_cosine + side * 1.96 * found.standard_error for side in (-1, 1))
     lines = [
@@ -168,7 +168,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 f"say first what is measured: {' or '.join(STAGES)}, then the flags of train/grpo.py or "
                 "train/sft.py"
             )
-        print(told(measure(words[0], words[1:])))
+        print(noise_report(measure(words[0], words[1:])))
     return status.code
 
 

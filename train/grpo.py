@@ -28,23 +28,23 @@ from videopro.backbones.base import Backbone
 from videopro.backbones.fingerprint import folder_fingerprint
 from videopro.backbones.qwen.backbone import QwenBackbone
 from videopro.backbones.qwen.inputs import QwenInputs
-from videopro.backbones.qwen.load import Loaded
+from videopro.backbones.qwen.load import LoadedModel
 from videopro.errors import ConfigError
 from videopro.modules.loading import ModuleModels, ModuleSettings, is_pocket
-from videopro.settings import build
+from videopro.settings import build_settings
 from videopro.train.rewards.functions import ProgramRewards
 from videopro.train.rl.config import TWO_TURN, VideoGRPOConfig
-from videopro.train.rl.data import PromptRow, as_dataset, read_prompts
-from videopro.train.rl.episodes import Refinements
-from videopro.train.rl.prompts import Prompts
+from videopro.train.rl.data import GRPORow, as_dataset, read_grpo_rows
+from videopro.train.rl.episodes import RefinementTurns
+from videopro.train.rl.prompts import PromptEncoder
 from videopro.train.rl.trainer import VideoGRPOTrainer
-from videopro.train.runtime.loop import carry_out
+from videopro.train.runtime.loop import run_training
 from videopro.train.runtime.settings import read_settings, run_command
-from videopro.train.runtime.setup import Rows, Start
+from videopro.train.runtime.setup import TrainingRows, TrainingSetup
 from videopro.train.runtime.trainable import load_trainable, put_trained, without_adapter
 
 # What decides which weights a run ends with, beside what any training's settings decide.
-_OF_GRPO = (
+_GRPO_SETTINGS = (
     *("num_generations", "max_completion_length", "temperature", "top_p", "beta", "num_iterations"),
     *("steps_per_generation", "epsilon", "epsilon_high", "delta", "importance_sampling_level"),
     *("scale_rewards", "multi_objective_aggregation", "mask_truncated_completions", "top_entropy_quantile"),
@@ -58,14 +58,14 @@ def train(
 ) -> VideoGRPOTrainer:
     """One run, from files to a trained adapter; `callbacks`: of transformers, to look on with. Raises
     VideoProError for what the user can mend."""
-    start = Start.of(training, model_settings)
+    start = TrainingSetup.of(training, model_settings)
     output = Path(str(training.output_dir))
     state = PartialState()
 
     # Rows, and every video that a prompt shows decoded once
-    rows = Rows(
-        read_prompts(training.train_path, training.kinds),
-        read_prompts(Path(training.eval_data), training.kinds) if training.eval_data else [],
+    rows = TrainingRows(
+        read_grpo_rows(training.train_path, training.kinds),
+        read_grpo_rows(Path(training.eval_data), training.kinds) if training.eval_data else [],
         {},
     )
     make_prompts = None
@@ -74,9 +74,9 @@ def train(
         cache = start.frame_cache(training.frame_cache)
         rows = rows.decoded(cache, training.decode_workers)
 
-        def make_prompts(run: Any, frozen: bool) -> Prompts:
+        def make_prompts(run: Any, frozen: bool) -> PromptEncoder:
             kept = int(training.kept_features_gb * 1e9)
-            return Prompts(start.inputs, cache, run, frozen=frozen, kept_bytes=kept)
+            return PromptEncoder(start.inputs, cache, run, frozen=frozen, kept_bytes=kept)
     else:
         _keep_visual_tokens_out(training, start.inputs)
 
@@ -94,7 +94,7 @@ def train(
     programs = output / "programs.jsonl"
     rewards = ProgramRewards(
         answerer,
-        modules=ModuleModels(build(ModuleSettings, modules, "modules"), pocket=is_pocket(answerer)),
+        modules=ModuleModels(build_settings(ModuleSettings, modules, "modules"), pocket=is_pocket(answerer)),
         log=programs,
         workers=training.reward_workers,
         accuracy=training.accuracy,
@@ -120,18 +120,18 @@ def train(
                 training, modules=modules, longest=training.longest, seed=training.seed, output=output
             ),
             ahead=rewards if training.run_ahead else None,
-            next_turn=Refinements(rewards, training.tau) if training.episodes == TWO_TURN else None,
+            next_turn=RefinementTurns(rewards, training.tau) if training.episodes == TWO_TURN else None,
             logs=[programs],
         )
         if state.is_main_process:
-            trainer.accelerator.print(_told(trainer, rows.train))
-        carry_out(
+            trainer.accelerator.print(_startup_line(trainer, rows.train))
+        run_training(
             trainer,
             model_settings,
             start,
             rows,
             # Of episodes of one turn it decides nothing, and runs of older versions do not name it.
-            also=(*_OF_GRPO, *(("final",) if training.episodes == TWO_TURN else ())),
+            also=(*_GRPO_SETTINGS, *(("final",) if training.episodes == TWO_TURN else ())),
         )
     if state.is_main_process:
         # TRL's copy of the adapter that the run began with, for the KL term.
@@ -155,7 +155,7 @@ def _keep_visual_tokens_out(training: VideoGRPOConfig, inputs: QwenInputs) -> No
 def _answerer(
     training: VideoGRPOConfig,
     model_settings: ModelConfig,
-    start: Start,
+    start: TrainingSetup,
     model: PreTrainedModel,
 ) -> Backbone:
     """Who answers inside programs. To be called before an adapter is put into `model`."""
@@ -184,11 +184,11 @@ def _answerer(
         "frames": start.frames,
         "pixels": start.pixels,
     }
-    loaded = Loaded(without_adapter(model), None, found.processor, start.frames, start.pixels, facts)
+    loaded = LoadedModel(without_adapter(model), None, found.processor, start.frames, start.pixels, facts)
     return QwenBackbone.around(loaded, name=found.name)
 
 
-def _told(trainer: VideoGRPOTrainer, rows: Sequence[PromptRow]) -> str:
+def _startup_line(trainer: VideoGRPOTrainer, rows: Sequence[GRPORow]) -> str:
     assert trainer.model is not None
     weights = sum(one.numel() for one in trainer.model.parameters() if one.requires_grad)
     kinds = {kind: sum(row.kind == kind for row in rows) for kind in dict.fromkeys(row.kind for row in rows)}

@@ -20,12 +20,12 @@ from typing import Any
 import torch
 
 from videopro.backbones import read_spec
-from videopro.backbones.qwen.load import DEFAULTS_FILE, find, load
+from videopro.backbones.qwen.load import DEFAULTS_FILE, find_checkpoint, load_model
 from videopro.cli import exit_status
 from videopro.errors import ConfigError
-from videopro.settings import about, from_command_line
+from videopro.settings import from_command_line, setting
 from videopro.storage.finite_weights import non_finite
-from videopro.train.runtime.checkpoint_files import put_in_place
+from videopro.train.runtime.checkpoint_files import publish_checkpoint
 from videopro.train.runtime.disk_errors import writing
 
 PROG = "python -m videopro.train.merge"
@@ -36,10 +36,10 @@ class MergeConfig:
     """What to merge."""
 
     base: str = field(
-        metadata=about("the model that the adapter was trained on: pocket, a hub name, a folder")
+        metadata=setting("the model that the adapter was trained on: pocket, a hub name, a folder")
     )
-    adapter: str = field(metadata=about("folder or hub name of the adapter"))
-    output: Path = field(metadata=about("folder for the checkpoint; must not exist"))
+    adapter: str = field(metadata=setting("folder or hub name of the adapter"))
+    output: Path = field(metadata=setting("folder for the checkpoint; must not exist"))
 
 
 def merge(config: MergeConfig) -> None:
@@ -49,8 +49,8 @@ def merge(config: MergeConfig) -> None:
         raise ConfigError(f"{output}: is there already; name a folder that does not exist")
     # Added up in fp32 and rounded once, on the CPU, where every model fits.
     spec = read_spec(config.base, adapter=config.adapter, dtype="fp32", device_map="cpu")
-    found = find(spec.model)
-    loaded = load(spec)
+    found = find_checkpoint(spec.model)
+    loaded = load_model(spec)
     assert loaded.adapter is not None
     merged: Any = loaded.adapter.merge_and_unload()
     stored = found.settings.dtype
@@ -70,7 +70,7 @@ def merge(config: MergeConfig) -> None:
             found.processor.save_pretrained(part)
             budgets = {"frames": found.frames, "pixels": found.pixels}
             (part / DEFAULTS_FILE).write_text(json.dumps(budgets) + "\n", encoding="utf-8")
-            put_in_place(part, output)
+            publish_checkpoint(part, output)
     finally:
         shutil.rmtree(part, ignore_errors=True)
 

@@ -24,15 +24,15 @@ from videopro.backbones.base import Backbone, GenerateRequest, Visual
 from videopro.cli import exit_status
 from videopro.errors import ConfigError, RunError, VideoError
 from videopro.modules.loading import ModuleModels, ModuleSettings, is_pocket
-from videopro.program import parse
-from videopro.settings import about, build, from_command_line
-from videopro.storage import NotJson, parse_json, write_atomically
+from videopro.program import parse_program
+from videopro.settings import build_settings, from_command_line, setting
+from videopro.storage import InvalidJson, parse_json, write_atomically
 from videopro.train.finetune.data import PLACEHOLDER
 from videopro.train.rewards.functions import ProgramRewards
 from videopro.train.rewards.log import RewardLog
 from videopro.train.rewards.rows import read_row
 from videopro.train.rewards.scoring import score
-from videopro.train.rl.data import KINDS, PromptRow, as_dataset, read_prompts
+from videopro.train.rl.data import KINDS, GRPORow, as_dataset, read_grpo_rows
 from videopro.train.runtime.rows import digest
 from videopro.video import Video, uniform_times
 
@@ -43,26 +43,27 @@ PROG = "python -m videopro.train.rejection"
 class RejectionConfig:
     """What is sampled. Raises ConfigError for settings that cannot be."""
 
-    model: str = field(metadata=about("the policy's model: pocket, a hub name, a folder"))
-    data: Path = field(metadata=about("grpo.jsonl with the prompts"))
-    output: Path = field(metadata=about("file for the rows, in the form of sft.jsonl"))
-    adapter: str | None = field(default=None, metadata=about("folder or hub name of the policy's adapter"))
+    model: str = field(metadata=setting("the policy's model: pocket, a hub name, a folder"))
+    data: Path = field(metadata=setting("grpo.jsonl with the prompts"))
+    output: Path = field(metadata=setting("file for the rows, in the form of sft.jsonl"))
+    adapter: str | None = field(default=None, metadata=setting("folder or hub name of the policy's adapter"))
     answerer: str | None = field(
         default=None,
-        metadata=about("who answers inside programs; unset: the model with its adapter off"),
+        metadata=setting("who answers inside programs; unset: the model with its adapter off"),
     )
-    kinds: tuple[str, ...] = field(default=KINDS, metadata=about("kinds of prompts"))
-    samples: int = field(default=8, metadata=about("replies to a prompt"))
-    temperature: float = field(default=1.0, metadata=about("of sampling"))
-    max_new_tokens: int = field(default=1024, metadata=about("longest program, in tokens"))
+    kinds: tuple[str, ...] = field(default=KINDS, metadata=setting("kinds of prompts"))
+    samples: int = field(default=8, metadata=setting("replies to a prompt"))
+    temperature: float = field(default=1.0, metadata=setting("of sampling"))
+    max_new_tokens: int = field(default=1024, metadata=setting("longest program, in tokens"))
     batch_size: int = field(
-        default=8, metadata=about("replies written at once; more than samples: to several prompts of a video")
+        default=8,
+        metadata=setting("replies written at once; more than samples: to several prompts of a video"),
     )
-    workers: int = field(default=4, metadata=about("programs run side by side"))
+    workers: int = field(default=4, metadata=setting("programs run side by side"))
     modules: dict[str, Any] = field(
-        default_factory=dict, metadata=about("models behind the modules, as in videopro.infer's options")
+        default_factory=dict, metadata=setting("models behind the modules, as in videopro.infer's options")
     )
-    seed: int = field(default=0, metadata=about("of what is drawn"))
+    seed: int = field(default=0, metadata=setting("of what is drawn"))
 
     def __post_init__(self) -> None:
         for name in ("samples", "max_new_tokens", "batch_size", "workers"):
@@ -76,7 +77,7 @@ class RejectionConfig:
 
 
 def sample(
-    rows: Sequence[PromptRow],
+    rows: Sequence[GRPORow],
     policy: Backbone,
     rewards: ProgramRewards,
     config: RejectionConfig,
@@ -84,7 +85,7 @@ def sample(
 ) -> None:
     """Write and run programs to each prompt. `keep` gets each row's id and those of its replies that are
     right and of the right form. A video that cannot be read is named and gives none."""
-    groups: dict[Path, list[PromptRow]] = {}
+    groups: dict[Path, list[GRPORow]] = {}
     for row in rows:
         groups.setdefault(row.video, []).append(row)
     for path, some in groups.items():
@@ -104,7 +105,7 @@ def sample(
 
 
 def _write(
-    rows: Sequence[PromptRow], shown: Visual | None, policy: Backbone, config: RejectionConfig
+    rows: Sequence[GRPORow], shown: Visual | None, policy: Backbone, config: RejectionConfig
 ) -> list[str]:
     """The samples of the first row, then those of the next."""
     requests = [
@@ -126,7 +127,7 @@ def _show(path: Path, policy: Backbone, stack: ExitStack) -> Visual:
     return stack.enter_context(policy.prefix(frames))
 
 
-def _right(rows: Sequence[PromptRow], replies: list[str], rewards: ProgramRewards) -> list[list[str]]:
+def _right(rows: Sequence[GRPORow], replies: list[str], rewards: ProgramRewards) -> list[list[str]]:
     """Of each row's replies, in their order, those that are right and of the right form."""
     each = len(replies) // len(rows)
     columns = [one for one in as_dataset(rows) for _ in range(each)]
@@ -137,7 +138,7 @@ def _right(rows: Sequence[PromptRow], replies: list[str], rewards: ProgramReward
     for number, (given, reply, one) in enumerate(zip(columns, replies, ran, strict=True)):
         if one.execution is not None:
             row = read_row(given)
-            earned = score(row.kind, row.right, row.oracle, (parse(reply), one.execution))
+            earned = score(row.kind, row.right, row.oracle, (parse_program(reply), one.execution))
             if earned.accuracy == 1 and earned.format == 1:
                 found[number // each].append(reply)
     return found
@@ -147,11 +148,11 @@ def distinct(replies: Iterable[str]) -> list[str]:
     """The first reply of each program, in their order."""
     found: dict[str, str] = {}
     for reply in replies:
-        found.setdefault(parse(reply).digest, reply)
+        found.setdefault(parse_program(reply).digest, reply)
     return list(found.values())
 
 
-def as_rows(prompt: PromptRow, replies: Sequence[str]) -> list[dict[str, Any]]:
+def as_rows(prompt: GRPORow, replies: Sequence[str]) -> list[dict[str, Any]]:
     """Rows of `sft.jsonl`."""
     shown = prompt.prompt_video
     return [
@@ -162,7 +163,7 @@ def as_rows(prompt: PromptRow, replies: Sequence[str]) -> list[dict[str, Any]]:
             ],
             **({"videos": [str(prompt.video)]} if shown else {}),
             "id": f"{prompt.id}/own-{number}",
-            "kind": parse(reply).mode if prompt.kind == "plan" else prompt.kind,
+            "kind": parse_program(reply).mode if prompt.kind == "plan" else prompt.kind,
         }
         for number, reply in enumerate(distinct(replies))
     ]
@@ -170,7 +171,7 @@ def as_rows(prompt: PromptRow, replies: Sequence[str]) -> list[dict[str, Any]]:
 
 def run(config: RejectionConfig) -> str:
     """All of it, from prompts to rows. Returns what came of it in words. Raises VideoProError."""
-    prompts = read_prompts(config.data, config.kinds)
+    prompts = read_grpo_rows(config.data, config.kinds)
     log = config.output.with_name(config.output.name + ".samples")
     # How many are written and run at once changes nothing but time.
     facts = {**asdict(config), "batch_size": None, "workers": None, "rows": digest(config.data)}
@@ -216,7 +217,7 @@ def _done(log: Path, facts: Any) -> dict[str, list[str]]:
     whole = text[: text.rfind("\n") + 1]
     try:
         lines = [parse_json(line) for line in whole.splitlines()]
-    except NotJson as error:
+    except InvalidJson as error:
         raise RunError(f"{log}: holds a broken line ({error}); delete it, or give another output") from error
     if lines and lines[0]["settings"] != facts:
         differing = [name for name in facts if lines[0]["settings"].get(name) != facts[name]]
@@ -235,7 +236,7 @@ def _load(config: RejectionConfig) -> tuple[Backbone, ProgramRewards]:
     adapter = {} if config.adapter is None else {"adapter": config.adapter}
     policy = load_backbone(read_spec(config.model, batch_size=config.batch_size, **adapter))
     answerer = policy if config.answerer is None else load_backbone(read_spec(config.answerer))
-    settings = build(ModuleSettings, config.modules, "modules")
+    settings = build_settings(ModuleSettings, config.modules, "modules")
     models = ModuleModels(settings, pocket=is_pocket(answerer))
     return policy, ProgramRewards(answerer, modules=models, workers=config.workers)
 

@@ -22,15 +22,15 @@ from trl import ModelConfig
 from videopro.errors import ConfigError
 from videopro.train.finetune.collator import VideoCollator, as_dataset
 from videopro.train.finetune.config import VideoSFTConfig
-from videopro.train.finetune.data import Row, read_rows
+from videopro.train.finetune.data import SFTRow, read_rows
 from videopro.train.finetune.trainer import VideoSFTTrainer
-from videopro.train.runtime.loop import carry_out
+from videopro.train.runtime.loop import run_training
 from videopro.train.runtime.settings import read_settings, run_command
-from videopro.train.runtime.setup import Rows, Start
+from videopro.train.runtime.setup import TrainingRows, TrainingSetup
 from videopro.train.runtime.trainable import load_trainable, put_trained, trained_parts
 
 # What decides which weights a run ends with, beside what any training's settings decide.
-_OF_SFT = ("vision", "projector", "vision_lr", "projector_lr", "neftune_noise_alpha")
+_SFT_SETTINGS = ("vision", "projector", "vision_lr", "projector_lr", "neftune_noise_alpha")
 
 
 def train(
@@ -38,9 +38,9 @@ def train(
 ) -> VideoSFTTrainer:
     """One run, from files to a trained adapter; `callbacks`: of transformers, to look on with. Raises
     VideoProError for what the user can mend."""
-    start = Start.of(training, model_settings)
+    start = TrainingSetup.of(training, model_settings)
     cache = start.frame_cache(training.frame_cache)
-    rows = Rows(
+    rows = TrainingRows(
         read_rows(training.train_path),
         read_rows(Path(training.eval_data)) if training.eval_data else [],
         {},
@@ -83,12 +83,12 @@ def train(
             "would get no gradients: give gradient_checkpointing: false, or use ZeRO-2"
         )
     if PartialState().is_main_process:
-        trainer.accelerator.print(_told(trainer, rows.train, parts))
-    carry_out(trainer, model_settings, start, rows, also=_OF_SFT)
+        trainer.accelerator.print(_startup_line(trainer, rows.train, parts))
+    run_training(trainer, model_settings, start, rows, also=_SFT_SETTINGS)
     return trainer
 
 
-def _told(trainer: VideoSFTTrainer, rows: Sequence[Row], parts: Sequence[str]) -> str:
+def _startup_line(trainer: VideoSFTTrainer, rows: Sequence[SFTRow], parts: Sequence[str]) -> str:
     assert trainer.model is not None
     weights = [one for one in trainer.model.parameters() if one.requires_grad]
     videos = len({row.video for row in rows if row.video is not None})

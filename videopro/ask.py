@@ -15,17 +15,17 @@ from pathlib import Path
 from typing import Any
 
 from videopro import methods, prompts
-from videopro.ask_console import Follower, say, show_answer
+from videopro.ask_console import ConsoleObserver, print_line, show_answer
 from videopro.backbones import Backbone, Generation, load_backbone, read_spec
 from videopro.backbones.wrappers.metered import Meter
 from videopro.benchmarks import Item, Protocol
 from videopro.benchmarks.base import ROBUST
 from videopro.cli import exit_status
 from videopro.errors import ConfigError
-from videopro.methods import ShortFlags
-from videopro.methods.base import Context, Result
+from videopro.methods import MethodFlags
+from videopro.methods.base import MethodContext, Result
 from videopro.question import Question
-from videopro.settings import about, from_command_line
+from videopro.settings import from_command_line, setting
 from videopro.storage import encodable
 from videopro.video import Video, load_subtitles, uniform_times
 
@@ -33,23 +33,25 @@ PROG = "python -m videopro.ask"
 
 
 @dataclass(frozen=True)
-class AskConfig(ShortFlags):
+class AskConfig(MethodFlags):
     """One question about one file."""
 
-    video: Path = field(metadata=about("the video file", positional=True))
-    question: str = field(metadata=about("the question", positional=True))
-    model: str = field(metadata=about("pocket, a hub name, a folder, or server:MODEL@URL"))
-    choices: tuple[str, ...] = field(default=(), metadata=about("2 to 10 options; none: an answer in words"))
-    subtitles: Path | None = field(default=None, metadata=about("file of subtitles for the prompt"))
-    method: str = field(default="native", metadata=about("one of " + ", ".join(methods.METHODS)))
+    video: Path = field(metadata=setting("the video file", positional=True))
+    question: str = field(metadata=setting("the question", positional=True))
+    model: str = field(metadata=setting("pocket, a hub name, a folder, or server:MODEL@URL"))
+    choices: tuple[str, ...] = field(
+        default=(), metadata=setting("2 to 10 options; none: an answer in words")
+    )
+    subtitles: Path | None = field(default=None, metadata=setting("file of subtitles for the prompt"))
+    method: str = field(default="native", metadata=setting("one of " + ", ".join(methods.METHODS)))
     options: dict[str, Any] = field(
-        default_factory=dict, metadata=about("settings of the method, such as frames=16")
+        default_factory=dict, metadata=setting("settings of the method, such as frames=16")
     )
     backbone: dict[str, Any] = field(
-        default_factory=dict, metadata=about("settings of the backbone, such as dtype=bf16 adapter=FOLDER")
+        default_factory=dict, metadata=setting("settings of the backbone, such as dtype=bf16 adapter=FOLDER")
     )
-    max_new_tokens: int = field(default=256, metadata=about("longest answer in words, in tokens"))
-    seed: int = field(default=0, metadata=about("seed of all that is random"))
+    max_new_tokens: int = field(default=256, metadata=setting("longest answer in words, in tokens"))
+    seed: int = field(default=0, metadata=setting("seed of all that is random"))
 
 
 def main(argv: Sequence[str] | None = None, *, load: Callable[..., Backbone] = load_backbone) -> int:
@@ -82,13 +84,13 @@ def ask(config: AskConfig, *, load: Callable[..., Backbone] = load_backbone) -> 
         load_subtitles(config.subtitles, duration=video.duration)
     backbone = load(config.model, **config.backbone)
     try:
-        context = Context(
-            video, backbone, Protocol(parser=ROBUST), meter=Meter(), seed=config.seed, watch=Follower()
+        context = MethodContext(
+            video, backbone, Protocol(parser=ROBUST), meter=Meter(), seed=config.seed, watch=ConsoleObserver()
         )
         if question is None:
             reply = _in_words(config, context)
-            say(reply.text)
-            say(f"confidence {reply.confidence:.3f}", "dim")
+            print_line(reply.text)
+            print_line(f"confidence {reply.confidence:.3f}", "dim")
             return reply
         item = Item(
             id="ask", video=config.video, video_key=video.id, question=question, subtitles=config.subtitles
@@ -103,7 +105,7 @@ def ask(config: AskConfig, *, load: Callable[..., Backbone] = load_backbone) -> 
 def _options(config: AskConfig) -> dict[str, Any]:
     """Whoever asks wants an answer, so one is kept that a refinement lost, and the model answers where no
     program did; subtitles that are given are meant to be read. Flags and `--options` still say otherwise."""
-    options = config.method_options(config.method, config.options)
+    options = config.options_with_flags(config.method, config.options)
     if config.method != "native":
         return {"final": "last-answered", "fallback": "native", **options}
     if config.subtitles is not None:
@@ -111,7 +113,7 @@ def _options(config: AskConfig) -> dict[str, Any]:
     return options
 
 
-def _in_words(config: AskConfig, context: Context) -> Generation:
+def _in_words(config: AskConfig, context: MethodContext) -> Generation:
     frames = context.frames(uniform_times(0.0, context.video.duration, context.backbone.frames))
     lines = ""
     if config.subtitles is not None:

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from videopro.methods.base import Result
-from videopro.program import parse
+from videopro.program import parse_program
 from videopro.question import Question
 from videopro.traces import FALLBACK, Call, Execution, Round
 
@@ -26,7 +26,7 @@ _TITLES = {
 }
 
 
-class Follower:
+class ConsoleObserver:
     """Prints what it is told."""
 
     def __init__(self) -> None:
@@ -35,37 +35,37 @@ class Follower:
     def wrote(self, round: Round) -> None:
         """The plan and the program."""
         with self._lock:
-            say(f"\n{_TITLES[round.prompt_kind]} ({round.planning.seconds:.1f} s)", "bold")
-            planning = parse(round.raw).planning
+            print_line(f"\n{_TITLES[round.prompt_kind]} ({round.planning.seconds:.1f} s)", "bold")
+            planning = parse_program(round.raw).planning
             if planning:
-                say(planning, "italic")
+                print_line(planning, "italic")
             if round.program:
                 Console().print(
                     Syntax(round.program, "python", line_numbers=True, background_color="default")
                 )
             else:
-                say(round.raw)
+                print_line(round.raw)
             for fault in round.faults:
-                say(f"not well-formed: {fault}", "yellow")
+                print_line(f"not well-formed: {fault}", "yellow")
 
     def called(self, call: Call) -> None:
         """One call."""
         with self._lock:
             arguments = ", ".join(f"{name}={value}" for name, value in call.args.items())
             remembered = ", remembered" if call.cached else ""
-            say(f"{call.fn}({arguments})", "cyan")
-            say(f"  {call.result}  ({call.seconds:.2f} s{remembered})", "dim")
+            print_line(f"{call.fn}({arguments})", "cyan")
+            print_line(f"  {call.result}  ({call.seconds:.2f} s{remembered})", "dim")
 
     def ended(self, execution: Execution) -> None:
         """What the program gave."""
         with self._lock:
             if execution.error is not None:
                 line = f", line {execution.error.line}" if execution.error.line is not None else ""
-                say(f"failed: {execution.error.type}{line}: {execution.error.message}", "red")
+                print_line(f"failed: {execution.error.type}{line}: {execution.error.message}", "red")
             elif execution.answer is None:
-                say("it gave no answer", "red")
+                print_line("it gave no answer", "red")
             else:
-                say(f"it answered {execution.answer}, confidence {execution.confidence:.3f}", "green")
+                print_line(f"it answered {execution.answer}, confidence {execution.confidence:.3f}", "green")
 
 
 def show_answer(result: Result, question: Question) -> None:
@@ -73,14 +73,14 @@ def show_answer(result: Result, question: Question) -> None:
     reply = result.final
     assert reply is not None
     if len(result.rounds) > 1 or result.rounds[0].prompt_kind != "native":
-        say("")
+        print_line("")
     if result.settled is not None and result.rounds[result.settled].prompt_kind == FALLBACK:
-        say("no program gave an answer: this is the model's direct one", "yellow")
+        print_line("no program gave an answer: this is the model's direct one", "yellow")
     if reply.letter is None:
-        say(f"no option: the model says {reply.raw!r}" if reply.raw else "no answer", "bold")
+        print_line(f"no option: the model says {reply.raw!r}" if reply.raw else "no answer", "bold")
     else:
-        say(f"{reply.letter}. {question.choice(reply.letter)}", "bold")
-    say(f"confidence {reply.confidence:.3f}", "dim")
+        print_line(f"{reply.letter}. {question.choice(reply.letter)}", "bold")
+    print_line(f"confidence {reply.confidence:.3f}", "dim")
     grid = Table(box=None, show_header=False, pad_edge=False)
     for letter, choice in zip(question.letters, question.choices, strict=True):
         share = reply.letters.get(letter, 0.0)
@@ -88,6 +88,6 @@ def show_answer(result: Result, question: Question) -> None:
     Console().print(grid)
 
 
-def say(text: str, style: str = "") -> None:
+def print_line(text: str, style: str = "") -> None:
     """Print what others wrote, to the letter: brackets are no markup here."""
     Console().print(text, style=style, markup=False, highlight=False, soft_wrap=True)

@@ -14,10 +14,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from videopro.errors import VideoProError, WorkerBug
-from videopro.processes import stoppable
+from videopro.processes import handle_termination
 from videopro.storage import cannot_write, is_full
 
-GOES_ON = "stopped; the same command goes on from here"
+RESUME_HINT = "stopped; the same command goes on from here"
 
 
 @dataclass
@@ -28,7 +28,7 @@ class ExitStatus:
 
 
 @contextmanager
-def exit_status(stopped: str = GOES_ON) -> Iterator[ExitStatus]:
+def exit_status(stopped: str = RESUME_HINT) -> Iterator[ExitStatus]:
     """Do a command's work within the block, and return `code` behind it.
 
     A VideoProError becomes 2, as does a disk without room; a fault of ours in a worker 1; an interruption
@@ -40,7 +40,7 @@ def exit_status(stopped: str = GOES_ON) -> Iterator[ExitStatus]:
         # A console of another locale shows what it cannot write as an escape, and a command goes on.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    with stoppable() as came:
+    with handle_termination() as came:
         try:
             yield status
         except VideoProError as error:

@@ -26,31 +26,33 @@ from videopro.backbones import Backbone, load_backbone
 from videopro.benchmarks import PRESETS
 from videopro.cli import exit_status
 from videopro.errors import ConfigError, RunError
-from videopro.infer import RunConfig
-from videopro.methods import METHODS, ShortFlags
+from videopro.infer import InferConfig
+from videopro.methods import METHODS, MethodFlags
 from videopro.runs import RUN_FIELDS, RunFolder
-from videopro.scoring import Difference, Scored, accuracy, paired_difference, percent, records_of
-from videopro.settings import about, from_command_line, near, read_yaml
+from videopro.scoring import Difference, QuestionScore, accuracy, paired_difference, percent, records_of
+from videopro.settings import did_you_mean, from_command_line, read_yaml, setting
 from videopro.storage import parse_json
-from videopro.traces import READINGS, READINGS_TOLD, Trace, read_by
+from videopro.traces import RESCORINGS, RESCORINGS_NOTE, Trace, rescore_all
 
 PROG = "python -m videopro.compare"
 
 
 @dataclass(frozen=True)
-class CompareConfig(RunConfig):
+class CompareConfig(InferConfig):
     """The settings of `videopro.infer`, for several methods."""
 
-    methods: tuple[str, ...] = field(default=(), metadata=about("methods to run, the first to compare with"))
+    methods: tuple[str, ...] = field(
+        default=(), metadata=setting("methods to run, the first to compare with")
+    )
 
 
 @dataclass(frozen=True)
-class Compared:
+class ComparisonRun:
     """One run of a comparison."""
 
     name: str
     summary: Mapping[str, Any]
-    records: Sequence[Scored]
+    records: Sequence[QuestionScore]
     traces: Sequence[Trace]
 
     @property
@@ -85,7 +87,9 @@ def main(argv: Sequence[str] | None = None, *, load: Callable[..., Backbone] = l
     return status.code
 
 
-def run_methods(config: CompareConfig, *, load: Callable[..., Backbone] = load_backbone) -> list[Compared]:
+def run_methods(
+    config: CompareConfig, *, load: Callable[..., Backbone] = load_backbone
+) -> list[ComparisonRun]:
     """Run each method into OUTPUT/METHOD. Raises VideoProError, before anything is run where it can be."""
     each = settings_of_each(config)
     for one in each.values():
@@ -95,7 +99,7 @@ def run_methods(config: CompareConfig, *, load: Callable[..., Backbone] = load_b
     return [replace(read_run(one.output), name=name) for name, one in each.items()]
 
 
-def settings_of_each(config: CompareConfig) -> dict[str, RunConfig]:
+def settings_of_each(config: CompareConfig) -> dict[str, InferConfig]:
     """The run of each method. Raises ConfigError for settings that cannot be."""
     if len(config.methods) < 2 or len(set(config.methods)) < len(config.methods):
         raise ConfigError(
@@ -108,27 +112,27 @@ def settings_of_each(config: CompareConfig) -> dict[str, RunConfig]:
         )
     unknown = [name for name in config.methods if name not in METHODS]
     if unknown:
-        raise ConfigError(f"unknown method {unknown[0]!r}; {near(unknown[0], list(METHODS))}")
+        raise ConfigError(f"unknown method {unknown[0]!r}; {did_you_mean(unknown[0], list(METHODS))}")
     settings = {name: {one.name for one in fields(METHODS[name].Settings)} for name in config.methods}
-    for key in {**config.options, **config.flags_given()}:
+    for key in {**config.options, **config.given_flags()}:
         if not any(key in known for known in settings.values()):
             raise ConfigError(f"none of the methods {', '.join(config.methods)} has a setting {key!r}")
-    alone: dict[str, Any] = {one.name: getattr(config, one.name) for one in fields(RunConfig)}
-    flags = {one.name for one in fields(ShortFlags)}
-    each: dict[str, RunConfig] = {}
+    alone: dict[str, Any] = {one.name: getattr(config, one.name) for one in fields(InferConfig)}
+    flags = {one.name for one in fields(MethodFlags)}
+    each: dict[str, InferConfig] = {}
     for name, known in settings.items():
         own: dict[str, Any] = {
             key: None if key in flags and key not in known else value for key, value in alone.items()
         }
         own |= {"method": name, "output": config.output / name}
         own["options"] = {key: value for key, value in config.options.items() if key in known}
-        each[name] = RunConfig(**own)
+        each[name] = InferConfig(**own)
     for name, one in each.items():
-        methods.create(name, one.method_options(name, one.options))
+        methods.create(name, one.options_with_flags(name, one.options))
     return each
 
 
-def read_run(path: Path) -> Compared:
+def read_run(path: Path) -> ComparisonRun:
     """A finished run's numbers, and the verdicts on its questions. Raises RunError for a folder that holds
     none."""
     folder = RunFolder(path)
@@ -153,10 +157,10 @@ def read_run(path: Path) -> Compared:
                 f"{settings.get(key)!r}); give the run's own command again to have it written anew"
             )
     traces = folder.read()
-    return Compared(path.name, summary, records_of(traces), traces)
+    return ComparisonRun(path.name, summary, records_of(traces), traces)
 
 
-def comparison(runs: Sequence[Compared]) -> Group:
+def comparison(runs: Sequence[ComparisonRun]) -> Group:
     """Tables with a row a run: accuracy, the same by each rule of the final answer where programs were
     written, and what it took. Differences are to the first run, question by question on those that both
     have."""
@@ -173,27 +177,27 @@ def comparison(runs: Sequence[Compared]) -> Group:
     return Group(right, *_by_rules(runs), took)
 
 
-def _by_rules(runs: Sequence[Compared]) -> list[Table]:
+def _by_rules(runs: Sequence[ComparisonRun]) -> list[Table]:
     """Accuracy by each rule that can be told, for the runs that wrote programs."""
     planned = [one for one in runs if one.plans]
     if not planned:
         return []
     table = Table(
-        title="right %, by each rule of the final answer", caption=READINGS_TOLD, caption_justify="left"
+        title="right %, by each rule of the final answer", caption=RESCORINGS_NOTE, caption_justify="left"
     )
     table.add_column("")
-    for name in READINGS:
+    for name in RESCORINGS:
         table.add_column(name, justify="right")
     for one in planned:
         direct = next((other for other in runs if other.is_fallback and _same_world(other, one)), None)
         natives = {} if direct is None else {trace.question_id: trace for trace in direct.traces}
-        read = [read_by(one.traces, reading, natives) for reading in READINGS.values()]
+        read = [rescore_all(one.traces, reading, natives) for reading in RESCORINGS.values()]
         cells = ["-" if own is None else percent(accuracy(records_of(own)).accuracy) for own in read]
         table.add_row(escape(one.name), *cells)
     return [table]
 
 
-def _same_world(one: Compared, other: Compared) -> bool:
+def _same_world(one: ComparisonRun, other: ComparisonRun) -> bool:
     return all(one.summary[key] == other.summary[key] for key in ("benchmark", "split", "protocol", "model"))
 
 
@@ -222,12 +226,12 @@ def _number(value: float | None, digits: int) -> str:
     return "-" if value is None else f"{value:.{digits}f}"
 
 
-def _title(runs: Sequence[Compared]) -> str:
+def _title(runs: Sequence[ComparisonRun]) -> str:
     worlds = {"{benchmark} {split}, {model}".format(**one.summary) for one in runs}
     return worlds.pop() if len(worlds) == 1 else "runs on different benchmarks or models"
 
 
-def _caption(runs: Sequence[Compared]) -> list[str]:
+def _caption(runs: Sequence[ComparisonRun]) -> list[str]:
     told = ["differences to the first row, paired by question; intervals clustered by video"]
     asked = [{record.question_id for record in one.records} for one in runs]
     if any(own != asked[0] for own in asked):

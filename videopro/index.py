@@ -21,7 +21,7 @@ from videopro.cli import exit_status
 from videopro.errors import ConfigError, VideoError
 from videopro.modules.models.encoders import VideoTextEncoder, load_encoder
 from videopro.modules.search.clip_index import CLIP_SECONDS, ClipIndex, build_index, clip_bounds, index_path
-from videopro.settings import about, from_command_line
+from videopro.settings import from_command_line, setting
 from videopro.video import Video
 
 PROG = "python -m videopro.index"
@@ -32,20 +32,26 @@ _SUFFIXES = {".mp4", ".m4v", ".mov", ".mkv", ".webm", ".avi", ".ts", ".mpg", ".m
 class IndexConfig:
     """Which videos, with what."""
 
-    video: Path = field(metadata=about("a video file, or a folder of them", positional=True))
+    video: Path = field(metadata=setting("a video file, or a folder of them", positional=True))
     encoder: str = field(
         default="pocket",
-        metadata=about("pocket, languagebind, clip, siglip2 or pe_video, with :FOLDER_OR_HUB_NAME behind it"),
+        metadata=setting(
+            "pocket, languagebind, clip, siglip2 or pe_video, with :FOLDER_OR_HUB_NAME behind it"
+        ),
     )
-    clip_seconds: float = field(default=CLIP_SECONDS, metadata=about("length of a clip"))
+    clip_seconds: float = field(default=CLIP_SECONDS, metadata=setting("length of a clip"))
     root: Path | None = field(
         default=None,
-        metadata=about("folder for indexes (default: index in $VIDEOPRO_CACHE or ~/.cache/videopro)"),
+        metadata=setting("folder for indexes (default: index in $VIDEOPRO_CACHE or ~/.cache/videopro)"),
     )
-    device: str | None = field(default=None, metadata=about("such as cuda:1; default: the first accelerator"))
-    dtype: str = field(default="float32", metadata=about("float32, bfloat16 or float16"))
-    query: str | None = field(default=None, metadata=about("print the clips of the video that fit this best"))
-    top_k: int = field(default=3, metadata=about("how many clips a query prints"))
+    device: str | None = field(
+        default=None, metadata=setting("such as cuda:1; default: the first accelerator")
+    )
+    dtype: str = field(default="float32", metadata=setting("float32, bfloat16 or float16"))
+    query: str | None = field(
+        default=None, metadata=setting("print the clips of the video that fit this best")
+    )
+    top_k: int = field(default=3, metadata=setting("how many clips a query prints"))
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -25,76 +25,76 @@ from videopro.backbones import Backbone, load_backbone, read_spec
 from videopro.benchmarks import PRESETS, Benchmark, Item
 from videopro.cli import exit_status
 from videopro.errors import ConfigError
-from videopro.methods import ShortFlags
-from videopro.runner.supervisor import Supervisor, place
+from videopro.methods import MethodFlags
+from videopro.runner.supervisor import Supervisor, place_workers
 from videopro.runner.tracking import Tracking, check_trackers
-from videopro.runner.worker import Job
+from videopro.runner.worker import WorkerJob
 from videopro.runs import (
     RUN_FIELDS,
-    Following,
     RunFolder,
+    RunTail,
     check_model,
     check_questions,
     read_grades,
     summarize,
-    table,
+    summary_table,
     write_summary,
 )
-from videopro.settings import about, from_command_line, read_yaml
+from videopro.settings import from_command_line, read_yaml, setting
 from videopro.work import Progress, units
 
 PROG = "python -m videopro.infer"
 
 
 @dataclass(frozen=True)
-class RunConfig(ShortFlags):
+class InferConfig(MethodFlags):
     """The settings of a run, as flags or as YAML."""
 
     benchmark: str = field(
-        metadata=about(
+        metadata=setting(
             f"one of {', '.join(benchmarks.NAMES)}; or several under one name: {', '.join(PRESETS)}, each "
             "from ROOT/NAME into OUTPUT/NAME"
         )
     )
-    model: str = field(metadata=about("pocket, a hub name, a folder, or server:MODEL@URL"))
-    output: Path = field(metadata=about("folder of the run; resumed if it holds the same run"))
-    split: str = field(default="", metadata=about("split of the benchmark; unset: its usual one"))
+    model: str = field(metadata=setting("pocket, a hub name, a folder, or server:MODEL@URL"))
+    output: Path = field(metadata=setting("folder of the run; resumed if it holds the same run"))
+    split: str = field(default="", metadata=setting("split of the benchmark; unset: its usual one"))
     root: Path | None = field(
-        default=None, metadata=about("folder of the benchmark's files; only pocket can do without")
+        default=None, metadata=setting("folder of the benchmark's files; only pocket can do without")
     )
     annotations: str = field(
         default="",
-        metadata=about("file with the questions, or hf:REPO:CONFIG:SPLIT; unset: the official one"),
+        metadata=setting("file with the questions, or hf:REPO:CONFIG:SPLIT; unset: the official one"),
     )
     protocol: str = field(
-        default="", metadata=about("how the benchmark is asked and scored; unset: its usual protocol")
+        default="", metadata=setting("how the benchmark is asked and scored; unset: its usual protocol")
     )
     skip_broken: bool = field(
-        default=False, metadata=about("leave out records of the benchmark that are broken")
+        default=False, metadata=setting("leave out records of the benchmark that are broken")
     )
-    world_seed: int | None = field(default=None, metadata=about("seed of pocket's split 'fresh'"))
-    method: str = field(default="native", metadata=about("one of " + ", ".join(methods.METHODS)))
+    world_seed: int | None = field(default=None, metadata=setting("seed of pocket's split 'fresh'"))
+    method: str = field(default="native", metadata=setting("one of " + ", ".join(methods.METHODS)))
     options: dict[str, Any] = field(
-        default_factory=dict, metadata=about("settings of the method, such as frames=16")
+        default_factory=dict, metadata=setting("settings of the method, such as frames=16")
     )
     backbone: dict[str, Any] = field(
-        default_factory=dict, metadata=about("settings of the backbone, such as dtype=bf16 adapter=FOLDER")
+        default_factory=dict, metadata=setting("settings of the backbone, such as dtype=bf16 adapter=FOLDER")
     )
     limit: int | None = field(
-        default=None, metadata=about("answer this many: whole videos, in an order drawn from the seed")
+        default=None, metadata=setting("answer this many: whole videos, in an order drawn from the seed")
     )
-    ids: tuple[str, ...] = field(default=(), metadata=about("answer these questions only"))
+    ids: tuple[str, ...] = field(default=(), metadata=setting("answer these questions only"))
     seed: int = field(
-        default=0, metadata=about("seed of all that is random: the order of --limit, what a method draws")
+        default=0, metadata=setting("seed of all that is random: the order of --limit, what a method draws")
     )
     workers: int = field(
-        default=1, metadata=about("worker processes (under accelerate launch: for each rank)")
+        default=1, metadata=setting("worker processes (under accelerate launch: for each rank)")
     )
     redo_errors: bool = field(
-        default=False, metadata=about("answer questions again whose recorded result is an error")
+        default=False, metadata=setting("answer questions again whose recorded result is an error")
     )
     report_to: tuple[str, ...] = field(
-        default=(), metadata=about("send the summary's numbers to wandb, trackio or tensorboard")
+        default=(), metadata=setting("send the summary's numbers to wandb, trackio or tensorboard")
     )
 
 
@@ -103,13 +103,13 @@ def main(argv: Sequence[str] | None = None, *, load: Callable[..., Backbone] = l
     when interrupted. `load(model, **settings)` makes the backbone in each worker (tests give their own)."""
     with exit_status() as status:
         config = from_command_line(
-            RunConfig,
+            InferConfig,
             sys.argv[1:] if argv is None else argv,
             PROG,
             "Answer a benchmark's questions about videos.",
             ignore=RUN_FIELDS,
         )
-        runs = runs_of(config)
+        runs = expand_preset(config)
         if len(runs) > 1:
             for one in runs:
                 check(one, load=load)
@@ -118,7 +118,7 @@ def main(argv: Sequence[str] | None = None, *, load: Callable[..., Backbone] = l
     return status.code
 
 
-def runs_of(config: RunConfig) -> list[RunConfig]:
+def expand_preset(config: InferConfig) -> list[InferConfig]:
     """The runs that settings stand for: themselves, or one for each benchmark of a preset, whose splits,
     protocols and frames are the preset's. Raises VideoProError, for a benchmark that is not there too, before
     the first of them is run."""
@@ -160,7 +160,7 @@ def runs_of(config: RunConfig) -> list[RunConfig]:
 
 
 @dataclass(frozen=True)
-class _Start:
+class _PreparedRun:
     """A run that may begin or go on: its settings and its folder agree."""
 
     folder: RunFolder
@@ -174,7 +174,7 @@ class _Start:
     """Whether every question has its answer."""
 
 
-def run(config: RunConfig, *, load: Callable[..., Backbone] = load_backbone) -> dict[str, Any] | None:
+def run(config: InferConfig, *, load: Callable[..., Backbone] = load_backbone) -> dict[str, Any] | None:
     """Answer the questions, print the table, and return the summary (None on ranks above 0).
 
     Raises VideoProError for what the user can mend, WorkerBug for a fault of ours.
@@ -194,7 +194,7 @@ def run(config: RunConfig, *, load: Callable[..., Backbone] = load_backbone) -> 
         return _summarized(config, start, tracking)
 
 
-def check(config: RunConfig, *, load: Callable[..., Backbone] = load_backbone) -> _Start:
+def check(config: InferConfig, *, load: Callable[..., Backbone] = load_backbone) -> _PreparedRun:
     """Find out whether the run may begin or go on, and change nothing. A run that has answers left to make
     has its model compared by the workers, that load it; one that has none, here.
 
@@ -203,7 +203,7 @@ def check(config: RunConfig, *, load: Callable[..., Backbone] = load_backbone) -
     if config.workers < 1:
         raise ConfigError(f"workers is {config.workers}; it must be at least 1")
     check_trackers(config.report_to)
-    options = config.method_options(config.method, config.options)
+    options = config.options_with_flags(config.method, config.options)
     methods.create(config.method, options)
     if load is load_backbone:
         # Settings that cannot be are found before anything is loaded.
@@ -221,7 +221,7 @@ def check(config: RunConfig, *, load: Callable[..., Backbone] = load_backbone) -
     )
     options = methods.METHODS[config.method].follow(benchmark.protocol, options)
     method = methods.create(config.method, options)
-    method.check_asked(sum(item.question.is_open for item in benchmark.items))
+    method.check_open_questions(sum(item.question.is_open for item in benchmark.items))
     items = benchmark.select(limit=config.limit, ids=config.ids, seed=config.seed)
     identity = {
         "method": method.identity(),
@@ -240,7 +240,7 @@ def check(config: RunConfig, *, load: Callable[..., Backbone] = load_backbone) -
     is_done = {item.id for item in items} <= done
     if is_done:
         check_model(folder, identity, config.model, config.backbone, load)
-    return _Start(folder, benchmark, method, options, items, identity, is_done)
+    return _PreparedRun(folder, benchmark, method, options, items, identity, is_done)
 
 
 def _cut_torn_line(folder: RunFolder) -> None:
@@ -255,7 +255,7 @@ def _cut_torn_line(folder: RunFolder) -> None:
             )
 
 
-def _summarized(config: RunConfig, start: _Start, tracking: Tracking) -> dict[str, Any]:
+def _summarized(config: InferConfig, start: _PreparedRun, tracking: Tracking) -> dict[str, Any]:
     """Write the summary, print its table, send its numbers."""
     folder, benchmark, method = start.folder, start.benchmark, start.method
     settings = read_yaml(folder.config)
@@ -277,13 +277,13 @@ def _summarized(config: RunConfig, start: _Start, tracking: Tracking) -> dict[st
     summary = summarize(folder.read(), benchmark.protocol, about, grades)
     write_summary(folder.summary, summary)
     tracking.send(summary, summary["questions"])
-    Console().print(table(summary, benchmark.protocol.groups))
+    Console().print(summary_table(summary, benchmark.protocol.groups))
     Console().print(f"run folder: {folder.path}", soft_wrap=True)
     return summary
 
 
 def _answer(
-    config: RunConfig, start: _Start, load: Callable[..., Backbone], rank: int, tracking: Tracking
+    config: InferConfig, start: _PreparedRun, load: Callable[..., Backbone], rank: int, tracking: Tracking
 ) -> None:
     """Have every question answered that is not, by workers of this process and of any other rank."""
     folder, protocol = start.folder, start.benchmark.protocol
@@ -294,15 +294,17 @@ def _answer(
             tracking.look()
             return progress.update()
 
-        def prepare(model: dict[str, object]) -> Job:
+        def prepare(model: dict[str, object]) -> WorkerJob:
             key = folder.open(_as_mapping(config), {**start.identity, "model": model})
             stack.enter_context(folder.running(ids))
-            tracking.open(read_yaml(folder.config), Following(folder, protocol))
+            tracking.open(read_yaml(folder.config), RunTail(folder, protocol))
             progress.watch(folder.log(redo_errors=config.redo_errors))
-            return Job(folder, key, tuple(units(start.items)), protocol, config.seed, config.redo_errors)
+            return WorkerJob(
+                folder, key, tuple(units(start.items)), protocol, config.seed, config.redo_errors
+            )
 
         supervisor = Supervisor(
-            place(config.workers, os.environ),
+            place_workers(config.workers, os.environ),
             partial(load, config.model, **config.backbone),
             (config.method, start.options),
             prepare,
@@ -311,7 +313,7 @@ def _answer(
         supervisor.run()
 
 
-def _as_mapping(config: RunConfig) -> dict[str, Any]:
+def _as_mapping(config: InferConfig) -> dict[str, Any]:
     """The settings as YAML can hold them; a folder path is written as it was given."""
     return {
         key: str(value) if isinstance(value, Path) else list(value) if isinstance(value, tuple) else value

@@ -146,7 +146,7 @@ def execute_command(video, question):
 moment: the modules that may be absent and that it calls, a question, a whole reply."""
 
 
-def asked(question: Question) -> str:
+def question_block(question: Question) -> str:
     """A question with its choices, as every prompt for a planner holds it."""
     return f"Question: {question.text}\nChoices:\n{question.lettered_choices()}"
 
@@ -160,16 +160,16 @@ def plan(question: Question, *, adaptive: bool = True, reference: str = "", exam
         f"in this form:\n{_FORM.format(planning=_EITHER if adaptive else _STEPS)}"
     ]
     if reference:
-        parts.append(f"{_RULES}\n\n{functions(reference)}")
+        parts.append(f"{_RULES}\n\n{functions_block(reference)}")
     if examples:
         for needs, example, reply in EXAMPLES:
             # What is not there is not shown, nor what is not wanted.
             if (adaptive or NATIVE_PROGRAM not in reply) and all(f"`{need}(" in reference for need in needs):
-                parts.append(f"Example\n{asked(example)}\n{reply}\n")
-    return "\n".join([*parts, asked(question)])
+                parts.append(f"Example\n{question_block(example)}\n{reply}\n")
+    return "\n".join([*parts, question_block(question)])
 
 
-def functions(reference: str) -> str:
+def functions_block(reference: str) -> str:
     """The API reference, as prompts show it."""
     return f"Available functions\n\n{reference}"
 
@@ -213,7 +213,7 @@ def program_refinement(
     )
 
 
-def outcome(answer: str | None, confidence: float) -> str:
+def result_line(answer: str | None, confidence: float) -> str:
     """What a program answered, for the prompts that ask for a better one."""
     if answer is None:
         return "It gave no answer."
@@ -225,8 +225,8 @@ def _refinement(task: str, question: Question, shown: str, reference: str) -> st
         f"{task} Write it in this form:\n{_FORM.format(planning='Write in a few words what to change.')}"
     ]
     if reference:
-        parts.append(f"{_RULES}\n\n{functions(reference)}")
-    return "\n".join([*parts, asked(question), "", shown])
+        parts.append(f"{_RULES}\n\n{functions_block(reference)}")
+    return "\n".join([*parts, question_block(question), "", shown])
 
 
 def _doubtful(program: str, result: str, log: str) -> str:

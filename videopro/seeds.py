@@ -26,20 +26,20 @@ from videopro.cli import exit_status
 from videopro.errors import ConfigError, RunError
 from videopro.methods.program import FALLBACK_HELP, FINAL_HELP
 from videopro.runs import RunFolder
-from videopro.scoring import ROUTING, Row, oracle_modes, percent, table_of
-from videopro.settings import about, from_command_line
+from videopro.scoring import ROUTING, SeedRow, oracle_modes, percent, seed_table
+from videopro.settings import from_command_line, setting
 from videopro.storage import write_atomically
 from videopro.traces import (
-    READINGS,
-    READINGS_TOLD,
+    RESCORINGS,
+    RESCORINGS_NOTE,
     AnswerRule,
-    Fallback,
-    Final,
-    Natives,
+    FallbackRule,
+    FinalRule,
+    NativeTraces,
     Trace,
-    always_steps,
-    before_refinement,
-    by_rule,
+    rescore_always_program,
+    rescore_before_refinement,
+    rescore_by_rule,
 )
 
 PROG = "python -m videopro.seeds"
@@ -54,20 +54,20 @@ class SeedsConfig:
     """The settings of the command."""
 
     rows: tuple[str, ...] = field(
-        metadata=about(
+        metadata=setting(
             "NAME=RUN,RUN,...: a row and its seeds; the first row is compared with", positional=True
         )
     )
     oracle: Path | None = field(
         default=None,
-        metadata=about("run of method native: says which mode was enough (A.3), and is the fallback"),
+        metadata=setting("run of method native: says which mode was enough (A.3), and is the fallback"),
     )
-    final: Final = field(default="last", metadata=about(FINAL_HELP))
-    fallback: Fallback = field(default="none", metadata=about(FALLBACK_HELP))
-    family: str | None = field(default=None, metadata=about("only questions of this family"))
-    tau: float = field(default=0.75, metadata=about("confident, for the oracle, means at least this"))
+    final: FinalRule = field(default="last", metadata=setting(FINAL_HELP))
+    fallback: FallbackRule = field(default="none", metadata=setting(FALLBACK_HELP))
+    family: str | None = field(default=None, metadata=setting("only questions of this family"))
+    tau: float = field(default=0.75, metadata=setting("confident, for the oracle, means at least this"))
     output: tuple[str, ...] = field(
-        default=(), metadata=about("write the tables to FILE.md, or all numbers to FILE.json; or both")
+        default=(), metadata=setting("write the tables to FILE.md, or all numbers to FILE.json; or both")
     )
 
     @property
@@ -88,7 +88,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         native = [] if config.oracle is None else _traces(config.oracle)
         natives = {one.question_id: one for one in native}
         rows = [read_row(one, config.family, config.rule, natives) for one in config.rows]
-        found = table_of(rows, oracle_modes(native, config.tau), natives)
+        found = seed_table(rows, oracle_modes(native, config.tau), natives)
         tables = tables_of(found)
         for path in config.output:
             _write(Path(path), found, tables)
@@ -100,8 +100,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def read_row(
-    spec: str, family: str | None = None, rule: AnswerRule | None = None, natives: Natives | None = None
-) -> Row:
+    spec: str, family: str | None = None, rule: AnswerRule | None = None, natives: NativeTraces | None = None
+) -> SeedRow:
     """The row that NAME=RUN,RUN,... names, all of it or one family's questions. `rule`: which answer counts;
     None: the paper's. Raises ConfigError or RunError."""
     name, equals, rest = spec.partition("=")
@@ -122,7 +122,7 @@ def read_row(
             raise ConfigError(f"family {family!r}: {folders[0]} has no question of it; leave --family out")
         seeds.append(tuple(own))
         recorded.append(tuple(raw))
-    row = Row(name, tuple(runs), tuple(seeds), recorded=tuple(recorded) if all(recorded) else ())
+    row = SeedRow(name, tuple(runs), tuple(seeds), recorded=tuple(recorded) if all(recorded) else ())
     return replace(row, read_as=_read_as(words, rule)) if row.planned else row
 
 
@@ -135,7 +135,7 @@ def _read_as(words: Sequence[str], rule: AnswerRule) -> str:
     return rule.title
 
 
-def _read(word: str, rule: AnswerRule, natives: Natives) -> tuple[list[Path], list[Trace], list[Trace]]:
+def _read(word: str, rule: AnswerRule, natives: NativeTraces) -> tuple[list[Path], list[Trace], list[Trace]]:
     """The folders that a word of a row names, what it makes of their traces, and these as they were recorded
     where other rules would read them otherwise."""
     if word.startswith(STEPS):
@@ -162,18 +162,20 @@ def _steps(word: str) -> tuple[list[Path], list[Trace]]:
             f"{program}: has not {len(missing)} of the questions of {adaptive}, such as {missing[0]}; "
             "finish it, or name a run on the same questions"
         )
-    return [Path(adaptive), Path(program)], [always_steps(one, asked[one.question_id]) for one in traces]
+    return [Path(adaptive), Path(program)], [
+        rescore_always_program(one, asked[one.question_id]) for one in traces
+    ]
 
 
-def _first(trace: Trace, rule: AnswerRule, natives: Natives) -> Trace:
-    return before_refinement(trace, rule.fallback, natives.get(trace.question_id))
+def _first(trace: Trace, rule: AnswerRule, natives: NativeTraces) -> Trace:
+    return rescore_before_refinement(trace, rule.fallback, natives.get(trace.question_id))
 
 
-def _answered(trace: Trace, rule: AnswerRule, natives: Natives) -> Trace:
+def _answered(trace: Trace, rule: AnswerRule, natives: NativeTraces) -> Trace:
     """By the rule; a direct answer is what it is by every rule."""
     if trace.rounds and trace.rounds[0].prompt_kind == "native":
         return trace
-    return by_rule(trace, rule, natives.get(trace.question_id))
+    return rescore_by_rule(trace, rule, natives.get(trace.question_id))
 
 
 def _traces(path: Path) -> list[Trace]:
@@ -190,7 +192,7 @@ def _traces(path: Path) -> list[Trace]:
 
 
 @dataclass(frozen=True)
-class Table:
+class TextTable:
     """A table as words, for a terminal and for Markdown; the first column is names."""
 
     title: str
@@ -217,12 +219,12 @@ class Table:
 
 
 _NUMBERS = (
-    *("n", "right", "gap", *READINGS, "form", "ran", "native", "mode", "balanced", "written", "calls", "s"),
+    *("n", "right", "gap", *RESCORINGS, "form", "ran", "native", "mode", "balanced", "written", "calls", "s"),
 )
 _QUESTIONS, _SEEDS = "95 %, questions", "95 %, seeds"
 
 
-def tables_of(found: Sequence[Mapping[str, Any]]) -> list[Table]:
+def tables_of(found: Sequence[Mapping[str, Any]]) -> list[TextTable]:
     """The numbers as tables: answers, gaps, the same runs by other rules, plans with what they cost."""
     tables = [_answers(found)]
     if any("difference" in one for one in found):
@@ -234,7 +236,7 @@ def tables_of(found: Sequence[Mapping[str, Any]]) -> list[Table]:
     return tables
 
 
-def _answers(found: Sequence[Mapping[str, Any]]) -> Table:
+def _answers(found: Sequence[Mapping[str, Any]]) -> TextTable:
     rows = [
         (
             one["name"],
@@ -249,14 +251,14 @@ def _answers(found: Sequence[Mapping[str, Any]]) -> Table:
     heads = ("", "n", "right", _QUESTIONS, _SEEDS, "by seed")
     answers = {one["answers"] for one in found if one["answers"]}
     title = f"right %: {answers.pop()}" if len(answers) == 1 else "right %"
-    return Table(title, heads, tuple(rows), _INTERVALS)
+    return TextTable(title, heads, tuple(rows), _INTERVALS)
 
 
 _INTERVALS = """95 %, questions: clustered by video, with the trainings as they are; 95 %, seeds: Student's t
 over the trainings, which is what a claim about a way of training needs"""
 
 
-def _gaps(found: Sequence[Mapping[str, Any]]) -> Table:
+def _gaps(found: Sequence[Mapping[str, Any]]) -> TextTable:
     rows = [
         (
             one["name"],
@@ -268,17 +270,17 @@ def _gaps(found: Sequence[Mapping[str, Any]]) -> Table:
         for one in found[1:]
     ]
     heads = ("", "gap", _QUESTIONS, _SEEDS, "by seed")
-    return Table(f"points more than {found[0]['name']}, paired by question", heads, tuple(rows))
+    return TextTable(f"points more than {found[0]['name']}, paired by question", heads, tuple(rows))
 
 
-def _rules(found: Sequence[Mapping[str, Any]]) -> Table:
+def _rules(found: Sequence[Mapping[str, Any]]) -> TextTable:
     told = [one for one in found if "rules" in one]
-    names = [name for name in READINGS if name in told[0]["rules"]]
+    names = [name for name in RESCORINGS if name in told[0]["rules"]]
     rows = [(one["name"], *(percent(one["rules"][name]["accuracy"]) for name in names)) for one in told]
-    return Table("right %, by each rule of the final answer", ("", *names), tuple(rows), READINGS_TOLD)
+    return TextTable("right %, by each rule of the final answer", ("", *names), tuple(rows), RESCORINGS_NOTE)
 
 
-def _plans(found: Sequence[Mapping[str, Any]]) -> Table:
+def _plans(found: Sequence[Mapping[str, Any]]) -> TextTable:
     rows = [
         (
             one["name"],
@@ -290,7 +292,7 @@ def _plans(found: Sequence[Mapping[str, Any]]) -> Table:
         for one in found
     ]
     heads = ("", "form", "ran", "native", "mode", "balanced", "written", "calls", "s")
-    return Table("plans in %, and costs a question", heads, tuple(rows), _PLANS)
+    return TextTable("plans in %, and costs a question", heads, tuple(rows), _PLANS)
 
 
 _PLANS = """form: replies that are well-formed; ran: programs that ran to their end; native: native plans;
@@ -305,7 +307,7 @@ def _between(interval: Sequence[float] | None) -> str:
     return f"{100 * interval[0]:.1f} to {100 * interval[1]:.1f}" if interval else "-"
 
 
-def _write(path: Path, found: Sequence[Mapping[str, Any]], tables: Sequence[Table]) -> None:
+def _write(path: Path, found: Sequence[Mapping[str, Any]], tables: Sequence[TextTable]) -> None:
     is_markdown = path.suffix == ".md"
     text = (
         "\n".join(one.markdown for one in tables) if is_markdown else json.dumps(list(found), indent=1) + "\n"

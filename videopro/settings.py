@@ -22,13 +22,13 @@ from videopro.errors import ConfigError
 T = TypeVar("T")
 
 
-def about(help: str, *, positional: bool = False) -> dict[str, Any]:
+def setting(help: str, *, positional: bool = False) -> dict[str, Any]:
     """The metadata of a setting's dataclass field: what it means, and whether the command line takes it
     without its name."""
     return {"help": help, "positional": positional}
 
 
-def near(name: str, known: Sequence[str]) -> str:
+def did_you_mean(name: str, known: Sequence[str]) -> str:
     """A hint for an unknown name: the nearest known one, else all of them."""
     match = difflib.get_close_matches(name, known, n=1)
     return f"did you mean {match[0]!r}?" if match else f"known: {', '.join(known)}"
@@ -60,7 +60,7 @@ def _parse_yaml(text: str) -> Any:
         raise ValueError("lists and mappings are nested too deep") from error
 
 
-def build(cls: type[T], given: Mapping[str, Any], where: str) -> T:
+def build_settings(cls: type[T], given: Mapping[str, Any], where: str) -> T:
     """The dataclass `cls` filled with `given`, its own defaults for the rest.
 
     Raises ConfigError, beginning with `where`, for an unknown key (with the nearest known one), a value of
@@ -71,7 +71,7 @@ def build(cls: type[T], given: Mapping[str, Any], where: str) -> T:
     values = {}
     for key, value in given.items():
         if key not in known:
-            raise ConfigError(f"{where}: unknown setting {key!r}; {near(str(key), list(known))}")
+            raise ConfigError(f"{where}: unknown setting {key!r}; {did_you_mean(str(key), list(known))}")
         values[key] = _checked(value, hints[key], f"{where}: {key}")
     for name, one in known.items():
         if name not in values and one.default is MISSING and one.default_factory is MISSING:
@@ -96,7 +96,9 @@ def from_command_line(
     flags, unknown = parser.parse_known_args(argv)
     if unknown:
         known = [option for action in parser._actions for option in action.option_strings]
-        raise ConfigError(f"{prog}: unknown argument {unknown[0]!r}; {near(unknown[0].split('=')[0], known)}")
+        raise ConfigError(
+            f"{prog}: unknown argument {unknown[0]!r}; {did_you_mean(unknown[0].split('=')[0], known)}"
+        )
     given = vars(flags)
     config_file = given.pop("config")
     merged: dict[str, Any] = read_yaml(config_file) if config_file else {}
@@ -111,7 +113,7 @@ def from_command_line(
             merged[key] = {**below, **words}
         else:
             merged[key] = value
-    return build(cls, merged, str(config_file) if config_file else prog)
+    return build_settings(cls, merged, str(config_file) if config_file else prog)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -126,7 +128,7 @@ def _add_flag(parser: argparse.ArgumentParser, one: Field[Any], hint: Any) -> No
     default = "" if one.default in (MISSING, None, "") else f" (default: {one.default})"
     help = (one.metadata["help"] + default).replace("%", "%%")
     if one.metadata["positional"]:
-        # Optional to argparse: `build` says what is missing, wherever it should have come from.
+        # Optional to argparse: `build_settings` says what is missing, wherever it should have come from.
         parser.add_argument(
             one.name,
             nargs="*" if origin is tuple else "?",

@@ -20,7 +20,7 @@ from videopro.modules.errors import ArgumentError
 from videopro.storage import encodable
 from videopro.video import fps_times
 
-MOST_FRAMES = 1024
+MAX_FRAMES_PER_CALL = 1024
 """Frames that one call may ask for."""
 _LETTERED = re.compile(r"^\(?([A-J])[.):]\s+")
 
@@ -35,7 +35,7 @@ class Scope:
 
 
 @dataclass(frozen=True)
-class Kind:
+class ArgumentType:
     """A kind of argument: its name in the API reference, and how a value becomes one. The check raises
     ValueError with what was wrong."""
 
@@ -44,10 +44,10 @@ class Kind:
 
 
 def _wrong(value: Any, wanted: str) -> ValueError:
-    return ValueError(f"must be {wanted}, not {show(value, 80)} ({_kind(value)})")
+    return ValueError(f"must be {wanted}, not {show(value, 80)} ({_type_name(value)})")
 
 
-def _kind(value: Any) -> str:
+def _type_name(value: Any) -> str:
     if isinstance(value, VideoHandle | ClipHandle | FrameHandle | AnswerHandle | BoxHandle):
         return type(value).__program_kind__
     return type(value).__name__
@@ -63,7 +63,7 @@ def _number(value: Any, wanted: str) -> float:
     return float(value)
 
 
-def _stretch(value: Any, scope: Scope) -> VideoHandle | ClipHandle:
+def _segment(value: Any, scope: Scope) -> VideoHandle | ClipHandle:
     if not isinstance(value, VideoHandle | ClipHandle):
         raise _wrong(value, "the video that the program was given, or a clip of it")
     if value.video.id != scope.video.video.id:
@@ -97,7 +97,7 @@ def _frames(value: Any, scope: Scope) -> tuple[FrameHandle, ...]:
         elif isinstance(one, VideoHandle | ClipHandle | list | tuple):
             found.extend(_frames(one, scope) if one else ())
         else:
-            raise ValueError(f"must hold frames only, not {show(one, 80)} ({_kind(one)})")
+            raise ValueError(f"must hold frames only, not {show(one, 80)} ({_type_name(one)})")
     if not found:
         raise ValueError(
             "is empty: no frame to look at. Check that the step before found something, or take frames of "
@@ -135,8 +135,8 @@ def _count(value: Any, scope: Scope) -> int:
 
 def _frame_count(value: Any, scope: Scope) -> int:
     count = _count(value, scope)
-    if count > MOST_FRAMES:
-        raise ValueError(f"is {count}; one call gives at most {MOST_FRAMES} frames")
+    if count > MAX_FRAMES_PER_CALL:
+        raise ValueError(f"is {count}; one call gives at most {MAX_FRAMES_PER_CALL} frames")
     return count
 
 
@@ -168,7 +168,7 @@ def _choices(value: Any, scope: Scope) -> tuple[str, ...]:
         if isinstance(one, int | float) and not isinstance(one, bool):
             one = str(one)
         if not isinstance(one, str) or not one.strip():
-            raise ValueError(f"must hold texts that are not empty, not {show(one, 80)} ({_kind(one)})")
+            raise ValueError(f"must hold texts that are not empty, not {show(one, 80)} ({_type_name(one)})")
         texts.append(encodable(one.strip()))
     if not 2 <= len(texts) <= 10:
         raise ValueError(f"has {len(texts)} options; give 2 to 10")
@@ -190,20 +190,20 @@ def _box(value: Any, scope: Scope) -> tuple[float, float, float, float]:
     return x0, y0, x1, y1
 
 
-Stretch: TypeAlias = Annotated[VideoHandle | ClipHandle, Kind("video or clip", _stretch)]
-OneFrame: TypeAlias = Annotated[FrameHandle, Kind("frame", _frame)]
-Frames: TypeAlias = Annotated[tuple[FrameHandle, ...], Kind("list of frames", _frames)]
-Text: TypeAlias = Annotated[str, Kind("text", _text)]
-MaybeText: TypeAlias = Annotated[str, Kind("text", _maybe_text)]
+Segment: TypeAlias = Annotated[VideoHandle | ClipHandle, ArgumentType("video or clip", _segment)]
+SingleFrame: TypeAlias = Annotated[FrameHandle, ArgumentType("frame", _frame)]
+Frames: TypeAlias = Annotated[tuple[FrameHandle, ...], ArgumentType("list of frames", _frames)]
+Text: TypeAlias = Annotated[str, ArgumentType("text", _text)]
+OptionalText: TypeAlias = Annotated[str, ArgumentType("text", _maybe_text)]
 """A text that may be empty; a list of texts is joined, one below the other."""
-Count: TypeAlias = Annotated[int, Kind("whole number", _count)]
-FrameCount: TypeAlias = Annotated[int, Kind("whole number", _frame_count)]
-Seconds: TypeAlias = Annotated[float, Kind("seconds", _seconds)]
-Length: TypeAlias = Annotated[float, Kind("seconds", _length)]
-Share: TypeAlias = Annotated[float, Kind("number from 0 to 1", _share)]
-Choices: TypeAlias = Annotated[tuple[str, ...], Kind("list of texts", _choices)]
-Box: TypeAlias = Annotated[tuple[float, float, float, float], Kind("box", _box)]
-Anything: TypeAlias = Annotated[Any, Kind("anything", lambda value, scope: value)]
+Count: TypeAlias = Annotated[int, ArgumentType("whole number", _count)]
+FrameCount: TypeAlias = Annotated[int, ArgumentType("whole number", _frame_count)]
+Seconds: TypeAlias = Annotated[float, ArgumentType("seconds", _seconds)]
+PositiveSeconds: TypeAlias = Annotated[float, ArgumentType("seconds", _length)]
+UnitInterval: TypeAlias = Annotated[float, ArgumentType("number from 0 to 1", _share)]
+Choices: TypeAlias = Annotated[tuple[str, ...], ArgumentType("list of texts", _choices)]
+Box: TypeAlias = Annotated[tuple[float, float, float, float], ArgumentType("box", _box)]
+AnyValue: TypeAlias = Annotated[Any, ArgumentType("anything", lambda value, scope: value)]
 """Taken as it is."""
 
 
@@ -212,15 +212,15 @@ class Parameter:
     """One parameter of a module."""
 
     name: str
-    kind: Kind
+    kind: ArgumentType
     default: Any = inspect.Parameter.empty
-    is_rest: bool = False
+    is_var_keyword: bool = False
     """Whether it takes every further keyword."""
 
     @property
     def is_required(self) -> bool:
         """Whether a call must give it."""
-        return self.default is inspect.Parameter.empty and not self.is_rest
+        return self.default is inspect.Parameter.empty and not self.is_var_keyword
 
 
 def parameters(function: Callable[..., Any]) -> tuple[Parameter, ...]:
@@ -229,32 +229,34 @@ def parameters(function: Callable[..., Any]) -> tuple[Parameter, ...]:
     hints = typing.get_type_hints(function, include_extras=True)
     found = []
     for one in list(inspect.signature(function).parameters.values())[1:]:
-        kind = _kind_of(hints.get(one.name))
+        kind = _argument_type(hints.get(one.name))
         if kind is None:
             raise TypeError(f"module {function.__name__}: parameter {one.name!r} needs a kind of argument")
         found.append(Parameter(one.name, kind, one.default, one.kind is inspect.Parameter.VAR_KEYWORD))
     return tuple(found)
 
 
-def _kind_of(hint: Any) -> Kind | None:
+def _argument_type(hint: Any) -> ArgumentType | None:
     if typing.get_origin(hint) in (types.UnionType, typing.Union):
-        kinds = [_kind_of(part) for part in typing.get_args(hint)]
+        kinds = [_argument_type(part) for part in typing.get_args(hint)]
         return next((kind for kind in kinds if kind is not None), None)
-    return next((extra for extra in getattr(hint, "__metadata__", ()) if isinstance(extra, Kind)), None)
+    return next(
+        (extra for extra in getattr(hint, "__metadata__", ()) if isinstance(extra, ArgumentType)), None
+    )
 
 
 def signature_text(name: str, takes: Sequence[Parameter]) -> str:
     """The call as a program writes it: "trim_frames(video, start, end, num_frames=64)"."""
     parts = []
     for one in takes:
-        if one.is_rest:
+        if one.is_var_keyword:
             parts.append(f"**{one.name}")
         else:
             parts.append(one.name if one.is_required else f"{one.name}={one.default!r}")
     return f"{name}({', '.join(parts)})"
 
 
-def bind(
+def bind_arguments(
     name: str,
     takes: Sequence[Parameter],
     aliases: Mapping[str, str],
@@ -264,8 +266,8 @@ def bind(
     """Arguments by parameter, defaults filled in, nothing checked yet. ArgumentError for a call that does not
     fit the signature."""
     shape = signature_text(name, takes)
-    plain = [one for one in takes if not one.is_rest]
-    rest = next((one.name for one in takes if one.is_rest), None)
+    plain = [one for one in takes if not one.is_var_keyword]
+    rest = next((one.name for one in takes if one.is_var_keyword), None)
     if len(args) > len(plain):
         raise ArgumentError(f"{name}() got {len(args)} arguments; call {shape}")
     given = {one.name: value for one, value in zip(plain, args, strict=False)}
@@ -288,12 +290,14 @@ def bind(
     return bound if rest is None else {**bound, rest: further}
 
 
-def checked(name: str, takes: Sequence[Parameter], bound: Mapping[str, Any], scope: Scope) -> dict[str, Any]:
+def check_arguments(
+    name: str, takes: Sequence[Parameter], bound: Mapping[str, Any], scope: Scope
+) -> dict[str, Any]:
     """The arguments as the module takes them. ArgumentError names the argument and what it must be."""
     values = {}
     for one in takes:
         value = bound[one.name]
-        if one.is_rest or value is one.default:
+        if one.is_var_keyword or value is one.default:
             values[one.name] = value
             continue
         if value is None and one.default is None:

@@ -15,7 +15,7 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-class CallMemory(Generic[T]):
+class CallCache(Generic[T]):
     """Results by key, the least recently used leaving beyond `most`; thread safe. Two that ask for the same
     at once share one computation. Failures are not remembered.
 
@@ -42,7 +42,7 @@ class CallMemory(Generic[T]):
         if future is not None:
             try:
                 return future.result(), True
-            except _Failed:
+            except _ComputationFailed:
                 # Who computed it failed, perhaps for reasons of their own (a budget): try it oneself.
                 return compute(), False
         try:
@@ -51,7 +51,7 @@ class CallMemory(Generic[T]):
             with self._lock:
                 if self._results.get(key) is mine:
                     del self._results[key]
-            mine.set_exception(_Failed())
+            mine.set_exception(_ComputationFailed())
             raise
         mine.set_result(result)
         with self._lock:
@@ -65,5 +65,5 @@ class CallMemory(Generic[T]):
             self._results.clear()
 
 
-class _Failed(Exception):
+class _ComputationFailed(Exception):
     """The computation that one waited for failed."""

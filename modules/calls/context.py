@@ -1,7 +1,8 @@
 """What one video's modules work on, and what a single call may use of it.
 
-`VideoContext` is made once a video and shared by every program about it; `Call` is one call of a module,
-which notes the frames that it looks at. Knows videos, subtitles, backbones and the models' interfaces.
+`VideoContext` is made once a video and shared by every program about it; `CallContext` is one call of a
+module, which notes the frames that it looks at. Knows videos, subtitles, backbones and the models'
+interfaces.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from videopro.modules.search.clip_index import ClipIndex
 
 # Crops are cut from frames at the video's own size: so many are in memory at once.
-_CROPPED_TOGETHER = 8
+_CROP_BATCH = 8
 
 
 class VideoContext:
@@ -122,7 +123,7 @@ class VideoContext:
 
 
 @dataclass
-class Call:
+class CallContext:
     """One call of a module: the video's context, and the frames that the call looks at."""
 
     on: VideoContext
@@ -152,8 +153,8 @@ class Call:
                 strict=True,
             )
         )
-        for start in range(0, len(parts), _CROPPED_TOGETHER):
-            some = parts[start : start + _CROPPED_TOGETHER]
+        for start in range(0, len(parts), _CROP_BATCH):
+            some = parts[start : start + _CROP_BATCH]
             full = video.frames([handle.time for handle in some])
             shown.update({h.key: h.pixels(frame) for h, frame in zip(some, full, strict=True)})
         # Two times may show one picture: once is enough.

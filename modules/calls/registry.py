@@ -57,7 +57,7 @@ class Module:
     gives: str
     """What comes back, in the words of the docstring's "Returns"."""
     needs: tuple[str, ...]
-    is_remembered: bool
+    is_cached: bool
     """Whether the result of a call stands for equal calls: one that rests on the arguments and models alone,
     and costs more than looking it up."""
     doc: str
@@ -72,7 +72,7 @@ class Module:
         them."""
         keywords = dict(values)
         for one in self.takes:
-            if one.is_rest:
+            if one.is_var_keyword:
                 keywords |= keywords.pop(one.name)
         return self.function(context, **keywords)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from videopro.modules.calls.handles import AnswerHandle, shorten
-from videopro.question import Question, read_letter
+from videopro.question import Question, extract_letter
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,9 @@ class ProgramAnswer:
     """What an official scorer reads: the reply of the model, else what the program returned as text."""
 
 
-def read_result(value: Any, question: Question, answers: Sequence[AnswerHandle] = ()) -> ProgramAnswer:
+def read_program_answer(
+    value: Any, question: Question, answers: Sequence[AnswerHandle] = ()
+) -> ProgramAnswer:
     """Read what a program returned: an answer, (answer, confidence), a mapping with "answer", or a text.
 
     `answers` are those of the program's answering calls, in order (`ModuleLibrary.answers`). A bare letter
@@ -59,18 +61,20 @@ def read_result(value: Any, question: Question, answers: Sequence[AnswerHandle] 
     if made is not None:
         letter = _letter_of(made, question)
         if letter is not None:
-            return _from(made, letter, question, claim)
-    letter = read_letter(text, question)
+            return _answer_of_call(made, letter, question, claim)
+    letter = extract_letter(text, question)
     raw = value.raw_output if isinstance(value, AnswerHandle) else shorten(text, 4000)
     if letter is None:
         return ProgramAnswer(None, 0.0, claim=claim, raw=raw)
     for made in reversed(answers):
         if _letter_of(made, question) == letter:
-            return _from(made, letter, question, claim)
+            return _answer_of_call(made, letter, question, claim)
     return ProgramAnswer(letter, 0.0, claim=claim, raw=raw)
 
 
-def _from(made: AnswerHandle, letter: str, question: Question, claim: float | None) -> ProgramAnswer:
+def _answer_of_call(
+    made: AnswerHandle, letter: str, question: Question, claim: float | None
+) -> ProgramAnswer:
     letters: Mapping[str, float] = {}
     if made.choices and set(made.choices) <= set(question.choices):
         letters = dict.fromkeys(question.letters, 0.0)

@@ -21,7 +21,7 @@ from videopro.backbones.base import Backbone
 from videopro.errors import ConfigError
 from videopro.modules.errors import ModelError
 from videopro.modules.models.hub import device_of, load_pretrained
-from videopro.storage import NotJson, parse_json_at
+from videopro.storage import InvalidJson, parse_json_at
 from videopro.video import Frame
 
 Corners = tuple[float, float, float, float]
@@ -149,7 +149,7 @@ class BackboneDetector(Detector):
         scale = (1000.0, 1000.0) if self._coordinates == "relative" else (float(width), float(height))
         boxes = [
             _within((x0 / scale[0], y0 / scale[1], x1 / scale[0], y1 / scale[1]))
-            for x0, y0, x1, y1 in read_boxes(reply.text)
+            for x0, y0, x1, y1 in parse_boxes(reply.text)
         ]
         return [Detection(box, reply.confidence, text) for box in dict.fromkeys(boxes) if _has_area(box)]
 
@@ -173,7 +173,7 @@ _BROKEN = 100
 _ARRAY = re.compile(r"\[\s*(-?\d+(?:\.\d+)?(?:\s*,\s*-?\d+(?:\.\d+)?){3})\s*\]")
 
 
-def read_boxes(reply: str) -> list[Corners]:
+def parse_boxes(reply: str) -> list[Corners]:
     """The boxes in a reply, in its own units and order: JSON as Qwen-VL writes it ({"bbox_2d": [x0, y0, x1,
     y1], "label": ...}, one or a list, in a code fence or prose), or, where the JSON is broken or cut off,
     every four numbers in brackets."""
@@ -189,7 +189,7 @@ def _json_boxes(text: str) -> Iterator[Corners]:
     while broken < _BROKEN and (match := _OPENING.search(text, at)):
         try:
             value, at = parse_json_at(text, match.start())
-        except NotJson:
+        except InvalidJson:
             broken += 1
             at = match.start() + 1
             continue

@@ -22,7 +22,7 @@ _SHORTEST_SIDE = 480
 
 
 @dataclass(frozen=True)
-class Words:
+class TextRegion:
     """One piece of text, as it stands in the picture."""
 
     text: str
@@ -39,7 +39,7 @@ class Ocr(ABC):
     def identity(self) -> object:
         """What its results rest on, JSON-able."""
 
-    def read(self, image: np.ndarray) -> list[Words]:
+    def read(self, image: np.ndarray) -> list[TextRegion]:
         """The texts in a picture ((height, width, 3) uint8 RGB), from top to bottom, then left to right; an
         empty list where there is none."""
         height, width = image.shape[:2]
@@ -49,17 +49,17 @@ class Ocr(ABC):
             factor = min(factor, max(1.0, 4096 / max(height, width)))
             size = (round(width * factor), round(height * factor))
             image = np.asarray(Image.fromarray(image).resize(size, Image.Resampling.BICUBIC))
-        return in_reading_order(self._read(np.ascontiguousarray(image)))
+        return sort_reading_order(self._read(np.ascontiguousarray(image)))
 
     @abstractmethod
-    def _read(self, image: np.ndarray) -> list[Words]:
+    def _read(self, image: np.ndarray) -> list[TextRegion]:
         """The texts, in any order."""
 
 
-def in_reading_order(words: list[Words]) -> list[Words]:
+def sort_reading_order(words: list[TextRegion]) -> list[TextRegion]:
     """By rows, top to bottom; pieces whose middles lie within half their height of each other share a row."""
     left = sorted(words, key=lambda one: (one.box[1] + one.box[3]) / 2)
-    ordered: list[Words] = []
+    ordered: list[TextRegion] = []
     while left:
         first = left[0]
         middle, height = (first.box[1] + first.box[3]) / 2, first.box[3] - first.box[1]
@@ -69,7 +69,7 @@ def in_reading_order(words: list[Words]) -> list[Words]:
     return ordered
 
 
-class Rapid(Ocr):
+class RapidOcr(Ocr):
     """RapidOCR with the models inside its package (PP-OCR, Chinese and English)."""
 
     def __init__(self, threads: int = 1) -> None:
@@ -93,19 +93,19 @@ class Rapid(Ocr):
 
         return ["rapidocr", version("rapidocr"), _SHORTEST_SIDE]
 
-    def _read(self, image: np.ndarray) -> list[Words]:
+    def _read(self, image: np.ndarray) -> list[TextRegion]:
         with self._lock:
             found = self._engine(image[:, :, ::-1])
         if found.boxes is None:
             return []
         height, width = image.shape[:2]
         return [
-            _words(text, np.asarray(corners), float(score), height, width)
+            _text_region(text, np.asarray(corners), float(score), height, width)
             for corners, text, score in zip(found.boxes, found.txts, found.scores, strict=True)
         ]
 
 
-class Easy(Ocr):
+class EasyOcr(Ocr):
     """EasyOCR, in any of its languages; it fetches its models at the first use."""
 
     def __init__(self, languages: tuple[str, ...] = ("en",)) -> None:
@@ -128,12 +128,13 @@ class Easy(Ocr):
     def identity(self) -> object:
         return ["easyocr", *self._languages]
 
-    def _read(self, image: np.ndarray) -> list[Words]:
+    def _read(self, image: np.ndarray) -> list[TextRegion]:
         with self._lock:
             found = self._reader.readtext(image)
         height, width = image.shape[:2]
         return [
-            _words(text, np.asarray(corners), float(score), height, width) for corners, text, score in found
+            _text_region(text, np.asarray(corners), float(score), height, width)
+            for corners, text, score in found
         ]
 
 
@@ -141,16 +142,16 @@ def load_ocr(spec: str) -> Ocr:
     """ "rapidocr", or "easyocr" with its languages: "easyocr:en,ch_sim". ConfigError for anything else."""
     kind, _, languages = spec.partition(":")
     if spec == "rapidocr":
-        return Rapid()
+        return RapidOcr()
     if kind == "easyocr":
-        return Easy(tuple(languages.split(",")) if languages else ("en",))
+        return EasyOcr(tuple(languages.split(",")) if languages else ("en",))
     raise ConfigError(f"ocr {spec!r}: write 'rapidocr' or 'easyocr:en'")
 
 
-def _words(text: str, corners: np.ndarray, score: float, height: int, width: int) -> Words:
+def _text_region(text: str, corners: np.ndarray, score: float, height: int, width: int) -> TextRegion:
     """From the four corners of a piece of text, which may be slanted."""
     x0, y0 = corners.min(axis=0)
     x1, y1 = corners.max(axis=0)
-    return Words(
+    return TextRegion(
         encodable(text), (float(x0 / width), float(y0 / height), float(x1 / width), float(y1 / height)), score
     )

@@ -24,17 +24,17 @@ from videopro.errors import ConfigError, SubtitleError
 from videopro.modules.errors import ModelError
 from videopro.modules.models.hub import device_of, load_pretrained
 from videopro.storage import encodable, parse_json
-from videopro.video import Line, Subtitles, Video
-from videopro.video.decoding.opening import Deadline, opened
+from videopro.video import SubtitleLine, Subtitles, Video
+from videopro.video.decoding.opening import Deadline, open_container
 from videopro.video.decoding.probe import probe
 
-RATE = 16_000
+SAMPLE_RATE = 16_000
 """Samples a second that Whisper hears."""
 # A gap in the sound shorter than this is the container's rounding, in samples.
-_SLACK = RATE // 20
+_SLACK = SAMPLE_RATE // 20
 
 
-class Speech(ABC):
+class SpeechRecognizer(ABC):
     """Hears what is said; thread safe."""
 
     @abstractmethod
@@ -42,11 +42,11 @@ class Speech(ABC):
         """What its results rest on, JSON-able."""
 
     @abstractmethod
-    def hear(self, sound: np.ndarray) -> list[Line]:
+    def hear(self, sound: np.ndarray) -> list[SubtitleLine]:
         """What is said in mono float32 samples at RATE, with times in seconds from the first sample."""
 
 
-class Whisper(Speech):
+class Whisper(SpeechRecognizer):
     """A Whisper checkpoint (`openai/whisper-large-v3-turbo`) by transformers."""
 
     def __init__(self, name: str, *, language: str | None = None, device: str | None = None) -> None:
@@ -65,29 +65,29 @@ class Whisper(Speech):
     def identity(self) -> object:
         return ["whisper", self._name, self._language]
 
-    def hear(self, sound: np.ndarray) -> list[Line]:
+    def hear(self, sound: np.ndarray) -> list[SubtitleLine]:
         import torch
 
         with self._lock, torch.inference_mode():
             # Not cut to the model's 30 s: `generate` then goes through the whole by itself.
             heard = self._processor(
                 sound,
-                sampling_rate=RATE,
+                sampling_rate=SAMPLE_RATE,
                 return_tensors="pt",
                 truncation=False,
-                padding="max_length" if len(sound) <= 30 * RATE else "longest",
+                padding="max_length" if len(sound) <= 30 * SAMPLE_RATE else "longest",
                 return_attention_mask=True,
             ).to(self._model.device, self._model.dtype)
             options = {"language": self._language, "task": "transcribe"} if self._language else {}
             told = self._model.generate(**heard, return_timestamps=True, return_segments=True, **options)
             return [
-                Line(float(part["start"]), float(part["end"]), text)
+                SubtitleLine(float(part["start"]), float(part["end"]), text)
                 for part in told["segments"][0]
                 if (text := self._processor.decode(part["tokens"], skip_special_tokens=True).strip())
             ]
 
 
-class FasterWhisper(Speech):
+class FasterWhisper(SpeechRecognizer):
     """Whisper by faster-whisper (CTranslate2): quick on a CPU."""
 
     def __init__(self, name: str, *, language: str | None = None, device: str | None = None) -> None:
@@ -114,14 +114,16 @@ class FasterWhisper(Speech):
     def identity(self) -> object:
         return ["faster-whisper", self._name, self._language]
 
-    def hear(self, sound: np.ndarray) -> list[Line]:
+    def hear(self, sound: np.ndarray) -> list[SubtitleLine]:
         with self._lock:
             # Lazy: the model works while one iterates.
             parts, _ = self._model.transcribe(sound, language=self._language)
-            return [Line(part.start, part.end, part.text.strip()) for part in parts if part.text.strip()]
+            return [
+                SubtitleLine(part.start, part.end, part.text.strip()) for part in parts if part.text.strip()
+            ]
 
 
-def load_speech(spec: str, *, device: str | None = None) -> Speech:
+def load_speech(spec: str, *, device: str | None = None) -> SpeechRecognizer:
     """ "whisper:HUB_OR_FOLDER" or "faster-whisper:SIZE_OR_FOLDER", either with "@LANGUAGE" ("@en") behind it.
     ConfigError for anything else."""
     kind, _, rest = spec.partition(":")
@@ -136,7 +138,7 @@ def load_speech(spec: str, *, device: str | None = None) -> Speech:
     )
 
 
-def transcribe(video: Video, speech: Speech, root: Path) -> Subtitles:
+def transcribe_video(video: Video, speech: SpeechRecognizer, root: Path) -> Subtitles:
     """What is said in a video, its times those of the frames. Heard once and kept under `root`, by the
     video's content and the model; a damaged transcript is told on stderr and made again. SubtitleError for a
     video without sound, ConfigError for a folder that cannot be written."""
@@ -146,17 +148,17 @@ def transcribe(video: Video, speech: Speech, root: Path) -> Subtitles:
     try:
         kept = parse_json(path.read_text(encoding="utf-8"))
         return Subtitles(
-            tuple(Line(float(start), float(end), str(text)) for start, end, text in kept), source
+            tuple(SubtitleLine(float(start), float(end), str(text)) for start, end, text in kept), source
         )
     except FileNotFoundError:
         pass
     except (OSError, ValueError, TypeError) as error:
         print(f"{path}: cannot be read as a transcript ({error}); heard again", file=sys.stderr)
-    sound = sound_of(video.path)
+    sound = extract_audio(video.path)
     # Whisper goes on writing behind the end of the sound when it feels like it.
-    end = min(video.duration, len(sound) / RATE)
+    end = min(video.duration, len(sound) / SAMPLE_RATE)
     lines = tuple(
-        Line(line.start, min(line.end, end), encodable(line.text))
+        SubtitleLine(line.start, min(line.end, end), encodable(line.text))
         for line in speech.hear(sound)
         if line.start < end
     )
@@ -170,7 +172,7 @@ def transcribe(video: Video, speech: Speech, root: Path) -> Subtitles:
     return Subtitles(lines, source)
 
 
-def sound_of(path: Path, *, timeout: float = 600.0) -> np.ndarray:
+def extract_audio(path: Path, *, timeout: float = 600.0) -> np.ndarray:
     """The first audio track as mono float32 samples at RATE, the first of them at the start of the video;
     silence where the track has a gap or starts later. `timeout` in seconds. SubtitleError where there is no
     sound, VideoError for an unreadable file."""
@@ -186,18 +188,18 @@ def sound_of(path: Path, *, timeout: float = 600.0) -> np.ndarray:
             parts.append(samples)
             length += len(samples)
 
-    with opened(path, deadline) as container:
+    with open_container(path, deadline) as container:
         if not container.streams.audio:
             raise SubtitleError(f"{path} has no sound to hear; give a file of subtitles, or run without")
         track = container.streams.audio[0]
-        resampler = av.AudioResampler(format="flt", layout="mono", rate=RATE)
+        resampler = av.AudioResampler(format="flt", layout="mono", rate=SAMPLE_RATE)
         for frame in container.decode(track):
             deadline.check(path)
             if frame.pts is not None and frame.time_base is not None:
-                at = round(float(frame.pts * frame.time_base - facts.origin) * RATE)
+                at = round(float(frame.pts * frame.time_base - facts.origin) * SAMPLE_RATE)
                 if at - length > _SLACK:
                     add(resampler.resample(None))
-                    resampler = av.AudioResampler(format="flt", layout="mono", rate=RATE)
+                    resampler = av.AudioResampler(format="flt", layout="mono", rate=SAMPLE_RATE)
                     silence = max(0, at - length)
                     parts.append(np.zeros(silence, dtype=np.float32))
                     length += silence

@@ -97,7 +97,7 @@ class Sam3Tracker(Tracker):
         return _first_seen_first([Track(tuple(boxes[number]), scores[number]) for number in boxes])
 
 
-class LinkedDetections(Tracker):
+class DetectionTracker(Tracker):
     """A detector in every frame, its finds linked by how near they are: for frames a second apart or so,
     where nothing knows masks."""
 
@@ -116,10 +116,10 @@ class LinkedDetections(Tracker):
             self._detector.detect(frame, text, box_threshold=self._threshold, text_threshold=0.25)
             for frame in frames
         ]
-        return _first_seen_first(linked(found))
+        return _first_seen_first(link_detections(found))
 
 
-def linked(found: Sequence[Sequence[Detection]]) -> list[Track]:
+def link_detections(found: Sequence[Sequence[Detection]]) -> list[Track]:
     """Finds of consecutive frames as tracks: nearest pairs first, each find in one track, none farther than
     two diagonals of its box for every frame since the track was last seen."""
     chains: list[dict[int, Detection]] = []
@@ -172,5 +172,5 @@ def load_tracker(spec: str, detector: Detector | None, *, device: str | None = N
     if spec == "detector":
         if detector is None:
             raise ModelError("tracker 'detector' needs a detector; set one up, or use sam3:facebook/sam3")
-        return LinkedDetections(detector)
+        return DetectionTracker(detector)
     raise ConfigError(f"tracker {spec!r}: write 'detector' or sam3:NAME, as in sam3:facebook/sam3")

@@ -31,18 +31,18 @@ import numpy as np
 
 from videopro.errors import ConfigError
 from videopro.modules.errors import ModelError
-from videopro.modules.models.encoders.base import BATCH, VideoTextEncoder
-from videopro.modules.search.index_file import DamagedIndex, flaw, read_rows, write_rows
+from videopro.modules.models.encoders.base import BATCH_SIZE, VideoTextEncoder
+from videopro.modules.search.index_file import DamagedIndex, find_defect, read_rows, write_rows
 from videopro.video import Frame, Video
 
 CLIP_SECONDS = 10.0
 _FORMAT = 2
 # Clips that are embedded together and put on disk together: what a killed build loses at most.
-_PART = 2 * BATCH
+_PART = 2 * BATCH_SIZE
 # Less than this much of a last clip is rounding, no clip.
 _SLACK = 1e-3
 
-Progress = Callable[[int, int], None]
+ProgressCallback = Callable[[int, int], None]
 """Told the clips that are done and all there are."""
 
 
@@ -109,11 +109,11 @@ def index_path(
     video: Video, encoder: VideoTextEncoder, *, clip_seconds: float = CLIP_SECONDS, root: Path | None = None
 ) -> Path:
     """The file in which that index is or would be."""
-    key = hashlib.sha256(_about(encoder, clip_seconds).encode()).hexdigest()[:16]
+    key = hashlib.sha256(_index_name(encoder, clip_seconds).encode()).hexdigest()[:16]
     return (root or default_root()) / video.id / f"{key}.safetensors"
 
 
-def _about(encoder: VideoTextEncoder, clip_seconds: float) -> str:
+def _index_name(encoder: VideoTextEncoder, clip_seconds: float) -> str:
     """All that an index rests on besides the video."""
     about = {"format": _FORMAT, "clip_seconds": float(clip_seconds), "encoder": encoder.identity()}
     return json.dumps(about, sort_keys=True)
@@ -126,15 +126,15 @@ def load_index(
     bounds = clip_bounds(video.duration, clip_seconds)
     path = index_path(video, encoder, clip_seconds=clip_seconds, root=root)
     try:
-        vectors = read_rows(path, _whose(video, encoder, clip_seconds), (len(bounds), encoder.width))
+        vectors = read_rows(path, _index_metadata(video, encoder, clip_seconds), (len(bounds), encoder.width))
     except DamagedIndex:
         return None
     return None if vectors is None else ClipIndex(video.id, float(clip_seconds), bounds, vectors, encoder)
 
 
-def _whose(video: Video, encoder: VideoTextEncoder, clip_seconds: float) -> str:
+def _index_metadata(video: Video, encoder: VideoTextEncoder, clip_seconds: float) -> str:
     """What a file says of itself, so that it is not taken for another one in whose place it was put."""
-    return f"{video.id} {_about(encoder, clip_seconds)}"
+    return f"{video.id} {_index_name(encoder, clip_seconds)}"
 
 
 def build_index(
@@ -143,7 +143,7 @@ def build_index(
     *,
     clip_seconds: float = CLIP_SECONDS,
     root: Path | None = None,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> ClipIndex:
     """The index of a video: read if it is on disk, else made and written; so is one that is damaged, and that
     is told on stderr.
@@ -158,10 +158,10 @@ def build_index(
         return known
     path = index_path(video, encoder, clip_seconds=clip_seconds, root=root)
     try:
-        with _alone(path):
+        with _exclusive_lock(path):
             # Whoever held the lock before may have made it.
-            whose = _whose(video, encoder, clip_seconds)
-            vectors = _kept(path, whose, (len(bounds), encoder.width))
+            whose = _index_metadata(video, encoder, clip_seconds)
+            vectors = _read_existing(path, whose, (len(bounds), encoder.width))
             if vectors is None:
                 vectors = _make(video, encoder, bounds, path, whose, progress)
     except OSError as error:
@@ -178,14 +178,14 @@ def _make(
     bounds: tuple[tuple[float, float], ...],
     path: Path,
     whose: str,
-    progress: Progress | None,
+    progress: ProgressCallback | None,
 ) -> np.ndarray:
     parts = [range(at, min(at + _PART, len(bounds))) for at in range(0, len(bounds), _PART)]
     files = [path.with_suffix(f".part{number}") for number in range(len(parts))]
     done = {
         n: rows
         for n, part in enumerate(parts)
-        if (rows := _kept(files[n], _part(whose, part), (len(part), encoder.width))) is not None
+        if (rows := _read_existing(files[n], _part(whose, part), (len(part), encoder.width))) is not None
     }
     count = sum(len(rows) for rows in done.values())
     told = progress or (lambda done, all: None)
@@ -199,13 +199,13 @@ def _make(
     try:
         for n in missing:
             coded: list[np.ndarray] = []
-            for at in range(0, len(parts[n]), BATCH):
-                batch = _clips(frames, len(parts[n][at : at + BATCH]), encoder.clip_frames)
+            for at in range(0, len(parts[n]), BATCH_SIZE):
+                batch = _clips(frames, len(parts[n][at : at + BATCH_SIZE]), encoder.clip_frames)
                 coded.append(encoder.encode_clips(batch))
                 count += len(batch)
                 told(count, len(bounds))
             done[n] = np.concatenate(coded)
-            wrong = flaw(done[n])
+            wrong = find_defect(done[n])
             if wrong is not None:
                 raise ModelError(
                     f"encoder {encoder.name!r}: its embedding of a clip of {video.path} {wrong}; are its "
@@ -226,7 +226,7 @@ def _clips(frames: Iterator[Frame], count: int, length: int) -> list[list[Frame]
 
 
 @contextmanager
-def _alone(path: Path) -> Iterator[None]:
+def _exclusive_lock(path: Path) -> Iterator[None]:
     """Only one process at a time builds this index; the lock of one that is killed is free again."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.with_suffix(".lock").open("w") as lock:
@@ -238,7 +238,7 @@ def _part(whose: str, clips: range) -> str:
     return f"{whose} {clips}"
 
 
-def _kept(path: Path, whose: str, shape: tuple[int, int]) -> np.ndarray | None:
+def _read_existing(path: Path, whose: str, shape: tuple[int, int]) -> np.ndarray | None:
     """The rows in a file; None if they are to be made: there is none, or, which is told, no whole one."""
     try:
         return read_rows(path, whose, shape)

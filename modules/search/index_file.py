@@ -14,7 +14,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-_NAME, _WHOSE, _HASH = "vectors", "whose", "sha256"
+_NAME, _METADATA, _HASH = "vectors", "whose", "sha256"
 # Rows of length 1 in float32, whatever precision they were computed in.
 _LENGTH = 1e-3
 
@@ -31,7 +31,7 @@ def read_rows(path: Path, whose: str, shape: tuple[int, int]) -> np.ndarray | No
     try:
         with safe_open(path, framework="np") as file:
             noted = file.metadata() or {}
-            if noted.get(_WHOSE) != whose:
+            if noted.get(_METADATA) != whose:
                 raise DamagedIndex("is of another video or encoder, or of an older version")
             part = file.get_slice(_NAME)
             found = tuple(part.get_shape())
@@ -43,13 +43,13 @@ def read_rows(path: Path, whose: str, shape: tuple[int, int]) -> np.ndarray | No
         raise DamagedIndex(f"is damaged ({str(error).strip().splitlines()[0]})") from error
     if hashlib.sha256(rows.tobytes()).hexdigest() != noted.get(_HASH):
         raise DamagedIndex("is damaged (its contents do not fit their hash)")
-    wrong = flaw(rows)
+    wrong = find_defect(rows)
     if wrong is not None:
         raise DamagedIndex(f"has a row that {wrong}")
     return rows
 
 
-def flaw(rows: np.ndarray) -> str | None:
+def find_defect(rows: np.ndarray) -> str | None:
     """What is wrong with rows that should be of length 1; None if nothing."""
     if not np.isfinite(rows).all():
         return "is not finite"
@@ -61,7 +61,7 @@ def flaw(rows: np.ndarray) -> str | None:
 def write_rows(path: Path, whose: str, rows: np.ndarray) -> None:
     """Write a file as a whole or not at all. Raises OSError."""
     rows = np.ascontiguousarray(rows, dtype=np.float32)
-    noted = {_WHOSE: whose, _HASH: hashlib.sha256(rows.tobytes()).hexdigest()}
+    noted = {_METADATA: whose, _HASH: hashlib.sha256(rows.tobytes()).hexdigest()}
     part = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         part.write_bytes(save({_NAME: rows}, metadata=noted))

@@ -54,14 +54,16 @@ class SubtitleSearch:
 
     def _by_words(self, query: str) -> np.ndarray:
         if self._bm25 is None:
-            self._bm25 = _indexed([words(line.text) for line in self.lines])
-        known = [word for word in words(query) if self._bm25 is not None and word in self._bm25.vocab_dict]
+            self._bm25 = _indexed([search_tokens(line.text) for line in self.lines])
+        known = [
+            word for word in search_tokens(query) if self._bm25 is not None and word in self._bm25.vocab_dict
+        ]
         if not known:
             return np.zeros(len(self.lines), dtype=np.float32)
         return self._bm25.get_scores(known)
 
 
-def words(text: str) -> list[str]:
+def search_tokens(text: str) -> list[str]:
     """The words of a text, lower case; scripts without spaces go character by character.
 
     All words, without a list of stop words: BM25 itself gives little to common ones, and "who" or "not" may

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from tests.support.fuzzing import FUZZ, json_bytes, mutated, odd_text
 from tests.support.server_cases import COLOURS
-from tests.support.stub_server import Fault, StubServer, completion, entry
+from tests.support.stub_server import StubFault, StubServer, completion, entry
 from videopro.backbones import BackboneConfig
 from videopro.backbones.server.backbone import ServerBackbone
-from videopro.backbones.server.completion import Malformed, read_completion, read_models
+from videopro.backbones.server.completion import InvalidReply, read_completion, read_models
 from videopro.backbones.server.http import retry_after
 from videopro.backbones.server.replies import read_choice, read_generation
 from videopro.errors import BackboneError, RunError
@@ -37,7 +37,7 @@ def test_a_body_is_a_reply_or_told_to_be_none(body: bytes) -> None:
     start = time.process_time()
     try:
         reply = read_completion(body)
-    except Malformed as error:
+    except InvalidReply as error:
         assert str(error)  # noqa: PT017
         return
     for read in (
@@ -58,7 +58,7 @@ def test_what_is_read_of_a_reply_can_be_scored_and_written(body: bytes) -> None:
         reply = read_completion(body)
         answer = read_choice(reply, COLOURS.letters, "server")
         written = read_generation(reply, "server")
-    except (Malformed, BackboneError):
+    except (InvalidReply, BackboneError):
         return
     assert 0 <= answer.confidence <= 1
     assert all(0 <= one <= 1 for one in answer.letters.values())
@@ -73,7 +73,7 @@ def test_what_is_read_of_a_reply_can_be_scored_and_written(body: bytes) -> None:
 def test_a_list_of_models_is_one_or_told_to_be_none(body: bytes) -> None:
     try:
         cards = read_models(body)
-    except Malformed:
+    except InvalidReply:
         return
     assert all(isinstance(card, dict) for card in cards)
 
@@ -100,7 +100,7 @@ def test_over_http_there_is_an_answer_or_our_error(kind: str, monkeypatch: pytes
         @settings(FUZZ, max_examples=max(25, FUZZ.max_examples // 20))
         @given(bodies, st.sampled_from((200, 200, 200, 400, 401, 404, 429, 500)))
         def ask(body: bytes, status: int) -> None:
-            stub.faults = [Fault(status, body)] * 6
+            stub.faults = [StubFault(status, body)] * 6
             try:
                 if kind == "backbone":
                     backbone.answer(None, COLOURS)

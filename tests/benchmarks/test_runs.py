@@ -12,7 +12,7 @@ import yaml
 
 from tests.support.benchmark_world import MME, TSV, ego, lvb, touch, write_json, write_parquet
 from tests.support.fakes import load_fake, make_video
-from tests.support.stub_server import Fault, StubServer, completion, entry, text_of
+from tests.support.stub_server import StubFault, StubServer, completion, entry, text_of
 from videopro import compare
 from videopro.backbones import load_backbone
 from videopro.benchmarks.__main__ import main as benchmarks_main
@@ -21,9 +21,9 @@ from videopro.benchmarks.protocol import ROBUST, Protocol
 from videopro.errors import ConfigError
 from videopro.infer import main
 from videopro.methods import create
-from videopro.methods.native import Native, _clue_times
+from videopro.methods.native import NativeMethod, _clue_times
 from videopro.report.__main__ import main as report_main
-from videopro.runner.worker import work
+from videopro.runner.worker import run_worker
 from videopro.runs import read_grade, read_official
 from videopro.traces import read_traces
 
@@ -40,7 +40,7 @@ class Here:
 
     def run(self) -> None:
         backbone = self._load()
-        work(self._prepare(backbone.identity()), create(*self._method), backbone, self)
+        run_worker(self._prepare(backbone.identity()), create(*self._method), backbone, self)
 
 
 @pytest.fixture(autouse=True)
@@ -115,11 +115,11 @@ def test_a_run_without_subtitles_says_so(tmp_path: Path, capsys: pytest.CaptureF
 
 def test_native_follows_the_protocol() -> None:
     shows, without = Protocol(ROBUST, subtitles="frames"), Protocol(ROBUST, name="bare", subtitles="none")
-    assert Native.follow(shows, {"frames": 3}) == {"frames": 3, "subtitles": "frames"}
-    assert Native.follow(shows, {"subtitles": "none"}) == {"subtitles": "none"}
-    assert Native.follow(Protocol(ROBUST), {}) == {}
+    assert NativeMethod.follow(shows, {"frames": 3}) == {"frames": 3, "subtitles": "frames"}
+    assert NativeMethod.follow(shows, {"subtitles": "none"}) == {"subtitles": "none"}
+    assert NativeMethod.follow(Protocol(ROBUST), {}) == {}
     with pytest.raises(ConfigError, match="protocol 'bare' is without"):
-        Native.follow(without, {"subtitles": "all"})
+        NativeMethod.follow(without, {"subtitles": "all"})
 
 
 def test_clue_frames_lie_in_the_clues() -> None:
@@ -237,7 +237,7 @@ def test_open_answers_are_judged_once(tmp_path: Path, capsys: pytest.CaptureFixt
         spec = f"server:served@{server.url}"
         flags = ["judge", str(run), "--judge", spec, "--backbone", "retries=0"]
         # The first request fails; the others are kept, and the next command asks for the first alone.
-        server.faults.append(Fault(400, {"error": {"message": "no"}}))
+        server.faults.append(StubFault(400, {"error": {"message": "no"}}))
         assert benchmarks_main([*flags, "concurrency=1"], load=load_backbone) == 0
         assert len((run / "grades.jsonl").read_text().splitlines()) == 2
         before = len(server.chats)

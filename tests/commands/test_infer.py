@@ -12,7 +12,7 @@ import yaml
 from tests.support.fakes import load_fake, make_benchmark
 from tests.support.infer_world import SRT, check_complete, flags, lines
 from tests.support.infer_world import root as root
-from videopro.infer import RunConfig, main, run
+from videopro.infer import InferConfig, main, run
 from videopro.traces import read_traces
 
 
@@ -130,7 +130,7 @@ def test_limits_are_prefixes_of_each_other(root: Path) -> None:
 
 def test_run_from_python(root: Path, tmp_path: Path) -> None:
     summary = run(
-        RunConfig(benchmark="jsonl", root=root, model="m", output=tmp_path / "run", ids=("v0q0",)),
+        InferConfig(benchmark="jsonl", root=root, model="m", output=tmp_path / "run", ids=("v0q0",)),
         load=load_fake,
     )
     assert summary is not None

@@ -16,7 +16,7 @@ from tests.support.infer_world import flags
 from tests.support.infer_world import root as root
 from videopro import compare
 from videopro.backbones import read_spec
-from videopro.infer import RunConfig, main
+from videopro.infer import InferConfig, main
 from videopro.methods import create
 from videopro.settings import from_command_line
 
@@ -27,7 +27,7 @@ CONFIGS = ROOT / "configs" / "infer"
 def test_shipped_settings(path: Path) -> None:
     """Every file in configs/infer has known keys of the right types, down to the method and the backbone."""
     argv = ["--config", str(path), "--output", "x"]
-    config = from_command_line(RunConfig, argv, "infer", "")
+    config = from_command_line(InferConfig, argv, "infer", "")
     create(config.method, config.options)
     if config.model != "pocket":
         read_spec(config.model, **config.backbone)

@@ -23,7 +23,7 @@ from videopro.traces import (
     Trace,
     TraceLog,
     VideoRef,
-    before_refinement,
+    rescore_before_refinement,
 )
 
 
@@ -89,7 +89,7 @@ def native(number: int, answer: str | None, confidence: float = 0.9) -> Trace:
 
 def test_answers_before_refinement_cost_what_the_first_round_cost() -> None:
     refined = trace(0, program("program", "B"), program("program", "A"), answer="A", first="B")
-    before = before_refinement(refined)
+    before = rescore_before_refinement(refined)
     assert before.final == reply("B")
     assert len(before.rounds) == 1
     assert before.refined == 0
@@ -168,7 +168,7 @@ def test_one_family_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
 
 def test_an_error_stays_an_error_before_refinement() -> None:
     broken = replace(trace(0), first=None, final=None, error=Failure("VideoError", "no such file"))
-    assert before_refinement(broken) == broken
+    assert rescore_before_refinement(broken) == broken
 
 
 def test_oracle_is_native_only_for_right_and_confident_answers() -> None:
@@ -224,7 +224,7 @@ def test_the_table_pools_seeds_and_pairs_them_with_one_reference(tmp_path: Path)
 
 
 def test_the_same_run_twice_is_no_surer_than_once() -> None:
-    records = [scoring.Scored(f"q{i}", f"v{i}", i % 3 > 0, None, False, 0.9) for i in range(30)]
+    records = [scoring.QuestionScore(f"q{i}", f"v{i}", i % 3 > 0, None, False, 0.9) for i in range(30)]
     again = [replace(record, question_id=f"again {record.question_id}") for record in records]
     once = scoring.accuracy(records).ci95
     assert scoring.accuracy([*records, *again], distinct=30).ci95 == pytest.approx(once)
@@ -241,4 +241,4 @@ def test_seeds_that_cannot_be_paired_are_refused(tmp_path: Path) -> None:
     runs = [run(tmp_path / str(i), native(0, "A"), native(1, "B")) for i in range(3)]
     rows = [seeds.read_row(f"a={runs[0]},{runs[1]}"), seeds.read_row(f"b={runs[0]},{runs[1]},{runs[2]}")]
     with pytest.raises(ConfigError, match="3 seeds and the first row 2"):
-        seeds.table_of(rows, {}, {})
+        seeds.seed_table(rows, {}, {})

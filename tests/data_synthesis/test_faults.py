@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.support.stub_server import Fault, StubServer, text_of
+from tests.support.stub_server import StubFault, StubServer, text_of
 from tests.support.synthesis_runs import KEY, datasets, flags, rows
 from tests.support.synthesis_runs import own_world as own_world
 from tests.support.synthesis_runs import root as root
@@ -42,7 +42,7 @@ def test_a_teacher_that_dies_leaves_what_was_done(
     needed = len(stub.chats)
     stub.seen.clear()
     usual = stub.reply
-    stub.reply = lambda body: Fault(401, {}) if len(stub.chats) > 25 else usual(body)
+    stub.reply = lambda body: StubFault(401, {}) if len(stub.chats) > 25 else usual(body)
     assert main(flags(root, out, stub, "--videos", "1"), load=load_moody) == 2
     error = capsys.readouterr().err
     assert "refused the key in the environment variable TEACHER_KEY" in error
@@ -63,7 +63,7 @@ def test_questions_that_the_teacher_refuses_are_counted_and_can_be_asked_again(
     usual = stub.reply
 
     def picky(body: dict[str, Any]) -> Any:
-        return Fault(400, {"error": {"message": "too long"}}) if "(1)" in text_of(body) else usual(body)
+        return StubFault(400, {"error": {"message": "too long"}}) if "(1)" in text_of(body) else usual(body)
 
     stub.reply = picky
     assert main(flags(b, out, stub), load=load_moody) == 0

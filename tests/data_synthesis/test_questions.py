@@ -13,7 +13,7 @@ import pytest
 
 from videopro.benchmarks import Benchmark, Item, Protocol, load
 from videopro.benchmarks.base import ROBUST
-from videopro.data_synthesis.questions import balanced, load_source, prepare
+from videopro.data_synthesis.questions import balance_letters, load_source, select_questions
 from videopro.errors import BenchmarkError, ConfigError
 from videopro.question import Question
 
@@ -35,7 +35,7 @@ def benchmark(*items: Item) -> Benchmark:
 
 def test_right_letters_are_balanced_whatever_they_were() -> None:
     """All right options come first in the source, as sloppy sources have them."""
-    asked = balanced([item(i) for i in range(400)], seed=1)
+    asked = balance_letters([item(i) for i in range(400)], seed=1)
     assert Counter(one.answer for one in asked) == {"A": 100, "B": 100, "C": 100, "D": 100}
     # Also over any stretch, to within one block at each end.
     counts = Counter(one.answer for one in asked[50:150])
@@ -43,7 +43,7 @@ def test_right_letters_are_balanced_whatever_they_were() -> None:
 
 
 def test_questions_with_other_numbers_of_options_are_balanced_apart() -> None:
-    asked = balanced([item(i, options=4 + i % 3) for i in range(360)], seed=0)
+    asked = balance_letters([item(i, options=4 + i % 3) for i in range(360)], seed=0)
     for options in (4, 5, 6):
         letters = Counter(one.answer for one in asked if len(one.question.choices) == options)
         assert set(letters.values()) == {120 // options}
@@ -51,7 +51,7 @@ def test_questions_with_other_numbers_of_options_are_balanced_apart() -> None:
 
 def test_shuffling_moves_options_and_keeps_which_is_right() -> None:
     before = [item(i, right=i % 4) for i in range(100)]
-    after = balanced(before, seed=3)
+    after = balance_letters(before, seed=3)
     for old, new in zip(before, after, strict=True):
         assert old.answer is not None
         assert new.answer is not None
@@ -64,15 +64,15 @@ def test_shuffling_moves_options_and_keeps_which_is_right() -> None:
 
 def test_the_letter_tells_nothing_of_the_place_in_the_source() -> None:
     """No cycle: what comes after a letter is not always the same one."""
-    letters = [one.answer for one in balanced([item(i) for i in range(400)], seed=1)]
+    letters = [one.answer for one in balance_letters([item(i) for i in range(400)], seed=1)]
     followers = Counter(pairwise(letters))
     assert len(followers) > 12
 
 
 def test_the_seed_fixes_everything_and_changes_everything() -> None:
     items = [item(i) for i in range(40)]
-    assert balanced(items, 1) == balanced(items, 1)
-    assert balanced(items, 1) != balanced(items, 2)
+    assert balance_letters(items, 1) == balance_letters(items, 1)
+    assert balance_letters(items, 1) != balance_letters(items, 2)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_the_seed_fixes_everything_and_changes_everything() -> None:
 )
 def test_options_that_speak_of_their_places_stay(option: str) -> None:
     one = replace(item(0, right=2), question=Question("Which?", ("red", "green", "blue", option)))
-    assert balanced([one], 0) == [one]
+    assert balance_letters([one], 0) == [one]
 
 
 @pytest.mark.parametrize("option", ["A man and a dog", "floating above them", "above", "a band and a choir"])
@@ -97,14 +97,14 @@ def test_options_that_only_look_like_it_move(option: str) -> None:
     made = [
         replace(item(i), question=Question("Which?", ("red", "green", "blue", option))) for i in range(12)
     ]
-    assert Counter(one.answer for one in balanced(made, 0)) == {"A": 3, "B": 3, "C": 3, "D": 3}
+    assert Counter(one.answer for one in balance_letters(made, 0)) == {"A": 3, "B": 3, "C": 3, "D": 3}
 
 
 # ---- which questions ---------------------------------------------------------------------------------------
 
 
 def test_a_larger_limit_only_adds() -> None:
-    asked = prepare(benchmark(*(item(i) for i in range(30))), seed=4)
+    asked = select_questions(benchmark(*(item(i) for i in range(30))), seed=4)
     few, more = asked.select(limit=7), asked.select(limit=20)
     assert more[:7] == few
     assert asked.select()[:20] == more
@@ -118,13 +118,13 @@ def test_a_larger_limit_only_adds() -> None:
 def test_held_out_families_and_unlabelled_questions_are_not_asked() -> None:
     items = [item(i, groups={"family": ("count", "sign", "gist")[i % 3]}) for i in range(9)]
     items.append(item(20, answer=None))
-    asked = prepare(benchmark(*items), seed=0, without_family=("sign",))
+    asked = select_questions(benchmark(*items), seed=0, without_family=("sign",))
     assert {one.groups["family"] for one in asked.select()} == {"count", "gist"}
     assert dict(asked.left_out) == {"family sign held out": 3, "no known answer": 1}
     with pytest.raises(ConfigError, match="did you mean 'count'"):
-        prepare(benchmark(*items), seed=0, without_family=("counts",))
+        select_questions(benchmark(*items), seed=0, without_family=("counts",))
     with pytest.raises(ConfigError, match="no question is left"):
-        prepare(benchmark(item(20, answer=None)), seed=0)
+        select_questions(benchmark(item(20, answer=None)), seed=0)
 
 
 def test_pocket_is_asked_from_its_train_split(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.stub_server import Fault, StubServer, text_of
+from tests.support.stub_server import StubFault, StubServer, text_of
 from tests.support.synthesis_runs import datasets, flags, rows, said
 from tests.support.synthesis_runs import own_world as own_world
 from tests.support.synthesis_runs import root as root
@@ -80,8 +80,8 @@ def test_killed_at_any_moment_it_goes_on_to_the_same_bytes(
     assert kept < needed
 
 
-def _slow(reply: dict[str, Any]) -> Fault:
-    return Fault(200, reply, delay=0.05)
+def _slow(reply: dict[str, Any]) -> StubFault:
+    return StubFault(200, reply, delay=0.05)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

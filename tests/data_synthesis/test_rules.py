@@ -6,8 +6,15 @@ import pytest
 
 from tests.support.synthesis_world import CHOICES, answered, code, crashed, native, program, record, written
 from videopro import prompts
-from videopro.data_synthesis.rules import NATIVE_REPLY, Row, Task, oracle_mode, supervision, tasks
-from videopro.program import parse
+from videopro.data_synthesis.rules import (
+    NATIVE_REPLY,
+    GRPOTask,
+    Trajectory,
+    grpo_tasks,
+    oracle_mode,
+    select_trajectories,
+)
+from videopro.program import parse_program
 from videopro.question import Question
 from videopro.traces import Failure, Trace
 
@@ -16,8 +23,8 @@ PLAN = prompts.plan(QUESTION, adaptive=True)
 TAU = 0.75
 
 
-def rows(trace: Trace) -> list[Row]:
-    return supervision(trace, TAU)[0]
+def rows(trace: Trace) -> list[Trajectory]:
+    return select_trajectories(trace, TAU)[0]
 
 
 def kinds(trace: Trace) -> list[str]:
@@ -25,7 +32,7 @@ def kinds(trace: Trace) -> list[str]:
 
 
 def rejected(trace: Trace) -> dict[str, int]:
-    return dict(supervision(trace, TAU)[1])
+    return dict(select_trajectories(trace, TAU)[1])
 
 
 # ---- R1 ----------------------------------------------------------------------------------------------------
@@ -38,7 +45,7 @@ def test_r1_right_and_confident_teaches_the_native_program(confidence: float) ->
     (row,) = rows(trace)
     assert (row.kind, row.mode, row.prompt, row.reply) == ("native", "native", PLAN, NATIVE_REPLY)
     assert oracle_mode(trace, TAU) == "native"
-    program_ = parse(row.reply)
+    program_ = parse_program(row.reply)
     assert (program_.mode, program_.well_formed) == ("native", True)
 
 
@@ -135,16 +142,18 @@ def test_r2_missing_tags_round_the_code_are_put_there() -> None:
 def test_always_program_adds_the_best_program_of_a_question_that_one_look_answers() -> None:
     """Under the prompt that asks for a program; where the adaptive prompt has a program already, nothing."""
     easy = record(native("A", 0.9), program(answered("A", 0.3), 2), program(answered("A", 0.6), 3))
-    adaptive, always = supervision(easy, TAU, always_program=True)[0]
+    adaptive, always = select_trajectories(easy, TAU, always_program=True)[0]
     assert (adaptive.kind, adaptive.mode, adaptive.prompt) == ("native", "native", PLAN)
     assert (always.kind, always.mode, always.prompt, always.reply, always.place) == (
         *("plan_program", "program", prompts.plan(QUESTION, adaptive=False)),
         *(written(code(3)), 2),
     )
     hard = record(native("B", 0.9), program(answered("A", 0.6), 2))
-    assert supervision(hard, TAU, always_program=True) == supervision(hard, TAU)
+    assert select_trajectories(hard, TAU, always_program=True) == select_trajectories(hard, TAU)
     # Without a right program the native row stands alone, and no question is lost.
-    alone, why = supervision(record(native("A", 0.9), program(answered("B", 0.6))), TAU, always_program=True)
+    alone, why = select_trajectories(
+        record(native("A", 0.9), program(answered("B", 0.6))), TAU, always_program=True
+    )
     assert ([row.kind for row in alone], dict(why)) == (["native"], {"R2: wrong answer": 1})
 
 
@@ -262,7 +271,7 @@ def test_without_a_known_answer_or_with_an_error_nothing_is_taught() -> None:
     unlabelled = record(native("A", 0.9), program(answered("A", 0.9)), gold=None)
     for trace, why in ((broken, "question: VideoError"), (unlabelled, "question: no known answer")):
         assert rows(trace) == []
-        assert tasks(trace, TAU) == []
+        assert grpo_tasks(trace, TAU) == []
         assert rejected(trace) == {why: 1}
     with pytest.raises(ValueError, match="no native answer"):
         oracle_mode(unlabelled, TAU)
@@ -284,18 +293,18 @@ def test_tasks_are_every_prompt_that_inference_would_meet() -> None:
         # Of a refinement nothing more is asked: inference refines once.
         program(crashed("Other log."), 8, kind="bug_fix", refines=1),
     )
-    assert tasks(trace, TAU) == [
-        Task("plan", PLAN),
-        Task(
+    assert grpo_tasks(trace, TAU) == [
+        GRPOTask("plan", PLAN),
+        GRPOTask(
             "native_refinement",
             prompts.native_refinement(QUESTION, prompts.NATIVE_PROGRAM),
             prompts.NATIVE_PROGRAM,
         ),
-        Task("bug_fix", prompts.bug_fix(QUESTION, code(2), "Log."), code(2), "Log.", 1),
-        Task("program_refinement", prompts.program_refinement(QUESTION, code(4)), code(4), "", 3),
-        Task("program_refinement", prompts.program_refinement(QUESTION, code(5)), code(5), "", 4),
+        GRPOTask("bug_fix", prompts.bug_fix(QUESTION, code(2), "Log."), code(2), "Log.", 1),
+        GRPOTask("program_refinement", prompts.program_refinement(QUESTION, code(4)), code(4), "", 3),
+        GRPOTask("program_refinement", prompts.program_refinement(QUESTION, code(5)), code(5), "", 4),
     ]
 
 
 def test_a_confident_native_answer_leaves_the_plan_alone() -> None:
-    assert [task.kind for task in tasks(record(native("A", 0.75)), TAU)] == ["plan"]
+    assert [task.kind for task in grpo_tasks(record(native("A", 0.75)), TAU)] == ["plan"]

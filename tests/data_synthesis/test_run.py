@@ -37,7 +37,7 @@ from videopro.benchmarks import load
 from videopro.data_synthesis.datasets import Datasets, assemble
 from videopro.data_synthesis.decontamination import EvaluationVideos
 from videopro.data_synthesis.run import main
-from videopro.program import parse
+from videopro.program import parse_program
 from videopro.question import Question
 from videopro.traces import Trace, VideoRef, read_traces
 from videopro.video import Video
@@ -74,7 +74,7 @@ def test_from_questions_to_datasets(
         row["kind"] for row in sft
     }, "the world is too small to show every kind"
     for row in sft:
-        target = parse(row["messages"][1]["content"])
+        target = parse_program(row["messages"][1]["content"])
         assert target.well_formed
         assert target.mode == row["mode"] == ("native" if row["kind"] == "native" else "program")
         assert (row["source"], row["family"]) == (
@@ -303,7 +303,7 @@ def test_the_pocket_world_end_to_end(tmp_path: Path) -> None:
     assert sft
     assert sum(row["kind"] == "plan" for row in grpo) == 11
     for row in sft:
-        assert parse(row["messages"][1]["content"]).well_formed
+        assert parse_program(row["messages"][1]["content"]).well_formed
         assert row["length"] in ("short", "medium", "long")
         assert row["source"] == "pocket/train"
     assert all(Path(row["subtitles"]).exists() and Path(row["video"]).exists() for row in grpo)

@@ -10,11 +10,17 @@ from typing import Any
 
 import pytest
 
-from tests.support.stub_server import Fault, StubServer, completion, text_of
-from videopro.data_synthesis.teacher import REFUSALS_IN_A_ROW, Refused, Teacher
-from videopro.data_synthesis.teacher_log import Budget, CapReached, Prices, ReplyLog, read_spent
+from tests.support.stub_server import StubFault, StubServer, completion, text_of
+from videopro.data_synthesis.teacher import REFUSALS_IN_A_ROW, Refusal, Teacher
+from videopro.data_synthesis.teacher_log import (
+    CapReached,
+    Prices,
+    ReplyLog,
+    TeacherBudget,
+    read_teacher_usage,
+)
 from videopro.errors import BackboneError, ConfigError, RunError
-from videopro.planners import Planner, PlanRequest, Written
+from videopro.planners import Planner, PlannerReply, PlanRequest
 from videopro.planners.api import ApiPlanner
 from videopro.pocket.teacher.teacher import PocketTeacher
 from videopro.question import Question
@@ -55,9 +61,9 @@ class Setting:
         self.path = folder / "replies.jsonl"
         self.opened: list[tuple[Teacher, ReplyLog]] = []
 
-    def teacher(self, planner: Planner, budget: Budget | None = None, **settings: Any) -> Teacher:
+    def teacher(self, planner: Planner, budget: TeacherBudget | None = None, **settings: Any) -> Teacher:
         log = ReplyLog(self.path)
-        budget = budget or Budget()
+        budget = budget or TeacherBudget()
         log.load(budget)
         made = Teacher(planner, log, budget, **settings)
         self.opened.append((made, log))
@@ -78,19 +84,19 @@ def setting(tmp_path: Path) -> Iterator[Setting]:
 
 
 def texts(replies: list[Any]) -> list[str]:
-    return [one.text if isinstance(one, Written) else type(one).__name__ for one in replies]
+    return [one.text if isinstance(one, PlannerReply) else type(one).__name__ for one in replies]
 
 
 # ---- faults ------------------------------------------------------------------------------------------------
 
 FAULTS = {
-    "429": Fault(429, {"error": {"message": "slow down"}}, headers={"Retry-After": "0"}),
-    "500": Fault(500, {"error": {"message": "oops"}}),
-    "503": Fault(503, b"<html>busy</html>"),
-    "time-out": Fault(200, {}, delay=5.0),
-    "no JSON": Fault(200, b"<html>hello</html>"),
-    "no choices": Fault(200, {"object": "chat.completion", "choices": []}),
-    "cut off": Fault(200, completion("half of a reply", None), cut=True),
+    "429": StubFault(429, {"error": {"message": "slow down"}}, headers={"Retry-After": "0"}),
+    "500": StubFault(500, {"error": {"message": "oops"}}),
+    "503": StubFault(503, b"<html>busy</html>"),
+    "time-out": StubFault(200, {}, delay=5.0),
+    "no JSON": StubFault(200, b"<html>hello</html>"),
+    "no choices": StubFault(200, {"object": "chat.completion", "choices": []}),
+    "cut off": StubFault(200, completion("half of a reply", None), cut=True),
 }
 
 
@@ -121,7 +127,7 @@ def test_a_request_that_cannot_be_served_takes_no_other_with_it(setting: Setting
 
     def picky(body: dict[str, Any]) -> Any:
         if "long" in text_of(body):
-            return Fault(400, {"error": {"message": "the context is too long"}})
+            return StubFault(400, {"error": {"message": "the context is too long"}})
         if "think" in text_of(body):
             made = completion(None, None, finish="length", prompt_tokens=50)
             made["usage"]["completion_tokens"] = 4000
@@ -132,13 +138,13 @@ def test_a_request_that_cannot_be_served_takes_no_other_with_it(setting: Setting
         teacher = setting.teacher(planner_at(stub))
         got = teacher.ask([request(0), request(1, "too long"), request(2, "think"), request(3)])
         assert texts(got) == ["reply to Write. 0", "Refused", "Refused", "reply to Write. 3"]
-        assert isinstance(got[1], Refused)
+        assert isinstance(got[1], Refusal)
         assert "the context is too long" in got[1].reason
         spent = teacher.budget.spent
         assert (spent.requests, spent.refused) == (4, 2)
         assert (spent.tokens_in, spent.tokens_out) == (250, 4020)
         setting.close()
-        assert read_spent(setting.path) == spent
+        assert read_teacher_usage(setting.path) == spent
         # Asked again: the replies are there, the refusals are tried anew.
         again = setting.teacher(planner_at(stub))
         assert texts(again.ask([request(0), request(1, "too long"), request(3)])) == [
@@ -148,7 +154,7 @@ def test_a_request_that_cannot_be_served_takes_no_other_with_it(setting: Setting
 
 
 def test_refusals_without_end_stop_the_run(setting: Setting) -> None:
-    with StubServer(lambda body: Fault(400, {"error": {"message": "bad field 'x'"}}), key=KEY) as stub:
+    with StubServer(lambda body: StubFault(400, {"error": {"message": "bad field 'x'"}}), key=KEY) as stub:
         teacher = setting.teacher(planner_at(stub), concurrency=1)
         with pytest.raises(RunError, match="bad field 'x'"):
             teacher.ask([request(i) for i in range(100)])
@@ -162,7 +168,7 @@ def test_a_teacher_that_serves_nobody_stops_the_run_and_keeps_what_it_said(
     with StubServer(reply, key=KEY) as stub:
         teacher = setting.teacher(planner_at(stub), concurrency=1)
         assert texts(teacher.ask([request(0), request(1)])) == ["reply to Write. 0", "reply to Write. 1"]
-        stub.reply = lambda body: Fault(status, {"error": {"message": "not today"}})
+        stub.reply = lambda body: StubFault(status, {"error": {"message": "not today"}})
         with pytest.raises(RunError, match="the same command goes on"):
             teacher.ask([request(i) for i in range(2, 40)])
         tried = len(stub.chats)
@@ -181,7 +187,7 @@ def test_fields_that_a_model_refuses_are_left_out_by_all_threads(setting: Settin
     def picky(body: dict[str, Any]) -> Any:
         if "temperature" in body:
             barrier.wait()
-            return Fault(400, {"error": {"message": "Unsupported value: 'temperature'"}})
+            return StubFault(400, {"error": {"message": "Unsupported value: 'temperature'"}})
         return reply(body)
 
     with StubServer(picky, key=KEY) as stub:
@@ -219,11 +225,11 @@ def test_a_reply_is_asked_for_once(setting: Setting) -> None:
 def test_the_key_is_nowhere(setting: Setting, capfd: pytest.CaptureFixture[str]) -> None:
     def leaky(body: dict[str, Any]) -> Any:
         if "long" in text_of(body):
-            return Fault(400, {"error": {"message": f"too long, said {KEY}"}})
+            return StubFault(400, {"error": {"message": f"too long, said {KEY}"}})
         return reply(body)
 
     with StubServer(leaky, key=KEY) as stub:
-        stub.faults = [Fault(500, {"error": {"message": KEY}})]
+        stub.faults = [StubFault(500, {"error": {"message": KEY}})]
         teacher = setting.teacher(planner_at(stub))
         teacher.ask([request(0), request(1, "long")])
     told = capfd.readouterr()
@@ -243,15 +249,15 @@ def test_a_broken_line_is_named(setting: Setting) -> None:
     setting.path.write_text('{"key": "a"}\n')
     log = ReplyLog(setting.path)
     with pytest.raises(RunError, match="broken line"):
-        log.load(Budget())
+        log.load(TeacherBudget())
     log.close()
 
 
 def test_a_teacher_that_costs_nothing_is_not_kept(setting: Setting) -> None:
-    teacher = setting.teacher(PocketTeacher(), Budget(max_requests=0))
+    teacher = setting.teacher(PocketTeacher(), TeacherBudget(max_requests=0))
     asked = PlanRequest("plan", "P", Question("How is the weather?", ("a", "b")))
     (written,) = teacher.ask([asked])
-    assert isinstance(written, Written)
+    assert isinstance(written, PlannerReply)
     assert setting.path.read_text() == ""
 
 
@@ -260,16 +266,16 @@ def test_a_teacher_that_costs_nothing_is_not_kept(setting: Setting) -> None:
 
 def test_the_request_cap_holds_over_all_commands(setting: Setting) -> None:
     with StubServer(reply, key=KEY) as stub:
-        teacher = setting.teacher(planner_at(stub), Budget(max_requests=5), concurrency=8)
+        teacher = setting.teacher(planner_at(stub), TeacherBudget(max_requests=5), concurrency=8)
         got = teacher.ask([request(i) for i in range(12)])
         assert len(stub.chats) == 5
         assert sum(one is None for one in got) == 7
         setting.close()
-        again = setting.teacher(planner_at(stub), Budget(max_requests=5), concurrency=8)
+        again = setting.teacher(planner_at(stub), TeacherBudget(max_requests=5), concurrency=8)
         assert sum(one is None for one in again.ask([request(i) for i in range(12)])) == 7
         assert len(stub.chats) == 5
         setting.close()
-        more = setting.teacher(planner_at(stub), Budget(max_requests=12), concurrency=8)
+        more = setting.teacher(planner_at(stub), TeacherBudget(max_requests=12), concurrency=8)
         assert None not in more.ask([request(i) for i in range(12)])
         assert len(stub.chats) == 12
 
@@ -277,17 +283,17 @@ def test_the_request_cap_holds_over_all_commands(setting: Setting) -> None:
 def test_the_cost_cap_is_never_passed(setting: Setting) -> None:
     """100 tokens in at 1 and 10 out at 10 a thousand: 0.2 a request. Before it is sent a request may cost
     69 tokens in and 20 out: 0.269."""
-    budget = Budget(Prices(1000, 10_000), max_cost=1.0)
+    budget = TeacherBudget(Prices(1000, 10_000), max_cost=1.0)
     with StubServer(reply, key=KEY) as stub:
         teacher = setting.teacher(planner_at(stub), budget, concurrency=8, longest=20)
         got = teacher.ask([request(i) for i in range(12)])
     # After three 0.6 are spent, and 0.869 may be; after four 0.8, and 1.069 would be too much.
-    assert sum(isinstance(one, Written) for one in got) == 4
+    assert sum(isinstance(one, PlannerReply) for one in got) == 4
     assert budget.cost == pytest.approx(0.8)
 
 
 def test_room_in_flight_is_waited_for() -> None:
-    budget = Budget(max_requests=2)
+    budget = TeacherBudget(max_requests=2)
     entered, leave = threading.Event(), threading.Event()
 
     def hold() -> None:
@@ -319,9 +325,9 @@ def test_room_in_flight_is_waited_for() -> None:
 
 def test_caps_that_cannot_be_are_refused() -> None:
     with pytest.raises(ConfigError, match="--price-in"):
-        Budget(max_cost=1.0)
+        TeacherBudget(max_cost=1.0)
     with pytest.raises(ConfigError, match="max_requests is -1"):
-        Budget(max_requests=-1)
+        TeacherBudget(max_requests=-1)
 
 
 def test_a_planner_that_is_gone_is_one_requests_affair(setting: Setting) -> None:
@@ -333,12 +339,12 @@ def test_a_planner_that_is_gone_is_one_requests_affair(setting: Setting) -> None
         def identity(self) -> dict[str, object]:
             return {}
 
-        def write(self, requests: Any) -> list[Written]:
+        def write(self, requests: Any) -> list[PlannerReply]:
             if requests[0].seed == 1:
                 raise BackboneError("cannot write this")
             if requests[0].seed == 2:
                 raise ZeroDivisionError
-            return [Written("x", 1, 1, 1)]
+            return [PlannerReply("x", 1, 1, 1)]
 
     teacher = setting.teacher(Sick())
     assert texts(teacher.ask([request(0), request(1)])) == ["x", "Refused"]

@@ -11,8 +11,8 @@ import pytest
 
 from videopro.executor import Executor, Limits, MontyExecutor, Outcome
 from videopro.executor.inside.allowed import MODULES
-from videopro.modules.reference import reference
-from videopro.program import parse
+from videopro.modules.reference import api_reference
+from videopro.program import parse_program
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +83,7 @@ def test_every_module_can_be_imported(pool: Executor) -> None:
 
 def test_a_program_with_a_future_import_is_well_formed() -> None:
     code = "from __future__ import annotations\ndef execute_command(video):\n    return query_native(video)"
-    assert parse(f"<planning>p</planning><code>{code}</code>").well_formed
+    assert parse_program(f"<planning>p</planning><code>{code}</code>").well_formed
 
 
 def test_logs_and_warnings_go_to_the_output(pool: Executor) -> None:
@@ -307,7 +307,7 @@ def test_every_line_end_of_python_counts(pool: Executor, end: str) -> None:
 
 
 def test_the_reference_names_what_may_be_imported() -> None:
-    text = reference([])
+    text = api_reference([])
     told = set(re.findall(r"`([\w.]+)`", text.partition("## What a program may import")[2]))
     assert told >= {name for name in MODULES if "." not in name}
     assert told - set(MODULES) <= {"numpy", "execute_command"}

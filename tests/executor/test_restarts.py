@@ -19,12 +19,12 @@ import pytest
 
 from tests.support import ROOT
 from videopro.executor import Executor, Limits, SandboxError, ZygoteGone, pool, process
-from videopro.executor.process import Zygote
+from videopro.executor.process import ZygoteProcess
 
 ONE = "def execute_command():\n    return 1"
 
 
-def zygote_of(executor: Executor) -> Zygote:
+def zygote_of(executor: Executor) -> ZygoteProcess:
     assert executor._zygote is not None
     return executor._zygote
 
@@ -102,14 +102,14 @@ def test_after_the_killing_the_same_executor_serves() -> None:
 def test_no_program_runs_before_the_self_test_has_passed(monkeypatch: pytest.MonkeyPatch) -> None:
     tested: list[int] = []
     ran: list[bool] = []
-    test = Zygote._test
+    test = ZygoteProcess._test
 
-    def slowly(self: Zygote) -> None:
+    def slowly(self: ZygoteProcess) -> None:
         time.sleep(0.3)
         test(self)
         tested.append(self.pid)
 
-    monkeypatch.setattr(Zygote, "_test", slowly)
+    monkeypatch.setattr(ZygoteProcess, "_test", slowly)
     with Executor() as executor:
         os.kill(zygote_of(executor).pid, signal.SIGKILL)
 
@@ -142,17 +142,17 @@ def test_a_self_test_that_fails_at_a_restart_serves_nobody(monkeypatch: pytest.M
 
 def test_a_death_during_the_self_test_is_no_breach(monkeypatch: pytest.MonkeyPatch) -> None:
     """It says nothing about the walls: the next zygote is tried."""
-    probe = Zygote._probe
+    probe = ZygoteProcess._probe
     killed = []
 
-    def killing_once(self: Zygote, call: str) -> Any:
+    def killing_once(self: ZygoteProcess, call: str) -> Any:
         if not killed:
             os.kill(self.pid, signal.SIGSTOP)  # So that it is killed with the request in its socket.
             threading.Timer(0.2, os.kill, (self.pid, signal.SIGKILL)).start()
             killed.append(self.pid)
         return probe(self, call)
 
-    monkeypatch.setattr(Zygote, "_probe", killing_once)
+    monkeypatch.setattr(ZygoteProcess, "_probe", killing_once)
     with Executor() as executor:
         assert executor.run(ONE, {}, {}).value == 1
         assert zygote_of(executor).pid not in killed
@@ -338,7 +338,7 @@ def test_a_host_that_gives_a_program_up_does_not_end_the_zygote(
         "        program, report = descriptors[0]",
         "        import time; time.sleep(0.1)\n        program, report = descriptors[0]",
     )
-    monkeypatch.setattr(Zygote, "_test", lambda self: None)
+    monkeypatch.setattr(ZygoteProcess, "_test", lambda self: None)
     with Executor() as executor:
         zygote = zygote_of(executor)
         for _ in range(3):

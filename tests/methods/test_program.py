@@ -22,15 +22,15 @@ from videopro.backbones.wrappers.metered import Meter
 from videopro.benchmarks import Item, Protocol
 from videopro.benchmarks.base import ROBUST
 from videopro.errors import ConfigError
-from videopro.infer import RunConfig
-from videopro.methods import Context, create
+from videopro.infer import InferConfig
+from videopro.methods import MethodContext, create
 from videopro.methods import program as program_module
 from videopro.modules import library as module_library
-from videopro.modules.calls.cache import CallMemory
+from videopro.modules.calls.cache import CallCache
 from videopro.modules.calls.registry import MODULES
-from videopro.modules.library import available
+from videopro.modules.library import available_modules
 from videopro.modules.loading import ModuleModels
-from videopro.modules.reference import reference
+from videopro.modules.reference import api_reference
 from videopro.pocket.teacher.faults import SHARES
 from videopro.settings import from_command_line
 from videopro.traces import Cost, read_traces
@@ -43,7 +43,7 @@ OPTIONS: dict[str, Any] = dict.fromkeys((one.split("=")[0] for one in NO_MODELS)
 
 @pytest.fixture(autouse=True)
 def own_memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(module_library, "_memory", CallMemory())
+    monkeypatch.setattr(module_library, "_cache", CallCache())
     monkeypatch.setenv("VIDEOPRO_CACHE", str(tmp_path / "cache"))
 
 
@@ -59,8 +59,8 @@ def item(**changes: Any) -> Item:
     return replace(Item("q1", Path("unused.mp4"), "v", QUESTION, answer="B"), **changes)
 
 
-def context(backbone: SceneBackbone, **options: Any) -> Context:
-    return Context(world.video(), backbone, Protocol(parser=ROBUST), meter=Meter(), **options)
+def context(backbone: SceneBackbone, **options: Any) -> MethodContext:
+    return MethodContext(world.video(), backbone, Protocol(parser=ROBUST), meter=Meter(), **options)
 
 
 # ---- one question through a method -----------------------------------------------------------------------
@@ -129,7 +129,7 @@ def test_questions_with_other_subtitles_get_other_modules(
 ) -> None:
     """Of two questions about a video, one lists subtitles: its planner is told of the subtitle modules."""
     (tmp_path / "a.srt").write_text(SRT)
-    planner = ScriptedPlanner(lambda request: NATIVE, knows_form=False)
+    planner = ScriptedPlanner(lambda request: NATIVE, is_fine_tuned=False)
     monkeypatch.setattr(program_module, "load_planner", lambda *args, **options: planner)
     method = create("adaptive", OPTIONS)
     items = [item(), item(id="q2", subtitles=tmp_path / "a.srt"), item(id="q3")]
@@ -353,8 +353,8 @@ def test_ask_needs_choices_for_a_program(tmp_path: Path, capsys: pytest.CaptureF
 
 
 def test_the_settings_of_a_run_can_be_made_in_python() -> None:
-    config = RunConfig("jsonl", "m", Path("x"), method="videopro", tau=0.5)
-    assert config.method_options("videopro", {"final": "best"}) == {"final": "best", "tau": 0.5}
+    config = InferConfig("jsonl", "m", Path("x"), method="videopro", tau=0.5)
+    assert config.options_with_flags("videopro", {"final": "best"}) == {"final": "best", "tau": 0.5}
 
 
 # ---- without a group of modules (Table 3) ----------------------------------------------------------------
@@ -365,7 +365,7 @@ def test_a_group_left_out_raises_in_programs_and_leaves_the_reference(
 ) -> None:
     """The scene's program retrieves first: without retrieval it fails with a readable error at that line, and
     the planner was never told of the call; the refinement sees the error in its log."""
-    planner = ScriptedPlanner(lambda request: world.LOCAL, knows_form=False)
+    planner = ScriptedPlanner(lambda request: world.LOCAL, is_fine_tuned=False)
     monkeypatch.setattr(program_module, "load_planner", lambda *args, **options: planner)
     monkeypatch.setattr(ModuleModels, "_index", lambda self, video: world.SceneIndex())
     whole = create("adaptive", OPTIONS).run(item(), context(SceneBackbone()))
@@ -396,7 +396,7 @@ def test_a_group_left_out_raises_in_programs_and_leaves_the_reference(
 @pytest.mark.parametrize("group", ["retrieval", "localization", "extraction", "context"])
 def test_no_example_shows_what_was_left_out(group: str) -> None:
     """Every module call in a prompt, worked examples included, is one that its reference tells of."""
-    told = reference(available(world.context(without=(group,))))
+    told = api_reference(available_modules(world.context(without=(group,))))
     prompt = prompts.plan(QUESTION, reference=told, examples=True)
     names = {name for name, one in MODULES.items() if one.family == group}
     assert names

@@ -10,8 +10,8 @@ import pytest
 from tests.support.modules_world import LINES, ReadingBackbone, library, subtitles
 from videopro.errors import ConfigError
 from videopro.modules.errors import NotFoundError
-from videopro.modules.search.subtitles import SubtitleSearch, words
-from videopro.video import Line, Subtitles
+from videopro.modules.search.subtitles import SubtitleSearch, search_tokens
+from videopro.video import SubtitleLine, Subtitles
 
 WHOLE = "\n".join(line.text for line in LINES)
 ASKED = ("What breaks the bridge?", ["the storm", "a ship", "a fire"])
@@ -56,7 +56,7 @@ def test_the_lines_themselves_where_the_backbone_cannot_sum_up() -> None:
     assert backbone.prompts == []
     # Both lines that share words with the question, in order of time; no more fits in 12 words.
     assert text.splitlines()[-1] == "The storm breaks the bridge."
-    assert len(words(text)) <= 12
+    assert len(search_tokens(text)) <= 12
     text, _ = hints(2, can_summarize=False)
     assert text == "The storm breaks the bridge."
 
@@ -99,7 +99,7 @@ def bm25(query: list[str], lines: list[list[str]], k1: float = 1.5, b: float = 0
 def test_lines_are_ranked_by_bm25() -> None:
     query = "the old lighthouse"
     ranked = SubtitleSearch(subtitles()).rank(query)
-    expected = bm25(words(query), [words(line.text) for line in LINES])
+    expected = bm25(search_tokens(query), [search_tokens(line.text) for line in LINES])
     assert [i for i, _ in ranked] == [i for i in np.argsort(expected)[::-1] if expected[i] > 0]
     assert [score for _, score in ranked] == pytest.approx(
         sorted(filter(None, expected), reverse=True), rel=1e-5
@@ -111,12 +111,14 @@ def test_lines_are_ranked_by_bm25() -> None:
 )
 def test_words_of_any_script(query: str, found: list[int]) -> None:
     texts = ("The cat sat.", "...", "猫が好き", "It is I!", "El Niño")
-    search = SubtitleSearch(Subtitles(tuple(Line(i, i + 1, text) for i, text in enumerate(texts)), "test"))
+    search = SubtitleSearch(
+        Subtitles(tuple(SubtitleLine(i, i + 1, text) for i, text in enumerate(texts)), "test")
+    )
     assert [number for number, _ in search.rank(query)] == found
 
 
 def test_subtitles_without_a_word() -> None:
-    assert SubtitleSearch(Subtitles((Line(0, 1, "..."),), "test")).rank("what") == []
+    assert SubtitleSearch(Subtitles((SubtitleLine(0, 1, "..."),), "test")).rank("what") == []
     assert SubtitleSearch(Subtitles((), "test")).rank("what") == []
 
 
@@ -139,7 +141,7 @@ def test_lines_by_meaning() -> None:
             return np.array([[0.6, 0.8] if "water" in text else [0.8, 0.6] for text in texts])
 
     encoder = Colours()
-    lines = tuple(Line(i, i + 1, text) for i, text in enumerate(("a ruby", "the sea", "a rose")))
+    lines = tuple(SubtitleLine(i, i + 1, text) for i, text in enumerate(("a ruby", "the sea", "a rose")))
     search = SubtitleSearch(Subtitles(lines, "test"), encoder)  # type: ignore[arg-type]
     assert search.rank("something red") == [(0, 0.8), (2, 0.8), (1, 0.6)]
     assert search.rank("water") == [(1, 0.8), (0, 0.6), (2, 0.6)]

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.modules_world import library
 from videopro.modules.calls.arguments import Count, Text
-from videopro.modules.calls.context import Call
+from videopro.modules.calls.context import CallContext
 from videopro.modules.calls.handles import FrameHandle
 from videopro.modules.calls.registry import MODULES
 from videopro.modules.errors import ArgumentError
@@ -68,7 +68,7 @@ def registered() -> Any:
 
 def test_one_registration_adds_a_module(registered: dict[str, Any]) -> None:
     @module(family="localization")
-    def first_frames(call: Call, word: Text, count: Count = 2) -> list[FrameHandle]:
+    def first_frames(call: CallContext, word: Text, count: Count = 2) -> list[FrameHandle]:
         """Give the first frames.
 
         Returns frames.
@@ -84,14 +84,14 @@ def test_one_registration_adds_a_module(registered: dict[str, Any]) -> None:
 
 
 def test_a_registration_that_cannot_be_is_refused(registered: dict[str, Any]) -> None:
-    def described(call: Call, word: Text) -> str:
+    def described(call: CallContext, word: Text) -> str:
         """Describe."""
         return word
 
-    def silent(call: Call, word: Text) -> str:
+    def silent(call: CallContext, word: Text) -> str:
         return word
 
-    def loose(call: Call, word: str) -> str:
+    def loose(call: CallContext, word: str) -> str:
         """Do."""
         return word
 

@@ -9,7 +9,7 @@ from tests.support import ROOT
 from videopro.modules.calls.handles import HANDLES
 from videopro.modules.calls.registry import FAMILIES, MODULES
 from videopro.modules.library import ModuleLibrary
-from videopro.modules.reference import reference
+from videopro.modules.reference import api_reference
 
 
 def test_the_docs_are_current() -> None:
@@ -26,7 +26,7 @@ def test_the_docs_are_current() -> None:
 
 
 def test_every_module_and_handle_is_told_once_under_its_family() -> None:
-    text = reference(list(MODULES.values()))
+    text = api_reference(list(MODULES.values()))
     parts = {part.partition("\n")[0]: part for part in text.split("## ")[1:]}
     assert list(parts) == [*FAMILIES.values(), "What a program holds", "What a program may import"]
     for one in MODULES.values():

@@ -14,22 +14,22 @@ import pytest
 
 from tests.support import reason_world as world
 from tests.support.reason_world import SceneBackbone
-from tests.support.stub_server import Fault, StubServer, completion, text_of
+from tests.support.stub_server import StubFault, StubServer, completion, text_of
 from videopro import prompts
 from videopro.errors import BackboneError, ConfigError, QuestionError, RunError
 from videopro.executor import run
 from videopro.methods import create
-from videopro.modules.library import CallMemory, ModuleLibrary, available
-from videopro.modules.reference import reference
+from videopro.modules.library import CallCache, ModuleLibrary, available_modules
+from videopro.modules.reference import api_reference
 from videopro.planners import PlanRequest, check_planner, load_planner, teacher_of
 from videopro.planners.api import ApiPlanner
 from videopro.planners.backbone import BackbonePlanner
-from videopro.pocket.teacher.faults import FORMS, SHARES, possible
-from videopro.pocket.teacher.programs import functions_of, ways
-from videopro.pocket.teacher.reading import read_question
+from videopro.pocket.teacher.faults import FORMS, SHARES, possible_forms
+from videopro.pocket.teacher.programs import functions_of, program_variants
+from videopro.pocket.teacher.reading import parse_question
 from videopro.pocket.teacher.teacher import REFINED_SHARE, PocketTeacher, read_refinement
 from videopro.pocket.vocabulary import PHRASINGS
-from videopro.program import parse
+from videopro.program import parse_program
 from videopro.question import Question
 
 QUESTIONS = {
@@ -60,7 +60,7 @@ def request(text: str = QUESTIONS["color"], **changes: object) -> PlanRequest:
     )
 
 
-REFERENCE = reference(available(world.context()))
+REFERENCE = api_reference(available_modules(world.context()))
 
 
 # ---- reading a question
@@ -72,7 +72,7 @@ def test_the_worlds_questions_are_understood_in_every_wording(kind: str) -> None
     """Also in wordings that nothing was made for: the reading knows no list of them."""
     words = {"shape": "ring", "place": "beach", "line": "The old king laughs.", "name": "Anna", "deed": "hid"}
     for form in (*PHRASINGS[kind]["usual"], *PHRASINGS[kind]["heldout"]):
-        reading = read_question(form.format(**words))
+        reading = parse_question(form.format(**words))
         assert reading.kind == kind, form
         assert reading.place == ("beach" if "{place}" in form else ""), form
         assert reading.line == (
@@ -83,8 +83,8 @@ def test_the_worlds_questions_are_understood_in_every_wording(kind: str) -> None
 
 
 def test_other_questions_are_no_kind_of_the_world() -> None:
-    assert read_question("Why does she run away from the dog?").kind == "other"
-    assert read_question("What is the shape of things to come?").kind == "other"
+    assert parse_question("Why does she run away from the dog?").kind == "other"
+    assert parse_question("What is the shape of things to come?").kind == "other"
 
 
 # ---- what the teacher sees
@@ -140,8 +140,8 @@ def test_a_refinement_is_written_from_the_prompt_alone_in_a_fresh_state() -> Non
 
 
 def test_only_modules_of_the_reference_are_called() -> None:
-    bare = reference(
-        available(
+    bare = api_reference(
+        available_modules(
             world.context(index=None, ocr=None, detector=None, subtitles=None, backbone=SceneBackbone())
         )
     )
@@ -151,7 +151,7 @@ def test_only_modules_of_the_reference_are_called() -> None:
     teacher = PocketTeacher(faults=0)
     for text in QUESTIONS.values():
         for adaptive in (True, False):
-            program = parse(teacher.plan(Question(text, CHOICES), bare, adaptive=adaptive).text)
+            program = parse_program(teacher.plan(Question(text, CHOICES), bare, adaptive=adaptive).text)
             assert program.well_formed
             called = {name for name in set(functions_of(REFERENCE)) if f"{name}(" in program.code}
             assert called <= there, text
@@ -160,7 +160,9 @@ def test_only_modules_of_the_reference_are_called() -> None:
 def test_native_only_where_the_mode_is_free_and_any_part_answers() -> None:
     teacher = PocketTeacher(faults=0)
     modes = {
-        (kind, adaptive): parse(teacher.plan(Question(text, CHOICES), REFERENCE, adaptive=adaptive).text).mode
+        (kind, adaptive): parse_program(
+            teacher.plan(Question(text, CHOICES), REFERENCE, adaptive=adaptive).text
+        ).mode
         for kind, text in QUESTIONS.items()
         for adaptive in (True, False)
     }
@@ -174,7 +176,7 @@ def test_native_only_where_the_mode_is_free_and_any_part_answers() -> None:
 
 
 def outcome_of(code: str, text: str) -> tuple[str, str]:
-    library = ModuleLibrary(world.context(SceneBackbone(box_everywhere)), memory=CallMemory())
+    library = ModuleLibrary(world.context(SceneBackbone(box_everywhere)), memory=CallCache())
     inputs = {"video": library.video, "question": text, "choices": list(CHOICES), "duration": 60.0}
     outcome = run(code, library.functions(), inputs, prelude=library.prelude)
     return outcome.status, outcome.log
@@ -188,14 +190,14 @@ def box_everywhere(request: object) -> str:
 def test_right_programs_run_and_faults_that_should_fail_do(kind: str) -> None:
     """Each way of a kind with the real executor and modules; then each misused call and plain bug in it."""
     text = QUESTIONS[kind]
-    found = ways(read_question(text), set(functions_of(REFERENCE)))
+    found = program_variants(parse_question(text), set(functions_of(REFERENCE)))
     assert len(found) >= 2
     for way in found[:2]:
         assert outcome_of(way.code, text)[0] == "ok", way.code
-        assert parse(way.reply).well_formed
-        assert parse(way.reply).mode == "program"
+        assert parse_program(way.reply).well_formed
+        assert parse_program(way.reply).mode == "program"
     for fault in ("misused call", "plain bug"):
-        made = possible(found[0].code, text, fault)
+        made = possible_forms(found[0].code, text, fault)
         assert made, fault
         for form, code in made.items():
             status, log = outcome_of(code, text)
@@ -205,8 +207,10 @@ def test_right_programs_run_and_faults_that_should_fail_do(kind: str) -> None:
             assert status in ("failed", "empty"), (form, code)
             assert log or status == "empty"
     for fault in ("clumsy query", "wrong window"):
-        for form, code in possible(found[0].code, text, fault).items():
-            assert parse(f"<code>\n{code}\n</code>").canonical != parse(found[0].reply).canonical, form
+        for form, code in possible_forms(found[0].code, text, fault).items():
+            assert (
+                parse_program(f"<code>\n{code}\n</code>").canonical != parse_program(found[0].reply).canonical
+            ), form
             assert "Error" not in outcome_of(code, text)[1].split(":")[0].replace(
                 "ArgumentError", ""
             ).replace("NotFoundError", ""), (form, code)
@@ -216,9 +220,9 @@ def test_every_form_of_fault_finds_a_place_in_some_program() -> None:
     used = {
         (fault, form)
         for text in QUESTIONS.values()
-        for way in ways(read_question(text), set(functions_of(REFERENCE)))
+        for way in program_variants(parse_question(text), set(functions_of(REFERENCE)))
         for fault in FORMS
-        for form in possible(way.code, text, fault)
+        for form in possible_forms(way.code, text, fault)
     }
     assert used == {(fault, form) for fault, forms in FORMS.items() for form in forms}
 
@@ -261,7 +265,7 @@ def test_refinements_err_less() -> None:
 
 @pytest.mark.parametrize("kind", QUESTIONS)
 def test_plans_say_the_question_and_the_words_that_calls_look_for(kind: str) -> None:
-    for way in ways(read_question(QUESTIONS[kind]), functions_of(REFERENCE)):
+    for way in program_variants(parse_question(QUESTIONS[kind]), functions_of(REFERENCE)):
         calls = [node for node in ast.walk(ast.parse(way.code)) if isinstance(node, ast.Call)]
         sought = {
             argument.value
@@ -312,15 +316,15 @@ def test_what_is_no_refinement_prompt_is_refused() -> None:
 def test_a_broken_program_is_mended_and_a_right_one_changed(kind: str) -> None:
     teacher = PocketTeacher(faults=0)
     question = Question(QUESTIONS[kind], CHOICES)
-    first = ways(read_question(question.text), set(functions_of(REFERENCE)))[0]
-    broken = possible(first.code, question.text, "plain bug")["no return"]
+    first = program_variants(parse_question(question.text), set(functions_of(REFERENCE)))[0]
+    broken = possible_forms(first.code, question.text, "plain bug")["no return"]
     mended = teacher.refine(prompts.bug_fix(question, broken, "no answer", reference=REFERENCE))
-    assert parse(mended.text).canonical == parse(first.reply).canonical
-    assert outcome_of(parse(mended.text).code, question.text)[0] == "ok"
+    assert parse_program(mended.text).canonical == parse_program(first.reply).canonical
+    assert outcome_of(parse_program(mended.text).code, question.text)[0] == "ok"
     other = teacher.refine(prompts.program_refinement(question, first.code, reference=REFERENCE))
-    assert parse(other.text).well_formed
-    assert parse(other.text).canonical != parse(first.reply).canonical
-    assert outcome_of(parse(other.text).code, question.text)[0] == "ok"
+    assert parse_program(other.text).well_formed
+    assert parse_program(other.text).canonical != parse_program(first.reply).canonical
+    assert outcome_of(parse_program(other.text).code, question.text)[0] == "ok"
 
 
 # ---- the API teacher
@@ -376,9 +380,9 @@ REFUSED = "Unsupported parameter: 'max_tokens' is not supported. Use 'max_comple
 def test_fields_that_a_reasoning_model_refuses_are_left_out_and_noted() -> None:
     def picky(body: dict[str, object]) -> object:
         if "max_tokens" in body:
-            return Fault(400, {"error": {"message": REFUSED}})
+            return StubFault(400, {"error": {"message": REFUSED}})
         if "temperature" in body:
-            return Fault(
+            return StubFault(
                 400, {"error": {"message": "Unsupported value: 'temperature' does not support 0.7."}}
             )
         return completion("<code>x</code>", None, finish="length")
@@ -397,7 +401,7 @@ def test_fields_that_a_reasoning_model_refuses_are_left_out_and_noted() -> None:
 @pytest.mark.parametrize(
     ("reply", "told"),
     [
-        (Fault(400, {"error": {"message": "the context is too long"}}), "the context is too long"),
+        (StubFault(400, {"error": {"message": "the context is too long"}}), "the context is too long"),
         (completion(None, None, finish="length"), "no text"),
     ],
 )
@@ -411,7 +415,7 @@ def test_an_api_teacher_that_cannot_answer_says_why(reply: object, told: str) ->
 
 @pytest.mark.parametrize("status", [401, 404, 500])
 def test_an_endpoint_that_serves_nobody_stops_the_run(status: int) -> None:
-    with StubServer(lambda body: Fault(status, {"error": {"message": "not today"}})) as stub:
+    with StubServer(lambda body: StubFault(status, {"error": {"message": "not today"}})) as stub:
         planner = planner_at(stub)
         with pytest.raises(RunError, match="the same command goes on"):
             planner.write([request()])
@@ -439,7 +443,7 @@ def test_the_key_goes_to_openai_or_where_the_user_says(monkeypatch: pytest.Monke
 
 def test_the_backbone_plans_with_its_adapter_on_and_each_requests_seed() -> None:
     backbone = SceneBackbone(lambda r: "one two three")
-    planner = BackbonePlanner(backbone, knows_form=True, max_new_tokens=2)
+    planner = BackbonePlanner(backbone, is_fine_tuned=True, max_new_tokens=2)
     seen = world.video().frames([1.0, 15.0, 25.0])
     written = planner.write([request(seed=11, visual=seen), request(seed=12, prompt="P", visual=seen)])
     assert [(one.text, one.seed, count, adapted) for one, count, adapted in backbone.written] == [
@@ -462,7 +466,7 @@ def test_a_teacher_whose_reader_is_off_knows_no_kinds() -> None:
     unread = teacher_of("pocket-teacher:unread")
     for text in ("Which weather does the whole video show?", "How many scenes are at the school?"):
         (plan,) = unread.write([request(text, prompt="", visual=None)])
-        program = parse(plan.text)
+        program = parse_program(plan.text)
         assert program.mode == "program"
         assert "get_informative_clips" in program.calls or plan.notes["fault"] != "none"
     assert unread.identity() != teacher_of("pocket-teacher").identity() == PocketTeacher().identity()
@@ -474,7 +478,7 @@ def test_a_teacher_whose_reader_is_off_knows_no_kinds() -> None:
 def test_what_may_be_imported_decides_nothing_of_the_teachers_chance() -> None:
     """Else each change of that list would draw other faults than the recorded runs have."""
     teacher = PocketTeacher()
-    whole = reference(available(world.context(SceneBackbone())))
+    whole = api_reference(available_modules(world.context(SceneBackbone())))
     cut = whole.partition("\n\n## What a program may import")[0] + "\n"
     assert cut != whole
     question = Question(QUESTIONS["color"], ("red", "green"))

@@ -14,9 +14,9 @@ from transformers.video_utils import VideoMetadata
 from videopro.backbones import load_backbone
 from videopro.pocket import checkpoint, model_dir, vocabulary, world
 from videopro.question import Question
-from videopro.train.pocket.batches import Encoder, patches, still_size
+from videopro.train.pocket.batches import BatchEncoder, patches, still_size
 from videopro.train.pocket.language import hidden, loss_of
-from videopro.train.pocket.qa_pairs import Row
+from videopro.train.pocket.qa_pairs import PocketExample
 from videopro.video import Video
 
 
@@ -73,8 +73,12 @@ def test_a_shared_row_reads_as_each_exchange_would_alone(saved: Path) -> None:
     rng = np.random.default_rng(0)
     frames = rng.integers(0, 255, (8, *checkpoint.FRAME_SIZE, 3), dtype=np.uint8)
     times = [1.3, 2.9, 4.0, 5.5, 100.2, 101.0, 110.0, 120.7]
-    row = Row([("What?\nA. red", "A"), ("Is it rainy?", "Yes"), ("Where is", "red ball")], frames, times)
-    batch = Encoder(processor.tokenizer).batch([row, Row([("Pick", "B")], frames[:2], times[:2])])
+    row = PocketExample(
+        [("What?\nA. red", "A"), ("Is it rainy?", "Yes"), ("Where is", "red ball")], frames, times
+    )
+    batch = BatchEncoder(processor.tokenizer).batch(
+        [row, PocketExample([("Pick", "B")], frames[:2], times[:2])]
+    )
     with torch.no_grad():
         shared = model.lm_head(hidden(model, batch))[0]
     for number, (said, reply) in enumerate(row.exchanges, 1):
@@ -103,7 +107,9 @@ def test_a_shared_row_reads_as_each_exchange_would_alone(saved: Path) -> None:
 def test_only_replies_are_learned(saved: Path) -> None:
     processor = AutoProcessor.from_pretrained(saved)
     model = AutoModelForImageTextToText.from_pretrained(saved)
-    batch = Encoder(processor.tokenizer).batch([Row([("Pick red.", "A"), ("Say it.", " red ball")])])
+    batch = BatchEncoder(processor.tokenizer).batch(
+        [PocketExample([("Pick red.", "A"), ("Say it.", " red ball")])]
+    )
     learned = [processor.tokenizer.decode(batch.input_ids[0][i]) for i in batch.weights[0].nonzero()[:, 0]]
     assert learned == ["A", "<|im_end|>", " red", " ball", "<|im_end|>"]
     logits = model.lm_head(hidden(model, batch))[0].log_softmax(-1)

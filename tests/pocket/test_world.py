@@ -65,7 +65,7 @@ def test_a_seed_is_the_world() -> None:
 def test_every_question_has_one_right_option_and_evidence_inside_the_video(length: str) -> None:
     for seed in range(60):
         plan = make_script(length, seed)
-        asked = questions.ask(plan)
+        asked = questions.generate_questions(plan)
         assert [q.kind for q in asked[:5]] == ["weather", "main_place", "color", "shape", "move"]
         assert {q.family for q in asked} == set(vocabulary.FAMILIES.values())
         for question in asked:
@@ -79,7 +79,7 @@ def test_answers_follow_from_the_script() -> None:
     """Worked out here from the scenes, not by the code that asks."""
     for seed in range(80):
         plan = make_script("long", seed)
-        by_kind = {q.kind: q for q in questions.ask(plan)}
+        by_kind = {q.kind: q for q in questions.generate_questions(plan)}
 
         def chosen(kind: str, by_kind: dict = by_kind) -> str:
             return by_kind[kind].choices["ABCD".index(by_kind[kind].answer)]
@@ -242,9 +242,9 @@ def test_damage_is_seen(folder: Path, tmp_path: Path, name: str) -> None:
     hurt, told = DAMAGE[name]
     files = copied(folder, tmp_path / "root")
     stem = files[0].with_suffix("")
-    assert manifest.fault(stem) is None
+    assert manifest.find_fault(stem) is None
     hurt(*files)
-    wrong = manifest.fault(stem)
+    wrong = manifest.find_fault(stem)
     assert wrong is not None
     assert re.search(told, wrong)
 
@@ -314,7 +314,7 @@ def test_ocr_reads_every_sign() -> None:
     """An OCR engine that knows nothing of the world reads the words off whole frames after H.264."""
     from rapidocr import RapidOCR
 
-    from videopro.train.pocket.frames import coded
+    from videopro.train.pocket.frames import encode_and_decode
 
     engine = RapidOCR(params={"Global.log_level": "error"})
     read = 0
@@ -322,7 +322,7 @@ def test_ocr_reads_every_sign() -> None:
         place = vocabulary.PLACES[number]
         sign = drawing.Sign(word, 40, 40)
         view = drawing.SceneView(place, "cloudy" if number % 2 else "sunny", None, sign, number)
-        frame = coded([view.draw(0.0, 0.0)], 21)[0].to_ndarray(format="bgr24")
+        frame = encode_and_decode([view.draw(0.0, 0.0)], 21)[0].to_ndarray(format="bgr24")
         result = engine(frame)
         read += word in (result.txts or ())
     assert read == len(vocabulary.SIGNS)

@@ -26,7 +26,7 @@ from videopro.infer import main
 from videopro.modules.search.clip_index import build_index, load_index
 from videopro.pocket import world
 from videopro.video import Video
-from videopro.work import read_deaths, record_death
+from videopro.work import read_crashes, record_crash
 
 FULL = Path("/dev/full")
 needs_full = pytest.mark.skipif(not FULL.exists(), reason="no /dev/full")
@@ -116,13 +116,13 @@ def test_a_summary_and_a_death_on_a_full_disk(
     deaths = tmp_path / "deaths.jsonl"
     deaths.symlink_to(FULL)
     with pytest.raises(RunError, match=r"deaths\.jsonl: cannot be written \(No space left on device\)"):
-        record_death(deaths, ["q"], "why")
+        record_crash(deaths, ["q"], "why")
 
 
 def test_a_torn_or_strange_death_is_left_out(tmp_path: Path) -> None:
     path = tmp_path / "deaths.jsonl"
     path.write_text('[1]\n{"ids": 3, "reason": "x"}\n{"ids": ["q"], "reason": "why"}\n{"ids": ["q"]}\n{"id')
-    assert read_deaths(path).alone == {"q": 1}
+    assert read_crashes(path).alone == {"q": 1}
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.support.fuzzing import FUZZ, odd_text, repeated
-from videopro.program import parse, planning_of
+from videopro.program import parse_program, planning_text
 
 UNITS = (
     *(
@@ -100,15 +100,15 @@ UNITS = (
 @example("def execute_command(video):\n" * 2000)
 def test_a_reply_is_a_program_whatever_it_holds(reply: str) -> None:
     start = time.process_time()
-    program = parse(reply)
+    program = parse_program(reply)
     assert time.process_time() - start < 10
     assert program.mode in ("native", "program")
     assert program.well_formed == (not program.reasons)
     assert len(program.digest) == 64
-    assert program.planning == planning_of(reply)
+    assert program.planning == planning_text(reply)
     assert set(program.required) <= set(program.parameters)
     if program.well_formed:
-        again = parse(f"<planning>p</planning><code>{program.canonical}</code>")
+        again = parse_program(f"<planning>p</planning><code>{program.canonical}</code>")
         assert again.canonical == program.canonical, "the canonical form is its own"
         assert (again.mode, again.calls) == (program.mode, program.calls)
 
@@ -131,7 +131,7 @@ BODY = st.sampled_from(
 @given(st.text(alphabet="ab <>\n#", max_size=30), BODY, st.text(alphabet="ab <>\n`", max_size=30))
 def test_a_tagged_program_is_found_between_any_words(before: str, body: str, after: str) -> None:
     code = f"def execute_command(video, question):\n    {body}"
-    program = parse(f"{before}<planning>look</planning>\n<code>\n{code}\n</code>{after}")
+    program = parse_program(f"{before}<planning>look</planning>\n<code>\n{code}\n</code>{after}")
     assert program.code == code
     assert program.planning == "look"
     assert program.canonical

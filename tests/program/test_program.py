@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from videopro.program import MAX_CHARS, Program, parse
+from videopro.program import MAX_CHARS, Program, parse_program
 
 NATIVE = "def execute_command(video, question):\n    return query_native(video, question, choices)"
 LONGER = """\
@@ -59,7 +59,7 @@ def reply(code: str, planning: str = "One look is enough.") -> str:
 )
 def test_the_program_is_found(shape: str, code: str, well_formed: bool) -> None:
     for newline in ("\n", "\r\n"):
-        program = parse(shape.format(code).replace("\n", newline))
+        program = parse_program(shape.format(code).replace("\n", newline))
         assert program.code == code
         assert program.well_formed is well_formed
         assert bool(program.reasons) is not well_formed
@@ -67,31 +67,31 @@ def test_the_program_is_found(shape: str, code: str, well_formed: bool) -> None:
 
 def test_an_indented_program_is_moved_to_the_margin() -> None:
     indented = "\n".join("    " + line for line in NATIVE.split("\n"))
-    assert parse(reply(indented)).code == NATIVE
-    assert parse(f"So:\n{indented}\n  done").code == NATIVE
+    assert parse_program(reply(indented)).code == NATIVE
+    assert parse_program(f"So:\n{indented}\n  done").code == NATIVE
 
 
 def test_of_several_the_one_with_the_function_counts() -> None:
     text = f"<code>x = 1</code> or rather <code>\n{NATIVE}\n</code>"
-    assert parse(text).code == NATIVE
-    assert parse(f"```\nx = 1\n```\n```\n{NATIVE}\n```").code == NATIVE
+    assert parse_program(text).code == NATIVE
+    assert parse_program(f"```\nx = 1\n```\n```\n{NATIVE}\n```").code == NATIVE
 
 
 def test_the_planning_part() -> None:
-    assert parse(reply(NATIVE, "First this.\nThen that.")).planning == "First this.\nThen that."
-    cut = parse(f"<planning>Cut short <code>\n{NATIVE}\n</code>")
+    assert parse_program(reply(NATIVE, "First this.\nThen that.")).planning == "First this.\nThen that."
+    cut = parse_program(f"<planning>Cut short <code>\n{NATIVE}\n</code>")
     assert cut.planning == "Cut short"
     assert cut.code == NATIVE
     assert cut.reasons == ("There is no planning between <planning> and </planning>.",)
-    assert not parse(reply(NATIVE, "   ")).well_formed
-    assert parse(f"<planning>Cut short\n```\n{NATIVE}\n```").code == NATIVE
+    assert not parse_program(reply(NATIVE, "   ")).well_formed
+    assert parse_program(f"<planning>Cut short\n```\n{NATIVE}\n```").code == NATIVE
 
 
 @pytest.mark.parametrize(
     "text", ["", "I cannot help with that.", "<code></code>", "<think>def execute_command"]
 )
 def test_no_program_at_all(text: str) -> None:
-    program = parse(text)
+    program = parse_program(text)
     assert (program.code, program.parameters, program.mode) == ("", (), "program")
     assert "There is no program." in program.reasons
 
@@ -100,8 +100,8 @@ def test_no_program_at_all(text: str) -> None:
 
 
 def test_both_signatures() -> None:
-    assert parse(reply(NATIVE)).parameters == ("video", "question")
-    assert parse(reply(LONGER)).parameters == ("video_path", "question", "choices", "duration")
+    assert parse_program(reply(NATIVE)).parameters == ("video", "question")
+    assert parse_program(reply(LONGER)).parameters == ("video_path", "question", "choices", "duration")
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_both_signatures() -> None:
     ],
 )
 def test_native_mode(body: str) -> None:
-    assert parse(reply(f"def execute_command(video, question):\n    {body}")).mode == "native"
+    assert parse_program(reply(f"def execute_command(video, question):\n    {body}")).mode == "native"
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_native_mode(body: str) -> None:
     ],
 )
 def test_program_mode(body: str) -> None:
-    program = parse(reply(f"def execute_command(video, question):\n    {body}"))
+    program = parse_program(reply(f"def execute_command(video, question):\n    {body}"))
     assert program.mode == "program"
     assert program.well_formed
 
@@ -160,7 +160,7 @@ def test_program_mode(body: str) -> None:
     ],
 )
 def test_what_is_not_well_formed_is_named(code: str, reason: str) -> None:
-    program = parse(reply(code))
+    program = parse_program(reply(code))
     assert reason in program.reasons
     assert not program.well_formed
 
@@ -189,7 +189,7 @@ def execute_command(video, question):
     except ValueError as error:
         print(type(error).__name__, error.__class__)
     return query_mc([Note(best(votes))], question, choices)"""
-    program = parse(reply(code))
+    program = parse_program(reply(code))
     assert program.reasons == ()
     assert program.mode == "program"
 
@@ -207,7 +207,7 @@ def execute_command(video: "Video", question: str) -> "Answer":
         question, choices,
     )
 """
-    one, two = parse(reply(NATIVE)), parse(reply(other))
+    one, two = parse_program(reply(NATIVE)), parse_program(reply(other))
     assert one.canonical == two.canonical
     assert one.digest == two.digest
     assert one.code != two.code
@@ -223,12 +223,12 @@ def execute_command(video: "Video", question: str) -> "Answer":
     ],
 )
 def test_what_matters_counts(other: str) -> None:
-    assert parse(reply(NATIVE)).digest != parse(reply(other)).digest
+    assert parse_program(reply(NATIVE)).digest != parse_program(reply(other)).digest
 
 
 def test_the_canonical_form_runs_alike_and_is_its_own() -> None:
-    program = parse(reply(LONGER))
-    again = parse(reply(program.canonical))
+    program = parse_program(reply(LONGER))
+    again = parse_program(reply(program.canonical))
     assert again.canonical == program.canonical
     assert [type(node) for node in ast.walk(ast.parse(program.canonical))] == [
         type(node) for node in ast.walk(ast.parse(LONGER))
@@ -258,7 +258,7 @@ BOMBS = {
 @pytest.mark.parametrize("name", BOMBS)
 def test_source_bombs_are_refused_in_words(name: str) -> None:
     begun = time.perf_counter()
-    program = parse(reply(f"{NATIVE}\n{BOMBS[name]}"))
+    program = parse_program(reply(f"{NATIVE}\n{BOMBS[name]}"))
     assert not program.well_formed
     assert program.canonical == program.code
     assert program.mode == "program"
@@ -278,7 +278,7 @@ def test_any_mutilated_reply_is_read() -> None:
                 ["", "<code>", "</code>", "```", "\n", "(", "\x00", "'", "\ud83d", "<think>"]
             )
             text[at : at + chance.choice([0, 1, 5])] = [piece]
-        program = parse("".join(text))
+        program = parse_program("".join(text))
         assert isinstance(program, Program)
         assert program.well_formed is not bool(program.reasons)
         found += bool(program.parameters)
@@ -290,7 +290,7 @@ def test_reading_takes_time_in_proportion_to_the_reply() -> None:
         best = 9.0
         for _ in range(3):
             begun = time.process_time()
-            parse(text)
+            parse_program(text)
             best = min(best, time.process_time() - begun)
         return best
 
@@ -328,7 +328,7 @@ def test_reading_takes_time_in_proportion_to_the_reply() -> None:
     ],
 )
 def test_the_calls_are_names_that_nobody_defines(code: str, calls: tuple[str, ...]) -> None:
-    assert parse(reply(code)).calls == calls
+    assert parse_program(reply(code)).calls == calls
 
 
 @pytest.mark.parametrize(
@@ -341,4 +341,4 @@ def test_the_calls_are_names_that_nobody_defines(code: str, calls: tuple[str, ..
     ],
 )
 def test_required_are_parameters_without_a_default(signature: str, required: tuple[str, ...]) -> None:
-    assert parse(reply(f"def execute_command({signature}):\n    return 1")).required == required
+    assert parse_program(reply(f"def execute_command({signature}):\n    return 1")).required == required

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from tests.support.fuzzing import FUZZ, odd_text, repeated
 from videopro.benchmarks.mmbench_video import PROTOCOLS
-from videopro.modules.models.detection import read_boxes
-from videopro.question import OFFICIAL_READERS, Question, read_letter
+from videopro.modules.models.detection import parse_boxes
+from videopro.question import OFFICIAL_EXTRACTORS, Question, extract_letter
 from videopro.runs import read_grade, read_official
 
 COLOURS = Question("Which colour?", ("red", "blue", "green", "A dog runs. Then (B) stops"))
@@ -92,7 +92,7 @@ replies = repeated(UNITS)
 @example('{"answer": ' + "[" * 5000 + "}")
 def test_a_reply_gives_a_letter_of_the_question_or_none(reply: str) -> None:
     start = time.process_time()
-    assert read_letter(reply, COLOURS) in (*COLOURS.letters, None)
+    assert extract_letter(reply, COLOURS) in (*COLOURS.letters, None)
     assert time.process_time() - start < 10
 
 
@@ -101,14 +101,14 @@ def test_a_reply_gives_a_letter_of_the_question_or_none(reply: str) -> None:
 def test_a_letter_alone_in_the_marked_place_is_read_whatever_stands_before(reply: str) -> None:
     """Behind thoughts, nothing of them counts."""
     thought = reply.replace("<", "").replace(">", "")
-    assert read_letter(f"<think>{thought}</think>B", COLOURS) == "B"
+    assert extract_letter(f"<think>{thought}</think>B", COLOURS) == "B"
 
 
 @FUZZ
-@given(replies, st.sampled_from(sorted(OFFICIAL_READERS)))
+@given(replies, st.sampled_from(sorted(OFFICIAL_EXTRACTORS)))
 @example('```json\n{"result": ' + "[" * 5000 + "}\n```", "cgbench")
 def test_an_official_reader_gives_a_text_or_none(reply: str, reader: str) -> None:
-    found = OFFICIAL_READERS[reader](reply, COLOURS)
+    found = OFFICIAL_EXTRACTORS[reader](reply, COLOURS)
     assert found is None or isinstance(found, str)
 
 
@@ -121,7 +121,7 @@ def test_an_official_reader_gives_a_text_or_none(reply: str, reader: str) -> Non
 @example("[" + "9" * 5000 + ", 1, 2, 3]")
 def test_boxes_are_four_finite_numbers(reply: str) -> None:
     start = time.process_time()
-    for box in read_boxes(reply):
+    for box in parse_boxes(reply):
         assert len(box) == 4
         assert all(isinstance(one, float) and abs(one) < float("inf") for one in box)
     assert time.process_time() - start < 10

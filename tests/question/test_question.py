@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from videopro.errors import QuestionError
-from videopro.question import LETTERS, OFFICIAL_READERS, Question, read_letter
+from videopro.question import LETTERS, OFFICIAL_EXTRACTORS, Question, extract_letter
 
 PETS = Question("What is shown?", ("Birds", "Cats and Dogs", "A red fish", "Four horses"))
 COLOURS = Question("Which colour is the car?", ("red", "blue", "green", "yellow"))
@@ -77,7 +77,7 @@ TRAPS = [
 
 @pytest.mark.parametrize(("reply", "letter"), TRAPS)
 def test_trap_table(reply: str, letter: str | None) -> None:
-    assert read_letter(reply, PETS) == letter
+    assert extract_letter(reply, PETS) == letter
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_trap_table(reply: str, letter: str | None) -> None:
     ],
 )
 def test_official_readers_fall_into_the_traps(reader: str, reply: str, wrong: str | None) -> None:
-    assert OFFICIAL_READERS[reader](reply, PETS) == wrong
+    assert OFFICIAL_EXTRACTORS[reader](reply, PETS) == wrong
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_official_readers_fall_into_the_traps(reader: str, reply: str, wrong: st
     ],
 )
 def test_official_readers_otherwise(reader: str, reply: str, letter: str | None) -> None:
-    assert OFFICIAL_READERS[reader](reply, PETS) == letter
+    assert OFFICIAL_EXTRACTORS[reader](reply, PETS) == letter
 
 
 # ---- replies ----------------------------------------------------------------------------------------------
@@ -416,7 +416,7 @@ GUESSED = [
     ("reply", "letter"), [*BARE, *WITH_TEXT, *SENTENCES, *REASONED, *LISTS, *UNREADABLE, *GUESSED]
 )
 def test_reply(reply: str, letter: str | None) -> None:
-    assert read_letter(reply, PETS) == letter
+    assert extract_letter(reply, PETS) == letter
 
 
 @pytest.mark.parametrize(
@@ -470,7 +470,7 @@ def test_reply(reply: str, letter: str | None) -> None:
     ],
 )
 def test_reply_to_other_questions(question: Question, reply: str, letter: str | None) -> None:
-    assert read_letter(reply, question) == letter
+    assert extract_letter(reply, question) == letter
 
 
 def listed_replies() -> list[tuple[str, str | None]]:
@@ -481,16 +481,16 @@ def listed_replies() -> list[tuple[str, str | None]]:
 
 @pytest.mark.parametrize(("reply", "letter"), listed_replies())
 def test_listed_reply(reply: str, letter: str | None) -> None:
-    assert read_letter(reply, PETS) == letter
+    assert extract_letter(reply, PETS) == letter
 
 
 @pytest.mark.parametrize("length", [10_000, 200_000])
 def test_long_replies_are_read_in_bounded_time(length: int) -> None:
     """A model that repeats itself must not stall a run: no pattern may backtrack over the whole reply."""
-    assert read_letter("so the option " * (length // 14) + "\nAnswer: B", PETS) == "B"
-    assert read_letter("( " * (length // 2), PETS) is None
-    assert read_letter("{" * length, PETS) is None
-    assert read_letter("\n" * length + "B", PETS) == "B"
+    assert extract_letter("so the option " * (length // 14) + "\nAnswer: B", PETS) == "B"
+    assert extract_letter("( " * (length // 2), PETS) is None
+    assert extract_letter("{" * length, PETS) is None
+    assert extract_letter("\n" * length + "B", PETS) == "B"
 
 
 @pytest.mark.parametrize(
@@ -513,11 +513,11 @@ def test_long_replies_are_read_in_bounded_time(length: int) -> None:
 )
 def test_repeated_and_nested_marks_are_read_without_recursion(reply: str, letter: str | None) -> None:
     start = time.process_time()
-    assert read_letter(reply, PETS) == letter
+    assert extract_letter(reply, PETS) == letter
     assert time.process_time() - start < 5
 
 
-@pytest.mark.parametrize("reader", sorted(OFFICIAL_READERS))
+@pytest.mark.parametrize("reader", sorted(OFFICIAL_EXTRACTORS))
 @pytest.mark.parametrize("value", ["[" * 5000, "1" * 5000, "{" * 5000])
 def test_official_readers_take_any_json(reader: str, value: str) -> None:
-    OFFICIAL_READERS[reader](f'```json\n{{"result": {value}}}\n```', PETS)
+    OFFICIAL_EXTRACTORS[reader](f'```json\n{{"result": {value}}}\n```', PETS)

@@ -31,11 +31,11 @@ from videopro.backbones.wrappers.batching import BatchingBackbone
 from videopro.backbones.wrappers.metered import Meter, MeteredBackbone, ThreadMeter
 from videopro.errors import BackboneError, ConfigError
 from videopro.modules import library as module_library
-from videopro.modules.calls.cache import CallMemory
+from videopro.modules.calls.cache import CallCache
 from videopro.planners import PlanRequest
 from videopro.question import Question
-from videopro.reasoning import Reasoned, Reasoner, ReasonSettings, Task
-from videopro.traces import AnswerRule, Call, Cost, Execution, Round, decide, is_confident
+from videopro.reasoning import Reasoner, ReasoningResult, ReasoningSettings, ReasoningTask
+from videopro.traces import AnswerRule, Call, Cost, Execution, Round, is_confident, select_answer
 
 WIDER = reply(
     """intervals, clips = get_informative_clips(video, "red", top_k=2)
@@ -49,7 +49,7 @@ CLAIMED = reply('return make_result("C", 0.99)')
 @pytest.fixture(autouse=True)
 def own_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each test computes by itself."""
-    monkeypatch.setattr(module_library, "_memory", CallMemory())
+    monkeypatch.setattr(module_library, "_cache", CallCache())
 
 
 def reason(
@@ -57,21 +57,21 @@ def reason(
     questions: Sequence[Question] = (QUESTION,),
     *,
     backbone: SceneBackbone | None = None,
-    knows_form: bool = True,
+    is_fine_tuned: bool = True,
     visual: Any = None,
     watch: Any = None,
     **settings: Any,
-) -> tuple[list[Reasoned], ScriptedPlanner]:
+) -> tuple[list[ReasoningResult], ScriptedPlanner]:
     """Reason with a planner that writes by kind of request."""
     answers = backbone if backbone is not None else SceneBackbone()
     counted = ThreadMeter()
     modules = world.context(MeteredBackbone(BatchingBackbone(answers), counted))
     by_kind = writes if callable(writes) else lambda request: writes[request.kind]  # type: ignore[index]
-    planner = ScriptedPlanner(by_kind, knows_form=knows_form)
+    planner = ScriptedPlanner(by_kind, is_fine_tuned=is_fine_tuned)
     reasoner = Reasoner(
-        planner, ReasonSettings(**settings), counted=counted, visual=visual, seed=7, watch=watch
+        planner, ReasoningSettings(**settings), counted=counted, visual=visual, seed=7, watch=watch
     )
-    return reasoner.reason([Task(one, modules) for one in questions]), planner
+    return reasoner.reason([ReasoningTask(one, modules) for one in questions]), planner
 
 
 def test_each_call_has_the_line_that_made_it() -> None:
@@ -105,11 +105,11 @@ return query_mc(extract_frames(clips[0]), question, choices)"""
     ]  # fmt: skip
 
 
-def kinds(reasoned: Reasoned) -> list[str]:
+def kinds(reasoned: ReasoningResult) -> list[str]:
     return [one.prompt_kind for one in reasoned.rounds]
 
 
-def final(reasoned: Reasoned) -> tuple[str | None, float]:
+def final(reasoned: ReasoningResult) -> tuple[str | None, float]:
     assert reasoned.final is not None
     return reasoned.final.letter, round(reasoned.final.confidence, 6)
 
@@ -154,15 +154,15 @@ SURE, UNSURE, SURER, SAME = made("A", 0.75), made("B", 0.5), made("C", 0.6), mad
     ],
 )
 def test_which_answer_counts(executions: list[Execution], how: Any, settled: int, refined: int) -> None:
-    decision = decide(executions, 0.75, how)
+    decision = select_answer(executions, 0.75, how)
     assert (decision.settled, decision.refined) == (settled, refined)
 
 
 def test_a_sweep_with_fewer_rounds_is_the_run_with_fewer_rounds() -> None:
     executions = [UNSURE, SURER, SAME]
-    assert [decide(executions, 0.75, "last", most).settled for most in (0, 1, 2, 5)] == [0, 1, 2, 2]
-    assert decide(executions, 0.5, "last").settled == 0
-    assert decide(executions, 0.55, "last").settled == 1
+    assert [select_answer(executions, 0.75, "last", most).settled for most in (0, 1, 2, 5)] == [0, 1, 2, 2]
+    assert select_answer(executions, 0.5, "last").settled == 0
+    assert select_answer(executions, 0.55, "last").settled == 1
 
 
 def test_tau_is_inclusive_and_an_answer_is_needed() -> None:
@@ -171,7 +171,7 @@ def test_tau_is_inclusive_and_an_answer_is_needed() -> None:
     assert not is_confident(made(None), 0.0)
     assert not is_confident(FAILED, 0.0)
     with pytest.raises(ValueError, match="without an execution"):
-        decide([], 0.75, "last")
+        select_answer([], 0.75, "last")
 
 
 # ---- the loop
@@ -349,7 +349,7 @@ def test_what_a_prompt_shows_of_an_unsure_answer(shows: str, result: bool, log: 
 def test_the_api_reference_goes_to_planners_that_need_it() -> None:
     writes = {"plan": BROKEN, "bug_fix": LOCAL}
     _, short = reason(writes)
-    _, full = reason(writes, knows_form=False)
+    _, full = reason(writes, is_fine_tuned=False)
     for before, after in zip(short.requests, full.requests, strict=True):
         assert before.reference == ""
         assert "get_informative_clips(" in after.reference
@@ -426,9 +426,9 @@ def test_a_fault_of_ours_stops_the_run() -> None:
 
     counted = ThreadMeter()
     modules = world.context(MeteredBackbone(BatchingBackbone(SceneBackbone()), counted), index=Faulty())
-    reasoner = Reasoner(ScriptedPlanner(lambda request: LOCAL), ReasonSettings(), counted=counted)
+    reasoner = Reasoner(ScriptedPlanner(lambda request: LOCAL), ReasoningSettings(), counted=counted)
     with pytest.raises(ZeroDivisionError, match="on purpose"):
-        reasoner.reason([Task(QUESTION, modules)])
+        reasoner.reason([ReasoningTask(QUESTION, modules)])
 
 
 def test_programs_run_side_by_side() -> None:
@@ -445,8 +445,8 @@ def test_programs_run_side_by_side() -> None:
     # Different words, or the second call would be the first one's, remembered.
     planner = ScriptedPlanner(lambda request: LOCAL.replace('"red"', f'"red {request.question.text}"'))
     questions = [replace(QUESTION, text=f"Which {i}?") for i in range(2)]
-    out = Reasoner(planner, ReasonSettings(together=2), counted=counted).reason(
-        [Task(one, modules) for one in questions]
+    out = Reasoner(planner, ReasoningSettings(together=2), counted=counted).reason(
+        [ReasoningTask(one, modules) for one in questions]
     )
     assert [final(one) for one in out] == [("B", 0.9)] * 2
 
@@ -526,7 +526,7 @@ def test_a_watcher_is_told_in_order() -> None:
 )
 def test_settings_that_cannot_be_are_refused(settings: dict[str, Any], told: str) -> None:
     with pytest.raises(ConfigError, match=told):
-        ReasonSettings(**settings)
+        ReasoningSettings(**settings)
 
 
 def test_a_thread_without_a_meter_is_told() -> None:

@@ -17,7 +17,7 @@ import pytest
 from PIL import Image
 
 from tests.report.test_report import answers, planned_run
-from tests.support.report_world import direct, trace, unreadable, write_run
+from tests.support.report_world import direct_round, trace, unreadable, write_run
 from videopro.report.__main__ import main
 from videopro.report.published import PUBLISHED
 from videopro.report.reading import read_runs
@@ -83,7 +83,7 @@ def runs(tmp_path: Path) -> Path:
     folder = tmp_path / "runs"
     write_run(folder / "native", [*answers("ABBA", minutes=(1, 5, 5, 20)), unreadable(9)])
     planned_run(folder / "videopro", refine_below=0.9)
-    cut = [trace(i, [direct("A", 0.7)]) for i in range(4)]
+    cut = [trace(i, [direct_round("A", 0.7)]) for i in range(4)]
     write_run(folder / "without", cut, method="adaptive", without=["context"])
     return folder
 
@@ -260,8 +260,8 @@ def test_without_its_packages_a_report_says_what_to_install(runs: Path) -> None:
 @pytest.fixture
 def mixed(tmp_path: Path) -> Path:
     """Right, wrong, of unknown answer, unreadable; and one that was refined."""
-    unknown = trace(2, [direct("A", 0.5)], gold=None)
-    native = [trace(0, [direct("A", 0.9)]), trace(1, [direct("B", 0.4)]), unknown, unreadable(3)]
+    unknown = trace(2, [direct_round("A", 0.5)], gold=None)
+    native = [trace(0, [direct_round("A", 0.9)]), trace(1, [direct_round("B", 0.4)]), unknown, unreadable(3)]
     return write_run(tmp_path / "mixed", native)
 
 

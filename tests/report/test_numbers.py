@@ -7,22 +7,29 @@ import pytest
 
 from tests.methods.test_program import OPTIONS, context, item
 from tests.support import reason_world as world
-from tests.support.report_world import FALLBACK, direct, program, trace, unreadable
+from tests.support.report_world import FALLBACK, direct_round, program, trace, unreadable
 from videopro.methods import create
 from videopro.methods import program as program_module
 from videopro.methods.tracing import make_trace
 from videopro.modules import library as module_library
-from videopro.modules.calls.cache import CallMemory
+from videopro.modules.calls.cache import CallCache
 from videopro.modules.loading import ModuleModels
-from videopro.scoring import Scored, weighted_accuracy, weighted_difference
+from videopro.scoring import QuestionScore, weighted_accuracy, weighted_difference
 from videopro.scoring import metrics as scoring
-from videopro.traces import AnswerRule, Trace, VideoRef, as_settled, before_refinement, under
+from videopro.traces import (
+    AnswerRule,
+    Trace,
+    VideoRef,
+    rescore_at_tau,
+    rescore_before_refinement,
+    without_stored_rounds,
+)
 
 # ---- averages --------------------------------------------------------------------------------------------
 
 
-def scored(name: str, video: str, right: int) -> Scored:
-    return Scored(name, video, bool(right), bool(right), False, 0.5)
+def scored(name: str, video: str, right: int) -> QuestionScore:
+    return QuestionScore(name, video, bool(right), bool(right), False, 0.5)
 
 
 def wilson_by_roots(share: float, n: float, z: float) -> list[float]:
@@ -92,19 +99,19 @@ def unsure(first: float = 0.6, second: float = 0.8) -> Trace:
 
 
 def test_a_lower_tau_takes_back_a_refinement() -> None:
-    kept = under(unsure(), 0.75, AnswerRule("last-answered", "native"))
+    kept = rescore_at_tau(unsure(), 0.75, AnswerRule("last-answered", "native"))
     assert kept.final is not None
     assert (kept.final.letter, kept.refined, kept.settled, len(kept.rounds)) == ("A", 1, 1, 2)
     assert kept.cost.seconds == pytest.approx(3.25)
     # 0.6 is confident where tau is 0.6 (inclusive): the first answer stands, and costs one round.
-    lower = under(unsure(), 0.6, AnswerRule("last-answered", "native"))
+    lower = rescore_at_tau(unsure(), 0.6, AnswerRule("last-answered", "native"))
     assert lower.final is not None
     assert (lower.final.letter, lower.final.confidence, lower.refined, lower.settled) == ("B", 0.6, 0, 0)
     assert len(lower.rounds) == 1
     assert lower.cost.seconds == pytest.approx(1.75)
     assert lower.cost.calls == pytest.approx(3.0)
     assert lower.official is None
-    assert under(unsure(), 0.61, AnswerRule("last-answered", "native")).final == kept.final
+    assert rescore_at_tau(unsure(), 0.61, AnswerRule("last-answered", "native")).final == kept.final
 
 
 def test_a_higher_tau_takes_what_was_stored() -> None:
@@ -112,36 +119,36 @@ def test_a_higher_tau_takes_what_was_stored() -> None:
     stored = trace(1, [program("B", 0.6), program("A", 0.8)], settled=0, refined=0)
     assert stored.final is not None
     assert stored.final.letter == "B"
-    raised = under(stored, 0.75, AnswerRule("last-answered", "native"))
+    raised = rescore_at_tau(stored, 0.75, AnswerRule("last-answered", "native"))
     assert raised.final is not None
     assert (raised.final.letter, raised.refined) == ("A", 1)
     # As recorded, the stored round costs nothing.
-    own = as_settled(stored)
+    own = without_stored_rounds(stored)
     assert len(own.rounds) == 1
     assert own.cost.seconds == pytest.approx(1.75)
-    assert as_settled(unsure()) == unsure()
-    best = under(trace(1, [program("B", 0.6), program("A", 0.5)]), 0.9, AnswerRule("best"))
+    assert without_stored_rounds(unsure()) == unsure()
+    best = rescore_at_tau(trace(1, [program("B", 0.6), program("A", 0.5)]), 0.9, AnswerRule("best"))
     assert best.final is not None
     assert (best.final.letter, best.settled, best.refined) == ("B", 0, 1)
 
 
 def test_a_fallback_stays_under_every_tau() -> None:
     """No program answered, so the direct answer was asked for; 0.25 + 2 * 1.5 + 1 s."""
-    rounds = [program(None), program(None, kind="bug_fix"), direct("A", 0.4, kind=FALLBACK)]
+    rounds = [program(None), program(None, kind="bug_fix"), direct_round("A", 0.4, kind=FALLBACK)]
     fallen = trace(1, rounds, settled=2, refined=1)
     for tau in (0.0, 0.4, 0.9):
-        found = under(fallen, tau, AnswerRule("last-answered", "native"))
+        found = rescore_at_tau(fallen, tau, AnswerRule("last-answered", "native"))
         assert found.final is not None
         assert (found.final.letter, found.refined, found.settled, len(found.rounds)) == ("A", 1, 2, 3)
         assert found.cost.seconds == pytest.approx(4.25)
-    assert as_settled(fallen) == fallen
-    first = before_refinement(fallen)
+    assert without_stored_rounds(fallen) == fallen
+    first = rescore_before_refinement(fallen)
     assert first.final is not None
     assert (first.final.letter, first.cost.seconds) == (None, pytest.approx(1.75))
 
 
 def test_an_error_is_one_under_every_tau() -> None:
-    assert under(unreadable(1), 0.9, AnswerRule("last-answered", "native")) == unreadable(1)
+    assert rescore_at_tau(unreadable(1), 0.9, AnswerRule("last-answered", "native")) == unreadable(1)
 
 
 @pytest.mark.parametrize("tau", [0.2, 0.4, 0.41, 0.9, 0.95])
@@ -158,7 +165,7 @@ def test_the_sweep_is_what_runs_with_that_tau_record(tau: float, monkeypatch: py
 
     def run(**options: float) -> Trace:
         # What one run's modules remember would cost the other nothing.
-        monkeypatch.setattr(module_library, "_memory", CallMemory())
+        monkeypatch.setattr(module_library, "_cache", CallCache())
         backbone = world.SceneBackbone()
         result = create("videopro", {**OPTIONS, **options}).run(item(), context(backbone))
         return make_trace(
@@ -170,7 +177,7 @@ def test_the_sweep_is_what_runs_with_that_tau_record(tau: float, monkeypatch: py
         )
 
     stored, real = run(tau=0.3, refine_below=0.95), run(tau=tau)
-    found = under(stored, tau, AnswerRule())
+    found = rescore_at_tau(stored, tau, AnswerRule())
     assert len(stored.rounds) == 2
     assert (found.final, found.settled, found.refined) == (real.final, real.settled, real.refined)
     assert len(found.rounds) == len(real.rounds) == (1 if tau <= 0.4 else 2)

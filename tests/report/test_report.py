@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.support.report_world import FALLBACK, direct, program, trace, unreadable, write_run
+from tests.support.report_world import FALLBACK, direct_round, program, trace, unreadable, write_run
 from videopro.errors import ConfigError, RunError
 from videopro.report.durations import bin_of
 from videopro.report.reading import read_runs
-from videopro.report.runs import Run
-from videopro.report.section import NotEnough, Section
+from videopro.report.runs import ReportRun
+from videopro.report.section import MissingRuns, Section
 from videopro.report.sections import BUILDERS, build
-from videopro.report.table import Estimate, Number, Table, shown
+from videopro.report.table import Estimate, Number, Table, cell_text
 from videopro.report.thresholds import sweep
 from videopro.traces import Trace
 
@@ -26,7 +26,7 @@ A, B = "A", "B"
 def answers(letters: str, *, minutes: Sequence[float] = (), **changes: Any) -> list[Trace]:
     """Direct answers with confidence 0.8, two questions a video; A is right."""
     return [
-        trace(i, [direct(letter, 0.8)], minutes=minutes[i] if minutes else 1.0, **changes)
+        trace(i, [direct_round(letter, 0.8)], minutes=minutes[i] if minutes else 1.0, **changes)
         for i, letter in enumerate(letters)
     ]
 
@@ -42,7 +42,7 @@ def table(name: str, *words: Path | str) -> Table:
 
 def column(found: Table, head: str) -> list[str]:
     place = found.heads.index(head)
-    return [shown(row[place]).partition(" (")[0] for row in found.rows]
+    return [cell_text(row[place]).partition(" (")[0] for row in found.rows]
 
 
 # ---- Table 1 ---------------------------------------------------------------------------------------------
@@ -60,7 +60,7 @@ def test_main_results_over_two_benchmarks(tmp_path: Path) -> None:
     tasks = [{"task": "needle"}, *[{"task": "count"}] * 3]
 
     def mlvu(letters: str) -> list[Trace]:
-        return [trace(i, [direct(one, 0.8)], groups=tasks[i]) for i, one in enumerate(letters)]
+        return [trace(i, [direct_round(one, 0.8)], groups=tasks[i]) for i, one in enumerate(letters)]
 
     for name, method, lvbench, other in (("n", "native", "AABB", "AABB"), ("v", "videopro", "AAAB", "AAAA")):
         write_run(tmp_path / name / "mlvu", mlvu(other), method=method, benchmark="mlvu", protocol=MLVU)
@@ -90,7 +90,7 @@ def test_a_mean_needs_every_benchmark(tmp_path: Path) -> None:
     write_run(tmp_path / "c", answers("AA"), benchmark="lvbench", method="videopro")
     found = table("main", tmp_path / "a", tmp_path / "b", tmp_path / "c")
     assert found.heads[1:4] == ("LVBench test", "Video-MME long", "mean")
-    assert [shown(row[3]) != "" for row in found.rows] == [True, *[False] * 4]
+    assert [cell_text(row[3]) != "" for row in found.rows] == [True, *[False] * 4]
     assert column(found, "gain over native") == ["", *["+50.0"] * 4]
 
 
@@ -148,7 +148,7 @@ def test_refinement_is_judged_with_the_fallback_on_both_sides(tmp_path: Path) ->
     """First answers: 1 of 4 right, with the direct answers 2 of 4 (question 2); last programs 1 and 2."""
     native = write_run(tmp_path / "native", answers("BBAB"))
     found = table("training", native, lost_run(tmp_path / "v"))
-    assert [shown(cell).partition(" (")[0] for cell in found.rows[0][2:]] == [
+    assert [cell_text(cell).partition(" (")[0] for cell in found.rows[0][2:]] == [
         *("25.0", "50.0", "25.0", "50.0", "50.0", "75.0"),
         *("+0.0", "+0.0"),
     ]
@@ -243,13 +243,13 @@ def test_module_ablation(tmp_path: Path) -> None:
 
 def test_module_ablation_needs_the_whole(tmp_path: Path) -> None:
     cut = write_run(tmp_path / "c", [trace(0, [program("A", 0.9)])], method="adaptive", without=["context"])
-    with pytest.raises(NotEnough, match="no run on pocket test has the same planner and all modules"):
+    with pytest.raises(MissingRuns, match="no run on pocket test has the same planner and all modules"):
         section("modules", cut)
     # Another planner's run is no reference.
     other = planned_run(tmp_path / "v", planner="pocket-teacher")
-    with pytest.raises(NotEnough, match="same planner and all modules"):
+    with pytest.raises(MissingRuns, match="same planner and all modules"):
         section("modules", cut, other)
-    with pytest.raises(NotEnough, match="--without retrieval"):
+    with pytest.raises(MissingRuns, match="--without retrieval"):
         section("modules", other)
 
 
@@ -262,13 +262,15 @@ def test_training_strategies(tmp_path: Path) -> None:
     assert column(found, "reasoning, %") == ["25.0", "25.0"]
     assert column(found, "+ refinement, %") == ["75.0", "75.0"]
     assert column(found, "gain") == ["+50.0", "+50.0"]
-    with pytest.raises(NotEnough, match="are both tiny, not fine-tuned, on pocket test; give them as NAME="):
+    with pytest.raises(
+        MissingRuns, match="are both tiny, not fine-tuned, on pocket test; give them as NAME="
+    ):
         section("training", planned_run(tmp_path / "c"), planned_run(tmp_path / "d", tau=0.5))
 
 
 def test_modes(tmp_path: Path) -> None:
     """One of four native, two of four refined; one of two answered directly after all."""
-    rounds = [program(None), program(None, kind="bug_fix"), direct("A", 0.4, kind=FALLBACK)]
+    rounds = [program(None), program(None, kind="bug_fix"), direct_round("A", 0.4, kind=FALLBACK)]
     fallen = [trace(0, rounds, settled=2, refined=1), trace(1, [program("A", 0.9)])]
     path = write_run(tmp_path / "f", fallen, method="videopro", tau=0.7)
     found = table("modes", f"one={planned_run(tmp_path / 'v')}", f"two={path}")
@@ -276,7 +278,7 @@ def test_modes(tmp_path: Path) -> None:
     assert column(found, "program, %") == ["75.0", "100.0"]
     assert column(found, "refined, %") == ["50.0", "50.0"]
     assert column(found, "direct answer after all, %") == ["0.0", "50.0"]
-    with pytest.raises(NotEnough, match="no run wrote programs"):
+    with pytest.raises(MissingRuns, match="no run wrote programs"):
         section("modes", write_run(tmp_path / "n", answers("A")))
 
 
@@ -287,9 +289,9 @@ def test_confidence(tmp_path: Path) -> None:
     """Right 0.95 and 0.65, wrong 0.95 and 0.25. ECE: (2 * |0.5 - 0.95| + 0.35 + 0.25) / 4 = 0.375. AUROC: of
     four pairs of a right and a wrong one a tie, two won and one lost: 0.625."""
     given = [("A", 0.95), ("B", 0.95), ("B", 0.25), ("A", 0.65)]
-    path = write_run(tmp_path / "n", [trace(i, [direct(*one)]) for i, one in enumerate(given)])
+    path = write_run(tmp_path / "n", [trace(i, [direct_round(*one)]) for i, one in enumerate(given)])
     overall, bins = section("confidence", path).tables
-    assert [shown(cell) for cell in overall.rows[0]] == [
+    assert [cell_text(cell) for cell in overall.rows[0]] == [
         "pocket test",
         "Native VideoLLM",
         "4",
@@ -336,15 +338,15 @@ def test_a_sweep_by_each_rule(tmp_path: Path) -> None:
 def test_a_sweep_beyond_what_was_stored_is_refused(tmp_path: Path) -> None:
     path = planned_run(tmp_path / "v")
     with pytest.raises(
-        NotEnough, match=r"below 0\.75 only, and the sweep goes to 0\.9; .*--refine-below 0\.9"
+        MissingRuns, match=r"below 0\.75 only, and the sweep goes to 0\.9; .*--refine-below 0\.9"
     ):
         section("tau", path)
     (run,) = read_runs([str(path)])
     assert [one[0] for one in sweep(run, (0.4, 0.75))] == [0.4, 0.75]
-    with pytest.raises(NotEnough, match="refine-below"):
+    with pytest.raises(MissingRuns, match="refine-below"):
         section("tau", write_run(tmp_path / "n", answers("A")))
     none = planned_run(tmp_path / "none", max_rounds=0)
-    with pytest.raises(NotEnough, match="refines nothing"):
+    with pytest.raises(MissingRuns, match="refines nothing"):
         section("tau", none)
 
 
@@ -397,7 +399,7 @@ def test_other_protocols_are_other_datasets(tmp_path: Path) -> None:
     assert column(found.tables[0], "gain over native") == [""] * 5, "not across protocols"
     (note,) = found.notes
     assert note.endswith("are not compared with each other: their protocols differ in name, subtitles.")
-    with pytest.raises(NotEnough, match="no two runs answered the same benchmark, split and protocol"):
+    with pytest.raises(MissingRuns, match="no two runs answered the same benchmark, split and protocol"):
         section("pairs", plain, shown_)
     # Same name, other content: the hash tells them apart.
     other = write_run(tmp_path / "c", answers("AB"), protocol={"name": "subtitles", "subtitles": "frames"})
@@ -449,7 +451,7 @@ def test_what_is_no_run(tmp_path: Path) -> None:
 
 
 def test_all_that_runs_allow(tmp_path: Path) -> None:
-    runs: list[Run] = read_runs([str(planned_run(tmp_path / "v"))])
+    runs: list[ReportRun] = read_runs([str(planned_run(tmp_path / "v"))])
     made, lacking = build(runs)
     assert [one.name for one in made] == [
         *("main", "efficiency", "training", "modes", "confidence", "durations", "runs"),

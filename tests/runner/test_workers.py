@@ -18,7 +18,7 @@ import pytest
 from tests.support.fakes import make_benchmark
 from tests.support.infer_world import check_complete, finish, flags, lines, rewrite, start, wait_for
 from tests.support.infer_world import root as root
-from videopro.runner.supervisor import place
+from videopro.runner.supervisor import place_workers
 
 
 def children(pid: int) -> list[int]:
@@ -177,15 +177,15 @@ def test_ranks_share_a_run_and_one_may_die(root: Path, tmp_path: Path) -> None:
 def test_placement() -> None:
     """Each rank its device, several workers the devices in turn, one worker all of them; cores divided."""
     variables = {"RANK": "5", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "4", "OMP_NUM_THREADS": "3"}
-    rank = place(2, variables)
+    rank = place_workers(2, variables)
     assert rank.rank == 5
     assert [rank.environment(i) for i in (0, 1)] == [
         {"OMP_NUM_THREADS": "3", "CUDA_VISIBLE_DEVICES": "1"}
     ] * 2
-    assert place(1, {**variables, "CUDA_VISIBLE_DEVICES": "4,6"}).devices == ("6",)
-    several = place(3, {"CUDA_VISIBLE_DEVICES": "4,6"})
+    assert place_workers(1, {**variables, "CUDA_VISIBLE_DEVICES": "4,6"}).devices == ("6",)
+    several = place_workers(3, {"CUDA_VISIBLE_DEVICES": "4,6"})
     assert [several.environment(i)["CUDA_VISIBLE_DEVICES"] for i in range(3)] == ["4", "6", "4"]
-    assert place(1, {"CUDA_VISIBLE_DEVICES": "4,6"}).devices == ()
+    assert place_workers(1, {"CUDA_VISIBLE_DEVICES": "4,6"}).devices == ()
     cores = len(os.sched_getaffinity(0))
-    assert place(1, {}).threads == cores
-    assert place(cores, {"CUDA_VISIBLE_DEVICES": "0"}).threads == 1
+    assert place_workers(1, {}).threads == cores
+    assert place_workers(cores, {"CUDA_VISIBLE_DEVICES": "0"}).threads == 1

@@ -7,7 +7,7 @@ import pytest
 
 from videopro.scoring import (
     Accuracy,
-    Scored,
+    QuestionScore,
     accuracy,
     auroc,
     clustered_interval,
@@ -30,16 +30,16 @@ def scored(
     official: bool | None = None,
     unparsed: bool = False,
     **groups: str,
-) -> Scored:
-    return Scored(str(number), video, correct, official, unparsed, confidence, groups)
+) -> QuestionScore:
+    return QuestionScore(str(number), video, correct, official, unparsed, confidence, groups)
 
 
-def records(outcomes: dict[str, list[bool]]) -> list[Scored]:
+def records(outcomes: dict[str, list[bool]]) -> list[QuestionScore]:
     pairs = [(video, right) for video, cluster in outcomes.items() for right in cluster]
     return [scored(i, video, right) for i, (video, right) in enumerate(pairs)]
 
 
-def calibrated(pairs: list[tuple[float, int]]) -> list[Scored]:
+def calibrated(pairs: list[tuple[float, int]]) -> list[QuestionScore]:
     return [scored(i, f"v{i % 3}", bool(right), confidence) for i, (confidence, right) in enumerate(pairs)]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from videopro.scoring import Scored, paired_difference, program_numbers, records_of
+from videopro.scoring import QuestionScore, paired_difference, program_metrics, records_of
 from videopro.traces import FALLBACK, Cost, Execution, Failure, Reply, Round, Trace, VideoRef
 
 
@@ -90,7 +90,7 @@ def test_modes_output_and_repairs_are_counted() -> None:
             0,
         ),
     ]
-    numbers = program_numbers(traces)
+    numbers = program_metrics(traces)
     assert numbers["modes"] == {
         "native": 0.25,
         "program": 0.75,
@@ -115,14 +115,14 @@ def test_modes_output_and_repairs_are_counted() -> None:
         "none": (1, 1, 0),
         "clumsy query": (1, 0, 1),
     }
-    assert program_numbers([])["modes"]["native"] is None
+    assert program_metrics([])["modes"]["native"] is None
 
 
-def scored(marks: dict[str, str]) -> Iterator[Scored]:
+def scored(marks: dict[str, str]) -> Iterator[QuestionScore]:
     """From {"video": "1011"}: one question a digit."""
     for video, digits in marks.items():
         for i, digit in enumerate(digits):
-            yield Scored(f"{video}{i}", video, digit == "1", None, False, 0.5)
+            yield QuestionScore(f"{video}{i}", video, digit == "1", None, False, 0.5)
 
 
 def test_paired_differences_by_hand() -> None:

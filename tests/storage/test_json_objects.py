@@ -7,7 +7,7 @@ import pytest
 
 from videopro.errors import BenchmarkError, ConfigError, RunError
 from videopro.settings import read_yaml
-from videopro.storage import MAX_DEPTH, NotJson, encodable, parse_json, read_object
+from videopro.storage import MAX_DEPTH, InvalidJson, encodable, parse_json, read_object
 from videopro.traces import Trace
 
 
@@ -48,7 +48,7 @@ def test_json_that_others_read_is_read_alike(text: str) -> None:
 )
 def test_anything_else_is_one_error_that_says_what(text: str | bytes, says: str) -> None:
     start = time.process_time()
-    with pytest.raises(NotJson, match=says):
+    with pytest.raises(InvalidJson, match=says):
         parse_json(text)
     assert time.process_time() - start < 2
 
@@ -56,7 +56,7 @@ def test_anything_else_is_one_error_that_says_what(text: str | bytes, says: str)
 def test_many_keys_and_one_twice_take_no_longer() -> None:
     text = json.dumps({str(n): n for n in range(200_000)})[:-1] + ', "199999": 0}'
     start = time.process_time()
-    with pytest.raises(NotJson, match="'199999' twice"):
+    with pytest.raises(InvalidJson, match="'199999' twice"):
         parse_json(text)
     assert time.process_time() - start < 2
 

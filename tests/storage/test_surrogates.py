@@ -26,7 +26,7 @@ from videopro.backbones import BackboneConfig
 from videopro.backbones.base import ChoiceRequest
 from videopro.backbones.server.backbone import ServerBackbone
 from videopro.data_synthesis.run import main
-from videopro.modules.models.ocr import _words
+from videopro.modules.models.ocr import _text_region
 from videopro.question import Question
 from videopro.report.__main__ import main as report
 from videopro.storage import encodable
@@ -118,7 +118,7 @@ def test_what_a_program_asks_with_halves() -> None:
 
 def test_what_ocr_reads() -> None:
     corners = np.array([[0, 0], [4, 0], [4, 2], [0, 2]])
-    assert _words(f"a{HALF}", corners, 0.5, 8, 8).text == "a\ufffd"
+    assert _text_region(f"a{HALF}", corners, 0.5, 8, 8).text == "a\ufffd"
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])

@@ -15,7 +15,7 @@ import pytest
 from videopro.benchmarks import Benchmark
 from videopro.methods.base import Result
 from videopro.methods.tracing import make_trace
-from videopro.question import read_letter
+from videopro.question import extract_letter
 from videopro.runs import summarize
 from videopro.traces import Call, Execution, Failure, Reply, Round, Trace, VideoRef
 
@@ -121,7 +121,7 @@ def traces_of(
             result = Result(error=Failure("VideoError", "there is no such file"))
         else:
             raw = replies[item.id]
-            letter = None if item.question.is_open else read_letter(raw, item.question)
+            letter = None if item.question.is_open else extract_letter(raw, item.question)
             reply = Reply(letter, 0.5 if letter else 0.0, {}, raw)
             calls = tuple(
                 Call("get_informative_clips", {}, "", intervals=(one,))

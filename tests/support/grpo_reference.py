@@ -8,16 +8,16 @@ from typing import Any
 import torch
 
 from tests.support.sft_reference import _processed
-from videopro.train.finetune.data import Row
-from videopro.train.rl.data import PromptRow
+from videopro.train.finetune.data import SFTRow
+from videopro.train.rl.data import GRPORow
 
 
-def expected(family: str, model: Any, processor: Any, row: PromptRow, reply: list[int]) -> torch.Tensor:
+def expected(family: str, model: Any, processor: Any, row: GRPORow, reply: list[int]) -> torch.Tensor:
     """Log-probabilities of a reply by transformers alone: its processor's prompt, its own positions."""
     parts: list[dict[str, Any]] = [{"type": "video"}] if row.prompt_video else []
     turn = {"role": "user", "content": [*parts, {"type": "text", "text": row.prompt}]}
     text = processor.apply_chat_template([turn], tokenize=False, add_generation_prompt=True)
-    shown = Row(row.id, row.prompt, "", row.video if row.prompt_video else None)
+    shown = SFTRow(row.id, row.prompt, "", row.video if row.prompt_video else None)
     given = _processed(family, processor, text, shown)
     more = torch.tensor([reply])
     for name, one in (("input_ids", more), ("attention_mask", more * 0 + 1), ("mm_token_type_ids", more * 0)):

@@ -12,11 +12,11 @@ from transformers import AutoModelForImageTextToText
 from tests.support import sft_world as world
 from tests.support.qwen_models import PIXELS, checkpoint
 from videopro import prompts
-from videopro.backbones.qwen.load import find
-from videopro.backbones.qwen.run import Written
+from videopro.backbones.qwen.load import find_checkpoint
+from videopro.backbones.qwen.run import SampledReply
 from videopro.train.rl.config import VideoGRPOConfig
-from videopro.train.rl.data import PromptRow, as_dataset
-from videopro.train.rl.prompts import Prompts
+from videopro.train.rl.data import GRPORow, as_dataset
+from videopro.train.rl.prompts import PromptEncoder
 from videopro.train.rl.rollouts import Rollout
 from videopro.train.rl.trainer import VideoGRPOTrainer
 from videopro.train.runtime.frame_cache import FrameCache
@@ -25,7 +25,7 @@ from videopro.train.runtime.trainable import choose_trained
 FAMILIES = ("qwen2_5_vl", "qwen3_vl")
 
 
-def row(number: int, kind: str, video: str, prompt: str, **fields: Any) -> PromptRow:
+def row(number: int, kind: str, video: str, prompt: str, **fields: Any) -> GRPORow:
     question = world.QUESTIONS[number]
     given: dict[str, Any] = {
         "id": f"{video}-{number}/{kind}",
@@ -40,10 +40,10 @@ def row(number: int, kind: str, video: str, prompt: str, **fields: Any) -> Promp
         "oracle_mode": "native",
         **fields,
     }
-    return PromptRow(**given)
+    return GRPORow(**given)
 
 
-def rows() -> list[PromptRow]:
+def rows() -> list[GRPORow]:
     """A prompt of each kind, and one without its video: prompts and videos of several lengths."""
     first, second, third = world.QUESTIONS
     program, log = prompts.NATIVE_PROGRAM, "NameError: no such thing\n  line 2"
@@ -56,11 +56,11 @@ def rows() -> list[PromptRow]:
     ]
 
 
-def refined(one: PromptRow, log: str = "NameError: no") -> PromptRow:
+def refined(one: GRPORow, log: str = "NameError: no") -> GRPORow:
     """The row of a second turn."""
     question = world.QUESTIONS[int(one.question_id[-1])]
     text = prompts.bug_fix(question, prompts.NATIVE_PROGRAM, log)
-    return PromptRow(**{**vars(one), "kind": "bug_fix", "prompt": text})
+    return GRPORow(**{**vars(one), "kind": "bug_fix", "prompt": text})
 
 
 def refine_some(given: Sequence[Mapping[str, Any]], replies: Sequence[str]) -> list[Mapping[str, Any] | None]:
@@ -70,12 +70,12 @@ def refine_some(given: Sequence[Mapping[str, Any]], replies: Sequence[str]) -> l
     return [one if len(reply) % 2 else None for one, reply in zip(asked, replies, strict=True)]
 
 
-def columns(chosen: list[PromptRow]) -> list[dict[str, Any]]:
+def columns(chosen: list[GRPORow]) -> list[dict[str, Any]]:
     """The rows as a trainer gets them."""
     return list(as_dataset(chosen))
 
 
-def record(one: PromptRow) -> dict[str, Any]:
+def record(one: GRPORow) -> dict[str, Any]:
     """The row as it stands in a file."""
     return {
         **vars(one),
@@ -118,7 +118,7 @@ def spread(completion_ids: Any, **_: Any) -> list[float]:
 def trainer(
     family: str,
     config: VideoGRPOConfig,
-    chosen: list[PromptRow],
+    chosen: list[GRPORow],
     *,
     rewards: Any = spread,
     frozen: bool = True,
@@ -139,26 +139,26 @@ def trainer(
         args=config,
         reward_funcs=[rewards],
         train_dataset=as_dataset(chosen),
-        processing_class=find(str(checkpoint(family))).processor,
+        processing_class=find_checkpoint(str(checkpoint(family))).processor,
         peft_config=peft,
-        make_prompts=lambda run, _: Prompts(inputs, cache, run, frozen=frozen, kept_bytes=kept_bytes),
+        make_prompts=lambda run, _: PromptEncoder(inputs, cache, run, frozen=frozen, kept_bytes=kept_bytes),
         banned=inputs.visual_tokens() if banned is None else banned,
         **more,
     )
 
 
-def ask(of: VideoGRPOTrainer, chosen: list[PromptRow]) -> None:
+def ask(of: VideoGRPOTrainer, chosen: list[GRPORow]) -> None:
     """Have a trainer make the prompts of these rows."""
     of._rows = columns(chosen)
     of._rollouts = [Rollout((prompt,)) for prompt in of._maker.of(of._rows)]
 
 
-def write(of: VideoGRPOTrainer, seed: int) -> list[Written]:
+def write(of: VideoGRPOTrainer, seed: int) -> list[SampledReply]:
     """Replies to the prompts in hand."""
     return of._write([one.prompts[0] for one in of._rollouts], seed, range(len(of._rollouts)))
 
 
-def first_tokens(of: VideoGRPOTrainer, chosen: list[PromptRow]) -> torch.Tensor:
+def first_tokens(of: VideoGRPOTrainer, chosen: list[GRPORow]) -> torch.Tensor:
     """Chances of each token to begin a reply, by prompt."""
     of.model.eval()
     with torch.no_grad():

@@ -132,7 +132,7 @@ def run_all(
         world = World()
         outcome = executor.run(text, world.functions(), surroundings.inputs(world), limits, PRELUDE)
         seconds = time.monotonic() - begun
-        told = _told(outcome)
+        told = _visible_text(outcome)
         assert surroundings.word not in told, f"the secret got out of {text!r}: {told}"
         assert "weights" not in told, f"a hidden attribute got out of {text!r}: {told}"
         assert FOUND not in told, f"{text!r} found what another program left: {told}"
@@ -154,7 +154,7 @@ def run_all(
     return dict(tallies)
 
 
-def _told(outcome: Outcome) -> str:
+def _visible_text(outcome: Outcome) -> str:
     """Everything readable that came out of a program."""
     error = (outcome.error.type, outcome.error.message, outcome.error.source) if outcome.error else ()
     calls = [(call.fn, call.args, call.result, call.error or "") for call in outcome.calls]

@@ -23,28 +23,28 @@ from tests.support.reason_world import BROKEN, LOCAL, NATIVE, NOTHING, QUESTION,
 from tests.support.reason_world import context as scenes_context
 from tests.support.stub_server import StubServer, completion
 from videopro import prompts
-from videopro.backbones.control_tokens import plain
+from videopro.backbones.control_tokens import escape_control_tokens
 from videopro.backbones.server.messages import EncodedFrames, from_qwen, user_message
 from videopro.backbones.wrappers.metered import Meter, ThreadMeter
 from videopro.benchmarks import SPECS, Item, Protocol
 from videopro.benchmarks.protocol import ROBUST
-from videopro.data_synthesis.rules import NATIVE_REPLY, supervision, tasks
+from videopro.data_synthesis.rules import NATIVE_REPLY, grpo_tasks, select_trajectories
 from videopro.data_synthesis.teacher import Teacher
-from videopro.data_synthesis.teacher_log import Budget, ReplyLog
+from videopro.data_synthesis.teacher_log import ReplyLog, TeacherBudget
 from videopro.executor import Limits
-from videopro.methods import Context, create
+from videopro.methods import MethodContext, create
 from videopro.modules.calls.handles import VideoHandle
 from videopro.modules.calls.registry import REMOVABLE
 from videopro.modules.errors import ModuleError
-from videopro.modules.library import CallMemory, ModuleLibrary, VideoContext, available
+from videopro.modules.library import CallCache, ModuleLibrary, VideoContext, available_modules
 from videopro.modules.models.detection import BackboneDetector
-from videopro.modules.models.tracking import LinkedDetections
-from videopro.modules.reference import reference
+from videopro.modules.models.tracking import DetectionTracker
+from videopro.modules.reference import api_reference
 from videopro.planners.api import ApiPlanner
 from videopro.planners.base import PlanRequest
-from videopro.program import parse
+from videopro.program import parse_program
 from videopro.question import Question
-from videopro.reasoning import execute, refinement
+from videopro.reasoning import build_refinement, execute
 from videopro.traces import Execution, Failure
 from videopro.video import Video
 
@@ -76,7 +76,7 @@ def prompt_texts() -> Texts:
     made = {
         "native_program": prompts.NATIVE_PROGRAM,
         "caption": prompts.caption(),
-        "functions": prompts.functions(REFERENCE),
+        "functions": prompts.functions_block(REFERENCE),
         "yes_no": prompts.yes_no("Is a box on the counter?"),
         "open_ended": prompts.open_ended("What is on the counter?"),
         "count": prompts.count("people in red"),
@@ -85,15 +85,15 @@ def prompt_texts() -> Texts:
         "locate-article": prompts.locate("An old lamp"),
         "with_context": prompts.with_context("Anna buys a lantern.\nIt rains.", "What does she buy?"),
         "with_context-empty": prompts.with_context("", "What does she buy?"),
-        "outcome": prompts.outcome("B", 0.456),
-        "outcome-none": prompts.outcome(None, 0.0),
+        "outcome": prompts.result_line("B", 0.456),
+        "outcome-none": prompts.result_line(None, 0.0),
     }
-    everything = reference(available(full_context()))
-    without = reference(available(full_context(without=("extraction",))))
+    everything = api_reference(available_modules(full_context()))
+    without = api_reference(available_modules(full_context(without=("extraction",))))
     for name, question in QUESTIONS.items():
         made[f"multiple_choice-{name}"] = prompts.multiple_choice(question)
         made[f"summarize-{name}"] = prompts.summarize(question, "Anna buys a lantern.\nIt rains.", 300)
-        made[f"asked-{name}"] = prompts.asked(question)
+        made[f"asked-{name}"] = prompts.question_block(question)
         for adaptive in (True, False):
             kind = f"plan-{'adaptive' if adaptive else 'program'}"
             made[f"{kind}-{name}"] = prompts.plan(question, adaptive=adaptive)
@@ -119,13 +119,13 @@ def prompt_texts() -> Texts:
 def _doubtful_refinements(question: Question, known: str) -> list[tuple[str, str, str]]:
     """Refinements of unsure answers, by kind and by what they show, each with and without an answer."""
     found = []
-    for program in (parse(NATIVE), parse(LOCAL)):
+    for program in (parse_program(NATIVE), parse_program(LOCAL)):
         for answer, execution in (
             ("", Execution("ok", "B", 0.4)),
             ("-unanswered", Execution("empty")),
         ):
             for shows in ("program", "result", "log"):
-                kind, text = refinement(question, program, execution, LOG, shows=shows, reference=known)  # type: ignore[arg-type]
+                kind, text = build_refinement(question, program, execution, LOG, shows=shows, reference=known)  # type: ignore[arg-type]
                 found.append((kind, shows + answer, text))
     return found
 
@@ -139,21 +139,21 @@ ONE_BOX = '[{"bbox_2d": [100, 200, 300, 450], "label": "kite"}]'
 def full_context(**changes: Any) -> VideoContext:
     """A video with everything that a module may need."""
     backbone = SceneBackbone(lambda request: ONE_BOX if request.text.startswith("Locate") else "grey")
-    tracker = LinkedDetections(BackboneDetector(backbone))
+    tracker = DetectionTracker(BackboneDetector(backbone))
     return scenes_context(backbone, **{"tracker": tracker, **changes})
 
 
 def reference_texts() -> Texts:
     """The API reference with every module, and without each group and each model that may be absent."""
     made = {
-        "all": reference(available(full_context())),
-        "bare": reference(available(full_context(without=REMOVABLE))),
-        "none": reference([]),
+        "all": api_reference(available_modules(full_context())),
+        "bare": api_reference(available_modules(full_context(without=REMOVABLE))),
+        "none": api_reference([]),
     }
     for group in REMOVABLE:
-        made[f"without-{group}"] = reference(available(full_context(without=(group,))))
+        made[f"without-{group}"] = api_reference(available_modules(full_context(without=(group,))))
     for need in ("index", "subtitles", "ocr", "detector", "tracker"):
-        made[f"no-{need}"] = reference(available(full_context(**{need: None})))
+        made[f"no-{need}"] = api_reference(available_modules(full_context(**{need: None})))
     return made
 
 
@@ -286,7 +286,7 @@ def _numbers(**models: Any) -> ModuleLibrary:
         "index": FixedIndex({"a": [0.1, 0.9, 0.5]}),
         "ocr": full_context().ocr,
         "detector": detector,
-        "tracker": LinkedDetections(detector),
+        "tracker": DetectionTracker(detector),
         **models,
     }
     return numbered_library(ReadingBackbone(), **given)
@@ -353,18 +353,18 @@ def request_texts() -> Texts:
                 index=FixedIndex({}),
                 ocr=None,
                 detector=detector,
-                tracker=LinkedDetections(detector),
+                tracker=DetectionTracker(detector),
             ),
-            memory=CallMemory(),
+            memory=CallCache(),
         )
         eval(call, _names(lib))
         assert backbone.prompts
         asked += [f"=== {call}\n{one}\n" for one in backbone.prompts]
     long = ReadingBackbone()
-    lib = ModuleLibrary(numbered_context(long, transcript_words=6), memory=CallMemory())
+    lib = ModuleLibrary(numbered_context(long, transcript_words=6), memory=CallCache())
     eval('get_subtitle_hints(V, "What breaks the bridge?", CHOICES, word_number=5)', _names(lib))
     asked += [f"=== a transcript that is too long for the prompt\n{one}\n" for one in long.prompts]
-    lib = ModuleLibrary(numbered_context(can_summarize=False), memory=CallMemory())
+    lib = ModuleLibrary(numbered_context(can_summarize=False), memory=CallCache())
     told = eval('get_subtitle_hints(V, "What breaks the bridge?", CHOICES, word_number=8)', _names(lib))
     return {"modules": "".join(asked), "hints_without_summary": told, **_direct_questions()}
 
@@ -384,12 +384,12 @@ def _direct_questions() -> Texts:
         for name, protocol in protocols.items():
             for subtitles in ("none", "frames", "frames_widened", "all"):
                 backbone = ReadingBackbone()
-                context = Context(numbered_video(), backbone, protocol, meter=Meter())
+                context = MethodContext(numbered_video(), backbone, protocol, meter=Meter())
                 item = Item("q1", path, "v", FOUR, answer="A", subtitles=path)
                 create("native", {"subtitles": subtitles}).run(item, context)
                 made[f"native-{name}-{subtitles}"] = "".join(backbone.prompts)
         backbone = ReadingBackbone()
-        context = Context(numbered_video(), backbone, Protocol(parser=ROBUST), meter=Meter())
+        context = MethodContext(numbered_video(), backbone, Protocol(parser=ROBUST), meter=Meter())
         item = Item("q1", path, "v", Question.open("What is on the counter?"), reference="a box")
         create("native", {}).run(item, context)
         made["native-open"] = "".join(backbone.prompts)
@@ -534,7 +534,7 @@ def log_texts() -> Texts:
         made[name] = f"{log}\n=== {_fault(execution)}\n"
     told = []
     for name, text in REPLIES.items():
-        program = parse(text)
+        program = parse_program(text)
         told.append(f"=== {name}\n" + "".join(f"{reason}\n" for reason in program.reasons))
         if not program.code.strip():
             execution, log = _run(text, context)
@@ -543,7 +543,7 @@ def log_texts() -> Texts:
 
 
 def _run(text: str, context: VideoContext) -> tuple[Execution, str]:
-    return execute(parse(text), QUESTION, context, limits=LIMITS, counted=ThreadMeter())
+    return execute(parse_program(text), QUESTION, context, limits=LIMITS, counted=ThreadMeter())
 
 
 def _fault(execution: Execution) -> str:
@@ -564,7 +564,7 @@ def sent_texts() -> Texts:
     ]
     return {
         "planner": _to_planner(),
-        "control_tokens": plain(TOLD),
+        "control_tokens": escape_control_tokens(TOLD),
         "user_message": _json(user_message(None, TOLD, False)),
         "user_message-frame": _json(user_message(one, TOLD, False)),
         "user_message-frames": _json(user_message(frames, TOLD, False)),
@@ -585,7 +585,7 @@ def _to_planner() -> str:
         StubServer(lambda body: completion("<code>x</code>", None)) as stub,
     ):
         planner = ApiPlanner(f"served@{stub.url}", max_new_tokens=99)
-        teacher = Teacher(planner, ReplyLog(Path(folder) / "replies.jsonl"), Budget(), concurrency=1)
+        teacher = Teacher(planner, ReplyLog(Path(folder) / "replies.jsonl"), TeacherBudget(), concurrency=1)
         for request in requests:
             planner.write([request])
         teacher.ask(requests)
@@ -615,12 +615,12 @@ def synthesis_texts() -> Texts:
     }
     made = {"native_reply": NATIVE_REPLY}
     for name, trace in traces.items():
-        rows, rejected = supervision(trace, 0.75, always_program=True)
+        rows, rejected = select_trajectories(trace, 0.75, always_program=True)
         parts = [f"=== {row.kind}\n{row.prompt}\n--- reply\n{row.reply}\n" for row in rows]
         parts += [f"=== rejected {why}: {count}\n" for why, count in sorted(rejected.items())]
         made[f"rows-{name}"] = "".join(parts)
         made[f"tasks-{name}"] = "".join(
-            f"=== {task.kind}\n{task.prompt}\n--- log\n{task.log}\n" for task in tasks(trace, 0.75)
+            f"=== {task.kind}\n{task.prompt}\n--- log\n{task.log}\n" for task in grpo_tasks(trace, 0.75)
         )
     return made
 

@@ -26,8 +26,8 @@ from videopro.backbones.base import (
     Visual,
 )
 from videopro.errors import BackboneError
-from videopro.modules.library import CallMemory, ModuleLibrary, VideoContext
-from videopro.video import Line, Subtitles, Video
+from videopro.modules.library import CallCache, ModuleLibrary, VideoContext
+from videopro.video import SubtitleLine, Subtitles, Video
 
 RATE = 4
 SECONDS = 60
@@ -44,10 +44,10 @@ def video() -> Video:
 
 
 LINES = (
-    Line(2.0, 4.0, "The old lighthouse stands on the cliff."),
-    Line(12.0, 14.0, "Anna buys a lantern."),
-    Line(30.0, 33.0, "The storm breaks the bridge."),
-    Line(50.0, 52.0, "They repair the lighthouse together."),
+    SubtitleLine(2.0, 4.0, "The old lighthouse stands on the cliff."),
+    SubtitleLine(12.0, 14.0, "Anna buys a lantern."),
+    SubtitleLine(30.0, 33.0, "The storm breaks the bridge."),
+    SubtitleLine(50.0, 52.0, "They repair the lighthouse together."),
 )
 
 
@@ -186,7 +186,7 @@ def context(backbone: Backbone | None = None, **models: Any) -> VideoContext:
 
 def library(backbone: Backbone | None = None, **models: Any) -> ModuleLibrary:
     """A library with a memory of its own."""
-    return ModuleLibrary(context(backbone, **models), memory=CallMemory())
+    return ModuleLibrary(context(backbone, **models), memory=CallCache())
 
 
 def noise(height: int = 48, width: int = 64, seed: int = 0) -> np.ndarray:

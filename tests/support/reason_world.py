@@ -28,10 +28,10 @@ from videopro.backbones.base import (
 )
 from videopro.errors import BackboneError
 from videopro.modules.library import VideoContext
-from videopro.modules.models.ocr import Ocr, Words
-from videopro.planners import Planner, PlanRequest, Written
+from videopro.modules.models.ocr import Ocr, TextRegion
+from videopro.planners import Planner, PlannerReply, PlanRequest
 from videopro.question import Question
-from videopro.video import Frame, Line, Subtitles, Video
+from videopro.video import Frame, SubtitleLine, Subtitles, Video
 
 SCENES = ("grey", "red", "grey", "blue", "grey", "green")
 """The colour of each ten seconds."""
@@ -175,15 +175,15 @@ class ColourOcr(Ocr):
     def identity(self) -> object:
         return "colours"
 
-    def _read(self, image: np.ndarray) -> list[Words]:
+    def _read(self, image: np.ndarray) -> list[TextRegion]:
         word = min(COLOURS, key=lambda name: float(np.abs(image.mean(axis=(0, 1)) - COLOURS[name]).sum()))
-        return [Words(word.upper(), (0.0, 0.0, 1.0, 1.0), 0.9)]
+        return [TextRegion(word.upper(), (0.0, 0.0, 1.0, 1.0), 0.9)]
 
 
 LINES = (
-    Line(12.0, 15.0, "The old king laughs."),
-    Line(22.0, 25.0, "Anna hid a lamp."),
-    Line(34.0, 37.0, "Everybody talks about the wedding."),
+    SubtitleLine(12.0, 15.0, "The old king laughs."),
+    SubtitleLine(22.0, 25.0, "Anna hid a lamp."),
+    SubtitleLine(34.0, 37.0, "Everybody talks about the wedding."),
 )
 
 
@@ -208,21 +208,21 @@ class ScriptedPlanner(Planner):
     name = "scripted"
     sees_video = True
 
-    def __init__(self, writes: Callable[[PlanRequest], str], *, knows_form: bool = True) -> None:
+    def __init__(self, writes: Callable[[PlanRequest], str], *, is_fine_tuned: bool = True) -> None:
         self.requests: list[PlanRequest] = []
-        self.knows_form = knows_form
+        self.is_fine_tuned = is_fine_tuned
         self._writes = writes
 
     def identity(self) -> dict[str, object]:
         return {"planner": self.name}
 
-    def write(self, requests: Sequence[PlanRequest]) -> list[Written]:
+    def write(self, requests: Sequence[PlanRequest]) -> list[PlannerReply]:
         self.requests += requests
         replies = []
         for request in requests:
             if "(no plan)" in request.question.text:
                 raise BackboneError("the planner is gone")
-            replies.append(Written(self._writes(request), 300, 40, 1))
+            replies.append(PlannerReply(self._writes(request), 300, 40, 1))
         return replies
 
 

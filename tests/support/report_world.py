@@ -22,7 +22,7 @@ PLANNED = {
 }
 
 
-def ran(answer: str | None, confidence: float, *, seconds: float = 1.0) -> Execution:
+def program_execution(answer: str | None, confidence: float, *, seconds: float = 1.0) -> Execution:
     """An execution that took so long and two calls; None: it failed."""
     cost = Cost(seconds=seconds, frames=4.0, calls=2.0)
     if answer is None:
@@ -40,12 +40,12 @@ def program(
 ) -> Round:
     """A round whose program took half a second to write and a second to run."""
     planning = Cost(seconds=0.5, calls=1.0, tokens_out=tokens)
-    return Round(kind, "x" * 10, "code", ran(answer, confidence), mode, planning=planning)
+    return Round(kind, "x" * 10, "code", program_execution(answer, confidence), mode, planning=planning)
 
 
-def direct(answer: str | None, confidence: float, kind: str = "native") -> Round:
+def direct_round(answer: str | None, confidence: float, kind: str = "native") -> Round:
     """A direct answer, without a program."""
-    return Round(kind, answer or "", execution=ran(answer, confidence), mode="native")
+    return Round(kind, answer or "", execution=program_execution(answer, confidence), mode="native")
 
 
 def trace(
@@ -97,7 +97,7 @@ def unreadable(number: int) -> Trace:
     """A question whose video cannot be read."""
     error = Failure("VideoError", "there is no such file")
     nothing: dict[str, Any] = {"rounds": (), "first": None, "final": None, "settled": None, "official": None}
-    return replace(trace(number, [direct("A", 0.5)]), error=error, cost=Cost(), **nothing)
+    return replace(trace(number, [direct_round("A", 0.5)]), error=error, cost=Cost(), **nothing)
 
 
 def write_run(
@@ -145,4 +145,4 @@ def write_run(
     return folder
 
 
-__all__ = ["FALLBACK", "direct", "program", "ran", "trace", "unreadable", "write_run"]
+__all__ = ["FALLBACK", "direct_round", "program", "program_execution", "trace", "unreadable", "write_run"]

@@ -15,7 +15,7 @@ from typing import Any
 from tests.support.reason_world import QUESTION, SceneBackbone, SceneIndex, video
 from videopro.backbones.base import Answer, ChoiceRequest
 from videopro.errors import BackboneError
-from videopro.modules.library import VideoContext, shared_memory
+from videopro.modules.library import VideoContext, shared_cache
 from videopro.modules.loading import ModuleModels, ModuleSettings
 from videopro.train.rewards.functions import ProgramRewards
 
@@ -71,7 +71,7 @@ def make(
     backbone: SceneBackbone | None = None, models: ModuleModels | None = None, **settings: Any
 ) -> ProgramRewards:
     """Rewards over the scenes, with nothing remembered."""
-    shared_memory().clear()
+    shared_cache().clear()
     return ProgramRewards(backbone or RewardBackbone(), modules=models or SceneModels(), **settings)
 
 
@@ -95,7 +95,7 @@ def rows(count: int, **changes: Any) -> list[dict[str, Any]]:
     return [row(**changes) for _ in range(count)]
 
 
-class Told:
+class MetricRecorder:
     """What TRL's hooks were told."""
 
     def __init__(self) -> None:
@@ -113,7 +113,7 @@ def score(
     rewards: ProgramRewards,
     given: list[dict[str, Any]],
     replies: list[Any],
-    told: Told | None = None,
+    told: MetricRecorder | None = None,
     step: int = 7,
 ) -> list[tuple[float | None, ...]]:
     """(accuracy, format, mode consistency) of each reply, asked for as TRL does."""

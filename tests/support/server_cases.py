@@ -20,7 +20,7 @@ LN_08, LN_05, LN_02, LN_01, LN_005 = -0.22314355, -0.69314718, -1.60943791, -2.3
 Make = Callable[..., ServerBackbone]
 
 
-class Waits(list[float]):
+class BackoffDelays(list[float]):
     """Seconds that the back-off asked for; nobody waits."""
 
     async def sleep(self, seconds: float) -> None:

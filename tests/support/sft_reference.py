@@ -13,7 +13,7 @@ from transformers.video_utils import VideoMetadata
 from tests.support import sft_world as world
 from tests.support.qwen_models import FAMILIES, PIXELS, reference
 from tests.support.sft_world import FRAMES
-from videopro.train.finetune.data import Row
+from videopro.train.finetune.data import SFTRow
 from videopro.video import Video
 
 RATE = 0.05
@@ -22,7 +22,7 @@ PLAIN = {"optim": "sgd", "max_steps": 1, "learning_rate": RATE, "max_grad_norm":
 EVERYTHING = {"vision": "trained", "projector": "trained"}
 
 
-def conversation(family: str, processor: Any, row: Row) -> dict[str, Any]:
+def conversation(family: str, processor: Any, row: SFTRow) -> dict[str, Any]:
     """The row as the processor makes it of both turns, without the line break behind the last one, and with
     `labels` on the reply and the token that ends it."""
     parts: list[dict[str, Any]] = [{"type": "video"}] if row.video is not None else []
@@ -39,7 +39,7 @@ def conversation(family: str, processor: Any, row: Row) -> dict[str, Any]:
     return whole
 
 
-def _processed(family: str, processor: Any, text: str, row: Row) -> dict[str, Any]:
+def _processed(family: str, processor: Any, text: str, row: SFTRow) -> dict[str, Any]:
     if row.video is None:
         return dict(processor(text=[text], return_tensors="pt"))
     opened = Video.open(row.video)
@@ -65,7 +65,7 @@ def _processed(family: str, processor: Any, text: str, row: Row) -> dict[str, An
     return dict(processor(text=[text], videos=[video], videos_kwargs=options, return_tensors="pt"))
 
 
-def size_of(family: str, row: Row) -> tuple[int, int]:
+def size_of(family: str, row: SFTRow) -> tuple[int, int]:
     """(height, width) of the row's frames: at most 4,096 pixels, both sides multiples of 28 or 32."""
     assert row.video is not None
     step = 2 * FAMILIES[family].patch

@@ -16,11 +16,11 @@ from tests.support.making_videos import make
 from tests.support.qwen_models import PIXELS, checkpoint
 from videopro import prompts
 from videopro.backbones.qwen.inputs import QwenInputs
-from videopro.backbones.qwen.load import find
+from videopro.backbones.qwen.load import find_checkpoint
 from videopro.question import Question
 from videopro.train.finetune.collator import VideoCollator, as_dataset
 from videopro.train.finetune.config import VideoSFTConfig
-from videopro.train.finetune.data import Row, read_rows
+from videopro.train.finetune.data import SFTRow, read_rows
 from videopro.train.finetune.trainer import VideoSFTTrainer
 from videopro.train.runtime.finite_steps import ROW_IDS
 from videopro.train.runtime.frame_cache import FrameCache
@@ -94,13 +94,13 @@ def write_chosen(path: Path, numbers: list[int]) -> Path:
     return write(path, chosen)
 
 
-def rows() -> list[Row]:
+def rows() -> list[SFTRow]:
     return read_rows(folder() / "sft.jsonl")
 
 
 def inputs(family: str) -> QwenInputs:
     """The inputs of a tiny checkpoint."""
-    processor = find(str(checkpoint(family))).processor
+    processor = find_checkpoint(str(checkpoint(family))).processor
     return QwenInputs(processor, frames=FRAMES, pixels=PIXELS, device=torch.device("cpu"))
 
 
@@ -154,7 +154,7 @@ def model_settings(family: str, **changes: Any) -> ModelConfig:
     return ModelConfig(**given)
 
 
-def trainer(family: str, config: VideoSFTConfig, chosen: list[Row], **changes: Any) -> VideoSFTTrainer:
+def trainer(family: str, config: VideoSFTConfig, chosen: list[SFTRow], **changes: Any) -> VideoSFTTrainer:
     """A trainer of a tiny checkpoint on some rows, as `videopro.train.sft` makes it."""
     model = AutoModelForImageTextToText.from_pretrained(checkpoint(family))
     peft = choose_trained(
@@ -165,6 +165,6 @@ def trainer(family: str, config: VideoSFTConfig, chosen: list[Row], **changes: A
         args=config,
         train_dataset=as_dataset(chosen),
         data_collator=collator(family),
-        processing_class=find(str(checkpoint(family))).processor,
+        processing_class=find_checkpoint(str(checkpoint(family))).processor,
         peft_config=peft,
     )

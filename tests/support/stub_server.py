@@ -2,7 +2,7 @@
 
 It answers /v1/models and /v1/chat/completions in the shapes that OpenAI documents and vLLM and SGLang send,
 keeps every request for a test to look at, measures how many were in flight at once, and fails in the ways it
-is told to: one `Fault` or reply function a chat request, in order, then the usual reply again.
+is told to: one `StubFault` or reply function a chat request, in order, then the usual reply again.
 
 It can take video as vLLM does (`takes_video`): a `video_url` of comma-joined JPEGs, with its times in
 `media_io_kwargs`, whose rules are those of vLLM 0.33's VideoMediaIO. The prompt's length then counts the
@@ -25,7 +25,7 @@ from PIL import Image
 
 
 @dataclass
-class Seen:
+class RecordedRequest:
     """A request as it came in."""
 
     method: str
@@ -36,7 +36,7 @@ class Seen:
 
 
 @dataclass
-class Fault:
+class StubFault:
     """A reply that is not the usual one. Bytes as they are, or a JSON-able object."""
 
     status: int = 200
@@ -166,8 +166,8 @@ class StubServer:
         self.models = models
         self.key = key
         self.takes_video = takes_video
-        self.faults: list[Fault | Reply] = []
-        self.seen: list[Seen] = []
+        self.faults: list[StubFault | Reply] = []
+        self.seen: list[RecordedRequest] = []
         self.in_flight = 0
         self.peak = 0
         self.lock = threading.Lock()
@@ -188,40 +188,40 @@ class StubServer:
         """Bodies of the chat requests so far."""
         return [seen.body for seen in self.seen if seen.path.endswith("/chat/completions")]
 
-    def answer(self, seen: Seen) -> Fault:
+    def answer(self, seen: RecordedRequest) -> StubFault:
         """What to send back for a request."""
         if self.key is not None and seen.headers.get("authorization") != f"Bearer {self.key}":
             given = seen.headers.get("authorization", "").removeprefix("Bearer ")
-            return Fault(
+            return StubFault(
                 401, {"error": {"message": f"Incorrect API key provided: {given}", "code": "invalid_api_key"}}
             )
         if seen.path == "/v1/models":
             if self.models is None:
-                return Fault(404, {"detail": "Not Found"})
-            return Fault(
+                return StubFault(404, {"detail": "Not Found"})
+            return StubFault(
                 body={"object": "list", "data": [{"object": "model", **model} for model in self.models]}
             )
         if seen.path != "/v1/chat/completions":
-            return Fault(404, {"detail": "Not Found"})
+            return StubFault(404, {"detail": "Not Found"})
         with self.lock:
             fault = self.faults.pop(0) if self.faults else None
-        if isinstance(fault, Fault):
+        if isinstance(fault, StubFault):
             return fault
         offered = [model["id"] for model in self.models or ()]
         if self.models is not None and seen.body["model"] not in offered:
             message = f"The model `{seen.body['model']}` does not exist."
-            return Fault(404, {"error": {"message": message, "type": "NotFoundError", "code": 404}})
+            return StubFault(404, {"error": {"message": message, "type": "NotFoundError", "code": 404}})
         try:
             made = (fault or self.reply)(seen.body)
-            if isinstance(made, Fault):
+            if isinstance(made, StubFault):
                 return made
             if "video_url" in json.dumps(seen.body["messages"]):
                 if self.takes_video == "refused":
                     raise BadRequest("Unknown part type: video_url")
                 made["usage"]["prompt_tokens"] = 100 + len(_markers(video_times(seen.body, self.takes_video)))
         except BadRequest as error:
-            return Fault(400, {"error": {"message": str(error), "type": "BadRequestError", "code": 400}})
-        return Fault(body=made)
+            return StubFault(400, {"error": {"message": str(error), "type": "BadRequestError", "code": 400}})
+        return StubFault(body=made)
 
 
 class _Server(ThreadingHTTPServer):
@@ -252,7 +252,7 @@ class _Handler(BaseHTTPRequestHandler):
         stub = self.server.stub
         headers = {name.lower(): value for name, value in self.headers.items()}
         with stub.lock:
-            seen = Seen(self.command, self.path, headers, body, time.monotonic())
+            seen = RecordedRequest(self.command, self.path, headers, body, time.monotonic())
             stub.seen.append(seen)
             stub.in_flight += 1
             stub.peak = max(stub.peak, stub.in_flight)

@@ -12,14 +12,14 @@ import pytest
 from tests.support.stub_server import StubServer, completion, text_of
 from tests.support.synthesis_world import NO_MODELS, make_questions, teach
 from videopro.modules import library as module_library
-from videopro.modules.calls.cache import CallMemory
+from videopro.modules.calls.cache import CallCache
 
 KEY = "sk-very-secret-key"
 
 
 @pytest.fixture(autouse=True)
 def own_world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(module_library, "_memory", CallMemory())
+    monkeypatch.setattr(module_library, "_cache", CallCache())
     monkeypatch.setenv("VIDEOPRO_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.setenv("TEACHER_KEY", KEY)

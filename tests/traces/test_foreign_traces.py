@@ -10,28 +10,28 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from tests.support.report_world import direct, trace, write_run
+from tests.support.report_world import direct_round, trace, write_run
 from videopro import compare, seeds
 from videopro.benchmarks.mmbench_video import JUDGE
 from videopro.errors import RunError
 from videopro.report import reading
 from videopro.runs import (
-    Following,
     JudgeConfig,
     RunFolder,
+    RunTail,
     SubmitConfig,
     judge_run,
     recorded_protocol,
     submit,
 )
 from videopro.traces import SCHEMA, Trace
-from videopro.view.live import follow
+from videopro.view.live import watch_run
 from videopro.view.site import write_pages
 
 
 def follow_once(run: Path) -> None:
     """What the live view and the trackers read."""
-    Following(RunFolder(run), recorded_protocol(RunFolder(run))).refresh()
+    RunTail(RunFolder(run), recorded_protocol(RunFolder(run))).refresh()
 
 
 READERS: dict[str, Callable[[Path], object]] = {
@@ -39,7 +39,7 @@ READERS: dict[str, Callable[[Path], object]] = {
     "seeds": seeds._traces,
     "view": lambda run: write_pages(run, run.parent / "pages", most_frames=2),
     "following": follow_once,
-    "live": lambda run: follow(run, Console(quiet=True), lambda seconds: pytest.fail("nothing goes on")),
+    "live": lambda run: watch_run(run, Console(quiet=True), lambda seconds: pytest.fail("nothing goes on")),
     "submit": lambda run: submit(SubmitConfig(run, run.parent / "answers.json")),
     "judge": lambda run: judge_run(JudgeConfig(run, "m")),
     "compare": compare.read_run,
@@ -47,7 +47,7 @@ READERS: dict[str, Callable[[Path], object]] = {
 
 
 def one(number: int) -> Trace:
-    return trace(number, [direct("A", 0.9)])
+    return trace(number, [direct_round("A", 0.9)])
 
 
 def written(folder: Path, reader: str) -> Path:

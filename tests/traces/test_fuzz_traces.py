@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.support.fuzzing import FUZZ, json_bytes, mutated
 from videopro.errors import RunError
-from videopro.scoring import SEVERAL
+from videopro.scoring import GROUP_SEPARATOR
 from videopro.traces import SCHEMA, Call, Cost, Execution, Failure, Reply, Round, Trace, VideoRef, read_traces
 
 CALL = Call("query_native", {"question": "What?", "n": 1}, "B", ((1.0, 64, 64),), 0.5, True, ((0.0, 1.0),), 3)
@@ -36,7 +36,7 @@ TRACE = Trace(
     "What?",
     ("red", "blue"),
     "B",
-    {"family": f"count{SEVERAL}order"},
+    {"family": f"count{GROUP_SEPARATOR}order"},
     (
         Round(
             "program", "<code>", "def f(): pass", EXECUTION, "program", ("a",), {"fault": "b"}, Cost(2.0), 0

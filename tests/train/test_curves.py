@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from videopro.errors import RunError
-from videopro.train.curves import draw, main, mean, read_history, series, smoothed
+from videopro.train.curves import draw, main, mean, read_history, series, smooth
 
 
 def line(step: int, **values: float | None) -> dict[str, Any]:
@@ -41,8 +41,8 @@ def test_values_are_taken_by_step() -> None:
 def test_runs_are_averaged_where_they_have_a_step_and_smoothed_over_the_last() -> None:
     found = mean([series(FIRST, "reward"), series(SECOND, "reward")])
     assert found == pytest.approx({1: 0.2, 2: 0.5, 3: 1.0})
-    assert smoothed(found, 2) == pytest.approx({1: 0.2, 2: 0.35, 3: 0.75})
-    assert smoothed(found, 1) == pytest.approx(found)
+    assert smooth(found, 2) == pytest.approx({1: 0.2, 2: 0.35, 3: 0.75})
+    assert smooth(found, 1) == pytest.approx(found)
 
 
 def test_a_panel_for_each_thing_that_was_logged() -> None:

@@ -11,7 +11,7 @@ import torch
 from tests.support import grpo_world, sft_world
 from tests.support.training_runs import LORA, NO_MODELS, adapter, flags
 from videopro.errors import ConfigError
-from videopro.train.gradient_noise import main, measure, noise, told
+from videopro.train.gradient_noise import main, measure, noise, noise_report
 
 ONE_ROW = {**LORA, "per_device_train_batch_size": 1, "max_steps": 3}
 
@@ -40,7 +40,7 @@ def test_steps_of_known_signal_and_noise() -> None:
 def test_steps_without_a_common_direction() -> None:
     found = noise(list(torch.eye(3)))
     assert (found.mean_cosine, found.standard_error, found.steps_to_half_signal) == (0, 0, None)
-    assert "none would do" in told(found)
+    assert "none would do" in noise_report(found)
 
 
 def test_a_run_over_one_row_takes_one_step_again_and_again_and_learns_nothing(tmp_path: Path) -> None:

@@ -16,10 +16,10 @@ import pytest
 from av.subtitles.subtitle import SubtitleSet
 
 from videopro.errors import SubtitleError, VideoError
-from videopro.video import Line, Subtitles, embedded_subtitles, load_subtitles
+from videopro.video import SubtitleLine, Subtitles, embedded_subtitles, load_subtitles
 
 PLAIN = "1\n00:00:01,000 --> 00:00:02,500\nHello\n\n2\n00:00:03,000 --> 00:00:04,250\nBye\n"
-HELLO = (Line(1.0, 2.5, "Hello"), Line(3.0, 4.25, "Bye"))
+HELLO = (SubtitleLine(1.0, 2.5, "Hello"), SubtitleLine(3.0, 4.25, "Bye"))
 
 
 def write(folder: Path, text: str | bytes, name: str = "said.srt") -> Path:
@@ -28,7 +28,7 @@ def write(folder: Path, text: str | bytes, name: str = "said.srt") -> Path:
     return path
 
 
-def said(lines: tuple[Line, ...]) -> list[tuple[float, float, str]]:
+def said(lines: tuple[SubtitleLine, ...]) -> list[tuple[float, float, str]]:
     return [(round(line.start, 3), round(line.end, 3), line.text) for line in lines]
 
 
@@ -336,7 +336,15 @@ def test_a_drawing_is_no_text_and_what_stands_round_it_is(tmp_path: Path) -> Non
 
 # ---- asking -----------------------------------------------------------------------------------------------
 
-TALK = Subtitles((Line(1.0, 3.0, "a"), Line(2.0, 4.0, "b"), Line(5.0, 5.0, "c"), Line(6.0, 6.4, "d")), "hand")
+TALK = Subtitles(
+    (
+        SubtitleLine(1.0, 3.0, "a"),
+        SubtitleLine(2.0, 4.0, "b"),
+        SubtitleLine(5.0, 5.0, "c"),
+        SubtitleLine(6.0, 6.4, "d"),
+    ),
+    "hand",
+)
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,8 @@ from PIL import Image
 from tests.support.making_videos import HEIGHT, WIDTH, box, make, numbered, read_number
 from videopro.errors import VideoError
 from videopro.video import Frame, FrameStore, Video, fps_times, uniform_times
-from videopro.video.decoding.exact import _Worker
-from videopro.video.decoding.picture import Painter
+from videopro.video.decoding.exact import _GroupDecoder
+from videopro.video.decoding.picture import RgbConverter
 
 _UNEVEN = np.cumsum(np.random.default_rng(3).integers(1, 9, 70)).tolist()
 _OPEN = {"x264-params": "keyint=12:min-keyint=12:open-gop=1:scenecut=0:bframes=5"}
@@ -128,9 +128,9 @@ def test_unreferenced_pictures_are_not_decoded(tmp_path: Path, monkeypatch: pyte
         tmp_path / "v.mp4", options={"x264-params": "keyint=60:bframes=3:b-adapt=0:b-pyramid=none:scenecut=0"}
     )
     sent: list[int] = []
-    original = _Worker._decode_run
+    original = _GroupDecoder._decode_run
 
-    def count(self: _Worker, *args: Any) -> Any:
+    def count(self: _GroupDecoder, *args: Any) -> Any:
         context = self._reader.context
 
         class Counting:
@@ -144,7 +144,7 @@ def test_unreferenced_pictures_are_not_decoded(tmp_path: Path, monkeypatch: pyte
         monkeypatch.setattr(self._reader, "context", Counting())
         return original(self, *args)
 
-    monkeypatch.setattr(_Worker, "_decode_run", count)
+    monkeypatch.setattr(_GroupDecoder, "_decode_run", count)
     (frame,) = Video.open(tmp_path / "v.mp4", store=FrameStore()).frames([40 / 24])
     assert read_number(frame.image) == 40
     assert sum(sent) == 11  # I0 P4 P8 ... P40
@@ -428,14 +428,14 @@ def test_more_frames_than_the_store_holds(tmp_path: Path) -> None:
 def test_threads_decode_a_frame_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make(tmp_path / "v.mp4", options={"g": "10"})
     converted: list[int] = []
-    original = Painter.rgb
+    original = RgbConverter.rgb
 
-    def count(self: Painter, picture: av.VideoFrame, *args: Any) -> np.ndarray:
+    def count(self: RgbConverter, picture: av.VideoFrame, *args: Any) -> np.ndarray:
         assert picture.pts is not None
         converted.append(picture.pts)
         return original(self, picture, *args)
 
-    monkeypatch.setattr(Painter, "rgb", count)
+    monkeypatch.setattr(RgbConverter, "rgb", count)
     store, wrong = FrameStore(), []
 
     def ask(seed: int) -> None:

@@ -19,7 +19,7 @@ from tests.support.infer_world import finish, lines, start, wait_for
 from videopro.errors import RunError
 from videopro.runs import RunFolder
 from videopro.traces import TraceLog, read_traces
-from videopro.view.live import Pace, follow
+from videopro.view.live import SpeedMeter, watch_run
 
 
 def console() -> tuple[Console, io.StringIO]:
@@ -32,7 +32,7 @@ def last_screen(text: io.StringIO) -> str:
 
 
 def test_the_pace_is_that_of_the_last_minutes() -> None:
-    pace = Pace()
+    pace = SpeedMeter()
     pace.note(0.0, 5)
     assert pace.rate is None, "what was there before took no time of ours"
     pace.note(100.0, 5)
@@ -61,7 +61,7 @@ def test_a_run_is_followed_to_its_end(tmp_path: Path) -> None:
             else:
                 holding.close()
 
-        follow(run.path, shown, sleep)
+        watch_run(run.path, shown, sleep)
     log.close()
     assert [next(n for n in "123456" if f"{n}/6" in look) for look in looks] == ["1", "2", "3", "4"]
     assert "What flies over the hill?" in looks[2]
@@ -82,7 +82,7 @@ def test_a_run_is_followed_to_its_end(tmp_path: Path) -> None:
 def test_failures_are_counted_and_a_finished_run_is_shown_at_once(tmp_path: Path) -> None:
     run = world.write_run(tmp_path / "run", world.traces(tmp_path / "videos"))
     shown, text = console()
-    follow(run.path, shown, lambda seconds: pytest.fail("nothing goes on"))
+    watch_run(run.path, shown, lambda seconds: pytest.fail("nothing goes on"))
     assert "6/6" in text.getvalue()
     assert "finished" in text.getvalue()
     assert "VideoError 1" in text.getvalue()
@@ -93,7 +93,7 @@ def test_a_run_without_an_answer_yet(tmp_path: Path) -> None:
     run = world.write_run(tmp_path / "run", [])
     run.traces.unlink()
     shown, text = console()
-    follow(run.path, shown)
+    watch_run(run.path, shown)
     assert "0/0" in text.getvalue()
 
 
@@ -102,7 +102,7 @@ def test_a_run_whose_model_still_loads_is_waited_for(tmp_path: Path) -> None:
     shown, text = console()
     (tmp_path / "run" / "work").mkdir(parents=True)
     looks = iter((lambda: None, lambda: world.write_run(tmp_path / "run", some[:2]), lambda: None))
-    follow(tmp_path / "run", shown, lambda seconds: next(looks)())
+    watch_run(tmp_path / "run", shown, lambda seconds: next(looks)())
     assert text.getvalue().startswith(f"waiting for a run in {tmp_path / 'run'}")
     assert "2/2" in text.getvalue()
 
@@ -110,13 +110,13 @@ def test_a_run_whose_model_still_loads_is_waited_for(tmp_path: Path) -> None:
 def test_a_folder_of_something_else_is_not_waited_for(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").touch()
     with pytest.raises(RunError, match="is no run's folder"):
-        follow(tmp_path, console()[0], lambda seconds: pytest.fail("waits"))
+        watch_run(tmp_path, console()[0], lambda seconds: pytest.fail("waits"))
 
 
 def test_brackets_of_a_question_are_no_markup(tmp_path: Path) -> None:
     trace = world.trace("q", world.VideoRef("v.mp4", "v"), "Is [red]it[/blue] so?", *world.direct("A", 0.9))
     shown, text = console()
-    follow(world.write_run(tmp_path / "run", [trace]).path, shown)
+    watch_run(world.write_run(tmp_path / "run", [trace]).path, shown)
     assert "Is [red]it[/blue] so?" in text.getvalue()
 
 
@@ -151,10 +151,10 @@ def test_a_killed_run_is_seen_to_end(tmp_path: Path) -> None:
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate(timeout=60)
     shown, text = console()
-    follow(output, shown)
+    watch_run(output, shown)
     assert "left; the same command goes on" in text.getvalue()
     finish(start(tmp_path / "b", output))
     assert not RunFolder(output).is_running()
-    follow(output, shown)
+    watch_run(output, shown)
     assert "12/12" in last_screen(text)
     assert "finished" in last_screen(text)

@@ -23,9 +23,9 @@ from videopro.video import Video
 from videopro.view import thumbnails
 from videopro.view.__main__ import main
 from videopro.view.content import page, row, state_of
-from videopro.view.listing import coloured, lines_of_calls, listing
-from videopro.view.pictures import Picture, Wanted, spread
-from videopro.view.readings import Box, Said, answer_in, boxes_in, lines_in, part_in
+from videopro.view.listing import highlight, lines_of_calls, listing
+from videopro.view.pictures import Picture, VideoPictures, spread
+from videopro.view.readings import Box, SpokenLine, answer_in, boxes_in, lines_in, part_in
 from videopro.view.script import assignment, read_assignment
 
 
@@ -45,7 +45,7 @@ def joined(lines: list[Any]) -> list[str]:
 def test_colours_change_no_character() -> None:
     code = 'import math\n\n\tdef f(a):  # why\n    """Doc\n    string."""\n'
     code += '    return f(1.5) if a else "x\\n"\n$?`\n '
-    lines = coloured(code, frozenset({"f"}))
+    lines = highlight(code, frozenset({"f"}))
     assert ["".join(text for _, text in line) for line in lines] == code.split("\n")
     assert ("k", "import") in lines[0]
     assert ("c", "# why") in lines[2]
@@ -55,7 +55,7 @@ def test_colours_change_no_character() -> None:
 
 def test_a_text_too_long_for_a_program_is_listed_plainly() -> None:
     code = "x = 1\n" * 20_000
-    assert coloured(code)[0] == [("", "x = 1")]
+    assert highlight(code)[0] == [("", "x = 1")]
 
 
 def test_a_refinement_is_a_diff_with_the_new_programs_numbers() -> None:
@@ -97,7 +97,7 @@ def test_results_are_read_as_the_modules_show_them() -> None:
     assert answer_in(show(AnswerHandle("No", 0.8764, "No", "yes_no"))) == ("No", 0.876)
     assert answer_in(show([AnswerHandle("No", 0.8764, "No", "yes_no")])) is None
     assert lines_in(show([LineHandle(video, 1.0, 2.5, None, "Hello 'you'")])) == [
-        Said(1.0, 2.5, "Hello 'you'")
+        SpokenLine(1.0, 2.5, "Hello 'you'")
     ]
     frame = FrameHandle(video, 12.5).part(4, 6, 20, 30)
     assert part_in(show(frame)) == (12.5, (4.0, 6.0, 20.0, 30.0))
@@ -188,7 +188,7 @@ def test_a_script_holds_any_text_and_ends_nothing(tmp_path: Path) -> None:
 # ---- pictures --------------------------------------------------------------------------------------------
 
 
-def shown(folder: Path, sheets: thumbnails.Sheets, name: str, key: str) -> np.ndarray:
+def shown(folder: Path, sheets: thumbnails.ThumbnailSheets, name: str, key: str) -> np.ndarray:
     number, left, top, width, height = sheets.cells[key]
     with Image.open(folder / f"{name}-{number}.jpg") as image:
         assert list(image.size) == sheets.sheets[number]
@@ -198,7 +198,7 @@ def shown(folder: Path, sheets: thumbnails.Sheets, name: str, key: str) -> np.nd
 def test_thumbnails_show_the_frames_at_their_times(tmp_path: Path) -> None:
     # Thirds of a second: rounded times lie before the frames that they name.
     times = make(tmp_path / "v.mp4", 120, rate=24)
-    wanted = Wanted(str(tmp_path / "v.mp4"), "")
+    wanted = VideoPictures(str(tmp_path / "v.mp4"), "")
     # More than a sheet holds.
     wanted.add(Picture(round(time, 3)) for time in times[:100])
     wanted.add([Picture(round(times[7], 3), (0.0, 0.0, 0.85, 0.5))])
@@ -216,7 +216,7 @@ def test_thumbnails_show_the_frames_at_their_times(tmp_path: Path) -> None:
 
 def test_large_videos_give_small_pictures(tmp_path: Path) -> None:
     make(tmp_path / "v.mp4", 4, size=(720, 480))
-    wanted = Wanted(str(tmp_path / "v.mp4"), "")
+    wanted = VideoPictures(str(tmp_path / "v.mp4"), "")
     wanted.add([Picture(0.0), Picture(0.0, (0.5, 0.5, 1.0, 1.0))])
     sheets = thumbnails.make_sheets(wanted, tmp_path)
     assert (sheets.width, sheets.height) == (480, 720)
@@ -240,7 +240,7 @@ def test_pictures_are_made_once_and_later_ones_added(tmp_path: Path, monkeypatch
 
     monkeypatch.setattr(Video, "open", opening)
     monkeypatch.setattr(Video, "stream", streaming)
-    wanted = Wanted(str(tmp_path / "v.mp4"), "")
+    wanted = VideoPictures(str(tmp_path / "v.mp4"), "")
     wanted.add([Picture(0.0), Picture(1.0)])
     thumbnails.make_sheets(wanted, tmp_path)
     before = {path: path.read_bytes() for path in tmp_path.glob("*.j*")}
@@ -258,7 +258,7 @@ def test_pictures_are_made_once_and_later_ones_added(tmp_path: Path, monkeypatch
 
 def test_half_written_pictures_are_made_again(tmp_path: Path) -> None:
     make(tmp_path / "v.mp4", 20, rate=4)
-    wanted = Wanted(str(tmp_path / "v.mp4"), "")
+    wanted = VideoPictures(str(tmp_path / "v.mp4"), "")
     wanted.add([Picture(1.0)])
     thumbnails.make_sheets(wanted, tmp_path)
     listed = tmp_path / f"{wanted.name}.js"
@@ -276,7 +276,7 @@ def test_a_video_that_is_another_one_now_gives_no_pictures(tmp_path: Path) -> No
     make(tmp_path / "v.mp4", 20, rate=4)
     seen = Video.open(tmp_path / "v.mp4").id
     make(tmp_path / "v.mp4", 24, rate=4)
-    wanted = Wanted(str(tmp_path / "v.mp4"), seen)
+    wanted = VideoPictures(str(tmp_path / "v.mp4"), seen)
     wanted.add([Picture(1.0)])
     sheets = thumbnails.make_sheets(wanted, tmp_path)
     assert "is not the file that the run saw" in sheets.error

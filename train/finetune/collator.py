@@ -15,30 +15,30 @@ from typing import Any
 import torch
 from datasets import Dataset
 
-from videopro.backbones.qwen.inputs import Encoded, QwenInputs
-from videopro.train.finetune.data import Row
+from videopro.backbones.qwen.inputs import EncodedPrompt, QwenInputs
+from videopro.train.finetune.data import SFTRow
 from videopro.train.runtime.finite_steps import ROW_IDS
 from videopro.train.runtime.frame_cache import FrameCache
 
-IGNORED = -100
+IGNORE_INDEX = -100
 """The label of a token without a loss."""
 VISUAL = ("pixel_values", "image_grid_thw", "pixel_values_videos", "video_grid_thw")
 
 
 @dataclass(frozen=True)
-class Example:
+class TokenizedExample:
     """A row in tokens: `prompt` of them without a loss, then those of the reply with the end of its turn."""
 
-    encoded: Encoded
+    encoded: EncodedPrompt
     prompt: int
 
     @property
     def labels(self) -> list[int]:
-        """The token at each place that has a loss, `IGNORED` at the others."""
-        return [IGNORED] * self.prompt + list(self.encoded.ids[self.prompt :])
+        """The token at each place that has a loss, `IGNORE_INDEX` at the others."""
+        return [IGNORE_INDEX] * self.prompt + list(self.encoded.ids[self.prompt :])
 
 
-def as_dataset(rows: Sequence[Row]) -> Dataset:
+def as_dataset(rows: Sequence[SFTRow]) -> Dataset:
     """The rows as the trainer takes them: texts and paths; whatever is large is made in the collator."""
     return Dataset.from_list(
         [
@@ -63,14 +63,14 @@ class VideoCollator:
         pad = inputs.tokenizer.pad_token_id
         self._pad = int(inputs.tokenizer.eos_token_id if pad is None else pad)
 
-    def example(self, row: Mapping[str, str]) -> Example:
+    def example(self, row: Mapping[str, str]) -> TokenizedExample:
         """A row of `as_dataset` in tokens. Raises VideoError or BackboneError."""
         if row["video"]:
             head = self._inputs.head(self._frames.frames(Path(row["video"])))
             prompt = head.then(self._inputs.tail(row["prompt"]))
         else:
             prompt = self._inputs.text(row["prompt"])
-        return Example(prompt.then(self._inputs.reply(row["reply"])), len(prompt.ids))
+        return TokenizedExample(prompt.then(self._inputs.reply(row["reply"])), len(prompt.ids))
 
     def __call__(self, rows: Sequence[Mapping[str, str]]) -> dict[str, Any]:
         """One batch of rows of `as_dataset`."""
@@ -80,7 +80,7 @@ class VideoCollator:
             "input_ids": _right([one.ids for one in encoded], self._pad),
             "attention_mask": _right([[1] * len(one.ids) for one in encoded], 0),
             "mm_token_type_ids": _right([one.types for one in encoded], 0),
-            "labels": _right([one.labels for one in examples], IGNORED),
+            "labels": _right([one.labels for one in examples], IGNORE_INDEX),
             ROW_IDS: [row["id"] for row in rows],
         }
         for name in VISUAL:

@@ -11,15 +11,15 @@ from typing import Any
 from trl import SFTConfig
 
 from videopro.errors import ConfigError
-from videopro.train.runtime.config import MODULES_HELP, RunConfig, choice
+from videopro.train.runtime.config import MODULES_HELP, TrainingConfig, check_choice
 
 CHOICES = ("frozen", "trained")
 
 
 @dataclass
-class VideoSFTConfig(RunConfig, SFTConfig):
-    """TRL's SFTConfig, `RunConfig` and the settings below, which a YAML file (`--config`) and flags may give
-    alike."""
+class VideoSFTConfig(TrainingConfig, SFTConfig):
+    """TRL's SFTConfig, `TrainingConfig` and the settings below, which a YAML file (`--config`) and flags may
+    give alike."""
 
     ROWS = "sft.jsonl"
 
@@ -66,7 +66,7 @@ class VideoSFTConfig(RunConfig, SFTConfig):
         if self.remove_unused_columns:
             raise ConfigError("remove_unused_columns is true; the collator needs all columns: leave it out")
         for name in ("vision", "projector"):
-            choice(name, getattr(self, name), CHOICES)
+            check_choice(name, getattr(self, name), CHOICES)
             if getattr(self, f"{name}_lr") is not None and getattr(self, name) == "frozen":
                 raise ConfigError(f"{name}_lr is set and {name} is frozen; leave one of them out")
             if self.adapter and getattr(self, name) == "trained":

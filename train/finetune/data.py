@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from videopro.errors import DatasetError
-from videopro.storage import read_objects
+from videopro.storage import read_json_lines
 
 PLACEHOLDER = "<video>"
 
 
 @dataclass(frozen=True)
-class Row:
+class SFTRow:
     """One example: what the model is shown, and what it is to write."""
 
     id: str
@@ -32,20 +32,20 @@ class Row:
     kind: str = ""
 
 
-def read_rows(path: Path) -> list[Row]:
+def read_rows(path: Path) -> list[SFTRow]:
     """The rows of a file. Video paths are relative to its folder, or absolute.
 
     Raises DatasetError, naming file, line and mend, for the first row that is not of the form above: one
     user turn and one reply, and `<video>` at the start of the prompt exactly when there is a video.
     """
-    lines = read_objects(path, "a file of JSON lines, such as sft.jsonl")
+    lines = read_json_lines(path, "a file of JSON lines, such as sft.jsonl")
     rows = [_row(record, path.parent, where, number) for number, where, record in lines]
     if not rows:
         raise DatasetError(f"{path}: holds no rows")
     return rows
 
 
-def _row(record: Mapping[str, Any], folder: Path, where: str, number: int) -> Row:
+def _row(record: Mapping[str, Any], folder: Path, where: str, number: int) -> SFTRow:
     prompt, reply = _turns(record.get("messages"), where)
     videos = record.get("videos") or []
     if not isinstance(videos, list) or not all(isinstance(one, str) and one for one in videos):
@@ -62,7 +62,7 @@ def _row(record: Mapping[str, Any], folder: Path, where: str, number: int) -> Ro
     if videos and not prompt.startswith(PLACEHOLDER):
         # The planner's prompt begins with the video, so that questions about it share its encoding.
         raise DatasetError(f"{where}: {PLACEHOLDER} is not at the start of the prompt; put it there")
-    return Row(
+    return SFTRow(
         id=str(record["id"]) if record.get("id") is not None else f"line {number}",
         prompt=prompt.removeprefix(PLACEHOLDER),
         reply=reply,

@@ -18,7 +18,7 @@ from transformers import PreTrainedModel
 
 
 @contextmanager
-def whole_head(model: PreTrainedModel) -> Iterator[None]:
+def gather_head(model: PreTrainedModel) -> Iterator[None]:
     """Within, the weights of `model.get_output_embeddings()` are gathered from all ranks, and their gradients
     are averaged over them, as FSDP's are."""
     find: Any = model.get_output_embeddings

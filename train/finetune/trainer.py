@@ -13,7 +13,7 @@ from accelerate.utils import is_peft_model
 from trl import SFTTrainer
 
 from videopro.train.finetune.config import VideoSFTConfig
-from videopro.train.finetune.sharded_head import whole_head
+from videopro.train.finetune.sharded_head import gather_head
 from videopro.train.runtime.dummy_vision import DummyVision
 from videopro.train.runtime.trainable import Part, parameter_groups
 from videopro.train.runtime.trainer import RunTrainer
@@ -40,7 +40,7 @@ class VideoSFTTrainer(RunTrainer, SFTTrainer):
         kept = self.args.include_num_input_tokens_seen == "no"
         if kept:
             self._total_train_tokens = self.state.num_input_tokens_seen
-        with self._dummy.on(), whole_head(self._base):
+        with self._dummy.on(), gather_head(self._base):
             loss = super().compute_loss(*arguments, **settings)
         if kept:
             self.state.num_input_tokens_seen = self._total_train_tokens

@@ -13,13 +13,13 @@ import torch
 from transformers import PreTrainedTokenizerFast
 
 from videopro.pocket.checkpoint import PIXELS
-from videopro.train.pocket.qa_pairs import Row
+from videopro.train.pocket.qa_pairs import PocketExample
 
 PATCH, MERGE = 16, 2
 
 
 @dataclass
-class Batch:
+class TokenBatch:
     """(B, L) ids, (3, B, L) M-RoPE positions, (B, 1, L, L) mask, (B, L) loss weight of predicting each
     token.
     """
@@ -51,7 +51,7 @@ def still_size(height: int, width: int) -> tuple[int, int]:
     return size
 
 
-class Encoder:
+class BatchEncoder:
     """Rows to batches, with one tokenizer."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerFast) -> None:
@@ -67,7 +67,7 @@ class Encoder:
                 self._cache[text] = known
         return known
 
-    def _shared(self, row: Row, grid: tuple[int, int, int] | None) -> tuple[list[int], np.ndarray]:
+    def _shared(self, row: PocketExample, grid: tuple[int, int, int] | None) -> tuple[list[int], np.ndarray]:
         """Ids of what all exchanges share, and their (3, n) positions."""
         ids, columns, at = list(self.ids("<|im_start|>user\n")), [], 0
 
@@ -99,7 +99,7 @@ class Encoder:
                 text(1)
         return ids, np.concatenate(columns, 1)
 
-    def batch(self, rows: Sequence[Row]) -> Batch:
+    def batch(self, rows: Sequence[PocketExample]) -> TokenBatch:
         """One batch; the rows see all videos, all pictures, or all nothing."""
         encoded, pixels, grids = [], [], []
         for row in rows:
@@ -128,7 +128,7 @@ class Encoder:
         mask = (same | (shared & (part[:, :, None] > 0))) & torch.ones(
             length, length, dtype=torch.bool
         ).tril()
-        return Batch(
+        return TokenBatch(
             torch.from_numpy(input_ids),
             torch.from_numpy(positions),
             mask[:, None],
@@ -139,7 +139,7 @@ class Encoder:
         )
 
     def _row(
-        self, row: Row, grid: tuple[int, int, int] | None
+        self, row: PocketExample, grid: tuple[int, int, int] | None
     ) -> tuple[list[int], np.ndarray, np.ndarray, np.ndarray]:
         ids, places = self._shared(row, grid)
         parts, weights = [0] * len(ids), [0.0] * len(ids)

@@ -21,7 +21,7 @@ def mixed_precision() -> torch.autocast:
     return torch.autocast("cpu", torch.bfloat16, enabled=quick)
 
 
-def note(folder: Path, record: dict[str, object]) -> None:
+def append_log(folder: Path, record: dict[str, object]) -> None:
     """One line in `log.jsonl`, and on screen."""
     line = json.dumps(record)
     print(line, flush=True)
@@ -29,7 +29,7 @@ def note(folder: Path, record: dict[str, object]) -> None:
         print(line, file=log)
 
 
-def save(
+def save_state(
     folder: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer, step: int, seconds: float
 ) -> None:
     """`state.pt`, whole or not at all. Raises RunError for weights that are no numbers any more."""

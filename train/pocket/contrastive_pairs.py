@@ -72,7 +72,7 @@ def retriever_tokenizer() -> PreTrainedTokenizerFast:
 
 
 @dataclass(frozen=True)
-class Text:
+class QueryText:
     """What is looked for: words, and the facts that a scene must have to fit."""
 
     words: str
@@ -86,8 +86,8 @@ class Text:
         )
 
 
-def flat(scene: Mapping[str, Any]) -> dict[str, str | None]:
-    """A scene's facts by the names that `Text.needs` uses."""
+def flatten_scene(scene: Mapping[str, Any]) -> dict[str, str | None]:
+    """A scene's facts by the names that `QueryText.needs` uses."""
     actor = scene["actor"] or {}
     return {
         "place": scene["place"],
@@ -98,7 +98,7 @@ def flat(scene: Mapping[str, Any]) -> dict[str, str | None]:
     }
 
 
-def text_about(facts: Mapping[str, str | None], rng: np.random.Generator) -> Text:
+def text_about(facts: Mapping[str, str | None], rng: np.random.Generator) -> QueryText:
     """A text that fits a scene."""
 
     def possible(forms: Mapping[str, tuple[str, ...]]) -> list[str]:
@@ -113,11 +113,11 @@ def text_about(facts: Mapping[str, str | None], rng: np.random.Generator) -> Tex
     if kind < 2:
         needs.append(("place", facts["place"]))
     words = str(rng.choice(PHRASINGS[form]["usual"])) if kind == 0 else form
-    return Text(words.format(**{name: value for name, value in facts.items() if value}), tuple(needs))
+    return QueryText(words.format(**{name: value for name, value in facts.items() if value}), tuple(needs))
 
 
 @dataclass
-class Batch:
+class ClipTextBatch:
     """n clips and n texts, the i-th text about the i-th clip."""
 
     frames: np.ndarray
@@ -127,7 +127,7 @@ class Batch:
     """(n texts, n clips) float32: the share of a clip's frames that a text fits, 0 to 1."""
 
 
-class Pairs:
+class ClipTextPairs:
     """Batches from a pool, the i-th one a pure function of (seed, i)."""
 
     def __init__(self, pool: Path, clip_frames: int, part: slice = slice(None)) -> None:
@@ -135,10 +135,10 @@ class Pairs:
         self.scenes = np.load(pool / "scenes.npy", mmap_mode="r")[part]
         facts = json.loads((pool / "scenes.json").read_text())[part]
         self.seconds = [float(fact["seconds"]) for fact in facts]
-        self.facts = [flat(fact) for fact in facts]
+        self.facts = [flatten_scene(fact) for fact in facts]
         self.clip_frames = clip_frames
 
-    def batch(self, size: int, seed: Sequence[int]) -> Batch:
+    def batch(self, size: int, seed: Sequence[int]) -> ClipTextBatch:
         """`size` clips and as many texts."""
         rng = np.random.default_rng(list(seed))
         clips, shown, texts = [], [], []
@@ -151,7 +151,7 @@ class Pairs:
             [float(np.mean([text.fits(self.facts[scene]) for scene in scenes])) for scenes in shown]
             for text in texts
         ]
-        return Batch(np.stack(clips), [text.words for text in texts], np.array(fit, dtype=np.float32))
+        return ClipTextBatch(np.stack(clips), [text.words for text in texts], np.array(fit, dtype=np.float32))
 
     def _clip(self, rng: np.random.Generator) -> tuple[np.ndarray, list[int]]:
         """Frames of 10 s, and the scene that each is of."""

@@ -21,7 +21,7 @@ from videopro.pocket.vocabulary import (
     THINGS,
     TOPICS,
 )
-from videopro.train.pocket.qa_pairs import Exchange, Rng, Row, pick_count
+from videopro.train.pocket.qa_pairs import PocketExample, QAPair, Rng, pick_count
 
 WORLD: Sequence[str] = (
     *COLORS, *SHAPES, *PLACES, *SIGNS, *NAMES, *DEEDS, *THINGS, *TOPICS, *LINE_KINDS, *LINE_WHO, *LINE_DOES,
@@ -32,27 +32,27 @@ CODE: Sequence[str] = tuple(
 MARKS = ("(", ")", "[", "]", ",", ":", " =", ".", '"', " +", "\n", "\n    ", "\n        ", " ", "1", "0", "3")
 
 
-def again(rng: Rng, count: int) -> Exchange:
+def repeat_words(rng: Rng, count: int) -> QAPair:
     """So many words in a row, to be written again: where copying forms first."""
     text = " ".join(_words(rng, count, (*WORLD, *CODE)))
     return f"Write it again: {text}", text
 
 
-def code_again(rng: Rng) -> Exchange:
+def repeat_code(rng: Rng) -> QAPair:
     """Names and marks as they stand in code, without being any."""
     pieces = [_one(rng, MARKS if rng.random() < 0.4 else CODE) for _ in range(int(rng.integers(12, 40)))]
     text = "".join(pieces).strip()
     return f"Write it again:\n{text}", text
 
 
-def asked_for(rng: Rng) -> Exchange:
+def name_item(rng: Rng) -> QAPair:
     """The two words after one, out of a line of others."""
     words = list(dict.fromkeys(_words(rng, int(rng.integers(8, 15)), WORLD)))
     at = int(rng.integers(len(words) - 2))
     return f"{' '.join(words)}\nWrite the two words after {words[at]}.", " ".join(words[at + 1 : at + 3])
 
 
-def filled_in(rng: Rng) -> Exchange:
+def fill_template(rng: Rng) -> QAPair:
     """Words of a list at their places in a line, each once or twice."""
     names = [str(one) for one in rng.permutation(("thing", "place", "name", "line", "word"))[:2]]
     values = [" ".join(_words(rng, int(rng.integers(1, 4)), WORLD)) for _ in names]
@@ -67,22 +67,23 @@ def filled_in(rng: Rng) -> Exchange:
     return f"{told}\nFill in: {shown}", filled
 
 
-MIXED: Sequence[Callable[[Rng], Exchange]] = (code_again, asked_for, filled_in)
+MIXED: Sequence[Callable[[Rng], QAPair]] = (repeat_code, name_item, fill_template)
 
 
-def drill_rows(rng: Rng, rows: int, mixed: float) -> list[Row]:
+def copying_rows(rng: Rng, rows: int, mixed: float) -> list[PocketExample]:
     """Rows of one exchange each; `mixed` is the share that is more than words in a row, whose number all rows
     of the others share, so that nothing is padded."""
     count = int(rng.integers(8, 21))
     return [
-        Row([_one_of(rng, MIXED)(rng) if rng.random() < mixed else again(rng, count)]) for _ in range(rows)
+        PocketExample([_one_of(rng, MIXED)(rng) if rng.random() < mixed else repeat_words(rng, count)])
+        for _ in range(rows)
     ]
 
 
-def with_drill(rng: Rng, row: Row) -> Row:
+def with_copying(rng: Rng, row: PocketExample) -> PocketExample:
     """The same row with two exchanges more: words to write again, and a number to pick."""
-    extra = [again(rng, int(rng.integers(4, 13))), pick_count(rng)]
-    return Row([*row.exchanges, *extra], row.frames, row.times, row.picture)
+    extra = [repeat_words(rng, int(rng.integers(4, 13))), pick_count(rng)]
+    return PocketExample([*row.exchanges, *extra], row.frames, row.times, row.picture)
 
 
 def _words(rng: Rng, count: int, pool: Sequence[str]) -> list[str]:
@@ -93,5 +94,5 @@ def _one(rng: Rng, pool: Sequence[str]) -> str:
     return pool[int(rng.integers(len(pool)))]
 
 
-def _one_of(rng: Rng, pool: Sequence[Callable[[Rng], Exchange]]) -> Callable[[Rng], Exchange]:
+def _one_of(rng: Rng, pool: Sequence[Callable[[Rng], QAPair]]) -> Callable[[Rng], QAPair]:
     return pool[int(rng.integers(len(pool)))]

@@ -28,10 +28,10 @@ from videopro.backbones import Backbone, load_backbone
 from videopro.backbones.base import ChoiceRequest, GenerateRequest
 from videopro.pocket import world
 from videopro.pocket.drawing import HEIGHT, WIDTH
-from videopro.pocket.questions import Asked, ask
+from videopro.pocket.questions import PocketQuestion, generate_questions
 from videopro.pocket.script import Script, make_script
 from videopro.question import Question
-from videopro.scoring import Accuracy, Scored, accuracy, group_accuracy, reliability
+from videopro.scoring import Accuracy, QuestionScore, accuracy, group_accuracy, reliability
 from videopro.storage import parse_json
 from videopro.train.pocket.tasks import describe
 from videopro.video import Frame, Video
@@ -47,13 +47,13 @@ WAYS = {
 def measure(backbone: Backbone, split: str) -> dict[str, Any]:
     """All figures of one split, as plain data."""
     folder = world.ensure(split)
-    scored: dict[str, list[Scored]] = defaultdict(list)
+    scored: dict[str, list[QuestionScore]] = defaultdict(list)
     boxes: dict[str, list[float]] = defaultdict(list)
     captions: list[bool] = []
     for name, length, seed in track(world.video_names(split), f"measuring on {split}"):
         plan = make_script(length, seed)
         phrasing = "heldout" if split.endswith(world.HELDOUT) else "usual"
-        asked = ask(plan, phrasing=phrasing)
+        asked = generate_questions(plan, phrasing=phrasing)
         video = Video.open(folder / "videos" / f"{name}.mp4")
         size = backbone.frame_size(video.height, video.width, backbone.frames)
         _whole(backbone, video, name, length, asked, size, scored)
@@ -83,14 +83,16 @@ def measure(backbone: Backbone, split: str) -> dict[str, Any]:
     }
 
 
-def _question(asked: Asked) -> Question:
+def _question(asked: PocketQuestion) -> Question:
     return Question(asked.text, asked.choices)
 
 
-def _note(rows: list[Scored], key: str, video: str, length: str, asked: Asked, answer: Any) -> None:
+def _note(
+    rows: list[QuestionScore], key: str, video: str, length: str, asked: PocketQuestion, answer: Any
+) -> None:
     groups = {"family": asked.family, "kind": asked.kind, "length": length}
     rows.append(
-        Scored(
+        QuestionScore(
             key, video, answer.letter == asked.answer, None, answer.letter is None, answer.confidence, groups
         )
     )
@@ -101,9 +103,9 @@ def _whole(
     video: Video,
     name: str,
     length: str,
-    asked: Sequence[Asked],
+    asked: Sequence[PocketQuestion],
     size: tuple[int, int] | None,
-    scored: dict[str, list[Scored]],
+    scored: dict[str, list[QuestionScore]],
 ) -> None:
     with backbone.prefix(video.sample(backbone.frames, size=size)) as prefix:
         answers = backbone.answer_batch([ChoiceRequest(prefix, _question(q)) for q in asked])
@@ -123,7 +125,7 @@ def _spread(intervals: Sequence[tuple[float, float]], count: int) -> list[float]
     return times
 
 
-def _found(plan: Script, asked: Asked, video: Video) -> ChoiceRequest | None:
+def _found(plan: Script, asked: PocketQuestion, video: Video) -> ChoiceRequest | None:
     """The question with what a program would find for it: subtitle lines, or the sign cut out of a frame."""
     question = _question(asked)
     if asked.kind in ("narration", "story"):
@@ -197,7 +199,7 @@ def _overlap(reply: str, box: tuple[float, float, float, float]) -> float:
     return shared / area if area > 0 else 0.0
 
 
-def _accuracies(rows: list[Scored]) -> dict[str, Any]:
+def _accuracies(rows: list[QuestionScore]) -> dict[str, Any]:
     groups = group_accuracy(rows)
     return {
         "all": _plain(accuracy(rows)),
@@ -209,7 +211,7 @@ def _plain(value: Accuracy) -> dict[str, Any]:
     return asdict(value)
 
 
-def _sure(rows: list[Scored]) -> dict[str, Any]:
+def _sure(rows: list[QuestionScore]) -> dict[str, Any]:
     """How many answers lie above 0.9, and how right they are."""
     sure = [row for row in rows if row.confidence > 0.9]
     return {"share": round(len(sure) / len(rows), 4), **_plain(accuracy(sure))}

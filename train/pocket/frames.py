@@ -27,7 +27,7 @@ SCENE_SEED = 5_000_000
 VIDEO_SEED = 6_000_000
 
 
-def coded(pictures: list[np.ndarray], crf: int) -> list[av.VideoFrame]:
+def encode_and_decode(pictures: list[np.ndarray], crf: int) -> list[av.VideoFrame]:
     """The same pictures after H.264, at about the world's quality."""
     buffer = io.BytesIO()
     with av.open(buffer, "w", format="mp4") as container:
@@ -43,14 +43,14 @@ def coded(pictures: list[np.ndarray], crf: int) -> list[av.VideoFrame]:
         return list(source.decode(video=0))
 
 
-def small(frame: av.VideoFrame) -> np.ndarray:
+def downscale(frame: av.VideoFrame) -> np.ndarray:
     """A frame at the pocket model's size, (96, 160, 3) uint8."""
     height, width = FRAME_SIZE
     return frame.reformat(width, height, "rgb24", interpolation="BICUBIC").to_ndarray()
 
 
 @dataclass(frozen=True)
-class Plan:
+class ScenePlan:
     """One random scene before it is drawn: what is in it, and when its 16 frames are."""
 
     view: tuple[str, str, Actor | None, Sign | None, int]  # the arguments of `drawing.SceneView`
@@ -61,7 +61,7 @@ class Plan:
     facts: dict[str, object]
 
 
-def plan_scene(seed: int) -> Plan:
+def plan_scene(seed: int) -> ScenePlan:
     """A pure function of the seed, cheap beside drawing."""
     rng = np.random.default_rng([SCENE_SEED, seed])
     place = vocabulary.PLACES[seed % len(vocabulary.PLACES)]
@@ -83,18 +83,18 @@ def plan_scene(seed: int) -> Plan:
         "sign": sign and sign.word,
         "sign_box": sign and sign.box(),
     }
-    return Plan((place, weather, actor, sign, look), times, clock, crf, big, facts)
+    return ScenePlan((place, weather, actor, sign, look), times, clock, crf, big, facts)
 
 
 def scene(seed: int) -> tuple[np.ndarray, np.ndarray, dict[str, object]]:
     """16 small frames of one random scene, one frame at full size, and what is in it."""
     plan = plan_scene(seed)
     view = drawing.SceneView(*plan.view)
-    frames = coded([view.draw(t, plan.clock + t) for t in plan.times], plan.crf)
-    return np.stack([small(f) for f in frames]), frames[plan.big].to_ndarray(format="rgb24"), plan.facts
+    frames = encode_and_decode([view.draw(t, plan.clock + t) for t in plan.times], plan.crf)
+    return np.stack([downscale(f) for f in frames]), frames[plan.big].to_ndarray(format="rgb24"), plan.facts
 
 
-def shown(plan: Script, count: int = FRAMES) -> list[tuple[float, Scene, float]]:
+def drawn_frames(plan: Script, count: int = FRAMES) -> list[tuple[float, Scene, float]]:
     """Of `count` frames uniform over a video: time (s), scene, and time within the scene (s)."""
     rows = []
     for i in range(count):
@@ -104,18 +104,22 @@ def shown(plan: Script, count: int = FRAMES) -> list[tuple[float, Scene, float]]
     return rows
 
 
-def whole(seed: int) -> tuple[np.ndarray, dict[str, object]]:
+def whole_video(seed: int) -> tuple[np.ndarray, dict[str, object]]:
     """16 small frames, uniform over one whole random video, and which video it is."""
     length = LENGTHS[seed % len(LENGTHS)]
     plan = make_script(length, VIDEO_SEED + seed)
     rng = np.random.default_rng([VIDEO_SEED, seed])
     pictures, times = [], []
-    for time, at, inside in shown(plan):
+    for time, at, inside in drawn_frames(plan):
         view = drawing.SceneView(at.place, plan.weather, at.actor, at.sign, at.seed)
         pictures.append(view.draw(inside, at.start + inside))
         times.append(time)
-    frames = coded(pictures, int(rng.integers(18, 25)))
-    return np.stack([small(f) for f in frames]), {"length": length, "seed": VIDEO_SEED + seed, "times": times}
+    frames = encode_and_decode(pictures, int(rng.integers(18, 25)))
+    return np.stack([downscale(f) for f in frames]), {
+        "length": length,
+        "seed": VIDEO_SEED + seed,
+        "times": times,
+    }
 
 
 def main() -> None:
@@ -144,7 +148,7 @@ def main() -> None:
         videos = array("videos", args.videos, FRAMES, height, width, 3)
         facts = []
         for i, (frames, what) in track(
-            enumerate(pool.map(whole, range(args.videos), chunksize=16)), "videos", args.videos
+            enumerate(pool.map(whole_video, range(args.videos), chunksize=16)), "videos", args.videos
         ):
             videos[i] = frames
             facts.append(what)

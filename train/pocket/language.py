@@ -39,17 +39,17 @@ from transformers import Qwen3VLForConditionalGeneration
 
 from videopro.pocket import checkpoint
 from videopro.pocket.checkpoint import FRAME_SIZE
-from videopro.train.pocket.batches import Batch, Encoder
-from videopro.train.pocket.checkpoints import HELD_OUT, mixed_precision, note, resume, save
-from videopro.train.pocket.copying import drill_rows, with_drill
-from videopro.train.pocket.qa_pairs import Rng, Row, pick_row, text_row
-from videopro.train.pocket.tasks import Frames
-from videopro.train.pocket.vision import see_all
-from videopro.train.pocket.vision_targets import Table, translate
+from videopro.train.pocket.batches import BatchEncoder, TokenBatch
+from videopro.train.pocket.checkpoints import HELD_OUT, append_log, mixed_precision, resume, save_state
+from videopro.train.pocket.copying import copying_rows, with_copying
+from videopro.train.pocket.qa_pairs import PocketExample, Rng, pick_row, text_row
+from videopro.train.pocket.tasks import VisionTasks
+from videopro.train.pocket.vision import encode_sized_pictures
+from videopro.train.pocket.vision_targets import CodeTable, translate
 
 
 @dataclass(frozen=True)
-class Recipe:
+class PocketRecipe:
     """How long, and how fast."""
 
     steps: int
@@ -64,10 +64,10 @@ class Recipe:
         return self.lr * min(1.0, (step + 1) / self.warmup) * max(0.02, fall)
 
 
-Seen = Callable[[Recipe, Rng, int, Frames], list[list[Row]]]
+RowSampler = Callable[[PocketRecipe, Rng, int, VisionTasks], list[list[PocketExample]]]
 
 
-def language_rows(recipe: Recipe, rng: Rng, step: int) -> list[list[Row]]:
+def language_rows(recipe: PocketRecipe, rng: Rng, step: int) -> list[list[PocketExample]]:
     """Picking an option by name, among more and more words; then lines of text."""
     if step < recipe.pick_until:
         at = step / recipe.pick_until
@@ -76,7 +76,7 @@ def language_rows(recipe: Recipe, rng: Rng, step: int) -> list[list[Row]]:
     return [[text_row(rng, max(0.15, 0.5 - done)) for _ in range(3)]]
 
 
-def pixel_rows(recipe: Recipe, rng: Rng, step: int, frames: Frames) -> list[list[Row]]:
+def pixel_rows(recipe: PocketRecipe, rng: Rng, step: int, frames: VisionTasks) -> list[list[PocketExample]]:
     """Text, and pixels: one scene or a crop, then several scenes, then whole videos."""
     done, kind = step / recipe.steps, step % 6
     groups = [[text_row(rng, 0.15) for _ in range(3)]] if step % 2 else []
@@ -94,36 +94,36 @@ def pixel_rows(recipe: Recipe, rng: Rng, step: int, frames: Frames) -> list[list
     return groups
 
 
-def box_rows(recipe: Recipe, rng: Rng, step: int, frames: Frames) -> list[list[Row]]:
+def box_rows(recipe: PocketRecipe, rng: Rng, step: int, frames: VisionTasks) -> list[list[PocketExample]]:
     """Where things are, half of the time; the rest so that nothing is forgotten."""
     groups = [[frames.box_row(rng, FRAME_SIZE) for _ in range(16)]]
     return groups if step % 2 else groups + pixel_rows(replace(recipe, steps=1), rng, step // 2, frames)
 
 
-def writing_rows(recipe: Recipe, rng: Rng, step: int, frames: Frames) -> list[list[Row]]:
+def writing_rows(recipe: PocketRecipe, rng: Rng, step: int, frames: VisionTasks) -> list[list[PocketExample]]:
     """Words to write again, then lines to fill in; boxes and everything else in turn, so that nothing is
     forgotten."""
-    groups = [drill_rows(rng, 24, 0.0)]
+    groups = [copying_rows(rng, 24, 0.0)]
     if step >= 0.3 * recipe.steps:
-        groups.append(drill_rows(rng, 10, 1.0))
+        groups.append(copying_rows(rng, 10, 1.0))
     if step % 4 == 0:
         groups.append([frames.box_row(rng, FRAME_SIZE) for _ in range(16)])
     elif step % 2:
         replayed = pixel_rows(replace(recipe, steps=1), rng, step // 2, frames)
-        groups += [[with_drill(rng, row) for row in group] for group in replayed]
+        groups += [[with_copying(rng, row) for row in group] for group in replayed]
     return groups
 
 
-class Lessons(IterableDataset):
+class StageDataset(IterableDataset):
     """Endless batches of a stage, a pure function of the seed and the step."""
 
-    def __init__(self, recipe: Recipe, pool: Path | None, start: int, seen: Seen) -> None:
+    def __init__(self, recipe: PocketRecipe, pool: Path | None, start: int, seen: RowSampler) -> None:
         """`seen` makes a step's rows where there is a pool."""
         self.recipe, self.pool, self.start, self.seen = recipe, pool, start, seen
 
-    def __iter__(self) -> Iterator[tuple[int, list[Batch]]]:
-        encoder = Encoder(checkpoint.build_tokenizer())
-        frames = None if self.pool is None else Frames(self.pool)
+    def __iter__(self) -> Iterator[tuple[int, list[TokenBatch]]]:
+        encoder = BatchEncoder(checkpoint.build_tokenizer())
+        frames = None if self.pool is None else VisionTasks(self.pool)
         if frames is not None:
             frames.keep(slice(None, -HELD_OUT), slice(None, -HELD_OUT))
         for step in range(self.start, self.recipe.steps):
@@ -135,7 +135,9 @@ class Lessons(IterableDataset):
             yield step, [encoder.batch(rows) for rows in groups]
 
 
-def shares(model: Qwen3VLForConditionalGeneration, weight_decay: float = 0.05) -> list[dict[str, Any]]:
+def optimizer_groups(
+    model: Qwen3VLForConditionalGeneration, weight_decay: float = 0.05
+) -> list[dict[str, Any]]:
     """Parameter groups with their share of the rate and their weight decay.
 
     A patch is 1,536 numbers that mostly agree, so a step of Adam moves what comes out of the patch
@@ -153,14 +155,14 @@ def shares(model: Qwen3VLForConditionalGeneration, weight_decay: float = 0.05) -
     ]
 
 
-def hidden(model: Qwen3VLForConditionalGeneration, batch: Batch) -> torch.Tensor:
+def hidden(model: Qwen3VLForConditionalGeneration, batch: TokenBatch) -> torch.Tensor:
     """(B, L, D) last hidden states of a batch."""
     inner = model.model
     embeds = inner.language_model.embed_tokens(batch.input_ids)
     seen, levels, where = None, None, None
     if batch.pixels is not None and batch.grid is not None:
         with torch.set_grad_enabled(torch.is_grad_enabled() and inner.visual.pos_embed.weight.requires_grad):
-            seen, levels = see_all(inner.visual, batch.pixels.float() / 127.5 - 1, batch.grid)
+            seen, levels = encode_sized_pictures(inner.visual, batch.pixels.float() / 127.5 - 1, batch.grid)
     if seen is not None:
         marks = (inner.config.image_token_id, inner.config.video_token_id)
         where = (batch.input_ids == marks[0]) | (batch.input_ids == marks[1])
@@ -176,7 +178,7 @@ def hidden(model: Qwen3VLForConditionalGeneration, batch: Batch) -> torch.Tensor
     return out
 
 
-def loss_of(model: Qwen3VLForConditionalGeneration, batch: Batch) -> torch.Tensor:
+def loss_of(model: Qwen3VLForConditionalGeneration, batch: TokenBatch) -> torch.Tensor:
     """Mean over exchanges of the weighted cross-entropy of the replies."""
     states = hidden(model, batch)
     weights = batch.weights[:, 1:]
@@ -189,13 +191,13 @@ def loss_of(model: Qwen3VLForConditionalGeneration, batch: Batch) -> torch.Tenso
 
 @torch.no_grad()
 def measure(
-    model: Qwen3VLForConditionalGeneration, frames: Frames | None, rows: int = 60
+    model: Qwen3VLForConditionalGeneration, frames: VisionTasks | None, rows: int = 60
 ) -> dict[str, float]:
     """Share of first reply tokens that are right on held-out rows, by kind of row and of reply."""
     model.eval()
-    encoder = Encoder(checkpoint.build_tokenizer())
+    encoder = BatchEncoder(checkpoint.build_tokenizer())
     rng = np.random.default_rng(99)
-    makers: dict[str, Callable[[], Row]] = {"text": lambda: text_row(rng, 0.0)}
+    makers: dict[str, Callable[[], PocketExample]] = {"text": lambda: text_row(rng, 0.0)}
     if frames is not None:
         makers |= {
             "scene": lambda: frames.scene_row(rng),
@@ -267,12 +269,12 @@ def main() -> None:
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     args.output.mkdir(parents=True, exist_ok=True)
-    recipe = Recipe(args.steps, args.pick_steps, args.seed, args.lr, decay=args.decay)
+    recipe = PocketRecipe(args.steps, args.pick_steps, args.seed, args.lr, decay=args.decay)
 
     processor = checkpoint.build_processor()
     model = checkpoint.build_model(processor.tokenizer, args.seed)
     embeddings = cast(torch.nn.Embedding, model.get_input_embeddings()).weight
-    codes = Table(embeddings.shape[1], processor.tokenizer)
+    codes = CodeTable(embeddings.shape[1], processor.tokenizer)
     if args.model_from:
         trained = Qwen3VLForConditionalGeneration.from_pretrained(args.model_from, dtype=torch.float32)
         model.load_state_dict(trained.state_dict())
@@ -287,15 +289,15 @@ def main() -> None:
             for merger in model.model.visual.deepstack_merger_list:
                 merger.linear_fc2.weight.zero_()
                 merger.linear_fc2.bias.zero_()
-    optimizer = torch.optim.AdamW(shares(model), lr=recipe.lr, betas=(0.9, 0.95), fused=True)
+    optimizer = torch.optim.AdamW(optimizer_groups(model), lr=recipe.lr, betas=(0.9, 0.95), fused=True)
     start, spent = resume(args.output, model, optimizer)
-    held_out = Frames(args.frames) if args.frames else None
+    held_out = VisionTasks(args.frames) if args.frames else None
     if held_out is not None:
         held_out.keep(slice(-HELD_OUT, None), slice(-HELD_OUT, None))
 
     seen_rows = box_rows if args.boxes else writing_rows if args.writing else pixel_rows
     loader = DataLoader(
-        Lessons(recipe, args.frames, start, seen_rows), batch_size=None, num_workers=1, prefetch_factor=4
+        StageDataset(recipe, args.frames, start, seen_rows), batch_size=None, num_workers=1, prefetch_factor=4
     )
     model.train()
     begun, recent = time.time() - spent, []
@@ -316,13 +318,13 @@ def main() -> None:
         recent.append(float(np.mean(total)))
         if (step + 1) % 50 == 0:
             line = {"step": step + 1, "loss": round(float(np.mean(recent)), 4), "lr": recipe.rate(step)}
-            note(args.output, {**line, "seconds": round(time.time() - begun)})
+            append_log(args.output, {**line, "seconds": round(time.time() - begun)})
             recent = []
         if (step + 1) % 500 == 0 or step + 1 == recipe.steps:
             with mixed_precision():
                 figures = measure(model, held_out)
-            note(args.output, {"step": step + 1, "held_out": figures})
-            save(args.output, model, optimizer, step + 1, time.time() - begun)
+            append_log(args.output, {"step": step + 1, "held_out": figures})
+            save_state(args.output, model, optimizer, step + 1, time.time() - begun)
     if args.frames:
         checkpoint.save(model.bfloat16(), processor, args.output / "model")
 

@@ -36,7 +36,7 @@ from videopro.pocket.vocabulary import (
 from videopro.question import Question
 
 Rng = np.random.Generator
-Exchange = tuple[str, str]
+QAPair = tuple[str, str]
 ALL_COLORS = tuple(COLORS)
 
 # Ways to ask about what is in sight, as a program asks about frames that it has found.
@@ -54,20 +54,20 @@ POOLS = {
 
 
 @dataclass(frozen=True)
-class Row:
+class PocketExample:
     """`frames` (n, h, w, 3) uint8 with their `times` (s) for a video, one `picture` (h, w, 3), or neither."""
 
-    exchanges: Sequence[Exchange]
+    exchanges: Sequence[QAPair]
     frames: np.ndarray | None = None
     times: Sequence[float] = ()
     picture: np.ndarray | None = None
 
 
-def one(rng: Rng, options: Sequence[str]) -> str:
+def choose(rng: Rng, options: Sequence[str]) -> str:
     return options[int(rng.integers(len(options)))]
 
 
-def lettered(rng: Rng, text: str, answer: str, pool: Sequence[str], context: str = "") -> Exchange:
+def lettered_pair(rng: Rng, text: str, answer: str, pool: Sequence[str], context: str = "") -> QAPair:
     """The question with 2 to 6 options from a pool, mostly 4; the reply is the right letter."""
     count = min(int(rng.choice([2, 3, 4, 5, 6], p=[0.06, 0.07, 0.74, 0.07, 0.06])), len(pool))
     wrong = [o for o in pool if o != answer]
@@ -77,33 +77,33 @@ def lettered(rng: Rng, text: str, answer: str, pool: Sequence[str], context: str
     return prompts.with_context(context, prompt), questions.LETTERS[options.index(answer)]
 
 
-def in_words(text: str, answer: str, context: str = "") -> Exchange:
+def in_words(text: str, answer: str, context: str = "") -> QAPair:
     # With the space before it the word is the same token as among the options.
     return prompts.with_context(context, prompts.open_ended(text)), f" {answer}"
 
 
-def asked(rng: Rng, text: str, answer: str, pool: Sequence[str], context: str = "") -> Exchange:
+def question_pair(rng: Rng, text: str, answer: str, pool: Sequence[str], context: str = "") -> QAPair:
     if rng.random() < 0.72:
-        return lettered(rng, text, answer, pool, context)
+        return lettered_pair(rng, text, answer, pool, context)
     return in_words(text, answer, context)
 
 
 # ---- text alone ------------------------------------------------------------------------------------------
 
 
-def pick(rng: Rng, level: int = 3) -> Exchange:
+def pick(rng: Rng, level: int = 3) -> QAPair:
     """Find the option that is named: the circuit that every lettered answer rests on.
 
     It forms within a few hundred steps among two to four of eight words, with nothing else in the prompt,
     and carries over from there; straight from all words and the full prompt it does not. Levels: 0 colours,
     1 what can be seen, 2 all words, 3 in the full prompt.
     """
-    pool: Sequence[str] = ALL_COLORS if level == 0 else POOLS[one(rng, list(POOLS))]
+    pool: Sequence[str] = ALL_COLORS if level == 0 else POOLS[choose(rng, list(POOLS))]
     if level >= 2 and rng.random() < 0.5:
         pool = one_pool(rng)
-    answer = one(rng, pool)
+    answer = choose(rng, pool)
     if level == 3 or (level > 0 and rng.random() < 0.4):
-        return lettered(rng, f"Pick {answer}.", answer, pool)
+        return lettered_pair(rng, f"Pick {answer}.", answer, pool)
     options = [pool[int(i)] for i in rng.permutation(len(pool))[: int(rng.integers(2, 5))]]
     if answer not in options:
         options[int(rng.integers(len(options)))] = answer
@@ -111,89 +111,99 @@ def pick(rng: Rng, level: int = 3) -> Exchange:
     return f"{said.text}\n{said.lettered_choices()}", questions.LETTERS[options.index(answer)]
 
 
-def pick_count(rng: Rng) -> Exchange:
+def pick_count(rng: Rng) -> QAPair:
     """Pick a number by its name, or the one that was counted: digits are not read as words are."""
     if rng.random() < 0.5:
-        return counted(rng)
-    number = one(rng, COUNTS)
-    return lettered(rng, f"Pick {number}.", number, COUNTS)
+        return count_pair(rng)
+    number = choose(rng, COUNTS)
+    return lettered_pair(rng, f"Pick {number}.", number, COUNTS)
 
 
 def one_pool(rng: Rng) -> Sequence[str]:
     return (THINGS, TOPICS, NAMES, PLACES)[int(rng.integers(4))]
 
 
-def told(rng: Rng) -> Exchange:
+def narration_pair(rng: Rng) -> QAPair:
     """A fact among up to a few lines of narration."""
     facts = int(rng.choice([1, 2, 3, 4], p=[0.4, 0.25, 0.2, 0.15]))
     names, things = rng.permutation(NAMES), rng.permutation(THINGS)
-    deeds = [one(rng, DEEDS) for _ in range(facts)]
-    lines = [one(rng, FACT_LINES).format(name=names[k], deed=deeds[k], thing=things[k]) for k in range(facts)]
+    deeds = [choose(rng, DEEDS) for _ in range(facts)]
+    lines = [
+        choose(rng, FACT_LINES).format(name=names[k], deed=deeds[k], thing=things[k]) for k in range(facts)
+    ]
     lines += [_aside(rng) for _ in range(int(rng.integers(0, 4)))]
     lines = [lines[int(i)] for i in rng.permutation(len(lines))]
-    form = one(rng, PHRASINGS["narration"]["usual"])
+    form = choose(rng, PHRASINGS["narration"]["usual"])
     text = form.format(name=names[0], deed=deeds[0])
-    return asked(rng, text, str(things[0]), THINGS, _subtitled(rng, lines))
+    return question_pair(rng, text, str(things[0]), THINGS, _subtitled(rng, lines))
 
 
-def story(rng: Rng) -> Exchange:
+def story(rng: Rng) -> QAPair:
     """The topic that lines come back to, among others named once."""
     topics = [str(t) for t in rng.permutation(TOPICS)]
     whole = 4 if rng.random() < 0.3 else 1  # as many lines as a whole video has
     lines = [
-        one(rng, TOPIC_LINES).format(topic=topics[0])
+        choose(rng, TOPIC_LINES).format(topic=topics[0])
         for _ in range((1 + whole) * int(rng.integers(2, 9)) // 2)
     ]
-    lines += [one(rng, ASIDE_LINES).format(topic=t) for t in topics[1 : 1 + int(rng.integers(0, 4))]]
+    lines += [choose(rng, ASIDE_LINES).format(topic=t) for t in topics[1 : 1 + int(rng.integers(0, 4))]]
     lines += [_aside(rng) for _ in range(whole * int(rng.integers(0, 9)))]
     lines = [lines[int(i)] for i in rng.permutation(len(lines))]
-    return asked(rng, one(rng, PHRASINGS["story"]["usual"]), topics[0], TOPICS, _subtitled(rng, lines))
+    return question_pair(
+        rng, choose(rng, PHRASINGS["story"]["usual"]), topics[0], TOPICS, _subtitled(rng, lines)
+    )
 
 
-def read_sign(rng: Rng) -> Exchange:
+def read_sign(rng: Rng) -> QAPair:
     """OCR text, and what the sign says."""
-    word = one(rng, SIGNS)
-    other = one(rng, SIGNS).lower() if rng.random() < 0.2 else ""
-    context = f"{one(rng, ('Text', 'Text read from the frames', 'The sign reads'))}: {word} {other}".rstrip()
-    place = one(rng, PLACES)
+    word = choose(rng, SIGNS)
+    other = choose(rng, SIGNS).lower() if rng.random() < 0.2 else ""
+    context = (
+        f"{choose(rng, ('Text', 'Text read from the frames', 'The sign reads'))}: {word} {other}".rstrip()
+    )
+    place = choose(rng, PLACES)
     forms = (*LOCAL["sign"], *PHRASINGS["sign"]["usual"])
-    return asked(rng, one(rng, forms).format(place=place), word, SIGNS, context)
+    return question_pair(rng, choose(rng, forms).format(place=place), word, SIGNS, context)
 
 
-def described(rng: Rng) -> Exchange:
+def description_pair(rng: Rng) -> QAPair:
     """Scenes in words, and a question that names one of them: binding, without pictures."""
     count = int(rng.choice([1, 2, 3, 4]))
     places = [str(p) for p in rng.permutation(PLACES)[:count]]
-    looks = [(one(rng, ALL_COLORS), one(rng, SHAPES), one(rng, MOVES)) for _ in places]
+    looks = [(choose(rng, ALL_COLORS), choose(rng, SHAPES), choose(rng, MOVES)) for _ in places]
     lines = [f"A {c} {s} {m} at the {p}." for p, (c, s, m) in zip(places, looks, strict=True)]
     color, shape, move = looks[0]
     kind, answer = (("color", color), ("shape", shape), ("move", move))[int(rng.integers(3))]
-    text = one(rng, PHRASINGS[kind]["usual"]).format(place=places[0], shape=shape)
+    text = choose(rng, PHRASINGS[kind]["usual"]).format(place=places[0], shape=shape)
     context = "\n".join(lines[int(i)] for i in rng.permutation(count))
-    return asked(rng, text, answer, POOLS[kind], context)
+    return question_pair(rng, text, answer, POOLS[kind], context)
 
 
-def counted(rng: Rng) -> Exchange:
+def count_pair(rng: Rng) -> QAPair:
     """A number that was counted, and how many there are."""
-    place, number = one(rng, PLACES), one(rng, COUNTS)
-    context = one(rng, ("scenes at the {}: {}", "The {} is shown {} times.", "count of scenes at the {}: {}"))
-    text = one(rng, PHRASINGS["count"]["usual"]).format(place=place)
-    return asked(rng, text, number, COUNTS, context.format(place, number))
+    place, number = choose(rng, PLACES), choose(rng, COUNTS)
+    context = choose(
+        rng, ("scenes at the {}: {}", "The {} is shown {} times.", "count of scenes at the {}: {}")
+    )
+    text = choose(rng, PHRASINGS["count"]["usual"]).format(place=place)
+    return question_pair(rng, text, number, COUNTS, context.format(place, number))
 
 
-def moved(rng: Rng) -> Exchange:
+def motion_pair(rng: Rng) -> QAPair:
     """What something was found to do, and what it does."""
-    place, shape, move = one(rng, PLACES), one(rng, SHAPES), one(rng, MOVES)
-    context = one(rng, ("the {} {} at the {}", "The {} {}.", "A {} {} at the {}.")).format(shape, move, place)
+    place, shape, move = choose(rng, PLACES), choose(rng, SHAPES), choose(rng, MOVES)
+    context = choose(rng, ("the {} {} at the {}", "The {} {}.", "A {} {} at the {}.")).format(
+        shape, move, place
+    )
     forms = (*PHRASINGS["move"]["usual"], *LOCAL["move"])
-    return asked(rng, one(rng, forms).format(place=place, shape=shape), move, MOVES, context)
+    return question_pair(rng, choose(rng, forms).format(place=place, shape=shape), move, MOVES, context)
 
 
-def heard(rng: Rng) -> Exchange:
+def spoken_pair(rng: Rng) -> QAPair:
     """Whether a line was said: yes or no."""
     lines = [_event(rng) for _ in range(int(rng.integers(1, 4)))]
     said = rng.random() < 0.5
-    line = one(rng, lines) if said else _event(rng)
+    line = choose(rng, lines) if said else _event(rng)
     text = f'Does the narrator say "{line}"'
     return prompts.with_context(
         _subtitled(rng, lines), prompts.yes_no(text)
@@ -201,37 +211,37 @@ def heard(rng: Rng) -> Exchange:
 
 
 def _event(rng: Rng) -> str:
-    return f"The {one(rng, LINE_KINDS)} {one(rng, LINE_WHO)} {one(rng, LINE_DOES)}."
+    return f"The {choose(rng, LINE_KINDS)} {choose(rng, LINE_WHO)} {choose(rng, LINE_DOES)}."
 
 
 def _aside(rng: Rng) -> str:
-    return one(rng, FILLER_LINES) if rng.random() < 0.6 else _event(rng)
+    return choose(rng, FILLER_LINES) if rng.random() < 0.6 else _event(rng)
 
 
 def _subtitled(rng: Rng, lines: Sequence[str]) -> str:
-    return one(rng, ("Subtitles:\n", "Narration:\n", "")) + one(rng, ("\n", " ")).join(lines)
+    return choose(rng, ("Subtitles:\n", "Narration:\n", "")) + choose(rng, ("\n", " ")).join(lines)
 
 
-TEXT_TASKS: tuple[tuple[Callable[[Rng], Exchange], float], ...] = (
+TEXT_TASKS: tuple[tuple[Callable[[Rng], QAPair], float], ...] = (
     (pick, 0.3),
-    (told, 0.22),
+    (narration_pair, 0.22),
     (story, 0.14),
     (read_sign, 0.1),
-    (described, 0.16),
-    (heard, 0.08),
-    (counted, 0.08),
-    (moved, 0.08),
+    (description_pair, 0.16),
+    (spoken_pair, 0.08),
+    (count_pair, 0.08),
+    (motion_pair, 0.08),
 )
 
 
-FOUND_TASKS = (told, story, read_sign, counted, moved)
+FOUND_TASKS = (narration_pair, story, read_sign, count_pair, motion_pair)
 
 
-def pick_row(rng: Rng, level: int) -> Row:
-    return Row([pick(rng, level) for _ in range(10)])
+def pick_row(rng: Rng, level: int) -> PocketExample:
+    return PocketExample([pick(rng, level) for _ in range(10)])
 
 
-def text_row(rng: Rng, easy: float) -> Row:
+def text_row(rng: Rng, easy: float) -> PocketExample:
     """Eight exchanges without pictures; `easy` is the share of picking alone."""
     weights = np.array([w for _, w in TEXT_TASKS])
     tasks = [task for task, _ in TEXT_TASKS]
@@ -241,4 +251,4 @@ def text_row(rng: Rng, easy: float) -> Row:
         else tasks[int(rng.choice(len(tasks), p=weights / weights.sum()))](rng)
         for _ in range(8)
     ]
-    return Row(exchanges)
+    return PocketExample(exchanges)

@@ -21,17 +21,17 @@ from videopro.train.pocket.qa_pairs import (
     FOUND_TASKS,
     LOCAL,
     POOLS,
-    Exchange,
+    PocketExample,
+    QAPair,
     Rng,
-    Row,
-    asked,
+    choose,
     in_words,
-    lettered,
-    one,
+    lettered_pair,
+    question_pair,
 )
 
 
-class Frames:
+class VisionTasks:
     """The frames of `videopro.train.pocket.frames`, as rows to learn from."""
 
     def __init__(self, folder: Path) -> None:
@@ -51,7 +51,7 @@ class Frames:
         self.video_facts, self.videos = self.video_facts[videos], self.videos[videos]
         self._sort()
 
-    def scene_row(self, rng: Rng) -> Row:
+    def scene_row(self, rng: Rng) -> PocketExample:
         """Two to sixteen frames of one scene."""
         index = int(rng.choice(self.acted)) if rng.random() < 0.85 else int(rng.integers(len(self.facts)))
         fact = self.facts[index]
@@ -63,9 +63,11 @@ class Frames:
         start = float(rng.uniform(0, 1000)) if rng.random() < 0.6 else float(rng.uniform(0, 100))
         many = 5 if count < 16 else 6
         exchanges = [self._about(rng, fact, count) for _ in range(many)]
-        return Row(exchanges, self.scenes[index][taken], [start + spacing * float(i) for i in taken])
+        return PocketExample(
+            exchanges, self.scenes[index][taken], [start + spacing * float(i) for i in taken]
+        )
 
-    def _about(self, rng: Rng, fact: dict, count: int) -> Exchange:
+    def _about(self, rng: Rng, fact: dict, count: int) -> QAPair:
         """One exchange about a single scene."""
         roll = rng.random()
         actor, place = fact["actor"], fact["place"]
@@ -75,43 +77,43 @@ class Frames:
             return self._yes_no(rng, fact)
         if roll < 0.40 or actor is None:
             kind = "place" if rng.random() < 0.55 else "weather"
-            return asked(rng, one(rng, LOCAL[kind]), fact[kind], POOLS[kind])
+            return question_pair(rng, choose(rng, LOCAL[kind]), fact[kind], POOLS[kind])
         if roll < 0.44 and fact["sign"]:
-            form = one(rng, (*LOCAL["sign"], *PHRASINGS["sign"]["usual"])).format(place=place)
-            return asked(rng, form, fact["sign"], SIGNS)
+            form = choose(rng, (*LOCAL["sign"], *PHRASINGS["sign"]["usual"])).format(place=place)
+            return question_pair(rng, form, fact["sign"], SIGNS)
         if roll < 0.52:
             return FOUND_TASKS[int(rng.integers(len(FOUND_TASKS)))](rng)  # what was found, beside frames
-        kind = one(rng, ("color", "color", "shape", "shape", "move") if count > 2 else ("color", "shape"))
+        kind = choose(rng, ("color", "color", "shape", "shape", "move") if count > 2 else ("color", "shape"))
         forms = PHRASINGS[kind]["usual"] if rng.random() < 0.6 else LOCAL[kind]
-        text = one(rng, forms).format(place=place, shape=actor["shape"])
-        return asked(rng, text, actor[kind], POOLS[kind])
+        text = choose(rng, forms).format(place=place, shape=actor["shape"])
+        return question_pair(rng, text, actor[kind], POOLS[kind])
 
-    def _yes_no(self, rng: Rng, fact: dict) -> Exchange:
+    def _yes_no(self, rng: Rng, fact: dict) -> QAPair:
         """Something that is so, or with one word changed."""
         actor, true = fact["actor"], bool(rng.random() < 0.5)
 
         def word(kind: str, right: str) -> str:
-            return right if true else one(rng, [o for o in POOLS[kind] if o != right])
+            return right if true else choose(rng, [o for o in POOLS[kind] if o != right])
 
         if actor is None or rng.random() < 0.4:
             place = word("place", fact["place"])
-            form = one(rng, ("Is this the {}?", "Is this at the {}?", "Do we see the {} here?"))
+            form = choose(rng, ("Is this the {}?", "Is this at the {}?", "Do we see the {} here?"))
             return prompts.yes_no(form.format(place)), "Yes" if true else "No"
         roll = rng.random()
         if roll < 0.35:
-            text = one(rng, ("Is there a {}?", "Do we see a {}?")).format(word("shape", actor["shape"]))
+            text = choose(rng, ("Is there a {}?", "Do we see a {}?")).format(word("shape", actor["shape"]))
         elif roll < 0.6:
             text = f"Is the {actor['shape']} {word('color', actor['color'])}?"
         elif roll < 0.8:
             color = word("color", actor["color"])
-            text = one(rng, ("Is there a {} {}?", "Do we see a {} {}?")).format(color, actor["shape"])
+            text = choose(rng, ("Is there a {} {}?", "Do we see a {} {}?")).format(color, actor["shape"])
         elif roll < 0.9:
             return prompts.yes_no("Is there a sign?"), "Yes" if fact["sign"] else "No"
         else:
             text = f"Is it {word('weather', fact['weather'])} here?"
         return prompts.yes_no(text), "Yes" if true else "No"
 
-    def look_row(self, rng: Rng, size: tuple[int, int], words: float) -> Row:
+    def look_row(self, rng: Rng, size: tuple[int, int], words: float) -> PocketExample:
         """One thing from near to far: cut out closely, loosely, or in the whole picture.
 
         Colour and shape of a thing that fills a sixtieth of a frame are not found from the start; where it
@@ -122,29 +124,31 @@ class Frames:
         fact, whole = self.facts[index], rng.random() < 0.25
         exchanges = [self._looked(rng, fact, whole, words) for _ in range(5)]
         if whole:
-            return Row(exchanges, picture=resized(self.stills[index], size))
+            return PocketExample(exchanges, picture=resized(self.stills[index], size))
         still = self.stills[index]
         x0, y0, x1, y1 = fact["actor_box"]
         room = float(rng.choice([0.15, 0.5, 1.0, 1.8]))
         dx, dy = (x1 - x0) * room, (y1 - y0) * room
         left, right = int(max(0, x0 - dx * rng.random())), int(min(WIDTH, x1 + dx * rng.random()))
         top, bottom = int(max(0, y0 - dy * rng.random())), int(min(HEIGHT, y1 + dy * rng.random()))
-        return Row(exchanges, picture=resized(still[top:bottom, left:right], size))
+        return PocketExample(exchanges, picture=resized(still[top:bottom, left:right], size))
 
-    def glance_row(self, rng: Rng, words: float) -> Row:
+    def glance_row(self, rng: Rng, words: float) -> PocketExample:
         """Two frames of one scene, and what is in them."""
         index, first = int(rng.choice(self.acted)), int(rng.integers(15))
         exchanges = [self._looked(rng, self.facts[index], True, words) for _ in range(5)]
-        return Row(exchanges, self.scenes[index][first : first + 2], [first / 2, first / 2 + 0.5])
+        return PocketExample(exchanges, self.scenes[index][first : first + 2], [first / 2, first / 2 + 0.5])
 
-    def _looked(self, rng: Rng, fact: dict, whole: bool, words: float) -> Exchange:
+    def _looked(self, rng: Rng, fact: dict, whole: bool, words: float) -> QAPair:
         actor = fact["actor"]
-        kind = one(rng, ("color", "color", "shape", "shape", *(("place", "weather") if whole else ())))
-        text = one(rng, LOCAL[kind]).format(shape=actor["shape"])
+        kind = choose(rng, ("color", "color", "shape", "shape", *(("place", "weather") if whole else ())))
+        text = choose(rng, LOCAL[kind]).format(shape=actor["shape"])
         answer = actor[kind] if kind in actor else fact[kind]
-        return in_words(text, answer) if rng.random() < words else lettered(rng, text, answer, POOLS[kind])
+        return (
+            in_words(text, answer) if rng.random() < words else lettered_pair(rng, text, answer, POOLS[kind])
+        )
 
-    def joined_row(self, rng: Rng, most: int) -> Row:
+    def joined_row(self, rng: Rng, most: int) -> PocketExample:
         """Frames of two to `most` scenes one after another: which is which, and which comes next."""
         count = int(rng.integers(2, most + 1))
         picked: list[int] = []
@@ -164,36 +168,36 @@ class Frames:
             time = times[-1] + spacing
         facts = [self.facts[i] for i in picked]
         exchanges = [self._among(rng, facts) for _ in range(6)]
-        return Row(exchanges, np.concatenate(parts), times)
+        return PocketExample(exchanges, np.concatenate(parts), times)
 
-    def _among(self, rng: Rng, facts: list[dict]) -> Exchange:
+    def _among(self, rng: Rng, facts: list[dict]) -> QAPair:
         """One exchange about one scene of several."""
         at = int(rng.integers(len(facts)))
         fact, actor = facts[at], facts[at]["actor"]
         roll = rng.random()
         if roll < 0.62:
-            kind = one(rng, ("color", "color", "shape", "shape", "move"))
-            text = one(rng, PHRASINGS[kind]["usual"]).format(place=fact["place"], shape=actor["shape"])
+            kind = choose(rng, ("color", "color", "shape", "shape", "move"))
+            text = choose(rng, PHRASINGS[kind]["usual"]).format(place=fact["place"], shape=actor["shape"])
             pool = POOLS[kind]
             if rng.random() < 0.4:  # among what is in sight, so that a guess does not do
                 sight = tuple(dict.fromkeys(f["actor"][kind] for f in facts))
                 pool = sight if len(sight) > 1 else pool
-            return asked(rng, text, actor[kind], pool)
+            return question_pair(rng, text, actor[kind], pool)
         if roll < 0.85:
             back = bool(rng.random() < 0.5)
             at = int(rng.integers(1, len(facts))) if back else int(rng.integers(len(facts) - 1))
             other = facts[at - 1 if back else at + 1]["place"]
-            text = one(rng, PHRASINGS["before" if back else "after"]["usual"]).format(
+            text = choose(rng, PHRASINGS["before" if back else "after"]["usual"]).format(
                 place=facts[at]["place"]
             )
-            return asked(rng, text, other, [p for p in PLACES if p != facts[at]["place"]])
+            return question_pair(rng, text, other, [p for p in PLACES if p != facts[at]["place"]])
         there = bool(rng.random() < 0.5)
         seen = [f["place"] for f in facts]
-        place = one(rng, seen if there else [p for p in PLACES if p not in seen])
-        text = one(rng, ("Does the video show the {}?", "Do we see the {} here?")).format(place)
+        place = choose(rng, seen if there else [p for p in PLACES if p not in seen])
+        text = choose(rng, ("Does the video show the {}?", "Do we see the {} here?")).format(place)
         return prompts.yes_no(text), "Yes" if there else "No"
 
-    def video_row(self, rng: Rng) -> Row:
+    def video_row(self, rng: Rng) -> PocketExample:
         """A whole video from 16 uniform frames, with the world's own kinds of question."""
         index = int(rng.integers(len(self.video_facts)))
         fact = self.video_facts[index]
@@ -204,9 +208,9 @@ class Frames:
         for question in [drawn[int(i)] for i in taken]:
             prompt = prompts.multiple_choice(Question(question.text, question.choices))
             exchanges.append((prompt, question.answer))
-        return Row(exchanges, self.videos[index], fact["times"])
+        return PocketExample(exchanges, self.videos[index], fact["times"])
 
-    def picture_row(self, rng: Rng, size: tuple[int, int]) -> Row:
+    def picture_row(self, rng: Rng, size: tuple[int, int]) -> PocketExample:
         """One picture, whole or cut: where things are, what a sign says, what is there. `size` (h, w) of
         a whole one.
         """
@@ -216,21 +220,21 @@ class Frames:
         fact = self.facts[index]
         exchanges = [self._located(rng, fact) for _ in range(3)]
         exchanges.append(self._about(rng, fact, 1))
-        return Row(exchanges, picture=resized(self.stills[index], size))
+        return PocketExample(exchanges, picture=resized(self.stills[index], size))
 
-    def box_row(self, rng: Rng, size: tuple[int, int]) -> Row:
+    def box_row(self, rng: Rng, size: tuple[int, int]) -> PocketExample:
         """A whole picture, and where something is in it; signs, which few scenes have, more often."""
         index = int(rng.choice(self.signed if rng.random() < 0.3 else self.acted))
         exchanges = [self._located(rng, self.facts[index]) for _ in range(2)]
-        return Row(exchanges, picture=resized(self.stills[index], size))
+        return PocketExample(exchanges, picture=resized(self.stills[index], size))
 
-    def _located(self, rng: Rng, fact: dict) -> Exchange:
+    def _located(self, rng: Rng, fact: dict) -> QAPair:
         actor = fact["actor"]
         kinds = [k for k in ("actor", "sign") if fact[k]]
         if not kinds or rng.random() < 0.12:
             missing = [s for s in SHAPES if actor is None or s != actor["shape"]]
-            return prompts.locate(one(rng, missing)), "[]"
-        kind = one(rng, kinds) if rng.random() < 0.7 else kinds[0]
+            return prompts.locate(choose(rng, missing)), "[]"
+        kind = choose(rng, kinds) if rng.random() < 0.7 else kinds[0]
         if kind == "sign":
             name = "sign"
         else:
@@ -238,7 +242,7 @@ class Frames:
             name = actor["shape"] if rng.random() < 0.6 else f"{actor['color']} {actor['shape']}"
         return prompts.locate(name), box_text(fact[f"{kind}_box"])
 
-    def _sign_row(self, rng: Rng) -> Row:
+    def _sign_row(self, rng: Rng) -> PocketExample:
         """A picture cut around a sign, tightly or loosely, and what it says."""
         index = int(rng.choice(self.signed))
         fact, still = self.facts[index], self.stills[index]
@@ -249,8 +253,8 @@ class Frames:
         top, bottom = int(max(0, y0 - dy * rng.random())), int(min(HEIGHT, y1 + dy * rng.random() + 1))
         part = still[top:bottom, left:right]
         forms = (*LOCAL["sign"], *(f.format(place=fact["place"]) for f in PHRASINGS["sign"]["usual"]))
-        exchanges = [asked(rng, one(rng, forms), fact["sign"], SIGNS) for _ in range(3)]
-        return Row(exchanges, picture=part)
+        exchanges = [question_pair(rng, choose(rng, forms), fact["sign"], SIGNS) for _ in range(3)]
+        return PocketExample(exchanges, picture=part)
 
 
 def describe(fact: dict) -> str:
@@ -269,9 +273,9 @@ def box_text(box: Sequence[float]) -> str:
 
 
 @lru_cache(maxsize=20_000)
-def asks(length: str, seed: int, draw: int) -> list[questions.Asked]:
+def asks(length: str, seed: int, draw: int) -> list[questions.PocketQuestion]:
     """The world's questions about a video, by another draw than its own."""
-    return questions.ask(make_script(length, seed), draw=draw)
+    return questions.generate_questions(make_script(length, seed), draw=draw)
 
 
 def resized(picture: np.ndarray, size: tuple[int, int]) -> np.ndarray:

@@ -29,15 +29,15 @@ from videopro.pocket import checkpoint
 from videopro.pocket.checkpoint import FRAME_SIZE
 from videopro.pocket.drawing import HEIGHT, WIDTH
 from videopro.train.pocket.batches import MERGE, PATCH, patches
-from videopro.train.pocket.checkpoints import HELD_OUT, mixed_precision, note, resume, save
+from videopro.train.pocket.checkpoints import HELD_OUT, append_log, mixed_precision, resume, save_state
 from videopro.train.pocket.qa_pairs import Rng
-from videopro.train.pocket.tasks import Frames, resized
+from videopro.train.pocket.tasks import VisionTasks, resized
 from videopro.train.pocket.vision_targets import (
     CODES,
     GROUPS,
     KNOTS,
     WORDS,
-    Table,
+    CodeTable,
     scene_symbols,
     symbols,
     video_symbols,
@@ -46,7 +46,7 @@ from videopro.train.pocket.vision_targets import (
 CROP_SIZES = ((96, 160), (128, 96), (96, 128), (160, 96), (64, 224), (224, 64), (64, 192))
 
 
-def see(visual: Any, pixels: torch.Tensor) -> tuple[torch.Tensor, list[torch.Tensor]]:
+def encode_pictures(visual: Any, pixels: torch.Tensor) -> tuple[torch.Tensor, list[torch.Tensor]]:
     """What `visual` gives for n frame groups of one size, all at once instead of one after another.
 
     pixels: (n, h, w, 1536) normalised patches in the processor's order, h and w in patches. Returns
@@ -86,7 +86,7 @@ def see(visual: Any, pixels: torch.Tensor) -> tuple[torch.Tensor, list[torch.Ten
     return visual.merger(states.flatten(0, 1)), levels
 
 
-def see_all(
+def encode_sized_pictures(
     visual: Qwen3VLVisionModel, pixels: torch.Tensor, grid: torch.Tensor
 ) -> tuple[torch.Tensor, list[torch.Tensor]]:
     """The same for pictures or videos of several sizes: pixels (patches, 1536), grid (n, 3)."""
@@ -96,7 +96,7 @@ def see_all(
         alike.setdefault((height, width), []).append(number)
     merged: dict[int, tuple[torch.Tensor, ...]] = {}
     for (height, width), numbers in alike.items():
-        out, levels = see(
+        out, levels = encode_pictures(
             visual, torch.cat([parts[n] for n in numbers]).view(-1, height, width, pixels.shape[1])
         )
         sizes = [parts[n].shape[0] // MERGE**2 for n in numbers]
@@ -135,7 +135,7 @@ def whiten(visual: Qwen3VLVisionModel, samples: torch.Tensor) -> None:
     visual.pos_embed.weight.mul_(10)
 
 
-class Looks(IterableDataset):
+class PictureDataset(IterableDataset):
     """Endless batches of pictures of one size, and what each cell of them shows."""
 
     def __init__(self, frames: Path, start: int, steps: int, size: int, seed: int, held_out: bool) -> None:
@@ -143,7 +143,7 @@ class Looks(IterableDataset):
         self.held_out = held_out
 
     def __iter__(self) -> Iterator[tuple[int, torch.Tensor, torch.Tensor]]:
-        pool = Frames(self.folder)
+        pool = VisionTasks(self.folder)
         part = slice(-HELD_OUT, None) if self.held_out else slice(None, -HELD_OUT)
         pool.keep(part, part)
         scenes = [scene_symbols(fact) for fact in pool.facts]
@@ -155,7 +155,7 @@ class Looks(IterableDataset):
             yield step, torch.from_numpy(groups_of(pixels)), torch.from_numpy(codes.astype(np.float32))
 
     def _pairs(
-        self, rng: Rng, pool: Frames, scenes: list[np.ndarray], videos: list[np.ndarray]
+        self, rng: Rng, pool: VisionTasks, scenes: list[np.ndarray], videos: list[np.ndarray]
     ) -> tuple[np.ndarray, np.ndarray]:
         """Two frames of a scene, or two that follow each other in a whole video, often of two scenes."""
         pixels, codes = [], []
@@ -175,7 +175,7 @@ class Looks(IterableDataset):
         return np.stack(pixels), np.stack(codes)
 
     def _stills(
-        self, rng: Rng, pool: Frames, scenes: list[np.ndarray], videos: list[np.ndarray]
+        self, rng: Rng, pool: VisionTasks, scenes: list[np.ndarray], videos: list[np.ndarray]
     ) -> tuple[np.ndarray, np.ndarray]:
         pixels, codes = [], []
         for _ in range(self.size):
@@ -186,7 +186,7 @@ class Looks(IterableDataset):
         return np.stack(pixels), np.stack(codes)
 
     def _crops(
-        self, rng: Rng, pool: Frames, scenes: list[np.ndarray], videos: list[np.ndarray]
+        self, rng: Rng, pool: VisionTasks, scenes: list[np.ndarray], videos: list[np.ndarray]
     ) -> tuple[np.ndarray, np.ndarray]:
         """Parts of stills around the actor or the sign, tight or loose, all brought to one size."""
         height, width = CROP_SIZES[int(rng.integers(len(CROP_SIZES)))]
@@ -250,8 +250,8 @@ def measure(visual: Qwen3VLVisionModel, folder: Path, table: torch.Tensor) -> di
     right: dict[str, list[float]] = {}
     scale = table.square().sum(1)
     names = ("pair", "crop", "crop", "still")
-    for step, pixels, codes in Looks(folder, 0, 12, 48, 7, True):
-        out = see(visual, pixels.float() / 127.5 - 1)[0].float()
+    for step, pixels, codes in PictureDataset(folder, 0, 12, 48, 7, True):
+        out = encode_pictures(visual, pixels.float() / 127.5 - 1)[0].float()
         scores, flat = (out @ table.T) / scale, codes.flatten(0, 2)
         first = 0
         for name, words in GROUPS.items():
@@ -285,7 +285,7 @@ def main() -> None:
     tokenizer = checkpoint.build_tokenizer()
     model = checkpoint.build_model(tokenizer, args.seed)
     embeddings = cast(torch.nn.Embedding, model.get_input_embeddings()).weight.detach()
-    table = Table(embeddings.shape[1], tokenizer).of(embeddings)
+    table = CodeTable(embeddings.shape[1], tokenizer).of(embeddings)
     assert table.shape[0] == CODES
     torch.save(table, args.output / "table.pt")
     visual = model.model.visual
@@ -301,11 +301,11 @@ def main() -> None:
         },
     ]
     optimizer = torch.optim.AdamW(taught, lr=args.lr, betas=(0.9, 0.95), weight_decay=0.02, fused=True)
-    some = [pixels for _, pixels, _ in Looks(args.frames, 0, 8, 48, args.seed + 1, False)]
+    some = [pixels for _, pixels, _ in PictureDataset(args.frames, 0, 8, 48, args.seed + 1, False)]
     whiten(visual, torch.cat([pixels.flatten(0, 2)[::2] for pixels in some]).float() / 127.5 - 1)
     start, spent = resume(args.output, visual, optimizer)
     batches = DataLoader(
-        Looks(args.frames, start, args.steps, args.size, args.seed, False),
+        PictureDataset(args.frames, start, args.steps, args.size, args.seed, False),
         batch_size=None, num_workers=1, prefetch_factor=3,
     )  # fmt: skip
     begun, recent = time.time() - spent, []
@@ -314,7 +314,7 @@ def main() -> None:
         for group in optimizer.param_groups:
             group["lr"] = args.lr * min(1.0, (step + 1) / 200) * max(0.02, fall) * group["share"]
         with mixed_precision():
-            out, _ = see(visual, pixels.float() / 127.5 - 1)
+            out, _ = encode_pictures(visual, pixels.float() / 127.5 - 1)
         loss = loss_of(out, codes.flatten(0, 2), table)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(visual.parameters(), 1.0)
@@ -322,7 +322,7 @@ def main() -> None:
         optimizer.zero_grad(set_to_none=True)
         recent.append(float(loss.detach()))
         if (step + 1) % 100 == 0:
-            note(
+            append_log(
                 args.output,
                 {
                     "step": step + 1,
@@ -333,8 +333,8 @@ def main() -> None:
             recent = []
         if (step + 1) % 500 == 0 or step + 1 == args.steps:
             with mixed_precision():
-                note(args.output, {"step": step + 1, "held_out": measure(visual, args.frames, table)})
-            save(args.output, visual, optimizer, step + 1, time.time() - begun)
+                append_log(args.output, {"step": step + 1, "held_out": measure(visual, args.frames, table)})
+            save_state(args.output, visual, optimizer, step + 1, time.time() - begun)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from videopro.pocket.checkpoint import FRAMES
 from videopro.pocket.drawing import HEIGHT, WIDTH
 from videopro.pocket.script import make_script
 from videopro.pocket.vocabulary import COLORS, PLACES, SHAPES, SIGNS, WEATHERS
-from videopro.train.pocket.frames import shown
+from videopro.train.pocket.frames import drawn_frames
 
 Box = Sequence[float]
 
@@ -84,7 +84,7 @@ def video_symbols(length: str, seed: int) -> np.ndarray:
     """(16, 3, 5, CODES) of 16 uniform frames of a video."""
     plan = make_script(length, seed)
     frames = []
-    for _, at, inside in shown(plan):
+    for _, at, inside in drawn_frames(plan):
         fact = {
             "place": at.place,
             "weather": plan.weather,
@@ -96,7 +96,7 @@ def video_symbols(length: str, seed: int) -> np.ndarray:
     return np.stack(frames)
 
 
-class Table:
+class CodeTable:
     """What codes stand for: the embeddings of their words, and random vectors for the knots."""
 
     def __init__(self, width: int, tokenizer: PreTrainedTokenizerFast) -> None:

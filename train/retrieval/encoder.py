@@ -25,16 +25,16 @@ from torch.nn.functional import log_softmax
 
 from videopro.modules.models.encoders.languagebind import to_pixels
 from videopro.modules.models.encoders.languagebind_model import LanguageBindConfig, LanguageBindVideo
-from videopro.train.pocket.checkpoints import HELD_OUT, mixed_precision, note, resume, save
-from videopro.train.pocket.contrastive_pairs import Batch, Pairs, retriever_tokenizer
+from videopro.train.pocket.checkpoints import HELD_OUT, append_log, mixed_precision, resume, save_state
+from videopro.train.pocket.contrastive_pairs import ClipTextBatch, ClipTextPairs, retriever_tokenizer
 from videopro.train.retrieval.recall import recall
 
-MOST_BYTES = 4_000_000
+MAX_BYTES = 4_000_000
 SAVE_EVERY = 150
 
 
 @dataclass(frozen=True)
-class Recipe:
+class RetrieverRecipe:
     steps: int = 900
     batch: int = 64
     lr: float = 1e-3
@@ -91,7 +91,7 @@ def new_model(config: LanguageBindConfig, seed: int) -> LanguageBindVideo:
     return model
 
 
-def loss_of(model: LanguageBindVideo, batch: Batch, tokenizer: object) -> torch.Tensor:
+def loss_of(model: LanguageBindVideo, batch: ClipTextBatch, tokenizer: object) -> torch.Tensor:
     """Cross-entropy between what fits and the softmax over the batch, from texts to clips and back."""
     assert callable(tokenizer)
     side = model.config.vision.image_size
@@ -111,7 +111,9 @@ def _cross_entropy(scores: torch.Tensor, fit: torch.Tensor) -> torch.Tensor:
 
 
 @torch.no_grad()
-def held_out(model: LanguageBindVideo, pairs: Pairs, tokenizer: object, batches: int = 4) -> dict[str, float]:
+def held_out(
+    model: LanguageBindVideo, pairs: ClipTextPairs, tokenizer: object, batches: int = 4
+) -> dict[str, float]:
     """Loss on scenes that are not trained on, and how often the clip a text scores highest fits it."""
     assert callable(tokenizer)
     model.eval()
@@ -139,8 +141,8 @@ def write(
     retriever_tokenizer().save_pretrained(folder)
     (folder / "training_record.json").write_text(json.dumps(record, indent=1) + "\n")
     size = sum(path.stat().st_size for path in folder.iterdir())
-    if size > MOST_BYTES:
-        raise RuntimeError(f"{folder} holds {size} bytes; at most {MOST_BYTES} are shipped")
+    if size > MAX_BYTES:
+        raise RuntimeError(f"{folder} holds {size} bytes; at most {MAX_BYTES} are shipped")
 
 
 def main() -> None:
@@ -149,15 +151,15 @@ def main() -> None:
         "--frames", type=Path, required=True, help="pool made by videopro.train.pocket.frames"
     )
     parser.add_argument("--output", type=Path, required=True)
-    parser.add_argument("--steps", type=int, default=Recipe.steps)
-    parser.add_argument("--batch", type=int, default=Recipe.batch)
-    parser.add_argument("--seed", type=int, default=Recipe.seed)
+    parser.add_argument("--steps", type=int, default=RetrieverRecipe.steps)
+    parser.add_argument("--batch", type=int, default=RetrieverRecipe.batch)
+    parser.add_argument("--seed", type=int, default=RetrieverRecipe.seed)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--splits", nargs="*", default=["val", "test"], help="splits to measure recall on")
     args = parser.parse_args()
     torch.set_num_threads(args.threads)
     args.output.mkdir(parents=True, exist_ok=True)
-    recipe = Recipe(steps=args.steps, batch=args.batch, seed=args.seed)
+    recipe = RetrieverRecipe(steps=args.steps, batch=args.batch, seed=args.seed)
 
     tokenizer = retriever_tokenizer()
     plain = pocket_config(len(tokenizer))
@@ -173,8 +175,8 @@ def main() -> None:
         fused=True,
     )
     start, spent = resume(args.output, model, optimizer)
-    pairs = Pairs(args.frames, config.vision.num_frames, slice(None, -HELD_OUT))
-    unseen = Pairs(args.frames, config.vision.num_frames, slice(-HELD_OUT, None))
+    pairs = ClipTextPairs(args.frames, config.vision.num_frames, slice(None, -HELD_OUT))
+    unseen = ClipTextPairs(args.frames, config.vision.num_frames, slice(-HELD_OUT, None))
     begun, losses = time.time() - spent, []
     model.train()
     for step in range(start, recipe.steps):
@@ -189,10 +191,10 @@ def main() -> None:
         done = step + 1
         if done % 25 == 0:
             mean = round(float(np.mean(losses[-25:])), 4)
-            note(args.output, {"step": done, "loss": mean, "seconds": round(time.time() - begun)})
+            append_log(args.output, {"step": done, "loss": mean, "seconds": round(time.time() - begun)})
         if done % SAVE_EVERY == 0 or done == recipe.steps:
-            note(args.output, {"step": done, "held_out": held_out(model, unseen, tokenizer)})
-            save(args.output, model, optimizer, done, time.time() - begun)
+            append_log(args.output, {"step": done, "held_out": held_out(model, unseen, tokenizer)})
+            save_state(args.output, model, optimizer, done, time.time() - begun)
     seconds = round(time.time() - begun)
     record: dict[str, object] = {
         "recipe": asdict(recipe),
@@ -206,7 +208,7 @@ def main() -> None:
         record[f"recall@3 {split}"] = recall(
             f"languagebind:{args.output / 'model'}", split, args.output / "index"
         )
-        note(args.output, {split: record[f"recall@3 {split}"]})
+        append_log(args.output, {split: record[f"recall@3 {split}"]})
         write(model, plain, args.output / "model", record)
 
 

@@ -22,12 +22,12 @@ from videopro.backbones.base import Backbone
 from videopro.errors import ConfigError
 from videopro.executor import Limits
 from videopro.modules.loading import ModuleModels
-from videopro.program import parse
-from videopro.traces import Final
+from videopro.program import parse_program
+from videopro.traces import FinalRule
 from videopro.train.rewards.log import RewardLog
-from videopro.train.rewards.report import COLUMNS, Scored, Turn, measures, record
+from videopro.train.rewards.report import COLUMNS, RewardedRollout, TurnOutcome, batch_metrics, log_line
 from videopro.train.rewards.rows import RewardRow, read_batch, read_row, texts_of
-from videopro.train.rewards.runs import Lent, ProgramRuns, Ran
+from videopro.train.rewards.runs import Lent, ProgramOutcome, ProgramRunner
 from videopro.train.rewards.scoring import ANSWER, LEFT_OUT, WEIGHTS, score
 
 RewardFunction = Callable[..., list[float | None]]
@@ -53,16 +53,17 @@ class ProgramRewards:
         limits: Limits | None = None,
         lent: Lent | None = None,
         accuracy: str = ANSWER,
-        final: Final = "last",
+        final: FinalRule = "last",
     ) -> None:
         """`backbone` answers inside the modules, with any adapter off (DESIGN.md, who answers): the model in
         training, a frozen copy of its base, or a server. `modules`: the models behind the modules. `log`:
         gets a line a reply. `workers`: programs that run side by side. `limits` None: those of inference.
-        `lent`: needed where the backbone's model is the one in training, see `ProgramRuns`. `accuracy`: what
-        that reward pays for, one of ACCURACIES. `final`: which answer of an episode of two turns counts."""
+        `lent`: needed where the backbone's model is the one in training, see `ProgramRunner`. `accuracy`:
+        what that reward pays for, one of ACCURACIES. `final`: which answer of an episode of two turns
+        counts."""
         if workers < 1:
             raise ConfigError(f"workers is {workers}; it must be at least 1")
-        self._runs = ProgramRuns(
+        self._runs = ProgramRunner(
             backbone,
             modules,
             workers=workers,
@@ -70,9 +71,9 @@ class ProgramRewards:
             lent=lent,
         )
         self._accuracy = accuracy
-        self._final: Final = final
+        self._final: FinalRule = final
         self._log = RewardLog(log) if log is not None else None
-        self._latest: tuple[Any, list[Scored]] | None = None
+        self._latest: tuple[Any, list[RewardedRollout]] | None = None
         self.functions: list[RewardFunction] = [self.accuracy, self.format, self.mode_consistency]
         self.weights = [WEIGHTS[function.__name__] for function in self.functions]
 
@@ -93,14 +94,14 @@ class ProgramRewards:
         for row in {(one.video, one.subtitles): one for one in map(read_row, rows)}.values():
             self._runs.prepare(row)
 
-    def submit(self, row: Mapping[str, Any], reply: str) -> Future[Ran]:
+    def submit(self, row: Mapping[str, Any], reply: str) -> Future[ProgramOutcome]:
         """Begin to run the program of a reply meanwhile; the reward functions take it from there.
 
         With `lent`, it goes on to the first thing that it asks the backbone: do not wait for the future
         itself, but with `run`."""
         return self._runs.submit(read_row(row), reply)
 
-    def run(self, rows: Sequence[Mapping[str, Any]], replies: Sequence[str]) -> list[Ran]:
+    def run(self, rows: Sequence[Mapping[str, Any]], replies: Sequence[str]) -> list[ProgramOutcome]:
         """What came of the program of each reply, run by now; for turns before the last of a rollout, whose
         prompts rest on it. Raises as the reward functions do."""
         return self._runs.run([read_row(row) for row in rows], replies)
@@ -140,7 +141,9 @@ class ProgramRewards:
         wants none, see `reward_scoring.wanted_mode`."""
         return [one.rewards.mode_consistency for one in self._scored(completions, completion_ids, columns)]
 
-    def _scored(self, completions: Any, completion_ids: Any, columns: Mapping[str, Any]) -> list[Scored]:
+    def _scored(
+        self, completions: Any, completion_ids: Any, columns: Mapping[str, Any]
+    ) -> list[RewardedRollout]:
         """The batch with its rewards; TRL gives the same object to each function in turn."""
         replies = [texts_of(one) for one in completions]
         if self._latest is not None and self._latest[0] is completions:
@@ -157,15 +160,17 @@ class ProgramRewards:
             "programs/begun": (self._runs.begun - before) / len(replies),
         }
         scored = [
-            self._score(row, tuple(Turn(one, parse(one), next(ran)) for one in turns), len(ids))
+            self._score(
+                row, tuple(TurnOutcome(one, parse_program(one), next(ran)) for one in turns), len(ids)
+            )
             for row, turns, ids in zip(rows, replies, completion_ids, strict=True)
         ]
         self._report(scored, waited, **columns)
         self._latest = completions, scored
         return scored
 
-    def _score(self, row: RewardRow, turns: tuple[Turn, ...], tokens: int) -> Scored:
-        left_out = Scored(row, turns, tokens, LEFT_OUT)
+    def _score(self, row: RewardRow, turns: tuple[TurnOutcome, ...], tokens: int) -> RewardedRollout:
+        left_out = RewardedRollout(row, turns, tokens, LEFT_OUT)
         attempts = [(turn.program, execution) for turn, execution in left_out.tried]
         if not attempts:
             return left_out
@@ -176,7 +181,7 @@ class ProgramRewards:
 
     def _report(
         self,
-        scored: Sequence[Scored],
+        scored: Sequence[RewardedRollout],
         waited: Mapping[str, float],
         *,
         trainer_state: Any = None,
@@ -184,12 +189,12 @@ class ProgramRewards:
         log_extra: Callable[[str, list[Any]], None] | None = None,
         **_: Any,
     ) -> None:
-        records = [record(one) for one in scored]
+        records = [log_line(one) for one in scored]
         if self._log is not None:
             step = None if trainer_state is None else trainer_state.global_step
             self._log.append([{"step": step, **one} for one in records])
         if log_metric is not None:
-            for name, value in {**measures(scored), **waited}.items():
+            for name, value in {**batch_metrics(scored), **waited}.items():
                 log_metric(name, value)
         if log_extra is not None:
             for name in COLUMNS:

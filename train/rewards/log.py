@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from videopro.errors import RunError
-from videopro.storage import append_whole, locked
+from videopro.storage import append_bytes, file_lock
 
 
 class RewardLog:
@@ -26,15 +26,15 @@ class RewardLog:
             self._file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
         except OSError as error:
             raise RunError(f"{path}: cannot be opened ({error.strerror})") from error
-        with locked(self._file):
+        with file_lock(self._file):
             self._cut()
 
     def append(self, records: Sequence[Mapping[str, Any]]) -> None:
         """Write records durably, all or none. Raises RunError."""
         # Escaped: a reply may hold half of a surrogate pair, which is no UTF-8.
         lines = "".join(json.dumps(record) + "\n" for record in records).encode("ascii")
-        with locked(self._file):
-            append_whole(self._file, self.path, lines)
+        with file_lock(self._file):
+            append_bytes(self._file, self.path, lines)
 
     def close(self) -> None:
         """Close the file."""

@@ -15,8 +15,8 @@ from videopro.program import Program
 from videopro.reasoning import NO_PROGRAM
 from videopro.traces import Execution, Failure
 from videopro.train.rewards.rows import RewardRow
-from videopro.train.rewards.runs import Ran
-from videopro.train.rewards.scoring import Mode, Rewards, faults, is_guess, is_right
+from videopro.train.rewards.runs import ProgramOutcome
+from videopro.train.rewards.scoring import Mode, Rewards, format_faults, is_guess, is_right
 
 ERRORS = (
     *(NO_PROGRAM, "SyntaxError", "NameError", "TypeError", "ArgumentError", "NotFoundError"),
@@ -30,12 +30,12 @@ _LIMITS = ("MemoryError", "TooLarge")
 
 
 @dataclass(frozen=True)
-class Turn:
+class TurnOutcome:
     """A reply, and what came of its program."""
 
     reply: str
     program: Program
-    ran: Ran
+    ran: ProgramOutcome
 
     @property
     def mode(self) -> Mode | None:
@@ -44,18 +44,18 @@ class Turn:
 
 
 @dataclass(frozen=True)
-class Scored:
+class RewardedRollout:
     """A rollout, and what it earns."""
 
     row: RewardRow
-    turns: tuple[Turn, ...]
+    turns: tuple[TurnOutcome, ...]
     """The reply to the row's prompt, and, in an episode of two turns, that to its refinement."""
     tokens: int
     """That the planner wrote."""
     rewards: Rewards
 
     @property
-    def tried(self) -> list[tuple[Turn, Execution]]:
+    def tried(self) -> list[tuple[TurnOutcome, Execution]]:
         """The turns with their executions; empty where one of them could not be judged."""
         found = [(turn, turn.ran.execution) for turn in self.turns if turn.ran.execution is not None]
         return found if len(found) == len(self.turns) else []
@@ -69,7 +69,7 @@ def error_class(error: Failure) -> str:
     return name if name in ERRORS else "other"
 
 
-def measures(scored: Sequence[Scored]) -> dict[str, float]:
+def batch_metrics(scored: Sequence[RewardedRollout]) -> dict[str, float]:
     """Figures of a batch. Shares and means are over rollouts whose programs could be tried, `left_out` and
     `planner_tokens` over all; `confidence` over those that answered. What is over nothing is left away.
 
@@ -101,7 +101,7 @@ def measures(scored: Sequence[Scored]) -> dict[str, float]:
     return {f"programs/{name}": value for name, value in found.items()}
 
 
-def record(scored: Scored) -> dict[str, Any]:
+def log_line(scored: RewardedRollout) -> dict[str, Any]:
     """One rollout as a line of the log has it: its first reply, and under `refined` the second, if any."""
     row, (first, *others) = scored.row, scored.turns
     return {
@@ -116,7 +116,7 @@ def record(scored: Scored) -> dict[str, Any]:
     }
 
 
-def _turn(turn: Turn, row: RewardRow) -> dict[str, Any]:
+def _turn(turn: TurnOutcome, row: RewardRow) -> dict[str, Any]:
     execution = turn.ran.execution
     told: dict[str, Any] = {
         "reply": turn.reply,
@@ -137,7 +137,7 @@ def _turn(turn: Turn, row: RewardRow) -> dict[str, Any]:
             "answer": execution.answer,
             "confidence": execution.confidence,
             "correct": is_right(execution, row.right),
-            "faults": list(faults(turn.program, execution)),
+            "faults": list(format_faults(turn.program, execution)),
             "module_calls": len(execution.calls),
             "frames": _frames(execution),
         }

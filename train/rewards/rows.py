@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from videopro.errors import DatasetError, QuestionError
-from videopro.planners import Kind
+from videopro.planners import PromptKind
 from videopro.question import Question, right_letters
 from videopro.train.rewards.scoring import Mode
 
@@ -24,7 +24,7 @@ class RewardRow:
     """A question about a video, and what a reply to its prompt is judged by."""
 
     id: str
-    kind: Kind
+    kind: PromptKind
     video: Path
     subtitles: Path | None
     question: Question
@@ -49,8 +49,8 @@ def read_row(fields: Mapping[str, Any]) -> RewardRow:
             "(remove_unused_columns: false)"
         )
     kind, oracle = fields["kind"], fields.get("oracle_mode")
-    if kind not in get_args(Kind):
-        raise DatasetError(f"{where}: kind is {kind!r}; it must be one of {', '.join(get_args(Kind))}")
+    if kind not in get_args(PromptKind):
+        raise DatasetError(f"{where}: kind is {kind!r}; it must be one of {', '.join(get_args(PromptKind))}")
     if oracle is not None and oracle not in get_args(Mode):
         raise DatasetError(f"{where}: oracle_mode is {oracle!r}; it must be native, program or null")
     try:

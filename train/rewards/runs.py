@@ -22,10 +22,10 @@ from videopro.backbones.wrappers.batching import BatchingBackbone
 from videopro.backbones.wrappers.metered import Meter, MeteredBackbone, ThreadMeter
 from videopro.errors import BackboneError, SubtitleError, VideoError, VideoProError
 from videopro.executor import Limits
-from videopro.modules.calls.cache import CallMemory
+from videopro.modules.calls.cache import CallCache
 from videopro.modules.library import VideoContext
 from videopro.modules.loading import ModuleModels
-from videopro.program import Program, parse
+from videopro.program import Program, parse_program
 from videopro.reasoning import execute
 from videopro.traces import Execution
 from videopro.train.rewards.rows import RewardRow
@@ -39,7 +39,7 @@ Lent = Callable[[], AbstractContextManager[object]]
 
 
 @dataclass(frozen=True)
-class Ran:
+class ProgramOutcome:
     """What came of a program."""
 
     execution: Execution | None = None
@@ -49,7 +49,7 @@ class Ran:
     """Why the row cannot be judged by it; there is no execution then."""
 
 
-class ProgramRuns:
+class ProgramRunner:
     """Runs programs on threads. Equal programs about the same question run once, and module calls are
     remembered for as long as the process lives.
 
@@ -83,8 +83,8 @@ class ProgramRuns:
         self._models = models
         self._limits = limits
         self._preparing = threading.Lock()
-        self._contexts: CallMemory[VideoContext] = CallMemory(_CONTEXTS)
-        self._runs: OrderedDict[object, Future[Ran]] = OrderedDict()
+        self._contexts: CallCache[VideoContext] = CallCache(_CONTEXTS)
+        self._runs: OrderedDict[object, Future[ProgramOutcome]] = OrderedDict()
         self._lock = threading.Lock()
         # A thread begins on the first GPU, wherever the process works.
         device = torch.cuda.current_device() if torch.cuda.is_available() else None
@@ -99,9 +99,9 @@ class ProgramRuns:
         program needs it."""
         self._threads.submit(self._context, row)
 
-    def submit(self, row: RewardRow, reply: str) -> Future[Ran]:
+    def submit(self, row: RewardRow, reply: str) -> Future[ProgramOutcome]:
         """Begin to run the program of a reply, unless an equal one about the same question has been begun."""
-        program = parse(reply)
+        program = parse_program(reply)
         question = row.question
         key = (*_source(row), question.text, question.choices, program.digest)
         with self._lock:
@@ -112,7 +112,7 @@ class ProgramRuns:
             self._runs.move_to_end(key)
         return future
 
-    def run(self, rows: Sequence[RewardRow], replies: Sequence[str]) -> list[Ran]:
+    def run(self, rows: Sequence[RewardRow], replies: Sequence[str]) -> list[ProgramOutcome]:
         """What came of each program, begun before or now. Returns when all have ended, within the executor's
         limits.
 
@@ -144,7 +144,7 @@ class ProgramRuns:
 
     # ---- one program ---------------------------------------------------------------------------------------
 
-    def _run(self, row: RewardRow, program: Program) -> Ran:
+    def _run(self, row: RewardRow, program: Program) -> ProgramOutcome:
         try:
             context = self._context(row)
             execution, log = execute(
@@ -152,11 +152,11 @@ class ProgramRuns:
             )
         except (VideoError, SubtitleError) as error:
             self._leave_out(f"video {row.video}", error)
-            return Ran(error=error)
+            return ProgramOutcome(error=error)
         except BackboneError as error:
             self._leave_out(f"row {row.id!r}", error)
-            return Ran(error=error)
-        return Ran(execution, log)
+            return ProgramOutcome(error=error)
+        return ProgramOutcome(execution, log)
 
     def _leave_out(self, what: str, error: VideoProError) -> None:
         with self._lock:
@@ -220,7 +220,7 @@ class ProgramRuns:
                     del self._runs[key]
 
 
-def _is_over(future: Future[Ran]) -> bool:
+def _is_over(future: Future[ProgramOutcome]) -> bool:
     """Whether a run that is done came to an execution."""
     return not future.cancelled() and future.exception() is None and future.result().error is None
 

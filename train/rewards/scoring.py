@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from videopro.modules.library import MODULES
-from videopro.planners import Kind
+from videopro.planners import PromptKind
 from videopro.program import ENTRY, Program
 from videopro.reasoning import INPUTS
-from videopro.traces import Execution, Final, decide
+from videopro.traces import Execution, FinalRule, select_answer
 
 Mode = Literal["native", "program"]
 
@@ -23,7 +23,7 @@ WEIGHTS = {"accuracy": 0.5, "format": 0.2, "mode_consistency": 0.3}
 """Eq. 3."""
 ANSWER, PROBABILITY = "answer", "probability"
 ACCURACIES = (ANSWER, PROBABILITY)
-"""What the accuracy reward pays for; see `worth`."""
+"""What the accuracy reward pays for; see `accuracy_reward`."""
 CLAIM = "make_result"
 """The module that looks at nothing: it states an answer."""
 
@@ -50,12 +50,12 @@ Attempt = tuple[Program, Execution]
 
 
 def score(
-    kind: Kind,
+    kind: PromptKind,
     right: Collection[str],
     oracle: Mode | None,
     *attempts: Attempt,
     accuracy: str = ANSWER,
-    final: Final = "last",
+    final: FinalRule = "last",
 ) -> Rewards:
     """The rewards of a reply to a prompt of some kind, whose question has these right letters and the oracle
     mode `oracle` (A.3; None: nobody asked), or of an episode: that reply and its refinements. `accuracy`: one
@@ -66,15 +66,15 @@ def score(
     its first reply, to which the prompt leaves the choice that A.3 judges. What kind of refinement follows,
     and so in which mode, is no choice of the policy's."""
     program = attempts[0][0]
-    right_form = [not faults(*one) for one in attempts]
+    right_form = [not format_faults(*one) for one in attempts]
     wanted = wanted_mode(kind, oracle)
     consistent = None if wanted is None else float(right_form[0] and program.mode == wanted)
     # Every turn that was taken was called for.
-    settled = decide([one for _, one in attempts], math.inf, final).settled
-    return Rewards(worth(attempts[settled][1], right, accuracy), float(all(right_form)), consistent)
+    settled = select_answer([one for _, one in attempts], math.inf, final).settled
+    return Rewards(accuracy_reward(attempts[settled][1], right, accuracy), float(all(right_form)), consistent)
 
 
-def worth(execution: Execution, right: Collection[str], accuracy: str) -> float:
+def accuracy_reward(execution: Execution, right: Collection[str], accuracy: str) -> float:
     """The accuracy reward of an answer, 0..1.
 
     `answer` is Eq. 3's: 1 where the answer is right. `probability` is the share that the answering call gave
@@ -102,7 +102,7 @@ def is_guess(execution: Execution) -> bool:
     return execution.answer is not None and execution.confidence <= 0
 
 
-def faults(program: Program, execution: Execution) -> tuple[str, ...]:
+def format_faults(program: Program, execution: Execution) -> tuple[str, ...]:
     """What is wrong with the form of a reply; empty: it earns the format reward.
 
     Asked for are planning and code in their tags, Python, one `execute_command` that can be called with what
@@ -137,7 +137,7 @@ def _signature(program: Program) -> list[str]:
     return found
 
 
-def wanted_mode(kind: Kind, oracle: Mode | None) -> Mode | None:
+def wanted_mode(kind: PromptKind, oracle: Mode | None) -> Mode | None:
     """The mode that earns the mode reward; None: any, and the row is left out of that reward.
 
     A.3 defines m* for the adaptive prompt, which leaves the choice to the planner ("plan"): the oracle mode.

@@ -11,20 +11,20 @@ from typing import Any, get_args
 from trl import GRPOConfig
 
 from videopro.errors import ConfigError
-from videopro.reasoning import ReasonSettings
-from videopro.traces import Final
+from videopro.reasoning import ReasoningSettings
+from videopro.traces import FinalRule
 from videopro.train.rewards.scoring import ACCURACIES, ANSWER
 from videopro.train.rl.data import KINDS
-from videopro.train.runtime.config import MODULES_HELP, RunConfig, choice
+from videopro.train.runtime.config import MODULES_HELP, TrainingConfig, check_choice
 
 SINGLE, TWO_TURN = "single", "two_turn"
 EPISODES = (SINGLE, TWO_TURN)
 
 
 @dataclass
-class VideoGRPOConfig(RunConfig, GRPOConfig):
-    """TRL's GRPOConfig, `RunConfig` and the settings below, which a YAML file (`--config`) and flags may give
-    alike."""
+class VideoGRPOConfig(TrainingConfig, GRPOConfig):
+    """TRL's GRPOConfig, `TrainingConfig` and the settings below, which a YAML file (`--config`) and flags
+    may give alike."""
 
     ROWS = "grpo.jsonl"
 
@@ -68,15 +68,15 @@ class VideoGRPOConfig(RunConfig, GRPOConfig):
         },
     )
     tau: float = field(
-        default=ReasonSettings.tau,
+        default=ReasoningSettings.tau,
         metadata={"help": "episodes of two turns refine answers below this confidence, as inference does"},
     )
-    final: Final = field(
+    final: FinalRule = field(
         default="last",
         metadata={
             "help": "which answer of an episode of two turns earns accuracy, as in videopro.infer: last,"
             " last-answered or best",
-            "choices": get_args(Final),
+            "choices": get_args(FinalRule),
         },
     )
     accuracy: str = field(
@@ -103,9 +103,9 @@ class VideoGRPOConfig(RunConfig, GRPOConfig):
         unknown = [kind for kind in self.kinds if kind not in KINDS]
         if unknown or not self.kinds:
             raise ConfigError(f"kinds is {self.kinds!r}; name some of {', '.join(KINDS)}")
-        choice("episodes", self.episodes, EPISODES)
-        choice("final", self.final, get_args(Final))
-        choice("accuracy", self.accuracy, ACCURACIES)
+        check_choice("episodes", self.episodes, EPISODES)
+        check_choice("final", self.final, get_args(FinalRule))
+        check_choice("accuracy", self.accuracy, ACCURACIES)
         if self.episodes != SINGLE and not self.prompt_video:
             raise ConfigError(
                 f"episodes is {self.episodes!r} and prompts are TRL's own (prompt_video: false), which end "

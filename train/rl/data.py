@@ -16,14 +16,14 @@ from datasets import Dataset
 
 from videopro.errors import DatasetError, QuestionError
 from videopro.question import Question
-from videopro.storage import read_objects
+from videopro.storage import read_json_lines
 
 KINDS = ("plan", "bug_fix", "native_refinement", "program_refinement")
 MODES = ("native", "program")
 
 
 @dataclass(frozen=True)
-class PromptRow:
+class GRPORow:
     """One prompt; the fields of a line of the file, with paths that hold wherever one stands."""
 
     id: str
@@ -51,15 +51,15 @@ class PromptRow:
     """Whether the prompt begins with the video; programs run over it either way."""
 
 
-def read_prompts(path: Path, kinds: Collection[str] = KINDS) -> list[PromptRow]:
+def read_grpo_rows(path: Path, kinds: Collection[str] = KINDS) -> list[GRPORow]:
     """The rows of these kinds. Video and subtitle paths are relative to the file's folder, or absolute.
 
     Raises DatasetError, naming file, line and mend, for the first row that is not of the form above, also
     among those of other kinds, and where no row is left.
     """
-    rows: list[PromptRow] = []
+    rows: list[GRPORow] = []
     places: dict[str, int] = {}
-    for number, where, record in read_objects(path, "a grpo.jsonl"):
+    for number, where, record in read_json_lines(path, "a grpo.jsonl"):
         row = _row(record, path.parent, where)
         if row.id in places:
             raise DatasetError(f"{where}: has the id {row.id!r} of line {places[row.id]}; ids must differ")
@@ -72,7 +72,7 @@ def read_prompts(path: Path, kinds: Collection[str] = KINDS) -> list[PromptRow]:
     return chosen
 
 
-def _row(record: Mapping[str, Any], folder: Path, where: str) -> PromptRow:
+def _row(record: Mapping[str, Any], folder: Path, where: str) -> GRPORow:
     if "messages" in record and "prompt" not in record:
         raise DatasetError(f"{where}: is a row for fine-tuning (train/sft.py); give a grpo.jsonl")
     for name in ("id", "video", "question", "answer", "kind", "prompt"):
@@ -92,7 +92,7 @@ def _row(record: Mapping[str, Any], folder: Path, where: str) -> PromptRow:
     if confidence is not None and not (isinstance(confidence, int | float) and 0 <= confidence <= 1):
         raise DatasetError(f"{where}: native_confidence is {confidence!r}; it must lie in 0..1 or be null")
     choices = _choices(record, where)
-    return PromptRow(
+    return GRPORow(
         id=record["id"],
         question_id=record.get("question_id") or record["id"],
         video=(folder / record["video"]).absolute(),
@@ -124,13 +124,13 @@ def _choices(record: Mapping[str, Any], where: str) -> tuple[str, ...]:
     return tuple(choices)
 
 
-def as_dataset(rows: Sequence[PromptRow]) -> Dataset:
+def as_dataset(rows: Sequence[GRPORow]) -> Dataset:
     """The rows as the trainer and the rewards take them: a chat `prompt`, and every other field of
-    `PromptRow` as a column, paths as texts."""
+    `GRPORow` as a column, paths as texts."""
     return Dataset.from_list([_columns(row) for row in rows])
 
 
-def _columns(row: PromptRow) -> dict[str, Any]:
+def _columns(row: GRPORow) -> dict[str, Any]:
     return {
         **asdict(row),
         "prompt": [{"role": "user", "content": row.prompt}],

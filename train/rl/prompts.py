@@ -18,17 +18,17 @@ from typing import Any
 import torch
 import transformers
 
-from videopro.backbones.qwen.features import features_bytes, look, takes_features
-from videopro.backbones.qwen.inputs import Encoded, QwenInputs
+from videopro.backbones.qwen.features import encode_vision, features_bytes, takes_features
+from videopro.backbones.qwen.inputs import EncodedPrompt, QwenInputs
 from videopro.backbones.qwen.run import QwenRun
 from videopro.train.runtime.frame_cache import FrameCache
 
 
 @dataclass(frozen=True, eq=False)
-class Prompt:
+class PolicyPrompt:
     """One prompt; the rollouts of a group hold the same object."""
 
-    encoded: Encoded
+    encoded: EncodedPrompt
     positions: torch.Tensor
     """M-RoPE positions, (3, tokens)."""
     following: int
@@ -37,7 +37,7 @@ class Prompt:
     """Tokens of the video that it begins with, which every prompt about that video begins with."""
 
 
-class Prompts:
+class PromptEncoder:
     """Makes prompts of rows.
 
     `frozen`: the vision tower and the projector never change; a video's features then take the place of its
@@ -61,17 +61,17 @@ class Prompts:
                 stacklevel=2,
             )
         self._most = kept_bytes
-        self._heads: OrderedDict[str, Encoded] = OrderedDict()
+        self._heads: OrderedDict[str, EncodedPrompt] = OrderedDict()
         self._held = 0
         self.looked = 0
         """Videos that went through the vision tower to be kept."""
 
-    def of(self, rows: Sequence[Mapping[str, Any]]) -> list[Prompt]:
+    def of(self, rows: Sequence[Mapping[str, Any]]) -> list[PolicyPrompt]:
         """Prompts of rows of `videopro.train.rl.data.as_dataset`: one object for rows that ask the same.
         Runs the vision tower, without gradients, on videos whose features are not kept. Raises VideoError or
         BackboneError."""
-        made: dict[tuple[str, str], Prompt] = {}
-        heads: dict[str, Encoded] = {}
+        made: dict[tuple[str, str], PolicyPrompt] = {}
+        heads: dict[str, EncodedPrompt] = {}
         prompts = []
         for row in rows:
             video = row["video"] if row["prompt_video"] else ""
@@ -87,11 +87,11 @@ class Prompts:
             prompts.append(made[video, text])
         return prompts
 
-    def _placed(self, encoded: Encoded, head: int) -> Prompt:
+    def _placed(self, encoded: EncodedPrompt, head: int) -> PolicyPrompt:
         positions, following = self._run.positions(encoded)
-        return Prompt(encoded, positions[:, 0], following, head)
+        return PolicyPrompt(encoded, positions[:, 0], following, head)
 
-    def _head(self, video: str) -> Encoded:
+    def _head(self, video: str) -> EncodedPrompt:
         if video in self._heads:
             self._heads.move_to_end(video)
             return self._heads[video]
@@ -100,7 +100,7 @@ class Prompts:
             return head
         core: Any = self._run.model
         with torch.no_grad():
-            head = look(core.model, head, self._run.device)
+            head = encode_vision(core.model, head, self._run.device)
         self.looked += 1
         self._heads[video] = head
         self._held += features_bytes(head.features)
@@ -110,18 +110,18 @@ class Prompts:
         return head
 
 
-_LONGER = 2
+_MAX_LENGTH_RATIO = 2
 """How many times the shortest prompt of a batch its longest may be."""
 
 
-def of_like_length(prompts: Sequence[Prompt], most: int) -> Iterator[list[int]]:
+def batches_by_length(prompts: Sequence[PolicyPrompt], most: int) -> Iterator[list[int]]:
     """Batches of at most `most` prompts, as their numbers, in which little is padding: one refinement prompt
     with a long log would have every other prompt padded to it, and read at its length with each token."""
     batch: list[int] = []
     shortest = 0
     for number in sorted(range(len(prompts)), key=lambda number: len(prompts[number].encoded.ids)):
         length = len(prompts[number].encoded.ids)
-        if batch and (len(batch) == most or length > _LONGER * shortest):
+        if batch and (len(batch) == most or length > _MAX_LENGTH_RATIO * shortest):
             yield batch
             batch = []
         if not batch:

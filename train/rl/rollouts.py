@@ -15,14 +15,14 @@ from typing import Any
 
 import torch
 
-from videopro.train.rl.prompts import Prompt
+from videopro.train.rl.prompts import PolicyPrompt
 
 
 @dataclass(frozen=True, eq=False)
 class Rollout:
     """One row: `prompts` in turn, and how many tokens the replies to all but the last took."""
 
-    prompts: tuple[Prompt, ...]
+    prompts: tuple[PolicyPrompt, ...]
     lengths: tuple[int, ...] = ()
 
     def replies(self, completion: Sequence[int]) -> list[list[int]]:
@@ -39,9 +39,9 @@ class Rollout:
 class Turns:
     """The turns of a batch's rollouts, one after another."""
 
-    roots: list[Prompt]
+    roots: list[PolicyPrompt]
     """The first prompt of each turn's rollout."""
-    prompts: list[Prompt]
+    prompts: list[PolicyPrompt]
     replies: list[list[int]]
     rows: list[int]
     """In which rollout each turn is."""

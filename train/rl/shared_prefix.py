@@ -23,19 +23,19 @@ import torch
 from videopro.backbones.qwen.features import visual_inputs
 from videopro.backbones.qwen.run import QwenRun
 from videopro.errors import ConfigError
-from videopro.train.rl.prompts import Prompt
+from videopro.train.rl.prompts import PolicyPrompt
 
-IGNORED = -100
+IGNORE_INDEX = -100
 
 
 @dataclass(frozen=True)
-class Packed:
+class PackedBatch:
     """Groups as the model takes them, one row a group, padded on the right."""
 
     inputs: dict[str, torch.Tensor]
     """`input_ids`, `mm_token_type_ids` (groups, tokens), `attention_mask` (groups, 1, tokens, tokens) bool,
     `position_ids` (4, groups, tokens), visual inputs, and `shift_labels` (groups, tokens): at each place the
-    token that follows it in its reply, `IGNORED` in prompts and padding."""
+    token that follows it in its reply, `IGNORE_INDEX` in prompts and padding."""
     rows: torch.Tensor
     """(replies,): in which row each reply is, in the order in which the replies were given."""
     starts: torch.Tensor
@@ -65,19 +65,19 @@ def check_shareable(run: QwenRun) -> None:
 
 
 def pack(
-    prompts: Sequence[Prompt],
+    prompts: Sequence[PolicyPrompt],
     replies: Sequence[Sequence[int]],
     *,
     pad: int,
     run: QwenRun,
-    roots: Sequence[Prompt] | None = None,
-) -> Packed:
+    roots: Sequence[PolicyPrompt] | None = None,
+) -> PackedBatch:
     """The replies, each to the prompt of the same place. Those of one root (the same object; None: their
     prompts) come into one row: a prompt about the root's video then costs what follows the video."""
     groups: dict[int, list[int]] = {}
     for number, root in enumerate(prompts if roots is None else roots):
         groups.setdefault(id(root), []).append(number)
-    rows = [_Row(prompts, replies, numbers) for numbers in groups.values()]
+    rows = [_PackedRow(prompts, replies, numbers) for numbers in groups.values()]
     # On the host, since every piece is small; moved to the device in one go.
     shape = (len(rows), max(len(row.ids) for row in rows))
 
@@ -95,7 +95,7 @@ def pack(
         "input_ids": filled(pad, (row.ids for row in rows)),
         "mm_token_type_ids": filled(0, (row.types for row in rows)),
         "position_ids": positions,
-        "shift_labels": filled(IGNORED, (row.labels for row in rows)),
+        "shift_labels": filled(IGNORE_INDEX, (row.labels for row in rows)),
     }
     inputs = {name: one.to(run.device) for name, one in made.items()}
     inputs["attention_mask"] = _tree(
@@ -105,18 +105,18 @@ def pack(
     inputs |= visual_inputs([row.root.encoded for row in rows], run.device)
     at = {number: (row, start) for row, one in enumerate(rows) for number, start in one.starts.items()}
     where = torch.tensor([at[number] for number in range(len(replies))], device=run.device)
-    return Packed(inputs, where[:, 0], where[:, 1])
+    return PackedBatch(inputs, where[:, 0], where[:, 1])
 
 
 _VIDEO, _PROMPT, _PADDING = -1, -1, -2
 
 
-class _Row:
+class _PackedRow:
     """A row of a packed batch: the first prompt, then what further prompts about its video have behind the
     video, each with its replies behind it."""
 
     def __init__(
-        self, prompts: Sequence[Prompt], replies: Sequence[Sequence[int]], numbers: Sequence[int]
+        self, prompts: Sequence[PolicyPrompt], replies: Sequence[Sequence[int]], numbers: Sequence[int]
     ) -> None:
         self.root = prompts[numbers[0]]
         self.ids: list[int] = []
@@ -142,13 +142,13 @@ class _Row:
             video = max(prompt.head - start, 0)
             self.asked += [_VIDEO] * video + [place] * (last - start - video)
             self.branches += [_PROMPT] * (last - start)
-            self.labels += [IGNORED] * (last - start)
+            self.labels += [IGNORE_INDEX] * (last - start)
             self.places += range(start, last)
             self.ids += prompt.encoded.ids[start:last]
             for number in answered:
                 self._reply(number, place, prompt, replies[number])
 
-    def _reply(self, number: int, place: int, prompt: Prompt, reply: Sequence[int]) -> None:
+    def _reply(self, number: int, place: int, prompt: PolicyPrompt, reply: Sequence[int]) -> None:
         length = len(reply)
         last = len(prompt.encoded.ids) - 1
         self.starts[number] = len(self.ids)

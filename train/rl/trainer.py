@@ -21,10 +21,10 @@ from trl.models import unwrap_model_for_generation
 from trl.trainer.utils import RepeatSampler, split_tensor_dict
 
 from videopro.backbones.qwen.features import visual_inputs
-from videopro.backbones.qwen.run import NonFiniteLogits, QwenRun, Sampling, Written
+from videopro.backbones.qwen.run import NonFiniteLogits, QwenRun, SampledReply, Sampling
 from videopro.errors import ConfigError
 from videopro.train.rl.config import VideoGRPOConfig
-from videopro.train.rl.prompts import Prompt, Prompts, of_like_length
+from videopro.train.rl.prompts import PolicyPrompt, PromptEncoder, batches_by_length
 from videopro.train.rl.rollouts import Rollout, Turns, conversation
 from videopro.train.rl.shared_prefix import check_shareable, pack
 from videopro.train.runtime.dummy_vision import DummyVision
@@ -32,11 +32,11 @@ from videopro.train.runtime.finite_steps import ROW_IDS
 from videopro.train.runtime.trainable import part_of
 from videopro.train.runtime.trainer import RunTrainer
 
-MakePrompts = Callable[[QwenRun, bool], Prompts]
+MakePrompts = Callable[[QwenRun, bool], PromptEncoder]
 """Given the policy's forward passes, and whether the part of it that sees is frozen."""
 
 
-class Ahead(Protocol):
+class RewardPrefetcher(Protocol):
     """What may begin before the rewards are asked for."""
 
     def prepare(self, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -46,7 +46,7 @@ class Ahead(Protocol):
         """A reply is whole. Returns at once."""
 
 
-Scored = tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None]
+TokenScores = tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None]
 NextTurn = Callable[[Sequence[Mapping[str, Any]], Sequence[str]], list[Mapping[str, Any] | None]]
 """Given rows and replies to them, the row that is asked next of each; None: the reply ends its rollout."""
 
@@ -68,7 +68,7 @@ class EpochSampler(RepeatSampler):
 
     def __iter__(self) -> Iterator[int]:
         if self.shuffle:
-            self.generator.manual_seed(_drawn(self.seed or 0, self._epoch()))
+            self.generator.manual_seed(_epoch_order(self.seed or 0, self._epoch()))
         return super().__iter__()
 
 
@@ -87,7 +87,7 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
         *arguments: Any,
         make_prompts: MakePrompts | None = None,
         banned: Sequence[int] = (),
-        ahead: Ahead | None = None,
+        ahead: RewardPrefetcher | None = None,
         next_turn: NextTurn | None = None,
         **settings: Any,
     ) -> None:
@@ -95,7 +95,7 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
         self._ahead = ahead
         self._next_turn = next_turn
         self._banned = tuple(banned)
-        self._maker: Prompts | None = None
+        self._maker: PromptEncoder | None = None
         if make_prompts is not None:
             self._show(make_prompts)
         self._rows: list[dict[str, Any]] = []
@@ -209,7 +209,7 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
         if not asked:
             return
         prompts = self._maker.of(list(asked.values()))
-        written = self._write(prompts, _drawn(seed, 1), list(asked))
+        written = self._write(prompts, _epoch_order(seed, 1), list(asked))
         refined = self._texts([_ids(one) for one in written])
         for (row, one), prompt, reply, text in zip(asked.items(), prompts, written, refined, strict=True):
             first = self._rollouts[row].prompts[0]
@@ -217,13 +217,13 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
             replies[row] = replies[row] + _ids(reply)
             self._told[row] = conversation(texts[row], one, text)
 
-    def _write(self, prompts: Sequence[Prompt], seed: int, rows: Sequence[int]) -> list[Written]:
+    def _write(self, prompts: Sequence[PolicyPrompt], seed: int, rows: Sequence[int]) -> list[SampledReply]:
         """A reply to each prompt, which are of these rows. What is drawn for one depends on the seed and its
         row's number among those of all processes, and on nothing else."""
         first = self.accelerator.process_index * len(self._rows)
         sampling = Sampling(self.args.longest, self.temperature, self.top_p, seed)
-        written: dict[int, Written] = {}
-        for some in of_like_length(prompts, self.args.sampling_batch_size or len(prompts)):
+        written: dict[int, SampledReply] = {}
+        for some in batches_by_length(prompts, self.args.sampling_batch_size or len(prompts)):
             distinct = list(dict.fromkeys(prompts[number] for number in some))
             state = self._run.start([prompt.encoded for prompt in distinct])
             state = self._run.fork(state, [distinct.index(prompts[number]) for number in some])
@@ -238,7 +238,7 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
             written.update(zip(some, replies, strict=True))
         return [written[number] for number in range(len(prompts))]
 
-    def _tell(self, rows: Sequence[int], number: int, reply: Written) -> None:
+    def _tell(self, rows: Sequence[int], number: int, reply: SampledReply) -> None:
         if self._ahead is not None:
             (text,) = self._texts([_ids(reply)])
             self._ahead.submit(self._rows[rows[number]], text)
@@ -256,7 +256,7 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
         else:
             key = [1, self.state.global_step, self._eval_rounds]
             self._eval_rounds += 1
-        return _drawn(self.args.seed, *key)
+        return _epoch_order(self.args.seed, *key)
 
     # Log-probabilities
 
@@ -270,7 +270,7 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
         compute_entropy: bool = False,
         compute_aux_loss: bool = False,
         **visual: Any,
-    ) -> Scored:
+    ) -> TokenScores:
         if self._maker is None:
             return super()._get_per_token_logps_and_entropies(
                 model,
@@ -282,7 +282,7 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
                 compute_aux_loss,
                 **visual,
             )
-        score = self._scored_together if self.args.shared_prompt else self._scored_apart
+        score = self._score_shared_prefix if self.args.shared_prompt else self._score_separately
         size = batch_size or len(input_ids)
         ids, mask = (one[:, -logits_to_keep:] for one in (input_ids, attention_mask))
         parts = []
@@ -300,7 +300,7 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
             torch.stack(losses).mean() if compute_aux_loss else None,
         )
 
-    def _scored_apart(self, model: Any, turns: Turns, aux_loss: bool) -> Any:
+    def _score_separately(self, model: Any, turns: Turns, aux_loss: bool) -> Any:
         """Each turn on its own, by TRL's pass with the rows' positions and what they show."""
         ids, mask, width = turns.padded(self._tokenizer.pad_token_id, self._run.device)
         types, positions = torch.zeros_like(ids), ids.new_zeros((4, *ids.shape))
@@ -322,7 +322,7 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
             showing, ids, mask, width, compute_entropy=True, compute_aux_loss=aux_loss
         )
 
-    def _scored_together(self, model: Any, turns: Turns, aux_loss: bool) -> Any:
+    def _score_shared_prefix(self, model: Any, turns: Turns, aux_loss: bool) -> Any:
         """The replies of a group behind one pass over its prompt."""
         packed = pack(
             turns.prompts, turns.replies, pad=self._tokenizer.pad_token_id, run=self._run, roots=turns.roots
@@ -366,11 +366,11 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
         return super().evaluate(eval_dataset, ignore_keys, metric_key_prefix)
 
 
-def _drawn(*key: int) -> int:
+def _epoch_order(*key: int) -> int:
     """A seed for a generator, from several numbers."""
     return int(np.random.SeedSequence(key).generate_state(1, np.uint64)[0] >> 1)
 
 
-def _ids(reply: Written) -> list[int]:
+def _ids(reply: SampledReply) -> list[int]:
     """Token ids with the one that ended it."""
     return reply.ids if reply.end is None else [*reply.ids, reply.end[0]]

@@ -18,7 +18,7 @@ from safetensors import SafetensorError, safe_open
 from transformers.trainer_pt_utils import safe_globals
 
 from videopro.storage.finite_weights import non_finite_in
-from videopro.train.runtime.checkpoint_files import MANIFEST, facts, read_manifest, step_of
+from videopro.train.runtime.checkpoint_files import MANIFEST, file_facts, read_manifest, step_of
 
 STATE = "trainer_state.json"
 # What torch.load, zipfile and JSON raise for files that are cut, emptied or overwritten.
@@ -29,7 +29,7 @@ _BROKEN = (
 )
 
 
-def fault_of(folder: Path, *, weights_only: bool = False) -> str | None:
+def find_fault(folder: Path, *, weights_only: bool = False) -> str | None:
     """Why a run cannot go on from a checkpoint; None for a whole one. `weights_only`: the run saves no
     optimizer (save_only_model)."""
     try:
@@ -44,7 +44,7 @@ def _by_list(folder: Path, listed: Any) -> Iterator[str]:
     for name, known in listed.items():
         file = folder / name
         try:
-            found = facts(file) if file.is_file() else None
+            found = file_facts(file) if file.is_file() else None
         except OSError as error:
             yield f"{name} cannot be read ({error.strerror})"
             continue

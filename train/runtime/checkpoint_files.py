@@ -41,17 +41,17 @@ def step_of(checkpoint: Path) -> int:
     return int(match[1])
 
 
-def seal(folder: Path, lengths: Mapping[str, int]) -> None:
+def write_manifest(folder: Path, lengths: Mapping[str, int]) -> None:
     """List the files of a folder in it and have all of it on the disk. `lengths`: of the run's logs, in
     bytes, at this moment. Raises OSError."""
     names = sorted(str(one.relative_to(folder)) for one in folder.rglob("*") if one.is_file())
-    content = {"files": {name: facts(folder / name) for name in names}, "logs": dict(lengths)}
+    content = {"files": {name: file_facts(folder / name) for name in names}, "logs": dict(lengths)}
     (folder / MANIFEST).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     for one in (*(folder / name for name in names), folder / MANIFEST, folder):
         _flush(one)
 
 
-def facts(file: Path) -> dict[str, Any]:
+def file_facts(file: Path) -> dict[str, Any]:
     """What a file is known by: its size in bytes and, unless it is large, its SHA-256."""
     size = file.stat().st_size
     if size > HASHED_BYTES:
@@ -71,7 +71,7 @@ def read_manifest(folder: Path) -> dict[str, Any] | None:
     return content
 
 
-def put_in_place(made: Path, place: Path) -> None:
+def publish_checkpoint(made: Path, place: Path) -> None:
     """Rename a file or folder, over whatever is at its place. Raises OSError."""
     if place.is_dir():
         discard(place)
@@ -105,7 +105,7 @@ def remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def cut(log: Path, length: int) -> None:
+def truncate_log(log: Path, length: int) -> None:
     """Take from a log what was appended since it was so long."""
     if log.exists() and log.stat().st_size > length:
         os.truncate(log, length)

@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
 from videopro.errors import ConfigError
-from videopro.traces import Fallback
+from videopro.traces import FallbackRule
 
-FALLBACKS: tuple[str, ...] = get_args(Fallback)
+FALLBACKS: tuple[str, ...] = get_args(FallbackRule)
 MODULES_HELP = "models behind the modules, as in videopro.infer's options, such as encoder: none"
 
 
 @dataclass
-class RunConfig:
+class TrainingConfig:
     """To be inherited from before a trainer's own settings class."""
 
     # It derives from no TrainingArguments: the defaults of those would win over TRL's.
@@ -98,7 +98,7 @@ class RunConfig:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ConfigError(f"{name} is {value}; it must be at least 1")
-        choice("fallback", self.fallback, FALLBACKS)
+        check_choice("fallback", self.fallback, FALLBACKS)
         if self.eval_strategy != "no" and not (self.eval_data or self.eval_questions):
             raise ConfigError(
                 f"eval_strategy is {str(self.eval_strategy)!r} and there is nothing to evaluate on; "
@@ -130,7 +130,7 @@ class RunConfig:
         return Path(self.train_data)
 
 
-def choice(name: str, value: str, choices: Sequence[str]) -> None:
+def check_choice(name: str, value: str, choices: Sequence[str]) -> None:
     """Raise ConfigError for a value that is none of the choices."""
     if value not in choices:
         raise ConfigError(f"{name} is {value!r}; it must be {' or '.join(choices)}")

@@ -21,11 +21,11 @@ _DISK = {
 }
 
 
-GOES_ON = "the same command goes on from the last checkpoint that is whole"
+RESUME_HINT = "the same command goes on from the last checkpoint that is whole"
 
 
 @contextmanager
-def writing(what: str, folder: Path, *, needed: int = 0, then: str = GOES_ON) -> Iterator[None]:
+def writing(what: str, folder: Path, *, needed: int = 0, then: str = RESUME_HINT) -> Iterator[None]:
     """Around code that writes into a folder: RunError, naming `what` was being written, where the disk (or a
     quota, or permissions) lets it not. `needed`: bytes that it takes, as far as known. `then`: what to do
     once there is room. Other errors pass."""

@@ -10,17 +10,17 @@ from typing import Any
 
 from transformers import Trainer
 
-Programs = Callable[[Trainer], dict[str, float]]
+ProgramMetrics = Callable[[Trainer], dict[str, float]]
 
 
-class MeasuredTrainer(Trainer):
+class EvaluatingTrainer(Trainer):
     """To be inherited from before a trainer's own class.
 
     `programs`: measures planning on held-out questions; its figures join those of every evaluation, so that
     they can be logged, plotted and used as `metric_for_best_model`.
     """
 
-    def __init__(self, *arguments: Any, programs: Programs | None = None, **settings: Any) -> None:
+    def __init__(self, *arguments: Any, programs: ProgramMetrics | None = None, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
         self._programs = programs
 

@@ -21,17 +21,17 @@ from videopro import methods
 from videopro.backbones.base import Backbone
 from videopro.backbones.fingerprint import folder_fingerprint
 from videopro.backbones.qwen.backbone import QwenBackbone
-from videopro.backbones.qwen.load import Checkpoint, Loaded
+from videopro.backbones.qwen.load import Checkpoint, LoadedModel
 from videopro.backbones.wrappers.metered import Meter
 from videopro.benchmarks.base import Item
 from videopro.errors import VideoError
-from videopro.methods import Context, Method, Result
-from videopro.methods.base import failed
+from videopro.methods import Method, MethodContext, Result
+from videopro.methods.base import failed_result
 from videopro.question import right_letters
-from videopro.reasoning import ReasonSettings
-from videopro.scoring import Mode, Planned, figures, oracle_mode, planned
+from videopro.reasoning import ReasoningSettings
+from videopro.scoring import Mode, PlanRecord, oracle_mode, plan_record, planning_metrics
 from videopro.storage import write_atomically
-from videopro.train.runtime.held_out import HeldOut
+from videopro.train.runtime.held_out import EvalQuestions
 from videopro.video import Video
 
 
@@ -45,7 +45,7 @@ class ProgramEvaluation:
 
     def __init__(
         self,
-        held_out: HeldOut,
+        held_out: EvalQuestions,
         found: Checkpoint,
         *,
         frames: int,
@@ -77,7 +77,7 @@ class ProgramEvaluation:
         self._backbone: QwenBackbone | None = None
 
     def __call__(self, trainer: Trainer) -> dict[str, float]:
-        """The figures of `figures` over all ranks' questions; the same on every rank."""
+        """The figures of `planning_metrics` over all ranks' questions; the same on every rank."""
         accelerator = trainer.accelerator
         mine = self._held_out.by_video()[accelerator.process_index :: accelerator.num_processes]
         # Parsed by the settings themselves, whatever form they came in.
@@ -96,10 +96,10 @@ class ProgramEvaluation:
                 planned = [one for items in mine for one in self._video(items, backbone)]
             finally:
                 model.train(was_training)
-        everyone = [Planned(**one) for one in gather_object([asdict(one) for one in planned])]
+        everyone = [PlanRecord(**one) for one in gather_object([asdict(one) for one in planned])]
         if accelerator.is_main_process:
             self._keep(everyone, trainer.state.global_step)
-        return figures(everyone)
+        return planning_metrics(everyone)
 
     def _around(self, model: Any) -> QwenBackbone:
         """The model as a backbone: the same object at every evaluation, so that modules are loaded once."""
@@ -107,7 +107,7 @@ class ProgramEvaluation:
             adapter = model if is_peft_model(model) else None
             weights = folder_fingerprint(self._found.folder)
             facts = {"kind": "qwen", "model": self._found.name, "weights": weights, "adapter": None}
-            loaded = Loaded(
+            loaded = LoadedModel(
                 model=model.get_base_model() if adapter is not None else model,
                 adapter=adapter,
                 processor=self._found.processor,
@@ -119,7 +119,7 @@ class ProgramEvaluation:
             self._adapted = adapter is not None
         return self._backbone
 
-    def _video(self, items: Sequence[Item], backbone: QwenBackbone) -> Iterator[Planned]:
+    def _video(self, items: Sequence[Item], backbone: QwenBackbone) -> Iterator[PlanRecord]:
         lacking = [item for item in items if item.id not in self._oracle] if self._adapted else []
         if lacking:
             with backbone.adapter(False):
@@ -127,11 +127,11 @@ class ProgramEvaluation:
                     if result.error is None:
                         (only,) = result.rounds
                         assert only.execution is not None
-                        tau = ReasonSettings().tau
+                        tau = ReasoningSettings().tau
                         right = right_letters(item.answer, item.question.choices)
                         self._oracle[item.id] = oracle_mode(only.execution, right, tau)
         for item, result in self._results(self._planner, items, backbone):
-            yield planned(item.id, result, self._oracle, gold=item.answer, choices=item.question.choices)
+            yield plan_record(item.id, result, self._oracle, gold=item.answer, choices=item.question.choices)
 
     def _results(
         self, method: Method, items: Sequence[Item], backbone: Backbone
@@ -139,12 +139,12 @@ class ProgramEvaluation:
         try:
             video = Video.open(items[0].video)
         except VideoError as error:
-            yield from ((item, failed(error)) for item in items)
+            yield from ((item, failed_result(error)) for item in items)
             return
-        context = Context(video, backbone, self._held_out.protocol, meter=Meter())
+        context = MethodContext(video, backbone, self._held_out.protocol, meter=Meter())
         yield from method.run_video(items, context)
 
-    def _keep(self, planned: Sequence[Planned], step: int) -> None:
+    def _keep(self, planned: Sequence[PlanRecord], step: int) -> None:
         self._log.mkdir(parents=True, exist_ok=True)
         lines = [json.dumps(asdict(one), ensure_ascii=False) + "\n" for one in planned]
         write_atomically(self._log / f"step-{step:06d}.jsonl", "".join(lines))

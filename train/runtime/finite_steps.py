@@ -22,13 +22,13 @@ from videopro.storage.finite_weights import non_finite
 ROW_IDS = "row_ids"
 """In a batch: the ids of its rows, a list."""
 
-_MEND = (
+_FIX = (
     "Checkpoints before it are as they were, and the same command would come to it again: give a lower "
     "learning_rate, a max_grad_norm or a wider dtype, and another output_dir"
 )
 
 
-class FiniteSteps(Trainer):
+class FiniteStepsMixin(Trainer):
     """To be inherited from before a trainer's own class. On every rank `train` raises RunError, naming step
     and rows, where a rank's loss or the gradient is NaN or infinite, before anything of it is saved."""
 
@@ -78,7 +78,7 @@ class FiniteSteps(Trainer):
         """The end of a run at the step that is being taken, by `what`, with the rows of these ids."""
         named = ", ".join(dict.fromkeys(ids)) or "of this step"
         return RunError(
-            f"step {self.state.global_step + 1}: {what}, with the rows {named}; look at these first. {_MEND}"
+            f"step {self.state.global_step + 1}: {what}, with the rows {named}; look at these first. {_FIX}"
         )
 
     def _on_any(self, here: bool) -> bool:
@@ -95,7 +95,7 @@ class FiniteSteps(Trainer):
             named = next(one for one in gather_object([name]) if one is not None)
             raise RunError(
                 f"step {self.state.global_step}: the weights are no numbers any more (the first: {named}), "
-                f"and are not saved. {_MEND}"
+                f"and are not saved. {_FIX}"
             )
 
     def _trained(self) -> Iterator[tuple[str, torch.Tensor]]:

@@ -17,11 +17,11 @@ from videopro.benchmarks.base import ROBUST, Benchmark, Item, Protocol
 from videopro.errors import DatasetError, QuestionError
 from videopro.question import Question
 from videopro.scoring import Mode
-from videopro.storage import read_objects
+from videopro.storage import read_json_lines
 
 
 @dataclass(frozen=True)
-class HeldOut:
+class EvalQuestions:
     """Questions by video, and the oracle mode (A.3) of those that came with one."""
 
     items: tuple[Item, ...]
@@ -36,7 +36,7 @@ class HeldOut:
         return list(groups.values())
 
 
-def load_held_out(spec: str, *, limit: int | None, seed: int) -> HeldOut:
+def load_eval_questions(spec: str, *, limit: int | None, seed: int) -> EvalQuestions:
     """The questions that a setting names: FILE.jsonl, a folder, or "pocket:SPLIT". `limit` takes so many,
     whole videos in an order drawn from `seed`. Raises DatasetError or BenchmarkError, naming the mend."""
     oracle: dict[str, Mode] = {}
@@ -52,13 +52,13 @@ def load_held_out(spec: str, *, limit: int | None, seed: int) -> HeldOut:
         raise DatasetError(f"{spec}: question {nameless.id!r} has no answer; held-out questions need one")
     if found.fetch is not None:
         found.fetch(items)
-    return HeldOut(tuple(items), found.protocol, oracle)
+    return EvalQuestions(tuple(items), found.protocol, oracle)
 
 
 def _read(path: Path) -> tuple[Benchmark, dict[str, Mode]]:
     items: list[Item] = []
     oracle: dict[str, Mode] = {}
-    for _, where, record in read_objects(
+    for _, where, record in read_json_lines(
         path, "a grpo.jsonl, a folder with questions.jsonl, or pocket:SPLIT"
     ):
         if record.get("kind", "plan") != "plan":

@@ -16,20 +16,20 @@ from trl import ModelConfig
 
 from videopro.backbones.fingerprint import folder_fingerprint
 from videopro.train.runtime.checkpoint_faults import STATE
-from videopro.train.runtime.checkpoint_files import checkpoints, put_in_place
+from videopro.train.runtime.checkpoint_files import checkpoints, publish_checkpoint
 from videopro.train.runtime.disk_errors import writing
-from videopro.train.runtime.record import check_same, describe, keep, write_budgets
+from videopro.train.runtime.record import check_same_run, describe_run, write_budgets, write_record
 from videopro.train.runtime.rows import digest
-from videopro.train.runtime.setup import Rows, Start
+from videopro.train.runtime.setup import TrainingRows, TrainingSetup
 from videopro.train.runtime.trainer import RunTrainer
-from videopro.train.runtime.whole_checkpoints import go_on_from
+from videopro.train.runtime.whole_checkpoints import find_resume_checkpoint
 
 
-def carry_out(
+def run_training(
     trainer: RunTrainer,
     model: ModelConfig,
-    start: Start,
-    rows: Rows[Any],
+    start: TrainingSetup,
+    rows: TrainingRows[Any],
     *,
     also: Sequence[str],
 ) -> None:
@@ -39,7 +39,7 @@ def carry_out(
     training: Any = trainer.args
     output = trainer.output
     state = PartialState()
-    run = describe(
+    run = describe_run(
         training,
         model,
         start.found,
@@ -50,15 +50,15 @@ def carry_out(
     )
     run["adapter"] = folder_fingerprint(Path(start.adapter)) if start.adapter else None
     if checkpoints(output):
-        check_same(output, run)
+        check_same_run(output, run)
     state.wait_for_everyone()
     with writing("what the run leaves", output):
-        last = go_on_from(output, trainer.logs, weights_only=training.save_only_model)
+        last = find_resume_checkpoint(output, trainer.logs, weights_only=training.save_only_model)
         if state.is_main_process:
-            keep(output, run, rows=rows.train, dropped=rows.dropped)
+            write_record(output, run, rows=rows.train, dropped=rows.dropped)
         trainer.train(resume_from_checkpoint=None if last is None else str(last))
     trainer.check_weights()
-    with trainer.made_aside("what was trained") as aside:
+    with trainer.staged_checkpoint("what was trained") as aside:
         trainer.save_model(str(aside))
         if state.is_main_process:
             trainer.state.save_to_json(str(aside / STATE))
@@ -70,8 +70,10 @@ def carry_out(
         if state.is_main_process:
             # Whoever finds weights finds what belongs to them.
             for one in sorted(aside.iterdir(), key=lambda one: (one.suffix == ".safetensors", one.name)):
-                put_in_place(one, output / one.name)
-            keep(output, run, rows=rows.train, dropped=rows.dropped, history=trainer.state.log_history)
+                publish_checkpoint(one, output / one.name)
+            write_record(
+                output, run, rows=rows.train, dropped=rows.dropped, history=trainer.state.log_history
+            )
         state.wait_for_everyone()
 
 

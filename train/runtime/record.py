@@ -23,7 +23,7 @@ from videopro.errors import RunError
 from videopro.storage import parse_json, write_atomically
 
 
-class Kind(Protocol):
+class HasKind(Protocol):
     """A row of some kind."""
 
     @property
@@ -42,7 +42,7 @@ _TRAINING = (
 _MODEL = ("dtype", "use_peft", "lora_r", "lora_alpha", "lora_dropout", "lora_target_modules", "use_rslora")
 
 
-def describe(
+def describe_run(
     training: TrainingArguments,
     model: ModelConfig,
     found: Checkpoint,
@@ -68,7 +68,7 @@ def describe(
     return json.loads(json.dumps(facts, default=str))
 
 
-def check_same(output: Path, run: Mapping[str, Any]) -> None:
+def check_same_run(output: Path, run: Mapping[str, Any]) -> None:
     """Refuse to go on with another run than the one in a folder, unless it is that run for longer. Raises
     RunError with the difference."""
     try:
@@ -95,11 +95,11 @@ def _for_longer(before: Mapping[str, Any], run: Mapping[str, Any]) -> list[str]:
     return [name]
 
 
-def keep(
+def write_record(
     output: Path,
     run: Mapping[str, Any],
     *,
-    rows: Sequence[Kind],
+    rows: Sequence[HasKind],
     dropped: Mapping[str, str],
     history: Sequence[Mapping[str, Any]] = (),
 ) -> None:

@@ -32,7 +32,7 @@ class Shows(Protocol):
 R = TypeVar("R", bound=Shows)
 
 
-def without_unreadable(rows: Sequence[R], failures: Mapping[Path, str]) -> tuple[list[R], list[R]]:
+def drop_unreadable(rows: Sequence[R], failures: Mapping[Path, str]) -> tuple[list[R], list[R]]:
     """The rows whose video can be read (or that have none), and those that are dropped. Raises DatasetError
     when none is left."""
     kept = [row for row in rows if row.video not in failures]

@@ -20,20 +20,20 @@ from trl import ModelConfig
 
 from videopro.backbones import read_spec
 from videopro.backbones.qwen.inputs import QwenInputs
-from videopro.backbones.qwen.load import Checkpoint, find
+from videopro.backbones.qwen.load import Checkpoint, find_checkpoint
 from videopro.errors import ConfigError
 from videopro.modules.loading import cache_root
-from videopro.train.runtime.config import RunConfig
+from videopro.train.runtime.config import TrainingConfig
 from videopro.train.runtime.evaluation import ProgramEvaluation
 from videopro.train.runtime.frame_cache import FrameCache
-from videopro.train.runtime.held_out import load_held_out
-from videopro.train.runtime.rows import Shows, without_unreadable
+from videopro.train.runtime.held_out import load_eval_questions
+from videopro.train.runtime.rows import Shows, drop_unreadable
 
 R = TypeVar("R", bound=Shows)
 
 
 @dataclass(frozen=True)
-class Start:
+class TrainingSetup:
     """The model that a run starts from, and how it is shown videos: as in inference."""
 
     found: Checkpoint
@@ -44,13 +44,13 @@ class Start:
     inputs: QwenInputs
 
     @classmethod
-    def of(cls, training: RunConfig, model: ModelConfig) -> Start:
+    def of(cls, training: TrainingConfig, model: ModelConfig) -> TrainingSetup:
         """By the settings. Raises ConfigError or BackboneError."""
         if not model.model_name_or_path:
             raise ConfigError("model_name_or_path is missing; give pocket, a hub name or a folder")
         # A shipped planner has a short name, as in inference.
         spec = read_spec(model.model_name_or_path, adapter=training.adapter)
-        found = find(spec.model)
+        found = find_checkpoint(spec.model)
         frames = found.frames if training.frames is None else training.frames
         pixels = found.pixels if training.pixels is None else training.pixels
         inputs = QwenInputs(found.processor, frames=frames, pixels=pixels, device=torch.device("cpu"))
@@ -63,13 +63,13 @@ class Start:
         return FrameCache(root, count=self.frames, resize=self.inputs.frame_size, form=form)
 
     def evaluation(
-        self, training: RunConfig, *, modules: Mapping[str, Any], longest: int, seed: int, output: Path
+        self, training: TrainingConfig, *, modules: Mapping[str, Any], longest: int, seed: int, output: Path
     ) -> ProgramEvaluation | None:
         """What measures planning on held-out questions, if there are any. `longest`: tokens of a program."""
         if not training.eval_questions:
             return None
         with PartialState().main_process_first():
-            held_out = load_held_out(training.eval_questions, limit=training.eval_limit, seed=seed)
+            held_out = load_eval_questions(training.eval_questions, limit=training.eval_limit, seed=seed)
         return ProgramEvaluation(
             held_out,
             self.found,
@@ -83,26 +83,26 @@ class Start:
 
 
 @dataclass(frozen=True)
-class Rows(Generic[R]):
+class TrainingRows(Generic[R]):
     """Rows to train on and to evaluate on, and why others are left out, by their ids."""
 
     train: list[R]
     held_out: list[R]
     dropped: Mapping[str, str]
 
-    def decoded(self, cache: FrameCache, workers: int) -> Rows[R]:
+    def decoded(self, cache: FrameCache, workers: int) -> TrainingRows[R]:
         """Those whose videos can be read, with every video decoded; what is dropped is said. Raises
         DatasetError when nothing is left."""
         failures = _decode(cache, [*self.train, *self.held_out], workers)
-        train, dropped = without_unreadable(self.train, failures)
+        train, dropped = drop_unreadable(self.train, failures)
         held_out: list[R] = []
         if self.held_out:
-            held_out, more = without_unreadable(self.held_out, failures)
+            held_out, more = drop_unreadable(self.held_out, failures)
             dropped += more
         if PartialState().is_main_process:
             _name_dropped(dropped, failures)
         names = {row.id: failures[row.video] for row in dropped if row.video is not None}
-        return Rows(train, held_out, names)
+        return TrainingRows(train, held_out, names)
 
 
 def _decode(cache: FrameCache, rows: Sequence[Shows], workers: int) -> dict[Path, str]:

@@ -19,7 +19,7 @@ from transformers import PreTrainedModel
 from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled
 from trl import ModelConfig, get_peft_config, get_quantization_config
 
-from videopro.backbones.qwen.load import Checkpoint, load_weights, put_adapter
+from videopro.backbones.qwen.load import Checkpoint, attach_adapter, load_weights
 from videopro.errors import ConfigError
 
 Part = Literal["language", "projector", "vision"]
@@ -142,7 +142,7 @@ def put_trained(
     """
     if adapter is None:
         return model, choose_trained(model, settings, parts)
-    return put_adapter(model, adapter, base, trained=True), None  # type: ignore[return-value]
+    return attach_adapter(model, adapter, base, trained=True), None  # type: ignore[return-value]
 
 
 def parameter_groups(

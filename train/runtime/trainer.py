@@ -6,10 +6,10 @@ Knows trainers; must not know what is learned.
 
 from __future__ import annotations
 
-from videopro.train.runtime.evaluating_trainer import MeasuredTrainer
-from videopro.train.runtime.finite_steps import FiniteSteps
-from videopro.train.runtime.whole_checkpoints import WholeCheckpoints
+from videopro.train.runtime.evaluating_trainer import EvaluatingTrainer
+from videopro.train.runtime.finite_steps import FiniteStepsMixin
+from videopro.train.runtime.whole_checkpoints import AtomicCheckpointsMixin
 
 
-class RunTrainer(FiniteSteps, WholeCheckpoints, MeasuredTrainer):
+class RunTrainer(FiniteStepsMixin, AtomicCheckpointsMixin, EvaluatingTrainer):
     """To be inherited from before a class of TRL's."""

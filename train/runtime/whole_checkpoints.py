@@ -17,21 +17,21 @@ from accelerate import PartialState
 from accelerate.utils import broadcast_object_list
 from transformers import Trainer
 
-from videopro.train.runtime.checkpoint_faults import STATE, fault_of
+from videopro.train.runtime.checkpoint_faults import STATE, find_fault
 from videopro.train.runtime.checkpoint_files import (
     UNFINISHED,
     checkpoints,
-    cut,
     keep_latest,
-    put_in_place,
+    publish_checkpoint,
     read_manifest,
     remove,
-    seal,
+    truncate_log,
+    write_manifest,
 )
 from videopro.train.runtime.disk_errors import writing
 
 
-class WholeCheckpoints(Trainer):
+class AtomicCheckpointsMixin(Trainer):
     """To be inherited from before a trainer's own class.
 
     `logs`: files that the run appends to; a run that goes on from a checkpoint has them as they were then.
@@ -49,7 +49,7 @@ class WholeCheckpoints(Trainer):
         return Path(str(self.args.output_dir))
 
     @contextmanager
-    def made_aside(self, what: str) -> Iterator[Path]:
+    def staged_checkpoint(self, what: str) -> Iterator[Path]:
         """A folder, the same on every rank, for what is to be put into the run's folder once it is whole;
         removed, with whatever is in it, behind the block. Raises RunError for what cannot be written."""
         aside = self.output / UNFINISHED
@@ -71,7 +71,7 @@ class WholeCheckpoints(Trainer):
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
         name = f"checkpoint-{self.state.global_step}"
-        with self.made_aside(name) as aside:
+        with self.staged_checkpoint(name) as aside:
             self._writing_in = aside
             try:
                 super()._save_checkpoint(model, trial)
@@ -110,12 +110,12 @@ class WholeCheckpoints(Trainer):
         lengths = {log.name: log.stat().st_size for log in self.logs if log.exists()}
         for mine in (state.is_main_process, state.is_local_main_process):
             if mine and made.exists():
-                seal(made, lengths)
-                put_in_place(made, place)
+                write_manifest(made, lengths)
+                publish_checkpoint(made, place)
             state.wait_for_everyone()
 
 
-def go_on_from(output: Path, logs: Sequence[Path], *, weights_only: bool) -> Path | None:
+def find_resume_checkpoint(output: Path, logs: Sequence[Path], *, weights_only: bool) -> Path | None:
     """The last whole checkpoint of a run, on every rank; None: there is none, and the run starts from the
     beginning. Later ones that are damaged are named and set aside, and `logs` are cut to what they were when
     the run was there."""
@@ -123,27 +123,27 @@ def go_on_from(output: Path, logs: Sequence[Path], *, weights_only: bool) -> Pat
     found: list[Path | None] = [None]
     if state.is_main_process:
         remove(output / UNFINISHED)
-        found = [_last_whole(output, weights_only)]
+        found = [_last_complete(output, weights_only)]
         lengths = _lengths(found[0])
         for log in logs:
             # A checkpoint of an older version tells nothing of them.
             if lengths is not None:
-                cut(log, lengths.get(log.name, 0))
+                truncate_log(log, lengths.get(log.name, 0))
     broadcast_object_list(found)
     return found[0]
 
 
-def _last_whole(output: Path, weights_only: bool) -> Path | None:
+def _last_complete(output: Path, weights_only: bool) -> Path | None:
     damaged = False
     for one in checkpoints(output):
-        why = fault_of(one, weights_only=weights_only)
+        why = find_fault(one, weights_only=weights_only)
         if why is None:
             if damaged:
                 print(f"the run goes on from {one.name}", file=sys.stderr)
             return one
         # Under another name, since transformers counts whatever is called a checkpoint as one to keep.
         aside = output / f"damaged-{one.name}"
-        put_in_place(one, aside)
+        publish_checkpoint(one, aside)
         print(f"{one} is damaged: {why}; it is set aside as {aside.name} and may be deleted", file=sys.stderr)
         damaged = True
     if damaged:

@@ -5,7 +5,7 @@ import re
 _CONTROL = re.compile(r"<\|(\w+)\|>")
 
 
-def plain(text: str) -> str:
+def escape_control_tokens(text: str) -> str:
     """The text with control tokens of the chat form broken up: `<|im_end|>` becomes `< |im_end| >`.
 
     What subtitles or signs say can then neither end a turn nor stand for pixels. Processors and servers read

@@ -27,6 +27,6 @@ def identify(config: BackboneConfig, recorded: Mapping[str, Any]) -> dict[str, o
             return server.identity(form=recorded.get("video"))
         finally:
             server.close()
-    from videopro.backbones.qwen.load import facts, find
+    from videopro.backbones.qwen.load import checkpoint_facts, find_checkpoint
 
-    return facts(config, find(config.model))
+    return checkpoint_facts(config, find_checkpoint(config.model))

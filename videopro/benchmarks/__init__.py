@@ -18,13 +18,23 @@ from videopro.benchmarks import (
 from videopro.benchmarks.base import Benchmark, Item, Protocol
 from videopro.benchmarks.jsonl import load_folder
 from videopro.benchmarks.pocket import load_pocket
-from videopro.benchmarks.registry import Spec, by_name
+from videopro.benchmarks.registry import BenchmarkSpec, by_name
 from videopro.errors import BenchmarkError
-from videopro.settings import near
+from videopro.settings import did_you_mean
 
-__all__ = ["NAMES", "PRESETS", "SPECS", "Benchmark", "Item", "Protocol", "Spec", "default_split", "load"]
+__all__ = [
+    "NAMES",
+    "PRESETS",
+    "SPECS",
+    "Benchmark",
+    "Item",
+    "Protocol",
+    "BenchmarkSpec",
+    "default_split",
+    "load",
+]
 
-SPECS: Mapping[str, Spec] = by_name(
+SPECS: Mapping[str, BenchmarkSpec] = by_name(
     longvideobench.SPEC,
     videomme.SPEC,
     lvbench.SPEC,
@@ -74,7 +84,7 @@ def load(
     Raises BenchmarkError for an unknown name, a missing folder or broken annotations.
     """
     if name not in NAMES:
-        raise BenchmarkError(f"unknown benchmark {name!r}; {near(name, NAMES)}")
+        raise BenchmarkError(f"unknown benchmark {name!r}; {did_you_mean(name, NAMES)}")
     if world_seed is not None and name != "pocket":
         raise BenchmarkError(f"{name}: has no --world-seed; only pocket's split 'fresh' is drawn from one")
     if name in SPECS:

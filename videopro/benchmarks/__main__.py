@@ -17,7 +17,7 @@ from videopro.benchmarks.check import CheckConfig, check
 from videopro.cli import exit_status
 from videopro.errors import ConfigError
 from videopro.runs import JudgeConfig, SubmitConfig, judge_run, metric_lines, submit
-from videopro.settings import from_command_line, near
+from videopro.settings import did_you_mean, from_command_line
 
 PROG = "python -m videopro.benchmarks"
 COMMANDS = ("check", "judge", "submit")
@@ -28,7 +28,7 @@ def main(argv: Sequence[str] | None = None, *, load: Callable[..., Backbone] = l
     argv = list(sys.argv[1:] if argv is None else argv)
     with exit_status() as status:
         if not argv or argv[0] not in COMMANDS:
-            hint = near(argv[0], COMMANDS) if argv else f"known: {', '.join(COMMANDS)}"
+            hint = did_you_mean(argv[0], COMMANDS) if argv else f"known: {', '.join(COMMANDS)}"
             if argv[:1] in (["-h"], ["--help"]):
                 print(__doc__)
                 return 0

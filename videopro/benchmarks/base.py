@@ -13,9 +13,9 @@ from pathlib import Path
 from videopro.benchmarks.protocol import ROBUST, Protocol
 from videopro.errors import BenchmarkError, ConfigError
 from videopro.question import NO_OPTION, Question
-from videopro.settings import near
+from videopro.settings import did_you_mean
 
-__all__ = ["NO_OPTION", "ROBUST", "Benchmark", "Flaw", "Item", "Protocol"]
+__all__ = ["NO_OPTION", "ROBUST", "Benchmark", "Issue", "Item", "Protocol"]
 
 # Characters of a flaw that are told.
 _SHOWN = 500
@@ -50,7 +50,7 @@ class Item:
 
 
 @dataclass(frozen=True)
-class Flaw:
+class Issue:
     """Something in the files that is not as it should be."""
 
     where: str
@@ -59,7 +59,7 @@ class Flaw:
     mend: str = ""
 
     @classmethod
-    def of(cls, where: str, error: Exception) -> Flaw:
+    def of(cls, where: str, error: Exception) -> Issue:
         """What an error says is wrong, and what it says would mend it."""
         what, _, mend = str(error).partition("; ")
         return cls(where, what if len(what) <= _SHOWN else f"{what[:_SHOWN]}...", mend)
@@ -80,9 +80,9 @@ class Benchmark:
     """Tells apart files of the same name and split that differ; part of a run's key."""
     fetch: Callable[[Sequence[Item]], None] | None = None
     """Makes the files of these questions that are made on demand; None: they are there, or are missing."""
-    broken: tuple[Flaw, ...] = ()
+    broken: tuple[Issue, ...] = ()
     """Records that cannot be asked; they were left out because the user said so."""
-    defects: tuple[Flaw, ...] = ()
+    defects: tuple[Issue, ...] = ()
     """Records with a fault of the annotation that are asked all the same, and how they were read."""
 
     def __post_init__(self) -> None:
@@ -112,7 +112,7 @@ class Benchmark:
                 if one not in known:
                     raise ConfigError(
                         f"ids: {self.name}, split {self.split!r}, has no question {one!r}; "
-                        f"{near(one, sorted(known)) if len(known) < 50 else _nearest(one, known)}"
+                        f"{did_you_mean(one, sorted(known)) if len(known) < 50 else _nearest(one, known)}"
                     )
             wanted = set(ids)
             chosen = [item for item in chosen if item.id in wanted]
@@ -139,5 +139,5 @@ class Benchmark:
 
 
 def _nearest(name: str, known: set[str]) -> str:
-    hint = near(name, sorted(known))
+    hint = did_you_mean(name, sorted(known))
     return hint if hint.startswith("did you mean") else f"it has {len(known)} others"

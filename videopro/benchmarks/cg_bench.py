@@ -21,8 +21,8 @@ from typing import Any
 from videopro.benchmarks.base import Item
 from videopro.benchmarks.fields import file_name, interval, text, texts
 from videopro.benchmarks.protocol import AnswerPrompt, Metric, Protocol
-from videopro.benchmarks.registry import Spec
-from videopro.benchmarks.sources import Found, Source
+from videopro.benchmarks.registry import BenchmarkSpec
+from videopro.benchmarks.sources import BenchmarkRecords, Source
 from videopro.errors import BenchmarkError
 from videopro.question import Question
 from videopro.storage import parse_json
@@ -66,9 +66,9 @@ PROTOCOLS = (
 )
 
 
-def read(source: Source, split: str) -> Found:
+def read(source: Source, split: str) -> BenchmarkRecords:
     """The questions of a split."""
-    found = Found()
+    found = BenchmarkRecords()
     rows = source.rows(FILES[split], hub=("", "test"))
     # A file given by itself stands among its videos.
     folder = Path(source.annotations).parent if source.annotations else source.file(FILES[split]).parent
@@ -120,7 +120,7 @@ def _clues(value: Any) -> tuple[tuple[float, float], ...]:
     return tuple(interval(pair, "clue_intervals") for pair in (value if isinstance(value, list) else [value]))
 
 
-SPEC = Spec(
+SPEC = BenchmarkSpec(
     "cg_bench",
     tuple(FILES),
     PROTOCOLS,

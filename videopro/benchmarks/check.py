@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from videopro import benchmarks
-from videopro.benchmarks.base import NO_OPTION, Benchmark, Flaw, Item
+from videopro.benchmarks.base import NO_OPTION, Benchmark, Issue, Item
 from videopro.errors import SubtitleError, VideoError
-from videopro.scoring import SEVERAL
-from videopro.settings import about
+from videopro.scoring import GROUP_SEPARATOR
+from videopro.settings import setting
 from videopro.video import load_subtitles
 from videopro.video.decoding.probe import probe
 
@@ -29,25 +29,25 @@ _ARCHIVES = ("*.zip", "*.tar", "*.tar.gz", "*.tar.*part*", "*.tar.gz.part*", "*.
 class CheckConfig:
     """The settings of `python -m videopro.benchmarks check`."""
 
-    name: str = field(metadata=about("one of " + ", ".join(benchmarks.NAMES), positional=True))
-    root: Path | None = field(default=None, metadata=about("folder of the benchmark's files"))
-    split: str = field(default="", metadata=about("split of the benchmark; unset: its usual one"))
-    protocol: str = field(default="", metadata=about("protocol; unset: the benchmark's usual one"))
+    name: str = field(metadata=setting("one of " + ", ".join(benchmarks.NAMES), positional=True))
+    root: Path | None = field(default=None, metadata=setting("folder of the benchmark's files"))
+    split: str = field(default="", metadata=setting("split of the benchmark; unset: its usual one"))
+    protocol: str = field(default="", metadata=setting("protocol; unset: the benchmark's usual one"))
     annotations: str = field(
         default="",
-        metadata=about("file with the questions, or hf:REPO:CONFIG:SPLIT; unset: the official one"),
+        metadata=setting("file with the questions, or hf:REPO:CONFIG:SPLIT; unset: the official one"),
     )
-    open: bool = field(default=False, metadata=about("open every video and subtitle file that is there"))
+    open: bool = field(default=False, metadata=setting("open every video and subtitle file that is there"))
 
 
 @dataclass(frozen=True)
-class Checked:
+class CheckReport:
     """What there is."""
 
     benchmark: Benchmark
     missing: tuple[str, ...]
     """Names of videos that are not there or are empty."""
-    unreadable: tuple[Flaw, ...]
+    unreadable: tuple[Issue, ...]
     """Files that are there and cannot be read (only looked for when asked)."""
     videos: int
     subtitles: int
@@ -93,13 +93,13 @@ class Checked:
             yield from _some([str(one) for one in self.unreadable])
         for kind in own.protocol.groups:
             counts = Counter(
-                name for item in own.items for name in item.groups.get(kind, "(none)").split(SEVERAL)
+                name for item in own.items for name in item.groups.get(kind, "(none)").split(GROUP_SEPARATOR)
             )
             yield f"{kind}: " + ", ".join(f"{name} {count}" for name, count in sorted(counts.items()))
         yield "complete" if self.is_complete else "not complete; a run over it goes on and says what it lacks"
 
 
-def check(config: CheckConfig) -> Checked:
+def check(config: CheckConfig) -> CheckReport:
     """Look at a benchmark's files. Raises BenchmarkError where not even the questions can be read."""
     benchmark = benchmarks.load(
         config.name,
@@ -117,7 +117,7 @@ def check(config: CheckConfig) -> Checked:
     with_subtitles = [key for key, item in by_video.items() if item.subtitles and _is_there(item.subtitles)]
     lost = [key for key, item in by_video.items() if item.subtitles and not _is_there(item.subtitles)]
     unreadable = list(_unreadable(by_video, missing, with_subtitles)) if config.open else []
-    return Checked(
+    return CheckReport(
         benchmark,
         tuple(missing),
         tuple(unreadable),
@@ -137,18 +137,18 @@ def _is_there(path: Path) -> bool:
 
 def _unreadable(
     videos: dict[str, Item], missing: Sequence[str], with_subtitles: Sequence[str]
-) -> Iterator[Flaw]:
+) -> Iterator[Issue]:
     for key in sorted(videos.keys() - set(missing)):
         item, duration = videos[key], None
         try:
             duration = probe(item.video, _TIMEOUT).duration
         except VideoError as error:
-            yield Flaw(str(item.video), str(error).removeprefix(f"{item.video}: "), "fetch it again")
+            yield Issue(str(item.video), str(error).removeprefix(f"{item.video}: "), "fetch it again")
         if key in with_subtitles and item.subtitles is not None:
             try:
                 load_subtitles(item.subtitles, duration=duration or float("inf"))
             except SubtitleError as error:
-                yield Flaw(str(item.subtitles), str(error))
+                yield Issue(str(item.subtitles), str(error))
 
 
 def _archives(root: Path | None) -> Iterator[str]:

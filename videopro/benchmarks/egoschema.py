@@ -15,11 +15,11 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from videopro.benchmarks.base import Flaw, Item
+from videopro.benchmarks.base import Issue, Item
 from videopro.benchmarks.fields import file_name, index, text
 from videopro.benchmarks.protocol import AnswerPrompt, Protocol
-from videopro.benchmarks.registry import Spec
-from videopro.benchmarks.sources import Found, Source
+from videopro.benchmarks.registry import BenchmarkSpec
+from videopro.benchmarks.sources import BenchmarkRecords, Source
 from videopro.question import LETTERS, Question
 
 ANSWERS = "subset_answers.json"
@@ -33,9 +33,9 @@ PROMPT = AnswerPrompt(
 PROTOCOLS = (Protocol("egoschema", name="official", answer_prompt=PROMPT, subtitles="none", groups=()),)
 
 
-def read(source: Source, split: str) -> Found:
+def read(source: Source, split: str) -> BenchmarkRecords:
     """The 500 questions with an answer, or all of them without."""
-    found = Found()
+    found = BenchmarkRecords()
     gold = source.object(source.file(ANSWERS), "ids and places") if split == "subset" else {}
     rows = source.rows("questions.json", hub=("MC", "test"))
     found.read(rows, partial(_item, source=source, split=split, gold=gold))
@@ -44,7 +44,7 @@ def read(source: Source, split: str) -> Found:
     if not broken:
         for uid in gold.keys() - asked:
             found.broken.append(
-                Flaw(ANSWERS, f"{uid!r} is no question of questions.json", "fetch both again")
+                Issue(ANSWERS, f"{uid!r} is no question of questions.json", "fetch both again")
             )
     return found
 
@@ -70,6 +70,6 @@ def _item(
     )
 
 
-SPEC = Spec(
+SPEC = BenchmarkSpec(
     "egoschema", ("subset", "full"), PROTOCOLS, read, "questions.json, subset_answers.json and videos/"
 )

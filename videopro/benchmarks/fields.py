@@ -60,12 +60,12 @@ def interval(value: Any, name: str) -> tuple[float, float]:
     numbers = isinstance(value, list) and len(value) == 2 and all(map(_is_time, value))
     if not numbers or not 0 <= value[0] <= value[1]:
         raise BenchmarkError(
-            f"field {name!r} holds {shown(value)}; it must be a list of [start, end] in seconds"
+            f"field {name!r} holds {quoted(value)}; it must be a list of [start, end] in seconds"
         )
     return float(value[0]), float(value[1])
 
 
-def shown(value: object) -> str:
+def quoted(value: object) -> str:
     """A wrong value as a message shows it."""
     told = repr(value)
     return told if len(told) <= 200 else f"{told[:200]}..."
@@ -76,7 +76,7 @@ def _is_time(value: Any) -> bool:
 
 
 def _problem(record: Mapping[str, Any], name: str) -> str:
-    return f"is {shown(record[name])}" if name in record else "is missing"
+    return f"is {quoted(record[name])}" if name in record else "is missing"
 
 
 def index(record: Mapping[str, Any], name: str, count: int) -> int:

@@ -14,11 +14,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from videopro.benchmarks.base import ROBUST, Benchmark, Flaw, Item, Protocol
-from videopro.benchmarks.fields import can_name_a_file, interval, shown
+from videopro.benchmarks.base import ROBUST, Benchmark, Issue, Item, Protocol
+from videopro.benchmarks.fields import can_name_a_file, interval, quoted
 from videopro.errors import BenchmarkError, QuestionError
 from videopro.question import Question
-from videopro.settings import near
+from videopro.settings import did_you_mean
 from videopro.storage import read_object
 
 FILE = "questions.jsonl"
@@ -51,7 +51,7 @@ def load_folder(
         raise BenchmarkError(f"{name}: {path} cannot be read: {error}") from error
     items: list[Item] = []
     lines_of: dict[str, int] = {}
-    broken: list[Flaw] = []
+    broken: list[Issue] = []
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
@@ -65,7 +65,7 @@ def load_folder(
         except BenchmarkError as error:
             if not skip_broken:
                 raise
-            broken.append(Flaw.of(where, BenchmarkError(str(error).removeprefix(f"{where}: "))))
+            broken.append(Issue.of(where, BenchmarkError(str(error).removeprefix(f"{where}: "))))
             continue
         lines_of[item.id] = number
         items.append(item)
@@ -84,11 +84,11 @@ def _item(line: bytes, root: Path, where: str) -> Item:
     record = read_object(line, where, BenchmarkError)
     for key in record:
         if key not in _FIELDS:
-            raise BenchmarkError(f"{where}: unknown field {key!r}; {near(key, _FIELDS)}")
+            raise BenchmarkError(f"{where}: unknown field {key!r}; {did_you_mean(key, _FIELDS)}")
     choices = record.get("choices")
     if not isinstance(choices, list):
         raise BenchmarkError(
-            f"{where}: field 'choices' must be a list of 2 to 10 texts, not {shown(choices)}"
+            f"{where}: field 'choices' must be a list of 2 to 10 texts, not {quoted(choices)}"
         )
     try:
         question = Question(_text(record, "question", where), tuple(choices))
@@ -114,7 +114,7 @@ def _item(line: bytes, root: Path, where: str) -> Item:
 def _text(record: Mapping[str, Any], name: str, where: str) -> str:
     value = record.get(name)
     if not isinstance(value, str) or not value.strip():
-        problem = f"is {shown(value)}" if name in record else "is missing"
+        problem = f"is {quoted(value)}" if name in record else "is missing"
         raise BenchmarkError(f"{where}: field {name!r} {problem}; it must be a text")
     return value
 
@@ -122,7 +122,7 @@ def _text(record: Mapping[str, Any], name: str, where: str) -> str:
 def _path(record: Mapping[str, Any], name: str, where: str) -> str:
     value = _text(record, name, where)
     if not can_name_a_file(value):
-        raise BenchmarkError(f"{where}: field {name!r} is {shown(value)}; it must be the path of a file")
+        raise BenchmarkError(f"{where}: field {name!r} is {quoted(value)}; it must be the path of a file")
     return value
 
 

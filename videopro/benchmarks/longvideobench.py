@@ -17,8 +17,8 @@ from typing import Any
 from videopro.benchmarks.base import Item
 from videopro.benchmarks.fields import file_name, index, known_groups, number, text, texts
 from videopro.benchmarks.protocol import AnswerPrompt, Metric, Protocol
-from videopro.benchmarks.registry import Spec
-from videopro.benchmarks.sources import Found, Source
+from videopro.benchmarks.registry import BenchmarkSpec
+from videopro.benchmarks.sources import BenchmarkRecords, Source
 from videopro.errors import BenchmarkError
 from videopro.question import LETTERS, Question
 
@@ -56,9 +56,9 @@ PROTOCOLS = (
 )  # fmt: skip
 
 
-def read(source: Source, split: str) -> Found:
+def read(source: Source, split: str) -> BenchmarkRecords:
     """The questions of a split."""
-    found = Found()
+    found = BenchmarkRecords()
     rows = source.rows(*FILES[split], hub=("", HUB_SPLITS[split]))
     found.read(rows, partial(_item, source=source, split=split))
     return found
@@ -100,7 +100,7 @@ def _choices(record: Mapping[str, Any]) -> list[str]:
     return [str(one) for one in options if one is not None and one != PADDING]
 
 
-SPEC = Spec(
+SPEC = BenchmarkSpec(
     "longvideobench",
     tuple(FILES),
     PROTOCOLS,

@@ -17,11 +17,11 @@ from typing import Any
 from videopro.benchmarks.base import Item
 from videopro.benchmarks.fields import file_name, known_groups, text, texts
 from videopro.benchmarks.protocol import AnswerPrompt, Metric, Protocol
-from videopro.benchmarks.registry import Spec
-from videopro.benchmarks.sources import Found, Row, Source, Unreadable
+from videopro.benchmarks.registry import BenchmarkSpec
+from videopro.benchmarks.sources import BenchmarkRecords, LocatedRecord, Source, UnreadableRecord
 from videopro.errors import BenchmarkError
 from videopro.question import Question
-from videopro.scoring import SEVERAL
+from videopro.scoring import GROUP_SEPARATOR
 
 FILES = ("video_info.meta.jsonl", "data/video_info.meta.jsonl")
 VIDEO_FOLDERS = ("videos", "all_videos", "scripts/videos", "script/videos", "data/videos")
@@ -54,27 +54,27 @@ PROTOCOLS = (
 )  # fmt: skip
 
 
-def read(source: Source, split: str) -> Found:
+def read(source: Source, split: str) -> BenchmarkRecords:
     """All questions; there is one split."""
-    found = Found()
+    found = BenchmarkRecords()
     rows = _flat(source.rows(*FILES, hub=("", "train")))
     found.read(rows, partial(_item, source=source))
     return found
 
 
-def _flat(rows: Sequence[Row]) -> Iterator[Row]:
+def _flat(rows: Sequence[LocatedRecord]) -> Iterator[LocatedRecord]:
     """A row a question."""
     for where, record in rows:
-        if isinstance(record, Unreadable) or not isinstance(record.get("qa"), list):
+        if isinstance(record, UnreadableRecord) or not isinstance(record.get("qa"), list):
             problem = ("field 'qa' is no list", "is this video_info.meta.jsonl of LVBench?")
-            yield where, record if isinstance(record, Unreadable) else Unreadable(*problem)
+            yield where, record if isinstance(record, UnreadableRecord) else UnreadableRecord(*problem)
             continue
         for place, question in enumerate(record["qa"], start=1):
             there = f"{where}, question {place}"
             if isinstance(question, dict):
                 yield there, {**question, "key": record.get("key"), "type": record.get("type")}
             else:
-                yield there, Unreadable("is no object", "fetch the file again")
+                yield there, UnreadableRecord("is no object", "fetch the file again")
 
 
 def _item(record: Mapping[str, Any], where: str, *, source: Source) -> Item:
@@ -99,7 +99,7 @@ def _item(record: Mapping[str, Any], where: str, *, source: Source) -> Item:
         subtitles=source.files.beside(f"{video}.srt", "subtitles"),
         groups={
             **known_groups(record, type="type"),
-            "ability": SEVERAL.join(ABILITIES[kind] for kind in kinds),
+            "ability": GROUP_SEPARATOR.join(ABILITIES[kind] for kind in kinds),
         },
         evidence=_evidence(record.get("time_reference")),
     )
@@ -128,4 +128,4 @@ def _evidence(value: Any) -> tuple[tuple[float, float], ...]:
     return ((float(times[0]), float(times[1])),)
 
 
-SPEC = Spec("lvbench", ("test",), PROTOCOLS, read, "video_info.meta.jsonl and videos/")
+SPEC = BenchmarkSpec("lvbench", ("test",), PROTOCOLS, read, "video_info.meta.jsonl and videos/")

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from videopro.benchmarks.protocol import Metric, Protocol
-from videopro.scoring import SEVERAL, Scored
+from videopro.scoring import GROUP_SEPARATOR, QuestionScore
 from videopro.scoring import metrics as scoring
 from videopro.traces import Trace
 
@@ -21,7 +21,7 @@ THRESHOLDS = (0.1, 0.2, 0.3, 0.4, 0.5)
 
 
 @dataclass(frozen=True)
-class Grade:
+class JudgeGrade:
     """What a judge said of an open answer; None: nothing that can be read."""
 
     robust: int | None
@@ -29,7 +29,7 @@ class Grade:
 
 
 @dataclass(frozen=True)
-class Value:
+class MetricValue:
     """A metric's two numbers: shares of 0..1, mean grades, or None where there is nothing to divide by."""
 
     robust: float | None
@@ -43,10 +43,10 @@ class Value:
 def compute(
     protocol: Protocol,
     traces: Sequence[Trace],
-    robust: Sequence[Scored],
-    official: Sequence[Scored],
-    grades: Mapping[str, Grade],
-) -> dict[str, Value]:
+    robust: Sequence[QuestionScore],
+    official: Sequence[QuestionScore],
+    grades: Mapping[str, JudgeGrade],
+) -> dict[str, MetricValue]:
     """Every metric of a protocol. `robust` and `official`: the verdicts that the two scores are over."""
     by_id = {trace.question_id: trace for trace in traces}
     return {
@@ -58,19 +58,19 @@ def _value(
     metric: Metric,
     protocol: Protocol,
     traces: Mapping[str, Trace],
-    robust: Sequence[Scored],
-    official: Sequence[Scored],
-    grades: Mapping[str, Grade],
-) -> Value:
+    robust: Sequence[QuestionScore],
+    official: Sequence[QuestionScore],
+    grades: Mapping[str, JudgeGrade],
+) -> MetricValue:
     if metric.kind == "grade":
         return _grade(metric, list(traces.values()), grades)
     own = [one for one in robust if _counts(metric, one.groups)]
     their = [one for one in official if _counts(metric, one.groups)]
     if metric.kind == "accuracy":
         theirs = scoring.official_accuracy(their, unparsed=protocol.official_unparsed)
-        return Value(scoring.accuracy(own).accuracy, theirs.accuracy, len(own))
+        return MetricValue(scoring.accuracy(own).accuracy, theirs.accuracy, len(own))
     if metric.kind == "macro":
-        return Value(
+        return MetricValue(
             scoring.macro_accuracy(scoring.group_accuracy(own).get(metric.over, {})),
             _macro(their, metric.over, protocol),
             len(own),
@@ -79,14 +79,16 @@ def _value(
     value = _over_intervals(metric, marked, traces, lambda one: one.correct)
     theirs_marked = [one for one in their if traces[one.question_id].evidence]
     their_value = _over_intervals(metric, theirs_marked, traces, lambda one: bool(one.official_correct))
-    return Value(value, their_value, len(marked))
+    return MetricValue(value, their_value, len(marked))
 
 
 def _counts(metric: Metric, groups: Mapping[str, str]) -> bool:
-    return not metric.of or any(name in metric.of for name in groups.get(metric.over, "").split(SEVERAL))
+    return not metric.of or any(
+        name in metric.of for name in groups.get(metric.over, "").split(GROUP_SEPARATOR)
+    )
 
 
-def _macro(records: Sequence[Scored], over: str, protocol: Protocol) -> float | None:
+def _macro(records: Sequence[QuestionScore], over: str, protocol: Protocol) -> float | None:
     parts = scoring.grouped(records).get(over, {})
     return scoring.macro_accuracy(
         {
@@ -127,7 +129,10 @@ def _merged(intervals: Sequence[Sequence[float]]) -> list[tuple[float, float]]:
 
 
 def _over_intervals(
-    metric: Metric, records: Sequence[Scored], traces: Mapping[str, Trace], right: Callable[[Scored], bool]
+    metric: Metric,
+    records: Sequence[QuestionScore],
+    traces: Mapping[str, Trace],
+    right: Callable[[QuestionScore], bool],
 ) -> float | None:
     if not records:
         return None
@@ -145,15 +150,15 @@ def _over_intervals(
 # ---- grades (MMBench-Video) -------------------------------------------------------------------------------
 
 
-def _grade(metric: Metric, traces: Sequence[Trace], grades: Mapping[str, Grade]) -> Value:
+def _grade(metric: Metric, traces: Sequence[Trace], grades: Mapping[str, JudgeGrade]) -> MetricValue:
     """Mean grades over open questions; without an answer or a readable grade one counts 0, and not at all in
     `valid`. None as long as nothing is graded."""
     own = [one for one in traces if one.reference is not None and _counts(metric, one.groups)]
     given = [grades[one.question_id] for one in own if one.question_id in grades]
     if not own or not given:
-        return Value(None, None, len(own))
+        return MetricValue(None, None, len(own))
     robust = [one.robust for one in given if one.robust is not None]
-    return Value(
+    return MetricValue(
         sum(robust) / len(own),
         sum(one.official or 0 for one in given) / len(own),
         len(own),

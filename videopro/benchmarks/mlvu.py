@@ -15,11 +15,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from videopro.benchmarks.base import NO_OPTION, Flaw, Item
+from videopro.benchmarks.base import NO_OPTION, Issue, Item
 from videopro.benchmarks.fields import file_name, number, text, texts
 from videopro.benchmarks.protocol import AnswerPrompt, Metric, Protocol
-from videopro.benchmarks.registry import Spec
-from videopro.benchmarks.sources import Found, Row, Source, Unreadable
+from videopro.benchmarks.registry import BenchmarkSpec
+from videopro.benchmarks.sources import BenchmarkRecords, LocatedRecord, Source, UnreadableRecord
 from videopro.errors import BenchmarkError
 from videopro.question import LETTERS, Question
 
@@ -56,15 +56,15 @@ PROTOCOLS = (
 )
 
 
-def read(source: Source, split: str) -> Found:
+def read(source: Source, split: str) -> BenchmarkRecords:
     """The multiple-choice questions of a split."""
-    found = Found()
+    found = BenchmarkRecords()
     rows = _test_rows(source, found) if split == "test" else _dev_rows(source, found)
     found.read(rows, partial(_item, source=source, split=split, found=found))
     return found
 
 
-def _dev_rows(source: Source, found: Found) -> Iterator[Row]:
+def _dev_rows(source: Source, found: BenchmarkRecords) -> Iterator[LocatedRecord]:
     if source.annotations:
         for where, record in source.rows(hub=("", "test")):
             yield where, _numbered(record, _task_of(source.annotations, record), where)
@@ -76,7 +76,7 @@ def _dev_rows(source: Source, found: Found) -> Iterator[Row]:
             if task == TASKS[0] and not any(_exists(source, one) for one in TASKS):
                 raise
             # The mean over tasks is another number without a task.
-            found.broken.append(Flaw(str(source.root), f"task {task} is missing", str(error)))
+            found.broken.append(Issue(str(source.root), f"task {task} is missing", str(error)))
             continue
         for where, record in source.rows(str(path.relative_to(source.root))):
             yield where, _numbered(record, task, where)
@@ -97,22 +97,22 @@ def _task_of(path: str, record: Mapping[str, Any]) -> str:
 
 def _numbered(record: Mapping[str, Any], task: str, where: str) -> Mapping[str, Any]:
     """A dev question has no id: its task and its place are one."""
-    if isinstance(record, Unreadable):
+    if isinstance(record, UnreadableRecord):
         return record
     return {"question_id": f"{task}/{where.rsplit(' ', 1)[-1]}", **record, "task": task}
 
 
-def _test_rows(source: Source, found: Found) -> Iterator[Row]:
+def _test_rows(source: Source, found: BenchmarkRecords) -> Iterator[LocatedRecord]:
     answers = _test_answers(source, found)
     for where, record in source.rows(*TEST_QUESTIONS, hub=("", "test")):
-        if isinstance(record, Unreadable) or not answers:
+        if isinstance(record, UnreadableRecord) or not answers:
             yield where, record
         else:
             gold = answers.get(str(record.get("question_id")), record.get("answer"))
             yield where, {**record, "answer": gold}
 
 
-def _test_answers(source: Source, found: Found) -> dict[str, Any]:
+def _test_answers(source: Source, found: BenchmarkRecords) -> dict[str, Any]:
     """The answers by their questions' ids; none without their file: such questions can be asked, and handed
     in."""
     try:
@@ -121,17 +121,19 @@ def _test_answers(source: Source, found: Found) -> dict[str, Any]:
         return {}
     answers: dict[str, Any] = {}
     for where, record in source.rows(*TEST_ANSWERS, take=False):
-        if isinstance(record, Unreadable):
-            found.broken.append(Flaw(where, *record.problem))
+        if isinstance(record, UnreadableRecord):
+            found.broken.append(Issue(where, *record.problem))
         elif record.get("question_id") is None or "answer" not in record:
             problem = ("has no 'question_id' and 'answer'", "is this test_mcq_gt.json of MLVU?")
-            found.broken.append(Flaw(where, *problem))
+            found.broken.append(Issue(where, *problem))
         else:
             answers[str(record["question_id"])] = record["answer"]
     return answers
 
 
-def _item(record: Mapping[str, Any], where: str, *, source: Source, split: str, found: Found) -> Item:
+def _item(
+    record: Mapping[str, Any], where: str, *, source: Source, split: str, found: BenchmarkRecords
+) -> Item:
     video = file_name(record, "video" if "video" in record else "video_name")
     given = texts(record, "candidates")
     choices = tuple(one if one.strip() else EMPTY for one in given)
@@ -159,7 +161,7 @@ def _item(record: Mapping[str, Any], where: str, *, source: Source, split: str, 
 
 
 def _gold(
-    record: Mapping[str, Any], choices: list[str], identifier: str, where: str, found: Found
+    record: Mapping[str, Any], choices: list[str], identifier: str, where: str, found: BenchmarkRecords
 ) -> str | None:
     if record.get("answer") is None:
         return None
@@ -185,7 +187,7 @@ def _length(record: Mapping[str, Any]) -> dict[str, str]:
     return {"duration": "< 2 min" if minutes < 2 else "2-15 min" if minutes <= 15 else "> 15 min"}
 
 
-SPEC = Spec(
+SPEC = BenchmarkSpec(
     "mlvu",
     ("dev", "test"),
     PROTOCOLS,

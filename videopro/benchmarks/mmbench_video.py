@@ -16,13 +16,13 @@ from functools import partial
 from typing import Any
 
 from videopro.benchmarks.base import Item
-from videopro.benchmarks.fields import file_name, known_groups, shown, text
+from videopro.benchmarks.fields import file_name, known_groups, quoted, text
 from videopro.benchmarks.protocol import ROBUST, AnswerPrompt, JudgePrompt, Metric, Protocol
-from videopro.benchmarks.registry import Spec
-from videopro.benchmarks.sources import Found, Source
+from videopro.benchmarks.registry import BenchmarkSpec
+from videopro.benchmarks.sources import BenchmarkRecords, Source
 from videopro.errors import BenchmarkError
 from videopro.question import Question
-from videopro.scoring import SEVERAL
+from videopro.scoring import GROUP_SEPARATOR
 
 AREAS: Mapping[str, tuple[str, ...]] = {
     "CP": ("Video Topic", "Video Emotion", "Video Scene", "Video Style"),
@@ -82,9 +82,9 @@ PROTOCOLS = (
 )  # fmt: skip
 
 
-def read(source: Source, split: str) -> Found:
+def read(source: Source, split: str) -> BenchmarkRecords:
     """All questions; there is one split."""
-    found = Found()
+    found = BenchmarkRecords()
     found.read(source.rows("MMBench-Video.tsv", hub=("", "test")), partial(_item, source=source))
     return found
 
@@ -100,8 +100,8 @@ def _item(record: Mapping[str, Any], where: str, *, source: Source) -> Item:
         question=Question.open(text(record, "question")),
         reference=text(record, "answer"),
         groups={
-            "dimension": SEVERAL.join(dimensions),
-            "area": SEVERAL.join(areas),
+            "dimension": GROUP_SEPARATOR.join(dimensions),
+            "area": GROUP_SEPARATOR.join(areas),
             **known_groups(record, type="video_type"),
         },
     )
@@ -116,10 +116,10 @@ def _dimensions(value: Any) -> list[str]:
     known = isinstance(names, list) and all(isinstance(one, str) and one in _AREA_OF for one in names)
     if not names or not known:
         raise BenchmarkError(
-            f"field 'dimensions' is {shown(value)}; it must be a list of MMBench-Video's dimensions, such as "
-            "\"['OCR', 'Counting']\""
+            f"field 'dimensions' is {quoted(value)}; it must be a list of MMBench-Video's dimensions, "
+            "such as \"['OCR', 'Counting']\""
         )
     return names
 
 
-SPEC = Spec("mmbench_video", ("test",), PROTOCOLS, read, "MMBench-Video.tsv and video/")
+SPEC = BenchmarkSpec("mmbench_video", ("test",), PROTOCOLS, read, "MMBench-Video.tsv and video/")

@@ -17,8 +17,8 @@ from typing import Any
 from videopro.benchmarks.base import Item
 from videopro.benchmarks.fields import file_name, index, text
 from videopro.benchmarks.protocol import AnswerPrompt, Metric, Protocol
-from videopro.benchmarks.registry import Spec
-from videopro.benchmarks.sources import Found, Source
+from videopro.benchmarks.registry import BenchmarkSpec
+from videopro.benchmarks.sources import BenchmarkRecords, Source
 from videopro.errors import BenchmarkError
 from videopro.question import LETTERS, Question
 
@@ -44,9 +44,9 @@ PROTOCOLS = (
 )  # fmt: skip
 
 
-def read(source: Source, split: str) -> Found:
+def read(source: Source, split: str) -> BenchmarkRecords:
     """The questions of a split."""
-    found = Found()
+    found = BenchmarkRecords()
     rows = source.rows(
         f"{split}.csv", f"dataset/nextqa/{split}.csv", f"nextqa/{split}.csv", hub=("MC", split)
     )
@@ -80,4 +80,6 @@ def _item(record: Mapping[str, Any], where: str, *, source: Source, files: Mappi
     )
 
 
-SPEC = Spec("nextqa", ("val", "test"), PROTOCOLS, read, "val.csv, map_vid_vidorID.json and NExTVideo/")
+SPEC = BenchmarkSpec(
+    "nextqa", ("val", "test"), PROTOCOLS, read, "val.csv, map_vid_vidorID.json and NExTVideo/"
+)

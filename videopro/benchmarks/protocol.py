@@ -88,7 +88,7 @@ class Protocol:
     """How a benchmark is asked and scored; part of a run's key."""
 
     parser: str
-    """Name of the official reader of replies (a key of `videopro.question.OFFICIAL_READERS`), or
+    """Name of the official reader of replies (a key of `videopro.question.OFFICIAL_EXTRACTORS`), or
     ROBUST."""
     prompt: str = "multiple_choice"
     """Name of the answer prompt in `videopro.prompts` that asks where there is no `answer_prompt`."""

@@ -11,16 +11,16 @@ from pathlib import Path
 
 from videopro.benchmarks.base import Benchmark, Item
 from videopro.benchmarks.protocol import Protocol
-from videopro.benchmarks.sources import Found, Source
+from videopro.benchmarks.sources import BenchmarkRecords, Source
 from videopro.errors import BenchmarkError
-from videopro.settings import near
+from videopro.settings import did_you_mean
 
 # Broken records that a message names.
-_TOLD = 5
+_MAX_LISTED = 5
 
 
 @dataclass(frozen=True)
-class Spec:
+class BenchmarkSpec:
     """A benchmark: its name, splits, protocols, and how its files are read."""
 
     name: str
@@ -28,7 +28,7 @@ class Spec:
     """The first is the usual one."""
     protocols: tuple[Protocol, ...]
     """The first is the usual one."""
-    read: Callable[[Source, str], Found]
+    read: Callable[[Source, str], BenchmarkRecords]
     holds: str
     """What its folder holds, in words."""
     subtitle_folders: tuple[str, ...] = ()
@@ -39,7 +39,7 @@ class Spec:
         if not name:
             return self.protocols[0]
         if name not in known:
-            raise BenchmarkError(f"{self.name}: has no protocol {name!r}; {near(name, list(known))}")
+            raise BenchmarkError(f"{self.name}: has no protocol {name!r}; {did_you_mean(name, list(known))}")
         return known[name]
 
     def load(
@@ -49,7 +49,7 @@ class Spec:
         broken records unless `skip_broken`."""
         split = split or self.splits[0]
         if split not in self.splits:
-            raise BenchmarkError(f"{self.name}: has no split {split!r}; {near(split, self.splits)}")
+            raise BenchmarkError(f"{self.name}: has no split {split!r}; {did_you_mean(split, self.splits)}")
         chosen = self.protocol(protocol)
         if root is None:
             raise BenchmarkError(f"{self.name}: needs --root, the folder that holds {self.holds}")
@@ -64,10 +64,10 @@ class Spec:
             )
         if found.broken and not skip_broken:
             count = len(found.broken)
-            told = "\n  ".join(str(one) for one in found.broken[:_TOLD])
+            told = "\n  ".join(str(one) for one in found.broken[:_MAX_LISTED])
             raise BenchmarkError(
                 f"{self.name}, split {split!r}: {count} record{'s are' if count > 1 else ' is'} broken:\n  "
-                f"{told}{f'{chr(10)}  and {count - _TOLD} more' if count > _TOLD else ''}\n"
+                f"{told}{f'{chr(10)}  and {count - _MAX_LISTED} more' if count > _MAX_LISTED else ''}\n"
                 f"mend them, or ask the other {len(found.items)} questions with --skip-broken"
             )
         self._check_subtitles(chosen, source)
@@ -101,6 +101,6 @@ def _under(item: Item, protocol: Protocol) -> Item:
     return item
 
 
-def by_name(*specs: Spec) -> Mapping[str, Spec]:
+def by_name(*specs: BenchmarkSpec) -> Mapping[str, BenchmarkSpec]:
     """Benchmarks by their names."""
     return {one.name: one for one in specs}

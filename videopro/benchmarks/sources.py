@@ -16,42 +16,44 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from videopro.benchmarks.base import Flaw, Item
+from videopro.benchmarks.base import Issue, Item
 from videopro.errors import BenchmarkError, QuestionError
-from videopro.storage import NotJson, parse_json, parse_json_list
+from videopro.storage import InvalidJson, parse_json, parse_json_list
 
 VIDEO_ENDINGS = (".mp4", ".mkv", ".webm", ".avi", ".mov", ".m4v")
 HUB = "hf:"
 
 # Where a record stands, and the record.
-Row: TypeAlias = tuple[str, Mapping[str, Any]]
+LocatedRecord: TypeAlias = tuple[str, Mapping[str, Any]]
 
 
 @dataclass
-class Found:
+class BenchmarkRecords:
     """What was read of a benchmark, and what could not be."""
 
     items: list[Item] = field(default_factory=list)
-    broken: list[Flaw] = field(default_factory=list)
-    defects: list[Flaw] = field(default_factory=list)
+    broken: list[Issue] = field(default_factory=list)
+    defects: list[Issue] = field(default_factory=list)
 
-    def read(self, rows: Iterable[Row], item_of: Callable[[Mapping[str, Any], str], Item | None]) -> None:
+    def read(
+        self, rows: Iterable[LocatedRecord], item_of: Callable[[Mapping[str, Any], str], Item | None]
+    ) -> None:
         """Make an item of each row; None leaves a row out. A row that raises BenchmarkError is broken."""
         places = {item.id: "before" for item in self.items}
         for where, record in rows:
-            if isinstance(record, Unreadable):
-                self.broken.append(Flaw(where, *record.problem))
+            if isinstance(record, UnreadableRecord):
+                self.broken.append(Issue(where, *record.problem))
                 continue
             try:
                 item = item_of(record, where)
             except (BenchmarkError, QuestionError) as error:
-                self.broken.append(Flaw.of(where, error))
+                self.broken.append(Issue.of(where, error))
                 continue
             if item is None:
                 continue
             if item.id in places:
                 self.broken.append(
-                    Flaw(where, f"id {item.id!r} comes twice, first {places[item.id]}", "ids must differ")
+                    Issue(where, f"id {item.id!r} comes twice, first {places[item.id]}", "ids must differ")
                 )
                 continue
             if len(set(item.question.choices)) < len(item.question.choices):
@@ -62,10 +64,10 @@ class Found:
 
     def defect(self, where: str, what: str, read_as: str) -> None:
         """Note a fault of the annotation that was read all the same."""
-        self.defects.append(Flaw(where, what, read_as))
+        self.defects.append(Issue(where, what, read_as))
 
 
-class Unreadable(dict[str, Any]):
+class UnreadableRecord(dict[str, Any]):
     """Stands for a record that is none; `problem` is what is wrong and what mends it."""
 
     def __init__(self, what: str, mend: str) -> None:
@@ -73,7 +75,7 @@ class Unreadable(dict[str, Any]):
         self.problem = (what, mend)
 
 
-class Files:
+class VideoFiles:
     """Finds videos and subtitles under a folder: in the usual places first, then anywhere below it."""
 
     def __init__(self, root: Path) -> None:
@@ -135,11 +137,11 @@ class Source:
     annotations: str = ""
 
     @cached_property
-    def files(self) -> Files:
+    def files(self) -> VideoFiles:
         """The files of the folder."""
-        return Files(self.root)
+        return VideoFiles(self.root)
 
-    def rows(self, *official: str, hub: Sequence[str] = (), take: bool = True) -> list[Row]:
+    def rows(self, *official: str, hub: Sequence[str] = (), take: bool = True) -> list[LocatedRecord]:
         """The records: of `annotations` if it is given (and `take`), else of the first of the `official`
         files that exists. `hub`: configuration and split of a dataset for which `annotations` names none.
         Raises BenchmarkError for what is missing or unreadable as a whole."""
@@ -180,9 +182,9 @@ class Source:
         return content
 
 
-def read_rows(path: Path, name: str) -> Iterator[Row]:
+def read_rows(path: Path, name: str) -> Iterator[LocatedRecord]:
     """The records of a file, each with where it stands. Raises BenchmarkError for a file that is no such
-    file; a line that is broken by itself comes as `Unreadable`."""
+    file; a line that is broken by itself comes as `UnreadableRecord`."""
     reader = {
         ".json": _json,
         ".jsonl": _jsonl,
@@ -203,10 +205,10 @@ def read_rows(path: Path, name: str) -> Iterator[Row]:
         raise BenchmarkError(f"{name}: {path} cannot be read ({error}); fetch it again") from error
 
 
-def _json(path: Path, name: str) -> Iterator[Row]:
+def _json(path: Path, name: str) -> Iterator[LocatedRecord]:
     try:
         content = parse_json_list(path.read_text(encoding="utf-8"))
-    except NotJson as error:
+    except InvalidJson as error:
         raise BenchmarkError(
             f"{name}: {path} cannot be read: broken JSON ({error}); it may be cut short: fetch it again"
         ) from error
@@ -219,17 +221,17 @@ def _json(path: Path, name: str) -> Iterator[Row]:
         yield f"{path}, record {number}", _checked(record)
 
 
-def _jsonl(path: Path, name: str) -> Iterator[Row]:
+def _jsonl(path: Path, name: str) -> Iterator[LocatedRecord]:
     for number, line in enumerate(path.read_bytes().split(b"\n"), start=1):
         if line.strip():
             try:
                 record = parse_json(line)
-            except NotJson as error:
+            except InvalidJson as error:
                 record = error
             yield f"{path}, line {number}", _checked(record)
 
 
-def _table(path: Path, name: str) -> Iterator[Row]:
+def _table(path: Path, name: str) -> Iterator[LocatedRecord]:
     csv.field_size_limit(sys.maxsize)
     with path.open(encoding="utf-8-sig", newline="") as file:
         reader = csv.DictReader(file, delimiter="\t" if path.suffix.lower() == ".tsv" else ",")
@@ -244,7 +246,7 @@ def _table(path: Path, name: str) -> Iterator[Row]:
                 if lacking or None in record:
                     yield (
                         where,
-                        Unreadable(
+                        UnreadableRecord(
                             f"has another number of columns than the {len(reader.fieldnames or ())} of "
                             "the first line",
                             "fetch the file again, or mend the line",
@@ -258,7 +260,7 @@ def _table(path: Path, name: str) -> Iterator[Row]:
             ) from error
 
 
-def _parquet(path: Path, name: str) -> Iterator[Row]:
+def _parquet(path: Path, name: str) -> Iterator[LocatedRecord]:
     try:
         import pyarrow
         import pyarrow.parquet
@@ -272,7 +274,7 @@ def _parquet(path: Path, name: str) -> Iterator[Row]:
         yield f"{path}, row {number}", record
 
 
-def _from_hub(spec: str, default: Sequence[str], name: str) -> Iterator[Row]:
+def _from_hub(spec: str, default: Sequence[str], name: str) -> Iterator[LocatedRecord]:
     """Records of `REPO`, `REPO:CONFIG` or `REPO:CONFIG:SPLIT`, through `datasets` (offline: its cache)."""
     try:
         import datasets
@@ -297,6 +299,6 @@ def _from_hub(spec: str, default: Sequence[str], name: str) -> Iterator[Row]:
 def _checked(record: Any) -> Mapping[str, Any]:
     if isinstance(record, dict):
         return record
-    if isinstance(record, NotJson):
-        return Unreadable(f"is not JSON ({record})", "fetch the file again, or mend the record")
-    return Unreadable(f"is a {type(record).__name__}, not an object", "fetch the file again")
+    if isinstance(record, InvalidJson):
+        return UnreadableRecord(f"is not JSON ({record})", "fetch the file again, or mend the record")
+    return UnreadableRecord(f"is a {type(record).__name__}, not an object", "fetch the file again")

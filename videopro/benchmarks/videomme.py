@@ -17,8 +17,8 @@ from typing import Any
 from videopro.benchmarks.base import Item
 from videopro.benchmarks.fields import file_name, known_groups, text, texts
 from videopro.benchmarks.protocol import AnswerPrompt, Metric, Protocol
-from videopro.benchmarks.registry import Spec
-from videopro.benchmarks.sources import Found, Row, Source, Unreadable
+from videopro.benchmarks.registry import BenchmarkSpec
+from videopro.benchmarks.sources import BenchmarkRecords, LocatedRecord, Source, UnreadableRecord
 from videopro.errors import BenchmarkError
 from videopro.question import Question
 
@@ -59,18 +59,18 @@ PROTOCOLS = (
 )  # fmt: skip
 
 
-def read(source: Source, split: str) -> Found:
+def read(source: Source, split: str) -> BenchmarkRecords:
     """The questions about videos of a length, or all of them."""
-    found = Found()
+    found = BenchmarkRecords()
     rows = _flat(source.rows(*FILES, hub=("videomme", "test")))
     found.read(rows, partial(_item, source=source, split=split))
     return found
 
 
-def _flat(rows: Sequence[Row]) -> Iterator[Row]:
+def _flat(rows: Sequence[LocatedRecord]) -> Iterator[LocatedRecord]:
     """A row a question, of either form, under the parquet's names."""
     for where, record in rows:
-        if isinstance(record, Unreadable) or "questions" not in record:
+        if isinstance(record, UnreadableRecord) or "questions" not in record:
             yield where, record
             continue
         about = {
@@ -82,7 +82,7 @@ def _flat(rows: Sequence[Row]) -> Iterator[Row]:
         }
         questions = record["questions"]
         if not isinstance(questions, list) or not all(isinstance(one, dict) for one in questions):
-            yield where, Unreadable("field 'questions' is no list of objects", "fetch the file again")
+            yield where, UnreadableRecord("field 'questions' is no list of objects", "fetch the file again")
             continue
         for place, question in enumerate(questions, start=1):
             options = {"options": question.get("choices", question.get("options"))}
@@ -129,7 +129,7 @@ def _unlabelled(options: Sequence[str]) -> tuple[str, ...]:
     return tuple(_LABEL.sub("", one) for one in options)
 
 
-SPEC = Spec(
+SPEC = BenchmarkSpec(
     "videomme",
     ("all", *LENGTHS),
     PROTOCOLS,

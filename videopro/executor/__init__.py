@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from videopro.executor.calls import Breach, use_frames
+from videopro.executor.calls import BudgetExceeded, use_frames
 from videopro.executor.monty import MontyExecutor, warn
 from videopro.executor.outcome import (
     DEFAULT_LIMITS,
@@ -29,7 +29,7 @@ from videopro.executor.outcome import (
 from videopro.executor.pool import Executor
 
 __all__ = [
-    "Breach",
+    "BudgetExceeded",
     "Executor",
     "Limits",
     "ModuleCall",

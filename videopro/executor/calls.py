@@ -17,7 +17,7 @@ from typing import Any
 from videopro.executor.inside import wire
 from videopro.executor.outcome import Limits, ModuleCall
 from videopro.executor.text import brief, harmless, shorten
-from videopro.executor.things import Forged, Things, named
+from videopro.executor.things import HandleTable, ProtocolViolation, handle_repr
 
 # Builtin exceptions that a message alone makes.
 _BASES = {
@@ -29,7 +29,7 @@ _BASES = {
 } | {"UnicodeError": UnicodeError}
 
 
-class Breach(Exception):
+class BudgetExceeded(Exception):
     """A budget is used up: the program ends. `kind`: the budget's name; `places`: where, if that is known."""
 
     def __init__(self, kind: str, message: str, places: Sequence[tuple[int, str]] = ()) -> None:
@@ -38,7 +38,7 @@ class Breach(Exception):
         self.places = places
 
 
-class Raised(Exception):
+class ProgramException(Exception):
     """An exception that the program is to see: its name, the nearest builtin above it, its message."""
 
     def __init__(self, name: str, base: str, message: str) -> None:
@@ -46,7 +46,7 @@ class Raised(Exception):
         self.told = [name, base, message]
 
 
-class Frames:
+class FrameBudget:
     """The budget of frames of one run."""
 
     def __init__(self, most: int) -> None:
@@ -61,10 +61,12 @@ class Frames:
     def check(self) -> None:
         """Raises Breach when there are too many, also if a function has swallowed the first one."""
         if self._used > self._most:
-            raise Breach("FrameLimit", f"the program's calls looked at more than {self._most:,} frames")
+            raise BudgetExceeded(
+                "FrameLimit", f"the program's calls looked at more than {self._most:,} frames"
+            )
 
 
-_frames: ContextVar[Frames | None] = ContextVar("frames", default=None)
+_frames: ContextVar[FrameBudget | None] = ContextVar("frames", default=None)
 
 
 def use_frames(count: int) -> None:
@@ -78,7 +80,7 @@ def use_frames(count: int) -> None:
         budget.use(count)
 
 
-class Calls:
+class HostCalls:
     """The calls of one program. `fatal`: what ends the program and is raised to whoever runs it."""
 
     def __init__(
@@ -90,8 +92,8 @@ class Calls:
         self._functions = functions
         self._limits = limits
         self._fatal = fatal
-        self._frames = Frames(limits.frames)
-        self.things = Things(limits)
+        self._frames = FrameBudget(limits.frames)
+        self.things = HandleTable(limits)
         self.made: list[ModuleCall] = []
         self.called = False
         """Whether a function was called, made to its end or not."""
@@ -116,14 +118,14 @@ class Calls:
         """
         function = self._functions.get(name) if type(name) is str else None
         if function is None or type(given) is not tuple or [type(one) for one in given] != [tuple, dict]:
-            raise Forged("a call of nothing")
+            raise ProtocolViolation("a call of nothing")
         args, kwargs = given
         if not all(type(key) is str for key in kwargs):
-            raise Forged("a call with a keyword that is none")
+            raise ProtocolViolation("a call with a keyword that is none")
         if len(self.made) >= self._limits.calls:
-            raise Breach("CallLimit", f"the program made more than {self._limits.calls} calls")
-        parts = [brief(one, named) for one in args]
-        parts += [f"{key}={brief(one, named)}" for key, one in kwargs.items()]
+            raise BudgetExceeded("CallLimit", f"the program made more than {self._limits.calls} calls")
+        parts = [brief(one, handle_repr) for one in args]
+        parts += [f"{key}={brief(one, handle_repr)}" for key, one in kwargs.items()]
         shown = harmless(shorten(", ".join(parts), 400))
         begun = time.perf_counter()
         self.called = True
@@ -138,14 +140,16 @@ class Calls:
         try:
             value = self._timed(function, args, kwargs)
             packed = self.things.pack(value, self._limits.result_bytes)
-        except Breach as error:
+        except BudgetExceeded as error:
             failed(error, error.kind)
             raise
         except self._fatal as error:
             failed(error, type(error).__name__)
             raise
         except wire.TooLarge as error:
-            told = Raised("TooLarge", "ValueError", f"the result of {name}() cannot be passed: {error}")
+            told = ProgramException(
+                "TooLarge", "ValueError", f"the result of {name}() cannot be passed: {error}"
+            )
             failed(told, "TooLarge")
             raise told from error
         except Exception as error:
@@ -154,7 +158,7 @@ class Calls:
         except BaseException as error:  # No affair of the program's, and part of the record all the same.
             failed(error, type(error).__name__)
             raise
-        record(harmless(brief(value, named)))
+        record(harmless(brief(value, handle_repr)))
         return packed
 
     def _timed(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
@@ -171,7 +175,7 @@ class Calls:
         self._frames.check()
         return value
 
-    def _raised(self, error: Exception) -> Raised:
+    def _raised(self, error: Exception) -> ProgramException:
         base = next(cls.__name__ for cls in type(error).__mro__ if _BASES.get(cls.__name__) is cls)
         message = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
-        return Raised(type(error).__name__, base, shorten(message, self._limits.error_bytes))
+        return ProgramException(type(error).__name__, base, shorten(message, self._limits.error_bytes))

@@ -12,7 +12,7 @@ import time
 
 from videopro.executor.inside import wire
 from videopro.executor.outcome import Limits
-from videopro.executor.things import Forged
+from videopro.executor.things import ProtocolViolation
 
 # Seconds until a process is there that can begin.
 _START = 30.0
@@ -22,11 +22,11 @@ _SLICE = 1.0
 _DUMP_BYTES = 1 << 16
 
 
-class Ended(Exception):
+class ChannelClosed(Exception):
     """The program's process closed its socket."""
 
 
-class Late(Exception):
+class DeadlinePassed(Exception):
     """The deadline has passed."""
 
 
@@ -86,7 +86,7 @@ class Channel:
         while True:
             if self._buffer[:1] in wire.DUMPS:
                 self.drain(1.0)
-                raise Ended
+                raise ChannelClosed
             if len(self._buffer) < size:
                 self._fill(size)
                 continue
@@ -97,7 +97,7 @@ class Channel:
             body = self._buffer[size : size + length]
             self._buffer = self._buffer[size + length :]
             if time.monotonic() > self._deadline:
-                raise Late
+                raise DeadlinePassed
             return kind, body
 
     def drain(self, seconds: float) -> None:
@@ -106,7 +106,7 @@ class Channel:
         try:
             while len(self._buffer) < _DUMP_BYTES and (part := self._receive(_DUMP_BYTES)):
                 self._buffer += part
-        except Late:
+        except DeadlinePassed:
             pass
 
     def rest(self) -> bytes:
@@ -116,11 +116,11 @@ class Channel:
 
     def _count(self, kind: bytes, length: int) -> None:
         if length > self._largest.get(kind, -1):
-            raise Forged("a message of no known kind, or beyond its bounds")
+            raise ProtocolViolation("a message of no known kind, or beyond its bounds")
         if kind == wire.PRINT:
             self._prints -= 1
             if self._prints < 0:
-                raise Forged("output told more often than there can be calls")
+                raise ProtocolViolation("output told more often than there can be calls")
 
     def _fill(self, count: int) -> None:
         parts = [self._buffer]
@@ -129,7 +129,7 @@ class Channel:
             part = self._receive(max(1 << 13, min(count - have, 1 << 20)))
             if not part:
                 self._buffer = b"".join(parts)
-                raise Ended
+                raise ChannelClosed
             parts.append(part)
             have += len(part)
         self._buffer = b"".join(parts)
@@ -150,7 +150,7 @@ class Channel:
         than Python's own time-outs. It is told anew only as the end comes near."""
         left = self._deadline - time.monotonic()
         if left <= 0:
-            raise Late
+            raise DeadlinePassed
         wanted = min(left, _SLICE)
         if self._armed > wanted or self._armed < 0.5 * wanted:
             self._armed = wanted

@@ -16,15 +16,15 @@ import socket
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
-from videopro.executor.calls import Breach, Calls, Raised
-from videopro.executor.channel import Channel, Ended, Late
-from videopro.executor.ending import Ending, Use, failure
+from videopro.executor.calls import BudgetExceeded, HostCalls, ProgramException
+from videopro.executor.channel import Channel, ChannelClosed, DeadlinePassed
+from videopro.executor.ending import Ending, ResourceUse, failure
 from videopro.executor.inside import wire
 from videopro.executor.inside.agreed import GRACE
-from videopro.executor.log import Told
+from videopro.executor.log import ErrorReport
 from videopro.executor.outcome import Limits, SandboxError, ZygoteGone
 from videopro.executor.text import shorten
-from videopro.executor.things import Forged
+from videopro.executor.things import ProtocolViolation
 from videopro.processes import signal_name
 
 _DUMP_LINE = re.compile(rb'File "<program>", line (\d{1,7}) in (\w{1,100}|<\w{1,20}>)')
@@ -35,7 +35,7 @@ _STOP = 1.0
 _ANSWER = 30.0
 
 
-class NotBegun(SandboxError):
+class ProgramNotStarted(SandboxError):
     """The process ended before it ran anything of the program: another one may run it."""
 
 
@@ -54,11 +54,11 @@ class Conversation:
         self._report = report
         self._functions = tuple(functions)
         self._limits = limits
-        self._calls = Calls(functions, limits, fatal)
+        self._calls = HostCalls(functions, limits, fatal)
         self._things = self._calls.things
         self.calls = self._calls.made
         self.output = ""
-        self.use = Use()
+        self.use = ResourceUse()
         self.zygote_gone = False
         """Whether the process that starts programs died, or stopped to answer, meanwhile."""
         self._begun = False
@@ -99,20 +99,20 @@ class Conversation:
             self._channel.send(start)
             self._ready()
             ending = self._talk()
-        except Breach as breach:
+        except BudgetExceeded as breach:
             self._leave(b"k")
             return failure(breach.kind, str(breach), breach.places)
-        except Forged as error:
+        except ProtocolViolation as error:
             self._leave(b"k")
             return failure("ProtocolError", f"the program meddled with its own process: {error}")
-        except Late:
+        except DeadlinePassed:
             if not self._begun:
                 self._end(b"k")
-                raise NotBegun("no process was ready for a program in time") from None
+                raise ProgramNotStarted("no process was ready for a program in time") from None
             dump = self._leave(b"t")
             message = f"the program took more than {self._limits.wall_seconds:g} s, its calls not counted"
             return failure("WallLimit", message, _places(dump))
-        except Ended:
+        except ChannelClosed:
             dump = self._channel.rest()
             self._end(b"")
             return self._died(dump)
@@ -130,7 +130,7 @@ class Conversation:
             why = wire.parse(body.decode("ascii"))
             raise SandboxError(f"a wall around a program cannot be raised: {why}")
         if kind != wire.READY:
-            raise Forged("a message before the first")
+            raise ProtocolViolation("a message before the first")
         self._begun = True
         self._channel.begin()
 
@@ -148,18 +148,18 @@ class Conversation:
             elif kind == wire.ERROR:
                 return Ending(None, self._told(content))
             else:
-                raise Forged("a message out of turn")
+                raise ProtocolViolation("a message out of turn")
 
     def _message(self) -> tuple[bytes, Any]:
         kind, body = self._channel.receive()
         try:
             return kind, wire.parse(body.decode("ascii"))
         except (ValueError, RecursionError) as error:
-            raise Forged("a message that is none") from error
+            raise ProtocolViolation("a message that is none") from error
 
     def _print(self, text: Any) -> None:
         if type(text) is not str or not text:
-            raise Forged("output that is no text")
+            raise ProtocolViolation("output that is no text")
         self.output += text
         most = self._limits.output_bytes
         if len(self.output) > most:
@@ -168,15 +168,15 @@ class Conversation:
 
     def _call(self, content: Any) -> None:
         if type(content) is not list or len(content) != 3 or type(content[2]) is not int:
-            raise Forged("a call that is none")
+            raise ProtocolViolation("a call that is none")
         name, packed, line = content
         given = self._things.unpack(packed)
         before = self._calls.seconds
         try:
             message = wire.frame(wire.VALUE, self._calls.make(name, given, line))
-        except Raised as raised:
+        except ProgramException as raised:
             message = wire.frame(wire.RAISE, raised.told)
-        except Breach as breach:
+        except BudgetExceeded as breach:
             self._channel.extend(self._calls.seconds - before)
             self._channel.send(wire.frame(wire.STOP, [breach.kind, str(breach)]))
             self._unwind(breach.kind, str(breach), line)
@@ -188,7 +188,7 @@ class Conversation:
         self._channel.hurry(_STOP)
         places: tuple[tuple[int, str], ...] = ((line, ""),) if line > 0 else ()
         # One that does not stop by itself is ended all the same.
-        with contextlib.suppress(Ended, Late, Forged):
+        with contextlib.suppress(ChannelClosed, DeadlinePassed, ProtocolViolation):
             got, content = self._message()
             while got == wire.PRINT:
                 if type(content) is str:
@@ -198,31 +198,31 @@ class Conversation:
                 told = self._told(content)
                 if told[0][0] == kind:
                     places = tuple(told[0][2])
-        raise Breach(kind, message, places)
+        raise BudgetExceeded(kind, message, places)
 
-    def _told(self, content: Any) -> tuple[Told, ...]:
-        told: list[Told] = []
+    def _told(self, content: Any) -> tuple[ErrorReport, ...]:
+        told: list[ErrorReport] = []
         try:
             for kind, message, places in content[:3]:
                 if type(kind) is not str or type(message) is not str:
-                    raise Forged("an error that is none")
+                    raise ProtocolViolation("an error that is none")
                 where = [(line, function[:100]) for line, function in places[:10]]
                 if not all(type(line) is int and type(name) is str for line, name in where):
-                    raise Forged("an error that is none")
+                    raise ProtocolViolation("an error that is none")
                 # A class may be called anything; a type of error is one word.
                 kind = kind if re.fullmatch(r"\w{1,100}", kind) else "Exception"
                 told.append((kind, shorten(message, self._limits.error_bytes), where))
         except (TypeError, ValueError, KeyError) as error:
-            raise Forged("an error that is none") from error
+            raise ProtocolViolation("an error that is none") from error
         if not told:
-            raise Forged("an error that is none")
+            raise ProtocolViolation("an error that is none")
         return tuple(told)
 
     def _died(self, dump: bytes) -> Ending:
         """What a process that ended without a word died of."""
         status = self._status
         if not self._begun:
-            raise NotBegun(f"a program's process ended before the program began ({_exit(status)})")
+            raise ProgramNotStarted(f"a program's process ended before the program began ({_exit(status)})")
         # A program may also end itself by the signals that its time ends with.
         used = self.use.cpu_seconds
         timers = status in (-signal.SIGVTALRM, -signal.SIGXCPU) and used > 0.5 * self._limits.cpu_seconds
@@ -279,13 +279,13 @@ class Conversation:
             ended = b""
         if not ended:
             if not self._begun:
-                raise NotBegun("the process that starts programs did not take a program")
+                raise ProgramNotStarted("the process that starts programs did not take a program")
             raise ZygoteGone("the process that starts programs died")
         told = json.loads(ended)
         if isinstance(told, str):
             raise SandboxError(f"no process can be started for a program: {told}")
         self._status, cpu_seconds, peak_bytes = told
-        self.use = Use(cpu_seconds, peak_bytes)
+        self.use = ResourceUse(cpu_seconds, peak_bytes)
         return dump
 
     def _order(self, order: bytes) -> None:

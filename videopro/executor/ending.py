@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from videopro.executor.log import Told, compose
+from videopro.executor.log import ErrorReport, compose_log
 from videopro.executor.outcome import Limits, ModuleCall, Outcome, ProgramError
 from videopro.executor.text import harmless, shorten
 
@@ -15,11 +15,11 @@ class Ending(NamedTuple):
     """How a program ended, before it is put into words."""
 
     value: Any
-    raised: tuple[Told, ...]
+    raised: tuple[ErrorReport, ...]
     """The exception and what it came from; empty when the program returned."""
 
 
-class Use(NamedTuple):
+class ResourceUse(NamedTuple):
     """What it used."""
 
     cpu_seconds: float = 0.0
@@ -51,7 +51,7 @@ def outcome(
     begun: float,
     calls: Sequence[ModuleCall] = (),
     output: str = "",
-    use: Use = Use(),  # noqa: B008 -- immutable
+    use: ResourceUse = ResourceUse(),  # noqa: B008 -- immutable
 ) -> Outcome:
     """The Outcome of an ending. `begun`: the monotonic clock's time when it was asked for."""
     lines = lines_of(program)
@@ -68,7 +68,7 @@ def outcome(
         status="failed" if error else "empty" if _blank(ending.value) else "ok",
         value=ending.value,
         error=error,
-        log=compose(lines, ending.raised, calls, output, limits.log_chars),
+        log=compose_log(lines, ending.raised, calls, output, limits.log_chars),
         calls=tuple(calls),
         seconds=time.monotonic() - begun,
         cpu_seconds=use.cpu_seconds,

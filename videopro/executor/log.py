@@ -12,14 +12,14 @@ from collections.abc import Sequence
 from videopro.executor.outcome import ModuleCall
 from videopro.executor.text import harmless, shorten
 
-Told = tuple[str, str, Sequence[tuple[int, str]]]
+ErrorReport = tuple[str, str, Sequence[tuple[int, str]]]
 """An exception: its type, its message, and the program's (line, function)s, outermost first."""
 
 _CALLS_SHOWN = 20
 
 
-def compose(
-    source: Sequence[str], raised: Sequence[Told], calls: Sequence[ModuleCall], output: str, most: int
+def compose_log(
+    source: Sequence[str], raised: Sequence[ErrorReport], calls: Sequence[ModuleCall], output: str, most: int
 ) -> str:
     """The log. `source`: the program's lines. `raised`: the exception, then what it came from."""
     error = []

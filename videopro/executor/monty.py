@@ -18,14 +18,14 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from videopro.executor.calls import Breach, Calls, Raised
+from videopro.executor.calls import BudgetExceeded, HostCalls, ProgramException
 from videopro.executor.ending import Ending, failure, outcome, too_long
 from videopro.executor.inside import wire
 from videopro.executor.inside.agreed import ENTRY
 from videopro.executor.inside.plain import pack_plain
 from videopro.executor.outcome import DEFAULT_LIMITS, Limits, Outcome, SandboxError
 from videopro.executor.text import shorten
-from videopro.executor.things import Forged
+from videopro.executor.things import ProtocolViolation
 
 # Feeds of a session: what comes first, the program, the call of its function. Monty numbers their files.
 _PROGRAM_FILE = "<python-input-1>"
@@ -143,7 +143,7 @@ class _Run:
         self._monty = monty
         self._functions = functions
         self._limits = limits
-        self.calls = Calls(functions, limits, fatal)
+        self.calls = HostCalls(functions, limits, fatal)
         self._stopped: BaseException | None = None
         self.output = ""
 
@@ -177,13 +177,13 @@ class _Run:
                 if self._stopped is None:
                     return Ending(self._back(value, self._limits.argument_bytes), ())
                 ending = failure("", "")
-            except _Missing as error:
+            except _MissingInput as error:
                 ending = failure("TypeError", str(error))
             except self._monty.MontyError as error:
                 ending = self._failed(error)
-            except (TypeError, wire.TooLarge, Forged) as error:
+            except (TypeError, wire.TooLarge, ProtocolViolation) as error:
                 ending = failure(type(error).__name__, f"what {ENTRY} returned: {error}")
-        if isinstance(self._stopped, Breach):
+        if isinstance(self._stopped, BudgetExceeded):
             places = ending.raised[0][2] or self._stopped.places
             return failure(self._stopped.kind, str(self._stopped), places)
         if self._stopped is not None:
@@ -198,7 +198,7 @@ class _Run:
         if len(self.output) > self._limits.output_bytes:
             self.output = self.output[: self._limits.output_bytes]
             what = f"the program printed more than {self._limits.output_bytes:,} characters"
-            self._stop(Breach("OutputLimit", what))
+            self._stop(BudgetExceeded("OutputLimit", what))
 
     def _call(self, name: Any, args: Any, kwargs: Any) -> Any:
         if self._stopped is not None:
@@ -207,13 +207,13 @@ class _Run:
             given = self._back((args, kwargs), self._limits.argument_bytes)
         except TypeError as error:
             raise TypeError(f"{name}() was given {error}") from None
-        except (wire.TooLarge, Forged) as error:
+        except (wire.TooLarge, ProtocolViolation) as error:
             raise ValueError(f"an argument of {name}() cannot be passed: {error}") from None
         try:
             return self.calls.make(name, given, 0)
-        except Forged as error:
+        except ProtocolViolation as error:
             raise TypeError(str(error)) from None
-        except Raised as raised:
+        except ProgramException as raised:
             kind, base, message = raised.told
             raise getattr(builtins, base)(message if kind == base else f"{kind}: {message}") from None
         except BaseException as error:
@@ -264,7 +264,7 @@ def {name}(*args, **kwargs):
 """
 
 
-class _Missing(Exception):
+class _MissingInput(Exception):
     """A parameter that no input gives."""
 
 
@@ -286,7 +286,7 @@ def _arguments(program: str, inputs: Mapping[str, Any]) -> str:
     missing = [one.arg for one in required if one.arg not in inputs]
     if missing:
         what = f"{', '.join(map(repr, missing))}; what it can have is {', '.join(inputs)}"
-        raise _Missing(f"{ENTRY}() asks for {what}")
+        raise _MissingInput(f"{ENTRY}() asks for {what}")
     given = [one.arg for one in spec.posonlyargs if one.arg in inputs]
     named = [one.arg for one in (*spec.args, *spec.kwonlyargs) if one.arg in inputs]
     if spec.kwarg:

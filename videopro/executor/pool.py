@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from videopro.executor.conversation import Conversation, NotBegun
+from videopro.executor.conversation import Conversation, ProgramNotStarted
 from videopro.executor.ending import outcome, too_long
 from videopro.executor.inside.filter import MACHINES
 from videopro.executor.outcome import (
@@ -25,7 +25,7 @@ from videopro.executor.outcome import (
     SandboxMissing,
     ZygoteGone,
 )
-from videopro.executor.process import Zygote, compiled
+from videopro.executor.process import ZygoteProcess, compiled
 
 # How often a program is begun, and a zygote started, before the run that needs it gives up. A zygote that is
 # killed takes all threads' trials along, so there are more of these than anybody's luck is bad.
@@ -47,7 +47,7 @@ class Executor:
                 f"programs run on Linux on {' or '.join(MACHINES)}, not on {sys.platform} on {machine}."
             )
         self._lock = threading.Lock()
-        self._zygote: Zygote | None = None
+        self._zygote: ZygoteProcess | None = None
         self._closed = False
         self.walls = self._serving().walls
         """What stands around a program, seccomp apart, which always does."""
@@ -92,7 +92,7 @@ class Executor:
                 with zygote.child() as (program, report):
                     conversation = Conversation(program, report, functions, limits, fatal)
                     ending = conversation.hold(program_text, inputs, code)
-            except (ZygoteGone, NotBegun) as error:
+            except (ZygoteGone, ProgramNotStarted) as error:
                 if isinstance(error, ZygoteGone) or zygote.ended():
                     self._lost(zygote)
                 # A program that has called nothing can run again without anybody noticing.
@@ -121,7 +121,7 @@ class Executor:
 
     # ---- the zygote ---------------------------------------------------------------------------------------
 
-    def _serving(self) -> Zygote:
+    def _serving(self) -> ZygoteProcess:
         """The zygote that serves, started if there is none. One that is seen here has passed its test."""
         zygote = self._zygote
         if zygote is not None:
@@ -133,7 +133,7 @@ class Executor:
                 self._zygote = _started()
             return self._zygote
 
-    def _lost(self, zygote: Zygote) -> None:
+    def _lost(self, zygote: ZygoteProcess) -> None:
         """Take a zygote that died out of service; who needs one starts another."""
         with self._lock:
             if self._zygote is not zygote:
@@ -142,10 +142,10 @@ class Executor:
         zygote.stop()
 
 
-def _started() -> Zygote:
+def _started() -> ZygoteProcess:
     for _ in range(_STARTS - 1):
         try:
-            return Zygote()
+            return ZygoteProcess()
         except ZygoteGone:
             continue  # Killed as it came up, which says nothing about the next one.
-    return Zygote()
+    return ZygoteProcess()

@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 
-from videopro.executor.conversation import Conversation, NotBegun
+from videopro.executor.conversation import Conversation, ProgramNotStarted
 from videopro.executor.ending import Ending
 from videopro.executor.outcome import Limits, SandboxError, SandboxMissing, WallBreached, ZygoteGone
 from videopro.processes import signal_name
@@ -38,7 +38,7 @@ _START_SECONDS = 60.0
 _GONE = (errno.EPIPE, errno.ECONNRESET, errno.ENOTCONN, errno.EBADF)
 
 
-class Zygote:
+class ZygoteProcess:
     """A process that forks a locked child for each program.
 
     Raises ZygoteGone if it dies while it comes up, WallBreached and SandboxMissing where programs must not
@@ -173,7 +173,7 @@ class Zygote:
                 return conversation.hold(f"def execute_command():\n    return {call}", {}, compiled(_PROBE))
             except ZygoteGone:
                 raise
-            except NotBegun as error:  # No word on the walls: it, or the child, was killed before.
+            except ProgramNotStarted as error:  # No word on the walls: it, or the child, was killed before.
                 raise ZygoteGone(f"the process that starts programs did not come up: {error}") from error
             except SandboxError as error:
                 raise WallBreached(f"programs cannot be run safely here: {error}") from error

@@ -14,11 +14,11 @@ from videopro.executor.outcome import Limits
 from videopro.executor.text import shorten
 
 
-class Forged(ValueError):
+class ProtocolViolation(ValueError):
     """What came from the program's process is nothing that an honest one sends."""
 
 
-class Things:
+class HandleTable:
     """The host objects that one program was given."""
 
     def __init__(self, limits: Limits) -> None:
@@ -34,20 +34,20 @@ class Things:
         """
         before = len(self._objects)
         try:
-            return wire.pack(value, self._pack_thing, items=size // 2, size=size, depth=self._limits.depth)
+            return wire.pack(value, self._pack_handle, items=size // 2, size=size, depth=self._limits.depth)
         except BaseException:
             for one in self._objects[before:]:
                 del self._numbers[id(one)]
             del self._objects[before:]
             raise
 
-    def _pack_thing(self, value: Any, part: Callable[[Any], Any]) -> Any:
+    def _pack_handle(self, value: Any, part: Callable[[Any], Any]) -> Any:
         number = self._numbers.get(id(value))
         if number is not None:
             return {"h": [number]}
         number = self._numbers[id(value)] = len(self._objects)
         self._objects.append(value)
-        kind, names = described(value)
+        kind, names = declared_fields(value)
         return {"h": [number, kind, {name: part(getattr(value, name)) for name in names}]}
 
     def unpack(self, packed: Any) -> Any:
@@ -61,25 +61,25 @@ class Things:
                 keys=wire.KEYS,
             )
         except (ValueError, TypeError) as error:
-            raise Forged(str(error)) from error
+            raise ProtocolViolation(str(error)) from error
 
     def _object(self, number: Any) -> Any:
         if type(number) is not int or not 0 <= number < len(self._objects):
-            raise Forged("a handle that was never given")
+            raise ProtocolViolation("a handle that was never given")
         return self._objects[number]
 
 
-def described(value: Any) -> tuple[str, tuple[str, ...]]:
+def declared_fields(value: Any) -> tuple[str, tuple[str, ...]]:
     """The kind and the field names of a host object, as its class declares them."""
     cls = type(value)
     return getattr(cls, "__program_kind__", cls.__name__), getattr(cls, "__program_fields__", ())
 
 
-def named(value: Any) -> str:
+def handle_repr(value: Any) -> str:
     """A host object as a log shows it: by its class's own repr, else as `Clip(start=10, end=20)`."""
     if type(value).__repr__ is not object.__repr__:
         return shorten(repr(value), 120)
-    kind, names = described(value)
+    kind, names = declared_fields(value)
     shown = []
     for name in names:
         field = getattr(value, name)

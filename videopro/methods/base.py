@@ -14,7 +14,7 @@ from videopro.backbones.base import Backbone
 from videopro.backbones.wrappers.metered import Meter, MeteredBackbone
 from videopro.benchmarks.base import Item, Protocol
 from videopro.errors import QUESTION_ERRORS, ConfigError
-from videopro.reasoning import Watcher
+from videopro.reasoning import Observer
 from videopro.traces import Cost, Failure, Reply, Round
 from videopro.video import Frame, Subtitles, Video, load_subtitles
 
@@ -37,14 +37,14 @@ class Result:
     cost: Cost = field(default_factory=Cost)
 
 
-def failed(error: Exception, rounds: tuple[Round, ...] = ()) -> Result:
+def failed_result(error: Exception, rounds: tuple[Round, ...] = ()) -> Result:
     """The result of a question that could not be answered; `error` is one of QUESTION_ERRORS."""
     # The broad class, not a subclass of it: what leaves a denominator is decided by this word.
     kind = next(one for one in QUESTION_ERRORS if isinstance(error, one))
     return Result(rounds=rounds, error=Failure(kind.__name__, str(error)))
 
 
-class Context:
+class MethodContext:
     """What a method may use while it answers the questions of one video, with a meter on all of it.
 
     `backbone` counts calls, tokens and seconds by itself; decode through `frames`, and wrap other
@@ -59,7 +59,7 @@ class Context:
         *,
         meter: Meter,
         seed: int = 0,
-        watch: Watcher | None = None,
+        watch: Observer | None = None,
     ) -> None:
         self.video = video
         self.meter = meter
@@ -112,7 +112,7 @@ class Method(ABC):
         return dict(options)
 
     @classmethod
-    def check_asked(cls, open_questions: int) -> None:
+    def check_open_questions(cls, open_questions: int) -> None:
         """Raise ConfigError if this method cannot answer open questions and there are some."""
         if open_questions:
             raise ConfigError(
@@ -121,11 +121,11 @@ class Method(ABC):
             )
 
     @abstractmethod
-    def run(self, item: Item, context: Context) -> Result:
+    def run(self, item: Item, context: MethodContext) -> Result:
         """Answer one question. Raises one of QUESTION_ERRORS if it cannot be answered; any other exception
         is a fault of ours and stops the run."""
 
-    def run_video(self, items: Sequence[Item], context: Context) -> Iterator[tuple[Item, Result]]:
+    def run_video(self, items: Sequence[Item], context: MethodContext) -> Iterator[tuple[Item, Result]]:
         """Answer questions about the context's video, giving each result, with its cost, as soon as it is
         there.
 
@@ -136,5 +136,5 @@ class Method(ABC):
             try:
                 result = self.run(item, context)
             except QUESTION_ERRORS as error:
-                result = failed(error)
+                result = failed_result(error)
             yield item, replace(result, cost=context.meter.take())

@@ -13,11 +13,11 @@ from videopro import prompts
 from videopro.backbones.base import Answer, ChoiceRequest, GenerateRequest, Visual
 from videopro.benchmarks.base import Item, Protocol
 from videopro.errors import BackboneError, ConfigError, SubtitleError, VideoError
-from videopro.methods.base import Context, Method, Result, failed
-from videopro.question import read_letter
-from videopro.settings import about
+from videopro.methods.base import Method, MethodContext, Result, failed_result
+from videopro.question import extract_letter
+from videopro.settings import setting
 from videopro.traces import Call, Execution, FrameRef, Reply, Round
-from videopro.video import Frame, Line, fps_times, uniform_times
+from videopro.video import Frame, SubtitleLine, fps_times, uniform_times
 
 # CG-Bench shows at most so many frames of a clue.
 _CLUE_FRAMES = 32
@@ -28,14 +28,14 @@ class NativeSettings:
     """Settings of the native method."""
 
     frames: int | None = field(
-        default=None, metadata=about("frames over the whole video; unset: the backbone's budget")
+        default=None, metadata=setting("frames over the whole video; unset: the backbone's budget")
     )
     fps: float | None = field(
-        default=None, metadata=about("frames a second, at most `frames` of them; unset: even steps")
+        default=None, metadata=setting("frames a second, at most `frames` of them; unset: even steps")
     )
     subtitles: Literal["none", "frames", "frames_widened", "all"] = field(
         default="none",
-        metadata=about(
+        metadata=setting(
             "lines in the prompt: none, those at the sampled frames (frames_widened: by LongVideoBench's "
             "rule), or all; unset: as the benchmark's protocol has it"
         ),
@@ -48,7 +48,7 @@ class NativeSettings:
             raise ConfigError(f"native: fps is {self.fps}; it must be above 0")
 
 
-class Native(Method):
+class NativeMethod(Method):
     """Sample frames uniformly, ask once. The questions about a video share its frames and their encoding."""
 
     name = "native"
@@ -69,10 +69,10 @@ class Native(Method):
         return dict(options)
 
     @classmethod
-    def check_asked(cls, open_questions: int) -> None:
+    def check_open_questions(cls, open_questions: int) -> None:
         """Open questions are answered in words."""
 
-    def run(self, item: Item, context: Context) -> Result:
+    def run(self, item: Item, context: MethodContext) -> Result:
         """Answer one question from frames over what is shown of the video."""
         frames = self._frames(context, item.shown)
         prompt, notes = self._prompt(item, frames, context)
@@ -81,7 +81,7 @@ class Native(Method):
         answer = context.backbone.answer(frames, item.question, prompt=prompt)
         return _result(answer, frames, notes)
 
-    def run_video(self, items: Sequence[Item], context: Context) -> Iterator[tuple[Item, Result]]:
+    def run_video(self, items: Sequence[Item], context: MethodContext) -> Iterator[tuple[Item, Result]]:
         """Answer all questions in one batch on a shared prefix. What was shared is paid in equal parts."""
         # Questions that are shown different parts of the video share nothing.
         alike = len({item.shown for item in items}) == 1
@@ -95,18 +95,18 @@ class Native(Method):
         for item, result in zip(items, results, strict=True):
             yield item, replace(result, cost=cost)
 
-    def _together(self, items: Sequence[Item], context: Context) -> list[Result] | None:
+    def _together(self, items: Sequence[Item], context: MethodContext) -> list[Result] | None:
         try:
             frames = self._frames(context, items[0].shown)
         except VideoError as error:
-            return [failed(error) for _ in items]
+            return [failed_result(error) for _ in items]
         asked: dict[int, tuple[str, tuple[str, ...]]] = {}
         results: dict[int, Result] = {}
         for i, item in enumerate(items):
             try:
                 asked[i] = self._prompt(item, frames, context)
             except SubtitleError as error:
-                results[i] = failed(error)
+                results[i] = failed_result(error)
         if asked:
             places = list(asked)
             words = [asked[i][0] for i in places]
@@ -130,7 +130,7 @@ class Native(Method):
         frames: Sequence[Frame],
         words: Sequence[str],
         notes: Sequence[tuple[str, ...]],
-        context: Context,
+        context: MethodContext,
     ) -> list[Result]:
         """Letters from the distribution over the next token."""
         answers = context.backbone.answer_batch(
@@ -145,7 +145,7 @@ class Native(Method):
         frames: Sequence[Frame],
         words: Sequence[str],
         notes: Sequence[tuple[str, ...]],
-        context: Context,
+        context: MethodContext,
     ) -> list[Result]:
         """Replies in words, and the letters that they settle on."""
         replies = context.backbone.generate_batch(
@@ -153,13 +153,13 @@ class Native(Method):
         )
         results = []
         for item, reply, own in zip(items, replies, notes, strict=True):
-            letter = None if item.question.is_open else read_letter(reply.text, item.question)
+            letter = None if item.question.is_open else extract_letter(reply.text, item.question)
             confidence = reply.confidence if letter is not None else 0.0
             answer = Answer(letter, confidence, {}, reply.text, reply.tokens_in, len(reply.token_ids))
             results.append(_result(answer, frames, own))
         return results
 
-    def _frames(self, context: Context, shown: Sequence[tuple[float, float]] = ()) -> list[Frame]:
+    def _frames(self, context: MethodContext, shown: Sequence[tuple[float, float]] = ()) -> list[Frame]:
         budget = self.settings.frames or context.backbone.frames
         duration = context.video.duration
         if shown:
@@ -168,7 +168,9 @@ class Native(Method):
             return context.frames(uniform_times(0.0, duration, budget))
         return context.frames(fps_times(0.0, duration, self.settings.fps, budget))
 
-    def _prompt(self, item: Item, frames: Sequence[Frame], context: Context) -> tuple[str, tuple[str, ...]]:
+    def _prompt(
+        self, item: Item, frames: Sequence[Frame], context: MethodContext
+    ) -> tuple[str, tuple[str, ...]]:
         """The prompt, and notes on what it lacks."""
         lines, notes = self._lines(item, frames, context)
         official = context.protocol.answer_prompt
@@ -181,8 +183,8 @@ class Native(Method):
         return prompts.with_context("\n".join(line.text for line in lines), prompt), notes
 
     def _lines(
-        self, item: Item, frames: Sequence[Frame], context: Context
-    ) -> tuple[Sequence[Line], tuple[str, ...]]:
+        self, item: Item, frames: Sequence[Frame], context: MethodContext
+    ) -> tuple[Sequence[SubtitleLine], tuple[str, ...]]:
         if self.settings.subtitles == "none":
             return (), ()
         subtitles = context.subtitles(item)
@@ -196,7 +198,7 @@ class Native(Method):
         return [line for line in subtitles.lines if any(line.start <= t <= line.end for t in times)], ()
 
 
-def _is_written(item: Item, context: Context) -> bool:
+def _is_written(item: Item, context: MethodContext) -> bool:
     return item.question.is_open or context.protocol.reply == "text"
 
 

@@ -17,14 +17,14 @@ from videopro.backbones.wrappers.batching import BatchingBackbone
 from videopro.backbones.wrappers.metered import MeteredBackbone, ThreadMeter
 from videopro.benchmarks.base import Item
 from videopro.errors import QUESTION_ERRORS, ConfigError
-from videopro.methods.base import Context, Method, Result, failed
+from videopro.methods.base import Method, MethodContext, Result, failed_result
 from videopro.modules.calls.registry import REMOVABLE
 from videopro.modules.library import VideoContext
 from videopro.modules.loading import ModuleModels, ModuleSettings, is_pocket
 from videopro.planners import Planner, check_planner, load_planner, teacher_of
-from videopro.reasoning import Reasoned, Reasoner, ReasonSettings, Shows, Task
-from videopro.settings import about, near
-from videopro.traces import AnswerRule, Cost, Fallback, Final
+from videopro.reasoning import Reasoner, ReasoningResult, ReasoningSettings, ReasoningTask, RefinementShows
+from videopro.settings import did_you_mean, setting
+from videopro.traces import AnswerRule, Cost, FallbackRule, FinalRule
 from videopro.video import uniform_times
 
 FINAL_HELP = (
@@ -41,40 +41,40 @@ class ProgramSettings(ModuleSettings):
 
     planner: str = field(
         default="self",
-        metadata=about(
+        metadata=setting(
             "who writes programs: self (the backbone), pocket-teacher, api:MODEL or api:MODEL@URL"
         ),
     )
     planner_frames: int | None = field(
         default=None,
-        metadata=about("frames in the planner's prompt, 0 for none; unset: the backbone's budget"),
+        metadata=setting("frames in the planner's prompt, 0 for none; unset: the backbone's budget"),
     )
     planner_prompt: Literal["auto", "short", "full"] = field(
         default="auto",
-        metadata=about(
+        metadata=setting(
             "full: with the API reference and examples; auto: short for a backbone with an adapter"
         ),
     )
-    temperature: float = field(default=0.7, metadata=about("of planning; 0 is greedy"))
-    top_p: float = field(default=1.0, metadata=about("of planning"))
-    max_new_tokens: int = field(default=1024, metadata=about("longest program, in tokens"))
+    temperature: float = field(default=0.7, metadata=setting("of planning; 0 is greedy"))
+    top_p: float = field(default=1.0, metadata=setting("of planning"))
+    max_new_tokens: int = field(default=1024, metadata=setting("longest program, in tokens"))
     api_key_env: str | None = field(
         default=None,
-        metadata=about("variable with the key for api:MODEL@URL; unset: OPENAI_API_KEY for OpenAI only"),
+        metadata=setting("variable with the key for api:MODEL@URL; unset: OPENAI_API_KEY for OpenAI only"),
     )
     subtitles: Literal["listed", "none"] = field(
-        default="listed", metadata=about("subtitles for the modules: those the benchmark lists, or none")
+        default="listed", metadata=setting("subtitles for the modules: those the benchmark lists, or none")
     )
     answer_adapter: Literal["off", "on"] = field(
-        default="off", metadata=about("whether modules answer with the planner's adapter on")
+        default="off", metadata=setting("whether modules answer with the planner's adapter on")
     )
-    final: Final = field(default="last", metadata=about(FINAL_HELP))
-    fallback: Fallback = field(default="none", metadata=about(FALLBACK_HELP))
+    final: FinalRule = field(default="last", metadata=setting(FINAL_HELP))
+    fallback: FallbackRule = field(default="none", metadata=setting(FALLBACK_HELP))
     without: tuple[str, ...] = field(
         default=(),
-        metadata=about(f"groups of modules that programs do without: {', '.join(REMOVABLE)} (Table 3)"),
+        metadata=setting(f"groups of modules that programs do without: {', '.join(REMOVABLE)} (Table 3)"),
     )
-    together: int = field(default=8, metadata=about("questions of a video that go side by side"))
+    together: int = field(default=8, metadata=setting("questions of a video that go side by side"))
 
     def __post_init__(self) -> None:
         check_planner(self.planner)
@@ -88,7 +88,7 @@ class ProgramSettings(ModuleSettings):
         for group in self.without:
             if group not in REMOVABLE:
                 raise ConfigError(
-                    f"without: there is no group of modules {group!r}; {near(group, REMOVABLE)}"
+                    f"without: there is no group of modules {group!r}; {did_you_mean(group, REMOVABLE)}"
                 )
         if self.temperature < 0:
             raise ConfigError(f"temperature is {self.temperature}; it must be 0 or more")
@@ -96,9 +96,9 @@ class ProgramSettings(ModuleSettings):
             raise ConfigError(f"max_new_tokens is {self.max_new_tokens}; it must be at least 1")
         self.reasoning()
 
-    def reasoning(self) -> ReasonSettings:
+    def reasoning(self) -> ReasoningSettings:
         """The same as `videopro.reasoning.reasoner` takes it. Raises ConfigError."""
-        return ReasonSettings(max_rounds=0, rule=self.rule, together=self.together)
+        return ReasoningSettings(max_rounds=0, rule=self.rule, together=self.together)
 
     @property
     def rule(self) -> AnswerRule:
@@ -110,20 +110,20 @@ class ProgramSettings(ModuleSettings):
 class VideoProSettings(ProgramSettings):
     """Settings of the method with refinement."""
 
-    tau: float = field(default=0.75, metadata=about("a confidence below it asks for a refinement"))
-    max_rounds: int = field(default=1, metadata=about("refinements of a question at most"))
+    tau: float = field(default=0.75, metadata=setting("a confidence below it asks for a refinement"))
+    max_rounds: int = field(default=1, metadata=setting("refinements of a question at most"))
     refine_below: float | None = field(
-        default=None, metadata=about("store refinements up to this confidence, for other tau; unset: tau")
+        default=None, metadata=setting("store refinements up to this confidence, for other tau; unset: tau")
     )
-    refinement_shows: Shows = field(
+    refinement_shows: RefinementShows = field(
         default="program",
-        metadata=about(
+        metadata=setting(
             "what the prompt shows of an unsure answer: program, with its result, or with its log"
         ),
     )
 
-    def reasoning(self) -> ReasonSettings:
-        return ReasonSettings(
+    def reasoning(self) -> ReasoningSettings:
+        return ReasoningSettings(
             tau=self.tau,
             max_rounds=self.max_rounds,
             refine_below=self.refine_below,
@@ -133,7 +133,7 @@ class VideoProSettings(ProgramSettings):
         )
 
 
-class ProgramMethod(Method):
+class BaseProgramMethod(Method):
     """What the three share."""
 
     adaptive: ClassVar[bool]
@@ -160,16 +160,16 @@ class ProgramMethod(Method):
             facts["teacher"] = teacher_of(self.settings.planner).identity()
         return facts
 
-    def run(self, item: Item, context: Context) -> Result:
+    def run(self, item: Item, context: MethodContext) -> Result:
         """Answer one question."""
         with ExitStack() as stack:
             reasoner, modules = self._prepare(item, context, stack)
-            (reasoned,) = reasoner.reason([Task(item.question, modules)])
+            (reasoned,) = reasoner.reason([ReasoningTask(item.question, modules)])
         if reasoned.error is not None:
             raise reasoned.error
         return replace(_result(reasoned, modules), cost=_left(context, [reasoned]) + reasoned.cost)
 
-    def run_video(self, items: Sequence[Item], context: Context) -> Iterator[tuple[Item, Result]]:
+    def run_video(self, items: Sequence[Item], context: MethodContext) -> Iterator[tuple[Item, Result]]:
         """Answer questions side by side, `together` of them at a time."""
         # Questions about one video may list different subtitles, and a context has one.
         groups: dict[tuple[Any, float], list[Item]] = {}
@@ -178,24 +178,24 @@ class ProgramMethod(Method):
         for group in groups.values():
             yield from self._group(group, context)
 
-    def _group(self, items: Sequence[Item], context: Context) -> Iterator[tuple[Item, Result]]:
+    def _group(self, items: Sequence[Item], context: MethodContext) -> Iterator[tuple[Item, Result]]:
         with ExitStack() as stack:
             try:
                 reasoner, modules = self._prepare(items[0], context, stack)
             except QUESTION_ERRORS as error:
                 cost = context.meter.take().share(len(items))
-                yield from ((item, replace(failed(error), cost=cost)) for item in items)
+                yield from ((item, replace(failed_result(error), cost=cost)) for item in items)
                 return
             # Frames, index and encoding of the video are every question's, whenever its turn is.
             prepared = context.meter.take().share(len(items))
             for start in range(0, len(items), self.settings.together):
                 some = items[start : start + self.settings.together]
-                reasoned = reasoner.reason([Task(item.question, modules) for item in some])
+                reasoned = reasoner.reason([ReasoningTask(item.question, modules) for item in some])
                 shared = prepared + _left(context, reasoned).share(len(some))
                 for item, one in zip(some, reasoned, strict=True):
                     yield item, replace(_result(one, modules), cost=shared + one.cost)
 
-    def _prepare(self, item: Item, context: Context, stack: ExitStack) -> tuple[Reasoner, VideoContext]:
+    def _prepare(self, item: Item, context: MethodContext, stack: ExitStack) -> tuple[Reasoner, VideoContext]:
         """The reasoner and the modules for questions with this one's subtitles; `stack` ends what they
         hold.
         """
@@ -216,7 +216,7 @@ class ProgramMethod(Method):
         )
         return reasoner, modules
 
-    def _visual(self, planner: Planner, context: Context, stack: ExitStack) -> Visual:
+    def _visual(self, planner: Planner, context: MethodContext, stack: ExitStack) -> Visual:
         """The video as the planner sees it: encoded once for all questions and refinements."""
         count = self.settings.planner_frames
         count = context.backbone.frames if count is None else count
@@ -234,7 +234,7 @@ class ProgramMethod(Method):
             planner = load_planner(
                 settings.planner,
                 backbone,
-                knows_form=adapted
+                is_fine_tuned=adapted
                 if settings.planner_prompt == "auto"
                 else settings.planner_prompt == "short",
                 temperature=settings.temperature,
@@ -246,7 +246,7 @@ class ProgramMethod(Method):
         return self._loaded[1:]
 
 
-class Program(ProgramMethod):
+class ProgramMethod(BaseProgramMethod):
     """Always several steps (Table 2: multi-step visual program)."""
 
     name = "program"
@@ -254,7 +254,7 @@ class Program(ProgramMethod):
     adaptive = False
 
 
-class Adaptive(ProgramMethod):
+class AdaptiveMethod(BaseProgramMethod):
     """A single look or several steps, as the planner decides, without refinement (section 3.4)."""
 
     name = "adaptive"
@@ -262,7 +262,7 @@ class Adaptive(ProgramMethod):
     adaptive = True
 
 
-class VideoPro(ProgramMethod):
+class VideoProMethod(BaseProgramMethod):
     """Adaptive reasoning with self-refinement (section 3.5)."""
 
     name = "videopro"
@@ -270,16 +270,16 @@ class VideoPro(ProgramMethod):
     adaptive = True
 
 
-def _left(context: Context, reasoned: Sequence[Reasoned]) -> Cost:
+def _left(context: MethodContext, reasoned: Sequence[ReasoningResult]) -> Cost:
     """What the meter has that is no question's own."""
     own = sum(one.cost.seconds for one in reasoned)
     taken = context.meter.take()
     return replace(taken, seconds=max(0.0, taken.seconds - own))
 
 
-def _result(reasoned: Reasoned, modules: VideoContext) -> Result:
+def _result(reasoned: ReasoningResult, modules: VideoContext) -> Result:
     if reasoned.error is not None:
-        return failed(reasoned.error, reasoned.rounds)
+        return failed_result(reasoned.error, reasoned.rounds)
     return Result(
         reasoned.rounds,
         reasoned.first,

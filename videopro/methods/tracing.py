@@ -13,7 +13,7 @@ from importlib import metadata
 from videopro import __version__
 from videopro.benchmarks.base import ROBUST, Item, Protocol
 from videopro.methods.base import Result
-from videopro.question import OFFICIAL_READERS, read_letter
+from videopro.question import OFFICIAL_EXTRACTORS, extract_letter
 from videopro.traces import SCHEMA, Trace, VideoRef
 
 
@@ -47,7 +47,7 @@ def official_letter(result: Result, item: Item, protocol: Protocol) -> str | Non
     """What the benchmark's own scorer reads in the reply."""
     if result.final is None or item.question.is_open:
         return None
-    reader = read_letter if protocol.parser == ROBUST else OFFICIAL_READERS[protocol.parser]
+    reader = extract_letter if protocol.parser == ROBUST else OFFICIAL_EXTRACTORS[protocol.parser]
     return reader(result.final.raw, item.question)
 
 

@@ -9,14 +9,14 @@ from importlib import import_module
 
 from videopro.backbones.base import Backbone
 from videopro.errors import ConfigError
-from videopro.planners.base import PLANS, Kind, Planner, PlanRequest, Written
+from videopro.planners.base import PLAN_KINDS, Planner, PlannerReply, PlanRequest, PromptKind
 
 __all__ = [
-    "PLANS",
-    "Kind",
+    "PLAN_KINDS",
+    "PromptKind",
     "PlanRequest",
     "Planner",
-    "Written",
+    "PlannerReply",
     "check_planner",
     "load_planner",
     "teacher_of",
@@ -47,7 +47,7 @@ def load_planner(
     spec: str,
     backbone: Backbone,
     *,
-    knows_form: bool = False,
+    is_fine_tuned: bool = False,
     temperature: float = 0.7,
     top_p: float = 1.0,
     max_new_tokens: int = 1024,
@@ -55,7 +55,7 @@ def load_planner(
     concurrency: int = 8,
 ) -> Planner:
     """The planner that a short name stands for: "self" (`backbone` itself), "pocket-teacher" (":unread"
-    behind it turns its reader of questions off), "api:MODEL" or "api:MODEL@URL". `knows_form`: "self" was
+    behind it turns its reader of questions off), "api:MODEL" or "api:MODEL@URL". `is_fine_tuned`: "self" was
     trained on the prompts' form; `concurrency`: requests to an API in flight at most. ConfigError for any
     other spec."""
     check_planner(spec)
@@ -66,7 +66,7 @@ def load_planner(
 
         return BackbonePlanner(
             backbone,
-            knows_form=knows_form,
+            is_fine_tuned=is_fine_tuned,
             temperature=temperature,
             top_p=top_p,
             max_new_tokens=max_new_tokens,

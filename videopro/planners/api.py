@@ -17,7 +17,7 @@ from videopro.backbones.base import BackboneConfig
 from videopro.backbones.server.completion import Completion
 from videopro.backbones.server.http import Endpoint, RequestRefused
 from videopro.errors import BackboneError, ConfigError, RunError
-from videopro.planners.base import Planner, PlanRequest, Written
+from videopro.planners.base import Planner, PlannerReply, PlanRequest
 from videopro.storage import encodable
 
 DEFAULT_URL = "https://api.openai.com/v1"
@@ -93,7 +93,7 @@ class ApiPlanner(Planner):
             "max_new_tokens": self._longest,
         }
 
-    def write(self, requests: Sequence[PlanRequest]) -> list[Written]:
+    def write(self, requests: Sequence[PlanRequest]) -> list[PlannerReply]:
         """Safe to call from several threads. Raises RunError where the endpoint serves no request at all: it
         cannot be reached, or refuses the key or the model; EmptyReply for a reply without text."""
         while True:
@@ -147,7 +147,7 @@ class ApiPlanner(Planner):
             "was answered is safe, and the same command goes on once this is mended."
         )
 
-    def _written(self, reply: Completion, left_out: frozenset[str]) -> Written:
+    def _written(self, reply: Completion, left_out: frozenset[str]) -> PlannerReply:
         choice, usage = reply.choices[0], reply.usage
         text = choice.message.content
         if text is None:
@@ -160,7 +160,7 @@ class ApiPlanner(Planner):
         notes = {"left out": ", ".join(sorted(left_out))} if left_out else {}
         if choice.finish_reason == "length":
             notes["cut off"] = f"after {self._longest} tokens"
-        return Written(
+        return PlannerReply(
             encodable(text),
             usage.prompt_tokens if usage else 0,
             usage.completion_tokens if usage else 0,

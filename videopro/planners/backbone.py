@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from videopro.backbones.base import Backbone, GenerateRequest
-from videopro.planners.base import Planner, PlanRequest, Written
+from videopro.planners.base import Planner, PlannerReply, PlanRequest
 
 
 class BackbonePlanner(Planner):
@@ -21,7 +21,7 @@ class BackbonePlanner(Planner):
         self,
         backbone: Backbone,
         *,
-        knows_form: bool,
+        is_fine_tuned: bool,
         temperature: float = 0.7,
         top_p: float = 1.0,
         max_new_tokens: int = 1024,
@@ -29,7 +29,7 @@ class BackbonePlanner(Planner):
         """`backbone` in the state in which it is to write: an adapter is on from the start. `temperature`:
         0.7
         as in section 4; 0 is greedy."""
-        self.knows_form = knows_form
+        self.is_fine_tuned = is_fine_tuned
         self._backbone = backbone
         self._temperature = temperature
         self._top_p = top_p
@@ -43,7 +43,7 @@ class BackbonePlanner(Planner):
             "max_new_tokens": self._longest,
         }
 
-    def write(self, requests: Sequence[PlanRequest]) -> list[Written]:
+    def write(self, requests: Sequence[PlanRequest]) -> list[PlannerReply]:
         # Each draws with its own seed, so that a reply does not depend on which others are asked for with it.
         replies = self._backbone.generate_batch(
             [GenerateRequest(one.visual, one.prompt, one.seed) for one in requests],
@@ -52,7 +52,7 @@ class BackbonePlanner(Planner):
             top_p=self._top_p,
         )
         return [
-            Written(
+            PlannerReply(
                 reply.text,
                 reply.tokens_in,
                 len(reply.token_ids),

@@ -14,12 +14,12 @@ from typing import Literal
 from videopro.backbones.base import Visual
 from videopro.question import Question
 
-Kind = Literal["plan", "plan_program", "bug_fix", "native_refinement", "program_refinement"]
+PromptKind = Literal["plan", "plan_program", "bug_fix", "native_refinement", "program_refinement"]
 """What is asked for: a program in a mode of the planner's choice, one of several steps, or a refinement of
 one
 that failed, or whose answer is unsure after a single look or after several steps."""
 
-PLANS: tuple[Kind, ...] = ("plan", "plan_program")
+PLAN_KINDS: tuple[PromptKind, ...] = ("plan", "plan_program")
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class PlanRequest:
     it.
     """
 
-    kind: Kind
+    kind: PromptKind
     prompt: str
     """The whole text, as `videopro.prompts` makes it."""
     question: Question
@@ -41,7 +41,7 @@ class PlanRequest:
 
 
 @dataclass(frozen=True)
-class Written:
+class PlannerReply:
     """A reply, as it was written."""
 
     text: str
@@ -67,7 +67,7 @@ class Planner(ABC):
     asks_model: bool = True
     """Whether a reply takes a request to a model; else it costs nothing, and the same request gets the same
     reply."""
-    knows_form: bool = False
+    is_fine_tuned: bool = False
     """Whether it was trained on the prompts' form; else prompts carry the API reference and examples."""
 
     @abstractmethod
@@ -75,7 +75,7 @@ class Planner(ABC):
         """What a run's key hashes, JSON-able: all that decides what it writes besides the requests."""
 
     @abstractmethod
-    def write(self, requests: Sequence[PlanRequest]) -> list[Written]:
+    def write(self, requests: Sequence[PlanRequest]) -> list[PlannerReply]:
         """One reply a request, in their order; each depends on its own request alone."""
 
     def close(self) -> None:

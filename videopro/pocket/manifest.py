@@ -19,7 +19,7 @@ _NOTE = ".json"
 def put(stem: Path, parts: Mapping[str, Path]) -> None:
     """Put finished files, given by suffix, in the place of `stem` and that suffix, and note what they hold.
     One that is there already with the same contents stays. Killed in between, the note does not fit, and
-    `fault` says so. Raises OSError."""
+    `find_fault` says so. Raises OSError."""
     sums = {suffix: _sum(part) for suffix, part in parts.items()}
     for suffix, part in parts.items():
         place = stem.with_suffix(suffix)
@@ -30,7 +30,7 @@ def put(stem: Path, parts: Mapping[str, Path]) -> None:
     write_whole(stem.with_suffix(_NOTE), json.dumps({"video": stem.name, "files": sums}).encode())
 
 
-def fault(stem: Path) -> str | None:
+def find_fault(stem: Path) -> str | None:
     """What is wrong with the files of a video; "" if there is none yet, None if all is as it was made."""
     if not stem.with_suffix(SUFFIXES[-1]).exists():
         return ""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from videopro.pocket.script import Scene, Script, Spoken
+from videopro.pocket.script import NarrationLine, Scene, Script
 from videopro.pocket.vocabulary import (
     COLORS,
     COUNTS,
@@ -32,7 +32,7 @@ Interval = tuple[float, float]
 
 
 @dataclass(frozen=True)
-class Asked:
+class PocketQuestion:
     """A question of the pocket world. `evidence` in seconds from the start of the video."""
 
     kind: str
@@ -43,7 +43,7 @@ class Asked:
     evidence: tuple[Interval, ...]
 
 
-def ask(script: Script, *, phrasing: str = "usual", draw: int = 0) -> list[Asked]:
+def generate_questions(script: Script, *, phrasing: str = "usual", draw: int = 0) -> list[PocketQuestion]:
     """The questions of one video, one of each kind; `phrasing` is "usual" or "heldout".
 
     The world's own questions are draw 0; training asks more of the same videos with others.
@@ -68,8 +68,8 @@ def ask(script: Script, *, phrasing: str = "usual", draw: int = 0) -> list[Asked
         _question(
             rng, phrasing, "sign", sign.sign.word if sign.sign else "", SIGNS, [_span(sign)], place=sign.place
         ),
-        _spoken(rng, phrasing, script),
-        _told(rng, phrasing, script),
+        _spoken_question(rng, phrasing, script),
+        _narration_question(rng, phrasing, script),
         _story(rng, phrasing, script),
     ]
 
@@ -86,7 +86,7 @@ def _question(
     others: Sequence[str],
     evidence: Sequence[Interval],
     **words: str,
-) -> Asked:
+) -> PocketQuestion:
     """A question with one right option and three drawn from `others`, in random order."""
     forms = PHRASINGS[kind][phrasing]
     text = forms[int(rng.integers(len(forms)))].format(**words)
@@ -94,10 +94,10 @@ def _question(
     choices = [answer, *(wrong[int(i)] for i in rng.permutation(len(wrong))[: OPTIONS - 1])]
     choices = [choices[int(i)] for i in rng.permutation(OPTIONS)]
     letter = LETTERS[choices.index(answer)]
-    return Asked(kind, FAMILIES[kind], text, tuple(choices), letter, tuple(evidence))
+    return PocketQuestion(kind, FAMILIES[kind], text, tuple(choices), letter, tuple(evidence))
 
 
-def _seen(rng: np.random.Generator, phrasing: str, kind: str, scene: Scene) -> Asked:
+def _seen(rng: np.random.Generator, phrasing: str, kind: str, scene: Scene) -> PocketQuestion:
     """Colour, shape or movement of the one actor of a scene whose place is shown once."""
     assert scene.actor is not None
     answer = {"color": scene.actor.color, "shape": scene.actor.shape, "move": scene.actor.move}[kind]
@@ -106,7 +106,7 @@ def _seen(rng: np.random.Generator, phrasing: str, kind: str, scene: Scene) -> A
     return _question(rng, phrasing, kind, answer, others, [_span(scene)], **words)
 
 
-def _main_place(rng: np.random.Generator, phrasing: str, script: Script) -> Asked:
+def _main_place(rng: np.random.Generator, phrasing: str, script: Script) -> PocketQuestion:
     """Where most of the video is; the wrong options are places that it does show, as far as there are any."""
     seconds: dict[str, float] = {}
     for scene in script.scenes:
@@ -115,7 +115,9 @@ def _main_place(rng: np.random.Generator, phrasing: str, script: Script) -> Aske
     return _question(rng, phrasing, "main_place", home, tuple(seconds), [(0.0, script.duration)])
 
 
-def _neighbour(rng: np.random.Generator, phrasing: str, script: Script, scene: Scene, back: bool) -> Asked:
+def _neighbour(
+    rng: np.random.Generator, phrasing: str, script: Script, scene: Scene, back: bool
+) -> PocketQuestion:
     """The place right before or after one that is shown once; the place itself is never an option."""
     at = script.scenes.index(scene)
     other = script.scenes[at - 1 if back else at + 1]
@@ -125,7 +127,7 @@ def _neighbour(rng: np.random.Generator, phrasing: str, script: Script, scene: S
     return _question(rng, phrasing, kind, other.place, others, [evidence], place=scene.place)
 
 
-def _count(rng: np.random.Generator, phrasing: str, script: Script) -> Asked:
+def _count(rng: np.random.Generator, phrasing: str, script: Script) -> PocketQuestion:
     """How often a place is visited that comes back (in a short video: home)."""
     places = [scene.place for scene in script.scenes if scene.role == "again"]
     place = places[0] if places else next(scene.place for scene in script.scenes if scene.role == "home")
@@ -135,7 +137,7 @@ def _count(rng: np.random.Generator, phrasing: str, script: Script) -> Asked:
     return replace(asked, choices=COUNTS, answer=LETTERS[COUNTS.index(count)])
 
 
-def _spoken(rng: np.random.Generator, phrasing: str, script: Script) -> Asked:
+def _spoken_question(rng: np.random.Generator, phrasing: str, script: Script) -> PocketQuestion:
     """Where the video is when a line is said that is said once."""
     events = [line for line in script.lines if line.kind == "event"]
     line = events[int(rng.integers(len(events)))]
@@ -143,7 +145,7 @@ def _spoken(rng: np.random.Generator, phrasing: str, script: Script) -> Asked:
     return _question(rng, phrasing, "spoken", scene.place, PLACES, [(line.start, line.end)], line=line.text)
 
 
-def _told(rng: np.random.Generator, phrasing: str, script: Script) -> Asked:
+def _narration_question(rng: np.random.Generator, phrasing: str, script: Script) -> PocketQuestion:
     """A fact that only the narrator tells."""
     facts = [line for line in script.lines if line.kind == "fact"]
     fact = facts[int(rng.integers(len(facts)))]
@@ -152,11 +154,11 @@ def _told(rng: np.random.Generator, phrasing: str, script: Script) -> Asked:
     )
 
 
-def _story(rng: np.random.Generator, phrasing: str, script: Script) -> Asked:
+def _story(rng: np.random.Generator, phrasing: str, script: Script) -> PocketQuestion:
     """What the narrator comes back to again and again; topics named once in passing may be options."""
     evidence = [_when(line) for line in script.lines if line.kind == "topic"]
     return _question(rng, phrasing, "story", script.topic, TOPICS, evidence)
 
 
-def _when(line: Spoken) -> Interval:
+def _when(line: NarrationLine) -> Interval:
     return line.start, line.end

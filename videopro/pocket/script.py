@@ -50,7 +50,7 @@ class Scene:
 
 
 @dataclass(frozen=True)
-class Spoken:
+class NarrationLine:
     """One narrated line, with the span it is said in and what it carries."""
 
     start: float
@@ -69,7 +69,7 @@ class Script:
     weather: str
     topic: str
     scenes: tuple[Scene, ...]
-    lines: tuple[Spoken, ...]
+    lines: tuple[NarrationLine, ...]
 
     @property
     def duration(self) -> float:
@@ -184,7 +184,7 @@ def _spans(rng: np.random.Generator, length: str, roles: list[str]) -> list[tupl
     return [(float(a), float(b)) for a, b in zip(starts, ends, strict=True)]
 
 
-def _narrate(rng: np.random.Generator, length: str, topic: str, scenes: list[Scene]) -> list[Spoken]:
+def _narrate(rng: np.random.Generator, length: str, topic: str, scenes: list[Scene]) -> list[NarrationLine]:
     """The narrator's lines: at most one at a time, each within one scene, a second from its cuts."""
     gap = {"short": (1.0, 3.0), "medium": (3.0, 7.0), "long": (6.0, 12.0)}[length]
     slots: list[tuple[float, Scene]] = []
@@ -220,7 +220,7 @@ def _narrate(rng: np.random.Generator, length: str, topic: str, scenes: list[Sce
     for i in free:
         texts[i] = (str(rng.choice(FILLER_LINES)), {"kind": "filler"})
     return [
-        Spoken(start, start + LINE_SECONDS, text[0], **text[1])
+        NarrationLine(start, start + LINE_SECONDS, text[0], **text[1])
         for (start, _), text in zip(slots, texts, strict=True)
         if text is not None
     ]

@@ -1,7 +1,7 @@
 """Processes and their ends: signals, stopping from within, memory handed back to the system."""
 
-from videopro.processes.freed_memory import hand_back
+from videopro.processes.freed_memory import trim_heap
 from videopro.processes.signals import signal_name
-from videopro.processes.stopping import held_back, left_to_the_parent, stoppable
+from videopro.processes.stopping import defer_signals, handle_termination, leave_signals_to_parent
 
-__all__ = ["hand_back", "held_back", "left_to_the_parent", "signal_name", "stoppable"]
+__all__ = ["trim_heap", "defer_signals", "leave_signals_to_parent", "signal_name", "handle_termination"]

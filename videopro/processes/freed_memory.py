@@ -19,7 +19,7 @@ def _malloc_trim() -> Any:
     return getattr(ctypes.CDLL(None), "malloc_trim", None)
 
 
-def hand_back() -> None:
+def trim_heap() -> None:
     """Give every free page back: some 50 ms for a GiB. For between two videos, not between two questions."""
     trim = _malloc_trim()
     if trim is not None:

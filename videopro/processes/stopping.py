@@ -20,7 +20,7 @@ ENDING = (signal.SIGTERM, signal.SIGHUP)
 _ALL = (signal.SIGINT, *ENDING)
 
 
-class Stopped(KeyboardInterrupt):
+class TerminationSignal(KeyboardInterrupt):
     """A signal that ends the command; caught wherever Ctrl-C is."""
 
     def __init__(self, number: int) -> None:
@@ -29,9 +29,10 @@ class Stopped(KeyboardInterrupt):
 
 
 @contextmanager
-def stoppable() -> Iterator[list[int]]:
-    """Within the block the signals raise `Stopped` in the main thread. Gives the list of those that came, in
-    order: an exception on the way out (a terminal that is gone cannot be written to) may hide `Stopped`.
+def handle_termination() -> Iterator[list[int]]:
+    """Within the block the signals raise `TerminationSignal` in the main thread. Gives the list of those
+    that came, in order: an exception on the way out (a terminal that is gone cannot be written to) may hide
+    `TerminationSignal`.
 
     A signal that is ignored stays so (nohup). In another thread than the main one nothing is changed.
     """
@@ -39,7 +40,7 @@ def stoppable() -> Iterator[list[int]]:
 
     def stop(number: int, frame: FrameType | None) -> None:
         came.append(number)
-        raise Stopped(number)
+        raise TerminationSignal(number)
 
     if threading.current_thread() is not threading.main_thread():
         yield came
@@ -56,9 +57,9 @@ def stoppable() -> Iterator[list[int]]:
 
 
 @contextmanager
-def held_back() -> Iterator[None]:
+def defer_signals() -> Iterator[None]:
     """Within the block Ctrl-C and the signals wait; a process that is started then has them wait too, until
-    it says what it makes of them (`left_to_the_parent`)."""
+    it says what it makes of them (`leave_signals_to_parent`)."""
     # Started with the first process, it would let them through.
     resource_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _ALL)
@@ -68,7 +69,7 @@ def held_back() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def left_to_the_parent() -> None:
+def leave_signals_to_parent() -> None:
     """For a process whose parent decides when it ends: what a whole group of processes gets, Ctrl-C's signal
     too, does nothing here. Programs that it starts have the signals as usual."""
     for one in _ALL:

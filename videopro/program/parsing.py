@@ -79,7 +79,7 @@ class Program:
         return hashlib.sha256(self.canonical.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def parse(reply: str) -> Program:
+def parse_program(reply: str) -> Program:
     """Read a reply, whatever it holds. Never raises for its content; takes time in proportion to its length.
 
     The code is taken from `<code>` tags, else from a fence, else from the first `def execute_command` on; a
@@ -110,8 +110,8 @@ def parse(reply: str) -> Program:
     )
 
 
-def planning_of(reply: str) -> str:
-    """The planning of a reply, as `parse` finds it, without a look at the program."""
+def planning_text(reply: str) -> str:
+    """The planning of a reply, as `parse_program` finds it, without a look at the program."""
     return _planning(_plain(reply))[0]
 
 

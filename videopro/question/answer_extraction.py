@@ -94,7 +94,7 @@ _VERDICTS = _patterns(
     rf"(?i:\bmak(?:es|ing){_NAMED}?){_OPEN}(?P<letter>[A-Z]){_CLOSE}(?i:{_GOOD})",
 )
 _GUESSES = _patterns(rf"(?i:{_GUESS}{_NAMED}){_LOOSE}", rf"(?i:{_GUESS}){_STRICT}")
-_TOLD_TEXT = re.compile(rf"(?i:{_ANSWER_IS})\s*(?P<text>[^\n]+)")
+_OPTION_TEXT_VERDICT = re.compile(rf"(?i:{_ANSWER_IS})\s*(?P<text>[^\n]+)")
 
 _BARE = re.compile(
     rf"^{_OPEN}(?:(?i:option|choice|letter)\s*)?{_OPEN}(?P<letter>[A-Za-z]){_CLOSE}[\s.,:;!?。、]*{_CLOSE}$"
@@ -151,7 +151,7 @@ _NAMED_AFTER = re.compile(r"[\s,]*\((?:(?i:option|choice)\s+)?(?P<letter>[A-Z])\
 _ONLY_LETTERS = re.compile(r"(?:[A-Z](?:[.,;:)/\s]+|$)){3,}")
 
 
-class _Unreadable(Exception):
+class _Contradiction(Exception):
     """The reply contradicts itself at the rank that decides."""
 
 
@@ -161,7 +161,7 @@ class _Verdict(NamedTuple):
     end: int
 
 
-def read_letter(reply: str, question: Question) -> str | None:
+def extract_letter(reply: str, question: Question) -> str | None:
     """The letter of the option that `reply` settles on, or None if it settles on none of this question's.
 
     Reads letters in any dress (B, (b), **B**, B. text, full-width, boxed, tagged, JSON), verdicts in English
@@ -177,7 +177,7 @@ def read_letter(reply: str, question: Question) -> str | None:
         return None
     try:
         letter = _one(_marked(text, question)) or _prose(text, question)
-    except _Unreadable:
+    except _Contradiction:
         return None
     return letter if letter in question.letters else None
 
@@ -234,7 +234,7 @@ def _one(letters: Iterator[str | None]) -> str | None:
     if first == "":
         return None
     if first is None or any(letter != first for letter in letters):
-        raise _Unreadable
+        raise _Contradiction
     return first
 
 
@@ -248,17 +248,17 @@ def _prose(text: str, question: Question) -> str | None:
     if (whole := _by_text(plain, question)) is not None:
         return whole
     if _ONLY_LETTERS.fullmatch(plain) and len(set(re.findall("[A-Z]", plain))) > 1:
-        raise _Unreadable
+        raise _Contradiction
     listed, rest = _without_list(plain, question)
     final = [verdict for pattern in _FINAL for verdict in _verdicts(pattern, rest, question)]
     if final:
         return _agreed(final, rest)
     stated = [verdict for pattern in _VERDICTS for verdict in _verdicts(pattern, rest, question)]
-    stated += _told_texts(rest, question) + _first_and_last(rest, question)
+    stated += _option_text_verdicts(rest, question) + _first_and_last(rest, question)
     if stated or listed:
         said = {*listed, *([_agreed(stated, rest)] if stated else [])}
         if len(said) > 1:
-            raise _Unreadable
+            raise _Contradiction
         return said.pop()
     guesses = [verdict for pattern in _GUESSES for verdict in _verdicts(pattern, rest, question)]
     return _agreed(guesses, rest) if guesses else None
@@ -296,7 +296,7 @@ def _verdicts(pattern: re.Pattern[str], text: str, question: Question) -> Iterat
         letter = match["letter"].upper()
         tail = text[match.end("letter") : match.end() + _NEAR]
         if (more := _MORE.match(tail)) and more["letter"] != letter:
-            raise _Unreadable
+            raise _Contradiction
         _check_tail(letter, tail, question)
         # "The answer is C major": an option whose text begins like a letter.
         told = _by_text(_sentence(text[match.start("letter") : match.end() + _NEAR]), question)
@@ -312,17 +312,17 @@ def _taken_back(text: str, match: re.Match[str]) -> bool:
     return bool(asked or _NEGATED.search(_NO_DOUBT.sub("", clause)))
 
 
-def _told_texts(text: str, question: Question) -> list[_Verdict]:
+def _option_text_verdicts(text: str, question: Question) -> list[_Verdict]:
     """Verdicts that give an option's text instead of its letter: "The answer is red"."""
     told = []
-    for match in _TOLD_TEXT.finditer(text):
+    for match in _OPTION_TEXT_VERDICT.finditer(text):
         sentence = _sentence(match["text"])
         named, letter = _NAMED_AFTER.search(sentence), None
         for part in (sentence, re.split(r",|\b(?:because|since|as)\b", match["text"])[0]):
             part = _NAMED_AFTER.sub("", part)
             letter = letter or _by_text(part, question) or _by_label(part, question)
         if letter and named and named["letter"] != letter:
-            raise _Unreadable
+            raise _Contradiction
         before = text[max(0, match.start() - _NEAR) : match.start()].split("\n")[-1]
         if letter and not _NEGATED.search(before):
             told.append(_Verdict(letter, match.start(), match.end()))
@@ -366,7 +366,7 @@ def _agreed(verdicts: list[_Verdict], text: str) -> str:
     last = verdicts[-1].letter
     others = [verdict for verdict in verdicts if verdict.letter != last]
     if others and not _CORRECTION.search(text, others[-1].end, verdicts[-1].end):
-        raise _Unreadable
+        raise _Contradiction
     return last
 
 
@@ -382,11 +382,11 @@ def _check_tail(letter: str, tail: str, question: Question) -> None:
         if letter in fits:
             return
         if fits:
-            raise _Unreadable
+            raise _Contradiction
     if (match := _BARE.match(_sentence(tail))) and match["letter"].isupper() and match["letter"] != letter:
-        raise _Unreadable
+        raise _Contradiction
     if (match := _ONE_MORE.search(tail.split("\n")[0])) and match["letter"] != letter:
-        raise _Unreadable
+        raise _Contradiction
 
 
 def _by_label(text: str, question: Question) -> str | None:

@@ -143,7 +143,7 @@ def _nextqa(reply: str, question: Question) -> str | None:
     return max(named, key=lambda one: reply.lower().rfind(texts[one].lower()), default=None)
 
 
-OFFICIAL_READERS: Mapping[str, Callable[[str, Question], str | None]] = {
+OFFICIAL_EXTRACTORS: Mapping[str, Callable[[str, Question], str | None]] = {
     "videomme": _videomme,
     "longvideobench": _longvideobench,
     "lvbench": _lvbench,

@@ -1,19 +1,26 @@
 """Adaptive program reasoning with self-refinement (sections 3.4 and 3.5), and running one program."""
 
 from videopro.reasoning.execution import INPUTS, NO_PROGRAM, answer_natively, execute
-from videopro.reasoning.observer import Watcher
-from videopro.reasoning.reasoner import Reasoned, Reasoner, ReasonSettings, Shows, Task, refinement
+from videopro.reasoning.observer import Observer
+from videopro.reasoning.reasoner import (
+    Reasoner,
+    ReasoningResult,
+    ReasoningSettings,
+    ReasoningTask,
+    RefinementShows,
+    build_refinement,
+)
 
 __all__ = [
     "INPUTS",
     "NO_PROGRAM",
-    "ReasonSettings",
-    "Reasoned",
+    "ReasoningSettings",
+    "ReasoningResult",
     "Reasoner",
-    "Shows",
-    "Task",
-    "Watcher",
+    "RefinementShows",
+    "ReasoningTask",
+    "Observer",
     "answer_natively",
     "execute",
-    "refinement",
+    "build_refinement",
 ]

@@ -11,13 +11,13 @@ from typing import Any
 
 from videopro.backbones.wrappers.metered import Meter, ThreadMeter
 from videopro.errors import BackboneError, ConfigError, SubtitleError, VideoError, VideoProError
-from videopro.executor import Breach, Limits, Outcome, ZygoteGone, run, use_frames
-from videopro.modules.calls.results import ProgramAnswer, read_result
+from videopro.executor import BudgetExceeded, Limits, Outcome, ZygoteGone, run, use_frames
+from videopro.modules.calls.results import ProgramAnswer, read_program_answer
 from videopro.modules.errors import ModelError
 from videopro.modules.library import ModuleLibrary, VideoContext
 from videopro.program import Program
 from videopro.question import Question
-from videopro.reasoning.observer import Watcher
+from videopro.reasoning.observer import Observer
 from videopro.traces import Call, Cost, Execution, Failure
 
 NO_PROGRAM = "NoProgram"
@@ -26,7 +26,7 @@ INPUTS = ("video", "video_path", "question", "choices", "duration")
 """What a program has without defining it, and what its `execute_command` may ask for."""
 
 
-class _Fault(Exception):
+class _ModuleBug(Exception):
     """A module met a fault of ours, which is no failure of the program's: `error`."""
 
     def __init__(self, error: Exception) -> None:
@@ -35,7 +35,7 @@ class _Fault(Exception):
 
 
 # What ends a program whatever it catches: nothing that it did is the cause, and its answer would say nothing.
-_FATAL = (VideoError, SubtitleError, BackboneError, ConfigError, ModelError, _Fault)
+_FATAL = (VideoError, SubtitleError, BackboneError, ConfigError, ModelError, _ModuleBug)
 
 
 def execute(
@@ -45,7 +45,7 @@ def execute(
     *,
     limits: Limits,
     counted: ThreadMeter,
-    watch: Watcher | None = None,
+    watch: Observer | None = None,
 ) -> tuple[Execution, str]:
     """Run a program on this thread. Returns what came of it, and the log for a refinement prompt.
 
@@ -70,7 +70,7 @@ def _run(
     context: VideoContext,
     limits: Limits,
     counted: ThreadMeter,
-    watch: Watcher | None,
+    watch: Observer | None,
 ) -> tuple[Execution, str]:
     try:
         return _run_once(program, question, context, limits, counted, watch)
@@ -86,29 +86,35 @@ def _run_once(
     context: VideoContext,
     limits: Limits,
     counted: ThreadMeter,
-    watch: Watcher | None,
+    watch: Observer | None,
 ) -> tuple[Execution, str]:
     library = ModuleLibrary(context, use_frames=use_frames)
     values = (library.video, library.video, question.text, list(question.choices), context.video.duration)
     inputs: Mapping[str, Any] = dict(zip(INPUTS, values, strict=True))
-    functions = {name: _guarded(function, library, watch) for name, function in library.functions().items()}
+    functions = {
+        name: _guard_module(function, library, watch) for name, function in library.functions().items()
+    }
     meter = Meter()
     with counted.into(meter):
         try:
             outcome = run(program.code, functions, inputs, limits, library.prelude, fatal=_FATAL)
-        except _Fault as fault:
+        except _ModuleBug as fault:
             raise fault.error from None
     cost = _cost(meter, library)
     if outcome.status == "failed":
         assert outcome.error is not None
         error = Failure(outcome.error.type, outcome.error.message, outcome.error.line, outcome.log)
-        return Execution("failed", error=error, calls=_placed(outcome, library), cost=cost), outcome.log
-    answer = read_result(outcome.value, question, library.answers)
-    execution = replace(_answered(answer, library, cost), calls=_placed(outcome, library))
-    return execution, _told(outcome, answer)
+        return Execution(
+            "failed", error=error, calls=_calls_with_lines(outcome, library), cost=cost
+        ), outcome.log
+    answer = read_program_answer(outcome.value, question, library.answers)
+    execution = replace(
+        _execution_of_answer(answer, library, cost), calls=_calls_with_lines(outcome, library)
+    )
+    return execution, _answerless_log(outcome, answer)
 
 
-def _placed(outcome: Outcome, library: ModuleLibrary) -> tuple[Call, ...]:
+def _calls_with_lines(outcome: Outcome, library: ModuleLibrary) -> tuple[Call, ...]:
     """The calls with the lines that made them: the executor knows the lines, the library all the rest, and
     both record every call in the order in which it was made."""
     return tuple(
@@ -117,18 +123,20 @@ def _placed(outcome: Outcome, library: ModuleLibrary) -> tuple[Call, ...]:
 
 
 def answer_natively(
-    question: Question, context: VideoContext, *, counted: ThreadMeter, watch: Watcher | None = None
+    question: Question, context: VideoContext, *, counted: ThreadMeter, watch: Observer | None = None
 ) -> Execution:
     """The direct answer of the native program, without a program."""
     library = ModuleLibrary(context)
     meter = Meter()
     with counted.into(meter):
-        query = _guarded(library.functions()["query_native"], library, watch)
+        query = _guard_module(library.functions()["query_native"], library, watch)
         value = query(library.video, question.text, list(question.choices))
-    return _answered(read_result(value, question, library.answers), library, _cost(meter, library))
+    return _execution_of_answer(
+        read_program_answer(value, question, library.answers), library, _cost(meter, library)
+    )
 
 
-def _answered(answer: ProgramAnswer, library: ModuleLibrary, cost: Cost) -> Execution:
+def _execution_of_answer(answer: ProgramAnswer, library: ModuleLibrary, cost: Cost) -> Execution:
     return Execution(
         status="ok" if answer.letter is not None else "empty",
         answer=answer.letter,
@@ -141,7 +149,7 @@ def _answered(answer: ProgramAnswer, library: ModuleLibrary, cost: Cost) -> Exec
     )
 
 
-def _told(outcome: Outcome, answer: ProgramAnswer) -> str:
+def _answerless_log(outcome: Outcome, answer: ProgramAnswer) -> str:
     """The log of a program that came to its end."""
     if answer.letter is not None:
         return outcome.log
@@ -156,16 +164,16 @@ def _cost(meter: Meter, library: ModuleLibrary) -> Cost:
     return cost + Cost(stages={"run": cost.seconds}, frames=frames)
 
 
-def _guarded(
-    function: Callable[..., Any], library: ModuleLibrary, watch: Watcher | None
+def _guard_module(
+    function: Callable[..., Any], library: ModuleLibrary, watch: Observer | None
 ) -> Callable[..., Any]:
     def call(*args: Any, **keywords: Any) -> Any:
         try:
             return function(*args, **keywords)
-        except (VideoProError, Breach):
+        except (VideoProError, BudgetExceeded):
             raise
         except Exception as error:
-            raise _Fault(error) from error
+            raise _ModuleBug(error) from error
         finally:
             if watch is not None:
                 watch.called(library.calls[-1])

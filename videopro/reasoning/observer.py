@@ -10,7 +10,7 @@ from typing import Protocol
 from videopro.traces import Call, Execution, Round
 
 
-class Watcher(Protocol):
+class Observer(Protocol):
     """Told in order; with several questions side by side, what is told of them is mixed."""
 
     def wrote(self, round: Round) -> None:

@@ -21,20 +21,20 @@ from videopro.backbones.base import Visual
 from videopro.backbones.wrappers.metered import ThreadMeter
 from videopro.errors import QUESTION_ERRORS, ConfigError, VideoProError
 from videopro.executor import Limits
-from videopro.modules.library import VideoContext, available
-from videopro.modules.reference import reference
-from videopro.planners import Kind, Planner, PlanRequest, Written
-from videopro.program import Program, parse
+from videopro.modules.library import VideoContext, available_modules
+from videopro.modules.reference import api_reference
+from videopro.planners import Planner, PlannerReply, PlanRequest, PromptKind
+from videopro.program import Program, parse_program
 from videopro.question import Question
 from videopro.reasoning.execution import answer_natively, execute
-from videopro.reasoning.observer import Watcher
-from videopro.traces import FALLBACK, AnswerRule, Cost, Execution, Reply, Round, decide, is_confident
+from videopro.reasoning.observer import Observer
+from videopro.traces import FALLBACK, AnswerRule, Cost, Execution, Reply, Round, is_confident, select_answer
 
-Shows = Literal["program", "result", "log"]
+RefinementShows = Literal["program", "result", "log"]
 
 
 @dataclass(frozen=True)
-class ReasonSettings:
+class ReasoningSettings:
     """How a question is reasoned about. Raises ConfigError for settings that cannot be."""
 
     adaptive: bool = True
@@ -48,7 +48,7 @@ class ReasonSettings:
     a say in this run's answer; None: `tau`."""
     rule: AnswerRule = field(default_factory=AnswerRule)
     """Which answer counts, and what answers where no program did."""
-    shows: Shows = "program"
+    shows: RefinementShows = "program"
     """What a prompt for a refinement of an unsure answer shows: the program alone as in the paper (Figs. 12
     and
     13), its result too, or result and log."""
@@ -74,7 +74,7 @@ class ReasonSettings:
 
 
 @dataclass(frozen=True)
-class Task:
+class ReasoningTask:
     """A question about the video of a context."""
 
     question: Question
@@ -82,7 +82,7 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Reasoned:
+class ReasoningResult:
     """What came of a task: an answer, perhaps unparsed, or an error."""
 
     rounds: tuple[Round, ...] = ()
@@ -104,10 +104,10 @@ class Reasoned:
 
 
 @dataclass
-class _State:
+class _TaskState:
     """A task on its way."""
 
-    task: Task
+    task: ReasoningTask
     rounds: list[Round] = field(default_factory=list)
     program: Program | None = None
     """The latest one."""
@@ -119,20 +119,20 @@ class _State:
         return [one.execution for one in self.rounds if one.execution is not None]
 
 
-def refinement(
+def build_refinement(
     question: Question,
     program: Program,
     execution: Execution,
     log: str,
     *,
-    shows: Shows = "program",
+    shows: RefinementShows = "program",
     reference: str = "",
-) -> tuple[Kind, str]:
+) -> tuple[PromptKind, str]:
     """Which refinement a program gets, and its prompt: a failure asks for a bug fix, an empty or unsure
     answer for a better program than the native one or than the one of several steps (section 3.5)."""
     if execution.status == "failed":
         return "bug_fix", prompts.bug_fix(question, program.code, log, reference=reference)
-    result = prompts.outcome(execution.answer, execution.confidence) if shows != "program" else ""
+    result = prompts.result_line(execution.answer, execution.confidence) if shows != "program" else ""
     log = log if shows == "log" else ""
     if program.mode == "native":
         return "native_refinement", prompts.native_refinement(
@@ -154,13 +154,13 @@ class Reasoner:
     def __init__(
         self,
         planner: Planner,
-        settings: ReasonSettings,
+        settings: ReasoningSettings,
         *,
         counted: ThreadMeter,
         visual: Visual = None,
         limits: Limits | None = None,
         seed: int = 0,
-        watch: Watcher | None = None,
+        watch: Observer | None = None,
     ) -> None:
         self._planner = planner
         self._settings = settings
@@ -170,11 +170,11 @@ class Reasoner:
         self._seed = seed
         self._watch = watch
 
-    def reason(self, tasks: Sequence[Task]) -> list[Reasoned]:
+    def reason(self, tasks: Sequence[ReasoningTask]) -> list[ReasoningResult]:
         """What came of each task, in their order. Raises VideoProError for what concerns the run and not a
         single question, and whatever a fault of ours raises."""
-        states = [_State(task) for task in tasks]
-        first: Kind = "plan" if self._settings.adaptive else "plan_program"
+        states = [_TaskState(task) for task in tasks]
+        first: PromptKind = "plan" if self._settings.adaptive else "plan_program"
         self._turn(states, lambda state: (first, self._plan_prompt(state)))
         below = self._settings.stored_below
         for _ in range(self._settings.max_rounds):
@@ -188,7 +188,9 @@ class Reasoner:
 
     # ---- one turn: write and run ---------------------------------------------------------------------------
 
-    def _turn(self, states: Sequence[_State], ask: Callable[[_State], tuple[Kind, str]]) -> None:
+    def _turn(
+        self, states: Sequence[_TaskState], ask: Callable[[_TaskState], tuple[PromptKind, str]]
+    ) -> None:
         requests = []
         for state in states:
             kind, prompt = ask(state)
@@ -206,9 +208,9 @@ class Reasoner:
         self._write(states, requests)
         self._run([state for state in states if state.error is None])
 
-    def _write(self, states: Sequence[_State], requests: Sequence[PlanRequest]) -> None:
+    def _write(self, states: Sequence[_TaskState], requests: Sequence[PlanRequest]) -> None:
         began = time.perf_counter()
-        written: list[Written | VideoProError] = []
+        written: list[PlannerReply | VideoProError] = []
         try:
             written += self._planner.write(requests)
         except QUESTION_ERRORS:
@@ -223,7 +225,7 @@ class Reasoner:
             if isinstance(reply, VideoProError):
                 state.error = reply
                 continue
-            state.program = parse(reply.text)
+            state.program = parse_program(reply.text)
             one = Round(
                 request.kind,
                 reply.text,
@@ -243,8 +245,8 @@ class Reasoner:
             if self._watch is not None:
                 self._watch.wrote(one)
 
-    def _run(self, states: Sequence[_State]) -> None:
-        def one(state: _State) -> Execution:
+    def _run(self, states: Sequence[_TaskState]) -> None:
+        def one(state: _TaskState) -> Execution:
             assert state.program is not None
             execution, state.log = execute(
                 state.program,
@@ -256,21 +258,21 @@ class Reasoner:
             )
             return execution
 
-        for state, execution in self._side_by_side(states, one):
+        for state, execution in self._run_parallel(states, one):
             state.rounds[-1] = replace(state.rounds[-1], execution=execution)
 
-    def _side_by_side(
-        self, states: Sequence[_State], work: Callable[[_State], Execution]
-    ) -> list[tuple[_State, Execution]]:
+    def _run_parallel(
+        self, states: Sequence[_TaskState], work: Callable[[_TaskState], Execution]
+    ) -> list[tuple[_TaskState, Execution]]:
         """The executions of those that came to one. What ran at the same time shares the wall time by how
         long
         each took, so that sums over a run are the run's."""
         if not states:
             return []
         began = time.perf_counter()
-        done: list[tuple[_State, Execution]] = []
+        done: list[tuple[_TaskState, Execution]] = []
 
-        def one(state: _State) -> Execution | None:
+        def one(state: _TaskState) -> Execution | None:
             try:
                 return work(state)
             except QUESTION_ERRORS as error:
@@ -288,20 +290,20 @@ class Reasoner:
 
     # ---- prompts -------------------------------------------------------------------------------------------
 
-    def _reference(self, state: _State) -> str:
-        return "" if self._planner.knows_form else reference(available(state.task.context))
+    def _reference(self, state: _TaskState) -> str:
+        return "" if self._planner.is_fine_tuned else api_reference(available_modules(state.task.context))
 
-    def _plan_prompt(self, state: _State) -> str:
+    def _plan_prompt(self, state: _TaskState) -> str:
         return prompts.plan(
             state.task.question,
             adaptive=self._settings.adaptive,
             reference=self._reference(state),
-            examples=not self._planner.knows_form,
+            examples=not self._planner.is_fine_tuned,
         )
 
-    def _refinement(self, state: _State) -> tuple[Kind, str]:
+    def _refinement(self, state: _TaskState) -> tuple[PromptKind, str]:
         assert state.program is not None
-        return refinement(
+        return build_refinement(
             state.task.question,
             state.program,
             state.executions[-1],
@@ -312,36 +314,38 @@ class Reasoner:
 
     # ---- the end -------------------------------------------------------------------------------------------
 
-    def _finished(self, state: _State) -> Reasoned:
+    def _finished(self, state: _TaskState) -> ReasoningResult:
         if state.error is not None:
-            return Reasoned(tuple(state.rounds), error=state.error)
+            return ReasoningResult(tuple(state.rounds), error=state.error)
         executions = state.executions
-        decision = decide(executions, self._settings.tau, self._settings.rule.final)
+        decision = select_answer(executions, self._settings.tau, self._settings.rule.final)
         settled = decision.settled
         if self._settings.rule.fallback == "native" and self._is_unanswered(executions):
 
-            def natively(state: _State) -> Execution:
+            def natively(state: _TaskState) -> Execution:
                 return answer_natively(
                     state.task.question, state.task.context, counted=self._counted, watch=self._watch
                 )
 
-            for _, direct in self._side_by_side([state], natively):
+            for _, direct in self._run_parallel([state], natively):
                 state.rounds.append(Round(FALLBACK, direct.raw, execution=direct, mode="native"))
             if state.error is not None:
-                return Reasoned(tuple(state.rounds), error=state.error)
+                return ReasoningResult(tuple(state.rounds), error=state.error)
             if executions[settled].answer is None:
                 settled = len(state.rounds) - 1
         final = state.executions[settled]
-        return Reasoned(tuple(state.rounds), _reply(executions[0]), _reply(final), settled, decision.refined)
+        return ReasoningResult(
+            tuple(state.rounds), _reply(executions[0]), _reply(final), settled, decision.refined
+        )
 
     def _is_unanswered(self, executions: Sequence[Execution]) -> bool:
         """Whether the programs leave the question without an answer, under this run's threshold or one up to
         which refinements are stored: a sweep over thresholds is to find its fallback."""
         settings, final = self._settings, self._settings.rule.final
-        first = decide(executions, settings.tau, final).refined
-        last = decide(executions, settings.stored_below, final).refined
+        first = select_answer(executions, settings.tau, final).refined
+        last = select_answer(executions, settings.stored_below, final).refined
         return any(
-            executions[decide(executions[: end + 1], math.inf, final).settled].answer is None
+            executions[select_answer(executions[: end + 1], math.inf, final).settled].answer is None
             for end in range(first, last + 1)
         )
 
@@ -359,7 +363,7 @@ def _scaled(cost: Cost, factor: float) -> Cost:
     )
 
 
-def _seed(seed: int, kind: Kind, number: int, question: Question) -> int:
+def _seed(seed: int, kind: PromptKind, number: int, question: Question) -> int:
     """0 to 2**31 - 1, from the run's seed, the turn and the question's words."""
     text = json.dumps([seed, kind, number, question.text, question.choices])
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big") >> 1

@@ -18,8 +18,8 @@ from typing import Literal
 from videopro.cli import exit_status
 from videopro.errors import ConfigError
 from videopro.report.reading import read_runs
-from videopro.report.runs import Run
-from videopro.settings import about, from_command_line
+from videopro.report.runs import ReportRun
+from videopro.settings import from_command_line, setting
 
 PROG = "python -m videopro.report"
 NAMES = "main, efficiency, modules, training, modes, confidence, tau, durations, metrics, pairs, runs"
@@ -30,22 +30,24 @@ class ReportConfig:
     """The settings of the command."""
 
     runs: tuple[str, ...] = field(
-        default=(), metadata=about("folders of runs, as NAME=FOLDER to name them", positional=True)
+        default=(), metadata=setting("folders of runs, as NAME=FOLDER to name them", positional=True)
     )
     tables: tuple[str, ...] = field(
-        default=(), metadata=about(f"which to make: {NAMES}; unset: all that the runs allow")
+        default=(), metadata=setting(f"which to make: {NAMES}; unset: all that the runs allow")
     )
     taus: tuple[str, ...] = field(
-        default=(), metadata=about("thresholds of the table tau; unset: 0.40 to 0.90 in steps of 0.05")
+        default=(), metadata=setting("thresholds of the table tau; unset: 0.40 to 0.90 in steps of 0.05")
     )
-    published: bool = field(default=False, metadata=about("the paper's own numbers below each of its tables"))
-    title: str = field(default="VideoPro: evaluation report", metadata=about("heading of the report"))
+    published: bool = field(
+        default=False, metadata=setting("the paper's own numbers below each of its tables")
+    )
+    title: str = field(default="VideoPro: evaluation report", metadata=setting("heading of the report"))
     export: Literal["", "lmms-eval", "inspect"] = field(
-        default="", metadata=about("write one run for another harness instead: lmms-eval or inspect")
+        default="", metadata=setting("write one run for another harness instead: lmms-eval or inspect")
     )
     output: Path | None = field(
         default=None,
-        metadata=about("folder of the report (unset: runs/report), or the file that --export writes"),
+        metadata=setting("folder of the report (unset: runs/report), or the file that --export writes"),
     )
 
 
@@ -68,7 +70,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return status.code
 
 
-def _report(config: ReportConfig, runs: Sequence[Run]) -> None:
+def _report(config: ReportConfig, runs: Sequence[ReportRun]) -> None:
     try:
         from videopro.report.published import with_published
         from videopro.report.sections import TAUS, build
@@ -99,7 +101,7 @@ def _taus(words: Sequence[str]) -> tuple[float, ...]:
     return found
 
 
-def _export(config: ReportConfig, runs: Sequence[Run]) -> None:
+def _export(config: ReportConfig, runs: Sequence[ReportRun]) -> None:
     from videopro.report.export import EXPORTS, write_export
 
     if len(runs) != 1:

@@ -9,25 +9,25 @@ from collections.abc import Sequence
 
 from videopro.modules.calls.registry import FAMILIES, REMOVABLE
 from videopro.report.rules import natives_for
-from videopro.report.runs import Run, by_dataset, protocol_notes, question_notes
-from videopro.report.section import NotEnough, Section
+from videopro.report.runs import ReportRun, by_dataset, protocol_notes, question_notes
+from videopro.report.section import MissingRuns, Section
 from videopro.report.table import BENCHMARK, Cell, Table, accuracy_cell, difference_cell
-from videopro.scoring import Scored, accuracy, paired_difference, records_of
-from videopro.traces import NATIVE, READINGS, before_refinement, read_by
+from videopro.scoring import QuestionScore, accuracy, paired_difference, records_of
+from videopro.traces import NATIVE, RESCORINGS, rescore_all, rescore_before_refinement
 
 
-def first_answers(run: Run) -> list[Scored]:
+def first_answers(run: ReportRun) -> list[QuestionScore]:
     """The verdicts on the answers before any refinement."""
-    return records_of([before_refinement(trace) for trace in run.traces])
+    return records_of([rescore_before_refinement(trace) for trace in run.traces])
 
 
-def modules(runs: Sequence[Run]) -> Section:
+def modules(runs: Sequence[ReportRun]) -> Section:
     """Accuracy without each group of modules, beside the same planner with all of them."""
     # A program of several steps has no choice of modes: it is no part of this.
     adaptive = [run for run in runs if run.method in ("adaptive", "videopro")]
     cut = [run for run in adaptive if run.without]
     if not cut:
-        raise NotEnough(
+        raise MissingRuns(
             "modules: no run was made with --without; make some with `python -m videopro.infer --method "
             f"adaptive --without {' | '.join(REMOVABLE)}`"
         )
@@ -41,7 +41,7 @@ def modules(runs: Sequence[Run]) -> Section:
                 if not run.without and run.planning == planning and run.dataset == data
             ]
             if not full:
-                raise NotEnough(
+                raise MissingRuns(
                     f"modules: {own[0].path} is without {', '.join(own[0].without)}, and no run on "
                     f"{data.title} has the same planner and all modules; give that one too"
                 )
@@ -72,19 +72,19 @@ def modules(runs: Sequence[Run]) -> Section:
     )  # fmt: skip
 
 
-def _place(run: Run) -> tuple[int, ...]:
+def _place(run: ReportRun) -> tuple[int, ...]:
     return tuple(REMOVABLE.index(group) for group in run.without if group in REMOVABLE)
 
 
-def training(runs: Sequence[Run]) -> Section:
+def training(runs: Sequence[ReportRun]) -> Section:
     """Accuracy before and after refinement, for each planner: one row a model and training strategy."""
     chosen = [run for run in runs if run.method == "videopro" and not run.without]
     if not chosen:
-        raise NotEnough(
+        raise MissingRuns(
             "training: no run refines; give runs of method videopro, one for each planner, as NAME=FOLDER"
         )
     data = by_dataset(chosen)
-    strategies: dict[tuple[str, str], list[Run]] = {}
+    strategies: dict[tuple[str, str], list[ReportRun]] = {}
     for run in chosen:
         strategies.setdefault((run.model, run.name if run.is_named else run.planner), []).append(run)
     rows: list[tuple[Cell, ...]] = []
@@ -93,7 +93,7 @@ def training(runs: Sequence[Run]) -> Section:
         for one in data:
             here = [run for run in own if run.dataset == one]
             if len(here) > 1:
-                raise NotEnough(
+                raise MissingRuns(
                     f"training: {here[0].path} and {here[1].path} are both {model}, {strategy}, on "
                     f"{one.title}; give them as NAME=FOLDER"
                 )
@@ -122,10 +122,10 @@ _STEPS = (
 )
 
 
-def _steps(run: Run, runs: Sequence[Run]) -> list[Cell]:
+def _steps(run: ReportRun, runs: Sequence[ReportRun]) -> list[Cell]:
     """A run's cells under _STEPS."""
     natives = natives_for(run, runs)
-    found = {name: read_by(run.traces, reading, natives) for name, reading in READINGS.items()}
+    found = {name: rescore_all(run.traces, reading, natives) for name, reading in RESCORINGS.items()}
     right = {name: None if traces is None else records_of(traces) for name, traces in found.items()}
     cells: list[Cell] = [None if one is None else accuracy_cell(accuracy(one)) for one in right.values()]
     for fallback in ("", f" {NATIVE}"):

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from videopro.report.rules import OWN_RULE
-from videopro.report.runs import Run, by_dataset
-from videopro.report.section import Drawing, NotEnough, Section
+from videopro.report.runs import ReportRun, by_dataset
+from videopro.report.section import FigureSpec, MissingRuns, Section
 from videopro.report.table import BENCHMARK, Cell, Number, Table, accuracy_cell, share
 from videopro.scoring import Bin, auroc, expected_calibration_error, reliability
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def confidence(runs: Sequence[Run]) -> Section:
+def confidence(runs: Sequence[ReportRun]) -> Section:
     """Right and wrong answers in ten bins of confidence, for each run with all modules."""
     overall: list[tuple[Cell, ...]] = []
     binned: list[tuple[Cell, ...]] = []
     drawn: list[tuple[str, tuple[Bin, ...], str]] = []
     chosen = [run for run in runs if not run.without and run.records]
     if not chosen:
-        raise NotEnough("confidence: no run has a question with a known answer; finish one first")
+        raise MissingRuns("confidence: no run has a question with a known answer; finish one first")
     several = len(by_dataset(chosen)) > 1
     for data, own in by_dataset(chosen).items():
         for run in own:
@@ -76,6 +76,6 @@ def confidence(runs: Sequence[Run]) -> Section:
             Table("Calibration", (BENCHMARK, "run", "questions", "ECE", "AUROC"), tuple(overall), notes),
             Table("Right and wrong answers by confidence", heads, tuple(binned), suffix="bins", folded=True),
         ),
-        Drawing("Right and wrong answers by confidence; the line is the share of right ones with its 95 % "
+        FigureSpec("Right and wrong answers by confidence; the line is the share of right ones with its 95 % "
                 "interval, the dashed one what perfect calibration would be.", draw),
     )  # fmt: skip

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from videopro.report.rules import OWN_RULE
-from videopro.report.runs import Run, by_dataset, protocol_notes, question_notes
-from videopro.report.section import Drawing, NotEnough, Section
+from videopro.report.runs import ReportRun, by_dataset, protocol_notes, question_notes
+from videopro.report.section import FigureSpec, MissingRuns, Section
 from videopro.report.table import BENCHMARK, Cell, Table, accuracy_cell
-from videopro.scoring import Accuracy, Scored, accuracy
+from videopro.scoring import Accuracy, QuestionScore, accuracy
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -26,17 +26,17 @@ def bin_of(seconds: float) -> str:
     return BINS[0] if seconds < 120 else BINS[1] if seconds <= 900 else BINS[2]
 
 
-def binned(run: Run) -> dict[str, list[Scored]]:
+def binned(run: ReportRun) -> dict[str, list[QuestionScore]]:
     """The verdicts by bin. Questions about videos whose length was never seen are left out."""
     length = {trace.question_id: trace.video.duration for trace in run.traces}
-    found: dict[str, list[Scored]] = {name: [] for name in BINS}
+    found: dict[str, list[QuestionScore]] = {name: [] for name in BINS}
     for record in run.records:
         if length[record.question_id] > 0:
             found[bin_of(length[record.question_id])].append(record)
     return found
 
 
-def durations(runs: Sequence[Run]) -> Section:
+def durations(runs: Sequence[ReportRun]) -> Section:
     """Accuracy in each bin for each run with all modules; a panel a benchmark."""
     chosen = [run for run in runs if not run.without and run.records]
     rows: list[tuple[Cell, ...]] = []
@@ -56,7 +56,7 @@ def durations(runs: Sequence[Run]) -> Section:
         if bars:
             panels.append((data.title, bars))
     if not rows:
-        raise NotEnough(
+        raise MissingRuns(
             "durations: no run has a scored question about a video of known length; finish one first"
         )
     heads = (BENCHMARK, "run", *(head for name in BINS for head in (f"n, {name}", f"{name}, %")))
@@ -75,6 +75,6 @@ def durations(runs: Sequence[Run]) -> Section:
     return Section(
         "durations", "Accuracy by video duration", "Figure 5",
         (Table("Accuracy across video durations", heads, tuple(rows), tuple(notes)),),
-        Drawing("Accuracy by the length of the video with 95 % intervals.", draw),
+        FigureSpec("Accuracy by the length of the video with 95 % intervals.", draw),
         notes=(*protocol_notes(chosen), *question_notes(chosen)),
     )  # fmt: skip

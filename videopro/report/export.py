@@ -18,7 +18,7 @@ from typing import Any
 import videopro
 from videopro.errors import RunError
 from videopro.question import LETTERS
-from videopro.report.runs import Run
+from videopro.report.runs import ReportRun
 from videopro.runs import RunFolder
 from videopro.storage import write_atomically
 from videopro.traces import Execution, Trace
@@ -26,7 +26,7 @@ from videopro.traces import Execution, Trace
 SCORER = "videopro"
 
 
-def lmms_eval(run: Run) -> tuple[str, int]:
+def lmms_eval(run: ReportRun) -> tuple[str, int]:
     """The file's text, and how many questions it holds."""
     verdicts = _verdicts(run)
     lines = (json.dumps(_sample(trace, verdicts.get(trace.question_id))) for trace in run.settled)
@@ -58,7 +58,7 @@ def _sample(trace: Trace, verdict: bool | None) -> dict[str, Any]:
     return found
 
 
-def inspect(run: Run) -> tuple[str, int]:
+def inspect(run: ReportRun) -> tuple[str, int]:
     """The file's text, and how many questions it holds."""
     summary, verdicts = run.summary, _verdicts(run)
     made = datetime.fromtimestamp(RunFolder(run.path).traces.stat().st_mtime, UTC).isoformat()
@@ -157,7 +157,7 @@ def _inspect_sample(model: str, trace: Trace, verdict: bool | None) -> dict[str,
     return found
 
 
-def _verdicts(run: Run) -> Mapping[str, bool]:
+def _verdicts(run: ReportRun) -> Mapping[str, bool]:
     return {one.question_id: one.correct for one in run.records}
 
 
@@ -189,7 +189,7 @@ def _usage(traces: tuple[Trace, ...]) -> dict[str, int]:
     return {"input_tokens": read, "output_tokens": written, "total_tokens": read + written}
 
 
-EXPORTS: Mapping[str, Callable[[Run], tuple[str, int]]] = {"lmms-eval": lmms_eval, "inspect": inspect}
+EXPORTS: Mapping[str, Callable[[ReportRun], tuple[str, int]]] = {"lmms-eval": lmms_eval, "inspect": inspect}
 
 
 def write_export(path: Path, content: tuple[str, int]) -> int:

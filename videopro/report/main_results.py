@@ -9,13 +9,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from videopro.report.rules import notes_for, variants_of
-from videopro.report.runs import Dataset, Run, by_dataset, protocol_notes, question_notes
-from videopro.report.section import NotEnough, Section
+from videopro.report.runs import DatasetKey, ReportRun, by_dataset, protocol_notes, question_notes
+from videopro.report.section import MissingRuns, Section
 from videopro.report.table import BENCHMARK, Cell, Number, Table, accuracy_cell, difference_cell, share
-from videopro.scoring import Part, Scored, accuracy, grouped, weighted_accuracy, weighted_difference
+from videopro.scoring import (
+    QuestionScore,
+    WeightedPart,
+    accuracy,
+    grouped,
+    weighted_accuracy,
+    weighted_difference,
+)
 
 
-def about_runs(runs: Sequence[Run]) -> Section:
+def about_runs(runs: Sequence[ReportRun]) -> Section:
     """What was compared: each run with its protocol, its answers and what they cost."""
     rows: list[tuple[Cell, ...]] = []
     for data, own in by_dataset(runs).items():
@@ -67,7 +74,7 @@ def about_runs(runs: Sequence[Run]) -> Section:
     )
 
 
-def own_metrics(runs: Sequence[Run]) -> Section:
+def own_metrics(runs: Sequence[ReportRun]) -> Section:
     """What each benchmark is reported by in its own terms (MLVU's M-Avg, CG-Bench's mIoU, grades)."""
     rows: list[tuple[Cell, ...]] = []
     for data, own in by_dataset(runs).items():
@@ -81,7 +88,7 @@ def own_metrics(runs: Sequence[Run]) -> Section:
                     cells = [share(value["robust"]), share(value["official"])]  # type: ignore[list-item]
                 rows.append((data.title, run.name, name, value["n"], *cells))
     if not rows:
-        raise NotEnough(
+        raise MissingRuns(
             "metrics: none of the runs' protocols has metrics of its own; accuracy is in the table 'main'"
         )
     heads = (BENCHMARK, "run", "metric", "questions", "robust", "official")
@@ -92,7 +99,7 @@ def own_metrics(runs: Sequence[Run]) -> Section:
     )  # fmt: skip
 
 
-def headline(run: Run) -> list[Part]:
+def headline(run: ReportRun) -> list[WeightedPart]:
     """What a benchmark's number in Table 1 is the average of: its tasks (MLVU), else all questions."""
     macro = next((one for one in run.protocol.metrics if one.kind == "macro"), None)
     if macro is None:
@@ -101,13 +108,13 @@ def headline(run: Run) -> list[Part]:
     return [(1 / len(tasks), records) for records in tasks.values()]
 
 
-def main_results(runs: Sequence[Run]) -> Section:
+def main_results(runs: Sequence[ReportRun]) -> Section:
     """Accuracy by benchmark and their mean, with the gain over the direct answer of the same model."""
     given = [run for run in runs if not run.without]
     chosen = variants_of(given)
     data = by_dataset([run for run in chosen if run.records])
     if not data:
-        raise NotEnough("main: no run has a question with a known answer; finish or grade the runs first")
+        raise MissingRuns("main: no run has a question with a known answer; finish or grade the runs first")
     names = list(dict.fromkeys(run.name for run in sorted(chosen, key=_order)))
     of = {(run.name, run.dataset): run for run in chosen if run.records}
     rows: list[tuple[Cell, ...]] = []
@@ -141,16 +148,16 @@ def main_results(runs: Sequence[Run]) -> Section:
     )
 
 
-def _order(run: Run) -> tuple[str, int]:
+def _order(run: ReportRun) -> tuple[str, int]:
     return run.model, 0 if run.method == "native" else 1
 
 
-def _is_macro(of: dict[tuple[str, Dataset], Run], data: Dataset) -> bool:
+def _is_macro(of: dict[tuple[str, DatasetKey], ReportRun], data: DatasetKey) -> bool:
     run = next(run for (_, own), run in of.items() if own == data)
     return any(one.kind == "macro" for one in run.protocol.metrics)
 
 
-def _mean(runs: Sequence[Run]) -> list[Part]:
+def _mean(runs: Sequence[ReportRun]) -> list[WeightedPart]:
     """Each benchmark alike. Videos and questions of different benchmarks are kept apart."""
     return [
         (weight / len(runs), [_apart(run, one) for one in records])
@@ -159,15 +166,15 @@ def _mean(runs: Sequence[Run]) -> list[Part]:
     ]
 
 
-def _apart(run: Run, one: Scored) -> Scored:
+def _apart(run: ReportRun, one: QuestionScore) -> QuestionScore:
     data = f"{run.dataset.benchmark}/{run.dataset.split}/"
     return replace(one, question_id=data + one.question_id, video=data + one.video)
 
 
 def _gain(
-    own: dict[Dataset, Run],
-    data: Sequence[Dataset] | dict[Dataset, list[Run]],
-    of: dict[tuple[str, Dataset], Run],
+    own: dict[DatasetKey, ReportRun],
+    data: Sequence[DatasetKey] | dict[DatasetKey, list[ReportRun]],
+    of: dict[tuple[str, DatasetKey], ReportRun],
 ) -> Cell:
     """Over the native run of the same model, over the benchmarks that both have."""
     pairs = []

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from itertools import combinations
 
 from videopro.report.rules import OWN_RULE
-from videopro.report.runs import Run, by_dataset, protocol_notes, reference
-from videopro.report.section import NotEnough, Section
+from videopro.report.runs import ReportRun, baseline, by_dataset, protocol_notes
+from videopro.report.section import MissingRuns, Section
 from videopro.report.table import BENCHMARK, Cell, Table, difference_cell
 from videopro.scoring import paired_difference
 
 
-def changed_sides(first: Run, second: Run) -> tuple[list[str], list[str]]:
+def changed_sides(first: ReportRun, second: ReportRun) -> tuple[list[str], list[str]]:
     """Ids of the questions that only the second run answered rightly, and that only the first did."""
     before = {one.question_id: one.correct for one in first.records}
     gained: list[str] = []
@@ -26,7 +26,7 @@ def changed_sides(first: Run, second: Run) -> tuple[list[str], list[str]]:
     return gained, lost
 
 
-def pairs(runs: Sequence[Run]) -> Section:
+def pairs(runs: Sequence[ReportRun]) -> Section:
     """Differences of every pair, the direct answer first, and the questions behind them."""
     rows: list[tuple[Cell, ...]] = []
     changed: list[tuple[Cell, ...]] = []
@@ -34,7 +34,7 @@ def pairs(runs: Sequence[Run]) -> Section:
         scored = [run for run in own if run.records]
         if not scored:
             continue
-        start = reference(scored)
+        start = baseline(scored)
         ordered = [start, *(run for run in scored if run is not start)]
         for first, second in combinations(ordered, 2):
             gap = paired_difference(second.records, first.records)
@@ -48,7 +48,7 @@ def pairs(runs: Sequence[Run]) -> Section:
                 for one in ids
             ]
     if not rows:
-        raise NotEnough(
+        raise MissingRuns(
             "pairs: no two runs answered the same benchmark, split and protocol; give two that did"
         )
     heads = (BENCHMARK, "run", "compared with", "questions of both", "difference", "gained", "lost")
@@ -71,7 +71,7 @@ def pairs(runs: Sequence[Run]) -> Section:
     )  # fmt: skip
 
 
-def _question(first: Run, second: Run, question_id: str) -> tuple[Cell, ...]:
+def _question(first: ReportRun, second: ReportRun, question_id: str) -> tuple[Cell, ...]:
     mine = next(trace for trace in second.traces if trace.question_id == question_id)
     theirs = next(trace for trace in first.traces if trace.question_id == question_id)
     answers = [trace.final.letter if trace.final is not None else None for trace in (mine, theirs)]

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from videopro.report.rules import before, notes_for, variants
-from videopro.report.runs import Run, by_dataset, protocol_notes
-from videopro.report.section import Drawing, NotEnough, Section
+from videopro.report.rules import notes_for, rescored_before, variants
+from videopro.report.runs import ReportRun, by_dataset, protocol_notes
+from videopro.report.section import FigureSpec, MissingRuns, Section
 from videopro.report.table import BENCHMARK, Cell, Number, Table, accuracy_cell, share
-from videopro.scoring import accuracy, counted, program_numbers, records_of
+from videopro.scoring import accuracy, counted, program_metrics, records_of
 from videopro.traces import Trace
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def planner_tokens(traces: Sequence[Trace]) -> float | None:
     return tokens / len(traces) if traces else None
 
 
-def efficiency(runs: Sequence[Run]) -> Section:
+def efficiency(runs: Sequence[ReportRun]) -> Section:
     """Accuracy beside output length and runtime, for each way of reasoning."""
     rows: list[tuple[Cell, ...]] = []
     chosen = [run for run in runs if not run.without]
@@ -38,7 +38,7 @@ def efficiency(runs: Sequence[Run]) -> Section:
             asked = [trace for trace in traces if trace.error is None]
             if not asked:
                 continue
-            numbers = program_numbers(asked)
+            numbers = program_metrics(asked)
             tokens = planner_tokens(asked)
             rows.append(
                 (
@@ -53,7 +53,7 @@ def efficiency(runs: Sequence[Run]) -> Section:
                 )
             )
     if not rows:
-        raise NotEnough("efficiency: none of the runs answered a question; finish one first")
+        raise MissingRuns("efficiency: none of the runs answered a question; finish one first")
     heads = (
         *(BENCHMARK, "method", "accuracy, %", "planner tokens", "characters written"),
         *("runtime, s", "model calls", "frames decoded"),
@@ -76,19 +76,19 @@ def efficiency(runs: Sequence[Run]) -> Section:
     )  # fmt: skip
 
 
-def _paradigms(runs: Sequence[Run], given: Sequence[Run]) -> list[tuple[str, tuple[Trace, ...]]]:
+def _paradigms(runs: Sequence[ReportRun], given: Sequence[ReportRun]) -> list[tuple[str, tuple[Trace, ...]]]:
     """Names and traces in the order of Table 2, by each rule of the final answer; a run with refinement also
     before it, unless the same planner has a run without."""
     found = []
     alone = {run.planning for run in runs if run.method == "adaptive"}
     for run in sorted(runs, key=lambda one: one.method_place):
         if run.method == "videopro" and run.planning not in alone:
-            found += [(one.name, one.traces) for one in before(run, given)]
+            found += [(one.name, one.traces) for one in rescored_before(run, given)]
         found += [(one.name, one.settled) for one in variants(run, given)]
     return found
 
 
-def modes(runs: Sequence[Run]) -> Section:
+def modes(runs: Sequence[ReportRun]) -> Section:
     """How often a planner chose a single look or several steps, and how often it was refined."""
     rows: list[tuple[Cell, ...]] = []
     drawn: list[tuple[str, dict[str, Any]]] = []
@@ -96,7 +96,7 @@ def modes(runs: Sequence[Run]) -> Section:
     several = len(by_dataset(planned)) > 1
     for data, own in by_dataset(planned).items():
         for run in own:
-            found = program_numbers(run.settled)["modes"]
+            found = program_metrics(run.settled)["modes"]
             if found["native"] is None:
                 continue
             rows.append(
@@ -109,7 +109,7 @@ def modes(runs: Sequence[Run]) -> Section:
             )
             drawn.append((f"{run.name}\n{data.title}" if several else run.name, found))
     if not rows:
-        raise NotEnough("modes: no run wrote programs; give one of method program, adaptive or videopro")
+        raise MissingRuns("modes: no run wrote programs; give one of method program, adaptive or videopro")
     heads = (
         *(BENCHMARK, "run", "questions", "native, %", "program, %", "no program, %", "refined, %"),
         "direct answer after all, %",
@@ -127,5 +127,7 @@ def modes(runs: Sequence[Run]) -> Section:
     return Section(
         "modes", "Execution modes", "Table 5",
         (Table("Distribution of execution modes and refinements", heads, tuple(rows), notes),),
-        Drawing("Execution modes of the first program, and the share of questions that were refined.", draw),
+        FigureSpec(
+            "Execution modes of the first program, and the share of questions that were refined.", draw
+        ),
     )  # fmt: skip

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from videopro.errors import ConfigError, RunError
-from videopro.report.runs import METHOD_TITLES, Dataset, Run
+from videopro.report.runs import METHOD_TITLES, DatasetKey, ReportRun
 from videopro.runs import RunFolder, read_grades, recorded_protocol, run_key
 from videopro.settings import read_yaml
 
@@ -27,10 +27,10 @@ TITLES: Mapping[str, str] = {
 }
 
 
-def read_runs(words: Sequence[str]) -> list[Run]:
+def read_runs(words: Sequence[str]) -> list[ReportRun]:
     """The runs that the words of a command line name, each a folder or NAME=FOLDER; a folder that holds run
     folders stands for all of them, in the paper's order of methods. Raises RunError or ConfigError."""
-    runs: list[Run] = []
+    runs: list[ReportRun] = []
     for word in words:
         name, path = _split(word)
         found = [replace(read_run(one), name=name, is_named=bool(name)) for one in folders_of(path)]
@@ -63,7 +63,7 @@ def folders_of(path: Path) -> list[Path]:
     return found
 
 
-def read_run(path: Path) -> Run:
+def read_run(path: Path) -> ReportRun:
     """A run, not yet named. Raises RunError for a folder without one, or one that answered nothing."""
     folder = RunFolder(path)
     protocol = recorded_protocol(folder)
@@ -74,18 +74,18 @@ def read_run(path: Path) -> Run:
     if not traces:
         raise RunError(f"{path}: no question was answered there yet; finish the run first")
     asked = identity["protocol"]
-    return Run(
+    return ReportRun(
         path,
         identity,
         read_yaml(folder.config),
         protocol,
         tuple(traces),
         read_grades(folder.grades, protocol.judge),
-        Dataset(str(asked.get("benchmark", "")), str(asked.get("split", "")), run_key(asked)[:8]),
+        DatasetKey(str(asked.get("benchmark", "")), str(asked.get("split", "")), run_key(asked)[:8]),
     )
 
 
-def _titled(runs: Sequence[Run]) -> list[Run]:
+def _titled(runs: Sequence[ReportRun]) -> list[ReportRun]:
     """The runs with titles for their datasets: with the protocol where one benchmark comes under several."""
     kinds: dict[tuple[str, str], dict[str, str]] = {}
     for run in runs:
@@ -103,14 +103,14 @@ def _titled(runs: Sequence[Run]) -> list[Run]:
     return found
 
 
-def _named(runs: Sequence[Run]) -> list[Run]:
+def _named(runs: Sequence[ReportRun]) -> list[ReportRun]:
     """The runs with names that tell apart those of one dataset. Raises ConfigError where that cannot be."""
     several = len({run.model for run in runs}) > 1 or len({run.dataset.benchmark for run in runs}) > 1
     planners: dict[str, set[str]] = {}
     for run in runs:
         planners.setdefault(f"{run.model} {run.method}", set()).add(run.planner)
 
-    def own(run: Run) -> str:
+    def own(run: ReportRun) -> str:
         name = METHOD_TITLES.get(run.method, run.method)
         if several:
             name = run.model if run.method == "native" else f"{run.model} + {name}"

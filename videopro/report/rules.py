@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from videopro.report.runs import Run
-from videopro.traces import NATIVE, READINGS, Natives, read_by
+from videopro.report.runs import ReportRun
+from videopro.traces import NATIVE, RESCORINGS, NativeTraces, rescore_all
 
 _TITLES = {
     "last": (),
@@ -34,7 +34,7 @@ LACKING = (
 )
 
 
-def natives_for(run: Run, runs: Sequence[Run]) -> Natives:
+def natives_for(run: ReportRun, runs: Sequence[ReportRun]) -> NativeTraces:
     """The direct answers that a fallback of this run would have given, from a run on the same questions;
     empty where there is none."""
     if not run.plans:
@@ -50,13 +50,13 @@ def natives_for(run: Run, runs: Sequence[Run]) -> Natives:
     return {}
 
 
-def _is_fallback(native: Run) -> bool:
+def _is_fallback(native: ReportRun) -> bool:
     """Whether it shows a question as a fallback does: the backbone's own frames, and nothing else."""
     method = native.identity["method"]
     return not method.get("frames") and not method.get("fps") and method.get("subtitles", "none") == "none"
 
 
-def variants(run: Run, runs: Sequence[Run]) -> list[Run]:
+def variants(run: ReportRun, runs: Sequence[ReportRun]) -> list[ReportRun]:
     """The run by each rule that can be told, named by it; one that plans nothing as it is. `runs`: all that
     there are."""
     if not run.plans:
@@ -64,35 +64,36 @@ def variants(run: Run, runs: Sequence[Run]) -> list[Run]:
     natives = natives_for(run, runs)
     found = []
     for name in _TITLES if run.method == "videopro" else _SINGLE:
-        traces = read_by(run.traces, READINGS[name], natives)
+        traces = rescore_all(run.traces, RESCORINGS[name], natives)
         if traces is not None:
             found.append(replace(run, name=", ".join((run.name, *_TITLES[name])), traces=traces))
     return found
 
 
-def before(run: Run, runs: Sequence[Run]) -> list[Run]:
+def rescored_before(run: ReportRun, runs: Sequence[ReportRun]) -> list[ReportRun]:
     """The run before any refinement, alone and with a native fallback where that can be told."""
     natives = natives_for(run, runs)
     found = []
     for name, title in (("first", ()), (f"first {NATIVE}", ("native fallback",))):
-        traces = read_by(run.traces, READINGS[name], natives)
+        traces = rescore_all(run.traces, RESCORINGS[name], natives)
         if traces is not None:
             named = ", ".join((f"{run.name}, before refinement", *title))
             found.append(replace(run, name=named, traces=traces))
     return found
 
 
-def variants_of(runs: Sequence[Run]) -> list[Run]:
+def variants_of(runs: Sequence[ReportRun]) -> list[ReportRun]:
     """All runs by each rule."""
     return [one for run in runs for one in variants(run, runs)]
 
 
-def notes_for(runs: Sequence[Run]) -> list[str]:
+def notes_for(runs: Sequence[ReportRun]) -> list[str]:
     """What a table of variants says below."""
     planned = [run for run in runs if run.plans]
     if not planned:
         return []
     lacking = any(
-        read_by(run.traces, READINGS[f"last {NATIVE}"], natives_for(run, runs)) is None for run in planned
+        rescore_all(run.traces, RESCORINGS[f"last {NATIVE}"], natives_for(run, runs)) is None
+        for run in planned
     )
     return [NOTE, LACKING] if lacking else [NOTE]

@@ -1,8 +1,8 @@
 """The runs of a report, and which of them may be compared.
 
-Two runs compare only when they answered the same benchmark, split and protocol, which is one `Dataset`. Runs
-of one benchmark whose protocols differ become two datasets, and `protocol_notes` says in which fields. Knows
-run folders and traces; nothing of tables.
+Two runs compare only when they answered the same benchmark, split and protocol, which is one `DatasetKey`.
+Runs of one benchmark whose protocols differ become two datasets, and `protocol_notes` says in which fields.
+Knows run folders and traces; nothing of tables.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from videopro.benchmarks import PRESETS
-from videopro.benchmarks.metrics import Grade
+from videopro.benchmarks.metrics import JudgeGrade
 from videopro.benchmarks.protocol import Protocol
-from videopro.runs import difference, run_key, summarize
-from videopro.scoring import Scored, records_of
-from videopro.traces import AnswerRule, Trace, as_settled, recorded_rule
+from videopro.runs import identity_difference, run_key, summarize
+from videopro.scoring import QuestionScore, records_of
+from videopro.traces import AnswerRule, Trace, recorded_rule, without_stored_rounds
 
 METHOD_TITLES: Mapping[str, str] = {
     "native": "Native VideoLLM",
@@ -36,7 +36,7 @@ _PLANNING = (
 
 
 @dataclass(frozen=True)
-class Dataset:
+class DatasetKey:
     """Questions under a protocol; runs compare within one."""
 
     benchmark: str
@@ -54,7 +54,7 @@ class Dataset:
 
 
 @dataclass(frozen=True)
-class Run:
+class ReportRun:
     """A run with all that a report reads of it."""
 
     path: Path
@@ -63,8 +63,8 @@ class Run:
     """config.yaml."""
     protocol: Protocol
     traces: tuple[Trace, ...]
-    grades: Mapping[str, Grade]
-    dataset: Dataset
+    grades: Mapping[str, JudgeGrade]
+    dataset: DatasetKey
     name: str = ""
     """What tables call it."""
     is_named: bool = False
@@ -127,14 +127,14 @@ class Run:
         return frozenset(trace.question_id for trace in self.traces)
 
     @cached_property
-    def records(self) -> list[Scored]:
+    def records(self) -> list[QuestionScore]:
         """The verdicts on its questions."""
         return records_of(self.traces)
 
     @cached_property
     def settled(self) -> tuple[Trace, ...]:
         """The traces without what was only stored for other thresholds."""
-        return tuple(map(as_settled, self.traces))
+        return tuple(map(without_stored_rounds, self.traces))
 
     @cached_property
     def summary(self) -> dict[str, Any]:
@@ -143,32 +143,32 @@ class Run:
         return summarize(self.settled, self.protocol, about, self.grades)
 
 
-def by_dataset(runs: Sequence[Run]) -> dict[Dataset, list[Run]]:
+def by_dataset(runs: Sequence[ReportRun]) -> dict[DatasetKey, list[ReportRun]]:
     """The runs of each dataset, the paper's benchmarks first, in its order."""
-    found: dict[Dataset, list[Run]] = {}
+    found: dict[DatasetKey, list[ReportRun]] = {}
     for run in sorted(runs, key=lambda one: one.dataset.place):
         found.setdefault(run.dataset, []).append(run)
     return found
 
 
-def reference(runs: Sequence[Run]) -> Run:
+def baseline(runs: Sequence[ReportRun]) -> ReportRun:
     """What the others of a dataset are compared with: a direct answer where there is one, else the first."""
     return next((run for run in runs if run.method == "native"), runs[0])
 
 
-def protocol_notes(runs: Sequence[Run]) -> list[str]:
+def protocol_notes(runs: Sequence[ReportRun]) -> list[str]:
     """Where runs of one benchmark and split are not compared since their protocols differ: in which
     fields."""
     notes = []
-    first: dict[tuple[str, str], Run] = {}
-    told: set[Dataset] = set()
+    first: dict[tuple[str, str], ReportRun] = {}
+    told: set[DatasetKey] = set()
     for run in runs:
         other = first.setdefault((run.dataset.benchmark, run.dataset.split), run)
         if run.dataset != other.dataset and run.dataset not in told:
             told.add(run.dataset)
             fields = [
                 line.partition(":")[0]
-                for line in difference(other.identity["protocol"], run.identity["protocol"])
+                for line in identity_difference(other.identity["protocol"], run.identity["protocol"])
             ]
             notes.append(
                 f"{other.dataset.title} and {run.dataset.title} are not compared with each other: their "
@@ -177,7 +177,7 @@ def protocol_notes(runs: Sequence[Run]) -> list[str]:
     return notes
 
 
-def question_notes(runs: Sequence[Run]) -> list[str]:
+def question_notes(runs: Sequence[ReportRun]) -> list[str]:
     """What a reader must know of runs of one dataset that did not answer the same questions."""
     notes = []
     for data, own in by_dataset(runs).items():

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-class NotEnough(RunError):
+class MissingRuns(RunError):
     """The runs that were given do not hold what a table needs; the message says what would."""
 
 
 @dataclass(frozen=True)
-class Drawing:
+class FigureSpec:
     """A figure, drawn when it is written."""
 
     caption: str
@@ -38,5 +38,5 @@ class Section:
     source: str
     """What of the paper it is; "" where the paper has no such table."""
     tables: tuple[Table, ...] = ()
-    figure: Drawing | None = None
+    figure: FigureSpec | None = None
     notes: tuple[str, ...] = ()

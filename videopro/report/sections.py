@@ -15,12 +15,12 @@ from videopro.report.durations import durations
 from videopro.report.main_results import about_runs, main_results, own_metrics
 from videopro.report.pairs import pairs
 from videopro.report.paradigms import efficiency, modes
-from videopro.report.runs import Run
-from videopro.report.section import NotEnough, Section
+from videopro.report.runs import ReportRun
+from videopro.report.section import MissingRuns, Section
 from videopro.report.thresholds import TAUS, thresholds
-from videopro.settings import near
+from videopro.settings import did_you_mean
 
-Builder = Callable[[Sequence[Run]], Section]
+Builder = Callable[[Sequence[ReportRun]], Section]
 
 BUILDERS: Mapping[str, Builder] = {
     "main": main_results,
@@ -38,7 +38,7 @@ BUILDERS: Mapping[str, Builder] = {
 
 
 def build(
-    runs: Sequence[Run], names: Sequence[str] = (), taus: Sequence[float] = TAUS
+    runs: Sequence[ReportRun], names: Sequence[str] = (), taus: Sequence[float] = TAUS
 ) -> tuple[list[Section], list[str]]:
     """The sections that `names` asks for, or, where it is empty, all that the runs allow; with the reasons
     for those that they do not.
@@ -47,13 +47,13 @@ def build(
     """
     for name in names:
         if name not in BUILDERS:
-            raise ConfigError(f"tables: there is none called {name!r}; {near(name, list(BUILDERS))}")
+            raise ConfigError(f"tables: there is none called {name!r}; {did_you_mean(name, list(BUILDERS))}")
     builders: dict[str, Builder] = {**BUILDERS, "tau": partial(thresholds, taus=taus)}
     made, lacking = [], []
     for name in names or BUILDERS:
         try:
             made.append(builders[name](runs))
-        except NotEnough as error:
+        except MissingRuns as error:
             if names:
                 raise
             lacking.append(str(error))

@@ -90,7 +90,7 @@ def difference_cell(found: Difference) -> Estimate | None:
     return Estimate(100 * found.difference, 100 * found.ci95[0], 100 * found.ci95[1], signed=True)
 
 
-def shown(cell: Cell) -> str:
+def cell_text(cell: Cell) -> str:
     """A cell for people; "" where there is nothing."""
     return "" if cell is None else str(cell)
 
@@ -112,7 +112,7 @@ def sides(table: Table) -> list[str]:
 def markdown(table: Table) -> str:
     """GitHub's Markdown; bars within cells are escaped."""
     table = compact(table)
-    rows = [[shown(cell).replace("|", "\\|") for cell in row] for row in table.rows]
+    rows = [[cell_text(cell).replace("|", "\\|") for cell in row] for row in table.rows]
     return tabulate(rows, table.heads, tablefmt="pipe", colalign=sides(table), disable_numparse=True)
 
 
@@ -120,7 +120,10 @@ def latex(table: Table, label: str) -> str:
     """A table environment with booktabs rules, everything escaped. `label`: for references to it."""
     table = compact(table)
     rows = [
-        [shown(cell).replace(" to ", "--") if isinstance(cell, Estimate) else shown(cell) for cell in row]
+        [
+            cell_text(cell).replace(" to ", "--") if isinstance(cell, Estimate) else cell_text(cell)
+            for cell in row
+        ]
         for row in table.rows
     ]
     body = tabulate(

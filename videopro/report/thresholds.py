@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from videopro.report.paradigms import planner_tokens
 from videopro.report.rules import NOTE, natives_for
-from videopro.report.runs import Run, by_dataset, protocol_notes
-from videopro.report.section import Drawing, NotEnough, Section
+from videopro.report.runs import ReportRun, by_dataset, protocol_notes
+from videopro.report.section import FigureSpec, MissingRuns, Section
 from videopro.report.table import BENCHMARK, Cell, Number, Table, accuracy_cell, share
 from videopro.scoring import Accuracy, accuracy, records_of
-from videopro.traces import AnswerRule, Natives, NoFallback, under
+from videopro.traces import AnswerRule, NativeTraces, NoFallback, rescore_at_tau
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -23,12 +23,12 @@ TAUS = tuple(round(0.4 + 0.05 * step, 2) for step in range(11))
 """The interval of the paper's Figure 4."""
 
 
-def stored_below(run: Run) -> float:
+def refined_below(run: ReportRun) -> float:
     """The confidence below which a run has refinements of its answers. Raises NotEnough for a run that makes
     none."""
     method = run.identity["method"]
     if run.method != "videopro" or method["max_rounds"] < 1:
-        raise NotEnough(
+        raise MissingRuns(
             f"tau: {run.path} (method {run.method}) refines nothing; give a run of `videopro.infer --method "
             "videopro --refine-below 0.9`"
         )
@@ -41,16 +41,19 @@ Point: TypeAlias = tuple[float, Accuracy, float, float, float | None]
 
 
 def sweep(
-    run: Run, taus: Sequence[float] = TAUS, rule: AnswerRule | None = None, natives: Natives | None = None
+    run: ReportRun,
+    taus: Sequence[float] = TAUS,
+    rule: AnswerRule | None = None,
+    natives: NativeTraces | None = None,
 ) -> list[Point]:
     """What the run would have recorded under each tau, by its own rule of the final answer or another one.
     `natives`: for a fallback that the run did not ask for.
 
     Raises NotEnough for a tau beyond what the run stored, and NoFallback where one is missing.
     """
-    stored = stored_below(run)
+    stored = refined_below(run)
     if max(taus) > stored:
-        raise NotEnough(
+        raise MissingRuns(
             f"tau: {run.path} stored refinements of answers below {stored:g} only, and the sweep goes to "
             f"{max(taus):g}; make the run anew with --refine-below {max(taus):g} (into another --output), or "
             f"sweep to {stored:g} with --taus"
@@ -58,12 +61,12 @@ def sweep(
     found = []
     for tau in taus:
         traces = [
-            under(trace, tau, rule or run.rule, (natives or {}).get(trace.question_id))
+            rescore_at_tau(trace, tau, rule or run.rule, (natives or {}).get(trace.question_id))
             for trace in run.traces
         ]
         asked = [trace for trace in traces if trace.error is None]
         if not asked:
-            raise NotEnough(f"tau: {run.path} answered no question; redo its errors with --redo-errors")
+            raise MissingRuns(f"tau: {run.path} answered no question; redo its errors with --redo-errors")
         found.append(
             (
                 tau,
@@ -84,18 +87,20 @@ RULES: Mapping[str, AnswerRule] = {
 }
 
 
-def _by_rule(run: Run, taus: Sequence[float], rule: AnswerRule, natives: Natives) -> list[Point] | None:
+def _by_rule(
+    run: ReportRun, taus: Sequence[float], rule: AnswerRule, natives: NativeTraces
+) -> list[Point] | None:
     try:
         return sweep(run, taus, rule, natives)
     except NoFallback:
         return None
 
 
-def thresholds(runs: Sequence[Run], taus: Sequence[float] = TAUS) -> Section:
+def thresholds(runs: Sequence[ReportRun], taus: Sequence[float] = TAUS) -> Section:
     """The sweep of every run with refinement and all modules."""
     chosen = [run for run in runs if run.method == "videopro" and not run.without]
     if not chosen:
-        raise NotEnough(
+        raise MissingRuns(
             "tau: no run refines; give a run of `videopro.infer --method videopro --refine-below 0.9`"
         )
     rows: list[tuple[Cell, ...]] = []
@@ -143,7 +148,7 @@ def thresholds(runs: Sequence[Run], taus: Sequence[float] = TAUS) -> Section:
     return Section(
         "tau", "Confidence threshold", "Figure 4",
         (Table("Accuracy at varying confidence thresholds", heads, tuple(rows), notes),),
-        Drawing("Accuracy over the threshold tau with 95 % intervals, and the share of questions that are "
+        FigureSpec("Accuracy over the threshold tau with 95 % intervals, and the share of questions that are "
                 "refined, by the run's own rule of the final answer; the dotted line is its own tau.", draw),
         notes=tuple(protocol_notes(chosen)),
     )  # fmt: skip

@@ -20,11 +20,11 @@ from videopro.report.table import (
     Estimate,
     Number,
     Table,
+    cell_text,
     comma_separated,
     compact,
     latex,
     markdown,
-    shown,
     sides,
 )
 from videopro.storage import write_atomically
@@ -36,7 +36,7 @@ _FORMATS = ("svg", "png", "pdf")
 
 
 @dataclass(frozen=True)
-class Drawn:
+class RenderedSection:
     """A section with its figure's files."""
 
     section: Section
@@ -51,7 +51,7 @@ class Drawn:
 
 def write_report(folder: Path, title: str, sections: Sequence[Section], lacking: Sequence[str]) -> Path:
     """Write all files, and return report.html. Raises RunError for a folder that cannot be written."""
-    drawn = [Drawn(one, _pictures(one)) for one in sections]
+    drawn = [RenderedSection(one, _pictures(one)) for one in sections]
     try:
         for name in ("tables", "figures"):
             (folder / name).mkdir(parents=True, exist_ok=True)
@@ -65,7 +65,7 @@ def write_report(folder: Path, title: str, sections: Sequence[Section], lacking:
     return page
 
 
-def _write_section(folder: Path, one: Drawn) -> None:
+def _write_section(folder: Path, one: RenderedSection) -> None:
     for table in one.section.tables:
         stem = file_stem(one.section, table)
         tables = folder / "tables"
@@ -106,7 +106,7 @@ def _heading(section: Section) -> str:
     return f"{section.title} ({section.source})" if section.source else section.title
 
 
-def _markdown(title: str, drawn: Sequence[Drawn], lacking: Sequence[str]) -> str:
+def _markdown(title: str, drawn: Sequence[RenderedSection], lacking: Sequence[str]) -> str:
     parts = [f"# {title}"]
     for one in drawn:
         parts.append(f"## {_heading(one.section)}")
@@ -129,14 +129,14 @@ def _markdown(title: str, drawn: Sequence[Drawn], lacking: Sequence[str]) -> str
     return "\n\n".join(parts) + "\n"
 
 
-def _page(title: str, drawn: Sequence[Drawn], lacking: Sequence[str]) -> str:
+def _page(title: str, drawn: Sequence[RenderedSection], lacking: Sequence[str]) -> str:
     pages = Environment(
         loader=PackageLoader("videopro.report", "."), autoescape=True, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
     pages.tests["estimate"] = lambda cell: isinstance(cell, Estimate)
     pages.tests["figure"] = lambda cell: isinstance(cell, Estimate | Number | int)
-    pages.filters["shown"] = shown
+    pages.filters["shown"] = cell_text
     pages.filters["compact"] = compact
     pages.filters["sides"] = sides
     pages.filters["zip"] = zip

@@ -25,16 +25,16 @@ from tqdm import tqdm
 from videopro.backbones.base import Backbone
 from videopro.errors import RunError, VideoProError, WorkerBug
 from videopro.methods import create
-from videopro.processes import held_back, left_to_the_parent, signal_name
-from videopro.runner.worker import Job, work
+from videopro.processes import defer_signals, leave_signals_to_parent, signal_name
+from videopro.runner.worker import WorkerJob, run_worker
 from videopro.storage import cannot_write, is_full
-from videopro.work import record_death
+from videopro.work import record_crash
 
 # Makes the backbone, inside a worker. Must be picklable: a function of a module, or a partial of one.
 Loader: TypeAlias = Callable[[], Backbone]
 
 # Deaths in a row, for each worker, without a single further answer, after which the run stops.
-FRUITLESS_DEATHS = 6
+MAX_CRASHES_WITHOUT_RESULT = 6
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Placement:
         return variables
 
 
-def place(workers: int, environment: Mapping[str, str]) -> Placement:
+def place_workers(workers: int, environment: Mapping[str, str]) -> Placement:
     """Where `workers` worker processes of this process run.
 
     Started once by rank and device (accelerate launch, torchrun: LOCAL_RANK), they all use this rank's
@@ -83,7 +83,7 @@ def _device_count() -> int:
 
 
 @dataclass
-class _Worker:
+class _WorkerProcess:
     index: int
     process: Any
     channel: Connection
@@ -106,7 +106,7 @@ class Supervisor:
         placement: Placement,
         load: Loader,
         method: tuple[str, Mapping[str, Any]],
-        prepare: Callable[[dict[str, object]], Job],
+        prepare: Callable[[dict[str, object]], WorkerJob],
         answered: Callable[[], int],
     ) -> None:
         self.deaths = 0
@@ -117,8 +117,8 @@ class Supervisor:
         self._prepare = prepare
         self._answered = answered
         self._identity: dict[str, object] | None = None
-        self._job: Job | None = None
-        self._workers: list[_Worker] = []
+        self._job: WorkerJob | None = None
+        self._workers: list[_WorkerProcess] = []
 
     def run(self) -> None:
         """Returns when every question of the run is done.
@@ -146,7 +146,7 @@ class Supervisor:
         finally:
             self._stop()
 
-    def _start(self, index: int) -> _Worker:
+    def _start(self, index: int) -> _WorkerProcess:
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
         process = context.Process(
@@ -160,7 +160,7 @@ class Supervisor:
         before = {name: os.environ.get(name) for name in variables}
         os.environ.update(variables)
         try:
-            with held_back():
+            with defer_signals():
                 process.start()
         finally:
             for name, value in before.items():
@@ -170,9 +170,9 @@ class Supervisor:
                     os.environ[name] = value
         # Only the child may hold its end, or its death would not end the channel.
         theirs.close()
-        return _Worker(index, process, ours)
+        return _WorkerProcess(index, process, ours)
 
-    def _listen(self, worker: _Worker) -> bool:
+    def _listen(self, worker: _WorkerProcess) -> bool:
         """Take in what a worker says; True when it has ended."""
         try:
             while worker.channel.poll():
@@ -190,7 +190,7 @@ class Supervisor:
             return True
         return False
 
-    def _agree(self, worker: _Worker, identity: dict[str, object]) -> None:
+    def _agree(self, worker: _WorkerProcess, identity: dict[str, object]) -> None:
         if self._job is None:
             self._identity, self._job = identity, self._prepare(identity)
         elif identity != self._identity:
@@ -200,7 +200,7 @@ class Supervisor:
             )
         worker.channel.send(self._job)
 
-    def _died(self, worker: _Worker, fruitless: int) -> None:
+    def _died(self, worker: _WorkerProcess, fruitless: int) -> None:
         """Decide what a death means. Raises RunError if starting another worker is of no use."""
         code = worker.process.exitcode
         how = f"killed by signal {-code} ({signal_name(-code)})" if code < 0 else f"exit status {code}"
@@ -209,7 +209,7 @@ class Supervisor:
                 f"worker {worker.index} died twice while it loaded the model ({how}); is there enough memory "
                 f"for {self._placement.workers} workers?"
             )
-        if fruitless >= FRUITLESS_DEATHS * self._placement.workers:
+        if fruitless >= MAX_CRASHES_WITHOUT_RESULT * self._placement.workers:
             raise RunError(
                 f"workers died {fruitless} times without one more answer, the last one {how}; see the logs"
             )
@@ -217,7 +217,7 @@ class Supervisor:
         if self._job is not None:
             if worker.answering:
                 reason = f"the worker that answered it died ({how})"
-                record_death(self._job.folder.deaths, worker.answering, reason)
+                record_crash(self._job.folder.deaths, worker.answering, reason)
             print(f"worker {worker.index} died ({how}); another one takes its place", file=sys.stderr)
 
     def _stop(self) -> None:
@@ -237,10 +237,10 @@ class _Channel:
     def __init__(self, channel: Connection) -> None:
         self._channel = channel
         self._told = threading.Event()
-        self._job: Job | None = None
+        self._job: WorkerJob | None = None
         threading.Thread(target=self._watch, daemon=True).start()
 
-    def job(self) -> Job:
+    def job(self) -> WorkerJob:
         self._told.wait()
         assert self._job is not None
         return self._job
@@ -273,7 +273,7 @@ def _main(
     method: tuple[str, Mapping[str, Any]],
 ) -> None:
     """A worker process."""
-    left_to_the_parent()
+    leave_signals_to_parent()
     # A lock between processes, which tqdm else makes for its bars, would be told as leaked whenever a worker
     # is ended.
     tqdm.set_lock(threading.RLock())
@@ -285,7 +285,7 @@ def _main(
         job = channel.job()
         log = job.folder.logs / f"rank{placement.rank}-worker{index}.log"
         _log_to(log)
-        work(job, create(*method), backbone, channel)
+        run_worker(job, create(*method), backbone, channel)
         backbone.close()
     except VideoProError as error:
         channel.tell("error", error)

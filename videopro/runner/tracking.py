@@ -18,8 +18,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from videopro.errors import ConfigError, RunError
-from videopro.runs import Following, RunFolder
-from videopro.settings import near
+from videopro.runs import RunFolder, RunTail
+from videopro.settings import did_you_mean
 
 SECONDS = 30.0
 """Between two looks at a run that goes on."""
@@ -116,7 +116,7 @@ def check_trackers(names: Sequence[str]) -> None:
     """Raise ConfigError for a tracker that is not known, or whose package is not there."""
     for name in names:
         if name not in TRACKERS:
-            raise ConfigError(f"report_to: unknown {name!r}; {near(name, list(TRACKERS))}")
+            raise ConfigError(f"report_to: unknown {name!r}; {did_you_mean(name, list(TRACKERS))}")
         if find_spec(name) is None:
             raise ConfigError(f"report_to: {name} is not installed; give: pip install {name}")
 
@@ -129,7 +129,7 @@ class Tracking:
         self._names = tuple(dict.fromkeys(names))
         self._folder = folder
         self._trackers: dict[str, _Tracker] | None = None
-        self._following: Following | None = None
+        self._following: RunTail | None = None
         self._sent = time.monotonic()
 
     def __enter__(self) -> Self:
@@ -142,7 +142,7 @@ class Tracking:
             self._following.close()
         self._each(lambda tracker: tracker.close())
 
-    def open(self, settings: Mapping[str, Any], following: Following | None = None) -> None:
+    def open(self, settings: Mapping[str, Any], following: RunTail | None = None) -> None:
         """Begin, if that was not done. `settings`: the run's, with its "run_key"; `following`: the run, if it
         goes on. Raises RunError for a tracker that refuses, such as wandb without an account."""
         self._following = following or self._following

@@ -18,13 +18,13 @@ from videopro.backbones.wrappers.metered import Meter
 from videopro.benchmarks.base import Item
 from videopro.benchmarks.base import Protocol as BenchmarkProtocol
 from videopro.errors import BackboneError, VideoError
-from videopro.methods.base import Context, Method, Result, failed
+from videopro.methods.base import Method, MethodContext, Result, failed_result
 from videopro.methods.tracing import make_trace
-from videopro.processes import hand_back
+from videopro.processes import trim_heap
 from videopro.runs import RunFolder
 from videopro.traces import Failure, TraceLog, VideoRef
 from videopro.video import Video
-from videopro.work import Unit, lease, read_deaths
+from videopro.work import Unit, lease, read_crashes
 
 # How often a worker without work looks whether another one has left some.
 IDLE_SECONDS = 0.2
@@ -38,7 +38,7 @@ class Reporter(Protocol):
 
 
 @dataclass(frozen=True)
-class Job:
+class WorkerJob:
     """Everything that a worker needs besides a backbone."""
 
     folder: RunFolder
@@ -49,7 +49,7 @@ class Job:
     redo_errors: bool = False
 
 
-def work(job: Job, method: Method, backbone: Backbone, report: Reporter) -> None:
+def run_worker(job: WorkerJob, method: Method, backbone: Backbone, report: Reporter) -> None:
     """Answer questions until every one of the run is done, by whomever.
 
     Raises RunError if the log cannot be written, BackboneError if the backbone serves nothing any more, and
@@ -72,7 +72,7 @@ def work(job: Job, method: Method, backbone: Backbone, report: Reporter) -> None
                     items = [item for item in unit.items if not log.is_done(item.id)]
                     if items:
                         _answer(items, job, method, backbone, log, report)
-                        hand_back()
+                        trim_heap()
                         worked = True
             if not worked:
                 time.sleep(IDLE_SECONDS)
@@ -81,13 +81,13 @@ def work(job: Job, method: Method, backbone: Backbone, report: Reporter) -> None
 
 
 def _answer(
-    items: list[Item], job: Job, method: Method, backbone: Backbone, log: TraceLog, report: Reporter
+    items: list[Item], job: WorkerJob, method: Method, backbone: Backbone, log: TraceLog, report: Reporter
 ) -> None:
     """Answer open questions about one video and log them."""
-    deaths = read_deaths(job.folder.deaths)
-    groups: list[list[Item]] = [[item for item in items if not deaths.is_suspect(item.id)]]
+    deaths = read_crashes(job.folder.deaths)
+    groups: list[list[Item]] = [[item for item in items if not deaths.must_run_alone(item.id)]]
     for item in items:
-        if deaths.is_guilty(item.id):
+        if deaths.is_quarantined(item.id):
             died = Failure(
                 "WorkerDied", f"{deaths.reasons[item.id]}, and so did others before it on this question"
             )
@@ -100,7 +100,7 @@ def _answer(
                     protocol=job.protocol,
                 )
             )
-        elif deaths.is_suspect(item.id):
+        elif deaths.must_run_alone(item.id):
             groups.append([item])
     for group in groups:
         if group:
@@ -113,7 +113,7 @@ def _answer(
 
 
 def _results(
-    items: list[Item], job: Job, method: Method, backbone: Backbone
+    items: list[Item], job: WorkerJob, method: Method, backbone: Backbone
 ) -> Iterator[tuple[Item, Result, VideoRef]]:
     meter = Meter()
     try:
@@ -121,9 +121,9 @@ def _results(
             video = Video.open(items[0].video)
     except VideoError as error:
         for item in items:
-            yield item, failed(error), VideoRef(str(item.video), item.video_key)
+            yield item, failed_result(error), VideoRef(str(item.video), item.video_key)
         return
     reference = VideoRef(str(items[0].video), items[0].video_key, video.id, video.duration)
-    context = Context(video, backbone, job.protocol, meter=meter, seed=job.seed)
+    context = MethodContext(video, backbone, job.protocol, meter=meter, seed=job.seed)
     for item, result in method.run_video(items, context):
         yield item, replace(result, notes=(*video.notes, *result.notes)), reference

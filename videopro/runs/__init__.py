@@ -1,6 +1,6 @@
 """Reading a run: its folder, its traces as they grow, its summary, judging and submission."""
 
-from videopro.runs.folder import RUN_FIELDS, RunFolder, difference, run_key
+from videopro.runs.folder import RUN_FIELDS, RunFolder, identity_difference, run_key
 from videopro.runs.judging import (
     JudgeConfig,
     judge_run,
@@ -11,18 +11,18 @@ from videopro.runs.judging import (
 )
 from videopro.runs.resuming import check_model, check_questions
 from videopro.runs.submission import SubmitConfig, submit
-from videopro.runs.summary import metric_lines, summarize, table, write_summary
-from videopro.runs.tail import Following
+from videopro.runs.summary import metric_lines, summarize, summary_table, write_summary
+from videopro.runs.tail import RunTail
 
 __all__ = [
-    "Following",
+    "RunTail",
     "JudgeConfig",
     "RUN_FIELDS",
     "RunFolder",
     "SubmitConfig",
     "check_model",
     "check_questions",
-    "difference",
+    "identity_difference",
     "judge_run",
     "metric_lines",
     "read_grade",
@@ -32,6 +32,6 @@ __all__ = [
     "run_key",
     "submit",
     "summarize",
-    "table",
+    "summary_table",
     "write_summary",
 ]

@@ -34,7 +34,7 @@ def run_key(identity: Mapping[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+def identity_difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     """What differs between two identities, one line a key: "model.dtype: the run has 'fp32', this command
     'bf16'"."""
     before, now = _flat(old), _flat(new)
@@ -143,7 +143,7 @@ class RunFolder:
             return
         # Through JSON, as it was written: tuples and lists are the same there.
         known = json.loads(json.dumps(identity))
-        lines = difference({key: recorded.get(key) for key in known}, known)
+        lines = identity_difference({key: recorded.get(key) for key in known}, known)
         if lines:
             raise RunError(
                 f"{self.path}: holds another run; give another --output, or the settings of that run:\n  "
@@ -192,7 +192,7 @@ class RunFolder:
             return False
         return False
 
-    def asked_ids(self) -> list[str]:
+    def requested_ids(self) -> list[str]:
         """The questions that the last command was to answer; none where that is not told."""
         try:
             ids = parse_json(self.asked.read_text(encoding="utf-8"))

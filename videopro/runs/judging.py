@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import Any
 
 from videopro.backbones import Backbone, load_backbone, read_spec
-from videopro.benchmarks.metrics import Grade
+from videopro.benchmarks.metrics import JudgeGrade
 from videopro.benchmarks.protocol import JudgePrompt, Protocol
 from videopro.errors import BackboneError, RunError
 from videopro.runs.folder import RunFolder
 from videopro.runs.summary import summarize, write_summary
-from videopro.settings import about, read_yaml
-from videopro.storage import append_whole, cannot_write, parse_json
+from videopro.settings import read_yaml, setting
+from videopro.storage import append_bytes, cannot_write, parse_json
 from videopro.traces import Trace
 
 # Requests that fail in a row, without one that is served, after which the judge is given up.
@@ -38,10 +38,11 @@ _NO_MATTER = ("api_key_env", "concurrency", "timeout", "retries", "batch_size", 
 class JudgeConfig:
     """The settings of `python -m videopro.benchmarks judge`."""
 
-    run: Path = field(metadata=about("folder of the run whose answers are graded", positional=True))
-    judge: str = field(metadata=about("server:MODEL@URL, or a model as --model takes it"))
+    run: Path = field(metadata=setting("folder of the run whose answers are graded", positional=True))
+    judge: str = field(metadata=setting("server:MODEL@URL, or a model as --model takes it"))
     backbone: dict[str, Any] = field(
-        default_factory=dict, metadata=about("settings of the judge, such as api_key_env=NAME concurrency=8")
+        default_factory=dict,
+        metadata=setting("settings of the judge, such as api_key_env=NAME concurrency=8"),
     )
 
 
@@ -96,12 +97,12 @@ def rewrite_summary(folder: RunFolder, protocol: Protocol, traces: Sequence[Trac
     return summary
 
 
-def read_grades(path: Path, judge: JudgePrompt | None) -> dict[str, Grade]:
+def read_grades(path: Path, judge: JudgePrompt | None) -> dict[str, JudgeGrade]:
     """The grades by question; none where nothing was graded."""
     if judge is None:
         return {}
     return {
-        question: Grade(read_grade(line["raw"], judge), read_official(line["raw"]))
+        question: JudgeGrade(read_grade(line["raw"], judge), read_official(line["raw"]))
         for question, line in _lines(path).items()
     }
 
@@ -192,7 +193,7 @@ def _grade(
                     "answer": _digest(trace),
                     "raw": reply,
                 }
-                append_whole(file, path, json.dumps(line).encode() + b"\n")
+                append_bytes(file, path, json.dumps(line).encode() + b"\n")
             if failed >= min(_GIVEN_UP, len(traces)):
                 raise RunError(
                     f"the judge served none of the last {failed} requests ({last}); what was graded is kept, "

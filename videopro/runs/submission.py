@@ -17,7 +17,7 @@ from videopro.errors import ConfigError, RunError
 from videopro.question import LETTERS
 from videopro.runs.folder import RunFolder, write_atomically
 from videopro.runs.judging import recorded_protocol
-from videopro.settings import about
+from videopro.settings import setting
 from videopro.storage import cannot_write
 from videopro.traces import Trace
 
@@ -29,12 +29,14 @@ NO_ANSWER = -1
 class SubmitConfig:
     """The settings of `python -m videopro.benchmarks submit`."""
 
-    run: Path = field(metadata=about("folder of the run", positional=True))
-    output: Path = field(metadata=about("file to write (egoschema: .json for validate.py, .csv for Kaggle)"))
+    run: Path = field(metadata=setting("folder of the run", positional=True))
+    output: Path = field(
+        metadata=setting("file to write (egoschema: .json for validate.py, .csv for Kaggle)")
+    )
 
 
 @dataclass(frozen=True)
-class Submitted:
+class Submission:
     """What was written."""
 
     path: Path
@@ -42,7 +44,7 @@ class Submitted:
     unanswered: int
 
 
-def submit(config: SubmitConfig) -> Submitted:
+def submit(config: SubmitConfig) -> Submission:
     """Write the file. Raises RunError for a folder that is no run of a benchmark with a server."""
     folder = RunFolder(config.run)
     recorded_protocol(folder)
@@ -64,7 +66,7 @@ def submit(config: SubmitConfig) -> Submitted:
         write_atomically(config.output, content)
     except OSError as error:
         raise RunError(cannot_write(config.output, error)) from error
-    return Submitted(config.output, len(traces), sum(_letter(trace) is None for trace in traces))
+    return Submission(config.output, len(traces), sum(_letter(trace) is None for trace in traces))
 
 
 def _letter(trace: Trace) -> str | None:

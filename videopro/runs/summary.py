@@ -17,9 +17,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from videopro.benchmarks.base import Protocol
-from videopro.benchmarks.metrics import Grade, compute
+from videopro.benchmarks.metrics import JudgeGrade, compute
 from videopro.errors import RunError
-from videopro.scoring import is_answerable, official_records_of, percent, program_numbers, records_of
+from videopro.scoring import is_answerable, official_records_of, percent, program_metrics, records_of
 from videopro.scoring import metrics as scoring
 from videopro.storage import cannot_write, write_atomically
 from videopro.traces import Cost, Trace
@@ -29,7 +29,7 @@ def summarize(
     traces: Sequence[Trace],
     protocol: Protocol,
     about: Mapping[str, Any],
-    grades: Mapping[str, Grade] = MappingProxyType({}),
+    grades: Mapping[str, JudgeGrade] = MappingProxyType({}),
 ) -> dict[str, Any]:
     """The numbers of a run, JSON-able, beginning with `about` (which run it is). `grades`: what a judge said
     of open answers.
@@ -84,7 +84,7 @@ def summarize(
             "expected_error": scoring.expected_calibration_error(records),
             "auroc": scoring.auroc(records),
         },
-        **program_numbers(traces),
+        **program_metrics(traces),
         "cost": {
             "seconds": cost.seconds,
             "stages": dict(cost.stages),
@@ -108,7 +108,7 @@ def write_summary(path: Path, summary: Mapping[str, Any]) -> None:
         raise RunError(cannot_write(path, error)) from error
 
 
-def table(summary: Mapping[str, Any], breakdowns: Sequence[str]) -> Table:
+def summary_table(summary: Mapping[str, Any], breakdowns: Sequence[str]) -> Table:
     """The summary for people: all questions, then the groups that `breakdowns` names."""
     grid = Table(
         title=escape("{method} on {benchmark} {split}, {model}".format(**summary)),
@@ -171,10 +171,10 @@ def _caption(summary: Mapping[str, Any]) -> Iterator[str]:
 def metric_lines(summary: Mapping[str, Any]) -> Iterator[str]:
     """What the benchmark is reported by, a line each."""
     for name, value in summary["metrics"].items():
-        yield f"{name}: {_told(value)}"
+        yield f"{name}: {_metric_text(value)}"
 
 
-def _told(value: Mapping[str, Any]) -> str:
+def _metric_text(value: Mapping[str, Any]) -> str:
     if value["robust"] is None:
         return "-"
     if value["valid"] is not None:

@@ -17,7 +17,7 @@ from videopro.runs.summary import summarize
 from videopro.traces import Call, Execution, Trace, TraceLog
 
 
-class Following:
+class RunTail:
     """The traces of a run, read on from where the last look ended. The run's log need not exist yet."""
 
     def __init__(self, folder: RunFolder, protocol: Protocol) -> None:
@@ -37,7 +37,7 @@ class Following:
         new = self._log.refresh()
         for trace in new:
             self.traces.pop(trace.question_id, None)
-            self.traces[trace.question_id] = _light(trace)
+            self.traces[trace.question_id] = _slim(trace)
         return len(new)
 
     def numbers(self, about: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:
@@ -50,7 +50,7 @@ class Following:
             self._log.close()
 
 
-def _light(trace: Trace) -> Trace:
+def _slim(trace: Trace) -> Trace:
     def light(execution: Execution) -> Execution:
         calls = tuple(
             Call(one.fn, {}, "", intervals=one.intervals) for one in execution.calls if one.intervals

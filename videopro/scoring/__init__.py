@@ -2,11 +2,11 @@
 
 from videopro.scoring.intervals import clustered_interval
 from videopro.scoring.metrics import (
-    SEVERAL,
+    GROUP_SEPARATOR,
     Accuracy,
     Bin,
     Difference,
-    Scored,
+    QuestionScore,
     accuracy,
     auroc,
     coverage,
@@ -19,31 +19,38 @@ from videopro.scoring.metrics import (
     reliability,
     unparsed_rate,
 )
-from videopro.scoring.over_seeds import ROUTING, Row, table_of
+from videopro.scoring.over_seeds import ROUTING, SeedRow, seed_table
 from videopro.scoring.percentages import percent
-from videopro.scoring.planning import Mode, Planned, figures, oracle_mode, oracle_modes, planned
-from videopro.scoring.programs import counted, is_fallback, program_numbers
+from videopro.scoring.planning import (
+    Mode,
+    PlanRecord,
+    oracle_mode,
+    oracle_modes,
+    plan_record,
+    planning_metrics,
+)
+from videopro.scoring.programs import counted, is_fallback, program_metrics
 from videopro.scoring.verdicts import is_answerable, official_records_of, records_of
-from videopro.scoring.weighted import Part, weighted_accuracy, weighted_difference
+from videopro.scoring.weighted import WeightedPart, weighted_accuracy, weighted_difference
 
 __all__ = [
     "Accuracy",
     "Bin",
     "Difference",
     "Mode",
-    "Part",
-    "Planned",
+    "WeightedPart",
+    "PlanRecord",
     "ROUTING",
-    "Row",
-    "SEVERAL",
-    "Scored",
+    "SeedRow",
+    "GROUP_SEPARATOR",
+    "QuestionScore",
     "accuracy",
     "auroc",
     "clustered_interval",
     "counted",
     "coverage",
     "expected_calibration_error",
-    "figures",
+    "planning_metrics",
     "group_accuracy",
     "grouped",
     "is_answerable",
@@ -55,11 +62,11 @@ __all__ = [
     "oracle_modes",
     "paired_difference",
     "percent",
-    "planned",
-    "program_numbers",
+    "plan_record",
+    "program_metrics",
     "records_of",
     "reliability",
-    "table_of",
+    "seed_table",
     "unparsed_rate",
     "weighted_accuracy",
     "weighted_difference",

@@ -16,12 +16,12 @@ from typing import Literal
 from videopro.scoring.intervals import clustered_interval, t975
 
 # Joins the names of a question that is in several groups of one kind, as in {"ability": "ER | TG"}.
-SEVERAL = " | "
+GROUP_SEPARATOR = " | "
 TEN_BINS = tuple(i / 10 for i in range(11))
 
 
 @dataclass(frozen=True)
-class Scored:
+class QuestionScore:
     """One question with its verdicts.
 
     `correct`: by the robust reader; an unparsed reply is wrong. `official_correct`: by the benchmark's own
@@ -67,13 +67,15 @@ class Bin:
     accuracy: Accuracy
 
 
-def accuracy(records: Sequence[Scored], *, distinct: int | None = None) -> Accuracy:
+def accuracy(records: Sequence[QuestionScore], *, distinct: int | None = None) -> Accuracy:
     """Accuracy with a 95 % interval clustered by video; see `clustered_interval`. `distinct`: how many
     different questions there are, where runs of several seeds answered each more than once."""
     return _share(records, lambda record: record.correct, distinct)
 
 
-def official_accuracy(records: Sequence[Scored], *, unparsed: Literal["wrong", "left out"]) -> Accuracy:
+def official_accuracy(
+    records: Sequence[QuestionScore], *, unparsed: Literal["wrong", "left out"]
+) -> Accuracy:
     """Accuracy by the benchmark's own reader; what that cannot read is wrong, or leaves the denominator.
 
     Video-MME's scorer leaves it out; scorers that draw a random option there are counted as wrong here.
@@ -85,7 +87,7 @@ def official_accuracy(records: Sequence[Scored], *, unparsed: Literal["wrong", "
     return _share(records, lambda record: bool(record.official_correct))
 
 
-def group_accuracy(records: Sequence[Scored]) -> dict[str, dict[str, Accuracy]]:
+def group_accuracy(records: Sequence[QuestionScore]) -> dict[str, dict[str, Accuracy]]:
     """Accuracy per group: {"family": {"count": ..., "order": ...}, "duration": {...}}, names in order. A
     question in several groups of a kind counts in each."""
     return {
@@ -94,14 +96,14 @@ def group_accuracy(records: Sequence[Scored]) -> dict[str, dict[str, Accuracy]]:
     }
 
 
-def grouped(records: Sequence[Scored]) -> dict[str, dict[str, list[Scored]]]:
+def grouped(records: Sequence[QuestionScore]) -> dict[str, dict[str, list[QuestionScore]]]:
     """The records of each group, kinds and names in order."""
-    members: dict[tuple[str, str], list[Scored]] = defaultdict(list)
+    members: dict[tuple[str, str], list[QuestionScore]] = defaultdict(list)
     for record in records:
         for kind, names in record.groups.items():
-            for name in names.split(SEVERAL):
+            for name in names.split(GROUP_SEPARATOR):
                 members[kind, name].append(record)
-    kinds: dict[str, dict[str, list[Scored]]] = {}
+    kinds: dict[str, dict[str, list[QuestionScore]]] = {}
     for kind, name in sorted(members):
         kinds.setdefault(kind, {})[name] = members[kind, name]
     return kinds
@@ -113,7 +115,7 @@ def macro_accuracy(groups: Mapping[str, Accuracy]) -> float | None:
     return sum(shares) / len(shares) if shares else None
 
 
-def unparsed_rate(records: Sequence[Scored]) -> float | None:
+def unparsed_rate(records: Sequence[QuestionScore]) -> float | None:
     """The share of questions whose reply could not be read; None without questions."""
     return sum(record.unparsed for record in records) / len(records) if records else None
 
@@ -137,7 +139,7 @@ class Difference:
     """Videos that they are about."""
 
 
-def paired_difference(first: Sequence[Scored], second: Sequence[Scored]) -> Difference:
+def paired_difference(first: Sequence[QuestionScore], second: Sequence[QuestionScore]) -> Difference:
     """The difference of two accuracies, question by question, with a 95 % interval clustered by video.
 
     The variance of the mean of paired differences is cluster-robust with the factor G / (G - 1) (Liang and
@@ -168,7 +170,7 @@ def paired_difference(first: Sequence[Scored], second: Sequence[Scored]) -> Diff
 # ---- calibration ------------------------------------------------------------------------------------------
 
 
-def reliability(records: Sequence[Scored], edges: Sequence[float] = TEN_BINS) -> tuple[Bin, ...]:
+def reliability(records: Sequence[QuestionScore], edges: Sequence[float] = TEN_BINS) -> tuple[Bin, ...]:
     """Accuracy per bin of confidence, as in the paper's Fig. 2. `edges` rise from 0 to 1."""
     if len(edges) < 2 or edges[0] != 0 or edges[-1] != 1 or any(low >= high for low, high in pairwise(edges)):
         raise ValueError(f"The edges of confidence bins rise from 0 to 1, unlike {tuple(edges)}.")
@@ -180,7 +182,9 @@ def reliability(records: Sequence[Scored], edges: Sequence[float] = TEN_BINS) ->
     return tuple(bins)
 
 
-def expected_calibration_error(records: Sequence[Scored], edges: Sequence[float] = TEN_BINS) -> float | None:
+def expected_calibration_error(
+    records: Sequence[QuestionScore], edges: Sequence[float] = TEN_BINS
+) -> float | None:
     """The mean distance of confidence and accuracy over bins, weighted by their questions (Guo et al., 2017).
 
     Bins are closed below, as the threshold tau is (confident means c >= tau). None without questions.
@@ -194,7 +198,7 @@ def expected_calibration_error(records: Sequence[Scored], edges: Sequence[float]
     return gaps / len(records)
 
 
-def auroc(records: Sequence[Scored]) -> float | None:
+def auroc(records: Sequence[QuestionScore]) -> float | None:
     """How often a right answer is more confident than a wrong one, ties counting half (Mann-Whitney).
 
     None if all answers are right or all are wrong.
@@ -215,7 +219,7 @@ def auroc(records: Sequence[Scored]) -> float | None:
 
 
 def _share(
-    records: Sequence[Scored], right: Callable[[Scored], bool], distinct: int | None = None
+    records: Sequence[QuestionScore], right: Callable[[QuestionScore], bool], distinct: int | None = None
 ) -> Accuracy:
     if len({record.question_id for record in records}) < len(records):
         raise ValueError("A question was scored twice; give every question once.")

@@ -16,16 +16,16 @@ from typing import Any
 from videopro.errors import ConfigError
 from videopro.scoring import metrics as scoring
 from videopro.scoring.intervals import t_interval
-from videopro.scoring.metrics import Scored
-from videopro.scoring.planning import Mode, figures, planned_in
+from videopro.scoring.metrics import QuestionScore
+from videopro.scoring.planning import Mode, planning_metrics, trace_plan_record
 from videopro.scoring.verdicts import records_of
-from videopro.traces import READINGS, Cost, Natives, Reading, Trace, read_by
+from videopro.traces import RESCORINGS, Cost, NativeTraces, Rescoring, Trace, rescore_all
 
 ROUTING = ("well_formed", "executed", "native_share", "mode_accuracy", "mode_balanced_accuracy")
 
 
 @dataclass(frozen=True)
-class Row:
+class SeedRow:
     """A row with the traces of its runs, one list a seed."""
 
     name: str
@@ -48,20 +48,24 @@ class Row:
         return self.planned and bool(self.recorded)
 
 
-def table_of(rows: Sequence[Row], oracle: Mapping[str, Mode], natives: Natives) -> list[dict[str, Any]]:
+def seed_table(
+    rows: Sequence[SeedRow], oracle: Mapping[str, Mode], natives: NativeTraces
+) -> list[dict[str, Any]]:
     """The numbers of each row, JSON-able; shares in 0..1, costs a question.
 
     `accuracy` pools the answers of all seeds. `accuracy_ci95`, and that of the `difference` to the first
     row, question by question and seed by seed, are clustered by video, so that a question answered under
     three seeds does not count as three; they take the seeds as fixed. `seeds` and `difference_seeds` hold
     each seed's own, and `..._seeds_ci95` is Student's interval over these, None for a single one. `rules`:
-    the same by each of `hindsight.READINGS` for rows of whole runs with a planner, those with a fallback
+    the same by each of `hindsight.RESCORINGS` for rows of whole runs with a planner, those with a fallback
     where `natives` or the runs themselves have it. Raises ConfigError for rows whose numbers of seeds cannot
     be paired."""
     return [_numbers(row, rows[0], oracle, natives) for row in rows]
 
 
-def _numbers(row: Row, reference: Row, oracle: Mapping[str, Mode], natives: Natives) -> dict[str, Any]:
+def _numbers(
+    row: SeedRow, reference: SeedRow, oracle: Mapping[str, Mode], natives: NativeTraces
+) -> dict[str, Any]:
     others = None if row is reference else reference.seeds
     found: dict[str, Any] = {
         "name": row.name,
@@ -78,16 +82,18 @@ def _numbers(row: Row, reference: Row, oracle: Mapping[str, Mode], natives: Nati
     if row.has_rules:
         found["rules"] = _by_rules(row, None if row is reference else reference, natives)
     if row.planned:
-        of_seeds = [figures([planned_in(trace, oracle) for trace in traces]) for traces in row.seeds]
+        of_seeds = [
+            planning_metrics([trace_plan_record(trace, oracle) for trace in traces]) for traces in row.seeds
+        ]
         for name in ROUTING:
             if all(name in one for one in of_seeds):
                 found[name] = sum(one[name] for one in of_seeds) / len(of_seeds)
     return found
 
 
-def _by_rules(row: Row, reference: Row | None, natives: Natives) -> dict[str, Any]:
+def _by_rules(row: SeedRow, reference: SeedRow | None, natives: NativeTraces) -> dict[str, Any]:
     found = {}
-    for name, reading in READINGS.items():
+    for name, reading in RESCORINGS.items():
         own = _read(row, reading, natives)
         others = None if reference is None else _read(reference, reading, natives)
         if own is not None and (reference is None or others is not None):
@@ -95,13 +101,13 @@ def _by_rules(row: Row, reference: Row | None, natives: Natives) -> dict[str, An
     return found
 
 
-def _read(row: Row, reading: Reading, natives: Natives) -> Sequence[Sequence[Trace]] | None:
+def _read(row: SeedRow, reading: Rescoring, natives: NativeTraces) -> Sequence[Sequence[Trace]] | None:
     """The seeds as a reading has them; None where a fallback is missing."""
     if not row.has_rules:
         return row.seeds
     seeds = []
     for traces in row.recorded:
-        read = read_by(traces, reading, natives)
+        read = rescore_all(traces, reading, natives)
         if read is None:
             return None
         seeds.append(read)
@@ -139,11 +145,11 @@ def _over_seeds(values: Sequence[float | None]) -> tuple[float, float] | None:
     return t_interval(known) if len(known) == len(values) else None
 
 
-def _records(seeds: Sequence[Sequence[Trace]]) -> list[list[Scored]]:
+def _records(seeds: Sequence[Sequence[Trace]]) -> list[list[QuestionScore]]:
     return [records_of(traces) for traces in seeds]
 
 
-def _pooled(each: Sequence[Sequence[Scored]]) -> list[Scored]:
+def _pooled(each: Sequence[Sequence[QuestionScore]]) -> list[QuestionScore]:
     """The records of several seeds as one list, where each question keeps its video and gets a name of its
     own under each seed."""
     return [
@@ -154,8 +160,8 @@ def _pooled(each: Sequence[Sequence[Scored]]) -> list[Scored]:
 
 
 def _paired(
-    name: str, ours: list[list[Scored]], others: list[list[Scored]]
-) -> list[tuple[list[Scored], list[Scored]]]:
+    name: str, ours: list[list[QuestionScore]], others: list[list[QuestionScore]]
+) -> list[tuple[list[QuestionScore], list[QuestionScore]]]:
     if len(others) == 1:
         others = others * len(ours)
     elif len(ours) == 1:

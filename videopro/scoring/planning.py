@@ -18,7 +18,7 @@ Mode = Literal["native", "program"]
 
 
 @dataclass(frozen=True)
-class Planned:
+class PlanRecord:
     """What came of the first reply to one question, and the answer that counts."""
 
     id: str
@@ -52,7 +52,7 @@ def oracle_modes(native: Iterable[Trace], tau: float) -> dict[str, Mode]:
     return found
 
 
-class Answered(Protocol):
+class HasRounds(Protocol):
     """What a method made of a question: a `Result`, or the trace that holds one."""
 
     @property
@@ -65,20 +65,20 @@ class Answered(Protocol):
     def error(self) -> Failure | None: ...
 
 
-def planned(
+def plan_record(
     question_id: str,
-    answered: Answered,
+    answered: HasRounds,
     oracle: Mapping[str, Mode],
     *,
     gold: str | None,
     choices: Sequence[str],
-) -> Planned:
+) -> PlanRecord:
     """What came of the first reply to a question with the right letter `gold` among these options, and
     whether the answer that counts is right."""
     first = answered.rounds[0] if answered.rounds else None
     execution = first.execution if first is not None else None
     letter = answered.final.letter if answered.final is not None else None
-    return Planned(
+    return PlanRecord(
         id=question_id,
         raw=first.raw if first is not None else "",
         well_formed=first is not None and not first.faults,
@@ -91,12 +91,12 @@ def planned(
     )
 
 
-def planned_in(trace: Trace, oracle: Mapping[str, Mode]) -> Planned:
+def trace_plan_record(trace: Trace, oracle: Mapping[str, Mode]) -> PlanRecord:
     """The same of a finished run's trace."""
-    return planned(trace.question_id, trace, oracle, gold=trace.gold, choices=trace.choices)
+    return plan_record(trace.question_id, trace, oracle, gold=trace.gold, choices=trace.choices)
 
 
-def figures(replies: Sequence[Planned]) -> dict[str, float]:
+def planning_metrics(replies: Sequence[PlanRecord]) -> dict[str, float]:
     """Shares among the questions that could be asked: replies in the right form, programs that ran to
     their end, right answers, native programs; and mode accuracy among those with an oracle mode, plain and as
     the mean over both modes (0.5 for a planner that always chooses one)."""

@@ -12,7 +12,7 @@ from typing import Any
 from videopro.traces import FALLBACK, Reply, Round, Trace
 
 
-def program_numbers(traces: Sequence[Trace]) -> dict[str, Any]:
+def program_metrics(traces: Sequence[Trace]) -> dict[str, Any]:
     """JSON-able; shares in 0..1 of the questions that have an answer, None where there is none.
 
     `modes`: how the first reply reasons (Table 5: native and program make up the whole, with replies that

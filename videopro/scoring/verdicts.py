@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from videopro.question import NO_OPTION
-from videopro.scoring.metrics import Scored
+from videopro.scoring.metrics import QuestionScore
 from videopro.traces import Trace
 
 # Errors of the input: no method could have answered, so such a question leaves the denominator and shows in
@@ -16,10 +16,10 @@ from videopro.traces import Trace
 INPUT_ERRORS = ("VideoError", "SubtitleError")
 
 
-def scored(trace: Trace) -> Scored:
+def scored(trace: Trace) -> QuestionScore:
     """The verdicts on one question. A question without an answer is wrong, and has not been unparsed."""
     final = trace.final
-    return Scored(
+    return QuestionScore(
         question_id=trace.question_id,
         video=trace.video.key,
         correct=final is not None and trace.is_right(final.letter),
@@ -30,13 +30,13 @@ def scored(trace: Trace) -> Scored:
     )
 
 
-def records_of(traces: Sequence[Trace]) -> list[Scored]:
+def records_of(traces: Sequence[Trace]) -> list[QuestionScore]:
     """The verdicts on the questions that are scored: those whose right answer is known and among their
     options, and whose video could be read."""
     return official_records_of([trace for trace in traces if trace.gold != NO_OPTION])
 
 
-def official_records_of(traces: Sequence[Trace]) -> list[Scored]:
+def official_records_of(traces: Sequence[Trace]) -> list[QuestionScore]:
     """The same with the questions none of whose options is right, which official scorers count as wrong."""
     return [scored(trace) for trace in traces if trace.gold is not None and is_answerable(trace)]
 

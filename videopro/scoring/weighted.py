@@ -14,13 +14,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from videopro.scoring.intervals import t975, wilson
-from videopro.scoring.metrics import Accuracy, Difference, Scored
+from videopro.scoring.metrics import Accuracy, Difference, QuestionScore
 
-Part = tuple[float, Sequence[Scored]]
+WeightedPart = tuple[float, Sequence[QuestionScore]]
 """A weight, and the questions whose accuracy has it. Weights add up to 1."""
 
 
-def weighted_accuracy(parts: Sequence[Part]) -> Accuracy:
+def weighted_accuracy(parts: Sequence[WeightedPart]) -> Accuracy:
     """The weighted mean of the parts' accuracies with a 95 % interval.
 
     The variance, at least that of independent questions, gives the effective number of questions, and that a
@@ -44,7 +44,9 @@ def weighted_accuracy(parts: Sequence[Part]) -> Accuracy:
     return Accuracy(share, wilson(share, effective, t975(videos - 1)), n, videos)
 
 
-def weighted_difference(pairs: Sequence[tuple[float, Sequence[Scored], Sequence[Scored]]]) -> Difference:
+def weighted_difference(
+    pairs: Sequence[tuple[float, Sequence[QuestionScore], Sequence[QuestionScore]]],
+) -> Difference:
     """The weighted mean of how much more often the first of two runs is right than the second, on the
     questions that both have, with a 95 % interval. None where a part has none."""
     _check(weight for weight, _, _ in pairs)

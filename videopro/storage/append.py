@@ -18,7 +18,7 @@ from videopro.storage.disk_errors import cannot_write
 
 
 @contextmanager
-def locked(file: int) -> Iterator[None]:
+def file_lock(file: int) -> Iterator[None]:
     """Hold the exclusive lock of an open file, waiting for it."""
     fcntl.flock(file, fcntl.LOCK_EX)
     try:
@@ -27,7 +27,7 @@ def locked(file: int) -> Iterator[None]:
         fcntl.flock(file, fcntl.LOCK_UN)
 
 
-def append_whole(file: int, path: Path, data: bytes) -> None:
+def append_bytes(file: int, path: Path, data: bytes) -> None:
     """Append in one write and one fsync; nobody else may write meanwhile. On a full disk, or any other
     failure, the file is left as it was, and RunError is raised, naming `path`."""
     size = os.fstat(file).st_size

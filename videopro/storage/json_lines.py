@@ -13,7 +13,7 @@ from videopro.errors import DatasetError
 from videopro.storage.json_objects import read_object
 
 
-def read_objects(path: Path, give: str) -> Iterator[tuple[int, str, dict[str, Any]]]:
+def read_json_lines(path: Path, give: str) -> Iterator[tuple[int, str, dict[str, Any]]]:
     """Each object's line number, its place for messages and itself; empty lines are passed over. Raises
     DatasetError for a file that cannot be read, saying what to `give`, and for a line that is no object."""
     try:

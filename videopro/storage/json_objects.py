@@ -25,7 +25,7 @@ MAX_DEPTH = 100
 _MAX_DIGITS = 308
 
 
-class NotJson(ValueError):
+class InvalidJson(ValueError):
     """A text that is no JSON, or holds what cannot be worked with; the message says which."""
 
 
@@ -39,7 +39,7 @@ def parse_json(text: str | bytes, *, infinite: bool = False) -> Any:
     try:
         plain = text.decode("utf-8-sig") if isinstance(text, bytes) else text.removeprefix("\ufeff")
     except UnicodeDecodeError as error:
-        raise NotJson(f"not UTF-8: {error.reason} at byte {error.start}") from None
+        raise InvalidJson(f"not UTF-8: {error.reason} at byte {error.start}") from None
     decoder = _LENIENT if infinite else _STRICT
     return _plain(_decoded(lambda: decoder.decode(plain)), plain)
 
@@ -56,7 +56,7 @@ def parse_json_list(text: str) -> Any:
     parts cannot be told from each other."""
     try:
         return parse_json(text)
-    except NotJson as error:
+    except InvalidJson as error:
         if not (opening := _LIST.match(text)):
             raise
         return list(_parts(text, opening.end(), error))
@@ -66,7 +66,7 @@ def read_object(text: str | bytes, where: str, error: type[VideoProError]) -> di
     """The object that a line holds. Raises `error`, naming `where` and the mend, for anything else."""
     try:
         found = parse_json(text)
-    except NotJson as reason:
+    except InvalidJson as reason:
         raise error(f"{where}: is not JSON ({reason}); write one object a line") from reason
     if not isinstance(found, dict):
         raise error(f"{where}: must be an object, not {type(found).__name__}")
@@ -77,13 +77,13 @@ _LIST = re.compile(r"\ufeff?\s*\[")
 _MARK = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[\]{},]', re.DOTALL)
 
 
-def _parts(text: str, start: int, error: NotJson) -> Iterator[Any]:
+def _parts(text: str, start: int, error: InvalidJson) -> Iterator[Any]:
     depth = 0
     for mark in _MARK.finditer(text, start):
         if depth == 0 and mark[0] in (",", "]"):
             try:
                 yield parse_json(text[start : mark.start()])
-            except NotJson as broken:
+            except InvalidJson as broken:
                 yield broken
             start = mark.end()
             if mark[0] == "]":
@@ -97,12 +97,12 @@ def _decoded(decode: Callable[[], T]) -> T:
     """What `decode` gives; all its errors as one."""
     try:
         return decode()
-    except NotJson:
+    except InvalidJson:
         raise
     except ValueError as error:
-        raise NotJson(str(error)) from None
+        raise InvalidJson(str(error)) from None
     except RecursionError:
-        raise NotJson(_TOO_DEEP) from None
+        raise InvalidJson(_TOO_DEEP) from None
 
 
 def _plain(value: Any, text: str) -> Any:
@@ -118,25 +118,25 @@ _TOO_DEEP = f"lists and objects are nested more than {MAX_DEPTH} deep"
 def _float(digits: str) -> float:
     value = float(digits)
     if math.isinf(value):
-        raise NotJson(f"{_short(digits)} is too large a number")
+        raise InvalidJson(f"{_short(digits)} is too large a number")
     return value
 
 
 def _int(digits: str) -> int:
     if len(digits) > _MAX_DIGITS:
-        raise NotJson(f"{_short(digits)} is too large a number ({len(digits)} digits)")
+        raise InvalidJson(f"{_short(digits)} is too large a number ({len(digits)} digits)")
     return int(digits)
 
 
 def _constant(name: str) -> float:
-    raise NotJson(f"{name} is no number of JSON")
+    raise InvalidJson(f"{name} is no number of JSON")
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         twice = next(key for key, times in Counter(key for key, _ in pairs).items() if times > 1)
-        raise NotJson(f"an object has the key {encodable(_short(twice))!r} twice")
+        raise InvalidJson(f"an object has the key {encodable(_short(twice))!r} twice")
     return found
 
 
@@ -162,7 +162,7 @@ def _check_depth(value: Any) -> None:
             if isinstance(inner, list | dict)
         ]
     if level:
-        raise NotJson(_TOO_DEEP)
+        raise InvalidJson(_TOO_DEEP)
 
 
 def _encodable(value: Any) -> Any:

@@ -13,22 +13,25 @@ from dataclasses import replace
 
 from videopro.errors import RunError
 from videopro.traces.record import FALLBACK, Cost, Execution, Reply, Round, Trace
-from videopro.traces.selection import AnswerRule, Fallback, decide
+from videopro.traces.selection import AnswerRule, FallbackRule, select_answer
 
 
 class NoFallback(RunError):
     """A fallback is called for that neither the run nor another one gave."""
 
 
-def before_refinement(trace: Trace, fallback: Fallback = "none", native: Trace | None = None) -> Trace:
+def rescore_before_refinement(
+    trace: Trace, fallback: FallbackRule = "none", native: Trace | None = None
+) -> Trace:
     """What would have been recorded had nothing been refined: the first round's answer, or where that is none
-    the `fallback`'s, and the cost without that of the other rounds. `native`, NoFallback: see `under`."""
+    the `fallback`'s, and the cost without that of the other rounds. `native`, NoFallback: see
+    `rescore_at_tau`."""
     if trace.error is not None or trace.first is None:
         return trace
-    return _kept(trace, trace.rounds[:1], 0, 0, fallback, native)
+    return _with_rounds(trace, trace.rounds[:1], 0, 0, fallback, native)
 
 
-def under(trace: Trace, tau: float, rule: AnswerRule, native: Trace | None = None) -> Trace:
+def rescore_at_tau(trace: Trace, tau: float, rule: AnswerRule, native: Trace | None = None) -> Trace:
     """What a run with this threshold and this rule would have recorded, without the rounds that it would not
     have made.
 
@@ -36,33 +39,35 @@ def under(trace: Trace, tau: float, rule: AnswerRule, native: Trace | None = Non
     that the refinements are not there. `native`: the question's trace in a run of method native, for a
     fallback that the run itself did not ask for; raises NoFallback where that is missing. `official` is None
     where another answer counts than in the run."""
-    return _decided(trace, [one for one in trace.rounds if one.prompt_kind != FALLBACK], tau, rule, native)
+    return _rescored_by_selection(
+        trace, [one for one in trace.rounds if one.prompt_kind != FALLBACK], tau, rule, native
+    )
 
 
-def by_rule(trace: Trace, rule: AnswerRule, native: Trace | None = None) -> Trace:
+def rescore_by_rule(trace: Trace, rule: AnswerRule, native: Trace | None = None) -> Trace:
     """What the same run would have recorded by another rule: what it refined stays refined. `native`,
-    NoFallback: see `under`."""
+    NoFallback: see `rescore_at_tau`."""
     # No confidence reaches this threshold.
-    return _decided(trace, trace.rounds[: trace.refined + 1], math.inf, rule, native)
+    return _rescored_by_selection(trace, trace.rounds[: trace.refined + 1], math.inf, rule, native)
 
 
-def _decided(
+def _rescored_by_selection(
     trace: Trace, programs: Sequence[Round], tau: float, rule: AnswerRule, native: Trace | None
 ) -> Trace:
     executions = [one.execution for one in programs if one.execution is not None]
     if trace.error is not None or len(executions) < len(programs) or not executions:
         return trace
-    decision = decide(executions, tau, rule.final)
+    decision = select_answer(executions, tau, rule.final)
     rounds = tuple(programs[: decision.refined + 1])
-    return _kept(trace, rounds, decision.settled, decision.refined, rule.fallback, native)
+    return _with_rounds(trace, rounds, decision.settled, decision.refined, rule.fallback, native)
 
 
-def _kept(
+def _with_rounds(
     trace: Trace,
     rounds: tuple[Round, ...],
     settled: int,
     refined: int,
-    fallback: Fallback,
+    fallback: FallbackRule,
     native: Trace | None,
 ) -> Trace:
     """The trace with these of its rounds alone, and a direct answer behind them where `settled` has none."""
@@ -111,35 +116,37 @@ def _direct(trace: Trace, native: Trace | None) -> tuple[Round, Cost]:
     return replace(native.rounds[-1], prompt_kind=FALLBACK, mode="native"), native.cost
 
 
-Natives = Mapping[str, Trace]
+NativeTraces = Mapping[str, Trace]
 """The traces of a run of method native by question: what a fallback answers."""
-Reading = Callable[[Trace, Trace | None], Trace]
+Rescoring = Callable[[Trace, Trace | None], Trace]
 """A trace, and the question's direct answer where one is at hand, to what another rule would have recorded.
 Raises NoFallback where that is missing."""
 
 
-def _ruled(rule: AnswerRule) -> Reading:
-    return lambda trace, native: by_rule(trace, rule, native)
+def _by_answer_rule(rule: AnswerRule) -> Rescoring:
+    return lambda trace, native: rescore_by_rule(trace, rule, native)
 
 
 NATIVE = "+ native"
 """Ends the names of readings with a native fallback."""
-READINGS: Mapping[str, Reading] = {
-    "first": lambda trace, _: before_refinement(trace),
-    f"first {NATIVE}": lambda trace, native: before_refinement(trace, "native", native),
-    "last": _ruled(AnswerRule("last")),
-    f"last {NATIVE}": _ruled(AnswerRule("last", "native")),
-    "last-answered": _ruled(AnswerRule("last-answered")),
-    f"last-answered {NATIVE}": _ruled(AnswerRule("last-answered", "native")),
+RESCORINGS: Mapping[str, Rescoring] = {
+    "first": lambda trace, _: rescore_before_refinement(trace),
+    f"first {NATIVE}": lambda trace, native: rescore_before_refinement(trace, "native", native),
+    "last": _by_answer_rule(AnswerRule("last")),
+    f"last {NATIVE}": _by_answer_rule(AnswerRule("last", "native")),
+    "last-answered": _by_answer_rule(AnswerRule("last-answered")),
+    f"last-answered {NATIVE}": _by_answer_rule(AnswerRule("last-answered", "native")),
 }
 """The answers that a run with refinement may be said to have given, by the names that tables use."""
-READINGS_TOLD = """first: before refinement; last: the last program's answer, failed or not (the paper's);
+RESCORINGS_NOTE = """first: before refinement; last: the last program's answer, failed or not (the paper's);
 last-answered: the latest that there is; + native: where that is none, the direct answer of a run of
 method native with the same model"""
 """What these names mean, for below a table."""
 
 
-def read_by(traces: Iterable[Trace], reading: Reading, natives: Natives) -> tuple[Trace, ...] | None:
+def rescore_all(
+    traces: Iterable[Trace], reading: Rescoring, natives: NativeTraces
+) -> tuple[Trace, ...] | None:
     """The traces as the reading has them; None where one of them calls for a fallback that nobody gave."""
     try:
         return tuple(reading(one, natives.get(one.question_id)) for one in traces)
@@ -147,7 +154,7 @@ def read_by(traces: Iterable[Trace], reading: Reading, natives: Natives) -> tupl
         return None
 
 
-def always_steps(trace: Trace, program: Trace) -> Trace:
+def rescore_always_program(trace: Trace, program: Trace) -> Trace:
     """What a planner that always takes several steps would have recorded: its own first program where it
     chose several steps by itself; where it chose one look, what it did when it was asked for several
     (`program`, the question's trace under method program).
@@ -155,11 +162,11 @@ def always_steps(trace: Trace, program: Trace) -> Trace:
     A planner that was trained on the adaptive prompt writes worse programs under another one. Here only what
     is decided differently is answered differently, so that modes are compared and not prompts.
     """
-    first = before_refinement(trace)
-    return before_refinement(program) if first.rounds and first.rounds[0].mode == "native" else first
+    first = rescore_before_refinement(trace)
+    return rescore_before_refinement(program) if first.rounds and first.rounds[0].mode == "native" else first
 
 
-def as_settled(trace: Trace) -> Trace:
+def without_stored_rounds(trace: Trace) -> Trace:
     """The trace without the rounds that were only stored for other thresholds, and without what they cost."""
     if trace.settled is None:
         return trace

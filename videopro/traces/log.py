@@ -12,7 +12,7 @@ import os
 from pathlib import Path
 
 from videopro.errors import RunError
-from videopro.storage import append_whole, locked
+from videopro.storage import append_bytes, file_lock
 from videopro.traces.record import LaterSchema, Trace
 
 # Of lines that do not belong, so many stretches are told.
@@ -75,7 +75,7 @@ class TraceLog:
         The first call of a writable log cuts a torn last line.
         """
         if self._writable and self._offset == 0:
-            with locked(self._file):
+            with file_lock(self._file):
                 return self._read_new(repair=True)
         return self._read_new(repair=False)
 
@@ -89,11 +89,11 @@ class TraceLog:
         On a full disk (or any other failure to write) the file is left as it was, and RunError is raised.
         """
         line = trace.to_line()
-        with locked(self._file):
+        with file_lock(self._file):
             self._read_new(repair=True)
             if self.is_done(trace.question_id):
                 return False
-            append_whole(self._file, self.path, line)
+            append_bytes(self._file, self.path, line)
             # Its own line counts as read: the caller knows this trace, and a redone error must not be redone.
             self._offset += len(line)
             self._line += 1

@@ -12,9 +12,9 @@ from typing import Literal, cast
 
 from videopro.traces.record import Execution
 
-Final = Literal["last", "last-answered", "best"]
-"""Which of its programs' answers a question has; see `decide`."""
-Fallback = Literal["none", "native"]
+FinalRule = Literal["last", "last-answered", "best"]
+"""Which of its programs' answers a question has; see `select_answer`."""
+FallbackRule = Literal["none", "native"]
 """What answers where its programs gave no answer: nothing, or the model directly."""
 
 
@@ -22,8 +22,8 @@ Fallback = Literal["none", "native"]
 class AnswerRule:
     """Which answer of a question counts. The default is the rule of the paper and of its release."""
 
-    final: Final = "last"
-    fallback: Fallback = "none"
+    final: FinalRule = "last"
+    fallback: FallbackRule = "none"
 
     @property
     def title(self) -> str:
@@ -37,11 +37,11 @@ def recorded_rule(settings: Mapping[str, object]) -> AnswerRule:
     versions have it as `final`, where "last" meant the latest answer that there was."""
     older = {"last": "last-answered"}.get(str(settings.get("final")), settings.get("final"))
     final = settings.get("final_answer", older or "last")
-    return AnswerRule(cast(Final, final), cast(Fallback, settings.get("fallback", "none")))
+    return AnswerRule(cast(FinalRule, final), cast(FallbackRule, settings.get("fallback", "none")))
 
 
 @dataclass(frozen=True)
-class Decision:
+class Selection:
     """What a run with some threshold makes of the executions of one question."""
 
     settled: int
@@ -55,7 +55,9 @@ def is_confident(execution: Execution, tau: float) -> bool:
     return execution.status == "ok" and execution.answer is not None and execution.confidence >= tau
 
 
-def decide(executions: Sequence[Execution], tau: float, final: Final, most: int | None = None) -> Decision:
+def select_answer(
+    executions: Sequence[Execution], tau: float, final: FinalRule, most: int | None = None
+) -> Selection:
     """Which execution's answer counts under `tau`.
 
     Refinements are taken in turn until one is confident; with `most`, at most so many. "last": the last
@@ -77,4 +79,4 @@ def decide(executions: Sequence[Execution], tau: float, final: Final, most: int 
         settled = answered[-1]
     else:
         settled = max(answered, key=lambda i: (executions[i].confidence, -i))
-    return Decision(settled, end)
+    return Selection(settled, end)

@@ -16,7 +16,7 @@ import numpy as np
 
 from videopro.errors import VideoError
 
-Key = tuple[str, int, tuple[int, int]]
+FrameKey = tuple[str, int, tuple[int, int]]
 """(video id, presentation timestamp in ticks, (height, width))."""
 
 
@@ -34,12 +34,12 @@ class FrameStore:
         self.hits = 0
         self.misses = 0
         self._bytes = 0
-        self._frames: OrderedDict[Key, np.ndarray] = OrderedDict()
+        self._frames: OrderedDict[FrameKey, np.ndarray] = OrderedDict()
         # Which timestamp is shown at a tick that was asked for: spares opening the file for the same question
         # again.
         self._shown: OrderedDict[tuple[str, int], int] = OrderedDict()
         self._lock = threading.Lock()
-        self._turns: weakref.WeakValueDictionary[str, _Turn] = weakref.WeakValueDictionary()
+        self._turns: weakref.WeakValueDictionary[str, _DecodeLock] = weakref.WeakValueDictionary()
 
     @property
     def bytes(self) -> int:
@@ -49,7 +49,7 @@ class FrameStore:
     def __len__(self) -> int:
         return len(self._frames)
 
-    def get(self, key: Key) -> np.ndarray | None:
+    def get(self, key: FrameKey) -> np.ndarray | None:
         """The frame's pixels, or None."""
         with self._lock:
             image = self._frames.get(key)
@@ -60,7 +60,7 @@ class FrameStore:
             self._frames.move_to_end(key)
             return image
 
-    def put(self, key: Key, image: np.ndarray) -> None:
+    def put(self, key: FrameKey, image: np.ndarray) -> None:
         """Keep a frame, and let go of the least recently used ones that no longer fit."""
         with self._lock:
             old = self._frames.pop(key, None)
@@ -100,12 +100,12 @@ class FrameStore:
         with self._lock:
             turn = self._turns.get(video)
             if turn is None:
-                turn = self._turns[video] = _Turn()
+                turn = self._turns[video] = _DecodeLock()
         with turn.lock:
             yield
 
 
-class _Turn:
+class _DecodeLock:
     def __init__(self) -> None:
         self.lock = threading.Lock()
 

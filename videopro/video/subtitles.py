@@ -26,7 +26,7 @@ from av.subtitles.subtitle import AssSubtitle
 
 from videopro.errors import SubtitleError
 from videopro.storage import encodable, parse_json
-from videopro.video.decoding.opening import Deadline, opened
+from videopro.video.decoding.opening import Deadline, open_container
 from videopro.video.decoding.probe import probe
 
 # LongVideoBench shows a line that is on for less than this as if it were on for this long, in seconds.
@@ -62,7 +62,7 @@ _CLOCK = re.compile(r"(?:(?:(\d+):)?(\d+):)?(\d+(?:\.\d*)?)")
 
 
 @dataclass(frozen=True)
-class Line:
+class SubtitleLine:
     """A text and when it is on, `start` to `end` in seconds of the video; newlines separate its rows."""
 
     start: float
@@ -74,20 +74,20 @@ class Line:
 class Subtitles:
     """The lines of one video in the order of their starts (then ends), and where they come from."""
 
-    lines: tuple[Line, ...]
+    lines: tuple[SubtitleLine, ...]
     source: str
 
-    def between(self, start: float, end: float) -> tuple[Line, ...]:
+    def between(self, start: float, end: float) -> tuple[SubtitleLine, ...]:
         """The lines on at some moment of [start, end), in seconds; one of no length is on where it starts."""
         return tuple(
             line for line in self.lines if line.start < end and (line.end > start or line.start >= start)
         )
 
-    def at(self, time: float) -> tuple[Line, ...]:
+    def at(self, time: float) -> tuple[SubtitleLine, ...]:
         """The lines on at `time` seconds: start <= time < end."""
         return tuple(line for line in self.lines if line.start <= time < line.end or line.start == time)
 
-    def visible_at(self, times: Sequence[float]) -> tuple[Line, ...]:
+    def visible_at(self, times: Sequence[float]) -> tuple[SubtitleLine, ...]:
         """The lines that LongVideoBench's protocol shows beside frames sampled at `times` (seconds).
 
         A line counts if a frame lies strictly inside its window; a window under 1 s is first widened to 1 s
@@ -124,7 +124,7 @@ def load_subtitles(
         lines = list(_longvideobench(text, path, duration, start_offset))
     else:
         cues = _once(_cues(text, path))
-        lines = [Line(line.start - start_offset, line.end - start_offset, line.text) for line in cues]
+        lines = [SubtitleLine(line.start - start_offset, line.end - start_offset, line.text) for line in cues]
     return Subtitles(_cut(lines, duration), str(path))
 
 
@@ -143,7 +143,7 @@ def embedded_subtitles(
     path = Path(video_path)
     facts = probe(path, timeout)
     deadline = Deadline(timeout)
-    with opened(path, deadline) as container:
+    with open_container(path, deadline) as container:
         track = _track(container.streams.subtitles, path, stream, language)
         for other in container.streams:
             if other.index != track.index:
@@ -154,11 +154,11 @@ def embedded_subtitles(
             deadline.check(path)
             cues.append(cue)
     origin = float(facts.origin)
-    lines = [Line(line.start - origin, line.end - origin, line.text) for line in _once(cues)]
+    lines = [SubtitleLine(line.start - origin, line.end - origin, line.text) for line in _once(cues)]
     return Subtitles(_cut(lines, facts.duration), source)
 
 
-def _covers(line: Line, times: Sequence[float]) -> bool:
+def _covers(line: SubtitleLine, times: Sequence[float]) -> bool:
     start, end = line.start, line.end
     if end - start < _SHORTEST_WINDOW:
         middle = (start + end) / 2
@@ -166,11 +166,11 @@ def _covers(line: Line, times: Sequence[float]) -> bool:
     return any(start < time < end for time in times)
 
 
-def _cut(lines: Iterable[Line], duration: float | None) -> tuple[Line, ...]:
+def _cut(lines: Iterable[SubtitleLine], duration: float | None) -> tuple[SubtitleLine, ...]:
     """The lines that the video shows, cut to it, in order."""
     last = float("inf") if duration is None else duration
     kept = [
-        Line(max(line.start, 0.0), min(max(line.end, line.start), last), line.text)
+        SubtitleLine(max(line.start, 0.0), min(max(line.end, line.start), last), line.text)
         for line in lines
         if line.start < last and (line.end > 0 or line.start == 0)
     ]
@@ -228,7 +228,7 @@ def _decoded(data: bytes, encoding: str) -> str | None:
     return None if "\0" in text else encodable(text)
 
 
-def _cues(text: str, path: Path) -> list[Line]:
+def _cues(text: str, path: Path) -> list[SubtitleLine]:
     start = text.lstrip("\ufeff \t\r\n")
     if start.startswith("WEBVTT"):
         kind = "webvtt"
@@ -272,7 +272,9 @@ def _no_times(path: Path, row: str) -> SubtitleError:
     )
 
 
-def _longvideobench(text: str, path: Path, duration: float | None, start_offset: float) -> Iterator[Line]:
+def _longvideobench(
+    text: str, path: Path, duration: float | None, start_offset: float
+) -> Iterator[SubtitleLine]:
     try:
         records = parse_json(text.lstrip("\ufeff"))
     except ValueError as error:
@@ -296,7 +298,7 @@ def _longvideobench(text: str, path: Path, duration: float | None, start_offset:
                     f"{path}: line {number} has no end; give the duration of the video, which is its end."
                 )
             if plain := _plain(said):
-                yield Line(begins, ends, plain)
+                yield SubtitleLine(begins, ends, plain)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise SubtitleError(
                 f"{path}: line {number} is not as LongVideoBench writes it ({type(error).__name__}: "
@@ -349,7 +351,7 @@ def _track(
     return (marked or texts)[0]
 
 
-def _packets(container: av.container.InputContainer, track: SubtitleStream) -> Iterator[Line]:
+def _packets(container: av.container.InputContainer, track: SubtitleStream) -> Iterator[SubtitleLine]:
     """The cues of a track as FFmpeg gives them: in order of time, markup as ASS codes."""
     comments = track.codec_context.name in ("ass", "ssa")
     for packet in container.demux(track):
@@ -362,7 +364,7 @@ def _packets(container: av.container.InputContainer, track: SubtitleStream) -> I
                 # ReadOrder, Layer, Style, Name, MarginL, MarginR, MarginV, Effect, Text
                 text = cue.ass.decode("utf-8", "replace").split(",", 8)[-1]
                 if plain := _plain(_unstyled(text, comments)):
-                    yield Line(start, end, plain)
+                    yield SubtitleLine(start, end, plain)
 
 
 # ---- text -------------------------------------------------------------------------------------------------
@@ -394,7 +396,7 @@ def _plain(text: str) -> str:
     return "\n".join(row for row in (row.strip() for row in text.splitlines()) if row)
 
 
-def _once(cues: Sequence[Line]) -> list[Line]:
+def _once(cues: Sequence[SubtitleLine]) -> list[SubtitleLine]:
     """The cues themselves, or, if they roll, their rows: each as one line from the cue in which it is new.
 
     In rolling captions a cue opens with the last row of the one before it. They are told from the repeats
@@ -408,9 +410,9 @@ def _once(cues: Sequence[Line]) -> list[Line]:
             carried[i] = max((n for n in range(1, shared + 1) if rows[i][:n] == rows[i - 1][-n:]), default=0)
     if len(cues) < 3 or sum(n > 0 for n in carried) <= len(cues) / 2:
         return list(cues)
-    lines: list[Line] = []
+    lines: list[SubtitleLine] = []
     for cue, own, n in zip(cues, rows, carried, strict=True):
-        lines += [Line(cue.start, cue.end, row) for row in own[n:]]
+        lines += [SubtitleLine(cue.start, cue.end, row) for row in own[n:]]
         if n == len(own):  # nothing new: what was on stays on
             lines[-1] = replace(lines[-1], end=max(lines[-1].end, cue.end))
     return lines

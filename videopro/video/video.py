@@ -24,7 +24,7 @@ __all__ = ["Frame", "FrameStore", "Video", "fps_times", "shared_store", "uniform
 
 logger = logging.getLogger(__name__)
 
-_DECODERS = {"pyav": exact.shown_at, "torchcodec": torchcodec.shown_at}
+_DECODERS = {"pyav": exact.pictures_at, "torchcodec": torchcodec.pictures_at}
 _LARGEST_SIDE = 16_384
 
 

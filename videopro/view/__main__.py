@@ -18,8 +18,8 @@ from rich.console import Console
 
 from videopro.cli import exit_status
 from videopro.errors import ConfigError
-from videopro.settings import about, from_command_line
-from videopro.view.live import follow
+from videopro.settings import from_command_line, setting
+from videopro.view.live import watch_run
 from videopro.view.site import make_pictures, write_pages
 
 PROG = "python -m videopro.view"
@@ -29,29 +29,31 @@ PROG = "python -m videopro.view"
 class ViewConfig:
     """The settings of the viewer."""
 
-    run: Path = field(metadata=about("folder of the run, as videopro.infer made it", positional=True))
-    output: Path | None = field(default=None, metadata=about("folder of the pages; unset: RUN/view"))
-    frames: int = field(default=16, metadata=about("pictures of a call at most"))
-    pictures: bool = field(default=True, metadata=about("make thumbnails of the videos"))
-    live: bool = field(default=False, metadata=about("follow the run in the terminal instead, until it ends"))
+    run: Path = field(metadata=setting("folder of the run, as videopro.infer made it", positional=True))
+    output: Path | None = field(default=None, metadata=setting("folder of the pages; unset: RUN/view"))
+    frames: int = field(default=16, metadata=setting("pictures of a call at most"))
+    pictures: bool = field(default=True, metadata=setting("make thumbnails of the videos"))
+    live: bool = field(
+        default=False, metadata=setting("follow the run in the terminal instead, until it ends")
+    )
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The command line. Returns the exit status: 0, 2 for what the user can mend, 130 when interrupted."""
     argv = sys.argv[1:] if argv is None else argv
     live = "--live" in argv
-    with exit_status("stopped looking; the run goes on" if live else _GOES_ON) as status:
+    with exit_status("stopped looking; the run goes on" if live else _RESUME_HINT) as status:
         config = from_command_line(ViewConfig, argv, PROG, "Look through the traces of a run.")
         if config.frames < 1:
             raise ConfigError(f"frames is {config.frames}; it must be at least 1")
         if config.live:
-            follow(config.run, Console())
+            watch_run(config.run, Console())
         else:
             write(config)
     return status.code
 
 
-_GOES_ON = "stopped; the pages open as they are, and the same command goes on from here"
+_RESUME_HINT = "stopped; the pages open as they are, and the same command goes on from here"
 
 
 def write(config: ViewConfig) -> None:
@@ -77,13 +79,13 @@ def write(config: ViewConfig) -> None:
             return
         task = progress.add_task("pictures of videos", total=len(site.videos))
         errors = make_pictures(site, told)
-    for error in errors[:_TOLD]:
+    for error in errors[:_MAX_LISTED]:
         print(f"no pictures: {error}", file=sys.stderr)
-    if len(errors) > _TOLD:
-        print(f"no pictures: {len(errors) - _TOLD} more videos; their pages say why", file=sys.stderr)
+    if len(errors) > _MAX_LISTED:
+        print(f"no pictures: {len(errors) - _MAX_LISTED} more videos; their pages say why", file=sys.stderr)
 
 
-_TOLD = 5
+_MAX_LISTED = 5
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -12,8 +12,8 @@ from dataclasses import asdict
 from typing import Any
 
 from videopro.benchmarks.base import NO_OPTION
-from videopro.benchmarks.metrics import Grade
-from videopro.program import planning_of
+from videopro.benchmarks.metrics import JudgeGrade
+from videopro.program import planning_text
 from videopro.scoring import counted, is_fallback
 from videopro.traces import Call, Cost, Execution, Reply, Round, Trace
 from videopro.view.listing import lines_of_calls, listing
@@ -70,7 +70,9 @@ def row(trace: Trace) -> dict[str, Any]:
     }
 
 
-def page(trace: Trace, most_frames: int, grade: Grade | None = None) -> tuple[dict[str, Any], list[Picture]]:
+def page(
+    trace: Trace, most_frames: int, grade: JudgeGrade | None = None
+) -> tuple[dict[str, Any], list[Picture]]:
     """Everything about the question, and the pictures that its page shows: of each call at most
     `most_frames`."""
     strip = [Picture(time) for time in strip_times(trace.video.duration)]
@@ -115,7 +117,7 @@ def _round(trace: Trace, place: int, most_frames: int, pictures: list[Picture]) 
     return {
         "kind": one.prompt_kind,
         "mode": one.mode,
-        "planning": planning_of(one.raw) if one.program else "",
+        "planning": planning_text(one.raw) if one.program else "",
         "raw": one.raw,
         "faults": list(one.faults),
         "notes": dict(one.notes),

@@ -42,7 +42,7 @@ MODULE = "m"
 
 
 @dataclass(frozen=True)
-class Line:
+class ListingLine:
     """A line of a listing. `number` counts the lines of the program that ran, from 1; None for a line that
     the refinement took out."""
 
@@ -51,7 +51,7 @@ class Line:
     mark: Literal["", "+", "-"] = ""
 
 
-def coloured(code: str, modules: frozenset[str] = frozenset()) -> list[Tokens]:
+def highlight(code: str, modules: frozenset[str] = frozenset()) -> list[Tokens]:
     """The tokens of each line. Joined, they are the line; a text too long for a program has no colours."""
     if len(code) > MAX_CHARS:
         return [[("", line)] for line in code.split("\n")]
@@ -87,20 +87,20 @@ def _append(line: Tokens, name: str, text: str) -> None:
         line.append((name, text))
 
 
-def listing(code: str, before: str | None = None, modules: frozenset[str] = frozenset()) -> list[Line]:
+def listing(code: str, before: str | None = None, modules: frozenset[str] = frozenset()) -> list[ListingLine]:
     """The lines of a program; with the program that it refines, marked as new or the same, and with the lines
     that are gone where they were."""
-    new = coloured(code, modules)
+    new = highlight(code, modules)
     if before is None:
-        return [Line(tokens, number) for number, tokens in enumerate(new, 1)]
-    old = coloured(before, modules)
-    lines: list[Line] = []
+        return [ListingLine(tokens, number) for number, tokens in enumerate(new, 1)]
+    old = highlight(before, modules)
+    lines: list[ListingLine] = []
     matcher = SequenceMatcher(None, before.split("\n"), code.split("\n"), autojunk=False)
     for kind, a, b, c, d in matcher.get_opcodes():
         same = kind == "equal"
         if not same:
-            lines += [Line(tokens, None, "-") for tokens in old[a:b]]
-        lines += [Line(tokens, c + n, "" if same else "+") for n, tokens in enumerate(new[c:d], 1)]
+            lines += [ListingLine(tokens, None, "-") for tokens in old[a:b]]
+        lines += [ListingLine(tokens, c + n, "" if same else "+") for n, tokens in enumerate(new[c:d], 1)]
     return lines
 
 

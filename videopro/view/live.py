@@ -21,7 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 from videopro.errors import RunError
-from videopro.runs import Following, RunFolder, recorded_protocol
+from videopro.runs import RunFolder, RunTail, recorded_protocol
 from videopro.scoring import percent
 from videopro.settings import read_yaml
 from videopro.traces import Trace
@@ -37,7 +37,7 @@ _WINDOW = 300.0
 _STYLES = {"right": "green", "wrong": "red", "unparsed": "yellow", "error": "yellow", "unscored": ""}
 
 
-class Pace:
+class SpeedMeter:
     """Questions done against time, over the last `_WINDOW` seconds."""
 
     def __init__(self) -> None:
@@ -56,15 +56,15 @@ class Pace:
         return (done - before) / (now - began) if done > before and now > began else None
 
 
-def follow(run: Path, console: Console, sleep: Callable[[float], None] = time.sleep) -> None:
+def watch_run(run: Path, console: Console, sleep: Callable[[float], None] = time.sleep) -> None:
     """Show the run until nobody answers its questions any more; where there is no terminal, a line now and
     then. A run that has not begun, since its model loads first, is waited for. Raises RunError for what is no
     run's folder."""
     folder = RunFolder(run)
     _wait_for(folder, console, sleep)
-    following = Following(folder, recorded_protocol(folder))
+    following = RunTail(folder, recorded_protocol(folder))
     settings = read_yaml(folder.config)
-    pace = Pace()
+    pace = SpeedMeter()
     told = -PLAIN_SECONDS
     numbers = None
     try:
@@ -75,16 +75,16 @@ def follow(run: Path, console: Console, sleep: Callable[[float], None] = time.sl
                 if following.refresh() or numbers is None:
                     numbers = following.numbers()
                 now = time.monotonic()
-                asked = set(folder.asked_ids()) or set(following.traces)
+                asked = set(folder.requested_ids()) or set(following.traces)
                 done = len(asked & following.traces.keys())
                 pace.note(now, done)
                 if console.is_terminal or not goes_on:
                     latest = list(following.traces.values())[-_LATEST:]
-                    how = _told(len(asked) - done, pace.rate, goes_on)
-                    live.update(screen(settings, numbers, done, len(asked), how, latest), refresh=True)
+                    how = _status_text(len(asked) - done, pace.rate, goes_on)
+                    live.update(render_screen(settings, numbers, done, len(asked), how, latest), refresh=True)
                 elif now - told >= PLAIN_SECONDS:
                     told = now
-                    how = _told(len(asked) - done, pace.rate, goes_on)
+                    how = _status_text(len(asked) - done, pace.rate, goes_on)
                     accuracy = percent(numbers["accuracy"])
                     print(f"{done}/{len(asked)}  accuracy {accuracy} %  {how}", file=console.file, flush=True)
                 if not goes_on:
@@ -108,7 +108,7 @@ def _wait_for(folder: RunFolder, console: Console, sleep: Callable[[float], None
         sleep(SECONDS)  # what says that the run goes on follows its settings
 
 
-def _told(left: int, rate: float | None, goes_on: bool) -> str:
+def _status_text(left: int, rate: float | None, goes_on: bool) -> str:
     """How it stands; `rate` in questions a second."""
     if not goes_on:
         return "finished" if left <= 0 else f"stopped with {left} left; the same command goes on"
@@ -118,7 +118,7 @@ def _told(left: int, rate: float | None, goes_on: bool) -> str:
     return f"{speed}, {timedelta(seconds=round(left / rate))} left"
 
 
-def screen(
+def render_screen(
     settings: Mapping[str, Any],
     numbers: Mapping[str, Any],
     done: int,

@@ -59,7 +59,7 @@ def set_name(path: str, id: str) -> str:
 
 
 @dataclass
-class Wanted:
+class VideoPictures:
     """The pictures of one video that a run's pages show."""
 
     path: str

@@ -29,7 +29,7 @@ class Box:
 
 
 @dataclass(frozen=True)
-class Said:
+class SpokenLine:
     """A subtitle line, `start` to `end` in seconds."""
 
     start: float
@@ -51,9 +51,9 @@ def boxes_in(result: str) -> list[Box]:
     ]
 
 
-def lines_in(result: str) -> list[Said]:
+def lines_in(result: str) -> list[SpokenLine]:
     """The subtitle lines that the result names, in its order."""
-    return [Said(float(a), float(b), _unquoted(text)) for a, b, text in _LINE.findall(result)]
+    return [SpokenLine(float(a), float(b), _unquoted(text)) for a, b, text in _LINE.findall(result)]
 
 
 def part_in(result: str) -> tuple[float, tuple[float, float, float, float]] | None:

@@ -13,7 +13,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from videopro.benchmarks.metrics import Grade
+from videopro.benchmarks.metrics import JudgeGrade
 from videopro.benchmarks.protocol import Protocol
 from videopro.errors import ConfigError
 from videopro.runs import RunFolder, read_grades, recorded_protocol, summarize
@@ -21,7 +21,7 @@ from videopro.settings import read_yaml
 from videopro.storage import write_atomically
 from videopro.traces import Trace
 from videopro.view.content import page, page_name, row
-from videopro.view.pictures import Wanted
+from videopro.view.pictures import VideoPictures
 from videopro.view.script import assignment
 from videopro.view.thumbnails import make_sheets
 
@@ -45,7 +45,7 @@ class Site:
 
     path: Path
     questions: int
-    videos: tuple[Wanted, ...]
+    videos: tuple[VideoPictures, ...]
     """What pictures its pages show."""
 
     @property
@@ -94,7 +94,7 @@ def _write(
     folder: RunFolder,
     protocol: Protocol,
     traces: Sequence[Trace],
-    grades: Mapping[str, Grade],
+    grades: Mapping[str, JudgeGrade],
     output: Path,
     most_frames: int,
     told: Callable[[int, int], None],
@@ -107,13 +107,13 @@ def _write(
         write_atomically(output / name, text)
     pages.mkdir(parents=True, exist_ok=True)
     (output / "pictures").mkdir(exist_ok=True)
-    videos: dict[str, Wanted] = {}
+    videos: dict[str, VideoPictures] = {}
     for done, trace in enumerate(traces, 1):
         content, pictures = page(trace, most_frames, grades.get(trace.question_id))
         name = page_name(trace.question_id)
         # Not synced to the disk one by one: what is lost with the power is made again.
         (pages / f"{name}.js").write_text(assignment("page", name, content), encoding="ascii")
-        wanted = Wanted(trace.video.path, trace.video.id)
+        wanted = VideoPictures(trace.video.path, trace.video.id)
         videos.setdefault(wanted.name, wanted).add(pictures)
         told(done, len(traces))
     content = _index(folder, protocol, traces, grades)
@@ -122,7 +122,7 @@ def _write(
 
 
 def _index(
-    folder: RunFolder, protocol: Protocol, traces: Sequence[Trace], grades: Mapping[str, Grade]
+    folder: RunFolder, protocol: Protocol, traces: Sequence[Trace], grades: Mapping[str, JudgeGrade]
 ) -> dict[str, Any]:
     """The run and its list. Rows are lists under one head: 5,000 questions are read at once."""
     settings = read_yaml(folder.config)

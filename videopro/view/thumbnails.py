@@ -17,7 +17,7 @@ from PIL import Image
 from videopro.errors import VideoError
 from videopro.storage import write_atomically
 from videopro.video import Video
-from videopro.view.pictures import Picture, Wanted
+from videopro.view.pictures import Picture, VideoPictures
 from videopro.view.script import assignment, read_assignment
 
 SIDE = 192
@@ -32,7 +32,7 @@ _LATER = 0.0006
 
 
 @dataclass
-class Sheets:
+class ThumbnailSheets:
     """What was made of a video: its size in pixels, and for each key the place on a sheet."""
 
     width: int = 0
@@ -44,23 +44,23 @@ class Sheets:
     cells: dict[str, list[int]] = field(default_factory=dict)
     """key -> sheet, left, top, width, height."""
 
-    def lacks(self, wanted: Wanted) -> list[Picture]:
+    def lacks(self, wanted: VideoPictures) -> list[Picture]:
         """What is not there yet."""
         return [picture for key, picture in wanted.pictures.items() if key not in self.cells]
 
 
-def read_sheets(folder: Path, name: str) -> Sheets:
+def read_sheets(folder: Path, name: str) -> ThumbnailSheets:
     """What an earlier call made; nothing, if it was killed before it told."""
     content = read_assignment(folder / f"{name}.js")
     try:
-        sheets = Sheets(**content) if isinstance(content, dict) else Sheets()
+        sheets = ThumbnailSheets(**content) if isinstance(content, dict) else ThumbnailSheets()
     except TypeError:  # Of another version of this program.
-        return Sheets()
+        return ThumbnailSheets()
     whole = all((folder / f"{name}-{number}.jpg").exists() for number in range(len(sheets.sheets)))
-    return sheets if whole else Sheets()
+    return sheets if whole else ThumbnailSheets()
 
 
-def make_sheets(wanted: Wanted, folder: Path) -> Sheets:
+def make_sheets(wanted: VideoPictures, folder: Path) -> ThumbnailSheets:
     """Make what is missing of a video's pictures. What cannot be had is told in `error`, never raised: the
     other questions' pages are still of use. Raises OSError when nothing can be written."""
     made = read_sheets(folder, wanted.name)
@@ -137,7 +137,7 @@ class _Sheet:
         return self._image.crop((0, 0, columns * self.slot[0], rows * self.slot[1]))
 
 
-def _save(sheet: _Sheet, name: str, folder: Path, made: Sheets) -> None:
+def _save(sheet: _Sheet, name: str, folder: Path, made: ThumbnailSheets) -> None:
     if not sheet.cells:
         return
     number = len(made.sheets)

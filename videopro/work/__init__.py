@@ -1,6 +1,6 @@
 """Units of work and their progress, shared by runs, synthesis, indexing and rewards."""
 
 from videopro.work.progress import Progress
-from videopro.work.queue import Unit, lease, read_deaths, record_death, units
+from videopro.work.queue import Unit, lease, read_crashes, record_crash, units
 
-__all__ = ["Progress", "Unit", "lease", "read_deaths", "record_death", "units"]
+__all__ = ["Progress", "Unit", "lease", "read_crashes", "record_crash", "units"]

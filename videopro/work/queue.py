@@ -20,14 +20,14 @@ from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 from videopro.errors import RunError
-from videopro.storage import append_whole, cannot_write, locked, parse_json
+from videopro.storage import append_bytes, cannot_write, file_lock, parse_json
 
 # Questions about one video that are handed out together: many enough to share the video's encoding, few
 # enough that the last video of a run does not keep one worker busy while the others have nothing left.
 UNIT_SIZE = 16
 
 # A question that was being answered alone when its worker died this often is given up: it is the cause.
-DEATHS_ALONE = 2
+QUARANTINE_AFTER = 2
 
 
 class Asked(Protocol):
@@ -88,7 +88,7 @@ def lease(folder: Path, unit: Unit[Any]) -> Iterator[bool]:
         os.close(file)
 
 
-def record_death(path: Path, ids: Sequence[str], reason: str) -> None:
+def record_crash(path: Path, ids: Sequence[str], reason: str) -> None:
     """Note that a worker died while these questions were being answered. Only a supervisor that saw it calls
     this: a run that was killed as a whole blames no question."""
     line = json.dumps({"ids": list(ids), "reason": reason}).encode() + b"\n"
@@ -97,32 +97,32 @@ def record_death(path: Path, ids: Sequence[str], reason: str) -> None:
     except OSError as error:
         raise RunError(cannot_write(path, error)) from error
     try:
-        with locked(file):
-            append_whole(file, path, line)
+        with file_lock(file):
+            append_bytes(file, path, line)
     finally:
         os.close(file)
 
 
 @dataclass(frozen=True)
-class Suspicion:
+class CrashRecord:
     """How often each question was in flight, and how often it was alone, when a worker died."""
 
     together: Counter[str]
     alone: Counter[str]
     reasons: dict[str, str]
 
-    def is_suspect(self, question_id: str) -> bool:
+    def must_run_alone(self, question_id: str) -> bool:
         """Whether it should be answered alone, so that another death tells which question it was."""
         return self.together[question_id] > 0
 
-    def is_guilty(self, question_id: str) -> bool:
+    def is_quarantined(self, question_id: str) -> bool:
         """Whether it should be given up."""
-        return self.alone[question_id] >= DEATHS_ALONE
+        return self.alone[question_id] >= QUARANTINE_AFTER
 
 
-def read_deaths(path: Path) -> Suspicion:
+def read_crashes(path: Path) -> CrashRecord:
     """The deaths recorded so far; a line that is torn, or no death, is left out."""
-    suspicion = Suspicion(Counter(), Counter(), {})
+    suspicion = CrashRecord(Counter(), Counter(), {})
     try:
         lines = path.read_bytes().split(b"\n")
     except FileNotFoundError:

@@ -10,7 +10,7 @@ from pathlib import Path
 from videopro.errors import ConfigError
 from videopro.modules.errors import ModelError
 from videopro.modules.models.encoders.base import TextEncoder, VideoTextEncoder
-from videopro.settings import near
+from videopro.settings import did_you_mean
 
 __all__ = ["TextEncoder", "VideoTextEncoder", "load_encoder", "load_text_encoder", "pocket_folder"]
 
@@ -40,8 +40,8 @@ def load_encoder(spec: str, device: str | None = None, *, dtype: str = "float32"
     kind, _, source = spec.partition(":")
     if kind not in (*DEFAULTS, "pocket") or (kind == "pocket" and source):
         raise ConfigError(
-            f"encoder {spec!r} is not known; {near(kind, [*DEFAULTS, 'pocket'])}. A checkpoint comes behind "
-            "a colon, as in languagebind:LanguageBind/LanguageBind_Video_FT"
+            f"encoder {spec!r} is not known; {did_you_mean(kind, [*DEFAULTS, 'pocket'])}. A checkpoint "
+            "comes behind a colon, as in languagebind:LanguageBind/LanguageBind_Video_FT"
         )
     if dtype not in ("float32", "bfloat16", "float16"):
         raise ConfigError(f"dtype is {dtype!r}; it must be float32, bfloat16 or float16")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-BATCH = 16
+BATCH_SIZE = 16
 """Clips or texts that go through a model together."""
 
 
@@ -59,11 +59,11 @@ class VideoTextEncoder(ABC):
 
     @abstractmethod
     def _embed_clips(self, clips: Sequence[Sequence[np.ndarray]]) -> torch.Tensor:
-        """(n, d) of at most `BATCH` clips of (height, width, 3) uint8 pictures, of any length."""
+        """(n, d) of at most `BATCH_SIZE` clips of (height, width, 3) uint8 pictures, of any length."""
 
     @abstractmethod
     def _embed_texts(self, texts: Sequence[str]) -> torch.Tensor:
-        """(n, d) of at most `BATCH` texts, of any length."""
+        """(n, d) of at most `BATCH_SIZE` texts, of any length."""
 
     def encode_clips(self, clips: Sequence[Sequence[Frame]]) -> np.ndarray:
         """(n, d) of n clips, each of `clip_frames` frames in order of time, all of one size. `ValueError`
@@ -90,7 +90,7 @@ class VideoTextEncoder(ABC):
         if not items:
             raise ValueError(f"{self.name}: nothing to embed")
         with self._lock, torch.inference_mode():
-            rows = [embed(items[at : at + BATCH]) for at in range(0, len(items), BATCH)]
+            rows = [embed(items[at : at + BATCH_SIZE]) for at in range(0, len(items), BATCH_SIZE)]
             vectors: np.ndarray = normalize(torch.cat(rows).float(), dim=-1).cpu().numpy()
             return vectors
 

@@ -53,7 +53,7 @@ class ImageTextEncoder(VideoTextEncoder):
         }
 
     def frame_size(self, height: int, width: int) -> tuple[int, int]:
-        return wanted_size(self.processor.image_processor, height, width)
+        return target_size(self.processor.image_processor, height, width)
 
     def _embed_clips(self, clips: Sequence[Sequence[np.ndarray]]) -> torch.Tensor:
         pictures = [picture for clip in clips for picture in clip]
@@ -85,7 +85,7 @@ class ImageTextEncoder(VideoTextEncoder):
         )
 
 
-def wanted_size(processor: Any, height: int, width: int) -> tuple[int, int]:
+def target_size(processor: Any, height: int, width: int) -> tuple[int, int]:
     """The (height, width) to which an image or video processor of transformers would scale a picture first,
     so that decoding can do it."""
     size = processor.size

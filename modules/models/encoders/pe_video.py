@@ -17,7 +17,7 @@ from videopro.backbones.fingerprint import folder_fingerprint
 from videopro.modules.errors import ModelError
 from videopro.modules.models.encoders.base import VideoTextEncoder
 from videopro.modules.models.encoders.checkpoint import checkpoint_folder
-from videopro.modules.models.encoders.images import wanted_size
+from videopro.modules.models.encoders.images import target_size
 from videopro.modules.models.hub import device_of, load_pretrained
 
 # Where a checkpoint's processor does not name a number.
@@ -57,7 +57,7 @@ class PeVideoTextEncoder(VideoTextEncoder):
         }
 
     def frame_size(self, height: int, width: int) -> tuple[int, int]:
-        return wanted_size(self.processor, height, width)
+        return target_size(self.processor, height, width)
 
     def _embed_clips(self, clips: Sequence[Sequence[np.ndarray]]) -> torch.Tensor:
         videos = [np.stack(list(clip)) for clip in clips]

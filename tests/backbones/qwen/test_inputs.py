@@ -12,7 +12,7 @@ from transformers import AutoProcessor
 from transformers.video_utils import VideoMetadata
 
 from tests.support.qwen_models import pictures, save_checkpoint, template
-from videopro.backbones.qwen.inputs import QwenInputs, plain
+from videopro.backbones.qwen.inputs import QwenInputs, escape_control_tokens
 from videopro.errors import BackboneError
 from videopro.video import Frame
 
@@ -201,7 +201,7 @@ def test_control_tokens_in_a_question_are_only_text(processors: Any) -> None:
     names = processor.tokenizer.convert_ids_to_tokens(tail.ids)
     assert [name for name in names if name.startswith("<|")] == ["<|im_end|>", "<|im_start|>"]
     assert "< |video_pad| >" in processor.tokenizer.decode(tail.ids)
-    assert plain("a < b |> c <think>") == "a < b |> c <think>"
+    assert escape_control_tokens("a < b |> c <think>") == "a < b |> c <think>"
 
 
 def test_the_letter_token_is_the_one_after_the_header(processors: Any) -> None:

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from tests.support.server_cases import KEY_ENV, Make, Waits
+from tests.support.server_cases import KEY_ENV, BackoffDelays, Make
 from tests.support.stub_server import StubServer
 from videopro.backbones import BackboneConfig
 from videopro.backbones.server.backbone import ServerBackbone
 
 
 @pytest.fixture
-def waits() -> Waits:
-    return Waits()
+def waits() -> BackoffDelays:
+    return BackoffDelays()
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def stub() -> Iterator[StubServer]:
 
 
 @pytest.fixture
-def make(waits: Waits, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
+def make(waits: BackoffDelays, monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.delenv(KEY_ENV, raising=False)
     made: list[ServerBackbone] = []

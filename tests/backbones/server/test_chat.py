@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from tests.support.server_cases import LN_05, Make, frames, reds
-from tests.support.stub_server import Fault, StubServer, letter, pictures_of, text_of, video_times
+from tests.support.stub_server import StubFault, StubServer, letter, pictures_of, text_of, video_times
 from videopro.errors import BackboneError, VideoError
 
 
@@ -100,8 +100,8 @@ def test_chat_takes_lists_of_pictures_and_hands_addresses_on(make: Make) -> None
         ]
 
 
-def letter_fault() -> Fault:
-    return Fault(body=letter("A", [("A", LN_05)]))
+def letter_fault() -> StubFault:
+    return StubFault(body=letter("A", [("A", LN_05)]))
 
 
 @pytest.mark.parametrize(

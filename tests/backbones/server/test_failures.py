@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.server_cases import COLOURS, KEY, KEY_ENV, LN_05, Make, Waits
-from tests.support.stub_server import BadRequest, Fault, StubServer, completion, entry, letter, text_of
+from tests.support.server_cases import COLOURS, KEY, KEY_ENV, LN_05, BackoffDelays, Make
+from tests.support.stub_server import BadRequest, StubFault, StubServer, completion, entry, letter, text_of
 from videopro.backbones import BackboneConfig, ChoiceRequest
 from videopro.backbones.server import http as server_http
 from videopro.backbones.server.backbone import ServerBackbone
@@ -31,11 +31,11 @@ def logprobs(value: Any) -> dict[str, Any]:
     return letter("A", [("A", -1.0)], choice={"logprobs": value})
 
 
-def test_retry_after_is_kept_to(stub: StubServer, make: Make, waits: Waits) -> None:
+def test_retry_after_is_kept_to(stub: StubServer, make: Make, waits: BackoffDelays) -> None:
     moment = format_datetime(datetime.now(UTC) + timedelta(seconds=40), usegmt=True)
     stub.faults = [
-        Fault(429, {"error": {"message": "slow down"}}, {"Retry-After": "7"}),
-        Fault(503, {"error": {"message": "loading"}}, {"Retry-After": moment}),
+        StubFault(429, {"error": {"message": "slow down"}}, {"Retry-After": "7"}),
+        StubFault(503, {"error": {"message": "loading"}}, {"Retry-After": moment}),
     ]
     assert make(stub).answer(None, COLOURS).letter == "A"
     assert 7 <= waits[0] <= 8
@@ -46,54 +46,57 @@ def test_retry_after_is_kept_to(stub: StubServer, make: Make, waits: Waits) -> N
 @pytest.mark.parametrize(
     ("fault", "words"),
     [
-        (Fault(429, {"error": {"message": "slow down"}}), "slow down"),
-        (Fault(500, {"error": {"message": "boom"}}), "status 500.*boom"),
-        (Fault(502, b"<html>Bad Gateway</html>"), "status 502"),
-        (Fault(503, {"error": {"message": "loading"}}), "loading"),
-        (Fault(408, {"error": {"message": "late"}}), "late"),
-        (Fault(200, letter("A", [("A", -1.0)]), cut=True), "cannot be reached"),
-        (Fault(200, b'{"choices": [{"mess'), "no chat completion"),
-        (Fault(200, b"<html>hello</html>"), "no chat completion"),
-        (Fault(200, b"\xff\xfe"), "no chat completion"),
-        (Fault(200, b"[]"), "no chat completion"),
-        (Fault(200, {"choices": []}), "no choices"),
-        (Fault(200, {"object": "chat.completion"}), "no choices"),
-        (Fault(200, {"choices": [{"index": 0}]}), "no message"),
-        (Fault(200, {"choices": [None]}), "choices.0"),
-        (Fault(200, {"choices": "A"}), "choices: "),
-        (Fault(200, {"choices": {"0": 1}}), "choices: "),
-        (Fault(200, {"choices": [{"message": "A"}]}), "choices.0.message"),
-        (Fault(200, {"choices": [{"message": {"content": ["A"]}}]}), "choices.0.message.content"),
-        (Fault(200, {"error": {"message": "out of memory"}}), "an error: out of memory"),
-        (Fault(200, {"error": [1]}), "an error"),
-        (Fault(200, b'data: {"choices": []}\n\ndata: [DONE]\n\n'), "stream of events"),
-        (Fault(200, b"[" * 100_000), "nested"),
-        (Fault(200, b'{"choices": ' + b"9" * 5000 + b"}"), "too large a number"),
-        (Fault(200, b"5"), r"not an object \(int\)"),
-        (Fault(200, replaced("usage", "many")), "usage"),
+        (StubFault(429, {"error": {"message": "slow down"}}), "slow down"),
+        (StubFault(500, {"error": {"message": "boom"}}), "status 500.*boom"),
+        (StubFault(502, b"<html>Bad Gateway</html>"), "status 502"),
+        (StubFault(503, {"error": {"message": "loading"}}), "loading"),
+        (StubFault(408, {"error": {"message": "late"}}), "late"),
+        (StubFault(200, letter("A", [("A", -1.0)]), cut=True), "cannot be reached"),
+        (StubFault(200, b'{"choices": [{"mess'), "no chat completion"),
+        (StubFault(200, b"<html>hello</html>"), "no chat completion"),
+        (StubFault(200, b"\xff\xfe"), "no chat completion"),
+        (StubFault(200, b"[]"), "no chat completion"),
+        (StubFault(200, {"choices": []}), "no choices"),
+        (StubFault(200, {"object": "chat.completion"}), "no choices"),
+        (StubFault(200, {"choices": [{"index": 0}]}), "no message"),
+        (StubFault(200, {"choices": [None]}), "choices.0"),
+        (StubFault(200, {"choices": "A"}), "choices: "),
+        (StubFault(200, {"choices": {"0": 1}}), "choices: "),
+        (StubFault(200, {"choices": [{"message": "A"}]}), "choices.0.message"),
+        (StubFault(200, {"choices": [{"message": {"content": ["A"]}}]}), "choices.0.message.content"),
+        (StubFault(200, {"error": {"message": "out of memory"}}), "an error: out of memory"),
+        (StubFault(200, {"error": [1]}), "an error"),
+        (StubFault(200, b'data: {"choices": []}\n\ndata: [DONE]\n\n'), "stream of events"),
+        (StubFault(200, b"[" * 100_000), "nested"),
+        (StubFault(200, b'{"choices": ' + b"9" * 5000 + b"}"), "too large a number"),
+        (StubFault(200, b"5"), r"not an object \(int\)"),
+        (StubFault(200, replaced("usage", "many")), "usage"),
         (
-            Fault(200, replaced("usage", {"prompt_tokens": "x", "completion_tokens": 1})),
+            StubFault(200, replaced("usage", {"prompt_tokens": "x", "completion_tokens": 1})),
             "usage.prompt_tokens",
         ),
         (
-            Fault(200, replaced("usage", {"prompt_tokens": 1, "completion_tokens": -1})),
+            StubFault(200, replaced("usage", {"prompt_tokens": 1, "completion_tokens": -1})),
             "usage.completion",
         ),
-        (Fault(200, replaced("usage", {"prompt_tokens": 10**300, "completion_tokens": 1})), "usage.prompt"),
-        (Fault(200, logprobs("A")), "choices.0.logprobs"),
-        (Fault(200, logprobs({"content": "A"})), "choices.0.logprobs.content"),
-        (Fault(200, logprobs({"content": [None]})), "choices.0.logprobs.content.0"),
-        (Fault(200, logprobs({"content": [{"token": 5, "logprob": -1.0}]})), "content.0.token"),
-        (Fault(200, logprobs({"content": [{"token": "A", "logprob": "-1"}]})), "content.0.logprob"),
-        (Fault(200, logprobs({"content": [{"token": "A"}]})), "content.0.logprob"),
         (
-            Fault(200, logprobs({"content": [{"token": "A", "logprob": -1, "top_logprobs": [[]]}]})),
+            StubFault(200, replaced("usage", {"prompt_tokens": 10**300, "completion_tokens": 1})),
+            "usage.prompt",
+        ),
+        (StubFault(200, logprobs("A")), "choices.0.logprobs"),
+        (StubFault(200, logprobs({"content": "A"})), "choices.0.logprobs.content"),
+        (StubFault(200, logprobs({"content": [None]})), "choices.0.logprobs.content.0"),
+        (StubFault(200, logprobs({"content": [{"token": 5, "logprob": -1.0}]})), "content.0.token"),
+        (StubFault(200, logprobs({"content": [{"token": "A", "logprob": "-1"}]})), "content.0.logprob"),
+        (StubFault(200, logprobs({"content": [{"token": "A"}]})), "content.0.logprob"),
+        (
+            StubFault(200, logprobs({"content": [{"token": "A", "logprob": -1, "top_logprobs": [[]]}]})),
             "content.0.top_logprobs.0",
         ),
     ],
 )
 def test_what_may_pass_is_tried_again_and_then_told(
-    fault: Fault, words: str, stub: StubServer, make: Make, waits: Waits
+    fault: StubFault, words: str, stub: StubServer, make: Make, waits: BackoffDelays
 ) -> None:
     backbone = make(stub, retries=3)
     stub.faults = [fault, fault]
@@ -109,8 +112,8 @@ def test_what_may_pass_is_tried_again_and_then_told(
     assert len(stub.chats) == 3 + 4
 
 
-def test_chance_shortens_a_wait_to_half_at_most(stub: StubServer, waits: Waits, make: Make) -> None:
-    stub.faults = [Fault(500, {})] * 9
+def test_chance_shortens_a_wait_to_half_at_most(stub: StubServer, waits: BackoffDelays, make: Make) -> None:
+    stub.faults = [StubFault(500, {})] * 9
     config = BackboneConfig("served", "server", base_url=stub.url, retries=9)
     backbone = ServerBackbone(config, sleep=waits.sleep, uniform=lambda: 0.0)
     backbone.answer(None, COLOURS)
@@ -118,9 +121,9 @@ def test_chance_shortens_a_wait_to_half_at_most(stub: StubServer, waits: Waits, 
     assert waits == [0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 15.0, 15.0]
 
 
-@pytest.mark.parametrize("fault", [Fault(body=b"{}", delay=30.0), Fault(body=b" " * 200, drip=0.1)])
+@pytest.mark.parametrize("fault", [StubFault(body=b"{}", delay=30.0), StubFault(body=b" " * 200, drip=0.1)])
 def test_a_server_that_is_too_slow_is_given_up_in_time(
-    fault: Fault, stub: StubServer, make: Make, waits: Waits
+    fault: StubFault, stub: StubServer, make: Make, waits: BackoffDelays
 ) -> None:
     backbone = make(stub, timeout=0.5, retries=1)
     stub.faults = [fault, fault]
@@ -134,13 +137,15 @@ def test_a_server_that_is_too_slow_is_given_up_in_time(
     assert make(stub, timeout=1.0).answer(None, COLOURS).letter == "A"
 
 
-def test_a_server_that_is_slow_but_in_time_is_waited_for(stub: StubServer, make: Make, waits: Waits) -> None:
-    stub.faults = [Fault(body=letter("B", [("B", LN_05)]), delay=0.4)]
+def test_a_server_that_is_slow_but_in_time_is_waited_for(
+    stub: StubServer, make: Make, waits: BackoffDelays
+) -> None:
+    stub.faults = [StubFault(body=letter("B", [("B", LN_05)]), delay=0.4)]
     assert make(stub, timeout=5).answer(None, COLOURS).letter == "B"
     assert not waits
 
 
-def test_a_server_that_is_away_is_named_with_the_mend(make: Make, waits: Waits) -> None:
+def test_a_server_that_is_away_is_named_with_the_mend(make: Make, waits: BackoffDelays) -> None:
     with StubServer() as stub:
         url = stub.url
     with pytest.raises(BackboneError) as caught:
@@ -155,18 +160,18 @@ def test_a_server_that_is_away_is_named_with_the_mend(make: Make, waits: Waits) 
     ("fault", "words"),
     [
         (
-            Fault(400, {"error": {"message": "This model's maximum context length is 9 tokens"}}),
+            StubFault(400, {"error": {"message": "This model's maximum context length is 9 tokens"}}),
             "maximum context",
         ),
-        (Fault(422, {"detail": [{"msg": "bad field"}]}), "bad field"),
-        (Fault(413, b"too large"), "too large"),
-        (Fault(400, {"error": {"message": "top_logprobs must be below 5"}}), "--max-logprobs"),
-        (Fault(429, {"error": {"message": "pay", "code": "insufficient_quota"}}), "pay"),
-        (Fault(429, {"error": {"message": "later"}}, {"Retry-After": "7200"}), "later"),
+        (StubFault(422, {"detail": [{"msg": "bad field"}]}), "bad field"),
+        (StubFault(413, b"too large"), "too large"),
+        (StubFault(400, {"error": {"message": "top_logprobs must be below 5"}}), "--max-logprobs"),
+        (StubFault(429, {"error": {"message": "pay", "code": "insufficient_quota"}}), "pay"),
+        (StubFault(429, {"error": {"message": "later"}}, {"Retry-After": "7200"}), "later"),
     ],
 )
 def test_what_cannot_pass_is_told_at_once(
-    fault: Fault, words: str, stub: StubServer, make: Make, waits: Waits
+    fault: StubFault, words: str, stub: StubServer, make: Make, waits: BackoffDelays
 ) -> None:
     stub.faults = [fault]
     with pytest.raises(BackboneError, match=words):
@@ -202,8 +207,8 @@ def test_the_key_is_sent_and_never_told(
         assert backbone.answer(None, COLOURS).letter == "A"
         # A server that repeats the key in another error.
         stub.faults = [
-            Fault(400, {"error": {"message": f"bad request with {KEY}"}}),
-            Fault(500, KEY.encode()),
+            StubFault(400, {"error": {"message": f"bad request with {KEY}"}}),
+            StubFault(500, KEY.encode()),
         ]
         told = ["".join(traceback.format_exception(caught.value))]
         for _ in range(2):
@@ -224,7 +229,9 @@ def test_an_unknown_model_is_answered_with_what_there_is(make: Make) -> None:
         assert not stub.chats
 
 
-def test_a_model_that_goes_away_during_a_run_is_told_too(stub: StubServer, make: Make, waits: Waits) -> None:
+def test_a_model_that_goes_away_during_a_run_is_told_too(
+    stub: StubServer, make: Make, waits: BackoffDelays
+) -> None:
     backbone = make(stub)
     backbone.answer(None, COLOURS)
     stub.models = [{"id": "other"}]
@@ -256,7 +263,9 @@ def test_a_server_without_a_list_of_models_will_do(make: Make) -> None:
         ({**completion("A", [entry("A", -0.1)]), "usage": None}, "usage"),
     ],
 )
-def test_replies_without_what_is_needed(reply: dict[str, Any], words: str, make: Make, waits: Waits) -> None:
+def test_replies_without_what_is_needed(
+    reply: dict[str, Any], words: str, make: Make, waits: BackoffDelays
+) -> None:
     with StubServer(lambda body: reply) as stub, pytest.raises(BackboneError, match=words):
         make(stub).generate(None, "What?")
     assert not waits
@@ -288,10 +297,12 @@ def test_a_retry_after_that_is_none_is_not_kept_to(value: str) -> None:
 
 
 @pytest.mark.parametrize("body", [b"[" * 100_000, b'{"data": "many"}', b'{"data": [1]}', b'{"data"'])
-def test_a_broken_list_of_models_is_tried_again_and_then_told(body: bytes, make: Make, waits: Waits) -> None:
+def test_a_broken_list_of_models_is_tried_again_and_then_told(
+    body: bytes, make: Make, waits: BackoffDelays
+) -> None:
     class Broken(StubServer):
-        def answer(self, seen: Any) -> Fault:
-            return Fault(200, body, {"Content-Type": "application/json"})
+        def answer(self, seen: Any) -> StubFault:
+            return StubFault(200, body, {"Content-Type": "application/json"})
 
     with Broken() as stub, pytest.raises(BackboneError, match="no chat completion") as caught:
         make(stub, retries=2).identity()
@@ -303,16 +314,16 @@ def test_a_reply_that_does_not_end_is_told(
     stub: StubServer, make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(server_http, "LARGEST_BODY", 1 << 20)
-    stub.faults = [Fault(200, b" " * (2 << 20))]
+    stub.faults = [StubFault(200, b" " * (2 << 20))]
     with pytest.raises(BackboneError, match="more than 1 MiB"):
         make(stub, retries=0).answer(None, COLOURS)
 
 
 def test_halves_of_characters_in_a_servers_words_can_be_written(stub: StubServer, make: Make) -> None:
-    stub.faults = [Fault(400, b'{"error": {"message": "\\ud83d no"}}')]
+    stub.faults = [StubFault(400, b'{"error": {"message": "\\ud83d no"}}')]
     with pytest.raises(BackboneError) as caught:
         make(stub).answer(None, COLOURS)
     assert "\ufffd no" in str(caught.value)
     str(caught.value).encode()
-    stub.faults = [Fault(200, completion("a\ud83d", [entry("a", -0.5)]))]
+    stub.faults = [StubFault(200, completion("a\ud83d", [entry("a", -0.5)]))]
     assert make(stub).generate(None, "What?").text == "a\ufffd"

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.support.server_cases import COLOURS, KEY, KEY_ENV, Make, Waits, frames, reds
-from tests.support.stub_server import Fault, StubServer, letter, pictures_of, text_of, video_times
+from tests.support.server_cases import COLOURS, KEY, KEY_ENV, BackoffDelays, Make, frames, reds
+from tests.support.stub_server import StubFault, StubServer, letter, pictures_of, text_of, video_times
 from videopro import prompts
 from videopro.errors import BackboneError
 from videopro.video import Frame
@@ -78,7 +78,7 @@ def test_more_frames_than_vllm_loads_by_itself_all_arrive(make: Make) -> None:
 
 @pytest.mark.parametrize("takes", ["refused", "no times"])
 def test_without_video_or_without_its_times_frames_go_as_pictures(
-    takes: Any, make: Make, waits: Waits
+    takes: Any, make: Make, waits: BackoffDelays
 ) -> None:
     with StubServer(takes_video=takes) as stub:
         backbone = make(stub)
@@ -92,10 +92,10 @@ def test_without_video_or_without_its_times_frames_go_as_pictures(
     assert not waits
 
 
-def test_a_server_that_fails_at_video_is_not_asked_again(make: Make, waits: Waits) -> None:
+def test_a_server_that_fails_at_video_is_not_asked_again(make: Make, waits: BackoffDelays) -> None:
     def fails(body: dict[str, Any]) -> Any:
         return (
-            Fault(500, {"error": {"message": "boom"}})
+            StubFault(500, {"error": {"message": "boom"}})
             if "video_url" in json.dumps(body)
             else letter("A", [("A", -1)])
         )

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.support.server_cases import COLOURS, LN_05, Make, frames
-from tests.support.stub_server import Fault, StubServer, letter, text_of
+from tests.support.stub_server import StubFault, StubServer, letter, text_of
 from videopro.backbones import ChoiceRequest, load_backbone, read_spec
 from videopro.backbones.identity import identify
 from videopro.backbones.server import messages as server_messages
@@ -133,7 +133,7 @@ def test_adapter_blocks_of_two_threads_do_not_meet(make: Make) -> None:
 def test_ctrl_c_interrupts_at_once_and_leaves_the_backbone_usable(stub: StubServer, make: Make) -> None:
     backbone = make(stub, concurrency=4)
     backbone.answer(None, COLOURS)
-    stub.faults = [Fault(body=letter("B", [("B", -1.0)]), delay=30.0)] * 4
+    stub.faults = [StubFault(body=letter("B", [("B", -1.0)]), delay=30.0)] * 4
 
     def interrupt() -> None:
         while stub.in_flight < 4:
@@ -174,7 +174,7 @@ def test_after_close_calls_are_refused_and_no_thread_is_left(stub: StubServer, m
 
 def test_closing_ends_a_call_of_another_thread(stub: StubServer, make: Make) -> None:
     backbone = make(stub)
-    stub.faults = [Fault(body=letter("A", [("A", -1.0)]), delay=30.0)]
+    stub.faults = [StubFault(body=letter("A", [("A", -1.0)]), delay=30.0)]
     caught: list[BaseException] = []
 
     def call() -> None:

@@ -10,7 +10,7 @@ import pytest
 from tests.support.modules_world import CHOICES, LINES, FixedIndex, ReadingBackbone, context, library
 from videopro.errors import BackboneError
 from videopro.modules.errors import ModuleError
-from videopro.modules.library import CallMemory, ModuleLibrary
+from videopro.modules.library import CallCache, ModuleLibrary
 from videopro.video import Subtitles
 
 
@@ -30,7 +30,7 @@ def test_calls_are_recorded_with_what_they_looked_at() -> None:
 
 def test_equal_calls_of_several_programs_are_made_once() -> None:
     backbone = ReadingBackbone()
-    shared, memory = context(backbone), CallMemory[Any]()
+    shared, memory = context(backbone), CallCache[Any]()
     answers = []
     for _ in range(2):
         lib = ModuleLibrary(shared, memory=memory)
@@ -50,7 +50,7 @@ def test_equal_calls_of_several_programs_are_made_once() -> None:
 
 
 def test_another_model_or_other_subtitles_are_asked_anew() -> None:
-    memory = CallMemory[Any]()
+    memory = CallCache[Any]()
     one, two = ReadingBackbone(), ReadingBackbone()
     two.name = "another"
     for backbone in (one, two):
@@ -74,7 +74,7 @@ def test_what_is_done_to_a_result_is_not_remembered() -> None:
 
 
 def test_failures_are_not_remembered_and_two_at_once_compute_once() -> None:
-    memory = CallMemory[int]()
+    memory = CallCache[int]()
     with pytest.raises(ZeroDivisionError):
         memory.get("key", lambda: 1 // 0)
     begun, release, made = threading.Event(), threading.Event(), []
@@ -98,7 +98,7 @@ def test_failures_are_not_remembered_and_two_at_once_compute_once() -> None:
 
 
 def test_the_memory_forgets_the_least_recently_used() -> None:
-    memory = CallMemory[str](most=2)
+    memory = CallCache[str](most=2)
     for key in ("a", "b", "a", "c"):
         memory.get(key, lambda: "made")
     assert [memory.get(key, lambda: "anew")[0] for key in ("a", "c", "b")] == ["made", "made", "anew"]
@@ -116,7 +116,7 @@ def test_frames_are_told_to_the_budget_before_they_are_decoded() -> None:
             raise Breach
 
     backbone = ReadingBackbone()
-    memory = CallMemory[Any]()
+    memory = CallCache[Any]()
     lib = ModuleLibrary(context(backbone), memory=memory, use_frames=use)
     fns = lib.functions()
     two = fns["trim_frames"](lib.video, 0, 4, num_frames=2)

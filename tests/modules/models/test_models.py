@@ -22,10 +22,10 @@ from videopro.modules.models.detection import (
     Detection,
     GroundingDino,
     load_detector,
-    read_boxes,
+    parse_boxes,
 )
-from videopro.modules.models.ocr import Rapid, Words, in_reading_order, load_ocr
-from videopro.modules.models.tracking import LinkedDetections, Sam3Tracker, linked, load_tracker
+from videopro.modules.models.ocr import RapidOcr, TextRegion, load_ocr, sort_reading_order
+from videopro.modules.models.tracking import DetectionTracker, Sam3Tracker, link_detections, load_tracker
 from videopro.video import Frame
 
 # ---- Grounding DINO --------------------------------------------------------------------------------------
@@ -161,7 +161,7 @@ def test_tracks_in_a_program_have_times_and_pixels() -> None:
             x = picture.time / 10
             return [] if picture.time == 3.0 else [Detection((x, 0.5, x + 0.1, 1.0), 0.9, text)]
 
-    lib = library(tracker=LinkedDetections(Mover()))
+    lib = library(tracker=DetectionTracker(Mover()))
     fns = lib.functions()
     frames = fns["trim_frames"](lib.video, 0.5, 5.5, num_frames=5)
     (track,) = fns["track_object"](frames, "ball")
@@ -179,11 +179,13 @@ def test_linking_keeps_things_apart_and_lets_far_jumps_go() -> None:
         return Detection((x, 0.4, x + 0.1, 0.5), x, "ball")
 
     # Two that pass each other's start, one missing for a frame, one that appears far away.
-    tracks = linked([[at(0.0), at(0.5)], [at(0.52), at(0.05)], [at(0.54)], [at(0.56), at(0.12), at(0.9)]])
+    tracks = link_detections(
+        [[at(0.0), at(0.5)], [at(0.52), at(0.05)], [at(0.54)], [at(0.56), at(0.12), at(0.9)]]
+    )
     starts = [[None if box is None else box[0] for box in track.boxes] for track in tracks]
     assert starts == [[0.0, 0.05, None, 0.12], [0.5, 0.52, 0.54, 0.56], [None, None, None, 0.9]]
     assert [track.score for track in tracks] == [0.12, 0.56, 0.9]
-    assert linked([[], []]) == []
+    assert link_detections([[], []]) == []
 
 
 # ---- boxes that a VideoLLM writes ------------------------------------------------------------------------
@@ -211,7 +213,7 @@ def test_linking_keeps_things_apart_and_lets_far_jumps_go() -> None:
     ],
 )
 def test_boxes_are_read_out_of_replies(reply: str, boxes: list[tuple[float, ...]]) -> None:
-    assert read_boxes(reply) == boxes
+    assert parse_boxes(reply) == boxes
 
 
 class Writing(ReadingBackbone):
@@ -293,7 +295,7 @@ def sign(*pieces: tuple[str, int, int], size: tuple[int, int] = (320, 160)) -> n
 
 
 def test_rapidocr_reads_lines_in_order() -> None:
-    reader = Rapid()
+    reader = RapidOcr()
     words = reader.read(sign(("EXIT", 200, 20), ("HARBOR", 20, 20), ("Gate 42", 20, 100)))
     assert " ".join(one.text for one in words) == "HARBOR EXIT Gate 42"
     x0, y0, x1, y1 = words[0].box
@@ -303,8 +305,8 @@ def test_rapidocr_reads_lines_in_order() -> None:
 
 
 def test_a_program_reads_text_of_frames() -> None:
-    class Signs(Rapid):
-        def read(self, image: np.ndarray) -> list[Words]:
+    class Signs(RapidOcr):
+        def read(self, image: np.ndarray) -> list[TextRegion]:
             assert image.shape == (64, 128, 3)
             return super().read(sign(("HOTEL", 100, 30)))
 
@@ -316,8 +318,8 @@ def test_a_program_reads_text_of_frames() -> None:
 
 
 def test_reading_order() -> None:
-    def word(text: str, x: float, y: float) -> Words:
-        return Words(text, (x, y, x + 0.1, y + 0.1), 1.0)
+    def word(text: str, x: float, y: float) -> TextRegion:
+        return TextRegion(text, (x, y, x + 0.1, y + 0.1), 1.0)
 
     words = [
         word("d", 0.5, 0.52),
@@ -326,4 +328,4 @@ def test_reading_order() -> None:
         word("b", 0.6, 0.1),
         word("e", 0, 0.9),
     ]
-    assert "".join(one.text for one in in_reading_order(words)) == "abcde"
+    assert "".join(one.text for one in sort_reading_order(words)) == "abcde"

@@ -16,8 +16,15 @@ from tests.support import tiny_models
 from tests.support.making_videos import make, numbered
 from videopro.errors import ConfigError, SubtitleError
 from videopro.modules.errors import ModelError
-from videopro.modules.models.speech import RATE, Speech, Whisper, load_speech, sound_of, transcribe
-from videopro.video import Line, Video
+from videopro.modules.models.speech import (
+    SAMPLE_RATE,
+    SpeechRecognizer,
+    Whisper,
+    extract_audio,
+    load_speech,
+    transcribe_video,
+)
+from videopro.video import SubtitleLine, Video
 
 TONE = 440.0
 
@@ -47,39 +54,39 @@ def with_tone(path: Path, *, starts: tuple[float, ...], seconds: float, rate: in
 
 
 def loud(sound: np.ndarray, start: float, end: float) -> float:
-    return float(np.abs(sound[round(start * RATE) : round(end * RATE)]).mean())
+    return float(np.abs(sound[round(start * SAMPLE_RATE) : round(end * SAMPLE_RATE)]).mean())
 
 
 def test_sound_stands_where_the_video_has_it(tmp_path: Path) -> None:
-    sound = sound_of(with_tone(tmp_path / "a.mkv", starts=(1.5, 5.0), seconds=2.0))
+    sound = extract_audio(with_tone(tmp_path / "a.mkv", starts=(1.5, 5.0), seconds=2.0))
     assert sound.dtype == np.float32
-    assert len(sound) == pytest.approx(7.0 * RATE, abs=0.1 * RATE)
+    assert len(sound) == pytest.approx(7.0 * SAMPLE_RATE, abs=0.1 * SAMPLE_RATE)
     assert loud(sound, 0, 1.4) < 0.001
     assert loud(sound, 3.6, 4.9) < 0.001
     for start in (1.6, 5.1):
         # FFmpeg's mono of two equal channels is sqrt(2) times one of them (ITU-R BS.775: each by 0.7071).
         level = 12_000 / 32_768 * 2 / np.pi * 2**0.5
         assert loud(sound, start, start + 1.7) == pytest.approx(level, rel=0.03)
-        piece = sound[round(start * RATE) :][:RATE]
+        piece = sound[round(start * SAMPLE_RATE) :][:SAMPLE_RATE]
         assert int(np.abs(np.fft.rfft(piece)).argmax()) == round(TONE)
 
 
 def test_a_video_without_sound_says_so(tmp_path: Path) -> None:
     make(tmp_path / "mute.mp4", 8, rate=4)
     with pytest.raises(SubtitleError, match="has no sound to hear"):
-        sound_of(tmp_path / "mute.mp4")
+        extract_audio(tmp_path / "mute.mp4")
 
 
-class Counting(Speech):
+class Counting(SpeechRecognizer):
     """Hears given lines, and counts how often it listens."""
 
-    def __init__(self, lines: list[Line], name: str = "counting") -> None:
+    def __init__(self, lines: list[SubtitleLine], name: str = "counting") -> None:
         self.lines, self.name, self.heard = lines, name, 0
 
     def identity(self) -> object:
         return [self.name]
 
-    def hear(self, sound: np.ndarray) -> list[Line]:
+    def hear(self, sound: np.ndarray) -> list[SubtitleLine]:
         self.heard += 1
         return self.lines
 
@@ -88,21 +95,30 @@ def test_a_transcript_is_heard_once_and_cut_to_the_video(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     video = Video.open(with_tone(tmp_path / "a.mkv", starts=(0.0,), seconds=7.5))
-    speech = Counting([Line(0.5, 1.25, "Grüße – 猫"), Line(7.0, 9.5, "late"), Line(7.8, 9.5, "imagined")])
-    said = transcribe(video, speech, tmp_path / "kept")
-    assert said.lines == (Line(0.5, 1.25, "Grüße – 猫"), Line(7.0, pytest.approx(7.5, abs=0.01), "late"))
-    assert transcribe(video, speech, tmp_path / "kept").lines == said.lines
+    speech = Counting(
+        [
+            SubtitleLine(0.5, 1.25, "Grüße – 猫"),
+            SubtitleLine(7.0, 9.5, "late"),
+            SubtitleLine(7.8, 9.5, "imagined"),
+        ]
+    )
+    said = transcribe_video(video, speech, tmp_path / "kept")
+    assert said.lines == (
+        SubtitleLine(0.5, 1.25, "Grüße – 猫"),
+        SubtitleLine(7.0, pytest.approx(7.5, abs=0.01), "late"),
+    )
+    assert transcribe_video(video, speech, tmp_path / "kept").lines == said.lines
     assert speech.heard == 1
     other = Counting([], "another")
-    assert transcribe(video, other, tmp_path / "kept").lines == ()
-    assert transcribe(video, other, tmp_path / "kept").lines == ()
+    assert transcribe_video(video, other, tmp_path / "kept").lines == ()
+    assert transcribe_video(video, other, tmp_path / "kept").lines == ()
     assert other.heard == 1
     for heard, damage in enumerate(
         ("{broken", "[[0.5, 1.2", "[[null, 1.2, 3]]", "7", "[[0.5]]", ""), start=2
     ):
         for path in (tmp_path / "kept").iterdir():
             path.write_text(damage)
-        assert transcribe(video, speech, tmp_path / "kept").lines == said.lines
+        assert transcribe_video(video, speech, tmp_path / "kept").lines == said.lines
         assert speech.heard == heard
         assert "heard again" in capsys.readouterr().err
 
@@ -111,12 +127,12 @@ def test_whisper_gives_the_times_and_texts_of_its_tokens() -> None:
     from transformers import WhisperForConditionalGeneration, WhisperProcessor
 
     name = str(tiny_models.whisper())
-    sound = np.random.default_rng(0).normal(size=5 * RATE).astype(np.float32)
+    sound = np.random.default_rng(0).normal(size=5 * SAMPLE_RATE).astype(np.float32)
     lines = Whisper(name, language="en", device="cpu").hear(sound)
     # The same from the tokens of a plain generation, their times read by hand: <|0.64|> text <|6.38|>.
     model = WhisperForConditionalGeneration.from_pretrained(name).eval()
     processor = WhisperProcessor.from_pretrained(name)
-    heard = processor(sound, sampling_rate=RATE, return_tensors="pt", return_attention_mask=True)
+    heard = processor(sound, sampling_rate=SAMPLE_RATE, return_tensors="pt", return_attention_mask=True)
     with torch.inference_mode():
         (ids,) = model.generate(**heard, return_timestamps=True, language="en", task="transcribe")
     tokens = processor.tokenizer.convert_ids_to_tokens(ids.tolist())
@@ -124,13 +140,13 @@ def test_whisper_gives_the_times_and_texts_of_its_tokens() -> None:
     first, last = times[0], next(i for i in times if i > times[0])
     said = processor.tokenizer.decode(ids[first + 1 : last]).strip()
     assert said
-    assert lines[0] == Line(
+    assert lines[0] == SubtitleLine(
         pytest.approx(float(tokens[first][2:-2])), pytest.approx(float(tokens[last][2:-2])), said
     )
 
 
 def test_sound_longer_than_whispers_window_is_heard_to_its_end() -> None:
-    sound = np.random.default_rng(0).normal(size=70 * RATE).astype(np.float32)
+    sound = np.random.default_rng(0).normal(size=70 * SAMPLE_RATE).astype(np.float32)
     lines = Whisper(str(tiny_models.whisper()), language="en", device="cpu").hear(sound)
     assert max(line.end for line in lines) > 60
     assert [line.start for line in lines] == sorted(line.start for line in lines)
@@ -143,7 +159,7 @@ def test_faster_whisper_hears_with_a_converted_model(tmp_path: Path) -> None:
     converters.TransformersConverter(str(tiny_models.whisper()), copy_files=files).convert(
         str(tmp_path / "model")
     )
-    sound = np.random.default_rng(0).normal(size=5 * RATE).astype(np.float32)
+    sound = np.random.default_rng(0).normal(size=5 * SAMPLE_RATE).astype(np.float32)
     lines = load_speech(f"faster-whisper:{tmp_path / 'model'}@en", device="cpu").hear(sound)
     assert lines
     assert all(line.text and 0 <= line.start <= line.end for line in lines)

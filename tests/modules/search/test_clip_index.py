@@ -317,7 +317,7 @@ def test_a_stream_decodes_no_group_twice(path: Path, monkeypatch: pytest.MonkeyP
 
     def noting(facts, ticks, *rest):  # type: ignore[no-untyped-def]
         asked.append(list(ticks))
-        return exact.shown_at(facts, ticks, *rest)
+        return exact.pictures_at(facts, ticks, *rest)
 
     monkeypatch.setitem(Video.open.__globals__["_DECODERS"], "pyav", noting)
     video = Video.open(path)

@@ -14,7 +14,7 @@ from tests.support.sft_reference import conversation, own_loss
 from videopro.backbones.wrappers.metered import Meter
 from videopro.benchmarks.base import ROBUST, Protocol
 from videopro.errors import BackboneError
-from videopro.methods import Context
+from videopro.methods import MethodContext
 from videopro.planners import PlanRequest
 from videopro.planners.backbone import BackbonePlanner
 from videopro.train.runtime.dummy_vision import DummyVision
@@ -65,9 +65,9 @@ def test_the_tokens_are_those_that_the_planner_is_asked_with(family: str) -> Non
         lambda _, __, given: seen.append(given), with_kwargs=True
     )
     opened = Video.open(row.video)  # type: ignore[arg-type]
-    context = Context(opened, backbone, Protocol(parser=ROBUST), meter=Meter())
+    context = MethodContext(opened, backbone, Protocol(parser=ROBUST), meter=Meter())
     frames = context.frames(uniform_times(0.0, opened.duration, world.FRAMES))
-    planner = BackbonePlanner(backbone, knows_form=True, temperature=0, max_new_tokens=1)
+    planner = BackbonePlanner(backbone, is_fine_tuned=True, temperature=0, max_new_tokens=1)
     planner.write([PlanRequest("plan", row.prompt, world.QUESTIONS[0], visual=frames)])
     (asked,) = seen
     batch = world.batch(family, [0, 3])

@@ -13,14 +13,14 @@ import pytest
 from tests.support import sft_world as world
 from tests.support.making_videos import make, read_number
 from videopro.errors import ConfigError, DatasetError, VideoError
-from videopro.train.finetune.data import Row, read_rows
+from videopro.train.finetune.data import SFTRow, read_rows
 from videopro.train.runtime.frame_cache import FrameCache
-from videopro.train.runtime.rows import without_unreadable
+from videopro.train.runtime.rows import drop_unreadable
 
 
 def test_rows_of_our_own_form() -> None:
     first, *_, text = world.rows()
-    assert first == Row(
+    assert first == SFTRow(
         "a-native",
         first.prompt,
         world.NATIVE,
@@ -96,10 +96,10 @@ def test_rows_of_unreadable_videos_are_left_out_and_no_others() -> None:
     rows = world.rows()
     bad = rows[1].video
     assert bad is not None
-    kept, dropped = without_unreadable(rows, {bad: "broken"})
+    kept, dropped = drop_unreadable(rows, {bad: "broken"})
     assert (kept, dropped) == ([rows[0], rows[2], rows[3]], [rows[1]])
     with pytest.raises(DatasetError, match="none of 1 rows"):
-        without_unreadable([rows[1]], {bad: "broken"})
+        drop_unreadable([rows[1]], {bad: "broken"})
 
 
 # ---- frames ------------------------------------------------------------------------------------------------

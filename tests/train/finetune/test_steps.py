@@ -15,7 +15,7 @@ from transformers import PreTrainedModel
 from tests.support import sft_world as world
 from tests.support.qwen_models import checkpoint, reference
 from tests.support.sft_reference import EVERYTHING, PLAIN, RATE, assert_same, expected_step
-from videopro.backbones.qwen.load import find
+from videopro.backbones.qwen.load import find_checkpoint
 from videopro.errors import ConfigError
 from videopro.train.runtime.trainable import choose_trained, linear_pattern, load_trainable, part_of
 
@@ -147,7 +147,7 @@ def test_weight_decay_spares_norms_and_biases(tmp_path: Path) -> None:
 def test_4_bit_weights_are_the_language_models_alone() -> None:
     bnb = pytest.importorskip("bitsandbytes")
     settings = world.model_settings("qwen3_vl", load_in_4bit=True, dtype="float32")
-    model = load_trainable(find(str(checkpoint("qwen3_vl"))), settings)
+    model = load_trainable(find_checkpoint(str(checkpoint("qwen3_vl"))), settings)
     small = {name for name, one in model.named_modules() if isinstance(one, bnb.nn.Linear4bit)}
     assert small == adapted(reference("qwen3_vl")[0], linear_pattern(reference("qwen3_vl")[0], ["language"]))
 
@@ -156,7 +156,7 @@ def test_an_adapter_calls_its_base_what_the_run_called_it(monkeypatch: pytest.Mo
     folder = Path(checkpoint("qwen3_vl"))
     monkeypatch.chdir(folder.parent)
     settings = world.model_settings("qwen3_vl", model_name_or_path=folder.name)
-    model = load_trainable(find(str(folder)), settings)
+    model = load_trainable(find_checkpoint(str(folder)), settings)
     tuned = get_peft_model(model, choose_trained(model, settings, ["language"]))
     assert tuned.peft_config["default"].base_model_name_or_path == folder.name
 
@@ -164,6 +164,6 @@ def test_an_adapter_calls_its_base_what_the_run_called_it(monkeypatch: pytest.Mo
 def test_quantised_weights_without_adapter_are_refused() -> None:
     with pytest.raises(ConfigError, match="use_peft"):
         load_trainable(
-            find(str(checkpoint("qwen3_vl"))),
+            find_checkpoint(str(checkpoint("qwen3_vl"))),
             world.model_settings("qwen3_vl", use_peft=False, load_in_4bit=True),
         )

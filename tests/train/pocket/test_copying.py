@@ -9,8 +9,8 @@ import pytest
 
 from videopro.pocket import checkpoint
 from videopro.train.pocket import copying as drills
-from videopro.train.pocket.batches import Encoder
-from videopro.train.pocket.qa_pairs import Row, pick_count
+from videopro.train.pocket.batches import BatchEncoder
+from videopro.train.pocket.qa_pairs import PocketExample, pick_count
 
 
 @pytest.fixture
@@ -19,16 +19,16 @@ def rng() -> np.random.Generator:
 
 
 def test_words_are_asked_for_as_they_stand(rng: np.random.Generator) -> None:
-    said, reply = drills.again(rng, 9)
+    said, reply = drills.repeat_words(rng, 9)
     assert said == f"Write it again: {reply}"
     assert len(reply.split()) == 9
-    said, reply = drills.code_again(rng)
+    said, reply = drills.repeat_code(rng)
     assert said == f"Write it again:\n{reply}"
 
 
 def test_the_two_words_after_one_are_those(rng: np.random.Generator) -> None:
     for _ in range(50):
-        said, reply = drills.asked_for(rng)
+        said, reply = drills.name_item(rng)
         line, _, question = said.partition("\n")
         words = line.split()
         after = question.removeprefix("Write the two words after ").removesuffix(".")
@@ -39,7 +39,7 @@ def test_the_two_words_after_one_are_those(rng: np.random.Generator) -> None:
 
 def test_a_line_is_filled_in_with_what_was_told(rng: np.random.Generator) -> None:
     for _ in range(50):
-        said, reply = drills.filled_in(rng)
+        said, reply = drills.fill_template(rng)
         *told, task = said.split("\n")
         values = dict(one.split(": ", 1) for one in told)
         shown = task.removeprefix("Fill in: ")
@@ -50,19 +50,19 @@ def test_a_line_is_filled_in_with_what_was_told(rng: np.random.Generator) -> Non
 
 
 def test_rows_of_words_need_no_padding(rng: np.random.Generator) -> None:
-    encoder = Encoder(checkpoint.build_tokenizer())
-    batch = encoder.batch(drills.drill_rows(rng, 6, mixed=0.0))
+    encoder = BatchEncoder(checkpoint.build_tokenizer())
+    batch = encoder.batch(drills.copying_rows(rng, 6, mixed=0.0))
     # Every word of the drills is one token, or few; rows differ by no more than words of several tokens.
     assert int((batch.exchange >= 0).sum()) > 0.8 * batch.exchange.numel()
     kinds = {
-        row.exchanges[0][0].split(":")[0].split("\n")[0] for row in drills.drill_rows(rng, 60, mixed=1.0)
+        row.exchanges[0][0].split(":")[0].split("\n")[0] for row in drills.copying_rows(rng, 60, mixed=1.0)
     }
     assert len(kinds) > 10  # lines to look in and lists to fill from, besides code to write again
 
 
 def test_a_row_keeps_what_it_sees_and_gets_two_exchanges_more(rng: np.random.Generator) -> None:
     picture = np.zeros((4, 4, 3), dtype=np.uint8)
-    row = drills.with_drill(rng, Row([("What is it?", " red")], picture=picture))
+    row = drills.with_copying(rng, PocketExample([("What is it?", " red")], picture=picture))
     assert row.picture is picture
     assert row.exchanges[0] == ("What is it?", " red")
     assert len(row.exchanges) == 3

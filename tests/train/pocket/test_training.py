@@ -12,13 +12,13 @@ from videopro.pocket.vocabulary import COLORS
 from videopro.train.pocket import checkpoints as pocket_runs
 from videopro.train.pocket.average import average
 from videopro.train.pocket.frames import plan_scene
-from videopro.train.pocket.vision import groups_of, see, see_all, whiten
+from videopro.train.pocket.vision import encode_pictures, encode_sized_pictures, groups_of, whiten
 from videopro.train.pocket.vision_targets import (
     CODES,
     GRID,
     KNOTS,
     WORDS,
-    Table,
+    CodeTable,
     scene_symbols,
     symbols,
     translate,
@@ -101,7 +101,7 @@ def test_many_frames_at_once_are_seen_as_one_by_one(visual: torch.nn.Module) -> 
     frames = rng.integers(0, 255, (3, 2, *checkpoint.FRAME_SIZE, 3), dtype=np.uint8)
     pixels = torch.from_numpy(groups_of(frames)).float() / 127.5 - 1
     with torch.no_grad():
-        merged, levels = see(visual, pixels)
+        merged, levels = encode_pictures(visual, pixels)
         expected = visual(pixels.flatten(0, 2), grid_thw=torch.tensor([[3, 6, 10]]))
     torch.testing.assert_close(merged, expected.pooler_output, atol=1e-5, rtol=1e-4)
     torch.testing.assert_close(levels[0], expected.deepstack_features[0], atol=1e-5, rtol=1e-4)
@@ -111,14 +111,14 @@ def test_pictures_of_several_sizes_keep_their_order(visual: torch.nn.Module) -> 
     grid = torch.tensor([[1, 6, 10], [2, 4, 8], [1, 6, 10], [1, 10, 6]])
     pixels = torch.rand(int(grid.prod(1).sum()), 1536) * 2 - 1
     with torch.no_grad():
-        merged, levels = see_all(visual, pixels, grid)
+        merged, levels = encode_sized_pictures(visual, pixels, grid)
         expected = visual(pixels, grid_thw=grid)
     torch.testing.assert_close(merged, expected.pooler_output, atol=1e-5, rtol=1e-4)
     torch.testing.assert_close(levels[0], expected.deepstack_features[0], atol=1e-5, rtol=1e-4)
 
 
 def test_sums_of_words_become_sums_of_other_words() -> None:
-    table = Table(256, checkpoint.build_tokenizer())
+    table = CodeTable(256, checkpoint.build_tokenizer())
     generator = torch.Generator().manual_seed(0)
     before, after = (table.of(torch.randn(3000, 256, generator=generator)) for _ in range(2))
     codes, layer = torch.rand(40, CODES), torch.nn.Linear(CODES, 256)
@@ -151,7 +151,7 @@ def test_a_training_goes_on_from_its_last_state(tmp_path: Path) -> None:
     assert pocket_runs.resume(tmp_path, model, optimizer) == (0, 0.0)
     model(torch.ones(1, 3)).sum().backward()
     optimizer.step()
-    pocket_runs.save(tmp_path, model, optimizer, 7, 1.5)
+    pocket_runs.save_state(tmp_path, model, optimizer, 7, 1.5)
     other = torch.nn.Linear(3, 2)
     again = torch.optim.AdamW(other.parameters(), lr=0.1)
     assert pocket_runs.resume(tmp_path, other, again) == (7, 1.5)

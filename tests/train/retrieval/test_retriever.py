@@ -16,8 +16,14 @@ import torch
 from videopro.modules.models.encoders import load_encoder
 from videopro.modules.models.encoders.languagebind_model import LanguageBindConfig
 from videopro.pocket import vocabulary
-from videopro.train.pocket.checkpoints import save
-from videopro.train.pocket.contrastive_pairs import Pairs, Text, flat, retriever_tokenizer, text_about
+from videopro.train.pocket.checkpoints import save_state
+from videopro.train.pocket.contrastive_pairs import (
+    ClipTextPairs,
+    QueryText,
+    flatten_scene,
+    retriever_tokenizer,
+    text_about,
+)
 from videopro.train.retrieval import encoder as retriever
 from videopro.train.retrieval.recall import evidence_clips
 from videopro.video import Frame
@@ -48,11 +54,11 @@ def pool(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_text_fits_scenes_of_its_facts() -> None:
-    text = Text("the ring at the beach", (("shape", "ring"), ("place", "beach")))
+    text = QueryText("the ring at the beach", (("shape", "ring"), ("place", "beach")))
     assert text.fits(BEACH)
     assert not text.fits({**BEACH, "shape": "ball"})
     assert not text.fits(EMPTY)
-    sign = Text("the sign", (("sign", None),))
+    sign = QueryText("the sign", (("sign", None),))
     assert sign.fits(BEACH)
     assert not sign.fits(EMPTY)
 
@@ -75,7 +81,7 @@ def test_texts_say_what_they_need_and_no_heldout_wording_is_used() -> None:
 
 
 def test_a_clip_shows_ten_seconds_in_order_and_fit_is_the_share(pool: Path) -> None:
-    pairs = Pairs(pool, 4)
+    pairs = ClipTextPairs(pool, 4)
     batch = pairs.batch(200, (0, 0))
     assert batch.frames.shape == (200, 4, 32, 54, 3)
     places, moments = batch.frames[:, :, 0, 0, 0] // 12, batch.frames[:, :, 0, 0, 2].astype(int)
@@ -100,7 +106,7 @@ def test_a_clip_shows_ten_seconds_in_order_and_fit_is_the_share(pool: Path) -> N
 
 
 def test_flat_facts_of_a_scene_without_an_actor() -> None:
-    assert flat({"place": "beach", "sign": None, "actor": None}) == EMPTY
+    assert flatten_scene({"place": "beach", "sign": None, "actor": None}) == EMPTY
 
 
 def test_the_loss_is_that_of_clip_where_each_text_fits_its_own_clip_alone() -> None:
@@ -138,7 +144,9 @@ def test_a_few_steps_learn_resume_and_ship(
     monkeypatch.setattr(retriever, "pocket_config", lambda size: small)
     monkeypatch.setattr(retriever, "HELD_OUT", 40)
     monkeypatch.setattr(retriever, "SAVE_EVERY", 30)
-    monkeypatch.setattr(retriever.Recipe, "rate", lambda self, step: 2e-3 * min(1.0, (step + 1) / 15))
+    monkeypatch.setattr(
+        retriever.RetrieverRecipe, "rate", lambda self, step: 2e-3 * min(1.0, (step + 1) / 15)
+    )
 
     def run() -> list[dict]:
         given = ["--frames", str(pool), "--output", str(tmp_path), "--steps", "50", "--batch", "48"]
@@ -147,11 +155,11 @@ def test_a_few_steps_learn_resume_and_ship(
         return [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
 
     def killed(*state: Any) -> None:
-        save(*state)
+        save_state(*state)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(retriever, "save", killed)
+        patch.setattr(retriever, "save_state", killed)
         with pytest.raises(KeyboardInterrupt):
             run()
     assert not (tmp_path / "model").exists()
@@ -160,11 +168,11 @@ def test_a_few_steps_learn_resume_and_ship(
     held = [line["held_out"]["top1"] for line in log if "held_out" in line]
     assert held[-1] > 0.6  # a tenth of the clips fit a text
     encoder = load_encoder(f"languagebind:{tmp_path / 'model'}", "cpu")
-    assert sum(p.stat().st_size for p in (tmp_path / "model").iterdir()) <= retriever.MOST_BYTES
+    assert sum(p.stat().st_size for p in (tmp_path / "model").iterdir()) <= retriever.MAX_BYTES
     record = json.loads((tmp_path / "model" / "training_record.json").read_text())
     assert record["recipe"]["steps"] == 50
     assert record["held_out"]["top1"] == held[-1]
-    clips = Pairs(pool, 4).batch(4, (5, 5)).frames
+    clips = ClipTextPairs(pool, 4).batch(4, (5, 5)).frames
     assert encoder.encode_clips([[Frame(f, 0.0) for f in frames] for frames in clips]).shape == (4, 96)
 
 
@@ -174,6 +182,6 @@ def test_the_real_size_may_be_shipped(tmp_path: Path, monkeypatch: pytest.Monkey
     retriever.write(model, plain, tmp_path / "model", {})
     loaded = load_encoder(f"languagebind:{tmp_path / 'model'}", "cpu")
     assert loaded.frame_size(192, 320) == (96, 160)  # the size of the pool's frames
-    monkeypatch.setattr(retriever, "MOST_BYTES", 1000)
+    monkeypatch.setattr(retriever, "MAX_BYTES", 1000)
     with pytest.raises(RuntimeError, match="at most 1000 are shipped"):
         retriever.write(model, plain, tmp_path / "model", {})

@@ -11,11 +11,11 @@ import pytest
 from tests.support.reason_world import BROKEN, LOCAL, NATIVE, NOTHING, reply
 from tests.support.reward_world import make, row, rows, score
 from videopro.errors import DatasetError
-from videopro.program import parse
+from videopro.program import parse_program
 from videopro.traces import Execution
 from videopro.train.rewards.functions import ProgramRewards
 from videopro.train.rewards.rows import texts_of
-from videopro.train.rewards.scoring import faults, wanted_mode, worth
+from videopro.train.rewards.scoring import accuracy_reward, format_faults, wanted_mode
 
 RED = 'query_mc(extract_frames(get_informative_clips(video, "red", top_k=1)[1][0]), question, choices)'
 
@@ -183,8 +183,8 @@ def test_the_modes_of_a_3_are_those_of_the_oracle() -> None:
 def test_accuracy_pays_for_the_answer_or_for_its_probability(
     execution: Execution, right: set[str], answer: float, probability: float
 ) -> None:
-    assert worth(execution, right, "answer") == answer
-    assert worth(execution, right, "probability") == pytest.approx(probability)
+    assert accuracy_reward(execution, right, "answer") == answer
+    assert accuracy_reward(execution, right, "probability") == pytest.approx(probability)
 
 
 def test_the_rewards_pay_for_what_they_are_told_to(rewards: ProgramRewards) -> None:
@@ -205,7 +205,7 @@ def test_weights_are_those_of_equation_3(rewards: ProgramRewards) -> None:
 
 def test_what_is_wrong_is_said() -> None:
     def said(text: str) -> str:
-        return " ".join(faults(parse(text), Execution("failed")))
+        return " ".join(format_faults(parse_program(text), Execution("failed")))
 
     assert said(LOCAL) == ""
     assert "calls find_scene" in said(CASES["an unknown module"][0])

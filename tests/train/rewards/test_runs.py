@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.support.reason_world import BROKEN, LOCAL, NATIVE, SceneIndex, reply
-from tests.support.reward_world import RewardBackbone, SceneModels, Told, make, row, rows, score
+from tests.support.reward_world import MetricRecorder, RewardBackbone, SceneModels, make, row, rows, score
 from videopro.errors import BackboneError, ConfigError, RunError
 from videopro.executor import Limits, SandboxError
 from videopro.modules.library import VideoContext
@@ -28,7 +28,7 @@ STUCK = reply("while True:\n    pass\nreturn query_mc(extract_frames(video), que
 
 def test_equal_programs_run_once_and_all_functions_share_their_runs() -> None:
     backbone = RewardBackbone()
-    told = Told()
+    told = MetricRecorder()
     # The same program in other words: a comment, a docstring, a plan of its own.
     worded = LOCAL.replace("A plan.", "Another plan.").replace(
         "    intervals", '    """Look."""  # at red\n    intervals'
@@ -155,7 +155,7 @@ def test_a_turn_before_the_last_gives_what_its_refinement_shows() -> None:
 
 
 def test_a_stuck_program_ends_and_the_others_are_judged() -> None:
-    told = Told()
+    told = MetricRecorder()
     with make(limits=Limits(cpu_seconds=0.2, wall_seconds=60)) as rewards:
         found = score(rewards, rows(4), [STUCK, LOCAL, BROKEN, "prose"], told)
     assert found == [(0, 1, 1), (1, 1, 1), (0, 1, 1), (0, 0, 0)]
@@ -168,7 +168,7 @@ def test_a_stuck_program_ends_and_the_others_are_judged() -> None:
 
 
 def test_metrics_are_those_of_the_programs() -> None:
-    told = Told()
+    told = MetricRecorder()
     guess = reply('query_native(video, question, choices)\nreturn make_result("B", 1.0)')
     with make() as rewards:
         score(rewards, rows(4), [LOCAL, NATIVE, guess, BROKEN], told)
@@ -249,7 +249,7 @@ def test_a_dead_backbone_stops_the_run() -> None:
 def test_what_a_living_backbone_refuses_is_left_out_and_named_once(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    told = Told()
+    told = MetricRecorder()
     with make() as rewards:
         given = [row(), row(id="q2/plan", question="What is shown? (refuse)")]
         for _ in range(2):
@@ -268,7 +268,7 @@ def test_a_video_that_cannot_be_read_is_left_out_and_named_once(
 ) -> None:
     broken = tmp_path / "broken.mp4"
     broken.write_bytes(b"this is no video" * 100)
-    told = Told()
+    told = MetricRecorder()
     with make(log=tmp_path / "log.jsonl") as rewards:
         given = [row(), *rows(2, id="q3/plan", video=str(broken)), row(id="q4/plan", video="/nowhere.mp4")]
         for _ in range(2):
@@ -335,7 +335,7 @@ def test_a_log_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_leaves_whole_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import train.reward_log as module
+    import videopro.train.rewards.log as module
 
     log = RewardLog(tmp_path / "log.jsonl")
     log.append([{"n": 1}])

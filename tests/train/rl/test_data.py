@@ -11,7 +11,7 @@ import pytest
 from tests.support import grpo_world as grpo
 from tests.support import sft_world as world
 from videopro.errors import DatasetError
-from videopro.train.rl.data import KINDS, as_dataset, read_prompts
+from videopro.train.rl.data import KINDS, as_dataset, read_grpo_rows
 
 
 def line(**changes: Any) -> dict[str, Any]:
@@ -27,7 +27,7 @@ def test_rows_come_with_all_that_rewards_need(tmp_path: Path) -> None:
         "length": "long",
     }
     given[2] |= {"video": "/elsewhere/c.mp4", "later": "fields are left alone"}
-    rows = read_prompts(world.write(tmp_path / "grpo.jsonl", given))
+    rows = read_grpo_rows(world.write(tmp_path / "grpo.jsonl", given))
     assert [row.kind for row in rows] == list(KINDS)
     assert [row.video for row in rows[:3]] == [
         tmp_path / "videos" / "b.mp4",
@@ -46,10 +46,10 @@ def test_rows_come_with_all_that_rewards_need(tmp_path: Path) -> None:
 
 def test_kinds_are_chosen(tmp_path: Path) -> None:
     path = world.write(tmp_path / "grpo.jsonl", [line(id=kind, kind=kind) for kind in KINDS])
-    assert [row.kind for row in read_prompts(path, ["bug_fix", "plan"])] == ["plan", "bug_fix"]
+    assert [row.kind for row in read_grpo_rows(path, ["bug_fix", "plan"])] == ["plan", "bug_fix"]
     world.write(path, [line(kind="plan")])
     with pytest.raises(DatasetError, match="no prompts of kind bug_fix: its 1 rows are of other kinds"):
-        read_prompts(path, ["bug_fix"])
+        read_grpo_rows(path, ["bug_fix"])
 
 
 @pytest.mark.parametrize(
@@ -72,19 +72,19 @@ def test_a_row_of_another_form_is_named_with_its_line(
 ) -> None:
     path = world.write(tmp_path / "grpo.jsonl", [line(id="plan"), line(**changes)])
     with pytest.raises(DatasetError) as error:
-        read_prompts(path)
+        read_grpo_rows(path)
     assert f"{path}, line 2: {said}" in str(error.value)
 
 
 def test_files_that_are_no_grpo_jsonl_are_named(tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match=r"nowhere.jsonl: cannot be read .* give a grpo.jsonl"):
-        read_prompts(tmp_path / "nowhere.jsonl")
+        read_grpo_rows(tmp_path / "nowhere.jsonl")
     with pytest.raises(DatasetError, match=r"line 1: is a row for fine-tuning \(train/sft.py\)"):
-        read_prompts(world.folder() / "sft.jsonl")
+        read_grpo_rows(world.folder() / "sft.jsonl")
     empty = tmp_path / "empty.jsonl"
     empty.write_text("\n")
     with pytest.raises(DatasetError, match="it holds no rows"):
-        read_prompts(empty)
+        read_grpo_rows(empty)
     empty.write_text(json.dumps([1]) + "\n")
     with pytest.raises(DatasetError, match="line 1: must be an object, not list"):
-        read_prompts(empty)
+        read_grpo_rows(empty)

@@ -17,12 +17,12 @@ from tests.support.grpo_reference import assert_gradients, expected
 from tests.support.grpo_world import FAMILIES
 from tests.support.qwen_models import reference
 from tests.support.reason_world import BROKEN, LOCAL, NATIVE, NOTHING, QUESTION, ScriptedPlanner, reply, video
-from tests.support.reward_world import RewardBackbone, SceneModels, Told, make, row, rows, score
+from tests.support.reward_world import MetricRecorder, RewardBackbone, SceneModels, make, row, rows, score
 from videopro.backbones.wrappers.metered import MeteredBackbone, ThreadMeter
-from videopro.reasoning import Reasoner, ReasonSettings, Task
-from videopro.traces import Final
-from videopro.train.rl.data import PromptRow
-from videopro.train.rl.episodes import Refinements
+from videopro.reasoning import Reasoner, ReasoningSettings, ReasoningTask
+from videopro.traces import FinalRule
+from videopro.train.rl.data import GRPORow
+from videopro.train.rl.episodes import RefinementTurns
 from videopro.train.rl.rollouts import Rollout
 
 UNSURE = reply("return query_mc(extract_frames(video, num_frames=12), question, choices)")
@@ -36,7 +36,7 @@ def asked_by_inference(text: str, tau: float) -> tuple[str, str] | None:
     """The kind and the prompt of the refinement that inference asks for after this reply."""
     planner, counted = ScriptedPlanner(lambda request: text), ThreadMeter()
     context = SceneModels().context(video(), MeteredBackbone(RewardBackbone(), counted), None)
-    Reasoner(planner, ReasonSettings(tau=tau), counted=counted).reason([Task(QUESTION, context)])
+    Reasoner(planner, ReasoningSettings(tau=tau), counted=counted).reason([ReasoningTask(QUESTION, context)])
     followed = planner.requests[1:]
     return (followed[0].kind, followed[0].prompt) if followed else None
 
@@ -56,7 +56,7 @@ def asked_by_inference(text: str, tau: float) -> tuple[str, str] | None:
 )
 def test_what_is_asked_next_is_what_inference_asks(text: str, tau: float, kind: str | None) -> None:
     with make() as rewards:
-        (found,) = Refinements(rewards, tau)([row(prompt=[])], [text])
+        (found,) = RefinementTurns(rewards, tau)([row(prompt=[])], [text])
     told = None if found is None else (found["kind"], found["prompt"][0]["content"])
     assert told == asked_by_inference(text, tau)
     assert (found and found["kind"]) == kind
@@ -65,7 +65,7 @@ def test_what_is_asked_next_is_what_inference_asks(text: str, tau: float, kind: 
 def test_refinements_are_not_refined_again_and_nothing_runs_twice() -> None:
     with make() as rewards:
         given = [row(prompt=[]), row(kind="bug_fix", prompt=[]), row(prompt=[])]
-        found = Refinements(rewards, 0.75)(given, [NATIVE, BROKEN, NATIVE])
+        found = RefinementTurns(rewards, 0.75)(given, [NATIVE, BROKEN, NATIVE])
         assert [one is None for one in found] == [False, True, False]
         # The rest of the row stays: it is about the same question.
         assert {**found[0], "kind": "plan", "prompt": []} == given[0]
@@ -77,7 +77,7 @@ def test_refinements_are_not_refined_again_and_nothing_runs_twice() -> None:
 def test_a_video_that_cannot_be_read_ends_its_episode() -> None:
     with make() as rewards:
         given = [row(prompt=[], video="/nowhere.mp4"), row(prompt=[])]
-        assert Refinements(rewards, 0.75)(given, [NATIVE, LOCAL]) == [None, None]
+        assert RefinementTurns(rewards, 0.75)(given, [NATIVE, LOCAL]) == [None, None]
 
 
 # ---- rewards -----------------------------------------------------------------------------------------------
@@ -121,14 +121,14 @@ def test_what_an_episode_earns(first: str, second: str, earned: tuple[float, ...
         ("best", UNSURE, 1),
     ],
 )
-def test_which_answer_of_an_episode_counts(final: Final, second: str, earned: float) -> None:
+def test_which_answer_of_an_episode_counts(final: FinalRule, second: str, earned: float) -> None:
     with make(final=final) as rewards:
         ((accuracy, _, _),) = score(rewards, [row()], [episode(LOCAL, second)])
     assert accuracy == earned
 
 
 def test_both_turns_are_told(tmp_path: Path) -> None:
-    told = Told()
+    told = MetricRecorder()
     with make(log=tmp_path / "log.jsonl") as rewards:
         score(rewards, rows(4), [LOCAL, episode(BROKEN, LOCAL), episode(LOCAL, UNSURE), NATIVE], told)
     found = dict(told.metrics)
@@ -151,7 +151,7 @@ def test_both_replies_are_scored_behind_their_own_prompts(family: str, shared: b
     first, second, text = (grpo.rows()[number] for number in (0, 1, 4))
     # Two of a group that get the same refinement, one that gets another, one that gets none; another video;
     # and text alone.
-    episodes: list[list[tuple[PromptRow, list[int]]]] = [
+    episodes: list[list[tuple[GRPORow, list[int]]]] = [
         [(first, [40, 50, 60, 70]), (grpo.refined(first), [41, 51])],
         [(first, [90]), (grpo.refined(first), [33, 34, 35, 36, 37])],
         [(first, [42, 43]), (grpo.refined(first, "TypeError: a longer log, of\n  two lines"), [44])],

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 
-from videopro.backbones.qwen.inputs import Encoded
-from videopro.train.rl.prompts import Prompt, of_like_length
+from videopro.backbones.qwen.inputs import EncodedPrompt
+from videopro.train.rl.prompts import PolicyPrompt, batches_by_length
 
 
-def prompt(length: int) -> Prompt:
-    return Prompt(Encoded((0,) * length, (0,) * length), torch.zeros(3, length), length)
+def prompt(length: int) -> PolicyPrompt:
+    return PolicyPrompt(EncodedPrompt((0,) * length, (0,) * length), torch.zeros(3, length), length)
 
 
 @pytest.mark.parametrize(
@@ -26,4 +26,4 @@ def prompt(length: int) -> Prompt:
 def test_prompts_of_like_length_are_sampled_together(
     lengths: list[int], most: int, batches: list[list[int]]
 ) -> None:
-    assert list(of_like_length([prompt(length) for length in lengths], most)) == batches
+    assert list(batches_by_length([prompt(length) for length in lengths], most)) == batches

@@ -29,7 +29,7 @@ from tests.support.training_runs import (
 from videopro.backbones.base import ChoiceRequest
 from videopro.traces import Execution, Failure
 from videopro.train import grpo as command
-from videopro.train.rewards.runs import Ran
+from videopro.train.rewards.runs import ProgramOutcome
 from videopro.train.rl.config import VideoGRPOConfig
 from videopro.train.runtime.settings import read_settings
 from videopro.train.runtime.trainable import choose_trained, without_adapter
@@ -73,11 +73,11 @@ class SomeRewards:
     def submit(self, row: Any, reply: str) -> None:
         pass
 
-    def run(self, rows: Any, replies: Any) -> list[Ran]:
+    def run(self, rows: Any, replies: Any) -> list[ProgramOutcome]:
         """Some programs fail, so that episodes of one turn and of two are mixed."""
         failed = Execution("failed", error=Failure("NameError", "no"))
         right = Execution("ok", "A", 0.9)
-        return [Ran(failed if len(reply) % 2 else right, "NameError: no") for reply in replies]
+        return [ProgramOutcome(failed if len(reply) % 2 else right, "NameError: no") for reply in replies]
 
     def __enter__(self) -> SomeRewards:
         return self

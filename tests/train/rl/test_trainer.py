@@ -208,8 +208,8 @@ def test_groups_without_spread_are_left_out_where_they_teach_nothing(
         made = grpo.trainer("qwen3_vl", config, rows, rewards=rewards)
         if not leaves_out:
             monkeypatch.setattr(made, "_teaches_nothing", lambda _: False)
-        counted = Mock(wraps=made._scored_together)
-        monkeypatch.setattr(made, "_scored_together", counted)
+        counted = Mock(wraps=made._score_shared_prefix)
+        monkeypatch.setattr(made, "_score_shared_prefix", counted)
         before = grpo.weights(made)
         made.train()
         after.append(grpo.weights(made))

@@ -19,7 +19,7 @@ from tests.support import sft_world as world
 from tests.support.training_runs import LORA, adapter, assert_equal, flags
 from videopro.train import sft
 from videopro.train.runtime import checkpoint_files
-from videopro.train.runtime.checkpoint_faults import fault_of
+from videopro.train.runtime.checkpoint_faults import find_fault
 from videopro.train.runtime.checkpoint_files import MANIFEST, checkpoints, keep_latest
 
 STEPS = {**LORA, "per_device_train_batch_size": 1, "max_steps": 4, "save_strategy": "steps", "save_steps": 1}
@@ -85,9 +85,9 @@ def test_damage_is_found(killed: Path, file: str, damage: Callable[[Path], None]
     folder = killed / "checkpoint-3"
     if not listed:
         (folder / MANIFEST).unlink()
-    assert fault_of(folder) is None
+    assert find_fault(folder) is None
     damage(folder / file)
-    why = fault_of(folder)
+    why = find_fault(folder)
     if not listed and damage is scratch and file not in ("optimizer.pt", "rng_state.pth"):
         # No checksum of that place was ever written.
         return
@@ -99,13 +99,13 @@ def test_weights_of_nan_are_damage(killed: Path) -> None:
     folder = killed / "checkpoint-3"
     (folder / MANIFEST).unlink()
     put_nan(folder / "adapter_model.safetensors")
-    assert "no numbers" in str(fault_of(folder))
+    assert "no numbers" in str(find_fault(folder))
 
 
 def test_a_list_that_cannot_be_read_is_damage(killed: Path) -> None:
     for text in ("", "[]", "{}", "{" * 100_000):
         (killed / "checkpoint-3" / MANIFEST).write_text(text)
-        assert MANIFEST in str(fault_of(killed / "checkpoint-3"))
+        assert MANIFEST in str(find_fault(killed / "checkpoint-3"))
 
 
 @pytest.mark.parametrize("damaged", [1, 3], ids=["the last", "all"])
@@ -140,7 +140,7 @@ def test_a_finished_run_given_again_stays_as_it_is(tmp_path: Path) -> None:
     assert [one.name for one in checkpoints(tmp_path / "run")] == [f"checkpoint-{n}" for n in (3, 2, 1)]
 
 
-class Died(BaseException):
+class SimulatedCrash(BaseException):
     """In place of a kill: nothing catches it, and nothing may tidy up behind it but by chance."""
 
 
@@ -151,14 +151,14 @@ def test_died_while_saving_it_goes_on(
     def dying(*arguments: Any, **settings: Any) -> None:
         if "checkpoint-3" in str(arguments[1]) and Path(arguments[1]).name == moment:
             Path(arguments[1]).write_bytes(b"PK")
-            raise Died
+            raise SimulatedCrash
         save(*arguments, **settings)
 
     save = torch.save
     monkeypatch.setattr(torch, "save", dying)
     # What a killed process does not do.
     monkeypatch.setattr("videopro.train.runtime.whole_checkpoints.remove", lambda path: None)
-    with pytest.raises(Died):
+    with pytest.raises(SimulatedCrash):
         run(tmp_path / "run")
     monkeypatch.undo()
     assert [one.name for one in checkpoints(tmp_path / "run")] == ["checkpoint-2", "checkpoint-1"]
@@ -228,7 +228,7 @@ def test_a_disk_that_is_full_for_real(
             break
         assert status == 2
         assert "make room on that disk" in said
-        assert all(fault_of(one) is None for one in checkpoints(small_disk / "run"))
+        assert all(find_fault(one) is None for one in checkpoints(small_disk / "run"))
         assert not (small_disk / "run" / "unfinished").exists()
     filler.unlink(missing_ok=True)
     assert run(small_disk / "run") == 0

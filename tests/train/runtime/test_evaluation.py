@@ -13,28 +13,28 @@ from peft.tuners.lora import LoraLayer
 from tests.support import sft_world as world
 from tests.support.qwen_models import PIXELS, checkpoint, load
 from videopro.backbones.qwen.backbone import QwenBackbone
-from videopro.backbones.qwen.load import find
+from videopro.backbones.qwen.load import find_checkpoint
 from videopro.errors import BenchmarkError, DatasetError
 from videopro.methods import Result
 from videopro.modules import library
-from videopro.modules.calls.cache import CallMemory
-from videopro.scoring import Planned, figures
-from videopro.scoring import planned as of_first
+from videopro.modules.calls.cache import CallCache
+from videopro.scoring import PlanRecord, planning_metrics
+from videopro.scoring import plan_record as of_first
 from videopro.traces import Reply
 from videopro.train.finetune.trainer import VideoSFTTrainer
 from videopro.train.runtime.evaluation import ProgramEvaluation
-from videopro.train.runtime.held_out import HeldOut, load_held_out
+from videopro.train.runtime.held_out import EvalQuestions, load_eval_questions
 
 NO_MODULES = dict.fromkeys(("encoder", "text_encoder", "ocr", "detector", "tracker"), "none")
 
 
-def planned(**changes: Any) -> Planned:
-    good = Planned("q", "raw", True, "native", "native", "ok", "A", True, None)
-    return Planned(**{**good.__dict__, **changes})
+def planned(**changes: Any) -> PlanRecord:
+    good = PlanRecord("q", "raw", True, "native", "native", "ok", "A", True, None)
+    return PlanRecord(**{**good.__dict__, **changes})
 
 
 def test_figures_are_shares_of_the_questions_that_could_be_asked() -> None:
-    found = figures(
+    found = planning_metrics(
         [
             planned(),
             planned(well_formed=False, mode=None, status="failed", letter=None, correct=False),
@@ -60,9 +60,9 @@ def test_figures_are_shares_of_the_questions_that_could_be_asked() -> None:
 
 
 def test_figures_without_oracles_or_questions() -> None:
-    assert "mode_accuracy" not in figures([planned(oracle=None)])
-    assert "mode_balanced_accuracy" not in figures([planned()])
-    assert figures([planned(error="x")]) == {"questions": 0.0, "errors": 1.0}
+    assert "mode_accuracy" not in planning_metrics([planned(oracle=None)])
+    assert "mode_balanced_accuracy" not in planning_metrics([planned()])
+    assert planning_metrics([planned(error="x")]) == {"questions": 0.0, "errors": 1.0}
 
 
 def test_an_option_with_the_right_ones_words_is_right() -> None:
@@ -100,22 +100,22 @@ def lines(**changes: Any) -> list[dict[str, Any]]:
 
 
 def test_questions_of_a_grpo_file_are_its_plans(tmp_path: Path) -> None:
-    held_out = load_held_out(str(world.write(tmp_path / "grpo.jsonl", lines())), limit=None, seed=0)
+    held_out = load_eval_questions(str(world.write(tmp_path / "grpo.jsonl", lines())), limit=None, seed=0)
     assert [item.id for item in held_out.items] == ["q0", "q1"]
     assert held_out.oracle == {"q0": "native", "q1": "program"}
     assert held_out.items[0].question == world.QUESTIONS[0]
     assert held_out.items[0].video == tmp_path / "videos" / "a.mp4"
-    assert len(load_held_out(str(tmp_path / "grpo.jsonl"), limit=1, seed=0).items) == 1
+    assert len(load_eval_questions(str(tmp_path / "grpo.jsonl"), limit=1, seed=0).items) == 1
 
 
 def test_questions_of_a_folder(tmp_path: Path) -> None:
     row = {"id": "q", "video": "v.mp4", "question": "Which?", "choices": ["a", "b"], "answer": "A"}
     world.write(tmp_path / "questions.jsonl", [row])
-    held_out = load_held_out(str(tmp_path), limit=None, seed=0)
+    held_out = load_eval_questions(str(tmp_path), limit=None, seed=0)
     assert ([item.id for item in held_out.items], held_out.oracle) == (["q"], {})
     world.write(tmp_path / "questions.jsonl", [{**row, "answer": None}])
     with pytest.raises(DatasetError, match="'q' has no answer"):
-        load_held_out(str(tmp_path), limit=None, seed=0)
+        load_eval_questions(str(tmp_path), limit=None, seed=0)
 
 
 @pytest.mark.parametrize(
@@ -130,25 +130,25 @@ def test_questions_of_a_folder(tmp_path: Path) -> None:
 def test_a_question_that_is_none_is_named(tmp_path: Path, changes: dict[str, Any], said: str) -> None:
     path = world.write(tmp_path / "grpo.jsonl", lines(**changes))
     with pytest.raises(DatasetError, match=f"line 1: .*{said}"):
-        load_held_out(str(path), limit=None, seed=0)
+        load_eval_questions(str(path), limit=None, seed=0)
 
 
 def test_questions_that_are_not_there(tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match=r"give a grpo\.jsonl"):
-        load_held_out(str(tmp_path / "none.jsonl"), limit=None, seed=0)
+        load_eval_questions(str(tmp_path / "none.jsonl"), limit=None, seed=0)
     with pytest.raises(DatasetError, match="no questions of kind 'plan'"):
-        load_held_out(str(world.write(tmp_path / "r.jsonl", lines()[1:2])), limit=None, seed=0)
+        load_eval_questions(str(world.write(tmp_path / "r.jsonl", lines()[1:2])), limit=None, seed=0)
     with pytest.raises(BenchmarkError):
-        load_held_out("pocket:nowhere", limit=None, seed=0)
+        load_eval_questions("pocket:nowhere", limit=None, seed=0)
 
 
 # ---- a model in training -----------------------------------------------------------------------------------
 
 
-def evaluation(held_out: HeldOut, log: Path, longest: int = 400) -> ProgramEvaluation:
+def evaluation(held_out: EvalQuestions, log: Path, longest: int = 400) -> ProgramEvaluation:
     return ProgramEvaluation(
         held_out,
-        find(str(checkpoint("qwen3_vl"))),
+        find_checkpoint(str(checkpoint("qwen3_vl"))),
         frames=world.FRAMES,
         pixels=PIXELS,
         modules=NO_MODULES,
@@ -158,8 +158,8 @@ def evaluation(held_out: HeldOut, log: Path, longest: int = 400) -> ProgramEvalu
     )
 
 
-def held_out(**changes: Any) -> HeldOut:
-    return load_held_out(
+def held_out(**changes: Any) -> EvalQuestions:
+    return load_eval_questions(
         str(world.write(world.folder() / "held-out.jsonl", lines(**changes))), limit=None, seed=0
     )
 
@@ -208,7 +208,7 @@ def test_programs_are_written_with_the_adapter_and_modules_answered_without(
     watch("generate_batch")
     watch("answer_batch")
     # What the evaluations of other tests asked is remembered.
-    monkeypatch.setattr(library, "_memory", CallMemory())
+    monkeypatch.setattr(library, "_cache", CallCache())
     evaluation(held_out(), tmp_path)(trained)
     assert set(seen) == {("generate_batch", True), ("answer_batch", False)}
     assert not any(layer.disable_adapters for layer in layers)

@@ -27,7 +27,7 @@ from videopro.train import grpo as grpo_command
 from videopro.train import merge, sft
 from videopro.train.finetune import collator
 from videopro.train.finetune.config import VideoSFTConfig
-from videopro.train.runtime.checkpoint_faults import fault_of
+from videopro.train.runtime.checkpoint_faults import find_fault
 from videopro.train.runtime.checkpoint_files import checkpoints
 from videopro.train.runtime.settings import read_settings
 
@@ -107,7 +107,7 @@ def test_every_process_stops(tmp_path: Path) -> None:
     assert said.count("error: step 2: the loss is") == 2
     # Both put their part into the one checkpoint before.
     (saved,) = checkpoints(tmp_path / "run")
-    assert (saved.name, fault_of(saved)) == ("checkpoint-1", None)
+    assert (saved.name, find_fault(saved)) == ("checkpoint-1", None)
     assert {"rng_state_0.pth", "rng_state_1.pth"} <= {one.name for one in saved.iterdir()}
 
 

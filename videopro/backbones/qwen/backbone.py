@@ -30,10 +30,10 @@ from videopro.backbones.base import (
     YesNoRequest,
 )
 from videopro.backbones.qwen.chat import read_messages
-from videopro.backbones.qwen.inputs import Encoded, QwenInputs
-from videopro.backbones.qwen.load import Loaded, load
+from videopro.backbones.qwen.inputs import EncodedPrompt, QwenInputs
+from videopro.backbones.qwen.load import LoadedModel, load_model
 from videopro.backbones.qwen.prefix import QwenPrefix
-from videopro.backbones.qwen.run import NonFiniteLogits, QwenRun, Sampling, Shared, Written
+from videopro.backbones.qwen.run import NonFiniteLogits, PromptHead, QwenRun, SampledReply, Sampling
 from videopro.errors import BackboneError
 
 if TYPE_CHECKING:
@@ -55,10 +55,10 @@ class QwenBackbone(Backbone):
 
     def __init__(self, config: BackboneConfig) -> None:
         """Load the model; `BackboneError` says what is missing."""
-        self._hold(load(config), config.model, config.batch_size)
+        self._hold(load_model(config), config.model, config.batch_size)
 
     @classmethod
-    def around(cls, loaded: Loaded, *, name: str, batch_size: int = 8) -> QwenBackbone:
+    def around(cls, loaded: LoadedModel, *, name: str, batch_size: int = 8) -> QwenBackbone:
         """A backbone of a model that is in memory already, such as one that is being trained.
 
         The model is used as it is: its owner puts it into evaluation mode, and has its adapter on, before
@@ -68,7 +68,7 @@ class QwenBackbone(Backbone):
         self._hold(loaded, name, batch_size)
         return self
 
-    def _hold(self, loaded: Loaded, name: str, batch_size: int) -> None:
+    def _hold(self, loaded: LoadedModel, name: str, batch_size: int) -> None:
         self.name = name
         self.frames = loaded.frames
         self.pixels = loaded.pixels
@@ -143,7 +143,9 @@ class QwenBackbone(Backbone):
         return self._choose([(request.visual, request.text, YES_NO) for request in requests])
 
     def _choose(self, asked: Sequence[tuple[Visual, str, Sequence[str]]]) -> list[Answer]:
-        def rows(numbers: Sequence[int], shared: Shared | None, parts: Sequence[Encoded]) -> list[Answer]:
+        def rows(
+            numbers: Sequence[int], shared: PromptHead | None, parts: Sequence[EncodedPrompt]
+        ) -> list[Answer]:
             run = self._runner
             logits = run.last_logits(parts) if shared is None else run.last_logits_after(shared, parts)
             before = 0 if shared is None else shared.length
@@ -189,7 +191,9 @@ class QwenBackbone(Backbone):
         for request in requests:
             _check_seed(request.seed)
 
-        def rows(numbers: Sequence[int], shared: Shared | None, parts: Sequence[Encoded]) -> list[Generation]:
+        def rows(
+            numbers: Sequence[int], shared: PromptHead | None, parts: Sequence[EncodedPrompt]
+        ) -> list[Generation]:
             run = self._runner
             state = run.start(parts) if shared is None else run.start_after(shared, parts)
             before = 0 if shared is None else shared.length
@@ -229,7 +233,7 @@ class QwenBackbone(Backbone):
             )
         return self._generation(written[0], len(prompt.ids))
 
-    def _generation(self, written: Written, tokens_in: int) -> Generation:
+    def _generation(self, written: SampledReply, tokens_in: int) -> Generation:
         return Generation(
             text=self._tokenizer.decode(
                 written.ids, skip_special_tokens=True, clean_up_tokenization_spaces=False
@@ -245,7 +249,7 @@ class QwenBackbone(Backbone):
     def _serve(
         self,
         asked: Sequence[tuple[Visual, str]],
-        rows: Callable[[Sequence[int], Shared | None, Sequence[Encoded]], list[T]],
+        rows: Callable[[Sequence[int], PromptHead | None, Sequence[EncodedPrompt]], list[T]],
         *,
         one_token: bool,
         even: bool,
@@ -291,13 +295,13 @@ class QwenBackbone(Backbone):
         if batch:
             yield batch
 
-    def _whole(self, visual: Visual, text: str, *, one_token: bool) -> Encoded:
+    def _whole(self, visual: Visual, text: str, *, one_token: bool) -> EncodedPrompt:
         if visual is None:
             return self._inputs.text(text, one_token=one_token)
         assert not isinstance(visual, Prefix)
         return self._inputs.head(visual).then(self._inputs.tail(text, one_token=one_token))
 
-    def _shared(self, visual: Sequence[Frame] | Prefix) -> Shared:
+    def _shared(self, visual: Sequence[Frame] | Prefix) -> PromptHead:
         if isinstance(visual, QwenPrefix):
             return visual.use(self, adapted=self._adapted)
         if isinstance(visual, Prefix):

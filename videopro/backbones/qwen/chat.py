@@ -20,13 +20,13 @@ from qwen_vl_utils.vision_process import (
 )
 from torchvision.transforms.v2 import functional as tvF
 
-from videopro.backbones.control_tokens import plain
-from videopro.backbones.qwen.inputs import Encoded, QwenInputs, SizedVideo
+from videopro.backbones.control_tokens import escape_control_tokens
+from videopro.backbones.qwen.inputs import EncodedPrompt, QwenInputs, SizedVideo
 from videopro.errors import BackboneError
 from videopro.video import Frame, Video
 
 
-def read_messages(inputs: QwenInputs, messages: Sequence[Mapping[str, Any]]) -> Encoded:
+def read_messages(inputs: QwenInputs, messages: Sequence[Mapping[str, Any]]) -> EncodedPrompt:
     """The prompt of chat messages, up to where the reply starts.
 
     An image part is {"type": "image", "image": X} with a path, a file:// or http(s):// address, base64 or a
@@ -56,7 +56,7 @@ def _plain(message: Mapping[str, Any]) -> dict[str, Any]:
     """The message as the template needs it: parts by kind, texts without control tokens."""
     content = message["content"]
     if isinstance(content, str):
-        return {**message, "content": [{"type": "text", "text": plain(content)}]}
+        return {**message, "content": [{"type": "text", "text": escape_control_tokens(content)}]}
     parts: list[dict[str, Any]] = []
     for part in content:
         if "video" in part:
@@ -64,7 +64,7 @@ def _plain(message: Mapping[str, Any]) -> dict[str, Any]:
         elif "image" in part or "image_url" in part:
             parts.append({"type": "image"})
         else:
-            parts.append({"type": "text", "text": plain(part["text"])})
+            parts.append({"type": "text", "text": escape_control_tokens(part["text"])})
     return {**message, "content": parts}
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from videopro.backbones.qwen.inputs import Encoded
+from videopro.backbones.qwen.inputs import EncodedPrompt
 
 PIXELS = {"image": "pixel_values", "video": "pixel_values_videos"}
 GRIDS = {"image": "image_grid_thw", "video": "video_grid_thw"}
@@ -26,7 +26,7 @@ def takes_features(core: type) -> bool:
     return "mm_encoder_outputs" in inspect.signature(core.forward).parameters  # type: ignore[attr-defined]
 
 
-def look(core: Any, row: Encoded, device: torch.device) -> Encoded:
+def encode_vision(core: Any, row: EncodedPrompt, device: torch.device) -> EncodedPrompt:
     """The prompt with features in place of its pixels. `core` is the module that holds `visual` and the
     language model; gradients are for the caller to turn off."""
     features: dict[str, Any] = {}
@@ -44,12 +44,12 @@ def look(core: Any, row: Encoded, device: torch.device) -> Encoded:
 _TAKEN = ("pooler_output", "deepstack_features")
 
 
-def grids(rows: Sequence[Encoded], device: torch.device) -> dict[str, torch.Tensor]:
+def grids(rows: Sequence[EncodedPrompt], device: torch.device) -> dict[str, torch.Tensor]:
     """Patches of each row's videos and images in time, height and width, (videos, 3), one after another."""
     return _joined(rows, GRIDS.values(), device)
 
 
-def visual_inputs(rows: Sequence[Encoded], device: torch.device) -> dict[str, Any]:
+def visual_inputs(rows: Sequence[EncodedPrompt], device: torch.device) -> dict[str, Any]:
     """What the model takes for what these rows show: grids, and features or pixels, one after another.
 
     Rows that show something must be alike in having features or pixels (ValueError).
@@ -61,19 +61,21 @@ def visual_inputs(rows: Sequence[Encoded], device: torch.device) -> dict[str, An
     made: dict[str, Any] = {**grids(rows, device), **_joined(rows, PIXELS.values(), device)}
     if looked:
         made["mm_encoder_outputs"] = {
-            kind: _together([row.features[kind] for row in looked if kind in row.features], device)
+            kind: _concatenate_outputs([row.features[kind] for row in looked if kind in row.features], device)
             for kind in PIXELS
             if any(kind in row.features for row in looked)
         }
     return made
 
 
-def _joined(rows: Sequence[Encoded], names: Iterable[str], device: torch.device) -> dict[str, torch.Tensor]:
+def _joined(
+    rows: Sequence[EncodedPrompt], names: Iterable[str], device: torch.device
+) -> dict[str, torch.Tensor]:
     parts = {name: [row.tensors[name] for row in rows if name in row.tensors] for name in names}
     return {name: torch.cat(part).to(device) for name, part in parts.items() if part}
 
 
-def _together(outputs: Sequence[Any], device: torch.device) -> Any:
+def _concatenate_outputs(outputs: Sequence[Any], device: torch.device) -> Any:
     """Features of several rows as if the tower had seen them in one call."""
     kind = type(outputs[0])
     made: dict[str, Any] = {

@@ -22,7 +22,7 @@ from transformers.models.qwen3_vl.video_processing_qwen3_vl import smart_resize 
 from transformers.processing_utils import ProcessorMixin
 from transformers.video_utils import VideoMetadata
 
-from videopro.backbones.control_tokens import plain
+from videopro.backbones.control_tokens import escape_control_tokens
 from videopro.errors import BackboneError
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ _SHORTEST_INTERVAL = 1e-3
 
 
 @dataclass(frozen=True)
-class Encoded:
+class EncodedPrompt:
     """Tokens of a prompt or of a part of it, with the visual tensors that they stand for."""
 
     ids: tuple[int, ...]
@@ -48,7 +48,7 @@ class Encoded:
     """Of `image` and `video` what the vision tower made of the pixels, which are then left out; see
     `qwen_features`."""
 
-    def then(self, tail: Encoded) -> Encoded:
+    def then(self, tail: EncodedPrompt) -> EncodedPrompt:
         """This part and then a part of text."""
         return replace(self, ids=self.ids + tail.ids, types=self.types + tail.types)
 
@@ -145,32 +145,32 @@ class QwenInputs:
     def _tokens(self, text: str) -> list[int]:
         return self.tokenizer(text, add_special_tokens=False)["input_ids"]
 
-    def text(self, text: str, *, one_token: bool = False) -> Encoded:
+    def text(self, text: str, *, one_token: bool = False) -> EncodedPrompt:
         """A prompt without anything to look at."""
         ids = self._tokens(self.render(_user([], text), one_token=one_token))
-        return Encoded(tuple(ids), (0,) * len(ids))
+        return EncodedPrompt(tuple(ids), (0,) * len(ids))
 
-    def tail(self, text: str, *, one_token: bool = False, reply: str = "") -> Encoded:
+    def tail(self, text: str, *, one_token: bool = False, reply: str = "") -> EncodedPrompt:
         """What comes after the visual part: the prompt, the end of the user's turn, the assistant's
         header."""
         rendered = self.render(_user([{"type": "video"}], text), one_token=one_token)
         # Tokenised behind the token that ends the head, so that nothing is taken for the start of a text.
         after = rendered[rendered.rindex(self._last_mark(rendered)) :] + reply
         ids = self._tokens(after)[1:]
-        return Encoded(tuple(ids), (0,) * len(ids))
+        return EncodedPrompt(tuple(ids), (0,) * len(ids))
 
-    def reply(self, text: str) -> Encoded:
+    def reply(self, text: str) -> EncodedPrompt:
         """A whole reply with the token that ends its turn, as it follows a prompt: what a model that writes
         this reply writes. `BackboneError` for a reply that holds control tokens.
 
         Tokenised apart from the prompt, as it is written token by token behind the prompt's tokens.
         """
-        if plain(text) != text:
+        if escape_control_tokens(text) != text:
             raise BackboneError(
                 "a reply holds control tokens of the chat form, such as <|im_end|>; take them out"
             )
         ids = (*self._tokens(text), self._end_of_turn)
-        return Encoded(ids, (0,) * len(ids))
+        return EncodedPrompt(ids, (0,) * len(ids))
 
     @cached_property
     def _end_of_turn(self) -> int:
@@ -187,7 +187,7 @@ class QwenInputs:
 
     # Frames
 
-    def head(self, frames: Sequence[Frame]) -> Encoded:
+    def head(self, frames: Sequence[Frame]) -> EncodedPrompt:
         """The shared start of every prompt about these frames.
 
         Several frames of one size are one video: with their true times for Qwen3-VL and later; with the mean
@@ -275,7 +275,7 @@ class QwenInputs:
         video: SizedVideo | None = None,
         images: Sequence[np.ndarray] = (),
         floor: int = 0,
-    ) -> Encoded:
+    ) -> EncodedPrompt:
         rendered = self.render(messages)
         mark = self._last_mark(rendered)
         text = rendered[: rendered.rindex(mark) + len(mark)]
@@ -291,7 +291,7 @@ class QwenInputs:
         videos: Sequence[SizedVideo] = (),
         images: Sequence[np.ndarray] = (),
         size: Mapping[str, int] | None = None,
-    ) -> Encoded:
+    ) -> EncodedPrompt:
         """A rendered text with the videos and images of its placeholders, in order, through the processor.
 
         `size` None: videos and images already have sizes that the model takes, and keep them.
@@ -316,7 +316,7 @@ class QwenInputs:
                 options["videos_kwargs"]["cap_pixels_per_frame"] = False
         made = self.processor(text=[text], **options)
         names = ("pixel_values", "image_grid_thw", "pixel_values_videos", "video_grid_thw")
-        return Encoded(
+        return EncodedPrompt(
             tuple(made["input_ids"][0]),
             tuple(made["mm_token_type_ids"][0]),
             {name: torch.as_tensor(made[name]) for name in names if name in made},
@@ -334,4 +334,4 @@ class SizedVideo:
 
 
 def _user(parts: Sequence[Mapping[str, Any]], text: str) -> list[dict[str, Any]]:
-    return [{"role": "user", "content": [*parts, {"type": "text", "text": plain(text)}]}]
+    return [{"role": "user", "content": [*parts, {"type": "text", "text": escape_control_tokens(text)}]}]

@@ -31,7 +31,7 @@ DEFAULTS_FILE = "videopro.json"
 
 
 @dataclass(frozen=True)
-class Loaded:
+class LoadedModel:
     """A checkpoint in memory."""
 
     model: PreTrainedModel
@@ -62,7 +62,7 @@ class Checkpoint:
     pixels: int
 
 
-def find(name: str) -> Checkpoint:
+def find_checkpoint(name: str) -> Checkpoint:
     """The checkpoint of a name, without its weights; `BackboneError` or `ConfigError` with the mend
     otherwise."""
     source = _source(name, "model")
@@ -117,10 +117,10 @@ def _holding(folder: Path, parameter: str) -> str:
     return f"{folder}: parameter {parameter}"
 
 
-def load(config: BackboneConfig) -> Loaded:
+def load_model(config: BackboneConfig) -> LoadedModel:
     """Load what `config` names; `BackboneError` or `ConfigError` with the mend otherwise."""
     name = config.model
-    found = find(name)
+    found = find_checkpoint(name)
     device_map, device = _device(config)
     dtype = _dtype(config, device)
     model = load_weights(
@@ -131,18 +131,18 @@ def load(config: BackboneConfig) -> Loaded:
         device_map=device_map,
     )
     model.eval().requires_grad_(False)
-    adapter = put_adapter(model, config.adapter, name) if config.adapter else None
-    return Loaded(
+    adapter = attach_adapter(model, config.adapter, name) if config.adapter else None
+    return LoadedModel(
         model=model,
         adapter=adapter,
         processor=found.processor,
         frames=config.frames or found.frames,
         pixels=config.pixels or found.pixels,
-        facts=facts(config, found),
+        facts=checkpoint_facts(config, found),
     )
 
 
-def facts(config: BackboneConfig, found: Checkpoint) -> dict[str, object]:
+def checkpoint_facts(config: BackboneConfig, found: Checkpoint) -> dict[str, object]:
     """What `Backbone.identity` says of a checkpoint, with its adapter on; reads its files, and loads nothing.
     Raises BackboneError."""
     _, device = _device(config)
@@ -296,7 +296,7 @@ def _dtype(config: BackboneConfig, device: torch.device) -> torch.dtype:
     return {"bf16": torch.bfloat16, "fp32": torch.float32}[config.dtype]
 
 
-def put_adapter(model: PreTrainedModel, adapter: str, name: str, *, trained: bool = False) -> PeftModel:
+def attach_adapter(model: PreTrainedModel, adapter: str, name: str, *, trained: bool = False) -> PeftModel:
     """Put an adapter's layers into the model; every weight of its file must have a place there, and none be
     left. Its weights are frozen unless they are to be `trained`. Raises BackboneError."""
     source = _source(adapter, "adapter")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from videopro.backbones.base import Prefix
-from videopro.backbones.qwen.run import Shared
+from videopro.backbones.qwen.run import PromptHead
 from videopro.errors import BackboneError
 
 if TYPE_CHECKING:
@@ -22,10 +22,10 @@ class QwenPrefix(Prefix):
     """See `Prefix`. `owner` is the backbone that made it and `adapted` whether its adapter was on: keys and
     values of one state are wrong in the other."""
 
-    def __init__(self, frames: Sequence[Frame], shared: Shared, *, owner: object, adapted: bool) -> None:
+    def __init__(self, frames: Sequence[Frame], shared: PromptHead, *, owner: object, adapted: bool) -> None:
         self.frames = tuple(frames)
         self.tokens = shared.length
-        self._shared: Shared | None = shared
+        self._shared: PromptHead | None = shared
         self._owner = owner
         self._adapted = adapted
 
@@ -41,7 +41,7 @@ class QwenPrefix(Prefix):
             return 0
         return sum(_bytes(vars(layer)) for layer in self._shared.cache.layers)
 
-    def use(self, owner: object, *, adapted: bool) -> Shared:
+    def use(self, owner: object, *, adapted: bool) -> PromptHead:
         """What was computed, for `owner` in its present adapter state; `BackboneError` for any other."""
         if self._shared is None:
             raise BackboneError("this prefix is closed; make a new one with backbone.prefix(frames)")

@@ -24,7 +24,7 @@ from transformers.generation import (
 
 from videopro.backbones.qwen.features import grids, visual_inputs
 from videopro.backbones.qwen.growing_cache import give_room
-from videopro.backbones.qwen.inputs import Encoded
+from videopro.backbones.qwen.inputs import EncodedPrompt
 from videopro.backbones.qwen.shared_prompts import SharedCache, attending, can_share
 from videopro.errors import BackboneError
 
@@ -41,7 +41,7 @@ class NonFiniteLogits(BackboneError):
 
 
 @dataclass(frozen=True)
-class Shared:
+class PromptHead:
     """A prompt's head after its forward pass: what a later token needs to know of it."""
 
     cache: Cache
@@ -52,7 +52,7 @@ class Shared:
 
 
 @dataclass
-class State:
+class DecodingState:
     """A batch between two forward passes. Rows are padded on the left."""
 
     cache: Cache
@@ -72,7 +72,7 @@ class Sampling:
 
 
 @dataclass(frozen=True)
-class Written:
+class SampledReply:
     """One reply: token ids and natural log-probabilities, without the token that ended it."""
 
     ids: list[int]
@@ -105,26 +105,26 @@ class QwenRun:
 
     # Forward passes
 
-    def last_logits(self, rows: Sequence[Encoded]) -> torch.Tensor:
+    def last_logits(self, rows: Sequence[EncodedPrompt]) -> torch.Tensor:
         """Logits of the token after each row, (rows, vocabulary) float32, from one forward pass."""
         out = self.model(**self._batch(rows, self._positions(rows)), use_cache=False, logits_to_keep=1)
         return out.logits[:, -1].float().to(self.device)
 
-    def share(self, head: Encoded) -> Shared:
+    def share(self, head: EncodedPrompt) -> PromptHead:
         """Run a head once and keep what its continuations need."""
         positions, following = self.positions(head)
         batch = self._batch([head], positions)
         out = self.model(**batch, use_cache=True, logits_to_keep=1)
-        return Shared(out.past_key_values, len(head.ids), following)
+        return PromptHead(out.past_key_values, len(head.ids), following)
 
-    def positions(self, head: Encoded) -> tuple[torch.Tensor, int]:
+    def positions(self, head: EncodedPrompt) -> tuple[torch.Tensor, int]:
         """M-RoPE positions of a head, (3, 1, tokens), and that of a token of text behind it."""
         # A token of text behind the head shows where the model's own rule lets text go on.
         longer = replace(head, ids=(*head.ids, self._pad), types=(*head.types, 0))
         positions = self._positions([longer])
         return positions[..., :-1], int(positions[0, 0, -1])
 
-    def last_logits_after(self, shared: Shared, tails: Sequence[Encoded]) -> torch.Tensor:
+    def last_logits_after(self, shared: PromptHead, tails: Sequence[EncodedPrompt]) -> torch.Tensor:
         """Logits of the token after each tail of a shared head, (rows, vocabulary) float32, from one forward
         pass.
 
@@ -139,7 +139,7 @@ class QwenRun:
         logits, _ = self._continue(shared, ids, mask, keep=keep)
         return logits[torch.arange(len(tails), device=logits.device), torch.searchsorted(keep, last)]
 
-    def start(self, rows: Sequence[Encoded]) -> State:
+    def start(self, rows: Sequence[EncodedPrompt]) -> DecodingState:
         """Run prompts, to write replies to them."""
         positions = self._positions(rows)
         batch = self._batch(rows, positions)
@@ -150,9 +150,9 @@ class QwenRun:
         # get_rope_index go on above the highest position instead, which a Qwen2.5-VL video of many seconds
         # puts elsewhere.
         deltas = positions[0, :, -1:] + 1 - mask.sum(-1, keepdim=True)
-        return State(out.past_key_values, mask, deltas, logits)
+        return DecodingState(out.past_key_values, mask, deltas, logits)
 
-    def fork(self, state: State, rows: Sequence[int]) -> State:
+    def fork(self, state: DecodingState, rows: Sequence[int]) -> DecodingState:
         """A batch of these rows of a batch, each as often as it is named. `state` is used up."""
         index = self._tensor([list(rows)])[0]
         cache = state.cache
@@ -160,9 +160,9 @@ class QwenRun:
             cache = SharedCache(cache, index)
         else:
             cache.reorder_cache(index)  # type: ignore[arg-type]
-        return State(cache, state.mask[index], state.deltas[index], state.logits[index])
+        return DecodingState(cache, state.mask[index], state.deltas[index], state.logits[index])
 
-    def start_after(self, shared: Shared, tails: Sequence[Encoded]) -> State:
+    def start_after(self, shared: PromptHead, tails: Sequence[EncodedPrompt]) -> DecodingState:
         """Run tails of a shared head, to write replies to them. All of one length where the model is
         recurrent."""
         mask = self._mask(tails)
@@ -171,10 +171,10 @@ class QwenRun:
         )
         whole = torch.cat([mask.new_ones(len(tails), shared.length), mask], dim=1)
         deltas = mask.new_full((len(tails), 1), shared.following - shared.length)
-        return State(cache, whole, deltas, logits[:, -1])
+        return DecodingState(cache, whole, deltas, logits[:, -1])
 
     def _continue(
-        self, shared: Shared, ids: torch.Tensor, mask: torch.Tensor, *, keep: int | torch.Tensor
+        self, shared: PromptHead, ids: torch.Tensor, mask: torch.Tensor, *, keep: int | torch.Tensor
     ) -> tuple[torch.Tensor, Cache]:
         rows, width = ids.shape
         first = torch.zeros_like(ids[:, 0])
@@ -197,7 +197,7 @@ class QwenRun:
             )
         return out.logits.float().to(self.device), out.past_key_values
 
-    def _step(self, state: State, tokens: torch.Tensor) -> State:
+    def _step(self, state: DecodingState, tokens: torch.Tensor) -> DecodingState:
         mask = torch.cat([state.mask, state.mask.new_ones(len(tokens), 1)], dim=1)
         with attending(self.model, state.cache):
             out = self.model(
@@ -220,11 +220,11 @@ class QwenRun:
         width = max(map(len, rows))
         return self._tensor([[*[fill] * (width - len(row)), *row] for row in rows])
 
-    def _mask(self, rows: Sequence[Encoded]) -> torch.Tensor:
+    def _mask(self, rows: Sequence[EncodedPrompt]) -> torch.Tensor:
         width = max(len(row.ids) for row in rows)
         return self._tensor([[0] * (width - len(row.ids)) + [1] * len(row.ids) for row in rows])
 
-    def _positions(self, rows: Sequence[Encoded]) -> torch.Tensor:
+    def _positions(self, rows: Sequence[EncodedPrompt]) -> torch.Tensor:
         """M-RoPE positions by the model's own rule, (3, rows, tokens), for rows padded on the left."""
         extra = grids(rows, self.device)
         intervals = [seconds for row in rows for seconds in row.intervals]
@@ -236,7 +236,7 @@ class QwenRun:
         positions, _ = core.get_rope_index(ids, types, attention_mask=self._mask(rows), **extra)
         return positions
 
-    def _batch(self, rows: Sequence[Encoded], positions: torch.Tensor) -> dict[str, torch.Tensor]:
+    def _batch(self, rows: Sequence[EncodedPrompt], positions: torch.Tensor) -> dict[str, torch.Tensor]:
         """What the model takes for rows padded on the left."""
         mask = self._mask(rows)
         return {
@@ -251,13 +251,13 @@ class QwenRun:
 
     def write(
         self,
-        state: State,
+        state: DecodingState,
         sampling: Sampling,
         seeds: Sequence[tuple[int | None, int]],
         *,
         banned: Sequence[int],
-        told: Callable[[int, Written], None] = lambda row, reply: None,
-    ) -> list[Written]:
+        told: Callable[[int, SampledReply], None] = lambda row, reply: None,
+    ) -> list[SampledReply]:
         """Write a reply for each row of `state`; `seeds` are a seed and a number for each, which together
         seed what it draws; `banned` are token ids that are never written; `told` is called with each row's
         reply as soon as it is whole, while others are still being written.
@@ -273,7 +273,7 @@ class QwenRun:
             if sampling.top_p < 1:
                 warpers.append(TopPLogitsWarper(sampling.top_p))
         draws = [_generator(self.device, seed, number) for seed, number in seeds]
-        written = [Written([], []) for _ in seeds]
+        written = [SampledReply([], []) for _ in seeds]
         give_room(state.cache)
         no_ids: Any = None  # none of these processors looks at what was written before
         batch = list(range(len(seeds)))  # which reply each row of the state is

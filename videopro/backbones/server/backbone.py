@@ -39,12 +39,12 @@ from videopro.backbones.server.messages import (
     EncodedFrames,
     Messages,
     check_budget,
-    encode,
-    fit,
+    encode_frames,
+    fit_pixels,
     from_qwen,
     user_message,
 )
-from videopro.backbones.server.probe import find_form
+from videopro.backbones.server.probe import detect_video_form
 from videopro.backbones.server.replies import NO_LOGPROBS, TOP_LOGPROBS, read_choice, read_generation
 from videopro.errors import BackboneError, ConfigError
 
@@ -164,7 +164,7 @@ class ServerBackbone(Backbone):
 
     def frame_size(self, height: int, width: int, n_frames: int) -> tuple[int, int] | None:
         """The size at which frames are sent: within `pixels`, in multiples of 32, never enlarged."""
-        return fit(height, width, self.pixels)
+        return fit_pixels(height, width, self.pixels)
 
     # -- calls
 
@@ -238,7 +238,7 @@ class ServerBackbone(Backbone):
     def prefix(self, frames: Sequence[Frame]) -> ServerPrefix:
         """Encode frames as JPEGs once."""
         check_budget(len(frames), self.frames)
-        return ServerPrefix(self, frames, encode(frames, self.pixels))
+        return ServerPrefix(self, frames, encode_frames(frames, self.pixels))
 
     @contextmanager
     def adapter(self, enabled: bool) -> Iterator[None]:
@@ -332,7 +332,7 @@ class ServerBackbone(Backbone):
                 )
             return visual.encoded
         check_budget(len(visual), self.frames)
-        return encode(visual, self.pixels)
+        return encode_frames(visual, self.pixels)
 
     def _as_video(self, visuals: Sequence[Visual]) -> bool:
         counts = [len(visual.frames if isinstance(visual, Prefix) else visual or ()) for visual in visuals]
@@ -363,7 +363,7 @@ class ServerBackbone(Backbone):
     def _video_form(self) -> Literal["video", "frames"]:
         with self._lock:
             if self._form is None:
-                self._form = find_form(
+                self._form = detect_video_form(
                     functools.partial(self._send, retry_5xx=False), self.frames, self.pixels, self._server
                 )
                 logger.info("%s: frames are sent as %s", self._server, self._form)

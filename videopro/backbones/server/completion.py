@@ -1,5 +1,5 @@
 """What is read of a server's replies, checked where they come in: the parts of a chat completion that the
-project uses, each of its own type, or `Malformed`.
+project uses, each of its own type, or `InvalidReply`.
 
 Servers leave out and add fields as they like, so nothing else is looked at. Whether a reply holds what a call
 needs (log-probabilities, token counts) is `server_replies`' to judge. Knows the shape of OpenAI's API, and
@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, ValidationError
 
-from videopro.storage import NotJson, parse_json
+from videopro.storage import InvalidJson, parse_json
 
 # No prompt or vocabulary is larger; a number beyond it is no count.
 _Count = Annotated[int, Field(ge=0, le=2**40)]
@@ -21,7 +21,7 @@ _Count = Annotated[int, Field(ge=0, le=2**40)]
 _WORDS = 400
 
 
-class Malformed(Exception):
+class InvalidReply(Exception):
     """A reply that is no chat completion, or no list of models; the message says why."""
 
 
@@ -73,25 +73,25 @@ def read_completion(body: bytes) -> Completion:
     """The completion in a reply's body. Raises Malformed."""
     content = _object(body)
     if content.get("error"):
-        raise Malformed(f"an error: {_words(content['error'])}")
+        raise InvalidReply(f"an error: {_error_text(content['error'])}")
     choices = content.get("choices")
     if not choices:
-        raise Malformed("no choices in it")
+        raise InvalidReply("no choices in it")
     if isinstance(choices, list) and isinstance(choices[0], dict) and choices[0].get("message") is None:
-        raise Malformed("no message in its first choice")
+        raise InvalidReply("no message in its first choice")
     try:
         return Completion.model_validate(content)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(str(part) for part in first["loc"])
-        raise Malformed(f"{place}: {first['msg']}") from None
+        raise InvalidReply(f"{place}: {first['msg']}") from None
 
 
 def read_models(body: bytes) -> list[dict[str, Any]]:
     """The entries of a list of models. Raises Malformed."""
     cards = _object(body).get("data")
     if not isinstance(cards, list) or not all(isinstance(card, dict) for card in cards):
-        raise Malformed("no list of models in it")
+        raise InvalidReply("no list of models in it")
     return cards
 
 
@@ -99,14 +99,14 @@ def _object(body: bytes) -> Mapping[str, Any]:
     try:
         # Python servers write the logarithm of 0 as -Infinity.
         content = parse_json(body, infinite=True)
-    except NotJson as error:
+    except InvalidJson as error:
         streamed = "; it is a stream of events" if body.lstrip().startswith(b"data:") else ""
-        raise Malformed(f"not JSON: {error}{streamed}") from None
+        raise InvalidReply(f"not JSON: {error}{streamed}") from None
     if not isinstance(content, dict):
-        raise Malformed(f"not an object ({type(content).__name__})")
+        raise InvalidReply(f"not an object ({type(content).__name__})")
     return content
 
 
-def _words(error: object) -> str:
+def _error_text(error: object) -> str:
     words = error.get("message") if isinstance(error, dict) else error
     return str(words if words else error)[:_WORDS]

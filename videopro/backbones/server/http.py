@@ -34,7 +34,7 @@ from urllib.parse import urlsplit, urlunsplit
 import openai
 
 from videopro.backbones.base import BackboneConfig
-from videopro.backbones.server.completion import Completion, Malformed, read_completion, read_models
+from videopro.backbones.server.completion import Completion, InvalidReply, read_completion, read_models
 from videopro.errors import BackboneError
 from videopro.storage import encodable
 
@@ -66,7 +66,7 @@ class RequestRefused(BackboneError):
         self.status = status
 
 
-class _Broken(Exception):
+class _IncompleteReply(Exception):
     """A reply that broke off; the text is the name of the error."""
 
 
@@ -229,8 +229,8 @@ class Endpoint:
             except (
                 openai.APIError,
                 TimeoutError,
-                Malformed,
-                _Broken,
+                InvalidReply,
+                _IncompleteReply,
             ) as error:
                 failure, delay = self._judge(error, attempt, retry_5xx)
             if delay is None or attempt == self._config.retries:
@@ -253,9 +253,9 @@ class Endpoint:
             )
         if isinstance(error, openai.APIStatusError):
             return self._judge_status(error, tries, delay, retry_5xx)
-        if isinstance(error, openai.APIConnectionError | _Broken):
+        if isinstance(error, openai.APIConnectionError | _IncompleteReply):
             cause = type(error.__cause__).__name__ if error.__cause__ is not None else "connection error"
-            why = str(error) if isinstance(error, _Broken) else cause
+            why = str(error) if isinstance(error, _IncompleteReply) else cause
             return (
                 BackboneError(
                     f"server {self.url} cannot be reached ({why}, {tries}); start it (as in: vllm serve "
@@ -356,11 +356,11 @@ async def _body(response: openai.AsyncAPIResponse[Any]) -> bytes:
         async for part in response.iter_bytes():
             body += part
             if len(body) > LARGEST_BODY:
-                raise Malformed(f"it has more than {LARGEST_BODY >> 20} MiB")
-    except Malformed:
+                raise InvalidReply(f"it has more than {LARGEST_BODY >> 20} MiB")
+    except InvalidReply:
         raise
     except Exception as error:  # of the HTTP library that this version of the client uses
-        raise _Broken(type(error).__name__) from None
+        raise _IncompleteReply(type(error).__name__) from None
     return bytes(body)
 
 

@@ -34,7 +34,7 @@ from urllib.parse import unquote, urlparse
 import numpy as np
 from PIL import Image, UnidentifiedImageError
 
-from videopro.backbones.control_tokens import plain
+from videopro.backbones.control_tokens import escape_control_tokens
 from videopro.errors import BackboneError, VideoError
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class Messages:
     beside: dict[str, Any]
 
 
-def fit(height: int, width: int, pixels: int) -> tuple[int, int]:
+def fit_pixels(height: int, width: int, pixels: int) -> tuple[int, int]:
     """(height, width) within `pixels`, its aspect kept, in multiples of 32 and at least 32.
 
     What is small enough stays as it is: nothing is ever enlarged.
@@ -88,7 +88,7 @@ def jpeg(image: np.ndarray | Image.Image, pixels: int) -> str:
     """An RGB picture ((H, W, 3) uint8, or PIL) as a base64 JPEG of at most `pixels` pixels."""
     picture = image if isinstance(image, Image.Image) else Image.fromarray(np.asarray(image, dtype=np.uint8))
     picture = picture.convert("RGB")
-    height, width = fit(picture.height, picture.width, pixels)
+    height, width = fit_pixels(picture.height, picture.width, pixels)
     if (height, width) != (picture.height, picture.width):
         picture = picture.resize((width, height), Image.Resampling.BICUBIC)
     buffer = io.BytesIO()
@@ -96,7 +96,7 @@ def jpeg(image: np.ndarray | Image.Image, pixels: int) -> str:
     return base64.b64encode(buffer.getvalue()).decode("ascii")
 
 
-def encode(frames: Sequence[Frame], pixels: int) -> EncodedFrames:
+def encode_frames(frames: Sequence[Frame], pixels: int) -> EncodedFrames:
     """Encode frames once, for any number of requests."""
     return EncodedFrames(
         jpegs=tuple(jpeg(frame.image, pixels) for frame in frames),
@@ -124,9 +124,11 @@ def visual_parts(encoded: EncodedFrames, as_video: bool) -> tuple[list[dict[str,
 def user_message(encoded: EncodedFrames | None, text: str, as_video: bool) -> Messages:
     """One user turn: what is to be seen first, so that requests about it share a prefix, then the text."""
     if encoded is None or not encoded.jpegs:
-        return Messages([{"role": "user", "content": plain(text)}], {})
+        return Messages([{"role": "user", "content": escape_control_tokens(text)}], {})
     parts, beside = visual_parts(encoded, as_video)
-    return Messages([{"role": "user", "content": [*parts, {"type": "text", "text": plain(text)}]}], beside)
+    return Messages(
+        [{"role": "user", "content": [*parts, {"type": "text", "text": escape_control_tokens(text)}]}], beside
+    )
 
 
 def from_qwen(messages: Sequence[Mapping[str, Any]], *, as_video: bool, frames: int, pixels: int) -> Messages:
@@ -147,7 +149,7 @@ def from_qwen(messages: Sequence[Mapping[str, Any]], *, as_video: bool, frames: 
         if "role" not in message or not isinstance(content, str | list | tuple):
             raise BackboneError(f"a chat message needs 'role' and 'content', not {sorted(message)}")
         if isinstance(content, str):
-            turns.append((message["role"], plain(content)))
+            turns.append((message["role"], escape_control_tokens(content)))
         else:
             turns.append((message["role"], [_read_part(part, frames, pixels) for part in content]))
 
@@ -200,10 +202,10 @@ def _video_times(times: Sequence[float]) -> dict[str, Any]:
 
 def _read_part(part: Any, frames: int, pixels: int) -> dict[str, Any] | EncodedFrames:
     if isinstance(part, str):
-        return {"type": "text", "text": plain(part)}
+        return {"type": "text", "text": escape_control_tokens(part)}
     kind = part.get("type") or next((key for key in ("text", "image", "video") if key in part), None)
     if kind == "text" and isinstance(part.get("text"), str):
-        return {"type": "text", "text": plain(part["text"])}
+        return {"type": "text", "text": escape_control_tokens(part["text"])}
     pixels = int(part.get("max_pixels") or pixels)
     if kind in ("image", "image_url"):
         return _read_image(_address(part, kind), pixels)
@@ -268,7 +270,7 @@ def _read_video(
         cap = min(int(part.get("max_frames") or frames), frames)
         times = fps_times(start, end, float(part.get("fps") or DEFAULT_SAMPLE_FPS), cap)
     check_budget(len(times), frames)
-    return encode(video.frames(times, size=fit(video.height, video.width, pixels)), pixels)
+    return encode_frames(video.frames(times, size=fit_pixels(video.height, video.width, pixels)), pixels)
 
 
 def _listed_frames(source: Sequence[Any], part: Mapping[str, Any], frames: int, pixels: int) -> EncodedFrames:

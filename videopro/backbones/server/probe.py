@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-Row = tuple[Callable[[], Messages], Mapping[str, Any]]
+ProbeRequest = tuple[Callable[[], Messages], Mapping[str, Any]]
 
 # Where the frames are said to lie, in seconds: the later ones take more digits to write.
 _STARTS = (0, 100_000)
@@ -30,8 +30,8 @@ _STARTS = (0, 100_000)
 _NOT_TAKEN = {400, 404, 413, 415, 422, 500, 501}
 
 
-def find_form(
-    send: Callable[[Sequence[Row]], list[Completion]], frames: int, pixels: int, server: str
+def detect_video_form(
+    send: Callable[[Sequence[ProbeRequest]], list[Completion]], frames: int, pixels: int, server: str
 ) -> Literal["video", "frames"]:
     """Send a blank video twice, said to lie at different times: only true times make prompts of two lengths.
 
@@ -40,7 +40,7 @@ def find_form(
     """
     blank = jpeg(np.full((128, 128, 3), 127, dtype=np.uint8), pixels)
     count = max(2, frames)
-    rows: list[Row] = []
+    rows: list[ProbeRequest] = []
     for start in _STARTS:
         encoded = EncodedFrames((blank,) * count, tuple(float(start + place) for place in range(count)))
         message = functools.partial(user_message, encoded, "Reply with A.", True)

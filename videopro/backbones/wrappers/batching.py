@@ -29,7 +29,7 @@ from videopro.video import Frame
 
 
 @dataclass
-class _Waiting:
+class _PendingRequests:
     """One caller's requests: `kind` says which calls may share a batch."""
 
     kind: tuple[Any, ...]
@@ -68,7 +68,7 @@ class BatchingBackbone(Backbone):
         """Batches that they were served in."""
         self._adapter = adapter
         self._most = most
-        self._queue: deque[_Waiting] = deque()
+        self._queue: deque[_PendingRequests] = deque()
         self._queued = threading.Lock()
         self._turn = turn if turn is not None else threading.Lock()
 
@@ -145,7 +145,7 @@ class BatchingBackbone(Backbone):
     ) -> list[Any]:
         if not requests:
             return []
-        mine = _Waiting(kind, requests, serve)
+        mine = _PendingRequests(kind, requests, serve)
         with self._queued:
             self._queue.append(mine)
         # Batches are served until this one's turn has come: by oneself, or by whoever was before.
@@ -155,11 +155,11 @@ class BatchingBackbone(Backbone):
                     self._serve(self._next())
         return mine.done.result()
 
-    def _next(self) -> list[_Waiting]:
+    def _next(self) -> list[_PendingRequests]:
         """The first in the queue, and what may go with it."""
         with self._queued:
             first = self._queue.popleft()
-            batch, left = [first], deque[_Waiting]()
+            batch, left = [first], deque[_PendingRequests]()
             room = self._most - len(first.requests)
             for one in self._queue:
                 if one.kind == first.kind and len(one.requests) <= room:
@@ -170,9 +170,9 @@ class BatchingBackbone(Backbone):
             self._queue = left
         return batch
 
-    def _serve(self, batch: Sequence[_Waiting]) -> None:
+    def _serve(self, batch: Sequence[_PendingRequests]) -> None:
         try:
-            self._serve_together(batch)
+            self._serve_batch(batch)
         except BackboneError as error:
             if len(batch) == 1:
                 batch[0].done.set_exception(error)
@@ -185,7 +185,7 @@ class BatchingBackbone(Backbone):
                 if not one.done.done():
                     one.done.set_exception(error)
 
-    def _serve_together(self, batch: Sequence[_Waiting]) -> None:
+    def _serve_batch(self, batch: Sequence[_PendingRequests]) -> None:
         requests = [request for one in batch for request in one.requests]
         self.requests += len(requests)
         self.batches += 1

@@ -25,7 +25,7 @@ from videopro.backbones.base import (
 from videopro.traces import Cost
 
 
-class Counter(ABC):
+class CostCounter(ABC):
     """Where costs are told."""
 
     @abstractmethod
@@ -42,7 +42,7 @@ class Counter(ABC):
             self.add(Cost(stages={name: time.perf_counter() - started}))
 
 
-class Meter(Counter):
+class Meter(CostCounter):
     """Adds up costs until they are taken. One thread at a time."""
 
     def __init__(self) -> None:
@@ -60,7 +60,7 @@ class Meter(Counter):
         return cost
 
 
-class ThreadMeter(Counter):
+class ThreadMeter(CostCounter):
     """Counts into the meter that the calling thread has chosen, so that programs that run side by side on one
     backbone are counted apart."""
 
@@ -87,7 +87,7 @@ class ThreadMeter(Counter):
 class MeteredBackbone(Backbone):
     """The same backbone, whose calls are counted: stage "backbone", and "encode" for prefixes."""
 
-    def __init__(self, inner: Backbone, meter: Counter) -> None:
+    def __init__(self, inner: Backbone, meter: CostCounter) -> None:
         self._inner = inner
         self._meter = meter
         self.name = inner.name

@@ -30,7 +30,7 @@ from .allowed import ABSENT, FORBIDDEN_BUILTINS, LATE, MODULES
 from .filter import SOCKET_FD
 from .handle import Handle, Handles
 from .output import Output
-from .telling import told
+from .telling import describe_error
 from .wire import (
     CALL,
     ERROR,
@@ -55,15 +55,15 @@ BROKEN = 70
 """Exit status of a process that could not even say what went wrong."""
 
 
-class Budget(BaseException):
+class LimitReached(BaseException):
     """A limit was reached. Not an Exception: programs catch those by habit."""
 
 
-class CpuLimit(Budget):
+class CpuLimit(LimitReached):
     """The program used up its processor time."""
 
 
-class OutputLimit(Budget):
+class OutputLimit(LimitReached):
     """The program printed too much."""
 
 
@@ -106,9 +106,9 @@ class Session:
         self.handles = Handles()
         self.errors: dict[tuple[str, str], type[BaseException]] = {}
         self.entered: types.FrameType | None = None
-        self.breach: Budget | None = None
+        self.breach: LimitReached | None = None
 
-    def breached(self, breach: Budget) -> Budget:
+    def breached(self, breach: LimitReached) -> LimitReached:
         """Note the first budget that was breached: it is what came of the program, whatever it catches."""
         if self.breach is None:
             self.breach = breach
@@ -155,7 +155,7 @@ class Session:
             return self.unpack(reply)
         if kind == RAISE:
             raise self.error(*reply)
-        raise type(reply[0], (Budget,), {})(reply[1])
+        raise type(reply[0], (LimitReached,), {})(reply[1])
 
     def error(self, name: str, base: str, message: str) -> BaseException:
         """The host's exception: the builtin of that name, or a class of that name below the builtin
@@ -395,7 +395,7 @@ def _last_words(
             signal.signal(signal.SIGPROF, signal.SIG_IGN)
             sys.settrace(None)
             ended = session.breach or error
-            message = frame(ERROR, told(ended, session.limits, start["program"], session.entered))
+            message = frame(ERROR, describe_error(ended, session.limits, start["program"], session.entered))
         return session.printed() + message
     except BaseException as error:
         return frame(ERROR, [[type(error).__name__, "", []]])

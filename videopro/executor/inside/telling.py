@@ -20,7 +20,7 @@ _LONGEST_NAME = 60
 _DEF = re.compile(r"(\s*)(?:async\s+)?def\s+(\w+)")
 
 
-def told(
+def describe_error(
     error: BaseException, limits: Mapping[str, Any], source: str, entered: FrameType | None
 ) -> list[list[Any]]:
     """An exception and what caused it: [type, message, [[line, function], ...]] each, the last raised

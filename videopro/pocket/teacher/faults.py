@@ -20,7 +20,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-Change = Callable[[str, "Asked"], str]
+FaultInjector = Callable[[str, "FaultContext"], str]
 """A program with a fault put in, or the same text where it has no place for it."""
 
 SHARES: Mapping[str, float] = {
@@ -32,14 +32,14 @@ SHARES: Mapping[str, float] = {
 
 
 @dataclass(frozen=True)
-class Asked:
+class FaultContext:
     """What a fault may draw its words from."""
 
     question: str
 
 
 @dataclass(frozen=True)
-class Fault:
+class FaultyProgram:
     """A faulty program, with the class and the form of its fault."""
 
     kind: str
@@ -47,9 +47,9 @@ class Fault:
     code: str
 
 
-def with_fault(
+def inject_fault(
     code: str, question: str, rng: random.Random, shares: Mapping[str, float] = SHARES
-) -> Fault | None:
+) -> FaultyProgram | None:
     """The program with a fault drawn from `shares`, or None: no fault this time.
 
     The shares are of all programs, and their rest to 1 is right.
@@ -57,18 +57,18 @@ def with_fault(
     roll = rng.random()
     if roll >= sum(shares.values()):
         return None
-    places = {kind: possible(code, question, kind) for kind in shares}
+    places = {kind: possible_forms(code, question, kind) for kind in shares}
     fitting = [kind for kind in shares if places[kind]]
     if not fitting:
         return None
     kind = rng.choices(fitting, [shares[one] for one in fitting])[0]
     form = rng.choice(sorted(places[kind]))
-    return Fault(kind, form, places[kind][form])
+    return FaultyProgram(kind, form, places[kind][form])
 
 
-def possible(code: str, question: str, kind: str) -> dict[str, str]:
+def possible_forms(code: str, question: str, kind: str) -> dict[str, str]:
     """The forms of a class that a program has a place for, with the program that each makes of it."""
-    asked = Asked(question)
+    asked = FaultContext(question)
     made = {form: change(code, asked) for form, change in FORMS[kind].items()}
     return {form: text for form, text in made.items() if text != code}
 
@@ -76,7 +76,7 @@ def possible(code: str, question: str, kind: str) -> dict[str, str]:
 # ---- putting them in ---------------------------------------------------------------------------------------
 
 
-def _swap(pattern: str, new: str) -> Change:
+def _swap(pattern: str, new: str) -> FaultInjector:
     """The first match of a pattern replaced."""
     return lambda code, asked: re.sub(pattern, new, code, count=1)
 
@@ -85,22 +85,22 @@ _QUERY = r'(get_informative_(?:clips|subtitles)\(video, )"(?:[^"\\]|\\.)*"'
 _SPOKEN = r'(get_informative_subtitles\(video, )"(?:[^"\\]|\\.)*"'
 
 
-def _query(words: str) -> Change:
+def _query(words: str) -> FaultInjector:
     return lambda code, asked: re.sub(_QUERY, lambda m: f'{m[1]}"{words}"', code, count=1)
 
 
-def _whole_question(code: str, asked: Asked) -> str:
+def _whole_question(code: str, asked: FaultContext) -> str:
     words = asked.question.replace("\\", " ").replace('"', "")
     return re.sub(_QUERY, lambda m: f'{m[1]}"{words}"', code, count=1)
 
 
-def _no_return(code: str, asked: Asked) -> str:
+def _no_return(code: str, asked: FaultContext) -> str:
     """The last line without its return: the program ends with nothing."""
     head, found, tail = code.rpartition("    return ")
     return f"{head}    answer = {tail}" if found else code
 
 
-def _misnamed(code: str, asked: Asked) -> str:
+def _misnamed(code: str, asked: FaultContext) -> str:
     """The frames of the last question called by a name that they do not have."""
     for name in ("frames", "kept", "parts"):
         head, found, tail = code.rpartition(f"query_mc({name},")
@@ -117,13 +117,13 @@ _ATTRIBUTES = {
 }
 
 
-def _attribute(code: str, asked: Asked) -> str:
+def _attribute(code: str, asked: FaultContext) -> str:
     """The first attribute by a name that it does not have."""
     pattern = "|".join(re.escape(name) for name in _ATTRIBUTES)
     return re.sub(rf"\b({pattern})\b", lambda m: _ATTRIBUTES[m[1]], code, count=1)
 
 
-def _undefined(code: str, asked: Asked) -> str:
+def _undefined(code: str, asked: FaultContext) -> str:
     head, found, tail = code.partition("\n    return query_mc(frames,")
     if not found:
         return code
@@ -133,7 +133,7 @@ def _undefined(code: str, asked: Asked) -> str:
 _WINDOW = r"trim_frames\(video, (.*), (.*), num"
 _LAST_QUERY = r"return query_mc\((\w+), (question|\"[^\"]*\"), choices"
 
-FORMS: Mapping[str, Mapping[str, Change]] = {
+FORMS: Mapping[str, Mapping[str, FaultInjector]] = {
     "clumsy query": {
         "the whole question": _whole_question,
         "something vague": _query("something in the video"),

@@ -16,14 +16,14 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from videopro.pocket.teacher.reading import Reading
+from videopro.pocket.teacher.reading import ParsedQuestion
 from videopro.prompts import NATIVE_PROGRAM
 
 HEAD = "def execute_command(video, question):\n"
 
 
 @dataclass(frozen=True)
-class Way:
+class ProgramVariant:
     """A program with the plan that goes with it."""
 
     planning: str
@@ -40,13 +40,13 @@ class Way:
         return _called(self.code)
 
 
-NATIVE = Way("This needs one glance at the whole video.", NATIVE_PROGRAM)
+NATIVE = ProgramVariant("This needs one glance at the whole video.", NATIVE_PROGRAM)
 
 GLANCE = ("weather", "main_place")
 """Kinds that any part of the video, or all of it at once, answers."""
 
 
-def ways(reading: Reading, modules: Collection[str]) -> list[Way]:
+def program_variants(reading: ParsedQuestion, modules: Collection[str]) -> list[ProgramVariant]:
     """The programs of several steps for a question, best first; `modules` are the names that there are."""
     makers = [*_WAYS.get(reading.kind, ()), *_WAYS["other"]]
     made = [maker(reading) for maker in makers]
@@ -71,8 +71,8 @@ def _program(body: str) -> str:
 # ---- one thing at one place --------------------------------------------------------------------------------
 
 
-def _scene(r: Reading) -> Way:
-    return Way(
+def _scene(r: ParsedQuestion) -> ProgramVariant:
+    return ProgramVariant(
         f"This needs one scene: first find {_text(r.subject)}, then ask about its frames.",
         _program(f"""
 intervals, clips = get_informative_clips(video, {_text(r.subject)}, top_k=1)
@@ -82,8 +82,8 @@ return query_mc(frames, question, choices)"""),
     )
 
 
-def _scene_checked(r: Reading) -> Way:
-    return Way(
+def _scene_checked(r: ParsedQuestion) -> ProgramVariant:
+    return ProgramVariant(
         f"This needs more clips of {_text(r.the_place)}: keep the frames that show it, then ask about these.",
         _program(f"""
 intervals, clips = get_informative_clips(video, {_text(r.the_place)}, top_k=3)
@@ -100,8 +100,8 @@ return query_mc(kept, question, choices)"""),
     )
 
 
-def _scene_cut_out(r: Reading) -> Way:
-    return Way(
+def _scene_cut_out(r: ParsedQuestion) -> ProgramVariant:
+    return ProgramVariant(
         f"This needs the thing alone: find {_text(r.the_place)}, cut {_text(r.named)} out of its "
         "frames, then ask about these parts.",
         _program(f"""
@@ -135,8 +135,8 @@ if len(xs) > 4:
 return query_mc(frames, question, choices, context=text)"""
 
 
-def _move(r: Reading) -> Way:
-    return Way(
+def _move(r: ParsedQuestion) -> ProgramVariant:
+    return ProgramVariant(
         f"This needs places over time: find {_text(r.subject)}, then {_text(r.named)} in each frame, and ask "
         "with how it moves.",
         _program(f"""
@@ -156,8 +156,8 @@ for frame in frames:
     )
 
 
-def _move_tracked(r: Reading) -> Way:
-    return Way(
+def _move_tracked(r: ParsedQuestion) -> ProgramVariant:
+    return ProgramVariant(
         f"This needs more frames: find {_text(r.subject)}, track {_text(r.named)} through the clip, and ask "
         "with how it moves.",
         _program(f"""
@@ -180,10 +180,10 @@ for track in track_object(frames, {_text(r.named)}):
 _WHICH = "Which place is this?"
 
 
-def _neighbour(r: Reading) -> Way:
+def _neighbour(r: ParsedQuestion) -> ProgramVariant:
     after = r.kind == "after"
     index, window = ("-1", "time + 2, time + 8") if after else ("0", "time - 8, time - 2")
-    return Way(
+    return ProgramVariant(
         f"This needs the scene of {_text(r.the_place)}: first find the frames around its clip that show "
         f"it, then ask about the frames right {r.kind} the scene.",
         _program(f"""
@@ -201,10 +201,10 @@ return query_mc(frames, {_text(_WHICH)}, choices)"""),
     )
 
 
-def _neighbour_narrow(r: Reading) -> Way:
+def _neighbour_narrow(r: ParsedQuestion) -> ProgramVariant:
     after = r.kind == "after"
     window = "end + 3, end + 9" if after else "start - 9, start - 3"
-    return Way(
+    return ProgramVariant(
         f"This needs the best clip: find {_text(f'a scene at the {r.place}')}, then ask about the frames "
         f"{r.kind} that clip.",
         _program(f"""
@@ -219,8 +219,8 @@ return query_mc(frames, {_text(_WHICH)}, choices)"""),
 # ---- how many scenes ---------------------------------------------------------------------------------------
 
 
-def _count(r: Reading, top_k: int = 12, frames: int = 3) -> Way:
-    return Way(
+def _count(r: ParsedQuestion, top_k: int = 12, frames: int = 3) -> ProgramVariant:
+    return ProgramVariant(
         f"This needs all clips of {_text(r.the_place)}: find the parts that show it, where clips right "
         "after another are one scene, then ask with the count.",
         _program(f"""
@@ -244,15 +244,15 @@ return query_mc(kept, question, choices, context=f"scenes at the {r.place}: {{co
     )
 
 
-def _count_wider(r: Reading) -> Way:
+def _count_wider(r: ParsedQuestion) -> ProgramVariant:
     return _count(r, top_k=24, frames=2)
 
 
 # ---- words to read -----------------------------------------------------------------------------------------
 
 
-def _sign(r: Reading) -> Way:
-    return Way(
+def _sign(r: ParsedQuestion) -> ProgramVariant:
+    return ProgramVariant(
         f"This needs the text: find {_text(f'the sign at the {r.place}')}, read the frames, and ask with the "
         "text.",
         _program(f"""
@@ -273,8 +273,8 @@ return query_mc(kept, question, choices, context=context)"""),
     )
 
 
-def _sign_in_parts(r: Reading) -> Way:
-    return Way(
+def _sign_in_parts(r: ParsedQuestion) -> ProgramVariant:
+    return ProgramVariant(
         f"This needs more clips of {_text(r.the_place)}: read each part of the frames, and ask with the "
         "text.",
         _program(f"""
@@ -300,8 +300,8 @@ return query_mc(parts, question, choices, context=context)"""),
 # ---- words to hear -----------------------------------------------------------------------------------------
 
 
-def _spoken(r: Reading) -> Way:
-    return Way(
+def _spoken(r: ParsedQuestion) -> ProgramVariant:
+    return ProgramVariant(
         f"This needs the line of the narrator: find {_text(r.line)}, then ask about the frames at that time.",
         _program(f"""
 lines = get_informative_subtitles(video, {_text(r.line)}, top_k=1)
@@ -311,8 +311,8 @@ return query_mc(frames, {_text(_WHICH)}, choices)"""),
     )
 
 
-def _spoken_wider(r: Reading) -> Way:
-    return Way(
+def _spoken_wider(r: ParsedQuestion) -> ProgramVariant:
+    return ProgramVariant(
         f"This needs the line of the narrator: find {_text(r.line)}, then ask about the frames around that "
         "time.",
         _program(f"""
@@ -323,8 +323,8 @@ return query_mc(frames, question, choices, context=lines[0].text)"""),
     )
 
 
-def _narration(r: Reading) -> Way:
-    return Way(
+def _narration(r: ParsedQuestion) -> ProgramVariant:
+    return ProgramVariant(
         "The narrator says it: find the lines that the question is about, and ask with these lines.",
         _program("""
 lines = get_informative_subtitles(video, question, top_k=2)
@@ -334,8 +334,8 @@ return query_mc(frames, question, choices, context=context)"""),
     )
 
 
-def _narration_wider(r: Reading) -> Way:
-    return Way(
+def _narration_wider(r: ParsedQuestion) -> ProgramVariant:
+    return ProgramVariant(
         "This needs more lines that the question is about: find them, and ask with these.",
         _program("""
 lines = get_informative_subtitles(video, question, top_k=6)
@@ -345,8 +345,8 @@ return query_mc(frames, question, choices, context=context)"""),
     )
 
 
-def _story(r: Reading) -> Way:
-    return Way(
+def _story(r: ParsedQuestion) -> ProgramVariant:
+    return ProgramVariant(
         "This is about the whole story: get the subtitles of the whole video, and ask with them.",
         _program("""
 hints = get_subtitle_hints(video, question, choices)
@@ -355,8 +355,8 @@ return query_mc(frames, question, choices, context="Subtitles:\\n" + hints)"""),
     )
 
 
-def _story_by_option(r: Reading) -> Way:
-    return Way(
+def _story_by_option(r: ParsedQuestion) -> ProgramVariant:
+    return ProgramVariant(
         "This needs the lines of the narrator about each option: find them, and ask with them.",
         _program("""
 texts = []
@@ -376,8 +376,8 @@ return query_mc(frames, question, choices, context="Subtitles:\\n" + "\\n".join(
 # ---- the whole, and anything else --------------------------------------------------------------------------
 
 
-def _whole(r: Reading) -> Way:
-    return Way(
+def _whole(r: ParsedQuestion) -> ProgramVariant:
+    return ProgramVariant(
         "The whole video shows it: ask about frames of the whole video.",
         _program("""
 frames = extract_frames(video, num_frames=16)
@@ -385,8 +385,8 @@ return query_mc(frames, question, choices)"""),
     )
 
 
-def _parts(r: Reading) -> Way:
-    return Way(
+def _parts(r: ParsedQuestion) -> ProgramVariant:
+    return ProgramVariant(
         "This needs the beginning, the middle and the end of the video: ask about each, and take the best "
         "answer.",
         _program("""
@@ -400,8 +400,8 @@ return best"""),
     )
 
 
-def _by_question(r: Reading) -> Way:
-    return Way(
+def _by_question(r: ParsedQuestion) -> ProgramVariant:
+    return ProgramVariant(
         "This needs the clips that the question is about: find them, then ask about their frames.",
         _program(f"""
 intervals, clips = get_informative_clips(video, {_text(r.text)}, top_k=3)
@@ -412,7 +412,7 @@ return query_mc(frames, question, choices)"""),
     )
 
 
-_WAYS: dict[str, tuple[Callable[[Reading], Way], ...]] = {
+_WAYS: dict[str, tuple[Callable[[ParsedQuestion], ProgramVariant], ...]] = {
     "weather": (_whole, _parts),
     "main_place": (_whole, _parts),
     "color": (_scene, _scene_cut_out),

@@ -28,7 +28,7 @@ QuestionKind = Literal[
 
 
 @dataclass(frozen=True)
-class Reading:
+class ParsedQuestion:
     """A question as understood: its kind, and the words in it that say what to look for."""
 
     kind: QuestionKind
@@ -59,25 +59,25 @@ class Reading:
         return " ".join(parts) or self.text.rstrip("?")
 
 
-def read_question(text: str) -> Reading:
+def parse_question(text: str) -> ParsedQuestion:
     """The kind of a question and its words; "other" for one that fits no kind."""
     low = text.lower()
     quoted = re.search(r'["“](.+?)["”]', text)
     if quoted and re.search(r"\b(say|says|said)\b", low):
-        return Reading("spoken", text, line=quoted[1])
+        return ParsedQuestion("spoken", text, line=quoted[1])
     if re.search(r"\bsign\b", low):
         return _found("sign", text, place=_place(low))
     if re.search(r"\b(weather)\b", low):
-        return Reading("weather", text)
+        return ParsedQuestion("weather", text)
     order = re.search(r"\b(after|before) the (\w+)", low)
     if order:
-        return Reading("after" if order[1] == "after" else "before", text, place=order[2])
+        return ParsedQuestion("after" if order[1] == "after" else "before", text, place=order[2])
     if re.search(r"\bhow (many|often)\b", low):
         return _found("count", text, place=_place(low) or _shown(low))
     if re.search(r"\b(story|topic)\b", low) or re.search(r"\bnarrator\b.*\babout\b", low):
-        return Reading("story", text)
+        return ParsedQuestion("story", text)
     if re.search(r"\bmost of\b|\bmost of the time\b", low) and re.search(r"\b(where|places?)\b", low):
-        return Reading("main_place", text)
+        return ParsedQuestion("main_place", text)
     looks: tuple[tuple[QuestionKind, str], ...] = (("color", r"colou?r"), ("shape", r"shape"))
     for kind, words in looks:
         if re.search(rf"\b{words}\b", low):
@@ -85,20 +85,22 @@ def read_question(text: str) -> Reading:
             return _found(kind, text, place=_place(low), article=article, thing=thing)
     article, thing = _thing(low)
     if re.search(r"\b(do|does|move|moves)\b", low) and _place(low) and thing:
-        return Reading("move", text, place=_place(low), article=article, thing=thing)
+        return ParsedQuestion("move", text, place=_place(low), article=article, thing=thing)
     told = re.search(
         r"(?:\bthat |\bnarrator, |^)([A-Z]\w+ (?:\w+ed|lost|found|bought|sold|hid|made|took))\b", text
     )
     if told:
-        return Reading("narration", text, line=told[1])
-    return Reading("other", text)
+        return ParsedQuestion("narration", text, line=told[1])
+    return ParsedQuestion("other", text)
 
 
-def _found(kind: QuestionKind, text: str, *, place: str, article: str = "", thing: str = "") -> Reading:
+def _found(
+    kind: QuestionKind, text: str, *, place: str, article: str = "", thing: str = ""
+) -> ParsedQuestion:
     """The kind, if the words say where to look."""
     if not place:
-        return Reading("other", text)
-    return Reading(kind, text, place=place, article=article, thing=thing)
+        return ParsedQuestion("other", text)
+    return ParsedQuestion(kind, text, place=place, article=article, thing=thing)
 
 
 def _place(low: str) -> str:

@@ -18,11 +18,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from videopro.errors import QuestionError
-from videopro.planners.base import PLANS, Planner, PlanRequest, Written
-from videopro.pocket.teacher.faults import SHARES, with_fault
-from videopro.pocket.teacher.programs import GLANCE, NATIVE, Way, functions_of, ways
-from videopro.pocket.teacher.reading import Reading, read_question
-from videopro.program import parse
+from videopro.planners.base import PLAN_KINDS, Planner, PlannerReply, PlanRequest
+from videopro.pocket.teacher.faults import SHARES, inject_fault
+from videopro.pocket.teacher.programs import GLANCE, NATIVE, ProgramVariant, functions_of, program_variants
+from videopro.pocket.teacher.reading import ParsedQuestion, parse_question
+from videopro.program import parse_program
 from videopro.question import Question
 
 REFINED_SHARE = 0.3
@@ -51,59 +51,61 @@ class PocketTeacher(Planner):
         reads = {} if self._reads else {"reads": False}
         return {"planner": self.name, "version": 4, "faults": self._faults, **reads}
 
-    def write(self, requests: Sequence[PlanRequest]) -> list[Written]:
+    def write(self, requests: Sequence[PlanRequest]) -> list[PlannerReply]:
         return [
             self.plan(one.question, one.reference, adaptive=one.kind == "plan", seed=one.seed)
-            if one.kind in PLANS
+            if one.kind in PLAN_KINDS
             else self.refine(one.prompt, seed=one.seed)
             for one in requests
         ]
 
-    def plan(self, question: Question, reference: str, *, adaptive: bool, seed: int = 0) -> Written:
+    def plan(self, question: Question, reference: str, *, adaptive: bool, seed: int = 0) -> PlannerReply:
         """A program for a question. `adaptive`: a single look where that is enough."""
         reading = self._read(question.text)
-        glance = Written(_for(question.text, NATIVE).reply, notes={"fault": "none"})
+        glance = PlannerReply(_for(question.text, NATIVE).reply, notes={"fault": "none"})
         if adaptive and reading.kind in GLANCE:
             return glance
-        found = ways(reading, set(functions_of(reference)))
+        found = program_variants(reading, set(functions_of(reference)))
         if not found:
             return glance
         rng = _rng("plan", question.text, *question.choices, reference, str(adaptive), str(seed))
         return self._reply(_for(question.text, found[0]), question.text, rng, 1.0)
 
-    def refine(self, prompt: str, *, seed: int = 0) -> Written:
+    def refine(self, prompt: str, *, seed: int = 0) -> PlannerReply:
         """A better program, from the text of a refinement prompt. QuestionError for a text that is none."""
         read = read_refinement(prompt)
-        found = ways(self._read(read.question.text), set(functions_of(prompt)))
+        found = program_variants(self._read(read.question.text), set(functions_of(prompt)))
         if not found:
-            return Written(_for(read.question.text, NATIVE).reply, notes={"fault": "none"})
+            return PlannerReply(_for(read.question.text, NATIVE).reply, notes={"fault": "none"})
         rng = _rng("refine", prompt, str(seed))
         # What was tried in the same words and failed or was unsure is not tried again.
         tried = _canonical(read.program)
         untried = [way for way in found if _canonical(way.code) != tried]
         way = (untried or found)[0]
-        diagnosed = Way(f"{_diagnosis(read.log)} {way.planning}", way.code)
+        diagnosed = ProgramVariant(f"{_diagnosis(read.log)} {way.planning}", way.code)
         return self._reply(_for(read.question.text, diagnosed), read.question.text, rng, REFINED_SHARE)
 
-    def _read(self, text: str) -> Reading:
-        return read_question(text) if self._reads else Reading("other", text)
+    def _read(self, text: str) -> ParsedQuestion:
+        return parse_question(text) if self._reads else ParsedQuestion("other", text)
 
-    def _reply(self, way: Way, question: str, rng: random.Random, share: float) -> Written:
+    def _reply(self, way: ProgramVariant, question: str, rng: random.Random, share: float) -> PlannerReply:
         shares: Mapping[str, float] = {kind: part * share * self._faults for kind, part in SHARES.items()}
-        fault = with_fault(way.code, question, rng, shares)
+        fault = inject_fault(way.code, question, rng, shares)
         if fault is None:
-            return Written(way.reply, notes={"fault": "none"})
-        return Written(Way(way.planning, fault.code).reply, notes={"fault": fault.kind, "form": fault.form})
+            return PlannerReply(way.reply, notes={"fault": "none"})
+        return PlannerReply(
+            ProgramVariant(way.planning, fault.code).reply, notes={"fault": fault.kind, "form": fault.form}
+        )
 
 
-def _for(question: str, way: Way) -> Way:
+def _for(question: str, way: ProgramVariant) -> ProgramVariant:
     """The way with a plan that says the question again: a small model that learns from it learns to copy the
     question's words, and calls need them."""
-    return Way(f"{question} {way.planning}", way.code)
+    return ProgramVariant(f"{question} {way.planning}", way.code)
 
 
 @dataclass(frozen=True)
-class Refinement:
+class ParsedRefinement:
     """What a refinement prompt says."""
 
     question: Question
@@ -118,7 +120,7 @@ _SHOWN = re.compile(
 )
 
 
-def read_refinement(prompt: str) -> Refinement:
+def read_refinement(prompt: str) -> ParsedRefinement:
     """The question, the program and the log in a prompt of `videopro.prompts`. QuestionError for a text that
     holds none."""
     # Only the part from the last question on: an API reference before it may say anything.
@@ -128,7 +130,7 @@ def read_refinement(prompt: str) -> Refinement:
         raise QuestionError(f"This is no prompt for a refinement: {prompt[:200]!r}")
     choices = re.split(r"^[A-J]\. ", found["choices"], flags=re.MULTILINE)[1:]
     _, _, log = found["rest"].partition("\nLog:\n")
-    return Refinement(
+    return ParsedRefinement(
         Question(found["text"], tuple(choice.rstrip("\n") for choice in choices)), found["program"], log
     )
 
@@ -142,7 +144,7 @@ def _program_start(prompt: str) -> int:
 
 @lru_cache(maxsize=4096)
 def _canonical(code: str) -> str:
-    return parse(f"<code>\n{code}\n</code>").canonical
+    return parse_program(f"<code>\n{code}\n</code>").canonical
 
 
 def _diagnosis(log: str) -> str:

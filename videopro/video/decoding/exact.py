@@ -24,10 +24,10 @@ from av.packet import Packet
 from av.video.frame import VideoFrame
 
 from videopro.errors import VideoError
-from videopro.video.decoding.opening import Deadline, opened
-from videopro.video.decoding.picture import Painter
+from videopro.video.decoding.opening import Deadline, open_container
+from videopro.video.decoding.picture import RgbConverter
 from videopro.video.decoding.probe import Probe
-from videopro.video.decoding.reader import Reader, Start, timestamp
+from videopro.video.decoding.reader import Reader, SeekPoint, timestamp
 
 # Packets of one group that are kept between choosing and decoding; a longer group is read a second time
 # instead.
@@ -42,7 +42,7 @@ _SEEKABLE = frozenset({"mov,mp4,m4a,3gp,3g2,mj2", "matroska,webm", "avi", "flv",
 
 
 @dataclass
-class Shown:
+class DecodedPictures:
     """What was found for the ticks that were asked for."""
 
     at: dict[int, int] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class _Group:
     """Ticks that are decoded in one go."""
 
     ticks: list[int]
-    start: Start | None
+    start: SeekPoint | None
     """Where to start; None: at the start of the file, in order, without seeking."""
 
 
@@ -69,23 +69,23 @@ def processors() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def shown_at(
+def pictures_at(
     probe: Probe,
     ticks: Sequence[int],
     size: tuple[int, int],
     known: Callable[[int], bool],
     timeout: float,
-) -> Shown:
+) -> DecodedPictures:
     """The pictures on display at `ticks` (any order, within the video), as RGB of `size` (height, width).
 
     Pictures for whose timestamp `known` is true are found but not decoded. `VideoError` when the data of a
     wanted picture are damaged, or when no picture came for `timeout` seconds.
     """
-    cpus, shown = processors(), Shown()
+    cpus, shown = processors(), DecodedPictures()
     lock, failures, deadlines = threading.Lock(), list[BaseException](), [Deadline(timeout)]
 
     def work(reader: Reader) -> None:
-        worker = _Worker(reader, probe, size, known, shown)
+        worker = _GroupDecoder(reader, probe, size, known, shown)
         while True:
             with lock:
                 if failures or not groups:
@@ -95,12 +95,12 @@ def shown_at(
 
     def work_apart(deadline: Deadline) -> None:
         try:
-            with opened(probe.path, deadline) as container:
+            with open_container(probe.path, deadline) as container:
                 work(Reader(container, probe.path, deadline))
         except BaseException as failure:
             failures.append(failure)
 
-    with opened(probe.path, deadlines[0]) as container:
+    with open_container(probe.path, deadlines[0]) as container:
         reader = Reader(container, probe.path, deadlines[0])
         groups = deque(_plan(reader, sorted(set(ticks)), probe.first))
         workers = min(len(groups), cpus, _MOST_WORKERS)
@@ -139,7 +139,7 @@ class _Passage:
     """The packets from a key frame on, as far as a group needs them; an index counts them in decoding
     order."""
 
-    start: Start
+    start: SeekPoint
     held: list[Packet] | None
     """None when they are too many to keep."""
     times: list[int]
@@ -152,18 +152,23 @@ class _Passage:
     """Timestamp -> index."""
 
 
-class _Worker:
+class _GroupDecoder:
     """Decodes groups with one reader, into `shown`; for one thread."""
 
     def __init__(
-        self, reader: Reader, probe: Probe, size: tuple[int, int], known: Callable[[int], bool], shown: Shown
+        self,
+        reader: Reader,
+        probe: Probe,
+        size: tuple[int, int],
+        known: Callable[[int], bool],
+        shown: DecodedPictures,
     ) -> None:
         self._reader = reader
         self._probe = probe
         self._size = size
         self._known = known
         self._shown = shown
-        self._painter = Painter()
+        self._painter = RgbConverter()
 
     def decode(self, group: _Group) -> None:
         """Put the group's pictures, and which is shown when, into `shown`."""
@@ -192,7 +197,7 @@ class _Worker:
             raise damaged(self._probe, missing[0])
         self._decode_in_order(group.ticks)
 
-    def _look(self, start: Start, ticks: list[int]) -> _Passage:
+    def _look(self, start: SeekPoint, ticks: list[int]) -> _Passage:
         """Read packets until no picture for `ticks` (ascending) can follow, and choose by presentation
         time."""
         held: list[Packet] | None = []
@@ -290,7 +295,7 @@ class _Worker:
     def _decode_in_order(self, ticks: list[int]) -> None:
         """The straightforward way: every picture from the start of the file."""
         waiting = deque(ticks)
-        with opened(self._probe.path, self._reader.deadline) as container:
+        with open_container(self._probe.path, self._reader.deadline) as container:
             own = Reader(container, self._probe.path, self._reader.deadline)
             before: tuple[int, VideoFrame] | None = None
             for picture in own.pictures():

@@ -56,10 +56,10 @@ class Deadline:
     def check(self, path: Path) -> None:
         """Raise `VideoError` when the moment has passed."""
         if time.monotonic() > self._end:
-            raise too_slow(path, self.seconds)
+            raise timeout_error(path, self.seconds)
 
 
-def too_slow(path: Path, seconds: float) -> VideoError:
+def timeout_error(path: Path, seconds: float) -> VideoError:
     return VideoError(
         f"{path}: no frame within {seconds:g} s; the file is damaged, endless or on a slow disk "
         "(copy it to a local disk, or give a larger timeout)"
@@ -154,7 +154,7 @@ def _matroska_end(file: BinaryIO) -> int:
 
 
 @contextmanager
-def opened(path: Path, deadline: Deadline) -> Iterator[InputContainer]:
+def open_container(path: Path, deadline: Deadline) -> Iterator[InputContainer]:
     """The file opened by PyAV, closed at the end of the block.
 
     FFmpeg may open this one file and nothing else, and gives up a read or search when the time left is over.
@@ -171,7 +171,7 @@ def opened(path: Path, deadline: Deadline) -> Iterator[InputContainer]:
         ) as container:
             yield container
     except av.error.ExitError:
-        raise too_slow(path, deadline.seconds) from None
+        raise timeout_error(path, deadline.seconds) from None
     except (av.error.FFmpegError, UnicodeError, EOFError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise VideoError(

@@ -29,13 +29,13 @@ _MATRICES = {
 _SCALING = Interpolation.BICUBIC | Interpolation.FULL_CHR_H_INT | Interpolation.ACCURATE_RND
 
 
-class Painter:
+class RgbConverter:
     """Turns pictures into RGB; keeps swscale's tables between pictures. For one thread."""
 
     def __init__(self) -> None:
         self._scaler = VideoReformatter()
 
-    def rgb(self, picture: VideoFrame, height: int, width: int, turn: Turn) -> np.ndarray:
+    def rgb(self, picture: VideoFrame, height: int, width: int, turn: Orientation) -> np.ndarray:
         """(height, width, 3) uint8 RGB, read-only: matrix and range as the stream says, scaled, then turned
         upright.
 
@@ -66,7 +66,7 @@ class Painter:
         return image
 
 
-class Turn:
+class Orientation:
     """How a picture is turned and mirrored for display: `degrees` clockwise (0, 90, 180, 270), after a
     left-right mirroring if `mirrored`."""
 
@@ -75,7 +75,7 @@ class Turn:
         self.mirrored = mirrored
 
     @classmethod
-    def of(cls, picture: VideoFrame) -> Turn:
+    def of(cls, picture: VideoFrame) -> Orientation:
         """From the display matrix beside the picture (ISO/IEC 14496-12, 8.4.2.2); the nearest right angle."""
         try:
             # PyAV's stubs know only one kind of side data.

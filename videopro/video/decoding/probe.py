@@ -15,8 +15,8 @@ from av.video.stream import VideoStream
 
 from videopro.errors import VideoError
 from videopro.video.decoding.clocks import Clocks, check_clocks, differing
-from videopro.video.decoding.opening import Deadline, check_file, check_whole, content_id, opened
-from videopro.video.decoding.picture import Turn
+from videopro.video.decoding.opening import Deadline, check_file, check_whole, content_id, open_container
+from videopro.video.decoding.picture import Orientation
 from videopro.video.decoding.reader import Reader, timestamp
 
 
@@ -51,7 +51,7 @@ class Probe:
     coded_height: int
     """Pixels of the first picture as stored: not turned, not stretched."""
     coded_width: int
-    turn: Turn
+    turn: Orientation
     interlaced: bool
     notes: tuple[str, ...] = ()
     """What is odd about its times, and can be lived with."""
@@ -81,7 +81,7 @@ def probe(path: Path, timeout: float) -> Probe:
         raise VideoError(
             f"{path}: cannot be read ({error.strerror}); check its rights and the disk"
         ) from None
-    with opened(path, deadline) as container:
+    with open_container(path, deadline) as container:
         reader = Reader(container, path, deadline)
         stream = reader.stream
         if container.format.name == "avi" and reader.is_h264 and reader.context.has_b_frames:
@@ -105,7 +105,7 @@ def probe(path: Path, timeout: float) -> Probe:
         ]
         origin = min(starts)
         last, end, fps = _end(reader, first)
-        turn = Turn.of(picture)
+        turn = Orientation.of(picture)
         height, width = _upright(picture, stream, turn)
         return Probe(
             path=path,
@@ -175,7 +175,7 @@ def _end(reader: Reader, first: int) -> tuple[int, int, float]:
     return last, end, fps
 
 
-def _upright(picture: VideoFrame, stream: VideoStream, turn: Turn) -> tuple[int, int]:
+def _upright(picture: VideoFrame, stream: VideoStream, turn: Orientation) -> tuple[int, int]:
     """(height, width) with square pixels, turned: the width is stretched, as players do."""
     height, width = picture.height, picture.width
     ratio = stream.sample_aspect_ratio

@@ -21,7 +21,7 @@ from videopro.video.decoding.opening import MAX_PIXELS, Deadline, video_stream
 
 
 @dataclass(frozen=True)
-class Start:
+class SeekPoint:
     """A key frame to decode from."""
 
     key: int
@@ -70,7 +70,7 @@ class Reader:
         codecs not at all: False."""
         return self.is_h264 and not h264.is_reference(bytes(packet), self._length)
 
-    def start_before(self, tick: int, first: int) -> Start | None:
+    def start_before(self, tick: int, first: int) -> SeekPoint | None:
         """A key frame at or before a tick, the last one as far as the container knows; None when seeking
         finds none.
 
@@ -91,12 +91,12 @@ class Reader:
                     break
                 # Without an index in the container, a seek may land between key frames.
                 if packet.pts <= tick and self.is_start(packet):
-                    return Start(packet.pts, target)
+                    return SeekPoint(packet.pts, target)
             if target <= earliest:
                 return None
             target, step = max(earliest, target - step), 2 * step
 
-    def packets_from(self, start: Start) -> Iterator[Packet]:
+    def packets_from(self, start: SeekPoint) -> Iterator[Packet]:
         """The packets from that key frame on; none when it does not come again."""
         self.container.seek(start.target, stream=self.stream)
         found = False

@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from videopro.video.decoding.exact import Shown
-from videopro.video.decoding.opening import Deadline, opened
+from videopro.video.decoding.exact import DecodedPictures
+from videopro.video.decoding.opening import Deadline, open_container
 from videopro.video.decoding.probe import Probe
 from videopro.video.decoding.reader import Reader
 
-ShownAt = Callable[[Probe, Sequence[int], tuple[int, int], Callable[[int], bool], float], Shown]
+PicturesAt = Callable[[Probe, Sequence[int], tuple[int, int], Callable[[int], bool], float], DecodedPictures]
 
 # Pictures decoded together: enough groups for every thread, few enough for memory.
 _TOGETHER = 64
@@ -27,14 +27,14 @@ _MOST = 512
 
 
 def in_order(
-    probe: Probe, ticks: Sequence[int], size: tuple[int, int], timeout: float, shown_at: ShownAt
+    probe: Probe, ticks: Sequence[int], size: tuple[int, int], timeout: float, shown_at: PicturesAt
 ) -> Iterator[tuple[int, np.ndarray]]:
     """(timestamp, picture) on display at each of `ticks` (ascending, within the video), as RGB of `size`
     (height, width), decoded by `shown_at`, whose errors are raised here."""
-    ready: queue.Queue[tuple[list[int], Shown | BaseException]] = queue.Queue(maxsize=1)
+    ready: queue.Queue[tuple[list[int], DecodedPictures | BaseException]] = queue.Queue(maxsize=1)
     stopped = threading.Event()
 
-    def hand_over(part: list[int], what: Shown | BaseException) -> None:
+    def hand_over(part: list[int], what: DecodedPictures | BaseException) -> None:
         while not stopped.is_set():
             try:
                 ready.put((part, what), timeout=0.2)
@@ -70,7 +70,7 @@ def in_order(
 def _parts(probe: Probe, ticks: Sequence[int], timeout: float) -> Iterator[list[int]]:
     """Neighbouring ticks together, `_TOGETHER` or more, parted at key frames."""
     part: list[int] = []
-    with opened(probe.path, deadline := Deadline(timeout)) as container:
+    with open_container(probe.path, deadline := Deadline(timeout)) as container:
         reader = Reader(container, probe.path, deadline)
 
         def key_before(tick: int) -> int | None:

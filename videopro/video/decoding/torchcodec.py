@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from videopro.errors import VideoError
-from videopro.video.decoding.exact import Shown, processors
+from videopro.video.decoding.exact import DecodedPictures, processors
 from videopro.video.decoding.opening import Deadline
 from videopro.video.decoding.probe import Probe
 
@@ -37,16 +37,16 @@ def check_usable(probe: Probe, timeout: float) -> None:
         _decoder(probe, file, None, "approximate")
 
 
-def shown_at(
+def pictures_at(
     probe: Probe,
     ticks: Sequence[int],
     size: tuple[int, int],
     known: Callable[[int], bool],
     timeout: float,
-) -> Shown:
-    """As `videopro.video.decoding.exact.shown_at`, scaled bilinearly. TorchCodec decodes before it tells a
+) -> DecodedPictures:
+    """As `videopro.video.decoding.exact.pictures_at`, scaled bilinearly. TorchCodec decodes before it tells a
     timestamp, so `known` saves memory but no decoding."""
-    shown = Shown()
+    shown = DecodedPictures()
     stored = (probe.coded_height, probe.coded_width)
     scaled = None if size == (stored[::-1] if probe.turn.swaps else stored) else size
     with _File(probe.path, timeout) as file:
