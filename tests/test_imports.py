@@ -73,7 +73,7 @@ def copied(tmp_path: Path) -> Path:
         ("modules/errors.py", "from videopro.modules import library", "No cycle between siblings"),
         (
             "videopro/report/table.py",
-            "from videopro.report import figures, runs",
+            "import videopro.report.durations",
             "No cycle between siblings",
         ),
     ],
