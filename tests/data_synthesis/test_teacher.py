@@ -137,7 +137,7 @@ def test_a_request_that_cannot_be_served_takes_no_other_with_it(setting: Setting
     with StubServer(picky, key=KEY) as stub:
         teacher = setting.teacher(planner_at(stub))
         got = teacher.ask([request(0), request(1, "too long"), request(2, "think"), request(3)])
-        assert texts(got) == ["reply to Write. 0", "Refused", "Refused", "reply to Write. 3"]
+        assert texts(got) == ["reply to Write. 0", "Refusal", "Refusal", "reply to Write. 3"]
         assert isinstance(got[1], Refusal)
         assert "the context is too long" in got[1].reason
         spent = teacher.budget.spent
@@ -148,7 +148,7 @@ def test_a_request_that_cannot_be_served_takes_no_other_with_it(setting: Setting
         # Asked again: the replies are there, the refusals are tried anew.
         again = setting.teacher(planner_at(stub))
         assert texts(again.ask([request(0), request(1, "too long"), request(3)])) == [
-            *("reply to Write. 0", "Refused", "reply to Write. 3")
+            *("reply to Write. 0", "Refusal", "reply to Write. 3")
         ]
         assert len(stub.chats) == 5
 
@@ -347,7 +347,7 @@ def test_a_planner_that_is_gone_is_one_requests_affair(setting: Setting) -> None
             return [PlannerReply("x", 1, 1, 1)]
 
     teacher = setting.teacher(Sick())
-    assert texts(teacher.ask([request(0), request(1)])) == ["x", "Refused"]
+    assert texts(teacher.ask([request(0), request(1)])) == ["x", "Refusal"]
     with pytest.raises(ZeroDivisionError):
         teacher.ask([request(2), request(3)])
     # What came back beside it is kept.

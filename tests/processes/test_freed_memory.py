@@ -11,14 +11,14 @@ import pytest
 CODE = """
 import re
 from pathlib import Path
-from videopro.processes.freed_memory import hand_back
+from videopro.processes.freed_memory import trim_heap
 def resident():
     return int(re.search(r"VmRSS:\\s+(\\d+)", Path("/proc/self/status").read_text())[1]) // 1024
 pieces = [bytearray(b"x") * 100_000 for _ in range(2000)]
 kept = pieces[::100]
 del pieces
 before = resident()
-hand_back()
+trim_heap()
 print(before, resident(), sum(map(len, kept)))
 """
 

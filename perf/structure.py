@@ -1,0 +1,91 @@
+"""How the code is laid out: loose modules, import cycles, lines. For this checkout or another, older ones too.
+
+    python perf/structure.py [CHECKOUT ...]
+
+Counts modules that lie directly in a top-level folder, cycles among files, and cycles among the folders of a
+package (files that lie directly in it stand for themselves), by every import: lazy ones and those for types too.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+FOLDERS = ("videopro", "modules", "train", "data_synthesis")
+
+_GRAPH = """
+import json, sys
+sys.path.insert(0, sys.argv[1])
+import grimp
+graph = grimp.build_graph(*sys.argv[2:], cache_dir=None)
+print(json.dumps({one: sorted(graph.find_modules_directly_imported_by(one)) for one in sorted(graph.modules)}))
+"""
+
+
+def imports(root: Path) -> dict[str, list[str]]:
+    """What each module of a checkout imports, by dotted names."""
+    # Where the folders are packages of videopro, by links, it holds them all.
+    linked = (root / "videopro" / "modules").exists()
+    packages = FOLDERS[:1] if linked else FOLDERS
+    command = [sys.executable, "-c", _GRAPH, str(root), *packages]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=root)
+    graph: dict[str, list[str]] = json.loads(done.stdout)
+    return graph
+
+
+def cycles(edges: Iterable[tuple[str, str]]) -> list[list[str]]:
+    """The groups of nodes that reach each other."""
+    import networkx
+
+    graph = networkx.DiGraph([edge for edge in edges if edge[0] != edge[1]])
+    return sorted(sorted(group) for group in networkx.strongly_connected_components(graph) if len(group) > 1)
+
+
+def folder_cycles(graph: dict[str, list[str]]) -> list[list[str]]:
+    """Cycles among what lies in one package: its modules, and its packages as wholes."""
+    found = []
+    parents = {name.rpartition(".")[0] for name in graph} - {""}
+    for parent in ["", *sorted(parents)]:
+        depth = parent.count(".") + 1 if parent else 0
+
+        def child(name: str, parent: str = parent, depth: int = depth) -> str | None:
+            inside = not parent or name.startswith(parent + ".")
+            return ".".join(name.split(".")[: depth + 1]) if inside else None
+
+        pairs = [(child(one), child(other)) for one, others in graph.items() for other in others]
+        found += cycles([(one, other) for one, other in pairs if one and other])
+    return found
+
+
+def measured(root: Path) -> dict[str, object]:
+    """The figures of one checkout."""
+    graph = imports(root)
+    loose = {name: len([*(root / name).glob("*.py")]) for name in FOLDERS}
+    edges = [(one, other) for one, others in graph.items() for other in others]
+    lines = {
+        name: sum(len(path.read_text(encoding="utf-8").splitlines()) for path in (root / name).rglob("*.py"))
+        for name in (*FOLDERS, "tests", "perf")
+        if not (root / name).is_symlink()
+    }
+    return {
+        "checkout": root.name,
+        "modules": len(graph),
+        "loose": loose,
+        "file_cycles": cycles(edges),
+        "folder_cycles": folder_cycles(graph),
+        "lines": lines,
+    }
+
+
+def main() -> None:
+    """Print the figures of each checkout as JSON."""
+    here = Path(__file__).resolve().parent.parent
+    for root in map(Path, sys.argv[1:] or [here]):
+        print(json.dumps(measured(root.resolve()), indent=1))
+
+
+if __name__ == "__main__":
+    main()
