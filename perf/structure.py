@@ -1,9 +1,10 @@
-"""How the code is laid out: loose modules, import cycles, lines. For this checkout or another, older ones too.
+"""How the code is laid out: loose modules, import cycles, lines; for this checkout or another, old ones too.
 
     python perf/structure.py [CHECKOUT ...]
 
 Counts modules that lie directly in a top-level folder, cycles among files, and cycles among the folders of a
-package (files that lie directly in it stand for themselves), by every import: lazy ones and those for types too.
+package (files that lie directly in it stand for themselves), by every import: lazy ones and those for types
+too. A package's `__main__` is a command, and stands for itself.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ import json, sys
 sys.path.insert(0, sys.argv[1])
 import grimp
 graph = grimp.build_graph(*sys.argv[2:], cache_dir=None)
-print(json.dumps({one: sorted(graph.find_modules_directly_imported_by(one)) for one in sorted(graph.modules)}))
+names = sorted(graph.modules)
+print(json.dumps({name: sorted(graph.find_modules_directly_imported_by(name)) for name in names}))
 """
 
 
@@ -53,10 +55,12 @@ def folder_cycles(graph: dict[str, list[str]]) -> list[list[str]]:
 
         def child(name: str, parent: str = parent, depth: int = depth) -> str | None:
             inside = not parent or name.startswith(parent + ".")
+            if inside and name.endswith(".__main__"):
+                return name
             return ".".join(name.split(".")[: depth + 1]) if inside else None
 
-        pairs = [(child(one), child(other)) for one, others in graph.items() for other in others]
-        found += cycles([(one, other) for one, other in pairs if one and other])
+        pairs = [(child(name), child(other)) for name, others in graph.items() for other in others]
+        found += cycles([(name, other) for name, other in pairs if name and other])
     return found
 
 
@@ -64,7 +68,7 @@ def measured(root: Path) -> dict[str, object]:
     """The figures of one checkout."""
     graph = imports(root)
     loose = {name: len([*(root / name).glob("*.py")]) for name in FOLDERS}
-    edges = [(one, other) for one, others in graph.items() for other in others]
+    edges = [(module, imported) for module, found in graph.items() for imported in found]
     lines = {
         name: sum(len(path.read_text(encoding="utf-8").splitlines()) for path in (root / name).rglob("*.py"))
         for name in (*FOLDERS, "tests", "perf")
@@ -83,7 +87,7 @@ def measured(root: Path) -> dict[str, object]:
 def main() -> None:
     """Print the figures of each checkout as JSON."""
     here = Path(__file__).resolve().parent.parent
-    for root in map(Path, sys.argv[1:] or [here]):
+    for root in [Path(given) for given in sys.argv[1:]] or [here]:
         print(json.dumps(measured(root.resolve()), indent=1))
 
 

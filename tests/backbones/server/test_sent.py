@@ -86,8 +86,8 @@ def test_without_video_or_without_its_times_frames_go_as_pictures(
         backbone.answer(frames([3.0, 4.0]), COLOURS)
         forms = ["video" if "video_url" in json.dumps(body) else "frames" for body in stub.chats]
         assert backbone.identity()["video"] == "frames"
-        # Each question once as frames; the probes before, of which the second may be on its way when the first
-        # is refused, or is never sent.
+        # Each question once as frames; the probes before, of which the second may be on its way when the
+        # first is refused, or is never sent.
         assert sorted(forms) in (["frames"] * 2 + ["video"] * 2, ["frames"] * 2 + ["video"])
         assert (forms[0], forms[-1]) == ("video", "frames")
         assert "<3.0 seconds>" in text_of(stub.chats[-1])
