@@ -1,0 +1,126 @@
+"""Runs of the version before the packages were laid out anew: they report, compare, show and resume.
+
+tests/support/old_runs holds two of 22 pocket questions, as that version left them (paths shortened, traces
+packed):
+
+    python -m videopro.infer --benchmark pocket --split test --model pocket --limit 22 --method native ...
+    python -m videopro.infer --benchmark pocket --split test --model pocket --limit 22 --method videopro
+        --backbone adapter=pocket-sft batch_size=12 --options together=12 temperature=0 ...
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support import ROOT
+from videopro import compare, infer
+from videopro.report.__main__ import main as report
+from videopro.runs import RunFolder
+from videopro.view.__main__ import main as view
+
+OLD = ROOT / "tests" / "support" / "old_runs"
+NAMES = ("native", "videopro")
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> dict[str, Path]:
+    for name in NAMES:
+        shutil.copytree(OLD / name, tmp_path / name)
+        packed = tmp_path / name / "traces.jsonl.gz"
+        packed.with_suffix("").write_bytes(gzip.decompress(packed.read_bytes()))
+        packed.unlink()
+    return {name: tmp_path / name for name in NAMES}
+
+
+def summary(folder: Path) -> dict[str, Any]:
+    return json.loads((folder / "summary.json").read_text())
+
+
+def percent(share: float) -> str:
+    return f"{100 * share:.1f}"
+
+
+def command(name: str, folder: Path, **changes: str) -> list[str]:
+    settings = {"--method": name, "--split": "test", "--limit": "22", "--output": str(folder), **changes}
+    words = ["--benchmark", "pocket", "--model", "pocket"]
+    words += [word for pair in settings.items() for word in pair]
+    if name == "videopro":
+        words += ["--backbone", "adapter=pocket-sft", "batch_size=12"]
+        words += ["--options", "together=12", "temperature=0"]
+    return words
+
+
+def test_traces_are_read(runs: dict[str, Path]) -> None:
+    for name, folder in runs.items():
+        traces = RunFolder(folder).read()
+        lines = (folder / "traces.jsonl").read_text().splitlines()
+        assert len(traces) == len(lines) == 22
+        for trace, line in zip(traces, map(json.loads, lines), strict=True):
+            assert trace.question_id == line["question_id"]
+            assert (trace.final is not None and trace.final.letter) == line["final"]["letter"]
+            assert len(trace.rounds) == len(line["rounds"])
+        if name == "videopro":
+            assert sum(trace.refined > 0 for trace in traces) == 3
+
+
+def test_they_report(runs: dict[str, Path], tmp_path: Path) -> None:
+    assert report([*map(str, runs.values()), "--output", str(tmp_path / "report")]) == 0
+    text = (tmp_path / "report" / "report.md").read_text()
+    for folder in runs.values():
+        assert percent(summary(folder)["accuracy"]) in text
+
+
+def test_they_compare(runs: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    assert compare.main([*map(str, runs.values())]) == 0
+    printed = capsys.readouterr().out
+    for folder in runs.values():
+        assert percent(summary(folder)["accuracy"]) in printed
+
+
+def test_they_are_shown(runs: dict[str, Path], tmp_path: Path) -> None:
+    assert view([str(runs["videopro"]), "--output", str(tmp_path / "pages")]) == 0
+    assert (tmp_path / "pages" / "index.html").exists()
+    ids = [json.loads(line)["question_id"] for line in (runs["videopro"] / "traces.jsonl").open()]
+    pages = "".join(
+        path.read_text() for path in (tmp_path / "pages").rglob("*") if path.suffix in (".js", ".html")
+    )
+    assert all(name in pages for name in ids)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_finished_one_is_the_same_run(name: str, runs: dict[str, Path]) -> None:
+    """Old names of settings (`together`) and their run key hold; nothing is answered anew."""
+    before, folder = summary(runs[name]), runs[name]
+    traces = (folder / "traces.jsonl").read_bytes()
+    assert infer.main(command(name, folder)) == 0
+    assert (folder / "traces.jsonl").read_bytes() == traces
+    now = summary(folder)
+    assert {key: now[key] for key in before} == before
+
+
+def test_one_that_was_cut_short_resumes(runs: dict[str, Path]) -> None:
+    path = runs["native"] / "traces.jsonl"
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(lines[:-1]))
+    assert infer.main(command("native", runs["native"])) == 0
+    *kept, again = path.read_text().splitlines(keepends=True)
+    assert kept == lines[:-1]
+    old, new = json.loads(lines[-1]), json.loads(again)
+    assert (new["question_id"], new["run_key"]) == (old["question_id"], old["run_key"])
+    now = RunFolder(runs["native"]).read()[-1]
+    assert now.final is not None
+    assert now.final.letter == old["final"]["letter"]
+    assert now.final.confidence == pytest.approx(old["final"]["confidence"], abs=1e-4)
+
+
+def test_another_setting_is_refused(runs: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    words = command("videopro", runs["videopro"])
+    assert infer.main([*words, "tau=0.9"]) == 2
+    said = capsys.readouterr().err
+    assert "method.tau: the run has 0.75, this command 0.9" in said
