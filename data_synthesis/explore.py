@@ -7,11 +7,8 @@ execution and traces' rounds; nothing of run folders or datasets.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -28,19 +25,26 @@ from videopro.data_synthesis.rules import (
     execution_log,
     refined_program,
     refinement_needed,
-    refinement_prompt,
 )
 from videopro.data_synthesis.teacher import Refusal, Teacher
-from videopro.errors import QUESTION_ERRORS, BackboneError, VideoError
+from videopro.errors import QUESTION_ERRORS, BackboneError, VideoError, VideoProError
 from videopro.executor import Limits
 from videopro.methods.base import Result, failed_result
 from videopro.modules.library import VideoContext, available_modules
 from videopro.modules.loading import ModuleModels
 from videopro.modules.reference import api_reference
-from videopro.planners import PlannerReply, PlanRequest, PromptKind
+from videopro.planners import PlanRequest, PromptKind
 from videopro.program import Program, parse_program
 from videopro.question import right_letters
-from videopro.reasoning import answer_natively, execute
+from videopro.reasoning import (
+    answer_natively,
+    cost_of_rounds,
+    execute,
+    prompt_seed,
+    refinement_prompt,
+    round_from_reply,
+    run_parallel,
+)
 from videopro.traces import Cost, Reply, Round, VideoRef
 from videopro.video import Video, load_subtitles
 
@@ -71,7 +75,7 @@ class _QuestionState:
     """The round that ran a program, by the digest of its canonical form."""
     capped: bool = False
     """A cap left no room for one of its requests."""
-    error: Exception | None = None
+    error: VideoProError | None = None
     """One of QUESTION_ERRORS."""
 
     @property
@@ -169,17 +173,14 @@ class Explorer:
             if kind is None:
                 continue
             prompt = refinement_prompt(
-                kind, state.item.question, refined_program(one), execution_log(one), reference=known
+                kind, state.item.question, refined_program(one), log=execution_log(one), reference=known
             )
             for number in range(self._settings.refinements):
                 yield place, self._request(kind, prompt, state.item, number, known)
 
     def _request(self, kind: PromptKind, prompt: str, item: Item, number: int, known: str) -> PlanRequest:
-        question = item.question
-        told = json.dumps([self._settings.seed, kind, number, question.text, question.choices])
-        # 0 to 2**31 - 1; of nothing but what the prompt tells, so that a seed gives nothing away.
-        seed = int.from_bytes(hashlib.sha256(told.encode()).digest()[:4], "big") >> 1
-        return PlanRequest(kind, prompt, question, known, seed)
+        seed = prompt_seed(self._settings.seed, kind, number, item.question)
+        return PlanRequest(kind, prompt, item.question, known, seed)
 
     def _written(self, asked: Iterable[tuple[_QuestionState, PlanRequest, int | None]]) -> None:
         """Ask for programs, and note each as a round that is still to be run."""
@@ -191,7 +192,8 @@ class Explorer:
             elif isinstance(reply, Refusal):
                 state.rounds.append(Round(request.kind, "", notes={REFUSED: reply.reason}, refines=refines))
             else:
-                state.rounds.append(_round(request.kind, reply, refines))
+                round, _ = round_from_reply(request.kind, reply, refines=refines)
+                state.rounds.append(round)
 
     # ---- runs ----------------------------------------------------------------------------------------------
 
@@ -230,30 +232,10 @@ class Explorer:
                 _repeat(state.rounds, place, first)
 
     def _run_parallel(self, jobs: Sequence[tuple[_QuestionState, Callable[[], None]]]) -> None:
-        def one(job: tuple[_QuestionState, Callable[[], None]]) -> None:
-            state, work = job
-            try:
-                work()
-            except QUESTION_ERRORS as error:
+        errors = run_parallel(jobs, lambda job: job[1](), self._settings.together)
+        for (state, _), error in zip(jobs, errors, strict=True):
+            if error is not None:
                 state.error = error
-
-        if jobs:
-            with ThreadPoolExecutor(min(self._settings.together, len(jobs))) as threads:
-                list(threads.map(one, jobs))
-
-
-def _round(kind: PromptKind, written: PlannerReply, refines: int | None) -> Round:
-    program = parse_program(written.text)
-    return Round(
-        kind,
-        written.text,
-        program.code or None,
-        mode=program.mode if program.code.strip() else None,
-        faults=program.reasons,
-        notes=dict(written.notes),
-        planning=Cost(calls=written.calls, tokens_in=written.tokens_in, tokens_out=written.tokens_out),
-        refines=refines,
-    )
 
 
 def _repeat(rounds: list[Round], place: int, first: int) -> None:
@@ -278,8 +260,5 @@ def _result(state: _QuestionState, context: VideoContext) -> Result:
     native = rounds[NATIVE].execution
     assert native is not None
     reply = Reply(native.answer, native.confidence, dict(native.letters), native.raw)
-    cost = Cost()
-    for one in rounds:
-        cost += one.planning + (one.execution.cost if one.execution is not None else Cost())
     notes = ("no subtitles",) if context.subtitles is None else ()
-    return Result(rounds, reply, reply, settled=NATIVE, notes=notes, cost=cost)
+    return Result(rounds, reply, reply, settled=NATIVE, notes=notes, cost=cost_of_rounds(rounds))

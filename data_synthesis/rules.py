@@ -24,11 +24,11 @@ from videopro import prompts
 from videopro.planners import PromptKind
 from videopro.program import Program, parse_program
 from videopro.question import Question
+from videopro.reasoning import Refinement, refinement_kind, refinement_prompt
 from videopro.scoring import Mode
 from videopro.scoring import planning as routing
 from videopro.traces import Execution, Round, Trace, is_confident
 
-Refinement = Literal["bug_fix", "native_refinement", "program_refinement"]
 TrajectoryKind = Literal[
     "native", "program", "plan_program", "bug_fix", "native_refinement", "program_refinement"
 ]
@@ -95,25 +95,14 @@ def refinement_needed(round: Round, right: Collection[str], tau: float) -> Refin
     if execution is None or SAME_AS in round.notes:
         return None
     if execution.status == "failed":
-        # A reply without a program leaves nothing to mend.
-        return "bug_fix" if round.program else None
+        # A reply without a program leaves nothing to fix.
+        return refinement_kind(execution, round.mode or "program") if round.program else None
     if is_confident(execution, tau) and execution.answer in right:
         return None
-    if round.prompt_kind == "native":
-        return "native_refinement"
-    # A program of a single look is the native answer over again.
-    return "program_refinement" if round.mode == "program" else None
-
-
-def refinement_prompt(
-    kind: Refinement, question: Question, program: str, log: str = "", *, reference: str = ""
-) -> str:
-    """The prompt of a refinement, as the reasoner makes it at inference."""
-    if kind == "bug_fix":
-        return prompts.bug_fix(question, program, log, reference=reference)
-    if kind == "native_refinement":
-        return prompts.native_refinement(question, program, reference=reference)
-    return prompts.program_refinement(question, program, reference=reference)
+    if round.prompt_kind != "native" and round.mode != "program":
+        # A program of a single look is the native answer again.
+        return None
+    return refinement_kind(execution, "native" if round.prompt_kind == "native" else "program")
 
 
 def refined_program(round: Round) -> str:
@@ -162,7 +151,7 @@ def grpo_tasks(trace: Trace, tau: float) -> list[GRPOTask]:
         key = (kind, _canonical(program))
         if key not in seen:
             seen.add(key)
-            shown = refinement_prompt(kind, question, program, log)
+            shown = refinement_prompt(kind, question, program, log=log)
             found.append(GRPOTask(kind, shown, program, log if kind == "bug_fix" else "", place))
     return found
 
@@ -235,7 +224,7 @@ def _refinements(trace: Trace, tau: float, rejected: Counter[str]) -> Iterator[T
             rejected[f"{rule}: {why}"] += 1
             continue
         shown = refined_program(before)
-        prompt = refinement_prompt(kind, question, shown, execution_log(before))
+        prompt = refinement_prompt(kind, question, shown, log=execution_log(before))
         yield Trajectory(
             kind, program.mode, prompt, _reply(program), program.canonical, _canonical(shown), place
         )

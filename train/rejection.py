@@ -10,7 +10,6 @@ is in `OUTPUT.samples`. Knows rows, backbones and rewards; nothing of how anythi
 
 from __future__ import annotations
 
-import hashlib
 import json
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -25,6 +24,7 @@ from videopro.cli import exit_status
 from videopro.errors import ConfigError, RunError, VideoError
 from videopro.modules.loading import ModuleModels, ModuleSettings, is_pocket
 from videopro.program import parse_program
+from videopro.reasoning import derive_seed
 from videopro.settings import build_settings, from_command_line, setting
 from videopro.storage import InvalidJson, parse_json, write_atomically
 from videopro.train.finetune.data import PLACEHOLDER
@@ -109,7 +109,9 @@ def _write(
 ) -> list[str]:
     """The samples of the first row, then those of the next."""
     requests = [
-        GenerateRequest(shown if row.prompt_video else None, row.prompt, _seed(config.seed, row.id, number))
+        GenerateRequest(
+            shown if row.prompt_video else None, row.prompt, derive_seed(config.seed, row.id, number)
+        )
         for row in rows
         for number in range(config.samples)
     ]
@@ -239,12 +241,6 @@ def _load(config: RejectionConfig) -> tuple[Backbone, ProgramRewards]:
     settings = build_settings(ModuleSettings, config.modules, "modules")
     models = ModuleModels(settings, pocket=is_pocket(answerer))
     return policy, ProgramRewards(answerer, modules=models, workers=config.workers)
-
-
-def _seed(seed: int, row: str, number: int) -> int:
-    """0 to 2**31 - 1, of a reply."""
-    text = json.dumps([seed, row, number])
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big") >> 1
 
 
 def main(argv: Sequence[str] | None = None) -> int:

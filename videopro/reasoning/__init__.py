@@ -2,14 +2,17 @@
 
 from videopro.reasoning.execution import INPUTS, NO_PROGRAM, answer_natively, execute
 from videopro.reasoning.observer import Observer
-from videopro.reasoning.reasoner import (
-    Reasoner,
-    ReasoningResult,
-    ReasoningSettings,
-    ReasoningTask,
+from videopro.reasoning.parallel import run_parallel
+from videopro.reasoning.reasoner import Reasoner, ReasoningResult, ReasoningSettings, ReasoningTask
+from videopro.reasoning.refinement import (
+    Refinement,
     RefinementShows,
     build_refinement,
+    refinement_kind,
+    refinement_prompt,
 )
+from videopro.reasoning.rounds import cost_of_rounds, round_from_reply
+from videopro.reasoning.seeding import derive_seed, prompt_seed
 
 __all__ = [
     "INPUTS",
@@ -17,10 +20,18 @@ __all__ = [
     "ReasoningSettings",
     "ReasoningResult",
     "Reasoner",
+    "Refinement",
     "RefinementShows",
     "ReasoningTask",
     "Observer",
     "answer_natively",
-    "execute",
     "build_refinement",
+    "cost_of_rounds",
+    "derive_seed",
+    "execute",
+    "prompt_seed",
+    "refinement_kind",
+    "refinement_prompt",
+    "round_from_reply",
+    "run_parallel",
 ]

@@ -7,14 +7,10 @@ run, and prompts; must not know benchmarks, right answers, run folders or traini
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
 from videopro import prompts
 from videopro.backbones.base import Visual
@@ -24,13 +20,15 @@ from videopro.executor import Limits
 from videopro.modules.library import VideoContext, available_modules
 from videopro.modules.reference import api_reference
 from videopro.planners import Planner, PlannerReply, PlanRequest, PromptKind
-from videopro.program import Program, parse_program
+from videopro.program import Program
 from videopro.question import Question
 from videopro.reasoning.execution import answer_natively, execute
 from videopro.reasoning.observer import Observer
+from videopro.reasoning.parallel import run_parallel
+from videopro.reasoning.refinement import RefinementShows, build_refinement
+from videopro.reasoning.rounds import cost_of_rounds, round_from_reply
+from videopro.reasoning.seeding import prompt_seed
 from videopro.traces import FALLBACK, AnswerRule, Cost, Execution, Reply, Round, is_confident, select_answer
-
-RefinementShows = Literal["program", "result", "log"]
 
 
 @dataclass(frozen=True)
@@ -96,11 +94,7 @@ class ReasoningResult:
     @property
     def cost(self) -> Cost:
         """What planning and running took."""
-        cost = Cost()
-        for one in self.rounds:
-            cost += one.planning
-            cost += one.execution.cost if one.execution is not None else Cost()
-        return cost
+        return cost_of_rounds(self.rounds)
 
 
 @dataclass
@@ -117,30 +111,6 @@ class _TaskState:
     @property
     def executions(self) -> list[Execution]:
         return [one.execution for one in self.rounds if one.execution is not None]
-
-
-def build_refinement(
-    question: Question,
-    program: Program,
-    execution: Execution,
-    log: str,
-    *,
-    shows: RefinementShows = "program",
-    reference: str = "",
-) -> tuple[PromptKind, str]:
-    """Which refinement a program gets, and its prompt: a failure asks for a bug fix, an empty or unsure
-    answer for a better program than the native one or than the one of several steps (section 3.5)."""
-    if execution.status == "failed":
-        return "bug_fix", prompts.bug_fix(question, program.code, log, reference=reference)
-    result = prompts.result_line(execution.answer, execution.confidence) if shows != "program" else ""
-    log = log if shows == "log" else ""
-    if program.mode == "native":
-        return "native_refinement", prompts.native_refinement(
-            question, program.code, result=result, log=log, reference=reference
-        )
-    return "program_refinement", prompts.program_refinement(
-        question, program.code, result=result, log=log, reference=reference
-    )
 
 
 class Reasoner:
@@ -201,7 +171,7 @@ class Reasoner:
                     prompt,
                     question,
                     self._reference(state),
-                    _seed(self._seed, kind, len(state.rounds), question),
+                    prompt_seed(self._seed, kind, len(state.rounds), question),
                     self._visual,
                 )
             )
@@ -225,25 +195,10 @@ class Reasoner:
             if isinstance(reply, VideoProError):
                 state.error = reply
                 continue
-            state.program = parse_program(reply.text)
-            one = Round(
-                request.kind,
-                reply.text,
-                state.program.code or None,
-                mode=state.program.mode if state.program.code.strip() else None,
-                faults=state.program.reasons,
-                notes=dict(reply.notes),
-                planning=Cost(
-                    seconds,
-                    {"plan": seconds},
-                    calls=reply.calls,
-                    tokens_in=reply.tokens_in,
-                    tokens_out=reply.tokens_out,
-                ),
-            )
-            state.rounds.append(one)
+            round, state.program = round_from_reply(request.kind, reply, seconds=seconds)
+            state.rounds.append(round)
             if self._watch is not None:
-                self._watch.wrote(one)
+                self._watch.wrote(round)
 
     def _run(self, states: Sequence[_TaskState]) -> None:
         def one(state: _TaskState) -> Execution:
@@ -267,22 +222,13 @@ class Reasoner:
         """The executions of those that came to one. What ran at the same time shares the wall time by how
         long
         each took, so that sums over a run are the run's."""
-        if not states:
-            return []
         began = time.perf_counter()
         done: list[tuple[_TaskState, Execution]] = []
-
-        def one(state: _TaskState) -> Execution | None:
-            try:
-                return work(state)
-            except QUESTION_ERRORS as error:
-                state.error = error
-                return None
-
-        with ThreadPoolExecutor(min(self._settings.together, len(states))) as threads:
-            for state, execution in zip(states, threads.map(one, states), strict=True):
-                if execution is not None:
-                    done.append((state, execution))
+        for state, result in zip(states, run_parallel(states, work, self._settings.together), strict=True):
+            if isinstance(result, VideoProError):
+                state.error = result
+            else:
+                done.append((state, result))
         wall = time.perf_counter() - began
         spent = sum(execution.cost.seconds for _, execution in done)
         factor = min(1.0, wall / spent) if spent > 0 else 1.0
@@ -361,9 +307,3 @@ def _scaled(cost: Cost, factor: float) -> Cost:
         seconds=cost.seconds * factor,
         stages={name: seconds * factor for name, seconds in cost.stages.items()},
     )
-
-
-def _seed(seed: int, kind: PromptKind, number: int, question: Question) -> int:
-    """0 to 2**31 - 1, from the run's seed, the turn and the question's words."""
-    text = json.dumps([seed, kind, number, question.text, question.choices])
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big") >> 1

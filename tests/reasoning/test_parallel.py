@@ -1,0 +1,34 @@
+"""Items that run at the same time: order, errors of one question, and errors of ours."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from videopro.errors import VideoError
+from videopro.reasoning import run_parallel
+
+
+def test_results_keep_their_order_and_an_error_takes_one_place() -> None:
+    meeting = threading.Barrier(3, timeout=30)
+
+    def work(number: int) -> int:
+        # All three run at the same time, or the barrier breaks.
+        meeting.wait()
+        if number == 1:
+            raise VideoError("cannot be read")
+        return 10 * number
+
+    first, second, third = run_parallel([0, 1, 2], work, 3)
+    assert (first, third) == (0, 20)
+    assert isinstance(second, VideoError)
+
+
+def test_any_other_exception_ends_the_run() -> None:
+    with pytest.raises(ZeroDivisionError):
+        run_parallel([1, 0], lambda number: 1 // number, 2)
+
+
+def test_no_items_give_no_results() -> None:
+    assert run_parallel([], lambda number: number, 2) == []

@@ -1,0 +1,63 @@
+"""Which refinement a program gets, and its prompt (section 3.5): the same in inference, synthesis and GRPO.
+
+Knows prompts, programs and executions; nothing of planners or of when a refinement is called for.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from videopro import prompts
+from videopro.program import Program
+from videopro.question import Question
+from videopro.traces import Execution
+
+Refinement = Literal["bug_fix", "native_refinement", "program_refinement"]
+"""A prompt kind of `videopro.planners` that asks for a better program."""
+
+RefinementShows = Literal["program", "result", "log"]
+"""What the prompt shows of an unsure answer: the program alone, its result too, or result and log."""
+
+
+def refinement_kind(execution: Execution, mode: Literal["native", "program"]) -> Refinement:
+    """The refinement of a program of this mode: a failure asks for a bug fix, an empty or unsure answer for a
+    better program than the native one or than the one of several steps."""
+    if execution.status == "failed":
+        return "bug_fix"
+    return "native_refinement" if mode == "native" else "program_refinement"
+
+
+def refinement_prompt(
+    kind: Refinement,
+    question: Question,
+    program: str,
+    *,
+    log: str = "",
+    result: str = "",
+    reference: str = "",
+) -> str:
+    """The prompt that shows this program. `log`: of its run, which a bug fix always shows; `result`: its
+    answer in words, for an unsure one; `reference`: the API reference, for planners that were not trained."""
+    if kind == "bug_fix":
+        return prompts.bug_fix(question, program, log, reference=reference)
+    if kind == "native_refinement":
+        return prompts.native_refinement(question, program, result=result, log=log, reference=reference)
+    return prompts.program_refinement(question, program, result=result, log=log, reference=reference)
+
+
+def build_refinement(
+    question: Question,
+    program: Program,
+    execution: Execution,
+    log: str,
+    *,
+    shows: RefinementShows = "program",
+    reference: str = "",
+) -> tuple[Refinement, str]:
+    """The kind of refinement that follows this execution of the program, and its prompt. `log`: of the
+    run."""
+    kind = refinement_kind(execution, program.mode)
+    result = "" if shows == "program" else prompts.result_line(execution.answer, execution.confidence)
+    if kind != "bug_fix" and shows != "log":
+        log = ""
+    return kind, refinement_prompt(kind, question, program.code, log=log, result=result, reference=reference)
