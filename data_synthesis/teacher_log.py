@@ -6,9 +6,6 @@ the file. Knows replies as text; nothing of questions or programs.
 
 from __future__ import annotations
 
-import fcntl
-import json
-import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,7 +15,7 @@ from typing import Any
 
 from videopro.errors import ConfigError, RunError
 from videopro.planners import PlannerReply
-from videopro.storage import append_bytes, parse_json
+from videopro.storage import JsonLinesLog, parse_json
 
 
 class CapReached(Exception):
@@ -125,31 +122,22 @@ class ReplyLog:
         self.path = path
         self._lock = threading.Lock()
         self._replies: dict[str, PlannerReply] = {}
-        try:
-            self._file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
-        except OSError as error:
-            raise RunError(f"{path}: cannot be opened ({error.strerror})") from error
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(self._file)
+        self._file = JsonLinesLog(path)
+        if not self._file.hold():
+            self._file.close()
             raise RunError(
                 f"{path}: another synthesis works on this folder; wait for it, or give another --output"
-            ) from None
+            )
 
     def load(self, budget: TeacherBudget) -> None:
         """Read what is there and charge it; what a killed writer left of a last line is cut."""
-        whole = 0
-        for line, end in _lines(self.path):
-            whole = end
-            record = read_reply(line, self.path)
+        for record in _records(self._file):
             budget.charge(record["tokens_in"], record["tokens_out"], refused="refused" in record)
             if "refused" not in record:
                 self._replies[record["key"]] = PlannerReply(
                     record["text"], record["tokens_in"], record["tokens_out"], 1, record["notes"]
                 )
-        if whole < os.fstat(self._file).st_size:
-            os.ftruncate(self._file, whole)
+        self._file.cut_torn_tail()
 
     def find(self, key: str) -> PlannerReply | None:
         """The reply to what was asked under this key, if it was."""
@@ -159,32 +147,29 @@ class ReplyLog:
     def keep(self, key: str, kind: str, written: PlannerReply) -> None:
         """Append a reply. RunError if it cannot be written."""
         tokens = {"tokens_in": written.tokens_in, "tokens_out": written.tokens_out}
-        self._append({"key": key, "kind": kind, **tokens, "notes": dict(written.notes), "text": written.text})
+        self._file.append(
+            {"key": key, "kind": kind, **tokens, "notes": dict(written.notes), "text": written.text}
+        )
         with self._lock:
             self._replies[key] = written
 
     def keep_refusal(self, key: str, kind: str, reason: str, tokens_in: int, tokens_out: int) -> None:
         """Append that a request gave no text; it is asked again if its question is."""
         tokens = {"tokens_in": tokens_in, "tokens_out": tokens_out}
-        self._append({"key": key, "kind": kind, **tokens, "refused": reason})
+        self._file.append({"key": key, "kind": kind, **tokens, "refused": reason})
 
     def close(self) -> None:
         """Let another process have the file."""
-        os.close(self._file)
-
-    def _append(self, record: dict[str, Any]) -> None:
-        line = json.dumps(record).encode() + b"\n"
-        with self._lock:
-            append_bytes(self._file, self.path, line)
+        self._file.close()
 
 
 def read_teacher_usage(path: Path) -> TeacherUsage:
     """What the requests in a file took; nothing for a file that is not there."""
     spent = TeacherUsage()
     if path.exists():
-        for line, _ in _lines(path):
-            record = read_reply(line, path)
-            spent.add(record["tokens_in"], record["tokens_out"], "refused" in record)
+        with JsonLinesLog(path, writable=False) as file:
+            for record in _records(file):
+                spent.add(record["tokens_in"], record["tokens_out"], "refused" in record)
     return spent
 
 
@@ -203,12 +188,7 @@ def read_reply(line: bytes, path: Path) -> dict[str, Any]:
     return dict(record)
 
 
-def _lines(path: Path) -> Iterator[tuple[bytes, int]]:
-    """The whole lines of a file, each with where it ends."""
-    end = 0
-    with path.open("rb") as file:
-        for line in file:
-            if not line.endswith(b"\n"):
-                return
-            end += len(line)
-            yield line, end
+def _records(file: JsonLinesLog) -> Iterator[dict[str, Any]]:
+    """What a file's whole lines hold."""
+    for line in file.read().split(b"\n")[:-1]:
+        yield read_reply(line, file.path)

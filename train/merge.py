@@ -24,9 +24,9 @@ from videopro.backbones.qwen.load import DEFAULTS_FILE, find_checkpoint, load_mo
 from videopro.cli import exit_status
 from videopro.errors import ConfigError
 from videopro.settings import from_command_line, setting
+from videopro.storage import writing
 from videopro.storage.finite_weights import non_finite
 from videopro.train.runtime.checkpoint_files import publish_checkpoint
-from videopro.train.runtime.disk_errors import writing
 
 PROG = "python -m videopro.train.merge"
 

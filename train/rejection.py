@@ -26,10 +26,9 @@ from videopro.modules.loading import ModuleModels, ModuleSettings, is_pocket
 from videopro.program import parse_program
 from videopro.reasoning import derive_seed
 from videopro.settings import build_settings, from_command_line, setting
-from videopro.storage import InvalidJson, parse_json, write_atomically
+from videopro.storage import InvalidJson, JsonLinesLog, parse_json, write_atomically
 from videopro.train.finetune.data import PLACEHOLDER
 from videopro.train.rewards.functions import ProgramRewards
-from videopro.train.rewards.log import RewardLog
 from videopro.train.rewards.rows import read_row
 from videopro.train.rewards.scoring import score
 from videopro.train.rl.data import KINDS, GRPORow, as_dataset, read_grpo_rows
@@ -179,16 +178,16 @@ def run(config: RejectionConfig) -> str:
     facts = {**asdict(config), "batch_size": None, "workers": None, "rows": digest(config.data)}
     facts = json.loads(json.dumps(facts, default=str))
     done = _done(log, facts)
-    right = RewardLog(log)
+    right = JsonLinesLog(log, make_folder=True)
     try:
         if not done:
-            right.append([{"settings": facts}])
+            right.append({"settings": facts})
         open_rows = [row for row in prompts if row.id not in done]
         if open_rows:
             policy, rewards = _load(config)
 
             def keep(row: str, replies: list[str]) -> None:
-                right.append([{"id": row, "right": replies}])
+                right.append({"id": row, "right": replies})
 
             with rewards:
                 sample(open_rows, policy, rewards, config, keep)

@@ -23,8 +23,8 @@ from videopro.errors import ConfigError
 from videopro.executor import Limits
 from videopro.modules.loading import ModuleModels
 from videopro.program import parse_program
+from videopro.storage import JsonLinesLog
 from videopro.traces import FinalRule
-from videopro.train.rewards.log import RewardLog
 from videopro.train.rewards.report import COLUMNS, RewardedRollout, TurnOutcome, batch_metrics, log_line
 from videopro.train.rewards.rows import RewardRow, read_batch, read_row, texts_of
 from videopro.train.rewards.runs import Lent, ProgramOutcome, ProgramRunner
@@ -72,7 +72,7 @@ class ProgramRewards:
         )
         self._accuracy = accuracy
         self._final: FinalRule = final
-        self._log = RewardLog(log) if log is not None else None
+        self._log = JsonLinesLog(log, make_folder=True) if log is not None else None
         self._latest: tuple[Any, list[RewardedRollout]] | None = None
         self.functions: list[RewardFunction] = [self.accuracy, self.format, self.mode_consistency]
         self.weights = [WEIGHTS[function.__name__] for function in self.functions]
@@ -192,7 +192,7 @@ class ProgramRewards:
         records = [log_line(one) for one in scored]
         if self._log is not None:
             step = None if trainer_state is None else trainer_state.global_step
-            self._log.append([{"step": step, **one} for one in records])
+            self._log.append(*({"step": step, **one} for one in records))
         if log_metric is not None:
             for name, value in {**batch_metrics(scored), **waited}.items():
                 log_metric(name, value)

@@ -15,14 +15,14 @@ from safetensors.torch import load_file, save_file
 from trl import ModelConfig
 
 from videopro.backbones.fingerprint import folder_fingerprint
+from videopro.storage import writing
 from videopro.train.runtime.checkpoint_faults import STATE
 from videopro.train.runtime.checkpoint_files import checkpoints, publish_checkpoint
-from videopro.train.runtime.disk_errors import writing
 from videopro.train.runtime.record import check_same_run, describe_run, write_budgets, write_record
 from videopro.train.runtime.rows import digest
 from videopro.train.runtime.setup import TrainingRows, TrainingSetup
 from videopro.train.runtime.trainer import RunTrainer
-from videopro.train.runtime.whole_checkpoints import find_resume_checkpoint
+from videopro.train.runtime.whole_checkpoints import RESUME_HINT, find_resume_checkpoint
 
 
 def run_training(
@@ -52,7 +52,7 @@ def run_training(
     if checkpoints(output):
         check_same_run(output, run)
     state.wait_for_everyone()
-    with writing("what the run leaves", output):
+    with writing("what the run leaves", output, then=RESUME_HINT):
         last = find_resume_checkpoint(output, trainer.logs, weights_only=training.save_only_model)
         if state.is_main_process:
             write_record(output, run, rows=rows.train, dropped=rows.dropped)

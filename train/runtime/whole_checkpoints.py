@@ -17,6 +17,7 @@ from accelerate import PartialState
 from accelerate.utils import broadcast_object_list
 from transformers import Trainer
 
+from videopro.storage import writing
 from videopro.train.runtime.checkpoint_faults import STATE, find_fault
 from videopro.train.runtime.checkpoint_files import (
     UNFINISHED,
@@ -28,7 +29,9 @@ from videopro.train.runtime.checkpoint_files import (
     truncate_log,
     write_manifest,
 )
-from videopro.train.runtime.disk_errors import writing
+
+RESUME_HINT = "the same command goes on from the last checkpoint that is whole"
+"""What to do once a full disk has room again."""
 
 
 class AtomicCheckpointsMixin(Trainer):
@@ -58,7 +61,7 @@ class AtomicCheckpointsMixin(Trainer):
             remove(aside)
         state.wait_for_everyone()
         try:
-            with writing(what, self.output, needed=_bytes_of_last(self.output)):
+            with writing(what, self.output, then=RESUME_HINT, needed=_bytes_of_last(self.output)):
                 aside.mkdir(parents=True, exist_ok=True)
                 yield aside
         finally:

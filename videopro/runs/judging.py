@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,7 +22,7 @@ from videopro.errors import BackboneError, RunError
 from videopro.runs.folder import RunFolder
 from videopro.runs.summary import summarize, write_summary
 from videopro.settings import read_yaml, setting
-from videopro.storage import append_bytes, cannot_write, parse_json
+from videopro.storage import JsonLinesLog, parse_json
 from videopro.traces import Trace
 
 # Requests that fail in a row, without one that is served, after which the judge is given up.
@@ -180,7 +178,7 @@ def _grade(
     # A server takes several requests at once; a model in this process takes one.
     threads = spec.concurrency if spec.kind == "server" else 1
     step = max(threads, _GIVEN_UP)
-    with _appended(path) as file, ThreadPoolExecutor(threads) as pool:
+    with JsonLinesLog(path) as grades, ThreadPoolExecutor(threads) as pool:
         for start in range(0, len(traces), step):
             for trace, reply in pool.map(ask, traces[start : start + step]):
                 if isinstance(reply, BackboneError):
@@ -193,7 +191,7 @@ def _grade(
                     "answer": _digest(trace),
                     "raw": reply,
                 }
-                append_bytes(file, path, json.dumps(line).encode() + b"\n")
+                grades.append(line)
             if failed >= min(_GIVEN_UP, len(traces)):
                 raise RunError(
                     f"the judge served none of the last {failed} requests ({last}); what was graded is kept, "
@@ -201,18 +199,3 @@ def _grade(
                 )
     if lost:
         print(f"{lost} answers were not graded ({last}); the same command asks again", file=sys.stderr)
-
-
-@contextmanager
-def _appended(path: Path) -> Iterator[int]:
-    """The file, open for further lines, without a torn last one. Raises RunError."""
-    try:
-        file = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
-    except OSError as error:
-        raise RunError(cannot_write(path, error)) from error
-    try:
-        content = path.read_bytes()
-        os.ftruncate(file, content.rfind(b"\n") + 1)
-        yield file
-    finally:
-        os.close(file)

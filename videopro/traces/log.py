@@ -1,18 +1,15 @@
 """The append-only file of a run: one trace a line, safe under several writers and under kill -9.
 
-Every append happens under an exclusive lock of the file, after reading what others appended since: a question
-that is there is not written again, and a tail without a newline can only be what a killed writer left, so it
-is cut. A line is one write and one fsync: what was reported as done is on the disk. Knows traces, and nothing
-of workers, methods or scoring.
+A trace is appended under the file's lock, after reading what others appended since: a question that is there
+is not written again. Knows traces, and nothing of workers, methods or scoring.
 """
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from videopro.errors import RunError
-from videopro.storage import append_bytes, file_lock
+from videopro.storage import JsonLinesLog
 from videopro.traces.record import LaterSchema, Trace
 
 # Of lines that do not belong, so many stretches are told.
@@ -51,22 +48,21 @@ class TraceLog:
     ) -> None:
         self.path = path
         self._run_key = run_key
-        self.torn = 0
-        """Torn last lines that this object cut."""
         self._done: set[str] = set()
         self._writable = writable
         self._redo_errors = redo_errors
         self._offset = 0
         self._line = 0
-        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT if writable else os.O_RDONLY
-        try:
-            self._file = os.open(path, flags, 0o644)
-        except OSError as error:
-            raise RunError(f"{path}: cannot be opened ({error.strerror})") from error
+        self._file = JsonLinesLog(path, writable=writable)
+
+    @property
+    def torn(self) -> int:
+        """Torn last lines that this object cut."""
+        return self._file.torn
 
     def close(self) -> None:
         """Close the file."""
-        os.close(self._file)
+        self._file.close()
 
     def refresh(self) -> list[Trace]:
         """Read what was appended since the last call, by any process. Raises RunError for a line that is
@@ -75,9 +71,11 @@ class TraceLog:
         The first call of a writable log cuts a torn last line.
         """
         if self._writable and self._offset == 0:
-            with file_lock(self._file):
-                return self._read_new(repair=True)
-        return self._read_new(repair=False)
+            with self._file.locked():
+                traces = self._read_new()
+                self._file.cut_torn_tail()
+                return traces
+        return self._read_new()
 
     def is_done(self, question_id: str) -> bool:
         """Whether the question needs no further work, as far as this object has read."""
@@ -89,33 +87,24 @@ class TraceLog:
         On a full disk (or any other failure to write) the file is left as it was, and RunError is raised.
         """
         line = trace.to_line()
-        with file_lock(self._file):
-            self._read_new(repair=True)
+        with self._file.locked():
+            self._read_new()
             if self.is_done(trace.question_id):
                 return False
-            append_bytes(self._file, self.path, line)
+            self._file.append_lines(line)
             # Its own line counts as read: the caller knows this trace, and a redone error must not be redone.
             self._offset += len(line)
             self._line += 1
             self._done.add(trace.question_id)
         return True
 
-    def _read_new(self, *, repair: bool) -> list[Trace]:
-        """Parse the whole lines after the last one read. `repair` (only under the lock) cuts a torn tail."""
-        size = os.fstat(self._file).st_size
-        if size < self._offset:
-            raise RunError(f"{self.path}: became shorter while in use; another program has changed it")
+    def _read_new(self) -> list[Trace]:
+        """Parse the whole lines after the last one read."""
         first_time = self._offset == 0
-        new = bytearray()
-        while len(new) < size - self._offset:
-            part = os.pread(self._file, size - self._offset - len(new), self._offset + len(new))
-            if not part:
-                break
-            new += part
-        whole = new.rfind(b"\n") + 1
+        new = self._file.read(self._offset)
         traces = []
         foreign: list[tuple[int, str]] = []
-        for line in bytes(new[:whole]).split(b"\n")[:-1]:
+        for line in new.split(b"\n")[:-1]:
             self._line += 1
             try:
                 trace = Trace.from_line(line)
@@ -140,10 +129,7 @@ class TraceLog:
                 f"{foreign[0][1]!r}, and this run's is {self._run_key!r}); delete what is of another run, or "
                 "move it to its own folder, and give the same command again"
             )
-        self._offset += whole
-        if repair and self._offset < size:
-            os.ftruncate(self._file, self._offset)
-            self.torn += 1
+        self._offset += len(new)
         return traces
 
 

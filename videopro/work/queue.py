@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-import json
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -20,7 +19,7 @@ from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 from videopro.errors import RunError
-from videopro.storage import append_bytes, cannot_write, file_lock, parse_json
+from videopro.storage import JsonLinesLog, cannot_write, parse_json
 
 # Questions about one video that are handed out together: many enough to share the video's encoding, few
 # enough that the last video of a run does not keep one worker busy while the others have nothing left.
@@ -91,16 +90,8 @@ def lease(folder: Path, unit: Unit[Any]) -> Iterator[bool]:
 def record_crash(path: Path, ids: Sequence[str], reason: str) -> None:
     """Note that a worker died while these questions were being answered. Only a supervisor that saw it calls
     this: a run that was killed as a whole blames no question."""
-    line = json.dumps({"ids": list(ids), "reason": reason}).encode() + b"\n"
-    try:
-        file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-    except OSError as error:
-        raise RunError(cannot_write(path, error)) from error
-    try:
-        with file_lock(file):
-            append_bytes(file, path, line)
-    finally:
-        os.close(file)
+    with JsonLinesLog(path) as log:
+        log.append({"ids": list(ids), "reason": reason})
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,10 @@ import pytest
 
 from tests.support.reason_world import BROKEN, LOCAL, NATIVE, SceneIndex, reply
 from tests.support.reward_world import MetricRecorder, RewardBackbone, SceneModels, make, row, rows, score
-from videopro.errors import BackboneError, ConfigError, RunError
+from videopro.errors import BackboneError, ConfigError
 from videopro.executor import Limits, SandboxError
 from videopro.modules.library import VideoContext
 from videopro.reasoning import execution
-from videopro.train.rewards.log import RewardLog
 from videopro.train.rewards.report import ERRORS
 
 BLUE = LOCAL.replace('"red"', '"blue"')
@@ -326,24 +325,3 @@ def test_each_reply_is_a_line_of_the_log(tmp_path: Path) -> None:
     assert (prose["mode"], prose["status"], prose["error"]) == (None, "failed", "NoProgram")
     assert prose["rewards"] == {"accuracy": 0.0, "format": 0.0, "mode_consistency": 0.0}
     assert (broken["error"], broken["answer"], broken["correct"]) == ("NameError", None, False)
-
-
-def test_a_log_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(RunError, match="cannot be opened"):
-        RewardLog(tmp_path / "file" / "rewards.jsonl")
-
-
-def test_a_full_disk_leaves_whole_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import videopro.train.rewards.log as module
-
-    log = RewardLog(tmp_path / "log.jsonl")
-    log.append([{"n": 1}])
-    write = module.os.write
-    monkeypatch.setattr(module.os, "write", lambda file, data: write(file, data[: len(data) // 2]))
-    with pytest.raises(RunError, match="No space left on device"):
-        log.append([{"n": 2}, {"n": 3}])
-    monkeypatch.undo()
-    log.append([{"n": 4}])
-    log.close()
-    assert (tmp_path / "log.jsonl").read_text() == '{"n": 1}\n{"n": 4}\n'

@@ -1,0 +1,99 @@
+"""The file under every log: whole lines at any moment, whoever writes, dies or fills the disk."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import signal
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from videopro.errors import RunError
+from videopro.storage import JsonLinesLog
+
+
+def test_lines_are_plain_json_and_any_text_is_kept(tmp_path: Path) -> None:
+    with JsonLinesLog(tmp_path / "folder" / "log.jsonl", make_folder=True) as log:
+        log.append({"n": 1}, {"text": "\u00e9 \ud83d\n"})
+        log.append()
+    content = (tmp_path / "folder" / "log.jsonl").read_bytes()
+    assert content == b'{"n": 1}\n{"text": "\\u00e9 \\ud83d\\n"}\n'
+
+
+def test_a_file_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(RunError, match=r"file/log\.jsonl: cannot be opened"):
+        JsonLinesLog(tmp_path / "file" / "log.jsonl", make_folder=True)
+    with pytest.raises(RunError, match=r"none\.jsonl: cannot be opened"):
+        JsonLinesLog(tmp_path / "none.jsonl", writable=False)
+
+
+@pytest.mark.parametrize("torn", [b"x", b'{"n": ' + b"9" * 200_000])
+def test_a_torn_tail_is_never_read_and_goes_with_the_next_append(tmp_path: Path, torn: bytes) -> None:
+    path = tmp_path / "log.jsonl"
+    for before in (b"", b'{"n": 1}\n', b"a" * 70_000 + b"\n"):
+        path.write_bytes(before + torn)
+        with JsonLinesLog(path, writable=False) as log:
+            assert log.read() == before
+        assert path.read_bytes() == before + torn, "reading leaves a file alone"
+        with JsonLinesLog(path) as log:
+            log.append({"n": 2})
+            log.append({"n": 3})
+            assert log.torn == 1
+            assert log.read(len(before)) == b'{"n": 2}\n{"n": 3}\n'
+        assert path.read_bytes() == before + b'{"n": 2}\n{"n": 3}\n'
+
+
+def test_a_full_disk_leaves_the_file_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = JsonLinesLog(tmp_path / "log.jsonl")
+    log.append({"n": 1})
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda file, data: write(file, data[: len(data) // 2]))
+    with pytest.raises(RunError, match="No space left on device"):
+        log.append({"n": 2}, {"n": 3})
+    monkeypatch.undo()
+    log.append({"n": 4})
+    log.close()
+    assert (tmp_path / "log.jsonl").read_text() == '{"n": 1}\n{"n": 4}\n'
+
+
+def _append_for_ever(path: Path) -> None:
+    with JsonLinesLog(path) as log, ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda n: log.append({"n": n, "text": "x" * 5000}), range(100_000)))
+
+
+def test_threads_and_processes_that_are_killed_leave_whole_lines(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    context = multiprocessing.get_context("fork")
+    for _ in range(3):
+        writers = [context.Process(target=_append_for_ever, args=(path,)) for _ in range(2)]
+        size = path.stat().st_size if path.exists() else 0
+        for one in writers:
+            one.start()
+        deadline = time.monotonic() + 60
+        while not (path.exists() and path.stat().st_size > size + 50_000):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        for one in writers:
+            assert one.pid is not None
+            os.kill(one.pid, signal.SIGKILL)
+            one.join()
+    with JsonLinesLog(path) as log:
+        log.append({"n": -1, "text": ""})
+        lines = [json.loads(line) for line in log.read().split(b"\n")[:-1]]
+    assert path.read_bytes().endswith(b'{"n": -1, "text": ""}\n')
+    assert all(len(one["text"]) == 5000 for one in lines[:-1])
+
+
+def test_a_file_that_is_held_is_nobody_elses(tmp_path: Path) -> None:
+    first, second = JsonLinesLog(tmp_path / "log.jsonl"), JsonLinesLog(tmp_path / "log.jsonl")
+    assert first.hold()
+    first.append({"n": 1})
+    assert not second.hold(), "an append does not give the lock back"
+    first.close()
+    assert second.hold()
+    second.close()
