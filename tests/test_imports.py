@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -193,3 +194,14 @@ def test_every_module_opens_with_what_it_is_for() -> None:
         name for name, text in sources().items() if text.strip() and not ast.get_docstring(ast.parse(text))
     ]
     assert silent == []
+
+
+def test_no_test_file_imports_another() -> None:
+    """What tests share lies in tests/support."""
+    found = [
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in sorted((ROOT / "tests").rglob("*.py"))
+        for name in re.findall(r"(?:from|import) (tests(?:\.\w+)*)", path.read_text(encoding="utf-8"))
+        if name != "tests" and not name.startswith(("tests.support", "tests.golden"))
+    ]
+    assert found == []

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.data_synthesis.test_questions import cg, write_cg
 from tests.support.fakes import make_video
+from tests.support.synthesis_sources import cg, write_cg
 from tests.support.synthesis_world import NO_MODELS, load_moody, make_questions, native, record
 from videopro.data_synthesis.datasets import assemble
 from videopro.data_synthesis.decontamination import EvaluationVideos, evaluation_videos

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
@@ -11,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.synthesis_sources import cg, write_cg
 from videopro.benchmarks import Benchmark, Item, Protocol, load
 from videopro.benchmarks.base import ROBUST
 from videopro.data_synthesis.questions import balance_letters, load_source, select_questions
@@ -135,29 +135,6 @@ def test_pocket_is_asked_from_its_train_split(monkeypatch: pytest.MonkeyPatch, t
 
 
 # ---- CG-Bench ----------------------------------------------------------------------------------------------
-
-
-def cg(**changes: Any) -> dict[str, Any]:
-    """A record of CG-Bench's shape; ours, as the research licence asks."""
-    made = {
-        "qid": 7,
-        "video_uid": "abcDEF-1_xy",
-        "question": "What does he lift?",
-        "answer": "a crate",
-        "choices": ["a bag", "a crate", "a chair", "a box", "a bin"],
-        "right_answer": "B",
-        "clue_intervals": [[10, 14.5], [60, 71]],
-        "domain": "Life Record",
-        "sub_category": "Entity Perception",
-        "duration": 900,
-    }
-    return {**made, **changes}
-
-
-def write_cg(folder: Path, *records: Any, name: str = "cgbench.json") -> Path:
-    folder.mkdir(exist_ok=True)
-    (folder / name).write_text(json.dumps(list(records)))
-    return folder
 
 
 def test_cg_bench_is_read(tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from tests.executor.test_faults import RAW, failed, run
 from tests.support import ROOT
+from tests.support.sandbox_runs import RAW, failed, run
 from videopro.executor import Executor, Limits, MontyExecutor, Outcome, use_frames
 from videopro.executor.conversation import Conversation
 from videopro.processes import signal_name

@@ -6,7 +6,6 @@ they send or do, the host answers with an ordinary failed Outcome, soon, and goe
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,51 +13,17 @@ from typing import Any
 
 import pytest
 
-from tests.program.test_program import BOMBS
-from videopro.executor import Executor, Limits, Outcome, conversation, use_frames
+from tests.support.program_bombs import BOMBS
+from tests.support.sandbox_runs import RAW, failed, run
+from videopro.executor import Executor, Limits, conversation, use_frames
 
-RAW = """\
-import json, random
-os = random._os
-
-def send(kind, body):
-    data = kind.encode() + len(body).to_bytes(4, "big") + body
-    while data:
-        data = data[os.write(3, data):]
-
-EMPTY = {"t": [{"t": []}, {"d": []}]}
-
-def call(*parts):
-    send("c", json.dumps(parts).encode())
-"""
+# ---- time -------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def pool() -> Iterator[Executor]:
     with Executor() as made:
         yield made
-
-
-def run(pool: Executor, *lines: str, functions: Any = None, head: str = "", **limits: Any) -> Outcome:
-    program = head + "def execute_command(video):\n" + "\n".join("    " + line for line in lines)
-    outcome = pool.run(
-        program, functions or {}, {"video": object()}, Limits(**{"wall_seconds": 60.0, **limits})
-    )
-    json.dumps([outcome.log, outcome.output, [vars(call) for call in outcome.calls]], allow_nan=False)
-    assert pool.run("def execute_command():\n    return 1", {}, {}).value == 1
-    return outcome
-
-
-def failed(outcome: Outcome, kind: str, message: str = "", line: int | None = None) -> None:
-    assert outcome.status == "failed", outcome
-    assert outcome.value is None
-    assert outcome.error is not None
-    assert outcome.error.type == kind, outcome.log
-    assert message in outcome.error.message
-    assert line is None or outcome.error.line == line
-
-
-# ---- time -------------------------------------------------------------------------------------------------
 
 
 def test_a_loop_ends_with_its_line(pool: Executor) -> None:

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.executor.test_walls import ONE, ROOT, children_of, status_of, zygote_of
+from tests.support import ROOT
+from tests.support.sandbox_processes import ONE, children_of, status_of, zygote_of
 from videopro.executor import Executor, SandboxError
 
 

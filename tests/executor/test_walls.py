@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from tests.support import ROOT
+from tests.support.sandbox_processes import children_of, status_of, zygote_of
 from videopro.executor import (
     Executor,
     Limits,
@@ -29,8 +30,6 @@ from videopro.executor import (
     process,
 )
 from videopro.executor.inside import filter as seccomp
-
-ONE = "def execute_command():\n    return 1"
 
 
 @pytest.fixture(scope="module")
@@ -157,21 +156,6 @@ def test_the_filter_on_both_processors(machine: str, arch: int, column: int) -> 
     assert judged(machine, ARM if column == 0 else X86, 1, 3) == KILL
     foreign = judged("x86_64", X86, 0x40000000 + 1, 3)
     assert foreign == KILL  # The x32 ABI's write.
-
-
-def status_of(pid: int) -> dict[str, str]:
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
-
-
-def children_of(pid: int) -> list[int]:
-    """Oldest first: of an executor's zygote the last one waits for a program."""
-    return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-
-
-def zygote_of(executor: Executor) -> int:
-    assert executor._zygote is not None
-    return executor._zygote.pid
 
 
 def test_what_the_kernel_says_of_a_running_program() -> None:

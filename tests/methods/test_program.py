@@ -16,14 +16,13 @@ from tests.support import ROOT
 from tests.support import reason_world as world
 from tests.support.fakes import load_fake, make_benchmark, make_video
 from tests.support.infer_world import SRT
+from tests.support.method_world import NO_MODELS, OPTIONS, context, item
 from tests.support.reason_world import BROKEN, NATIVE, QUESTION, SceneBackbone, ScriptedPlanner
 from videopro import ask, compare, infer, prompts
 from videopro.backbones.wrappers.metered import Meter
-from videopro.benchmarks import Item, Protocol
-from videopro.benchmarks.base import ROBUST
 from videopro.errors import ConfigError
 from videopro.infer import InferConfig
-from videopro.methods import MethodContext, create
+from videopro.methods import create
 from videopro.methods import program as program_module
 from videopro.modules import library as module_library
 from videopro.modules.calls.cache import CallCache
@@ -36,9 +35,6 @@ from videopro.settings import from_command_line
 from videopro.traces import Cost, read_traces
 
 CONFIGS = ROOT / "configs" / "compare"
-
-NO_MODELS = ("encoder=none", "text_encoder=none", "ocr=none", "detector=none", "tracker=none")
-OPTIONS: dict[str, Any] = dict.fromkeys((one.split("=")[0] for one in NO_MODELS), "none")
 
 
 @pytest.fixture(autouse=True)
@@ -53,14 +49,6 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("colours")
     make_benchmark(folder, videos=2)
     return folder
-
-
-def item(**changes: Any) -> Item:
-    return replace(Item("q1", Path("unused.mp4"), "v", QUESTION, answer="B"), **changes)
-
-
-def context(backbone: SceneBackbone, **options: Any) -> MethodContext:
-    return MethodContext(world.video(), backbone, Protocol(parser=ROBUST), meter=Meter(), **options)
 
 
 # ---- one question through a method -----------------------------------------------------------------------

@@ -12,7 +12,8 @@ import time
 
 import pytest
 
-from videopro.program import MAX_CHARS, Program, parse_program
+from tests.support.program_bombs import BOMBS
+from videopro.program import Program, parse_program
 
 NATIVE = "def execute_command(video, question):\n    return query_native(video, question, choices)"
 LONGER = """\
@@ -236,23 +237,6 @@ def test_the_canonical_form_runs_alike_and_is_its_own() -> None:
 
 
 # ---- whatever comes ---------------------------------------------------------------------------------------
-
-BOMBS = {
-    "brackets": "x = " + "(" * 30_000,
-    "minus": "x = " + "-" * 60_000 + "1",
-    "sum": "x = " + "+".join("a" * 30_000),
-    "calls": "x = a" + "()" * 30_000,
-    "attributes": "x = a" + ".b" * 30_000,
-    "indents": "\n".join(" " * n + "if 1:" for n in range(99)) + "\n" + " " * 99 + "x = 1",
-    "lambdas": "x = " + "lambda: " * 8_000 + "1",
-    "digits": "x = " + "9" * 60_000,
-    "nots": "x = " + "not " * 15_000 + "1",
-    "nul": "x = '\x00'",
-    "surrogate": "x = '\ud800'",
-    "elifs": "if a: pass\n" + "elif b: pass\n" * 5_000,
-    "formats": "x = f'" + '{f"{' * 5_000,
-    "too long": "x = 1\n" * (MAX_CHARS // 5),
-}
 
 
 @pytest.mark.parametrize("name", BOMBS)

@@ -16,8 +16,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tests.report.test_report import answers, planned_run
-from tests.support.report_world import direct_round, trace, unreadable, write_run
+from tests.support.report_world import answers, direct_round, planned_run, trace, unreadable, write_run
 from videopro.report.__main__ import main
 from videopro.report.published import PUBLISHED
 from videopro.report.reading import read_runs

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.methods.test_program import OPTIONS, context, item
 from tests.support import reason_world as world
+from tests.support.method_world import OPTIONS, context, item
 from tests.support.report_world import FALLBACK, direct_round, program, trace, unreadable
 from videopro.methods import create
 from videopro.methods import program as program_module

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from tests.support.report_world import FALLBACK, direct_round, program, trace, unreadable, write_run
+from tests.support.report_world import (
+    FALLBACK,
+    answers,
+    direct_round,
+    planned_run,
+    program,
+    trace,
+    unreadable,
+    write_run,
+)
 from videopro.errors import ConfigError, RunError
 from videopro.report.durations import bin_of
 from videopro.report.reading import read_runs
@@ -21,14 +29,6 @@ from videopro.report.thresholds import sweep
 from videopro.traces import Trace
 
 A, B = "A", "B"
-
-
-def answers(letters: str, *, minutes: Sequence[float] = (), **changes: Any) -> list[Trace]:
-    """Direct answers with confidence 0.8, two questions a video; A is right."""
-    return [
-        trace(i, [direct_round(letter, 0.8)], minutes=minutes[i] if minutes else 1.0, **changes)
-        for i, letter in enumerate(letters)
-    ]
 
 
 def section(name: str, *words: Path | str) -> Section:
@@ -155,22 +155,6 @@ def test_refinement_is_judged_with_the_fallback_on_both_sides(tmp_path: Path) ->
 
 
 # ---- Table 2 ---------------------------------------------------------------------------------------------
-
-
-def planned_run(folder: Path, **settings: Any) -> Path:
-    """Four questions: a sure native program; an unsure one refined from B to A; a failure refined to A; a
-    sure wrong one. 100 tokens and 1.5 s a round, 0.25 s a question."""
-    return write_run(
-        folder,
-        [
-            trace(0, [program("A", 0.9, mode="native")], minutes=1.0),
-            trace(1, [program("B", 0.5), program("A", 0.8, kind="program_refinement")], minutes=5.0),
-            trace(2, [program(None), program("A", 0.95, kind="bug_fix")], minutes=5.0),
-            trace(3, [program("B", 0.85)], minutes=20.0),
-        ],
-        method="videopro",
-        **settings,
-    )
 
 
 def test_efficiency(tmp_path: Path) -> None:

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import functools
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 import transformers
 from packaging.version import Version
@@ -30,7 +33,7 @@ from transformers.models.qwen3_vl import Qwen3VLProcessor
 from transformers.models.qwen3_vl.video_processing_qwen3_vl import Qwen3VLVideoProcessor
 from transformers.video_utils import VideoMetadata
 
-from videopro.backbones.base import BackboneConfig
+from videopro.backbones.base import Answer, BackboneConfig
 from videopro.backbones.qwen.backbone import QwenBackbone
 from videopro.question import Question
 from videopro.video import Frame
@@ -296,3 +299,33 @@ def pictures(
 
 QUESTION = Question("What colour is the ring?", ("green", "red", "blue"))
 OTHER = Question("How many rings are there, and which of them is seen after the bar?", ("1", "2"))
+
+
+TOLERANCE = 1e-5
+
+
+def close(one: Answer, other: Answer) -> bool:
+    return (
+        one.letter == other.letter
+        and one.raw == other.raw
+        and one.tokens_in == other.tokens_in
+        and one.letters.keys() == other.letters.keys()
+        and one.confidence == pytest.approx(other.confidence, abs=TOLERANCE)
+        and all(one.letters[key] == pytest.approx(other.letters[key], abs=TOLERANCE) for key in one.letters)
+    )
+
+
+@contextmanager
+def leaning(model: Any, token: int, amount: float = 30.0) -> Iterator[None]:
+    """A model whose last layer favours one token."""
+
+    def favour(module: Any, args: Any, out: torch.Tensor) -> torch.Tensor:
+        out = out.clone()
+        out[..., token] += amount
+        return out
+
+    hook = model.lm_head.register_forward_hook(favour)
+    try:
+        yield
+    finally:
+        hook.remove()

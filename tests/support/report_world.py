@@ -146,3 +146,27 @@ def write_run(
 
 
 __all__ = ["FALLBACK", "direct_round", "program", "program_execution", "trace", "unreadable", "write_run"]
+
+
+def answers(letters: str, *, minutes: Sequence[float] = (), **changes: Any) -> list[Trace]:
+    """Direct answers with confidence 0.8, two questions a video; A is right."""
+    return [
+        trace(i, [direct_round(letter, 0.8)], minutes=minutes[i] if minutes else 1.0, **changes)
+        for i, letter in enumerate(letters)
+    ]
+
+
+def planned_run(folder: Path, **settings: Any) -> Path:
+    """Four questions: a sure native program; an unsure one refined from B to A; a failure refined to A; a
+    sure wrong one. 100 tokens and 1.5 s a round, 0.25 s a question."""
+    return write_run(
+        folder,
+        [
+            trace(0, [program("A", 0.9, mode="native")], minutes=1.0),
+            trace(1, [program("B", 0.5), program("A", 0.8, kind="program_refinement")], minutes=5.0),
+            trace(2, [program(None), program("A", 0.95, kind="bug_fix")], minutes=5.0),
+            trace(3, [program("B", 0.85)], minutes=20.0),
+        ],
+        method="videopro",
+        **settings,
+    )

@@ -12,63 +12,21 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from tests.support.traces import make
 from videopro.errors import RunError
 from videopro.traces import (
     SCHEMA,
-    Call,
     Cost,
-    Execution,
     Failure,
     Reply,
-    Round,
     Trace,
     TraceLog,
-    VideoRef,
     read_traces,
 )
-
-
-def make(question_id: str = "q1", **changes: object) -> Trace:
-    trace = Trace(
-        schema=1,
-        run_key="abc",
-        question_id=question_id,
-        video=VideoRef("v.mp4", "v", "hash", 12.5),
-        question="Which?\u2028 «größer»",
-        choices=("a", "b"),
-        gold="A",
-        groups={"family": "count"},
-        rounds=(
-            Round(
-                "refine",
-                "<code>\nx\n</code>",
-                "x",
-                Execution(
-                    "failed",
-                    error=Failure("NameError", "x", 1, "log"),
-                    calls=(
-                        Call(
-                            "query",
-                            {"k": [1, 2]},
-                            "B",
-                            ((1.5, 48.0, 64.0), (2.0, 48.0, 64.0, 0.0, 0.0, 0.5, 1.0)),
-                        ),
-                    ),
-                    cost=Cost(seconds=0.5),
-                ),
-            ),
-        ),
-        first=Reply("B", 0.25, {"A": 0.1, "B": 0.25}, "B"),
-        final=Reply(None, 0.0, {"A": 0.1, "B": 0.2}, "Hmm"),
-        cost=Cost(1.5, {"decode": 1.0}, 4, 2, 100, 3),
-        versions={"videopro": "0"},
-    )
-    return replace(trace, **changes)
 
 
 def test_round_trip() -> None:
@@ -273,7 +231,7 @@ def test_killed_writer_leaves_a_log_that_goes_on(tmp_path: Path) -> None:
 FULL_DISK = """
 import resource, sys
 from pathlib import Path
-from tests.traces.test_trace import make
+from tests.support.traces import make
 from videopro.errors import RunError
 from videopro.traces.log import TraceLog
 size = len(make("a0").to_line())

@@ -6,8 +6,6 @@ Everything runs in float32, where two ways to the same logits agree to about 1e-
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -17,46 +15,21 @@ from tests.support.qwen_models import (
     FAMILIES,
     OTHER,
     QUESTION,
+    TOLERANCE,
     backbone,
+    close,
+    leaning,
     load,
     official_inputs,
     pictures,
     reference,
 )
 from videopro import prompts
-from videopro.backbones.base import Answer, ChoiceRequest
+from videopro.backbones.base import ChoiceRequest
 from videopro.backbones.qwen.backbone import QwenBackbone
 from videopro.errors import BackboneError
 
-TOLERANCE = 1e-5
 ALL = list(FAMILIES)
-
-
-def close(one: Answer, other: Answer) -> bool:
-    return (
-        one.letter == other.letter
-        and one.raw == other.raw
-        and one.tokens_in == other.tokens_in
-        and one.letters.keys() == other.letters.keys()
-        and one.confidence == pytest.approx(other.confidence, abs=TOLERANCE)
-        and all(one.letters[key] == pytest.approx(other.letters[key], abs=TOLERANCE) for key in one.letters)
-    )
-
-
-@contextmanager
-def leaning(model: Any, token: int, amount: float = 30.0) -> Iterator[None]:
-    """A model whose last layer favours one token."""
-
-    def favour(module: Any, args: Any, out: torch.Tensor) -> torch.Tensor:
-        out = out.clone()
-        out[..., token] += amount
-        return out
-
-    hook = model.lm_head.register_forward_hook(favour)
-    try:
-        yield
-    finally:
-        hook.remove()
 
 
 def first_scores(family: str, frames: Any, text: str, lean: tuple[int, float] | None = None) -> torch.Tensor:

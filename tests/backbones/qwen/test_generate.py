@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from tests.backbones.qwen.test_answers import leaning
-from tests.support.qwen_models import FAMILIES, backbone, load, official_inputs, pictures, reference
+from tests.support.qwen_models import FAMILIES, backbone, leaning, load, official_inputs, pictures, reference
 from videopro.backbones.base import GenerateRequest, Generation
 from videopro.errors import BackboneError
 

@@ -14,8 +14,16 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForImageTextToText
 from transformers.models.qwen3 import Qwen3Config
 
-from tests.backbones.qwen.test_answers import close
-from tests.support.qwen_models import PIXELS, QUESTION, checkpoint, load, official_inputs, pictures, reference
+from tests.support.qwen_models import (
+    PIXELS,
+    QUESTION,
+    checkpoint,
+    close,
+    load,
+    official_inputs,
+    pictures,
+    reference,
+)
 from videopro import prompts
 from videopro.backbones import BackboneConfig, fingerprint, load_backbone, read_spec
 from videopro.backbones.fingerprint import folder_fingerprint

@@ -14,9 +14,9 @@ from transformers import TrainerCallback
 
 from tests.support import grpo_world as grpo
 from tests.support import sft_world as world
+from tests.support.grpo_runs import SomeRewards, arguments
 from tests.support.qwen_models import QUESTION, backbone, checkpoint, pictures
 from tests.support.training_runs import LORA, flags, two_processes
-from tests.train.rl.test_runs import SomeRewards, arguments
 from videopro.backbones import load_backbone, read_spec
 from videopro.backbones.base import ChoiceRequest, GenerateRequest
 from videopro.errors import BackboneError, RunError

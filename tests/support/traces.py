@@ -1,0 +1,54 @@
+"""A small trace, to be varied."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from videopro.traces import (
+    Call,
+    Cost,
+    Execution,
+    Failure,
+    Reply,
+    Round,
+    Trace,
+    VideoRef,
+)
+
+
+def make(question_id: str = "q1", **changes: object) -> Trace:
+    trace = Trace(
+        schema=1,
+        run_key="abc",
+        question_id=question_id,
+        video=VideoRef("v.mp4", "v", "hash", 12.5),
+        question="Which?\u2028 «größer»",
+        choices=("a", "b"),
+        gold="A",
+        groups={"family": "count"},
+        rounds=(
+            Round(
+                "refine",
+                "<code>\nx\n</code>",
+                "x",
+                Execution(
+                    "failed",
+                    error=Failure("NameError", "x", 1, "log"),
+                    calls=(
+                        Call(
+                            "query",
+                            {"k": [1, 2]},
+                            "B",
+                            ((1.5, 48.0, 64.0), (2.0, 48.0, 64.0, 0.0, 0.0, 0.5, 1.0)),
+                        ),
+                    ),
+                    cost=Cost(seconds=0.5),
+                ),
+            ),
+        ),
+        first=Reply("B", 0.25, {"A": 0.1, "B": 0.25}, "B"),
+        final=Reply(None, 0.0, {"A": 0.1, "B": 0.2}, "Hmm"),
+        cost=Cost(1.5, {"decode": 1.0}, 4, 2, 100, 3),
+        versions={"videopro": "0"},
+    )
+    return replace(trace, **changes)
