@@ -7,10 +7,11 @@ modules.
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future
 from typing import Generic, TypeVar
+
+from cachetools import LRUCache
 
 T = TypeVar("T")
 
@@ -23,8 +24,7 @@ class CallCache(Generic[T]):
     """
 
     def __init__(self, most: int = 20_000) -> None:
-        self.most = most
-        self._results: OrderedDict[Hashable, Future[T]] = OrderedDict()
+        self._results: LRUCache[Hashable, Future[T]] = LRUCache(most)
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
@@ -37,8 +37,6 @@ class CallCache(Generic[T]):
             if future is None:
                 mine: Future[T] = Future()
                 self._results[key] = mine
-            else:
-                self._results.move_to_end(key)
         if future is not None:
             try:
                 return future.result(), True
@@ -54,9 +52,6 @@ class CallCache(Generic[T]):
             mine.set_exception(_ComputationFailed())
             raise
         mine.set_result(result)
-        with self._lock:
-            while len(self._results) > self.most:
-                self._results.popitem(last=False)
         return result, False
 
     def clear(self) -> None:

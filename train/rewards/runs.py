@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
 import torch
+from cachetools import LRUCache
 
 from videopro.backbones.base import Backbone
 from videopro.backbones.health import check_alive
@@ -84,7 +84,7 @@ class ProgramRunner:
         self._limits = limits
         self._preparing = threading.Lock()
         self._contexts: CallCache[VideoContext] = CallCache(_CONTEXTS)
-        self._runs: OrderedDict[object, Future[ProgramOutcome]] = OrderedDict()
+        self._runs: LRUCache[object, Future[ProgramOutcome]] = LRUCache(_RUNS)
         self._lock = threading.Lock()
         # A thread begins on the first GPU, wherever the process works.
         device = torch.cuda.current_device() if torch.cuda.is_available() else None
@@ -109,7 +109,6 @@ class ProgramRunner:
             if future is None:
                 future = self._runs[key] = self._threads.submit(self._run, row, program)
                 self.begun += 1
-            self._runs.move_to_end(key)
         return future
 
     def run(self, rows: Sequence[RewardRow], replies: Sequence[str]) -> list[ProgramOutcome]:
@@ -213,10 +212,10 @@ class ProgramRunner:
             )
 
     def _forget(self) -> None:
-        """Keep no more runs than there may be, and none that another try may mend."""
+        """Keep no run that another try may mend."""
         with self._lock:
             for key, future in list(self._runs.items()):
-                if future.done() and (len(self._runs) > _RUNS or not _is_over(future)):
+                if future.done() and not _is_over(future):
                     del self._runs[key]
 
 

@@ -9,7 +9,6 @@ not know trainers.
 from __future__ import annotations
 
 import warnings
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any
 
 import torch
 import transformers
+from cachetools import LRUCache
 
 from videopro.backbones.qwen.features import encode_vision, features_bytes, takes_features
 from videopro.backbones.qwen.inputs import EncodedPrompt, QwenInputs
@@ -41,7 +41,8 @@ class PromptEncoder:
     """Makes prompts of rows.
 
     `frozen`: the vision tower and the projector never change; a video's features then take the place of its
-    pixels, and those of the videos used last are kept, up to `kept_bytes` of them, on the model's device.
+    pixels, and those of the videos used last are kept, up to `kept_bytes` of them, on the model's device
+    (those of one video that are more than that are not).
     Where the model takes no features (transformers before 5.18), a warning says so and the tower runs in
     every pass.
     """
@@ -60,9 +61,9 @@ class PromptEncoder:
                 "runs the vision tower anew; 5.18 and newer run it once a video",
                 stacklevel=2,
             )
-        self._most = kept_bytes
-        self._heads: OrderedDict[str, EncodedPrompt] = OrderedDict()
-        self._held = 0
+        self._heads: LRUCache[str, EncodedPrompt] = LRUCache(
+            kept_bytes, lambda head: features_bytes(head.features)
+        )
         self.looked = 0
         """Videos that went through the vision tower to be kept."""
 
@@ -93,7 +94,6 @@ class PromptEncoder:
 
     def _head(self, video: str) -> EncodedPrompt:
         if video in self._heads:
-            self._heads.move_to_end(video)
             return self._heads[video]
         head = self._inputs.head(self._frames.frames(Path(video)))
         if not self._keeps:
@@ -102,11 +102,8 @@ class PromptEncoder:
         with torch.no_grad():
             head = encode_vision(core.model, head, self._run.device)
         self.looked += 1
-        self._heads[video] = head
-        self._held += features_bytes(head.features)
-        while self._held > self._most and len(self._heads) > 1:
-            _, oldest = self._heads.popitem(last=False)
-            self._held -= features_bytes(oldest.features)
+        if features_bytes(head.features) <= self._heads.maxsize:
+            self._heads[video] = head
         return head
 
 

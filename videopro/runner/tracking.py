@@ -1,6 +1,9 @@
 """Sends a run's numbers to wandb, trackio or tensorboard: the summary's own, while the run goes on and at its
 end.
 
+accelerate's trackers do the same, but only behind a `PartialState`, which joins the process group that
+torchrun's variables name. The ranks of a run form none, so the first one would wait for the others for ever.
+
 Knows those packages (none is needed unless it is asked for) and flat numbers; nothing of questions.
 """
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import numpy as np
+from cachetools import LRUCache
 
 from videopro.errors import VideoError
 
@@ -33,18 +33,17 @@ class FrameStore:
         self.max_bytes = max_bytes
         self.hits = 0
         self.misses = 0
-        self._bytes = 0
-        self._frames: OrderedDict[FrameKey, np.ndarray] = OrderedDict()
+        self._frames: LRUCache[FrameKey, np.ndarray] = LRUCache(max_bytes, lambda image: image.nbytes)
         # Which timestamp is shown at a tick that was asked for: spares opening the file for the same question
         # again.
-        self._shown: OrderedDict[tuple[str, int], int] = OrderedDict()
+        self._shown: LRUCache[tuple[str, int], int] = LRUCache(1 << 16)
         self._lock = threading.Lock()
         self._turns: weakref.WeakValueDictionary[str, _DecodeLock] = weakref.WeakValueDictionary()
 
     @property
     def bytes(self) -> int:
         """Bytes of pixels that are kept now."""
-        return self._bytes
+        return int(self._frames.currsize)
 
     def __len__(self) -> int:
         return len(self._frames)
@@ -57,22 +56,14 @@ class FrameStore:
                 self.misses += 1
                 return None
             self.hits += 1
-            self._frames.move_to_end(key)
             return image
 
     def put(self, key: FrameKey, image: np.ndarray) -> None:
         """Keep a frame, and let go of the least recently used ones that no longer fit."""
         with self._lock:
-            old = self._frames.pop(key, None)
-            if old is not None:
-                self._bytes -= old.nbytes
-            if image.nbytes > self.max_bytes:
-                return
-            self._frames[key] = image
-            self._bytes += image.nbytes
-            while self._bytes > self.max_bytes:
-                _, gone = self._frames.popitem(last=False)
-                self._bytes -= gone.nbytes
+            self._frames.pop(key, None)
+            if image.nbytes <= self.max_bytes:
+                self._frames[key] = image
 
     def shown(self, video: str, tick: int) -> int | None:
         """Timestamp of the frame on display at a tick, if it was found before."""
@@ -83,15 +74,12 @@ class FrameStore:
         """Remember which frame is on display at a tick."""
         with self._lock:
             self._shown[video, tick] = pts
-            while len(self._shown) > 1 << 16:
-                self._shown.popitem(last=False)
 
     def clear(self) -> None:
         """Let go of every frame."""
         with self._lock:
             self._frames.clear()
             self._shown.clear()
-            self._bytes = 0
 
     @contextmanager
     def decoding(self, video: str) -> Iterator[None]:
