@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -210,9 +210,3 @@ def _folder(name: str) -> Path | None:
 
     folder = pocket_folder() if name == "pocket" else Path(name.partition(":")[2] or name)
     return folder if folder.is_dir() else None
-
-
-def module_settings(settings: object) -> ModuleSettings:
-    """The part of a method's settings that is about models."""
-    names = asdict(ModuleSettings()).keys()
-    return ModuleSettings(**{name: getattr(settings, name) for name in names})

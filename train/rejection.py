@@ -23,15 +23,14 @@ from videopro.backbones.base import Backbone, GenerateRequest, Visual
 from videopro.cli import exit_status
 from videopro.errors import ConfigError, RunError, VideoError
 from videopro.modules.loading import ModuleModels, ModuleSettings, is_pocket
-from videopro.program import parse_program
+from videopro.program import Program, parse_program
 from videopro.reasoning import derive_seed
 from videopro.settings import build_settings, from_command_line, setting
 from videopro.storage import InvalidJson, JsonLinesLog, parse_json, write_atomically
 from videopro.train.finetune.data import PLACEHOLDER
 from videopro.train.rewards.functions import ProgramRewards
-from videopro.train.rewards.rows import read_row
 from videopro.train.rewards.scoring import score
-from videopro.train.rl.data import KINDS, GRPORow, as_dataset, read_grpo_rows
+from videopro.train.rl.data import KINDS, GRPORow, read_grpo_rows
 from videopro.train.runtime.rows import digest
 from videopro.video import Video, uniform_times
 
@@ -131,25 +130,26 @@ def _show(path: Path, policy: Backbone, stack: ExitStack) -> Visual:
 def _right(rows: Sequence[GRPORow], replies: list[str], rewards: ProgramRewards) -> list[list[str]]:
     """Of each row's replies, in their order, those that are right and of the right form."""
     each = len(replies) // len(rows)
-    columns = [one for one in as_dataset(rows) for _ in range(each)]
+    asked = [row for row in rows for _ in range(each)]
     # The rewards see to it that whoever answers has the adapter off, call by call. A block around them all
     # would be this thread's, and the programs would wait for it for ever.
-    ran = rewards.run(columns, replies)
+    turns = rewards.run(asked, replies)
     found: list[list[str]] = [[] for _ in rows]
-    for number, (given, reply, one) in enumerate(zip(columns, replies, ran, strict=True)):
-        if one.execution is not None:
-            row = read_row(given)
-            earned = score(row.kind, row.right, row.oracle, (parse_program(reply), one.execution))
+    for number, (row, turn) in enumerate(zip(asked, turns, strict=True)):
+        execution = turn.ran.execution
+        if execution is not None:
+            earned = score(row.kind, row.right, row.oracle_mode, (turn.program, execution))
             if earned.accuracy == 1 and earned.format == 1:
-                found[number // each].append(reply)
+                found[number // each].append(turn.reply)
     return found
 
 
-def distinct(replies: Iterable[str]) -> list[str]:
-    """The first reply of each program, in their order."""
-    found: dict[str, str] = {}
+def distinct(replies: Iterable[str]) -> list[tuple[str, Program]]:
+    """The first reply of each program, with that program, in their order."""
+    found: dict[str, tuple[str, Program]] = {}
     for reply in replies:
-        found.setdefault(parse_program(reply).digest, reply)
+        program = parse_program(reply)
+        found.setdefault(program.digest, (reply, program))
     return list(found.values())
 
 
@@ -164,9 +164,9 @@ def as_rows(prompt: GRPORow, replies: Sequence[str]) -> list[dict[str, Any]]:
             ],
             **({"videos": [str(prompt.video)]} if shown else {}),
             "id": f"{prompt.id}/own-{number}",
-            "kind": parse_program(reply).mode if prompt.kind == "plan" else prompt.kind,
+            "kind": program.mode if prompt.kind == "plan" else prompt.kind,
         }
-        for number, reply in enumerate(distinct(replies))
+        for number, (reply, program) in enumerate(distinct(replies))
     ]
 
 

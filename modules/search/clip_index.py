@@ -59,10 +59,6 @@ class ClipIndex:
     """(clips, d) float32, rows of length 1."""
     encoder: VideoTextEncoder = field(repr=False)
 
-    @property
-    def encoder_name(self) -> str:
-        return self.encoder.name
-
     def identity(self) -> dict[str, object]:
         """All that search results rest on besides the video, as plain data."""
         return {"clip_seconds": self.clip_seconds, "encoder": self.encoder.identity()}

@@ -12,8 +12,9 @@ from tests.support.training_runs import (
     NO_MODELS,
     flags,
 )
+from videopro.program import parse_program
 from videopro.traces import Execution, Failure
-from videopro.train.rewards.runs import ProgramOutcome
+from videopro.train.rewards.runs import ProgramOutcome, TurnOutcome
 
 
 def arguments(output: Path, **changes: Any) -> list[str]:
@@ -50,11 +51,18 @@ class SomeRewards:
     def submit(self, row: Any, reply: str) -> None:
         pass
 
-    def run(self, rows: Any, replies: Any) -> list[ProgramOutcome]:
+    def run(self, rows: Any, replies: Any) -> list[TurnOutcome]:
         """Some programs fail, so that episodes of one turn and of two are mixed."""
         failed = Execution("failed", error=Failure("NameError", "no"))
         right = Execution("ok", "A", 0.9)
-        return [ProgramOutcome(failed if len(reply) % 2 else right, "NameError: no") for reply in replies]
+        return [
+            TurnOutcome(
+                reply,
+                parse_program(reply),
+                ProgramOutcome(failed if len(reply) % 2 else right, "NameError: no"),
+            )
+            for reply in replies
+        ]
 
     def __enter__(self) -> SomeRewards:
         return self

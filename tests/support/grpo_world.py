@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +30,9 @@ def row(number: int, kind: str, video: str, prompt: str, **fields: Any) -> GRPOR
     question = world.QUESTIONS[number]
     given: dict[str, Any] = {
         "id": f"{video}-{number}/{kind}",
-        "question_id": f"{video}-{number}",
         "video": world.folder() / "videos" / f"{video}.mp4",
         "subtitles": None,
-        "question": question.text,
-        "choices": question.choices,
+        "question": question,
         "answer": "A",
         "kind": kind,
         "prompt": prompt,
@@ -49,30 +48,21 @@ def rows() -> list[GRPORow]:
     program, log = prompts.NATIVE_PROGRAM, "NameError: no such thing\n  line 2"
     return [
         row(0, "plan", "a", prompts.plan(first)),
-        row(1, "bug_fix", "b", prompts.bug_fix(second, program, log), program=program, log=log),
-        row(2, "native_refinement", "c", prompts.native_refinement(third, program), program=program),
-        row(0, "program_refinement", "a", prompts.program_refinement(first, program), program=program),
+        row(1, "bug_fix", "b", prompts.bug_fix(second, program, log)),
+        row(2, "native_refinement", "c", prompts.native_refinement(third, program)),
+        row(0, "program_refinement", "a", prompts.program_refinement(first, program)),
         row(2, "plan", "b", prompts.plan(third), prompt_video=False),
     ]
 
 
 def refined(one: GRPORow, log: str = "NameError: no") -> GRPORow:
     """The row of a second turn."""
-    question = world.QUESTIONS[int(one.question_id[-1])]
-    text = prompts.bug_fix(question, prompts.NATIVE_PROGRAM, log)
-    return GRPORow(**{**vars(one), "kind": "bug_fix", "prompt": text})
+    return replace(one, kind="bug_fix", prompt=prompts.bug_fix(one.question, prompts.NATIVE_PROGRAM, log))
 
 
-def refine_some(given: Sequence[Mapping[str, Any]], replies: Sequence[str]) -> list[Mapping[str, Any] | None]:
+def refine_some(given: Sequence[GRPORow], replies: Sequence[str]) -> list[GRPORow | None]:
     """What is asked after first replies, by the row and the reply alone: some end their rollout."""
-    by_id = {one.id: one for one in rows()}
-    asked = columns([refined(by_id[one["id"]]) for one in given])
-    return [one if len(reply) % 2 else None for one, reply in zip(asked, replies, strict=True)]
-
-
-def columns(chosen: list[GRPORow]) -> list[dict[str, Any]]:
-    """The rows as a trainer gets them."""
-    return list(as_dataset(chosen))
+    return [refined(one) if len(reply) % 2 else None for one, reply in zip(given, replies, strict=True)]
 
 
 def record(one: GRPORow) -> dict[str, Any]:
@@ -80,7 +70,8 @@ def record(one: GRPORow) -> dict[str, Any]:
     return {
         **vars(one),
         "video": str(one.video),
-        "choices": list(one.choices),
+        "question": one.question.text,
+        "choices": list(one.question.choices),
         "subtitles": None,
     }
 
@@ -149,7 +140,7 @@ def trainer(
 
 def ask(of: VideoGRPOTrainer, chosen: list[GRPORow]) -> None:
     """Have a trainer make the prompts of these rows."""
-    of._rows = columns(chosen)
+    of._rows = chosen
     of._rollouts = [Rollout((prompt,)) for prompt in of._maker.of(of._rows)]
 
 
@@ -162,7 +153,7 @@ def first_tokens(of: VideoGRPOTrainer, chosen: list[GRPORow]) -> torch.Tensor:
     """Chances of each token to begin a reply, by prompt."""
     of.model.eval()
     with torch.no_grad():
-        prompts = of._maker.of(columns(chosen))
+        prompts = of._maker.of(chosen)
         return of._run.start([prompt.encoded for prompt in prompts]).logits.softmax(-1)
 
 

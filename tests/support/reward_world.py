@@ -7,7 +7,6 @@ with 0.4.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,6 +17,7 @@ from videopro.errors import BackboneError
 from videopro.modules.library import VideoContext, shared_cache
 from videopro.modules.loading import ModuleModels, ModuleSettings
 from videopro.train.rewards.functions import ProgramRewards
+from videopro.train.rewards.rows import RewardRow, read_row
 
 
 class SceneModels(ModuleModels):
@@ -35,16 +35,14 @@ class SceneModels(ModuleModels):
 
 class RewardBackbone(SceneBackbone):
     """Also asked without a picture, as `check_alive` does. `gone`: serves nobody; a question with "(bug)"
-    meets a fault of ours. `free` says whether the model may be used now."""
+    meets an internal error."""
 
     def __init__(self, *, gone: bool = False) -> None:
         super().__init__()
         self.gone = gone
-        self.free = True
         self.batches: list[int] = []
 
     def answer_batch(self, requests: Sequence[ChoiceRequest]) -> list[Answer]:
-        assert self.free, "the model is in training"
         self.batches.append(len(requests))
         return super().answer_batch(requests)
 
@@ -56,15 +54,6 @@ class RewardBackbone(SceneBackbone):
         if request.visual is None:
             return Answer("A", 0.5, {"A": 0.5, "B": 0.1}, "A", 10, 1)
         return super()._answer(request)
-
-    @contextmanager
-    def lent(self) -> Any:
-        """The model out of training for a while."""
-        self.free = True
-        try:
-            yield
-        finally:
-            self.free = False
 
 
 def make(
@@ -88,6 +77,11 @@ def row(**changes: Any) -> dict[str, Any]:
         "oracle_mode": "program",
         **changes,
     }
+
+
+def checked(**changes: Any) -> RewardRow:
+    """The same row as our trainer passes it on."""
+    return read_row(row(**changes), "test")
 
 
 def rows(count: int, **changes: Any) -> list[dict[str, Any]]:

@@ -119,7 +119,7 @@ def test_what_cannot_be_is_said(policy: Policy, tmp_path: Path, capsys: pytest.C
 
 
 def test_one_program_in_two_wordings_is_one() -> None:
-    assert rejection.distinct([LOCAL, WORDED, NATIVE]) == [LOCAL, NATIVE]
+    assert [reply for reply, _ in rejection.distinct([LOCAL, WORDED, NATIVE])] == [LOCAL, NATIVE]
     text = rejection.as_rows(rejection.read_grpo_rows(_file(prompt_video=False), ["plan"])[0], [NATIVE])
     assert text[0]["messages"][0]["content"] == "Plan first."
     assert "videos" not in text[0]

@@ -22,12 +22,11 @@ from videopro.backbones.base import Backbone
 from videopro.errors import ConfigError
 from videopro.executor import Limits
 from videopro.modules.loading import ModuleModels
-from videopro.program import parse_program
 from videopro.storage import JsonLinesLog
 from videopro.traces import FinalRule
-from videopro.train.rewards.report import COLUMNS, RewardedRollout, TurnOutcome, batch_metrics, log_line
-from videopro.train.rewards.rows import RewardRow, read_batch, read_row, texts_of
-from videopro.train.rewards.runs import Lent, ProgramOutcome, ProgramRunner
+from videopro.train.rewards.report import COLUMNS, RewardedRollout, batch_metrics, log_line
+from videopro.train.rewards.rows import RewardRow, rows_of_batch, texts_of
+from videopro.train.rewards.runs import ProgramOutcome, ProgramRunner, TurnOutcome
 from videopro.train.rewards.scoring import ANSWER, LEFT_OUT, WEIGHTS, score
 
 RewardFunction = Callable[..., list[float | None]]
@@ -51,16 +50,14 @@ class ProgramRewards:
         log: Path | None = None,
         workers: int = 8,
         limits: Limits | None = None,
-        lent: Lent | None = None,
         accuracy: str = ANSWER,
         final: FinalRule = "last",
     ) -> None:
         """`backbone` answers inside the modules, with any adapter off (DESIGN.md, who answers): the model in
         training, a frozen copy of its base, or a server. `modules`: the models behind the modules. `log`:
         gets a line a reply. `workers`: programs that run side by side. `limits` None: those of inference.
-        `lent`: needed where the backbone's model is the one in training, see `ProgramRunner`. `accuracy`:
-        what that reward pays for, one of ACCURACIES. `final`: which answer of an episode of two turns
-        counts."""
+        `accuracy`: what that reward pays for, one of ACCURACIES. `final`: which answer of an episode of two
+        turns counts."""
         if workers < 1:
             raise ConfigError(f"workers is {workers}; it must be at least 1")
         self._runs = ProgramRunner(
@@ -68,7 +65,6 @@ class ProgramRewards:
             modules,
             workers=workers,
             limits=limits if limits is not None else Limits(),
-            lent=lent,
         )
         self._accuracy = accuracy
         self._final: FinalRule = final
@@ -89,22 +85,19 @@ class ProgramRewards:
 
     # ---- what a trainer may do ahead -----------------------------------------------------------------------
 
-    def prepare(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Have the videos of rows of `grpo.jsonl` opened and indexed meanwhile; returns at once."""
-        for row in {(one.video, one.subtitles): one for one in map(read_row, rows)}.values():
+    def prepare(self, rows: Sequence[RewardRow]) -> None:
+        """Have the videos of rows opened and indexed meanwhile; returns at once."""
+        for row in {(row.video, row.subtitles): row for row in rows}.values():
             self._runs.prepare(row)
 
-    def submit(self, row: Mapping[str, Any], reply: str) -> Future[ProgramOutcome]:
-        """Begin to run the program of a reply meanwhile; the reward functions take it from there.
+    def submit(self, row: RewardRow, reply: str) -> Future[ProgramOutcome]:
+        """Begin to run the program of a reply meanwhile; the reward functions take it from there."""
+        return self._runs.submit(row, reply)
 
-        With `lent`, it goes on to the first thing that it asks the backbone: do not wait for the future
-        itself, but with `run`."""
-        return self._runs.submit(read_row(row), reply)
-
-    def run(self, rows: Sequence[Mapping[str, Any]], replies: Sequence[str]) -> list[ProgramOutcome]:
+    def run(self, rows: Sequence[RewardRow], replies: Sequence[str]) -> list[TurnOutcome]:
         """What came of the program of each reply, run by now; for turns before the last of a rollout, whose
         prompts rest on it. Raises as the reward functions do."""
-        return self._runs.run([read_row(row) for row in rows], replies)
+        return self._runs.run(rows, replies)
 
     def close(self) -> None:
         """End what runs, and close the log. Calling it twice is fine."""
@@ -151,7 +144,7 @@ class ProgramRewards:
             if [[turn.reply for turn in one.turns] for one in latest] == replies:
                 return latest
         began, before = time.perf_counter(), self._runs.begun
-        rows = read_batch(columns, len(replies))
+        rows = rows_of_batch(columns, len(replies))
         written = [(row, one) for row, turns in zip(rows, replies, strict=True) for one in turns]
         ran = iter(self._runs.run([row for row, _ in written], [one for _, one in written]))
         waited = {
@@ -160,9 +153,7 @@ class ProgramRewards:
             "programs/begun": (self._runs.begun - before) / len(replies),
         }
         scored = [
-            self._score(
-                row, tuple(TurnOutcome(one, parse_program(one), next(ran)) for one in turns), len(ids)
-            )
+            self._score(row, tuple(next(ran) for _ in turns), len(ids))
             for row, turns, ids in zip(rows, replies, completion_ids, strict=True)
         ]
         self._report(scored, waited, **columns)
@@ -175,7 +166,7 @@ class ProgramRewards:
         if not attempts:
             return left_out
         rewards = score(
-            row.kind, row.right, row.oracle, *attempts, accuracy=self._accuracy, final=self._final
+            row.kind, row.right, row.oracle_mode, *attempts, accuracy=self._accuracy, final=self._final
         )
         return replace(left_out, rewards=rewards)
 

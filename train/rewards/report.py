@@ -11,12 +11,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from videopro.program import Program
 from videopro.reasoning import NO_PROGRAM
 from videopro.traces import Execution, Failure
 from videopro.train.rewards.rows import RewardRow
-from videopro.train.rewards.runs import ProgramOutcome
-from videopro.train.rewards.scoring import Mode, Rewards, format_faults, is_guess, is_right
+from videopro.train.rewards.runs import TurnOutcome
+from videopro.train.rewards.scoring import Rewards, format_faults, is_guess, is_right
 
 ERRORS = (
     *(NO_PROGRAM, "SyntaxError", "NameError", "TypeError", "ArgumentError", "NotFoundError"),
@@ -27,20 +26,6 @@ are right. The log and the table have the error's own name."""
 
 _SAME = {"IndentationError": "SyntaxError", "TabError": "SyntaxError", "UnboundLocalError": "NameError"}
 _LIMITS = ("MemoryError", "TooLarge")
-
-
-@dataclass(frozen=True)
-class TurnOutcome:
-    """A reply, and what came of its program."""
-
-    reply: str
-    program: Program
-    ran: ProgramOutcome
-
-    @property
-    def mode(self) -> Mode | None:
-        """How the program reasons; None where there is none."""
-        return self.program.mode if self.program.code.strip() else None
 
 
 @dataclass(frozen=True)
@@ -107,7 +92,7 @@ def log_line(scored: RewardedRollout) -> dict[str, Any]:
     return {
         "id": row.id,
         "kind": row.kind,
-        "oracle_mode": row.oracle,
+        "oracle_mode": row.oracle_mode,
         "gold": row.answer,
         "tokens": scored.tokens,
         "rewards": asdict(scored.rewards),

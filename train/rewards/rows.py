@@ -1,4 +1,4 @@
-"""What rewards need to know of a row of `grpo.jsonl`, read out of what a trainer passes on.
+"""Rows of `grpo.jsonl` as rewards need them, and the one check that a row goes through where it enters.
 
 Knows the form of rows; nothing of programs or models.
 """
@@ -13,10 +13,13 @@ from typing import Any, get_args
 from videopro.errors import DatasetError, QuestionError
 from videopro.planners import PromptKind
 from videopro.question import Question, right_letters
-from videopro.train.rewards.scoring import Mode
+from videopro.scoring import Mode
 
-NEEDED = ("id", "video", "question", "choices", "answer", "kind")
-OPTIONAL = ("subtitles", "oracle_mode")
+TEXTS = ("id", "video", "question", "answer", "kind")
+COLUMNS = (*TEXTS, "choices", "subtitles", "oracle_mode")
+
+ROW = "row"
+"""The column in which `videopro.train.rl.trainer` gives reward functions rows that are checked already."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +33,8 @@ class RewardRow:
     question: Question
     answer: str
     """The right letter."""
-    oracle: Mode | None
+    oracle_mode: Mode | None
+    """native or program (A.3); None where the base was not asked."""
 
     @property
     def right(self) -> frozenset[str]:
@@ -38,53 +42,69 @@ class RewardRow:
         return right_letters(self.answer, self.question.choices)
 
 
-def read_row(fields: Mapping[str, Any]) -> RewardRow:
-    """A row by the names of `grpo.jsonl`; others are left alone. Paths are absolute or relative to the
-    working directory. Raises DatasetError, naming the row and the mend."""
-    missing = [name for name in NEEDED if fields.get(name) is None]
-    where = f"row {fields.get('id')!r}"
-    if missing:
-        raise DatasetError(
-            f"{where}: rewards need {', '.join(missing)}; take rows of a grpo.jsonl and keep their columns "
-            "(remove_unused_columns: false)"
-        )
-    kind, oracle = fields["kind"], fields.get("oracle_mode")
+def read_row(fields: Mapping[str, Any], where: str, *, folder: Path = Path()) -> RewardRow:
+    """A row by the names of `grpo.jsonl`; other fields are ignored. Paths are absolute or relative to
+    `folder`. Raises DatasetError, which begins with `where` and names the field and the fix."""
+    for name in TEXTS:
+        if not isinstance(fields.get(name), str) or not fields[name]:
+            raise DatasetError(f"{where}: field {name!r} is {fields.get(name)!r}; it must be a text")
+    choices, subtitles = fields.get("choices"), fields.get("subtitles")
+    if not isinstance(choices, list) or not all(isinstance(choice, str) for choice in choices):
+        raise DatasetError(f"{where}: field 'choices' is {choices!r}; it must be a list of texts")
+    if subtitles is not None and not isinstance(subtitles, str):
+        raise DatasetError(f"{where}: field 'subtitles' is {subtitles!r}; it must be a text or null")
+    kind, oracle_mode = fields["kind"], fields.get("oracle_mode")
     if kind not in get_args(PromptKind):
         raise DatasetError(f"{where}: kind is {kind!r}; it must be one of {', '.join(get_args(PromptKind))}")
-    if oracle is not None and oracle not in get_args(Mode):
-        raise DatasetError(f"{where}: oracle_mode is {oracle!r}; it must be native, program or null")
+    if oracle_mode is not None and oracle_mode not in get_args(Mode):
+        raise DatasetError(f"{where}: oracle_mode is {oracle_mode!r}; it must be native, program or null")
     try:
-        question = Question(fields["question"], fields["choices"])
+        question = Question(fields["question"], tuple(choices))
     except QuestionError as error:
         raise DatasetError(f"{where}: {error}") from error
     if fields["answer"] not in question.letters:
         raise DatasetError(
             f"{where}: answer is {fields['answer']!r}; it must be one of {', '.join(question.letters)}"
         )
-    subtitles = fields.get("subtitles")
     return RewardRow(
-        id=str(fields["id"]),
+        id=fields["id"],
         kind=kind,
-        video=Path(fields["video"]),
-        subtitles=Path(subtitles) if subtitles else None,
+        video=folder / fields["video"],
+        subtitles=folder / subtitles if subtitles else None,
         question=question,
         answer=fields["answer"],
-        oracle=oracle,
+        oracle_mode=oracle_mode,
     )
 
 
-def read_batch(columns: Mapping[str, Any], count: int) -> list[RewardRow]:
-    """The rows of a batch, given as TRL gives them: a list of `count` values by column."""
-    given = {name: columns[name] for name in (*NEEDED, *OPTIONAL) if name in columns}
-    return [read_row({name: values[i] for name, values in given.items()}) for i in range(count)]
+def rows_of_batch(columns: Mapping[str, Any], count: int) -> Sequence[RewardRow]:
+    """The rows of a batch that TRL gives as columns, each a list of `count` values.
+
+    Our trainer passes rows on that are checked (ROW). With plain TRL this is where they enter: they are read
+    from the columns of `grpo.jsonl`, and DatasetError is raised for the first that is not of its form.
+    """
+    if ROW in columns:
+        return columns[ROW]
+    missing = [name for name in (*TEXTS, "choices") if name not in columns]
+    if missing:
+        raise DatasetError(
+            f"the dataset has no column {', '.join(missing)}; take rows of a grpo.jsonl and keep their "
+            "columns (remove_unused_columns: false)"
+        )
+    given = {name: columns[name] for name in COLUMNS if name in columns}
+    return [
+        read_row({name: values[place] for name, values in given.items()}, f"row {columns['id'][place]!r}")
+        for place in range(count)
+    ]
 
 
 def texts_of(completion: str | Sequence[Mapping[str, Any]]) -> list[str]:
-    """The reply of each turn as text, without what was asked between: TRL gives a text for a text prompt, and
+    """The reply of each turn as text, without the prompts between: TRL gives a text for a text prompt, and
     messages for a conversation."""
     if isinstance(completion, str):
         return [completion]
-    return [_text(one["content"]) for one in completion if one["role"] == "assistant"] or [""]
+    replies = [message["content"] for message in completion if message["role"] == "assistant"]
+    return [_text(content) for content in replies] or [""]
 
 
 def _text(content: str | Sequence[Mapping[str, Any]]) -> str:

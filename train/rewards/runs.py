@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -27,6 +26,7 @@ from videopro.modules.library import VideoContext
 from videopro.modules.loading import ModuleModels
 from videopro.program import Program, parse_program
 from videopro.reasoning import execute
+from videopro.scoring import Mode
 from videopro.traces import Execution
 from videopro.train.rewards.rows import RewardRow
 from videopro.video import Video, load_subtitles
@@ -34,8 +34,6 @@ from videopro.video import Video, load_subtitles
 # Programs and contexts that are kept: more than a few batches have.
 _RUNS = 1024
 _CONTEXTS = 256
-
-Lent = Callable[[], AbstractContextManager[object]]
 
 
 @dataclass(frozen=True)
@@ -49,13 +47,25 @@ class ProgramOutcome:
     """Why the row cannot be judged by it; there is no execution then."""
 
 
-class ProgramRunner:
-    """Runs programs on threads. Equal programs about the same question run once, and module calls are
-    remembered for as long as the process lives.
+@dataclass(frozen=True)
+class TurnOutcome:
+    """A reply, the program in it, and what came of running that program."""
 
-    `backbone` answers inside the modules, with any adapter off. `lent`: for a backbone whose model is the one
-    in training; entered around the time in which the modules may use it (it puts the model into evaluation
-    mode and back), and outside of it their calls wait. None: the backbone is its own, and free at all times.
+    reply: str
+    program: Program
+    ran: ProgramOutcome
+
+    @property
+    def mode(self) -> Mode | None:
+        """How the program reasons; None where there is none."""
+        return self.program.mode if self.program.code.strip() else None
+
+
+class ProgramRunner:
+    """Runs programs on threads. A reply is parsed once, equal programs about the same question run once, and
+    module calls are remembered for as long as the process lives.
+
+    `backbone` answers inside the modules, with any adapter off.
     """
 
     def __init__(
@@ -65,7 +75,6 @@ class ProgramRunner:
         *,
         workers: int,
         limits: Limits,
-        lent: Lent | None,
     ) -> None:
         self.begun = 0
         """Programs that were begun so far, each once however often it was asked for."""
@@ -73,17 +82,14 @@ class ProgramRunner:
         """Why no program could be judged by its run, by video, or by row where the backbone refused what a
         program asked."""
         self._unreadable: dict[tuple[str, str], VideoProError] = {}
-        self._turn = threading.Lock()
-        self._lent = lent
-        if lent is not None:
-            self._turn.acquire()
-        self._backbone = BatchingBackbone(backbone, turn=self._turn)
+        self._backbone = BatchingBackbone(backbone)
         self._counted = ThreadMeter()
         self._metered = MeteredBackbone(self._backbone, self._counted)
         self._models = models
         self._limits = limits
         self._preparing = threading.Lock()
         self._contexts: CallCache[VideoContext] = CallCache(_CONTEXTS)
+        self._programs: CallCache[Program] = CallCache(_RUNS)
         self._runs: LRUCache[object, Future[ProgramOutcome]] = LRUCache(_RUNS)
         self._lock = threading.Lock()
         # A thread begins on the first GPU, wherever the process works.
@@ -101,7 +107,14 @@ class ProgramRunner:
 
     def submit(self, row: RewardRow, reply: str) -> Future[ProgramOutcome]:
         """Begin to run the program of a reply, unless an equal one about the same question has been begun."""
-        program = parse_program(reply)
+        return self._begin(row, self._program(reply))
+
+    def _program(self, reply: str) -> Program:
+        """The program in a reply, which comes here when it is written and when it is rewarded."""
+        program, _ = self._programs.get(reply, lambda: parse_program(reply))
+        return program
+
+    def _begin(self, row: RewardRow, program: Program) -> Future[ProgramOutcome]:
         question = row.question
         key = (*_source(row), question.text, question.choices, program.digest)
         with self._lock:
@@ -111,35 +124,33 @@ class ProgramRunner:
                 self.begun += 1
         return future
 
-    def run(self, rows: Sequence[RewardRow], replies: Sequence[str]) -> list[ProgramOutcome]:
-        """What came of each program, begun before or now. Returns when all have ended, within the executor's
-        limits.
+    def run(self, rows: Sequence[RewardRow], replies: Sequence[str]) -> list[TurnOutcome]:
+        """What came of each reply's program, begun before or now. Returns when all have ended, within the
+        executor's limits.
 
         Raises the first fault of ours, and BackboneError when the backbone serves nobody: at all, or of all
         these programs.
         """
-        futures = [self.submit(row, reply) for row, reply in zip(rows, replies, strict=True)]
-        with self._serving():
-            try:
-                wait(futures, return_when=FIRST_EXCEPTION)
-            finally:
-                # After a fault or an interruption none may begin, and none may wait for the model to come
-                # back.
-                for future in futures:
-                    future.cancel()
-                wait(futures)
-                self._forget()
-            fault = next((e for one in futures if not one.cancelled() and (e := one.exception())), None)
-            if fault is not None:
-                raise fault
-            ran = [future.result() for future in futures]
-            self._check_backbone([one.error for one in ran])
-        return ran
+        programs = [self._program(reply) for reply in replies]
+        futures = [self._begin(row, program) for row, program in zip(rows, programs, strict=True)]
+        try:
+            wait(futures, return_when=FIRST_EXCEPTION)
+        finally:
+            # After an error or an interruption no further program may begin.
+            for future in futures:
+                future.cancel()
+            wait(futures)
+            self._forget()
+        bug = next((error for one in futures if not one.cancelled() and (error := one.exception())), None)
+        if bug is not None:
+            raise bug
+        ran = [future.result() for future in futures]
+        self._check_backbone([outcome.error for outcome in ran])
+        return [TurnOutcome(*turn) for turn in zip(replies, programs, ran, strict=True)]
 
     def close(self) -> None:
         """End what runs. Calls after this fail."""
-        with self._serving():
-            self._threads.shutdown(cancel_futures=True)
+        self._threads.shutdown(cancel_futures=True)
 
     # ---- one program ---------------------------------------------------------------------------------------
 
@@ -186,19 +197,6 @@ class ProgramRunner:
             return self._models.context(video, self._metered, subtitles)
 
     # ---- the backbone --------------------------------------------------------------------------------------
-
-    @contextmanager
-    def _serving(self) -> Iterator[None]:
-        """While it lasts, modules may use the backbone."""
-        if self._lent is None:
-            yield
-            return
-        with self._lent():
-            self._turn.release()
-            try:
-                yield
-            finally:
-                self._turn.acquire()
 
     def _check_backbone(self, errors: Sequence[VideoProError | None]) -> None:
         refused = [error for error in errors if isinstance(error, BackboneError)]

@@ -9,15 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Literal
 
 from videopro.modules.library import MODULES
 from videopro.planners import PromptKind
 from videopro.program import ENTRY, Program
 from videopro.reasoning import INPUTS
+from videopro.scoring import Mode
 from videopro.traces import Execution, FinalRule, select_answer
-
-Mode = Literal["native", "program"]
 
 WEIGHTS = {"accuracy": 0.5, "format": 0.2, "mode_consistency": 0.3}
 """Eq. 3."""

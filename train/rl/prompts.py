@@ -9,7 +9,7 @@ not know trainers.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from cachetools import LRUCache
 from videopro.backbones.qwen.features import encode_vision, features_bytes, takes_features
 from videopro.backbones.qwen.inputs import EncodedPrompt, QwenInputs
 from videopro.backbones.qwen.run import QwenRun
+from videopro.train.rl.data import GRPORow
 from videopro.train.runtime.frame_cache import FrameCache
 
 
@@ -61,24 +62,23 @@ class PromptEncoder:
                 "runs the vision tower anew; 5.18 and newer run it once a video",
                 stacklevel=2,
             )
-        self._heads: LRUCache[str, EncodedPrompt] = LRUCache(
+        self._heads: LRUCache[Path, EncodedPrompt] = LRUCache(
             kept_bytes, lambda head: features_bytes(head.features)
         )
         self.looked = 0
         """Videos that went through the vision tower to be kept."""
 
-    def of(self, rows: Sequence[Mapping[str, Any]]) -> list[PolicyPrompt]:
-        """Prompts of rows of `videopro.train.rl.data.as_dataset`: one object for rows that ask the same.
+    def of(self, rows: Sequence[GRPORow]) -> list[PolicyPrompt]:
+        """Prompts of rows: one object for rows that ask the same.
         Runs the vision tower, without gradients, on videos whose features are not kept. Raises VideoError or
         BackboneError."""
-        made: dict[tuple[str, str], PolicyPrompt] = {}
-        heads: dict[str, EncodedPrompt] = {}
+        made: dict[tuple[Path | None, str], PolicyPrompt] = {}
+        heads: dict[Path, EncodedPrompt] = {}
         prompts = []
         for row in rows:
-            video = row["video"] if row["prompt_video"] else ""
-            text = row["prompt"][0]["content"]
+            video, text = row.video if row.prompt_video else None, row.prompt
             if (video, text) not in made:
-                if not video:
+                if video is None:
                     made[video, text] = self._placed(self._inputs.text(text), 0)
                 else:
                     if video not in heads:
@@ -92,10 +92,10 @@ class PromptEncoder:
         positions, following = self._run.positions(encoded)
         return PolicyPrompt(encoded, positions[:, 0], following, head)
 
-    def _head(self, video: str) -> EncodedPrompt:
+    def _head(self, video: Path) -> EncodedPrompt:
         if video in self._heads:
             return self._heads[video]
-        head = self._inputs.head(self._frames.frames(Path(video)))
+        head = self._inputs.head(self._frames.frames(video))
         if not self._keeps:
             return head
         core: Any = self._run.model

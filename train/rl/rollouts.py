@@ -9,12 +9,12 @@ and tensors; must not know losses, rewards or trainers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
+from videopro.train.rl.data import chat
 from videopro.train.rl.prompts import PolicyPrompt
 
 
@@ -97,10 +97,10 @@ class Turns:
         return ids.to(device), mask.to(device), width
 
 
-def conversation(reply: str, refinement: Mapping[str, Any], refined: str) -> list[dict[str, str]]:
-    """A rollout of two turns as messages: a reply, what was asked next (a row), the reply to that."""
+def conversation(reply: str, prompt: str, refined: str) -> list[dict[str, str]]:
+    """A rollout of two turns as messages: a reply, the prompt that followed it, the reply to that."""
     return [
         {"role": "assistant", "content": reply},
-        *refinement["prompt"],
+        *chat(prompt),
         {"role": "assistant", "content": refined},
     ]

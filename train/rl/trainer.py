@@ -23,7 +23,9 @@ from trl.trainer.utils import RepeatSampler, split_tensor_dict
 from videopro.backbones.qwen.features import visual_inputs
 from videopro.backbones.qwen.run import NonFiniteLogits, QwenRun, SampledReply, Sampling
 from videopro.errors import ConfigError
+from videopro.train.rewards.rows import ROW
 from videopro.train.rl.config import VideoGRPOConfig
+from videopro.train.rl.data import GRPORow, chat, row_from_columns
 from videopro.train.rl.prompts import PolicyPrompt, PromptEncoder, batches_by_length
 from videopro.train.rl.rollouts import Rollout, Turns, conversation
 from videopro.train.rl.shared_prefix import check_shareable, pack
@@ -39,15 +41,15 @@ MakePrompts = Callable[[QwenRun, bool], PromptEncoder]
 class RewardPrefetcher(Protocol):
     """What may begin before the rewards are asked for."""
 
-    def prepare(self, rows: Sequence[Mapping[str, Any]]) -> None:
+    def prepare(self, rows: Sequence[GRPORow]) -> None:
         """Replies to these rows are about to be written. Returns at once."""
 
-    def submit(self, row: Mapping[str, Any], reply: str) -> object:
+    def submit(self, row: GRPORow, reply: str) -> object:
         """A reply is whole. Returns at once."""
 
 
 TokenScores = tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None]
-NextTurn = Callable[[Sequence[Mapping[str, Any]], Sequence[str]], list[Mapping[str, Any] | None]]
+NextTurn = Callable[[Sequence[GRPORow], Sequence[str]], list[GRPORow | None]]
 """Given rows and replies to them, the row that is asked next of each; None: the reply ends its rollout."""
 
 
@@ -98,7 +100,7 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
         self._maker: PromptEncoder | None = None
         if make_prompts is not None:
             self._show(make_prompts)
-        self._rows: list[dict[str, Any]] = []
+        self._rows: list[GRPORow] = []
         self._rollouts: list[Rollout] = []
         self._told: dict[int, list[dict[str, str]]] = {}
         self._eval_rounds = 0
@@ -146,8 +148,10 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
         return self._buffered_inputs[self._step % steps]
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
-        self._rows = inputs
-        made = {**super()._generate_and_score_completions(inputs), ROW_IDS: [row["id"] for row in inputs]}
+        self._rows = [row_from_columns(columns) for columns in inputs]
+        # The reward functions get the rows themselves, so that nobody reads and checks them again.
+        inputs = [{"prompt": chat(row.prompt), ROW: row} for row in self._rows]
+        made = {**super()._generate_and_score_completions(inputs), ROW_IDS: [row.id for row in self._rows]}
         return made if self._maker is None else {**made, "rollouts": self._rollouts}
 
     def _generate(self, prompts: list[Any]) -> Any:
@@ -215,7 +219,7 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
             first = self._rollouts[row].prompts[0]
             self._rollouts[row] = Rollout((first, prompt), (len(replies[row]),))
             replies[row] = replies[row] + _ids(reply)
-            self._told[row] = conversation(texts[row], one, text)
+            self._told[row] = conversation(texts[row], one.prompt, text)
 
     def _write(self, prompts: Sequence[PolicyPrompt], seed: int, rows: Sequence[int]) -> list[SampledReply]:
         """A reply to each prompt, which are of these rows. What is drawn for one depends on the seed and its
@@ -233,7 +237,7 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
             try:
                 replies = self._run.write(state, sampling, seeds, banned=self._banned, told=told)
             except NonFiniteLogits as error:
-                ids = [self._rows[numbers[row]]["id"] for row in error.rows]
+                ids = [self._rows[numbers[row]].id for row in error.rows]
                 raise self.stopped("the policy's output is no numbers", ids) from error
             written.update(zip(some, replies, strict=True))
         return [written[number] for number in range(len(prompts))]

@@ -11,12 +11,25 @@ from typing import Any
 import pytest
 
 from tests.support.reason_world import BROKEN, LOCAL, NATIVE, SceneIndex, reply
-from tests.support.reward_world import MetricRecorder, RewardBackbone, SceneModels, make, row, rows, score
+from tests.support.reward_world import (
+    MetricRecorder,
+    RewardBackbone,
+    SceneModels,
+    checked,
+    make,
+    row,
+    rows,
+    score,
+)
 from videopro.errors import BackboneError, ConfigError
 from videopro.executor import Limits, SandboxError
 from videopro.modules.library import VideoContext
+from videopro.program import Program, parse_program
 from videopro.reasoning import execution
+from videopro.train.rewards import rows as rows_module
+from videopro.train.rewards import runs
 from videopro.train.rewards.report import ERRORS
+from videopro.train.rewards.rows import ROW
 
 BLUE = LOCAL.replace('"red"', '"blue"')
 STUCK = reply("while True:\n    pass\nreturn query_mc(extract_frames(video), question, choices)")
@@ -98,7 +111,7 @@ def test_there_must_be_a_worker() -> None:
 
 def test_a_program_that_was_begun_ahead_is_not_begun_again() -> None:
     with make() as rewards:
-        future = rewards.submit(row(), LOCAL)
+        future = rewards.submit(checked(), LOCAL)
         ran = future.result(60)
         assert ran.execution is not None
         assert (ran.execution.answer, rewards.executions) == ("B", 1)
@@ -106,42 +119,42 @@ def test_a_program_that_was_begun_ahead_is_not_begun_again() -> None:
         assert rewards.executions == 2
 
 
-class WatchedIndex(SceneIndex):
-    def __init__(self) -> None:
-        self.searched = threading.Event()
+def test_a_reply_is_parsed_once_and_a_checked_row_is_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the way through sampling, a refinement's prompt and the three reward functions."""
+    parsed: list[str] = []
 
-    def search(self, query: str, top_k: int, **window: Any) -> list[tuple[int, float]]:
-        self.searched.set()
-        return super().search(query, top_k, **window)
+    def parse(text: str) -> Program:
+        parsed.append(text)
+        return parse_program(text)
 
+    def read_again(*_: Any, **__: Any) -> None:
+        raise AssertionError("the row was checked when it was read from the file")
 
-def test_a_model_in_training_is_asked_only_while_it_is_lent() -> None:
-    backbone, models = RewardBackbone(), SceneModels()
-    models.index = WatchedIndex()
-    backbone.free = False  # The trainer samples: whoever asks now fails the backbone's assertion.
-    with make(backbone, models, lent=backbone.lent) as rewards:
-        future = rewards.submit(row(), LOCAL)
-        # Retrieval needs no backbone and goes on.
-        assert models.index.searched.wait(60)
-        assert not future.done()
-        assert score(rewards, rows(2), [LOCAL, NATIVE]) == [(1, 1, 1), (0, 1, 0)]
-        assert not backbone.free
-        rewards.submit(row(), BLUE)
-    # Closing lets what runs come to its end.
-    assert not backbone.free
+    rows_given = [{ROW: checked()}, {ROW: checked(kind="bug_fix")}]
+    monkeypatch.setattr(runs, "parse_program", parse)
+    monkeypatch.setattr(rows_module, "read_row", read_again)
+    with make() as rewards:
+        for given, text in zip(rows_given, [BROKEN, LOCAL], strict=True):
+            rewards.submit(given[ROW], text)
+        rewards.run([rows_given[0][ROW]], [BROKEN])
+        refined = [{"role": "assistant", "content": text} for text in (BROKEN, NATIVE)]
+        assert score(rewards, rows_given, [refined, LOCAL]) == [(0, 1, 1), (1, 1, 1)]
+    assert sorted(parsed) == sorted([BROKEN, LOCAL, NATIVE])
 
 
 def test_videos_are_prepared_ahead_once() -> None:
     models = SceneModels()
     with make(models=models) as rewards:
-        rewards.prepare(rows(8))
+        rewards.prepare([checked()] * 8)
         assert score(rewards, [row()], [LOCAL]) == [(1, 1, 1)]
     assert len(models.made) == 1
 
 
 def test_a_turn_before_the_last_gives_what_its_refinement_shows() -> None:
     with make() as rewards:
-        failed, fine = rewards.run(rows(2), [BROKEN, LOCAL])
+        turns = rewards.run([checked(), checked()], [BROKEN, LOCAL])
+    assert [turn.reply for turn in turns] == [BROKEN, LOCAL]
+    failed, fine = (turn.ran for turn in turns)
     assert failed.execution is not None
     assert failed.execution.status == "failed"
     assert "NameError" in failed.log
@@ -204,16 +217,6 @@ def test_a_fault_of_ours_stops_the_run_with_its_cause() -> None:
             score(rewards, given, [LOCAL, LOCAL])
         # Nobody is left hanging: the same object still serves.
         assert score(rewards, [row()], [BLUE]) == [(0, 1, 1)]
-
-
-def test_a_fault_of_ours_stops_a_run_whose_model_is_lent() -> None:
-    backbone = RewardBackbone()
-    backbone.free = False
-    with make(backbone, lent=backbone.lent, workers=2) as rewards:
-        given = [row(question=f"What is shown? (bug) {n}") for n in range(6)]
-        with pytest.raises(ZeroDivisionError):
-            score(rewards, given, [LOCAL] * 6)
-        assert not backbone.free
 
 
 def test_a_sandbox_that_cannot_run_stops_the_run(monkeypatch: pytest.MonkeyPatch) -> None:

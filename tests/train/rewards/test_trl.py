@@ -15,7 +15,7 @@ from trl import GRPOConfig, GRPOTrainer
 
 from tests.support import qwen_models
 from tests.support.reason_world import BROKEN, LOCAL, NATIVE
-from tests.support.reward_world import RewardBackbone, make, row
+from tests.support.reward_world import make, row
 
 # A step: a group of four about the first row, a group of four about the second.
 GIVEN = [LOCAL, NATIVE, BROKEN, "prose"]
@@ -47,10 +47,9 @@ def test_trl_weighs_logs_and_learns_from_them(tmp_path: Path, monkeypatch: pytes
             "logprobs": None,
         }
 
-    backbone = RewardBackbone()
     unreadable = row(id="q2/plan", prompt="Which place?", video=str(tmp_path / "missing.mp4"))
     data = Dataset.from_list([row(prompt="Which colour?"), unreadable])
-    with make(backbone, log=tmp_path / "rewards.jsonl", lent=backbone.lent) as rewards:
+    with make(log=tmp_path / "rewards.jsonl") as rewards:
         args = GRPOConfig(
             output_dir=str(tmp_path),
             per_device_train_batch_size=8,

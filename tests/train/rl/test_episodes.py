@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,16 @@ from tests.support.grpo_reference import assert_gradients, expected
 from tests.support.grpo_world import FAMILIES
 from tests.support.qwen_models import reference
 from tests.support.reason_world import BROKEN, LOCAL, NATIVE, NOTHING, QUESTION, ScriptedPlanner, reply, video
-from tests.support.reward_world import MetricRecorder, RewardBackbone, SceneModels, make, row, rows, score
+from tests.support.reward_world import (
+    MetricRecorder,
+    RewardBackbone,
+    SceneModels,
+    checked,
+    make,
+    row,
+    rows,
+    score,
+)
 from videopro.backbones.wrappers.metered import MeteredBackbone, ThreadMeter
 from videopro.reasoning import Reasoner, ReasoningSettings, ReasoningTask
 from videopro.traces import FinalRule
@@ -30,6 +40,11 @@ UNSURE = reply("return query_mc(extract_frames(video, num_frames=12), question, 
 
 
 # ---- what is asked next ------------------------------------------------------------------------------------
+
+
+def plan_row(**changes: Any) -> GRPORow:
+    """A row as the trainer passes it on."""
+    return GRPORow(**vars(checked(**changes)), prompt="Plan.")
 
 
 def asked_by_inference(text: str, tau: float) -> tuple[str, str] | None:
@@ -56,19 +71,20 @@ def asked_by_inference(text: str, tau: float) -> tuple[str, str] | None:
 )
 def test_what_is_asked_next_is_what_inference_asks(text: str, tau: float, kind: str | None) -> None:
     with make() as rewards:
-        (found,) = RefinementTurns(rewards, tau)([row(prompt=[])], [text])
-    told = None if found is None else (found["kind"], found["prompt"][0]["content"])
+        (found,) = RefinementTurns(rewards, tau)([plan_row()], [text])
+    told = None if found is None else (found.kind, found.prompt)
     assert told == asked_by_inference(text, tau)
-    assert (found and found["kind"]) == kind
+    assert (found and found.kind) == kind
 
 
 def test_refinements_are_not_refined_again_and_nothing_runs_twice() -> None:
     with make() as rewards:
-        given = [row(prompt=[]), row(kind="bug_fix", prompt=[]), row(prompt=[])]
+        given = [plan_row(), plan_row(kind="bug_fix"), plan_row()]
         found = RefinementTurns(rewards, 0.75)(given, [NATIVE, BROKEN, NATIVE])
         assert [one is None for one in found] == [False, True, False]
         # The rest of the row stays: it is about the same question.
-        assert {**found[0], "kind": "plan", "prompt": []} == given[0]
+        assert found[0] is not None
+        assert replace(found[0], kind="plan", prompt="Plan.") == given[0]
         assert rewards.executions == 1
         score(rewards, rows(2), [NATIVE, episode(NATIVE, LOCAL)])
         assert rewards.executions == 2
@@ -76,7 +92,7 @@ def test_refinements_are_not_refined_again_and_nothing_runs_twice() -> None:
 
 def test_a_video_that_cannot_be_read_ends_its_episode() -> None:
     with make() as rewards:
-        given = [row(prompt=[], video="/nowhere.mp4"), row(prompt=[])]
+        given = [plan_row(video="/nowhere.mp4"), plan_row()]
         assert RefinementTurns(rewards, 0.75)(given, [NATIVE, LOCAL]) == [None, None]
 
 
@@ -161,7 +177,7 @@ def test_both_replies_are_scored_behind_their_own_prompts(family: str, shared: b
     ]
     config = grpo.settings(tmp_path, shared_prompt=shared)
     made = grpo.trainer(family, config, [first, second, text], use_peft=False)
-    asked = iter(made._maker.of(grpo.columns([one for turns in episodes for one, _ in turns])))
+    asked = iter(made._maker.of([one for turns in episodes for one, _ in turns]))
     replies = [[reply for _, reply in turns] for turns in episodes]
     made._rollouts = [
         Rollout(tuple(next(asked) for _ in said), tuple(len(reply) for reply in said[:-1]))
@@ -192,12 +208,10 @@ def test_both_replies_are_scored_behind_their_own_prompts(family: str, shared: b
 
 
 def always(
-    given: Sequence[Mapping[str, Any]], replies: Sequence[str], *, but: int | None = None
-) -> list[Mapping[str, Any] | None]:
+    given: Sequence[GRPORow], replies: Sequence[str], *, but: int | None = None
+) -> list[GRPORow | None]:
     """Every reply but one is refined, by a prompt that rests on the row alone."""
-    by_id = {one.id: one for one in grpo.rows()}
-    asked = grpo.columns([grpo.refined(by_id[one["id"]]) for one in given])
-    return [None if place == but else one for place, one in enumerate(asked)]
+    return [None if place == but else grpo.refined(one) for place, one in enumerate(given)]
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -27,6 +27,7 @@ from tests.support.training_runs import (
 from videopro.backbones.base import ChoiceRequest
 from videopro.train import grpo as command
 from videopro.train.rl.config import VideoGRPOConfig
+from videopro.train.rl.data import as_dataset
 from videopro.train.runtime.settings import read_settings
 from videopro.train.runtime.trainable import choose_trained, without_adapter
 
@@ -132,7 +133,7 @@ def test_planning_from_text_alone_is_trls_own(tmp_path: Path) -> None:
     inputs = world.inputs("qwen3_vl")
     assert set(inputs.visual_tokens()) <= set(made.generation_config.suppress_tokens)
     # The tokens of a prompt are those of our own way all the same.
-    prompts = [one["prompt"] for one in grpo.columns(grpo.rows())]
+    prompts = [one["prompt"] for one in as_dataset(grpo.rows())]
     ids, images, _ = made._tokenize_prompts(prompts)
     assert images is None
     assert [tuple(one) for one in ids] == [inputs.text(one.prompt).ids for one in grpo.rows()]

@@ -17,6 +17,7 @@ from tests.support.grpo_world import FAMILIES
 from tests.support.qwen_models import reference
 from videopro.backbones.qwen.features import takes_features
 from videopro.errors import ConfigError
+from videopro.train.rl.data import GRPORow
 
 REPLIES = [[40, 50, 60, 70, 80], [41, 51], [90, 91, 92, 93], [42], [33, 34, 35]]
 CHOSEN = [0, 0, 1, 0, 4]
@@ -162,7 +163,7 @@ def test_a_videos_features_are_made_once_and_change_nothing(tmp_path: Path) -> N
 
 @KEEPS
 def test_features_beyond_the_memory_are_made_again(tmp_path: Path) -> None:
-    rows = grpo.columns([grpo.rows()[number] for number in (0, 1)])
+    rows = [grpo.rows()[number] for number in (0, 1)]
     made = grpo.trainer("qwen3_vl", grpo.settings(tmp_path), grpo.rows()[:2], kept_bytes=1)
     for _ in range(2):
         made._maker.of(rows)
@@ -196,9 +197,9 @@ def test_groups_without_spread_are_left_out_where_they_teach_nothing(
     """Two of three groups get the same reward for all replies; the step is TRL's over all three."""
     rows = [grpo.rows()[number] for number in (0, 1, 4)]
 
-    def rewards(completion_ids: Any, id: list[str], **_: Any) -> list[float]:
+    def rewards(completion_ids: Any, row: list[GRPORow], **_: Any) -> list[float]:
         found = grpo.spread(completion_ids)
-        return [one if row == rows[1].id else 0.5 for one, row in zip(found, id, strict=True)]
+        return [value if of == rows[1] else 0.5 for value, of in zip(found, row, strict=True)]
 
     after, passes = [], []
     for leaves_out in (True, False):
@@ -267,16 +268,16 @@ def test_programs_may_begin_while_others_are_written(tmp_path: Path) -> None:
 
     class Ahead:
         def prepare(self, rows: Any) -> None:
-            told.extend(("row", row["id"]) for row in rows)
+            told.extend(("row", row.id) for row in rows)
 
         def submit(self, row: Any, reply: str) -> None:
-            told.append((row["id"], reply))
+            told.append((row.id, reply))
 
     seen: list[tuple[str, str]] = []
 
-    def rewards(completions: Any, id: list[str], **_: Any) -> list[float]:
-        seen.extend((one, reply[0]["content"]) for one, reply in zip(id, completions, strict=True))
-        return [float(len(seen))] * len(id)
+    def rewards(completions: Any, row: list[GRPORow], **_: Any) -> list[float]:
+        seen.extend((of.id, reply[0]["content"]) for of, reply in zip(row, completions, strict=True))
+        return [float(len(seen))] * len(row)
 
     rows = [grpo.rows()[number] for number in (0, 1)]
     made = grpo.trainer("qwen3_vl", grpo.settings(tmp_path), rows, rewards=rewards, ahead=Ahead())
