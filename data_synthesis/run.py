@@ -17,7 +17,7 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
-from videopro.backbones import Backbone, load_backbone, read_spec
+from videopro.backbones import Backbone, Sampling, load_backbone, read_spec
 from videopro.benchmarks import Benchmark, Item
 from videopro.cli import exit_status
 from videopro.data_synthesis.card import card_text, make_card
@@ -121,9 +121,7 @@ def _explore(
     planner = load_teacher(
         config.teacher,
         backbone,
-        temperature=config.temperature,
-        top_p=config.top_p,
-        max_new_tokens=config.max_new_tokens,
+        sampling=Sampling(config.max_new_tokens, config.temperature, config.top_p),
         api_key_env=config.api_key_env,
         concurrency=config.concurrency,
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from videopro import prompts
-from videopro.backbones.base import YES_NO, Answer, ChoiceRequest, YesNoRequest
+from videopro.backbones.base import YES_NO, Answer, ChoiceRequest, Sampling, YesNoRequest
 from videopro.modules.calls.arguments import AnyValue, Choices, Count, Frames, OptionalText, Segment, Text
 from videopro.modules.calls.context import CallContext
 from videopro.modules.calls.handles import AnswerHandle, FrameHandle, shorten
@@ -65,7 +65,7 @@ def query_frames(
     Returns an answer that reads as its text, with a confidence.
     """
     prompt = prompts.with_context(context, prompts.open_ended(question))
-    reply = call.on.backbone.generate(call.see(frames), prompt, max_new_tokens=WORDS_IN_REPLY)
+    reply = call.on.backbone.generate(call.see(frames), prompt, Sampling(WORDS_IN_REPLY))
     return AnswerHandle(reply.text.strip(), reply.confidence, reply.text, "frames")
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from videopro import prompts
+from videopro.backbones.base import Sampling
 from videopro.modules.calls.arguments import Choices, Count, PositiveSeconds, Segment, Text
 from videopro.modules.calls.context import CallContext
 from videopro.modules.calls.registry import module
@@ -52,7 +53,7 @@ def get_subtitle_hints(
         # A token is three quarters of a word or so; twice that, so that no summary is cut off by a long name.
         None,
         prompts.summarize(asked, _text(lines), word_number),
-        max_new_tokens=max(64, word_number * 8 // 3),
+        Sampling(max(64, word_number * 8 // 3)),
     )
     return reply.text.strip()
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from videopro.backbones import load_backbone, read_spec
-from videopro.backbones.base import Backbone, GenerateRequest, Visual
+from videopro.backbones.base import Backbone, GenerateRequest, Sampling, Visual
 from videopro.cli import exit_status
 from videopro.errors import ConfigError, RunError, VideoError
 from videopro.modules.loading import ModuleModels, ModuleSettings, is_pocket
@@ -113,9 +113,7 @@ def _write(
         for row in rows
         for number in range(config.samples)
     ]
-    written = policy.generate_batch(
-        requests, max_new_tokens=config.max_new_tokens, temperature=config.temperature
-    )
+    written = policy.generate_batch(requests, Sampling(config.max_new_tokens, config.temperature))
     return [one.text for one in written]
 
 

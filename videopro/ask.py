@@ -16,7 +16,7 @@ from typing import Any
 
 from videopro import methods, prompts
 from videopro.ask_console import ConsoleObserver, print_line, show_answer
-from videopro.backbones import Backbone, Generation, load_backbone, read_spec
+from videopro.backbones import Backbone, Generation, Sampling, load_backbone, read_spec
 from videopro.backbones.wrappers.metered import Meter
 from videopro.benchmarks import Item, Protocol
 from videopro.benchmarks.base import ROBUST
@@ -120,7 +120,7 @@ def _in_words(config: AskConfig, context: MethodContext) -> Generation:
         subtitles = load_subtitles(config.subtitles, duration=context.video.duration)
         lines = "\n".join(line.text for line in subtitles.lines)
     prompt = prompts.with_context(lines, prompts.open_ended(config.question))
-    return context.backbone.generate(frames, prompt, max_new_tokens=config.max_new_tokens)
+    return context.backbone.generate(frames, prompt, Sampling(config.max_new_tokens))
 
 
 if __name__ == "__main__":

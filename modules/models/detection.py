@@ -17,7 +17,7 @@ import numpy as np
 from PIL import Image
 
 from videopro import prompts
-from videopro.backbones.base import Backbone
+from videopro.backbones.base import Backbone, Sampling
 from videopro.errors import ConfigError
 from videopro.modules.errors import ModelError
 from videopro.modules.models.hub import device_of, load_pretrained
@@ -143,7 +143,7 @@ class BackboneDetector(Detector):
             image = np.asarray(Image.fromarray(image).resize((width, height), Image.Resampling.BICUBIC))
         # Without its box, so that a crop is treated as a picture of its own.
         shown = Frame(image, picture.time, picture.video)
-        reply = self._backbone.generate([shown], prompts.locate(text), max_new_tokens=512)
+        reply = self._backbone.generate([shown], prompts.locate(text), Sampling(512))
         if reply.confidence <= box_threshold:
             return []
         scale = (1000.0, 1000.0) if self._coordinates == "relative" else (float(width), float(height))

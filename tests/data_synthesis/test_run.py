@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.fakes import FakePrefix
+from tests.support.fake_backbone import sure_of
 from tests.support.stub_server import StubServer, text_of
 from tests.support.synthesis_runs import KEY, datasets, flags, rows
 from tests.support.synthesis_runs import own_world as own_world
@@ -40,7 +41,7 @@ from videopro.data_synthesis.run import main
 from videopro.program import parse_program
 from videopro.question import Question
 from videopro.traces import Trace, VideoRef, read_traces
-from videopro.video import Video
+from videopro.video import Frame, Video
 
 # ---- what is made ------------------------------------------------------------------------------------------
 
@@ -268,18 +269,16 @@ def test_the_key_is_in_no_file(root: Path, tmp_path: Path, stub: StubServer) -> 
 class Guesser(MoodyBackbone):
     """Guesses by the pixels and the question, the same every time; how sure it is, too."""
 
-    def _answer(self, request: ChoiceRequest) -> Answer:
+    def choose(self, request: ChoiceRequest, frames: Sequence[Frame]) -> Answer:
         import hashlib
 
-        frames = request.visual.frames if isinstance(request.visual, FakePrefix) else request.visual or ()
         digest = hashlib.sha256(request.question.text.encode())
         for frame in frames:
             digest.update(frame.image.tobytes())
         draw = digest.digest()
         letter = request.question.letters[draw[0] % len(request.question.letters)]
         sure = 0.5 + draw[1] / 512
-        letters = {one: sure if one == letter else 0.01 for one in request.question.letters}
-        return Answer(letter, sure, letters, letter, 100, 1)
+        return sure_of(letter, sure, request.question.letters, tokens_in=100)
 
 
 def test_the_pocket_world_end_to_end(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.support.stub_server import StubFault, StubServer, completion, text_of
+from videopro.backbones.base import Sampling
 from videopro.data_synthesis.teacher import REFUSALS_IN_A_ROW, Refusal, Teacher
 from videopro.data_synthesis.teacher_log import (
     CapReached,
@@ -218,7 +219,7 @@ def test_a_reply_is_asked_for_once(setting: Setting) -> None:
         assert again.budget.spent.requests == 3
         setting.close()
         # Another temperature is another teacher.
-        other = setting.teacher(planner_at(stub, temperature=0.1))
+        other = setting.teacher(planner_at(stub, sampling=Sampling(temperature=0.1)))
         assert texts(other.ask(wanted)) != said
 
 

@@ -127,7 +127,11 @@ def test_questions_with_other_subtitles_get_other_modules(
         (),
         ("no subtitles",),
     ]
-    assert ["get_subtitle_hints" in request.reference for request in planner.requests] == [False, False, True]
+    assert ["get_subtitle_hints" in request.api_reference for request in planner.requests] == [
+        False,
+        False,
+        True,
+    ]
     method = create("adaptive", {**OPTIONS, "subtitles": "none"})
     results = {one.id: result for one, result in method.run_video(items, context(SceneBackbone()))}
     assert results["q2"].notes == ("no subtitles",)
@@ -359,7 +363,7 @@ def test_a_group_left_out_raises_in_programs_and_leaves_the_reference(
     whole = create("adaptive", OPTIONS).run(item(), context(SceneBackbone()))
     assert whole.final is not None
     assert whole.final.letter == "B"
-    assert "`get_informative_clips(" in planner.requests[-1].reference
+    assert "`get_informative_clips(" in planner.requests[-1].api_reference
     cut = create("videopro", {**OPTIONS, "without": ("retrieval",), "fallback": "none"})
     result = cut.run(item(), context(SceneBackbone()))
     first = result.rounds[0].execution
@@ -375,9 +379,9 @@ def test_a_group_left_out_raises_in_programs_and_leaves_the_reference(
     assert "UnavailableError" in first.calls[0].result
     plan, refinement = planner.requests[-2:]
     for request in (plan, refinement):
-        assert "## Temporal localization" in request.reference
-        assert "## Multimodal retrieval" not in request.reference
-        assert "`get_informative" not in request.reference + request.prompt
+        assert "## Temporal localization" in request.api_reference
+        assert "## Multimodal retrieval" not in request.api_reference
+        assert "`get_informative" not in request.api_reference + request.prompt
     assert "this run is without multimodal retrieval" in refinement.prompt
 
 

@@ -16,6 +16,7 @@ from tests.support import reason_world as world
 from tests.support.reason_world import SceneBackbone
 from tests.support.stub_server import StubFault, StubServer, completion, text_of
 from videopro import prompts
+from videopro.backbones.base import Sampling
 from videopro.errors import BackboneError, ConfigError, QuestionError, RunError
 from videopro.executor import run
 from videopro.methods import create
@@ -122,7 +123,7 @@ def test_the_teacher_sees_choices_and_reference_and_draws_by_the_seed() -> None:
     assert len(set(usual)) > 5
     assert usual == fault()
     assert usual != fault(question=Question(text, ("red", "green", "blue", "grey")))
-    assert usual != fault(reference=REFERENCE.replace("- `run_ocr(", "- `read_text("))
+    assert usual != fault(api_reference=REFERENCE.replace("- `run_ocr(", "- `read_text("))
 
 
 def test_a_refinement_is_written_from_the_prompt_alone_in_a_fresh_state() -> None:
@@ -351,7 +352,7 @@ def test_the_api_teacher_gets_the_prompt_and_nothing_else() -> None:
         return made
 
     with StubServer(answer) as stub:
-        planner = planner_at(stub, max_new_tokens=99)
+        planner = planner_at(stub, sampling=Sampling(99, 0.7))
         requests = [
             request(prompt=f"{text} {name}", seed=seed, visual=world.video().frames([1.0]))
             for text, name, seed in (("Write.", "X", 3), ("Write.", "Y", 4))
@@ -388,7 +389,7 @@ def test_fields_that_a_reasoning_model_refuses_are_left_out_and_noted() -> None:
         return completion("<code>x</code>", None, finish="length")
 
     with StubServer(picky) as stub:
-        planner = planner_at(stub, max_new_tokens=50)
+        planner = planner_at(stub, sampling=Sampling(50, 0.7))
         (written,) = planner.write([request()])
         planner.write([request()])
         planner.close()
@@ -417,7 +418,7 @@ def test_an_api_teacher_that_cannot_answer_says_why(reply: object, told: str) ->
 def test_an_endpoint_that_serves_nobody_stops_the_run(status: int) -> None:
     with StubServer(lambda body: StubFault(status, {"error": {"message": "not today"}})) as stub:
         planner = planner_at(stub)
-        with pytest.raises(RunError, match="the same command goes on"):
+        with pytest.raises(RunError, match="give the same command again"):
             planner.write([request()])
         planner.close()
     planner = planner_at(stub)
@@ -443,7 +444,7 @@ def test_the_key_goes_to_openai_or_where_the_user_says(monkeypatch: pytest.Monke
 
 def test_the_backbone_plans_with_its_adapter_on_and_each_requests_seed() -> None:
     backbone = SceneBackbone(lambda r: "one two three")
-    planner = BackbonePlanner(backbone, is_fine_tuned=True, max_new_tokens=2)
+    planner = BackbonePlanner(backbone, is_fine_tuned=True, sampling=Sampling(2))
     seen = world.video().frames([1.0, 15.0, 25.0])
     written = planner.write([request(seed=11, visual=seen), request(seed=12, prompt="P", visual=seen)])
     assert [(one.text, one.seed, count, adapted) for one, count, adapted in backbone.written] == [

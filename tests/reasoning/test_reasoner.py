@@ -36,6 +36,7 @@ from videopro.planners import PlanRequest
 from videopro.question import Question
 from videopro.reasoning import Reasoner, ReasoningResult, ReasoningSettings, ReasoningTask
 from videopro.traces import AnswerRule, Call, Cost, Execution, Round, is_confident, select_answer
+from videopro.video import Frame
 
 WIDER = reply(
     """intervals, clips = get_informative_clips(video, "red", top_k=2)
@@ -232,12 +233,12 @@ def test_a_program_whose_sandbox_was_killed_is_run_again() -> None:
     """Killed from outside, as for want of memory, while the program waits for an answer."""
 
     class Killing(SceneBackbone):
-        def answer_batch(self, requests: Sequence[ChoiceRequest]) -> list[Answer]:
-            if not self.asked:
+        def choose(self, request: ChoiceRequest, frames: Sequence[Frame]) -> Answer:
+            if len(self.asked) == 1:
                 zygote = executor._executor()._zygote  # type: ignore[union-attr]
                 assert zygote is not None
                 os.kill(zygote.pid, signal.SIGKILL)
-            return super().answer_batch(requests)
+            return super().choose(request, frames)
 
     backbone = Killing()
     (one,), _ = reason({"plan": LOCAL}, backbone=backbone)
@@ -351,9 +352,9 @@ def test_the_api_reference_goes_to_planners_that_need_it() -> None:
     _, short = reason(writes)
     _, full = reason(writes, is_fine_tuned=False)
     for before, after in zip(short.requests, full.requests, strict=True):
-        assert before.reference == ""
-        assert "get_informative_clips(" in after.reference
-        assert after.reference in after.prompt
+        assert before.api_reference == ""
+        assert "get_informative_clips(" in after.api_reference
+        assert after.api_reference in after.prompt
         assert "Available functions" not in before.prompt
     assert "Example" in full.requests[0].prompt
     assert "Example" not in full.requests[1].prompt

@@ -8,27 +8,16 @@ went missing or came from another video changes its answers. `python -m tests.su
 from __future__ import annotations
 
 import json
-import os
-import signal
 import sys
-import time
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import av
 import numpy as np
 
-from videopro.backbones.base import (
-    Answer,
-    Backbone,
-    ChoiceRequest,
-    GenerateRequest,
-    Generation,
-    Prefix,
-    Visual,
-)
+from tests.support.fake_backbone import FakeBackbone, sure_of
+from videopro.backbones.base import Answer, Backbone, ChoiceRequest, GenerateRequest
 from videopro.errors import BackboneError
 from videopro.video import Frame
 
@@ -89,37 +78,20 @@ def make_benchmark(
     return gold
 
 
-class FakePrefix(Prefix):
-    """Holds frames."""
-
-    def __init__(self, frames: Sequence[Frame]) -> None:
-        self.frames = tuple(frames)
-        self.tokens = len(frames)
-        self._closed = False
-
-    @property
-    def closed(self) -> bool:
-        return self._closed
-
-    def close(self) -> None:
-        self._closed = True
-
-
-class ColourBackbone(Backbone):
+class ColourBackbone(FakeBackbone):
     """Answers with the option that names the frames' colour, with confidence 0.9.
 
-    A question's text can make it misbehave: "(kill)" kills the process, "(refuse)" raises BackboneError,
-    "(bug)" raises ZeroDivisionError, "(mumble)" replies with no letter. `delay` (s) slows every answer; `log`
-    names a file that gets the prompt of each answer that was computed, as one line.
+    `log` names a file that gets the prompt of each answer that was computed, as one line; `salt` is a part of
+    its identity. There is no model "missing".
     """
 
-    def __init__(
-        self, model: str, *, delay: float = 0.0, log: str = "", gone: bool = False, salt: str = ""
-    ) -> None:
+    logprob = -0.6
+
+    def __init__(self, model: str, *, log: str = "", salt: str = "", **settings: Any) -> None:
         if model == "missing":
             raise BackboneError("model 'missing' does not exist; give another")
-        self.name, self.frames = model, 4
-        self._delay, self._log, self._gone, self._salt = delay, log, gone, salt
+        super().__init__(model, frames=4, **settings)
+        self._log, self._salt = log, salt
 
     def identity(self) -> dict[str, object]:
         return {"model": self.name, "frames": self.frames, "salt": self._salt}
@@ -127,55 +99,18 @@ class ColourBackbone(Backbone):
     def frame_size(self, height: int, width: int, n_frames: int) -> tuple[int, int] | None:
         return height // 2, width // 2
 
-    def answer_batch(self, requests: Sequence[ChoiceRequest]) -> list[Answer]:
-        return [self._answer(request) for request in requests]
-
-    def _answer(self, request: ChoiceRequest) -> Answer:
-        text = request.question.text
-        if self._gone or "(refuse)" in text:
-            raise BackboneError("cannot serve this request")
-        if "(kill)" in text:
-            os.kill(os.getpid(), signal.SIGKILL)
-        if "(bug)" in text:
-            raise ZeroDivisionError("a fault on purpose")
-        time.sleep(self._delay)
+    def choose(self, request: ChoiceRequest, frames: Sequence[Frame]) -> Answer:
         if self._log:
             with open(self._log, "a") as file:
                 file.write(f"{request.prompt!r}\n")
-        frames = request.visual.frames if isinstance(request.visual, FakePrefix) else request.visual or ()
-        if "(mumble)" in text or not frames:
-            return Answer(None, 0.0, dict.fromkeys(request.question.letters, 0.01), "Hmm", 10, 1)
+        question = request.question
         mean = np.mean([frame.image.mean(axis=(0, 1)) for frame in frames], axis=0)
         seen = min(COLOURS, key=lambda name: float(np.abs(mean - COLOURS[name]).sum()))
-        letter = request.question.letters[request.question.choices.index(seen)]
-        letters = {one: 0.9 if one == letter else 0.02 for one in request.question.letters}
-        return Answer(letter, 0.9, letters, letter, 100 + len(frames), 1)
+        letter = question.letters[question.choices.index(seen)]
+        return sure_of(letter, 0.9, question.letters, other=0.02, tokens_in=100 + len(frames))
 
-    def yes_no(self, visual: Visual, text: str) -> Answer:
-        raise BackboneError("this backbone answers multiple choice only")
-
-    def generate_batch(
-        self,
-        requests: Sequence[GenerateRequest],
-        *,
-        max_new_tokens: int = 256,
-        temperature: float = 0.0,
-        top_p: float = 1.0,
-        seed: int | None = None,
-    ) -> list[Generation]:
-        return [Generation(f"I read: {r.text}", (1, 2), (-0.5, -0.7), "stop", 7) for r in requests]
-
-    def chat(self, messages: Sequence[Mapping[str, Any]], **options: Any) -> Generation:
-        raise BackboneError("this backbone answers multiple choice only")
-
-    def prefix(self, frames: Sequence[Frame]) -> Prefix:
-        return FakePrefix(frames)
-
-    def adapter(self, enabled: bool) -> AbstractContextManager[None]:
-        return nullcontext()
-
-    def close(self) -> None:
-        pass
+    def write(self, request: GenerateRequest, frames: Sequence[Frame]) -> str:
+        return f"I read: {request.text}"
 
 
 def load_fake(model: str, **settings: Any) -> Backbone:

@@ -23,6 +23,7 @@ from tests.support.reason_world import BROKEN, LOCAL, NATIVE, NOTHING, QUESTION,
 from tests.support.reason_world import context as scenes_context
 from tests.support.stub_server import StubServer, completion
 from videopro import prompts
+from videopro.backbones.base import Sampling
 from videopro.backbones.control_tokens import escape_control_tokens
 from videopro.backbones.server.messages import EncodedFrames, from_qwen, user_message
 from videopro.backbones.wrappers.metered import Meter, ThreadMeter
@@ -281,7 +282,7 @@ def error_texts() -> Texts:
 
 def _numbers(**models: Any) -> ModuleLibrary:
     """A library of the numbered video with every model there, whose detector finds one box."""
-    detector = BackboneDetector(ReadingBackbone(writes=lambda numbers, text: ONE_BOX))
+    detector = BackboneDetector(ReadingBackbone(writes=lambda request: ONE_BOX))
     given: dict[str, Any] = {
         "index": FixedIndex({"a": [0.1, 0.9, 0.5]}),
         "ocr": full_context().ocr,
@@ -584,7 +585,7 @@ def _to_planner() -> str:
         tempfile.TemporaryDirectory() as folder,
         StubServer(lambda body: completion("<code>x</code>", None)) as stub,
     ):
-        planner = ApiPlanner(f"served@{stub.url}", max_new_tokens=99)
+        planner = ApiPlanner(f"served@{stub.url}", sampling=Sampling(99, 0.7))
         teacher = Teacher(planner, ReplyLog(Path(folder) / "replies.jsonl"), TeacherBudget(), concurrency=1)
         for request in requests:
             planner.write([request])

@@ -6,28 +6,18 @@ from __future__ import annotations
 import functools
 import tempfile
 import threading
-import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from tests.support.fake_backbone import FakeBackbone, sure_of, visual_frames
 from tests.support.making_videos import make, read_number
-from videopro.backbones.base import (
-    YES_NO,
-    Answer,
-    Backbone,
-    ChoiceRequest,
-    GenerateRequest,
-    Generation,
-    Prefix,
-    Visual,
-)
-from videopro.errors import BackboneError
+from videopro.backbones.base import YES_NO, Answer, Backbone, ChoiceRequest, GenerateRequest
 from videopro.modules.library import CallCache, ModuleLibrary, VideoContext
-from videopro.video import SubtitleLine, Subtitles, Video
+from videopro.video import Frame, SubtitleLine, Subtitles, Video
 
 RATE = 4
 SECONDS = 60
@@ -55,104 +45,51 @@ def subtitles() -> Subtitles:
     return Subtitles(LINES, "test")
 
 
-class ReadingBackbone(Backbone):
-    """Reads the numbers of the frames it is shown (`seen`, one list a request) and replies by rule.
+class ReadingBackbone(FakeBackbone):
+    """Reads the numbers of the frames it is shown (`seen`) and replies by rule; one call at a time.
 
     A letter: the (first number modulo the number of options)-th. Yes or no: whether the question names a
-    number that is shown. Words: `writes(numbers, text)`. A text with "(refuse)" raises BackboneError.
+    number that is shown. Words: `writes(request)`, else the numbers.
     """
 
+    logprob = -0.3
+    prompt_tokens = 9
+
     def __init__(
-        self,
-        frames: int = 8,
-        *,
-        writes: Callable[[list[int], str], str] = lambda numbers, text: " ".join(map(str, numbers)),
-        delay: float = 0.0,
+        self, frames: int = 8, *, writes: Callable[[GenerateRequest], str] | None = None, delay: float = 0.0
     ) -> None:
-        self.name, self.frames = "reading", frames
-        self.seen: list[list[int]] = []
-        self.prompts: list[str] = []
-        self.batches: list[int] = []
-        self.adapted = True
-        self.adapter_states: list[bool] = []
-        self._writes, self._delay = writes, delay
+        super().__init__("reading", frames, writes=writes or _numbers_shown, delay=delay)
         self._busy = threading.Lock()
 
-    def identity(self) -> dict[str, object]:
-        return {"model": self.name, "adapter": self.adapted}
+    @property
+    def seen(self) -> list[list[int]]:
+        """The numbers of each request's frames; -1 for a crop."""
+        return [_numbers(frames) for frames in self.shown]
 
-    def frame_size(self, height: int, width: int, n_frames: int) -> tuple[int, int] | None:
-        return None
+    def choose(self, request: ChoiceRequest, frames: Sequence[Frame]) -> Answer:
+        letters = request.question.letters
+        return sure_of(letters[_numbers(frames)[0] % len(letters)], 0.8, letters, other=0.05)
 
-    def _look(self, visual: Visual, text: str) -> list[int]:
-        if "(refuse)" in text:
-            raise BackboneError("cannot serve this request")
-        assert not isinstance(visual, Prefix)
-        numbers = [read_number(frame.image) if frame.box is None else -1 for frame in (visual or ())]
-        self.seen.append(numbers)
-        self.prompts.append(text)
-        return numbers
+    def say(self, text: str, frames: Sequence[Frame]) -> Answer:
+        yes = any(str(number) in text.split() for number in _numbers(frames))
+        return sure_of(YES_NO[not yes], 0.7, YES_NO, other=0.2)
 
     @contextmanager
-    def _served(self, count: int) -> Any:
+    def _serving(self, count: int) -> Iterator[None]:
         assert self._busy.acquire(blocking=False), "two calls at once"
         try:
-            time.sleep(self._delay)
-            self.batches.append(count)
-            self.adapter_states.append(self.adapted)
-            yield
+            with super()._serving(count):
+                yield
         finally:
             self._busy.release()
 
-    def answer_batch(self, requests: Sequence[ChoiceRequest]) -> list[Answer]:
-        with self._served(len(requests)):
-            answers = []
-            for request in requests:
-                assert request.prompt is not None
-                numbers = self._look(request.visual, request.prompt)
-                letters = request.question.letters
-                if "(mumble)" in request.prompt:
-                    answers.append(Answer(None, 0.0, dict.fromkeys(letters, 0.01), "Hmm", 10, 1))
-                    continue
-                letter = letters[numbers[0] % len(letters)]
-                chances = {one: 0.8 if one == letter else 0.05 for one in letters}
-                answers.append(Answer(letter, 0.8, chances, letter, 10, 1))
-            return answers
 
-    def yes_no(self, visual: Visual, text: str) -> Answer:
-        with self._served(1):
-            numbers = self._look(visual, text)
-            word = YES_NO[not any(str(number) in text.split() for number in numbers)]
-            return Answer(word, 0.7, {one: 0.7 if one == word else 0.2 for one in YES_NO}, word, 10, 1)
+def _numbers(frames: Sequence[Frame]) -> list[int]:
+    return [read_number(frame.image) if frame.box is None else -1 for frame in frames]
 
-    def generate_batch(self, requests: Sequence[GenerateRequest], **options: Any) -> list[Generation]:
-        with self._served(len(requests)):
-            return [
-                Generation(
-                    self._writes(self._look(r.visual, r.text), r.text), (1, 2), (-0.2, -0.4), "stop", 9
-                )
-                for r in requests
-            ]
 
-    def chat(self, messages: Sequence[Mapping[str, Any]], **options: Any) -> Generation:
-        raise BackboneError("no chat here")
-
-    def prefix(self, frames: Any) -> Prefix:
-        raise BackboneError("no prefixes here")
-
-    @contextmanager
-    def _adapter(self, enabled: bool) -> Any:
-        before, self.adapted = self.adapted, enabled
-        try:
-            yield
-        finally:
-            self.adapted = before
-
-    def adapter(self, enabled: bool) -> AbstractContextManager[None]:
-        return self._adapter(enabled)
-
-    def close(self) -> None:
-        pass
+def _numbers_shown(request: GenerateRequest) -> str:
+    return " ".join(map(str, _numbers(visual_frames(request.visual))))
 
 
 class FixedIndex:

@@ -6,26 +6,16 @@ from __future__ import annotations
 
 import functools
 import tempfile
-import threading
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import av
 import numpy as np
 
-from tests.support.fakes import COLOURS, FakePrefix
-from videopro.backbones.base import (
-    YES_NO,
-    Answer,
-    Backbone,
-    ChoiceRequest,
-    GenerateRequest,
-    Generation,
-    Prefix,
-    Visual,
-)
+from tests.support.fake_backbone import FakeBackbone, sure_of, unparsed
+from tests.support.fakes import COLOURS
+from videopro.backbones.base import YES_NO, Answer, Backbone, ChoiceRequest, GenerateRequest
 from videopro.errors import BackboneError
 from videopro.modules.library import VideoContext
 from videopro.modules.models.ocr import Ocr, TextRegion
@@ -59,99 +49,28 @@ def colour_of(frame: Frame) -> str:
     return min(COLOURS, key=lambda name: float(np.abs(mean - COLOURS[name]).sum()))
 
 
-class SceneBackbone(Backbone):
+class SceneBackbone(FakeBackbone):
     """Answers with the colour that most frames have; how sure it is, is the share of frames that have it,
-    less a tenth. `writes(request)` is what it writes; a question with "(refuse)" raises BackboneError.
-    """
+    less a tenth. `writes(request)` is what it writes."""
 
-    name = "scenes"
-    frames = 12
+    def __init__(
+        self, writes: Callable[[GenerateRequest], str] = lambda request: "grey", **settings: Any
+    ) -> None:
+        super().__init__("scenes", frames=12, writes=writes, **settings)
 
-    def __init__(self, writes: Callable[[GenerateRequest], str] = lambda request: "grey") -> None:
-        self.adapted = True
-        self.asked: list[tuple[str, bool]] = []
-        """The text of each request, and whether the adapter was on."""
-        self.written: list[tuple[GenerateRequest, int, bool]] = []
-        """Each request to write, its number of frames, and whether the adapter was on."""
-        self.prefixes = 0
-        self._switching = threading.RLock()
-        self._writes = writes
-
-    def identity(self) -> dict[str, object]:
-        return {"model": self.name, "adapter": "lora" if self.adapted else None}
-
-    def frame_size(self, height: int, width: int, n_frames: int) -> tuple[int, int] | None:
-        return None
-
-    def answer_batch(self, requests: Sequence[ChoiceRequest]) -> list[Answer]:
-        return [self._answer(request) for request in requests]
-
-    def _answer(self, request: ChoiceRequest) -> Answer:
+    def choose(self, request: ChoiceRequest, frames: Sequence[Frame]) -> Answer:
         question = request.question
-        if "(refuse)" in question.text:
-            raise BackboneError("cannot serve this request")
-        self.asked.append((request.prompt or "", self.adapted))
-        seen = [colour_of(frame) for frame in _frames(request.visual)]
+        seen = [colour_of(frame) for frame in frames]
         most = max(sorted(set(seen)), key=seen.count)
         letter = next((le for le in question.letters if question.choice(le) == most), None)
+        if letter is None:
+            return unparsed(question.letters)
         sure = seen.count(most) / len(seen) - 0.1
-        letters = {one: sure if one == letter else 0.01 for one in question.letters}
-        return Answer(letter, sure if letter else 0.0, letters, letter or "Hm", 100 + len(seen), 1)
+        return sure_of(letter, sure, question.letters, tokens_in=100 + len(seen))
 
-    def yes_no(self, visual: Visual, text: str) -> Answer:
-        self.asked.append((text, self.adapted))
-        yes = all(colour_of(frame) in text for frame in _frames(visual))
-        word = YES_NO[not yes]
-        return Answer(word, 0.8, {one: 0.8 if one == word else 0.1 for one in YES_NO}, word, 50, 1)
-
-    def generate_batch(
-        self,
-        requests: Sequence[GenerateRequest],
-        *,
-        max_new_tokens: int = 256,
-        temperature: float = 0.0,
-        top_p: float = 1.0,
-        seed: int | None = None,
-    ) -> list[Generation]:
-        replies = []
-        for request in requests:
-            if "(refuse to write)" in request.text:
-                raise BackboneError("cannot write this")
-            self.written.append((request, len(_frames(request.visual)), self.adapted))
-            text = self._writes(request)
-            finish = "length" if len(text.split()) > max_new_tokens else "stop"
-            replies.append(Generation(text, tuple(range(len(text.split()))), (-0.1,), finish, 200))  # type: ignore[arg-type]
-        return replies
-
-    def chat(self, messages: Sequence[Mapping[str, Any]], **options: Any) -> Generation:
-        raise BackboneError("no chat here")
-
-    def prefix(self, frames: Sequence[Frame]) -> Prefix:
-        self.prefixes += 1
-        return FakePrefix(frames)
-
-    @contextmanager
-    def _switched(self, enabled: bool) -> Any:
-        # As QwenBackbone's: other threads wait until the block ends, so a block around a call that waits for
-        # them is a deadlock here too.
-        if not self._switching.acquire(timeout=20):
-            raise AssertionError("an adapter block keeps this thread waiting for ever")
-        before, self.adapted = self.adapted, enabled
-        try:
-            yield
-        finally:
-            self.adapted = before
-            self._switching.release()
-
-    def adapter(self, enabled: bool) -> AbstractContextManager[None]:
-        return self._switched(enabled)
-
-    def close(self) -> None:
-        pass
-
-
-def _frames(visual: Visual) -> Sequence[Frame]:
-    return visual.frames if isinstance(visual, Prefix) else (visual or ())
+    def say(self, text: str, frames: Sequence[Frame]) -> Answer:
+        yes = all(colour_of(frame) in text for frame in frames)
+        return sure_of(YES_NO[not yes], 0.8, YES_NO, other=0.1, tokens_in=50)
 
 
 class SceneIndex:

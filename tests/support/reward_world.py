@@ -6,14 +6,11 @@ with 0.4.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 from tests.support.reason_world import QUESTION, SceneBackbone, SceneIndex, video
-from videopro.backbones.base import Answer, ChoiceRequest
-from videopro.errors import BackboneError
 from videopro.modules.library import VideoContext, shared_cache
 from videopro.modules.loading import ModuleModels, ModuleSettings
 from videopro.train.rewards.functions import ProgramRewards
@@ -33,35 +30,12 @@ class SceneModels(ModuleModels):
         return VideoContext(video, backbone, subtitles=subtitles, index=self.index)
 
 
-class RewardBackbone(SceneBackbone):
-    """Also asked without a picture, as `check_alive` does. `gone`: serves nobody; a question with "(bug)"
-    meets an internal error."""
-
-    def __init__(self, *, gone: bool = False) -> None:
-        super().__init__()
-        self.gone = gone
-        self.batches: list[int] = []
-
-    def answer_batch(self, requests: Sequence[ChoiceRequest]) -> list[Answer]:
-        self.batches.append(len(requests))
-        return super().answer_batch(requests)
-
-    def _answer(self, request: ChoiceRequest) -> Answer:
-        if self.gone:
-            raise BackboneError("nobody is there")
-        if "(bug)" in request.question.text:
-            raise ZeroDivisionError("a fault of ours")
-        if request.visual is None:
-            return Answer("A", 0.5, {"A": 0.5, "B": 0.1}, "A", 10, 1)
-        return super()._answer(request)
-
-
 def make(
     backbone: SceneBackbone | None = None, models: ModuleModels | None = None, **settings: Any
 ) -> ProgramRewards:
     """Rewards over the scenes, with nothing remembered."""
     shared_cache().clear()
-    return ProgramRewards(backbone or RewardBackbone(), modules=models or SceneModels(), **settings)
+    return ProgramRewards(backbone or SceneBackbone(), modules=models or SceneModels(), **settings)
 
 
 def row(**changes: Any) -> dict[str, Any]:

@@ -4,13 +4,15 @@ teacher's replies, and the command line with them (`python -m tests.support.synt
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tests.support.fakes import ColourBackbone, FakePrefix, make_benchmark
+from tests.support.fakes import ColourBackbone, make_benchmark
 from videopro.backbones.base import Answer, ChoiceRequest
 from videopro.traces import SCHEMA, Execution, Failure, Round, Trace, VideoRef
+from videopro.video import Frame
 
 NO_MODELS = [
     word
@@ -90,9 +92,8 @@ class MoodyBackbone(ColourBackbone):
     """Right with 0.9, but of a question with "(1)" in its text it is unsure (0.4) and of one with "(2)" wrong
     (0.8), when it looks at as many frames as it can: as natively."""
 
-    def _answer(self, request: ChoiceRequest) -> Answer:
-        answer = super()._answer(request)
-        frames = request.visual.frames if isinstance(request.visual, FakePrefix) else request.visual or ()
+    def choose(self, request: ChoiceRequest, frames: Sequence[Frame]) -> Answer:
+        answer = super().choose(request, frames)
         letter = answer.letter
         if letter is None or len(frames) < self.frames:
             return answer

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from tests.support import sft_world as world
-from tests.support.reason_world import BROKEN, LOCAL, NATIVE, QUESTION, video
-from tests.support.reward_world import RewardBackbone, make, row
-from videopro.backbones.base import GenerateRequest, Generation
+from tests.support.reason_world import BROKEN, LOCAL, NATIVE, QUESTION, SceneBackbone, video
+from tests.support.reward_world import make, row
+from videopro.backbones.base import GREEDY, GenerateRequest, Generation, Sampling
 from videopro.train import rejection
 from videopro.train.finetune.data import read_rows
+from videopro.video import Frame
 
 WORDED = LOCAL.replace("A plan.", "Another plan.").replace("    intervals", "    # at red\n    intervals")
 GUESS = LOCAL.replace("return query_mc", "return 'B' or query_mc")
@@ -26,21 +27,22 @@ def prompt(name: str, **changes: Any) -> dict[str, Any]:
     return {**row(id=name), "question_id": name, "prompt": f"Plan {name}.", **changes}
 
 
-class Policy(RewardBackbone):
-    """Writes by prompt, in turn; the adapter must be on where it writes and off where it answers."""
+class Policy(SceneBackbone):
+    """Writes by prompt, in turn."""
 
     def __init__(self, fail_at: int | None = None) -> None:
         super().__init__()
-        self._writes = self._next
         self.asked_for: list[str] = []
         self.fail_at = fail_at
         self.at_once: list[int] = []
 
-    def generate_batch(self, requests: Sequence[GenerateRequest], **settings: Any) -> list[Generation]:
+    def generate_batch(
+        self, requests: Sequence[GenerateRequest], sampling: Sampling = GREEDY
+    ) -> list[Generation]:
         self.at_once.append(len(requests))
-        return super().generate_batch(requests, **settings)
+        return super().generate_batch(requests, sampling)
 
-    def _next(self, request: Any) -> str:
+    def write(self, request: GenerateRequest, frames: Sequence[Frame]) -> str:
         name = request.text.split()[1].strip(".")
         if self.fail_at is not None and len(self.asked_for) >= self.fail_at:
             raise KeyboardInterrupt

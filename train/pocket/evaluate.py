@@ -25,7 +25,7 @@ from rich.table import Table
 
 from videopro import prompts
 from videopro.backbones import Backbone, load_backbone
-from videopro.backbones.base import ChoiceRequest, GenerateRequest
+from videopro.backbones.base import ChoiceRequest, GenerateRequest, Sampling
 from videopro.pocket import world
 from videopro.pocket.drawing import HEIGHT, WIDTH
 from videopro.pocket.questions import PocketQuestion, generate_questions
@@ -180,10 +180,10 @@ def _stills(
         fact = {"actor": asdict(actor), "place": scene.place, "weather": plan.weather}
         clip = video.sample(8, start=scene.start, end=scene.end, size=size)
         told.append((GenerateRequest(clip, prompts.caption()), describe(fact)))
-    replies = backbone.generate_batch([request for _, request, _ in wanted], max_new_tokens=40)
+    replies = backbone.generate_batch([request for _, request, _ in wanted], Sampling(40))
     for (kind, _, box), reply in zip(wanted, replies, strict=True):
         boxes[kind].append(_overlap(reply.text, _relative(box)))
-    texts = backbone.generate_batch([request for request, _ in told], max_new_tokens=24)
+    texts = backbone.generate_batch([request for request, _ in told], Sampling(24))
     captions += [text.text.strip() == want for text, (_, want) in zip(texts, told, strict=True)]
 
 

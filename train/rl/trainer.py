@@ -20,8 +20,9 @@ from trl import GRPOTrainer
 from trl.models import unwrap_model_for_generation
 from trl.trainer.utils import RepeatSampler, split_tensor_dict
 
+from videopro.backbones.base import Sampling
 from videopro.backbones.qwen.features import visual_inputs
-from videopro.backbones.qwen.run import NonFiniteLogits, QwenRun, SampledReply, Sampling
+from videopro.backbones.qwen.run import NonFiniteLogits, QwenRun, SampledReply
 from videopro.errors import ConfigError
 from videopro.train.rewards.rows import ROW
 from videopro.train.rl.config import VideoGRPOConfig

@@ -16,6 +16,7 @@ from videopro.backbones.base import (
     GenerateRequest,
     Generation,
     Prefix,
+    Sampling,
     YesNoRequest,
 )
 from videopro.errors import ConfigError
@@ -28,6 +29,7 @@ __all__ = [
     "GenerateRequest",
     "Generation",
     "Prefix",
+    "Sampling",
     "YesNoRequest",
     "load_backbone",
     "read_spec",

@@ -11,7 +11,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
@@ -123,15 +123,55 @@ class YesNoRequest:
     text: str
 
 
+def _check_seed(seed: int | None) -> None:
+    if seed is not None and seed < 0:
+        raise ConfigError(f"seed is {seed}; it must be 0 or more")
+
+
 @dataclass(frozen=True)
 class GenerateRequest:
-    """One prompt about one visual."""
+    """One prompt about one visual. Raises ConfigError for a negative seed."""
 
     visual: Visual
     text: str
     seed: int | None = None
-    """Fixes what sampling draws for this request, wherever it stands among others: the same as that seed in a
-    call of its own. None: the call's seed and the request's place."""
+    """Fixes what sampling draws for this request, whatever its place in a batch: the same as that seed in a
+    call of its own. None: `Sampling.seed` and the request's place in the batch."""
+
+    def __post_init__(self) -> None:
+        _check_seed(self.seed)
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How a reply is written. The defaults are greedy: the most likely token each time.
+
+    Raises ConfigError for a value out of its range.
+
+    >>> Sampling(max_new_tokens=1024, temperature=0.7, seed=3).top_p
+    1.0
+    """
+
+    max_new_tokens: int = 256
+    """Longest reply, in tokens; at least 1."""
+    temperature: float = 0.0
+    """0 is greedy; above 0, logits are divided by it and a token is drawn."""
+    top_p: float = 1.0
+    """Draw among the most likely tokens whose probabilities sum to this, above 0 and at most 1 (1: all)."""
+    seed: int | None = None
+    """Fixes what is drawn, 0 or more; None: another draw each time."""
+
+    def __post_init__(self) -> None:
+        if self.max_new_tokens < 1:
+            raise ConfigError(f"max_new_tokens is {self.max_new_tokens}; it must be at least 1")
+        if not 0 <= self.temperature < math.inf:
+            raise ConfigError(f"temperature is {self.temperature}; it must be 0 (greedy) or more")
+        if not 0 < self.top_p <= 1:
+            raise ConfigError(f"top_p is {self.top_p}; it must be above 0 and at most 1")
+        _check_seed(self.seed)
+
+
+GREEDY = Sampling()
 
 
 @dataclass(frozen=True)
@@ -205,10 +245,6 @@ class BackboneConfig:
             raise ConfigError("backbone: 'model' is missing; give a hub name, a folder or 'pocket'")
         return cls(**settings)
 
-    def to_mapping(self) -> dict[str, Any]:
-        """The settings as a JSON-able mapping that `from_mapping` reads back."""
-        return asdict(self)
-
     def but(self, **changes: Any) -> BackboneConfig:
         """A copy with some settings changed; an unknown one is a `ConfigError`."""
         check_keys(changes, [field.name for field in fields(self)])
@@ -264,56 +300,27 @@ class Backbone(ABC):
     def answer_batch(self, requests: Sequence[ChoiceRequest]) -> list[Answer]:
         """Several multiple-choice questions, about one or several visuals."""
 
-    @abstractmethod
     def yes_no(self, visual: Visual, text: str) -> Answer:
         """The prompt `text` answered with Yes or No (write it with `prompts.yes_no`)."""
+        return self.yes_no_batch([YesNoRequest(visual, text)])[0]
 
+    @abstractmethod
     def yes_no_batch(self, requests: Sequence[YesNoRequest]) -> list[Answer]:
-        """Several yes-or-no questions; one after another where a backbone has nothing better."""
-        return [self.yes_no(request.visual, request.text) for request in requests]
+        """Several yes-or-no questions, about one or several visuals."""
 
-    def generate(
-        self,
-        visual: Visual,
-        text: str,
-        *,
-        max_new_tokens: int = 256,
-        temperature: float = 0.0,
-        top_p: float = 1.0,
-        seed: int | None = None,
-    ) -> Generation:
-        """A written reply to the prompt `text`. Temperature 0 is greedy; `seed` fixes what sampling draws."""
-        return self.generate_batch(
-            [GenerateRequest(visual, text)],
-            max_new_tokens=max_new_tokens,
-            temperature=temperature,
-            top_p=top_p,
-            seed=seed,
-        )[0]
+    def generate(self, visual: Visual, text: str, sampling: Sampling = GREEDY) -> Generation:
+        """A written reply to the prompt `text`."""
+        return self.generate_batch([GenerateRequest(visual, text)], sampling)[0]
 
     @abstractmethod
     def generate_batch(
-        self,
-        requests: Sequence[GenerateRequest],
-        *,
-        max_new_tokens: int = 256,
-        temperature: float = 0.0,
-        top_p: float = 1.0,
-        seed: int | None = None,
+        self, requests: Sequence[GenerateRequest], sampling: Sampling = GREEDY
     ) -> list[Generation]:
-        """Several written replies. With a seed, what row i draws depends on (seed, i) only; a request's own
-        seed takes the place of both."""
+        """Several written replies. With `sampling.seed`, what row i draws depends on (seed, i) only; a
+        request's own seed takes the place of both."""
 
     @abstractmethod
-    def chat(
-        self,
-        messages: Sequence[Mapping[str, Any]],
-        *,
-        max_new_tokens: int = 256,
-        temperature: float = 0.0,
-        top_p: float = 1.0,
-        seed: int | None = None,
-    ) -> Generation:
+    def chat(self, messages: Sequence[Mapping[str, Any]], sampling: Sampling = GREEDY) -> Generation:
         """A reply to ordinary Qwen chat messages with text, image and video parts."""
 
     @abstractmethod

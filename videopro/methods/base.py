@@ -63,9 +63,9 @@ class MethodContext:
     ) -> None:
         self.video = video
         self.meter = meter
-        self.backbone: Backbone = MeteredBackbone(backbone, meter)
-        self.uncounted = backbone
-        """The same backbone without the meter, for a method that counts by itself."""
+        self.backbone = MeteredBackbone(backbone, meter)
+        """Counts calls, tokens and seconds in `meter`; `backbone.inner` is the backbone itself, for a method
+        that counts in another way."""
         self.watch = watch
         """Told what happens while it happens; None: nobody looks on."""
         self.protocol = protocol

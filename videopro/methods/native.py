@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from videopro import prompts
-from videopro.backbones.base import Answer, ChoiceRequest, GenerateRequest, Visual
+from videopro.backbones.base import Answer, ChoiceRequest, GenerateRequest, Sampling, Visual
 from videopro.benchmarks.base import Item, Protocol
 from videopro.errors import BackboneError, ConfigError, SubtitleError, VideoError
 from videopro.methods.base import Method, MethodContext, Result, failed_result
@@ -149,7 +149,7 @@ class NativeMethod(Method):
     ) -> list[Result]:
         """Replies in words, and the letters that they settle on."""
         replies = context.backbone.generate_batch(
-            [GenerateRequest(visual, text) for text in words], max_new_tokens=context.protocol.reply_tokens
+            [GenerateRequest(visual, text) for text in words], Sampling(context.protocol.reply_tokens)
         )
         results = []
         for item, reply, own in zip(items, replies, notes, strict=True):

@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
-from videopro.backbones.base import Backbone, Visual
+from videopro.backbones.base import Backbone, Sampling, Visual
 from videopro.backbones.wrappers.batching import BatchingBackbone
 from videopro.backbones.wrappers.metered import MeteredBackbone, ThreadMeter
 from videopro.benchmarks.base import Item
@@ -90,11 +90,12 @@ class ProgramSettings(ModuleSettings):
                 raise ConfigError(
                     f"without: there is no group of modules {group!r}; {did_you_mean(group, REMOVABLE)}"
                 )
-        if self.temperature < 0:
-            raise ConfigError(f"temperature is {self.temperature}; it must be 0 or more")
-        if self.max_new_tokens < 1:
-            raise ConfigError(f"max_new_tokens is {self.max_new_tokens}; it must be at least 1")
+        self.sampling()
         self.reasoning()
+
+    def sampling(self) -> Sampling:
+        """How the planner samples. Raises ConfigError."""
+        return Sampling(self.max_new_tokens, self.temperature, self.top_p)
 
     def reasoning(self) -> ReasoningSettings:
         """The same as `videopro.reasoning.reasoner` takes it. Raises ConfigError."""
@@ -199,13 +200,16 @@ class BaseProgramMethod(Method):
         """The reasoner and the modules for questions with this one's subtitles; `stack` ends what they
         hold.
         """
-        planner, models = self._load(context.uncounted)
+        # Without the context's meter: the planner counts its own calls, and calls of programs are counted by
+        # thread, above the batches in which they meet.
+        backbone = context.backbone.inner
+        planner, models = self._load(backbone)
         adapter = None if self.settings.answer_adapter == "on" else False
         counted = ThreadMeter()
-        backbone = MeteredBackbone(BatchingBackbone(context.uncounted, adapter=adapter), counted)
+        answerer = MeteredBackbone(BatchingBackbone(backbone, adapter=adapter), counted)
         subtitles = context.subtitles(item) if self.settings.subtitles == "listed" else None
         with context.meter.stage("modules"), counted.into(context.meter):
-            modules = models.context(context.video, backbone, subtitles, self.settings.without)
+            modules = models.context(context.video, answerer, subtitles, self.settings.without)
         reasoner = Reasoner(
             planner,
             replace(self.settings.reasoning(), adaptive=self.adaptive),
@@ -237,9 +241,7 @@ class BaseProgramMethod(Method):
                 is_fine_tuned=adapted
                 if settings.planner_prompt == "auto"
                 else settings.planner_prompt == "short",
-                temperature=settings.temperature,
-                top_p=settings.top_p,
-                max_new_tokens=settings.max_new_tokens,
+                sampling=settings.sampling(),
                 api_key_env=settings.api_key_env,
             )
             self._loaded = backbone, planner, ModuleModels(settings, pocket=is_pocket(backbone))

@@ -1,4 +1,4 @@
-"""Planners: who writes programs. `load_planner("pocket-teacher", ...)`.
+"""Planners, which write programs: `load_planner("pocket-teacher", ...)`.
 
 Importing this package loads no model library.
 """
@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from videopro.backbones.base import Backbone
+from videopro.backbones.base import Backbone, Sampling
 from videopro.errors import ConfigError
-from videopro.planners.base import PLAN_KINDS, Planner, PlannerReply, PlanRequest, PromptKind
+from videopro.planners.base import PLAN_KINDS, PLAN_SAMPLING, Planner, PlannerReply, PlanRequest, PromptKind
 
 __all__ = [
     "PLAN_KINDS",
+    "PLAN_SAMPLING",
     "PromptKind",
     "PlanRequest",
     "Planner",
@@ -48,36 +49,30 @@ def load_planner(
     backbone: Backbone,
     *,
     is_fine_tuned: bool = False,
-    temperature: float = 0.7,
-    top_p: float = 1.0,
-    max_new_tokens: int = 1024,
+    sampling: Sampling = PLAN_SAMPLING,
     api_key_env: str | None = None,
     concurrency: int = 8,
 ) -> Planner:
-    """The planner that a short name stands for: "self" (`backbone` itself), "pocket-teacher" (":unread"
-    behind it turns its reader of questions off), "api:MODEL" or "api:MODEL@URL". `is_fine_tuned`: "self" was
-    trained on the prompts' form; `concurrency`: requests to an API in flight at most. ConfigError for any
-    other spec."""
+    """The planner that a short name stands for.
+
+    Parameters: `spec`, "self" (`backbone` itself), "pocket-teacher" ("pocket-teacher:unread": without its
+    reader of questions), "api:MODEL" or "api:MODEL@URL"; `is_fine_tuned`, whether "self" was trained on the
+    form of the prompts; `sampling`, how programs are sampled, whose seed is not used; `api_key_env`, the
+    environment variable that holds an API's key; `concurrency`, requests to an API in flight at most.
+    Raises ConfigError for any other spec.
+    """
     check_planner(spec)
     if spec.startswith("pocket-teacher"):
         return teacher_of(spec)
     if spec == "self":
         from videopro.planners.backbone import BackbonePlanner
 
-        return BackbonePlanner(
-            backbone,
-            is_fine_tuned=is_fine_tuned,
-            temperature=temperature,
-            top_p=top_p,
-            max_new_tokens=max_new_tokens,
-        )
+        return BackbonePlanner(backbone, is_fine_tuned=is_fine_tuned, sampling=sampling)
     from videopro.planners.api import ApiPlanner
 
     return ApiPlanner(
         spec.removeprefix("api:"),
-        temperature=temperature,
-        top_p=top_p,
-        max_new_tokens=max_new_tokens,
+        sampling=sampling,
         api_key_env=api_key_env,
         concurrency=concurrency,
     )

@@ -1,4 +1,4 @@
-"""A teacher behind an OpenAI-compatible endpoint: it reads the prompt, never the video (section 4).
+"""A planner behind an OpenAI-compatible endpoint: it reads the prompt, never the video (section 4).
 
 Needs no log-probabilities, which the endpoints of reasoning models do not give. Knows HTTP through the server
 backbone's endpoint.
@@ -13,22 +13,28 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from videopro.backbones.base import BackboneConfig
+from videopro.backbones.base import BackboneConfig, Sampling
 from videopro.backbones.server.completion import Completion
 from videopro.backbones.server.http import Endpoint, RequestRefused
 from videopro.errors import BackboneError, ConfigError, RunError
-from videopro.planners.base import Planner, PlannerReply, PlanRequest
+from videopro.planners.base import (
+    PLAN_SAMPLING,
+    Planner,
+    PlannerReply,
+    PlanRequest,
+    sampling_identity,
+)
 from videopro.storage import encodable
 
 DEFAULT_URL = "https://api.openai.com/v1"
-# Statuses that are about one request: its form or its length. Any other stands in the way of them all.
-_QUESTIONS = (400, 413, 422)
-# Reasoning models refuse a temperature and call the limit by another name.
-_REASONING = {"temperature": None, "top_p": None, "max_tokens": "max_completion_tokens"}
+# HTTP statuses that concern one request: its form or its length. With any other, no request can be served.
+_REQUEST_STATUSES = (400, 413, 422)
+# Fields that reasoning models refuse, and the name that they have for the limit instead.
+_REPLACED_FIELDS = {"temperature": None, "top_p": None, "max_tokens": "max_completion_tokens"}
 
 
 class EmptyReply(BackboneError):
-    """A reply without text, which was paid for all the same."""
+    """A reply without text. Its tokens are paid for all the same."""
 
     def __init__(self, message: str, tokens_in: int, tokens_out: int) -> None:
         super().__init__(message)
@@ -43,20 +49,19 @@ class ApiPlanner(Planner):
         self,
         spec: str,
         *,
-        temperature: float = 0.7,
-        top_p: float = 1.0,
-        max_new_tokens: int = 4096,
+        sampling: Sampling = PLAN_SAMPLING,
         api_key_env: str | None = None,
         concurrency: int = 8,
         timeout: float = 300.0,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         uniform: Callable[[], float] = random.random,
     ) -> None:
-        """`api_key_env`: the variable that holds the key; None: OPENAI_API_KEY for OpenAI itself, else none.
-        `concurrency`: requests in flight at most, of all threads together; `timeout`: seconds for one of
-        them. `sleep` and `uniform` stand in for waiting and chance between tries. ConfigError for a spec of
-        another form."""
-        # A model's name may hold an @; what comes behind the last one is a URL or belongs to it.
+        """`sampling`: its seed is not used, because each request has its own. `api_key_env`: the environment
+        variable that holds the key; None: OPENAI_API_KEY for OpenAI itself, and no key for any other.
+        `concurrency`: requests in flight at most, of all threads together. `timeout`: seconds for one
+        request. `sleep` and `uniform` replace waiting and chance between tries, for tests. Raises ConfigError
+        for a spec of another form."""
+        # A model's name may hold an @, so only the last one can stand before a URL.
         model, at, url = spec.rpartition("@")
         if not at or "://" not in url:
             model, url = spec, os.environ.get("OPENAI_BASE_URL", DEFAULT_URL)
@@ -65,11 +70,9 @@ class ApiPlanner(Planner):
         self.name = f"api:{spec}"
         self._model = model
         self._url = url
-        self._temperature = temperature
-        self._top_p = top_p
-        self._longest = max_new_tokens
+        self._sampling = sampling
         self._refused: set[str] = set()
-        """Fields that the server does not take."""
+        """Fields that the server refuses."""
         self._endpoint = Endpoint(
             BackboneConfig(
                 model=model,
@@ -88,78 +91,78 @@ class ApiPlanner(Planner):
             "planner": "api",
             "model": self._model,
             "url": self._endpoint.url,
-            "temperature": self._temperature,
-            "top_p": self._top_p,
-            "max_new_tokens": self._longest,
+            **sampling_identity(self._sampling),
         }
 
     def write(self, requests: Sequence[PlanRequest]) -> list[PlannerReply]:
-        """Safe to call from several threads. Raises RunError where the endpoint serves no request at all: it
-        cannot be reached, or refuses the key or the model; EmptyReply for a reply without text."""
+        """Safe to call from several threads. Raises RunError if the endpoint cannot serve any request: it is
+        out of reach, or refuses the key or the model. Raises EmptyReply for a reply without text."""
         while True:
-            # As it was when these requests were sent: another thread may learn of a field meanwhile.
+            # A copy, because another thread may find another refused field meanwhile.
             left_out = frozenset(self._refused)
             try:
-                replies = self._endpoint.complete([partial(self._body, one, left_out) for one in requests])
+                replies = self._endpoint.complete(
+                    [partial(self._body, request, left_out) for request in requests]
+                )
             except RequestRefused as refused:
-                field = self._field_refused(refused, left_out)
+                field = self._refused_field(refused, left_out)
                 if field is not None:
                     self._refused.add(field)
                     continue
-                if refused.status in _QUESTIONS:
+                if refused.status in _REQUEST_STATUSES:
                     raise
-                raise RunError(self._stopped(refused)) from None
-            except BackboneError as gone:
-                raise RunError(self._stopped(gone)) from None
-            return [self._written(reply, left_out) for reply in replies]
+                raise RunError(self._stop_message(refused)) from None
+            except BackboneError as error:
+                raise RunError(self._stop_message(error)) from None
+            return [self._read(reply, left_out) for reply in replies]
 
     def close(self) -> None:
         self._endpoint.close()
 
     def _body(self, request: PlanRequest, left_out: frozenset[str]) -> Mapping[str, Any]:
         fields: dict[str, Any] = {
-            "temperature": self._temperature,
-            "top_p": self._top_p,
-            "max_tokens": self._longest,
+            "temperature": self._sampling.temperature,
+            "top_p": self._sampling.top_p,
+            "max_tokens": self._sampling.max_new_tokens,
             "seed": request.seed,
         }
         for name in left_out:
-            value, other = fields.pop(name), _REASONING.get(name)
-            if other is not None:
-                fields[other] = value
+            value, replacement = fields.pop(name), _REPLACED_FIELDS.get(name)
+            if replacement is not None:
+                fields[replacement] = value
         return {
             "model": self._model,
             "messages": [{"role": "user", "content": request.prompt}],
             **fields,
         }
 
-    def _field_refused(self, refused: RequestRefused, left_out: frozenset[str]) -> str | None:
-        """Which field of ours a refusal is about, if it is about one that can still be left out."""
+    def _refused_field(self, refused: RequestRefused, left_out: frozenset[str]) -> str | None:
+        """The field that a refusal names, if it is one that can still be left out."""
         if refused.status != 400:
             return None
-        told = str(refused)
-        named = [name for name in (*_REASONING, "seed") if name in told and name not in left_out]
+        message = str(refused)
+        named = [name for name in (*_REPLACED_FIELDS, "seed") if name in message and name not in left_out]
         return named[0] if named else None
 
-    def _stopped(self, error: BackboneError) -> str:
+    def _stop_message(self, error: BackboneError) -> str:
         return (
-            f"planner {self.name}: {error}\nNo other question would be served either, so the run stops; what "
-            "was answered is safe, and the same command goes on once this is mended."
+            f"planner {self.name}: {error}\nNo other question would be served either, so the run stops. All "
+            "finished answers are kept; fix this and give the same command again to continue."
         )
 
-    def _written(self, reply: Completion, left_out: frozenset[str]) -> PlannerReply:
+    def _read(self, reply: Completion, left_out: frozenset[str]) -> PlannerReply:
         choice, usage = reply.choices[0], reply.usage
         text = choice.message.content
         if text is None:
             raise EmptyReply(
-                f"planner {self.name}: the reply has no text (finish reason {choice.finish_reason!r}); its "
-                f"limit of {self._longest} tokens may have gone into reasoning",
+                f"planner {self.name}: the reply has no text (finish reason {choice.finish_reason!r}); "
+                f"reasoning may have used up its limit of {self._sampling.max_new_tokens} tokens",
                 usage.prompt_tokens if usage else 0,
                 usage.completion_tokens if usage else 0,
             )
         notes = {"left out": ", ".join(sorted(left_out))} if left_out else {}
         if choice.finish_reason == "length":
-            notes["cut off"] = f"after {self._longest} tokens"
+            notes["cut off"] = f"after {self._sampling.max_new_tokens} tokens"
         return PlannerReply(
             encodable(text),
             usage.prompt_tokens if usage else 0,

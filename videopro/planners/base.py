@@ -1,7 +1,7 @@
-"""What a planner is: whoever writes programs, given a prompt.
+"""The interface of planners, which write programs, given a prompt.
 
-Knows prompts' parts, questions and frames. Must not know how a program is run, what came of it beyond the
-prompt, benchmarks or answers.
+Knows the kinds of prompts, questions and frames. Must not know how a program is run, what its run gave beyond
+what the prompt says, benchmarks or answers.
 """
 
 from __future__ import annotations
@@ -11,73 +11,87 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from videopro.backbones.base import Visual
+from videopro.backbones.base import Sampling, Visual
 from videopro.question import Question
 
 PromptKind = Literal["plan", "plan_program", "bug_fix", "native_refinement", "program_refinement"]
-"""What is asked for: a program in a mode of the planner's choice, one of several steps, or a refinement of
-one
-that failed, or whose answer is unsure after a single look or after several steps."""
+"""What is asked for: a program in a mode of the planner's choice, a program of several steps, or a refinement
+of a program that failed, or whose answer is unsure after a single look or after several steps."""
+
+PLAN_SAMPLING = Sampling(max_new_tokens=1024, temperature=0.7)
+"""How programs are sampled unless a setting says otherwise (section 4)."""
 
 PLAN_KINDS: tuple[PromptKind, ...] = ("plan", "plan_program")
 
 
 @dataclass(frozen=True)
 class PlanRequest:
-    """Everything that a planner may look at. Neither the right answer nor anything of a benchmark is in
-    it.
-    """
+    """Everything that a planner may look at. It holds neither the right answer nor anything of a
+    benchmark."""
 
     kind: PromptKind
     prompt: str
     """The whole text, as `videopro.prompts` makes it."""
     question: Question
-    reference: str = ""
+    api_reference: str = ""
     """The API reference of the video's modules."""
     seed: int = 0
-    """Fixes what sampling draws; made from the run's seed and the question, so that it tells nothing more."""
+    """Fixes what sampling draws. Made from the run's seed and the question only, so that it gives nothing
+    else away."""
     visual: Visual = None
     """The video, for planners that see it."""
 
 
 @dataclass(frozen=True)
 class PlannerReply:
-    """A reply, as it was written."""
+    """A planner's reply and what it cost."""
 
     text: str
+    """The whole reply, unchanged."""
     tokens_in: int = 0
     tokens_out: int = 0
     """0 from a planner without a tokenizer, such as the pocket teacher."""
     calls: int = 0
     """Requests to a model."""
     notes: Mapping[str, str] = field(default_factory=dict)
-    """What the planner knows about its reply; goes into the trace and into no prompt."""
+    """What the planner notes about its reply, such as that it was cut off; written to the trace, never to a
+    prompt."""
 
 
 class Planner(ABC):
-    """Writes programs. Keeps no state between requests: a refinement knows its prompt and nothing else.
+    """Writes programs. Keeps no state between requests: a refinement depends on its own request only.
 
-    Every method raises BackboneError when a model or server behind it cannot serve the request.
+    Every method raises BackboneError when the model or server behind it cannot serve the request.
     """
 
     name: str
-    """As the user named it."""
+    """The planner as the user named it."""
     sees_video: bool = False
-    """Whether a request's `visual` is looked at."""
+    """Whether it looks at a request's `visual`."""
     asks_model: bool = True
-    """Whether a reply takes a request to a model; else it costs nothing, and the same request gets the same
-    reply."""
+    """Whether a reply takes a request to a model. Otherwise it is free, and the same request always gets the
+    same reply."""
     is_fine_tuned: bool = False
-    """Whether it was trained on the prompts' form; else prompts carry the API reference and examples."""
+    """Whether it was trained on the form of the prompts. Otherwise prompts hold the API reference and
+    examples."""
 
     @abstractmethod
     def identity(self) -> dict[str, object]:
-        """What a run's key hashes, JSON-able: all that decides what it writes besides the requests."""
+        """What a run's key hashes, JSON-able: everything besides the request that a reply depends on."""
 
     @abstractmethod
     def write(self, requests: Sequence[PlanRequest]) -> list[PlannerReply]:
-        """One reply a request, in their order; each depends on its own request alone."""
+        """One reply for each request, in the order of the requests; each depends on its own request only."""
 
     def close(self) -> None:
-        """Give connections back."""
+        """Close connections."""
         return
+
+
+def sampling_identity(sampling: Sampling) -> dict[str, object]:
+    """A planner's sampling settings as its `identity` names them; the seed is each request's own."""
+    return {
+        "temperature": sampling.temperature,
+        "top_p": sampling.top_p,
+        "max_new_tokens": sampling.max_new_tokens,
+    }

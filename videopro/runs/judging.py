@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from videopro.backbones import Backbone, load_backbone, read_spec
+from videopro.backbones import Backbone, Sampling, load_backbone, read_spec
 from videopro.benchmarks.metrics import JudgeGrade
 from videopro.benchmarks.protocol import JudgePrompt, Protocol
 from videopro.errors import BackboneError, RunError
@@ -171,7 +171,7 @@ def _grade(
         words = judge.fill(trace.question, trace.reference, trace.final.raw)
         messages = [{"role": "system", "content": judge.system}, {"role": "user", "content": words}]
         try:
-            return trace, backbone.chat(messages, max_new_tokens=_TOKENS).text
+            return trace, backbone.chat(messages, Sampling(_TOKENS)).text
         except BackboneError as error:
             return trace, error
 

@@ -25,7 +25,7 @@ from tests.support.qwen_models import (
     reference,
 )
 from videopro import prompts
-from videopro.backbones.base import ChoiceRequest
+from videopro.backbones.base import ChoiceRequest, Sampling
 from videopro.backbones.qwen.backbone import QwenBackbone
 from videopro.errors import BackboneError
 
@@ -199,7 +199,7 @@ def test_answers_leave_no_trace_in_the_model() -> None:
     own = backbone("qwen3_vl")
     first = own.answer(None, QUESTION)
     own.answer_batch(mixed())
-    own.generate(pictures(4), "Which?", max_new_tokens=3)
+    own.generate(pictures(4), "Which?", Sampling(max_new_tokens=3))
     assert own._runner.model.model.rope_deltas is None
     assert close(own.answer(None, QUESTION), first)
 

@@ -16,6 +16,7 @@ from PIL import Image
 from qwen_vl_utils import process_vision_info
 
 from tests.support.qwen_models import PIXELS, backbone, pictures, reference
+from videopro.backbones.base import Sampling
 from videopro.backbones.qwen.chat import read_messages
 from videopro.errors import BackboneError, VideoError
 from videopro.video import Video
@@ -70,9 +71,9 @@ def test_images_are_read_as_qwen_vl_utils_reads_them(family: str, tmp_path: Path
 
 def test_text_messages_are_a_text_prompt() -> None:
     own = backbone("qwen3_vl")
-    expected = own.generate(None, "Which?", max_new_tokens=4)
-    assert own.chat(user("Which?"), max_new_tokens=4) == expected
-    assert own.chat([{"role": "user", "content": "Which?"}], max_new_tokens=4) == expected
+    expected = own.generate(None, "Which?", Sampling(max_new_tokens=4))
+    assert own.chat(user("Which?"), Sampling(max_new_tokens=4)) == expected
+    assert own.chat([{"role": "user", "content": "Which?"}], Sampling(max_new_tokens=4)) == expected
 
 
 def test_several_turns_and_a_system_prompt_are_kept() -> None:
@@ -91,8 +92,10 @@ def test_several_turns_and_a_system_prompt_are_kept() -> None:
 def test_frames_in_a_message_are_a_video_with_their_times() -> None:
     own = backbone("qwen3_vl")
     frames = pictures(4, times=[0.5, 2.0, 9.0, 30.0])
-    expected = own.generate(frames, "Which?", max_new_tokens=4)
-    assert own.chat(user({"type": "video", "video": frames}, "Which?"), max_new_tokens=4) == expected
+    expected = own.generate(frames, "Which?", Sampling(max_new_tokens=4))
+    assert (
+        own.chat(user({"type": "video", "video": frames}, "Which?"), Sampling(max_new_tokens=4)) == expected
+    )
 
 
 @pytest.mark.parametrize("family", ["qwen2_5_vl", "qwen3_vl"])
@@ -138,15 +141,17 @@ def test_several_videos_of_different_lengths_keep_their_budget() -> None:
     )
     grids = read_messages(own._inputs, messages).tensors["video_grid_thw"]
     assert grids.tolist() == [[1, 4, 4], [3, 4, 4]]  # 64 x 64 = the budget
-    assert own.chat(messages, max_new_tokens=2).token_ids
+    assert own.chat(messages, Sampling(max_new_tokens=2)).token_ids
 
 
 def test_images_as_a_video() -> None:
     own = backbone("qwen3_vl")
     images = [Image.fromarray(frame.image) for frame in pictures(4)]
-    made = own.chat(user({"type": "video", "video": images, "sample_fps": 0.5}, "Which?"), max_new_tokens=4)
+    made = own.chat(
+        user({"type": "video", "video": images, "sample_fps": 0.5}, "Which?"), Sampling(max_new_tokens=4)
+    )
     frames = pictures(4, times=[0.0, 2.0, 4.0, 6.0])
-    assert made == own.generate(frames, "Which?", max_new_tokens=4)
+    assert made == own.generate(frames, "Which?", Sampling(max_new_tokens=4))
 
 
 def test_parts_that_cannot_be_read_are_named(tmp_path: Path) -> None:

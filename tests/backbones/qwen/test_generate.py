@@ -4,14 +4,15 @@ written."""
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 
 from tests.support.qwen_models import FAMILIES, backbone, leaning, load, official_inputs, pictures, reference
-from videopro.backbones.base import GenerateRequest, Generation
-from videopro.errors import BackboneError
+from videopro.backbones.base import GenerateRequest, Generation, Sampling
+from videopro.errors import ConfigError
 
 ALL = list(FAMILIES)
 # float32; eight steps of a tiny model
@@ -58,7 +59,7 @@ def test_greedy_replies_are_those_of_generate(family: str, seen: bool) -> None:
         return_dict_in_generate=True,
         output_logits=True,
     )
-    made = own.generate(frames, "Which?", max_new_tokens=8)
+    made = own.generate(frames, "Which?", Sampling(max_new_tokens=8))
     written = out.sequences[0, -len(out.logits) :].tolist()
     scores = torch.cat(out.logits).double().log_softmax(-1).gather(1, torch.tensor(written)[:, None])[:, 0]
     ended = written[-1] == processor.tokenizer.eos_token_id
@@ -74,8 +75,12 @@ def test_greedy_replies_are_those_of_generate(family: str, seen: bool) -> None:
 @pytest.mark.parametrize("family", ["qwen3_vl", "qwen3_5"])
 def test_temperature_changes_what_is_drawn_and_not_what_is_reported(family: str) -> None:
     frames = pictures(4)
-    made = backbone(family).generate(frames, "Which?", max_new_tokens=12, temperature=3.0, top_p=0.9, seed=1)
-    assert made.token_ids != backbone(family).generate(frames, "Which?", max_new_tokens=12).token_ids
+    made = backbone(family).generate(
+        frames, "Which?", Sampling(max_new_tokens=12, temperature=3.0, top_p=0.9, seed=1)
+    )
+    assert (
+        made.token_ids != backbone(family).generate(frames, "Which?", Sampling(max_new_tokens=12)).token_ids
+    )
     expected = rescored(family, frames, "Which?", made.token_ids)
     assert made.logprobs == pytest.approx(expected, abs=TOLERANCE)
 
@@ -84,13 +89,13 @@ def test_temperature_changes_what_is_drawn_and_not_what_is_reported(family: str)
 def test_batches_and_prefixes_write_the_same(family: str) -> None:
     own = backbone(family)
     frames = pictures(4)
-    options: dict[str, Any] = {"max_new_tokens": 6}
+    sampling = Sampling(max_new_tokens=6)
     longer = "How many rings are there, and which of them?"
     alone = [
-        own.generate(frames, "Which?", **options),
-        own.generate(None, "How many rings are there?", **options),
-        own.generate(frames, longer, **options),
-        own.generate(pictures(3, seed=4), "What colour?", **options),
+        own.generate(frames, "Which?", sampling),
+        own.generate(None, "How many rings are there?", sampling),
+        own.generate(frames, longer, sampling),
+        own.generate(pictures(3, seed=4), "What colour?", sampling),
     ]
     texts = [
         "Which?",
@@ -100,11 +105,11 @@ def test_batches_and_prefixes_write_the_same(family: str) -> None:
     ]
     visuals = [frames, None, list(frames), pictures(3, seed=4)]
     requests = [GenerateRequest(*pair) for pair in zip(visuals, texts, strict=True)]
-    assert all(same(*pair) for pair in zip(own.generate_batch(requests, **options), alone, strict=True))
+    assert all(same(*pair) for pair in zip(own.generate_batch(requests, sampling), alone, strict=True))
     with own.prefix(frames) as prefix:
         shared = [GenerateRequest(prefix, texts[0]), GenerateRequest(prefix, texts[2])]
         for _ in range(2):
-            made = own.generate_batch(shared, **options)
+            made = own.generate_batch(shared, sampling)
             assert same(made[0], alone[0])
             assert same(made[1], alone[2])
 
@@ -114,47 +119,51 @@ def test_a_video_of_many_seconds_and_a_short_prompt(family: str) -> None:
     # Qwen2.5-VL spreads such a video over more positions than the whole prompt has tokens.
     own = backbone(family)
     frames = pictures(4, times=[0.0, 60.0, 120.0, 180.0])
-    alone = own.generate(frames, "Which?", max_new_tokens=6, temperature=2.0, seed=3)
+    alone = own.generate(frames, "Which?", Sampling(max_new_tokens=6, temperature=2.0, seed=3))
     assert len(alone.token_ids) == 6
     expected = rescored(family, frames, "Which?", alone.token_ids)
     assert alone.logprobs == pytest.approx(expected, abs=TOLERANCE)
     with own.prefix(frames) as prefix:
-        assert same(own.generate(prefix, "Which?", max_new_tokens=6, temperature=2.0, seed=3), alone)
+        assert same(
+            own.generate(prefix, "Which?", Sampling(max_new_tokens=6, temperature=2.0, seed=3)), alone
+        )
 
 
 def test_a_seed_fixes_each_row_whatever_its_neighbours() -> None:
     own = backbone("qwen3_vl")
-    options: dict[str, Any] = {"max_new_tokens": 8, "temperature": 2.0, "seed": 7}
+    sampling = Sampling(max_new_tokens=8, temperature=2.0, seed=7)
     before = torch.get_rng_state()
-    rows = own.generate_batch([GenerateRequest(None, "Which?")] * 3, **options)
+    rows = own.generate_batch([GenerateRequest(None, "Which?")] * 3, sampling)
     assert len({row.token_ids for row in rows}) == 3
     again = own.generate_batch(
-        [GenerateRequest(None, "Which?"), GenerateRequest(None, "How many?")], **options
+        [GenerateRequest(None, "Which?"), GenerateRequest(None, "How many?")], sampling
     )
     assert again[0].token_ids == rows[0].token_ids
-    other = own.generate(None, "Which?", max_new_tokens=8, temperature=2.0, seed=8)
+    other = own.generate(None, "Which?", Sampling(max_new_tokens=8, temperature=2.0, seed=8))
     assert other.token_ids != rows[0].token_ids
     assert torch.equal(torch.get_rng_state(), before)
-    drawn = {own.generate(None, "Which?", max_new_tokens=8, temperature=2.0).token_ids for _ in range(3)}
+    drawn = {
+        own.generate(None, "Which?", Sampling(max_new_tokens=8, temperature=2.0)).token_ids for _ in range(3)
+    }
     assert len(drawn) == 3
 
 
 def test_a_requests_own_seed_makes_it_independent_of_its_place() -> None:
     """As in a call of its own with that seed, wherever it stands and whatever the call's seed is."""
     own = backbone("qwen3_vl")
-    options: dict[str, Any] = {"max_new_tokens": 8, "temperature": 2.0}
-    alone = own.generate(None, "Which?", seed=11, **options)
+    sampling = Sampling(max_new_tokens=8, temperature=2.0, seed=7)
+    alone = own.generate(None, "Which?", replace(sampling, seed=11))
     asked = [
         GenerateRequest(None, "Which?"),
         GenerateRequest(None, "Which?", 12),
         GenerateRequest(None, "Which?", 11),
     ]
-    rows = own.generate_batch(asked, seed=7, **options)
+    rows = own.generate_batch(asked, sampling)
     assert same(rows[2], alone)
-    assert same(rows[0], own.generate(None, "Which?", seed=7, **options))
+    assert same(rows[0], own.generate(None, "Which?", sampling))
     assert rows[1].token_ids != rows[2].token_ids
-    with pytest.raises(BackboneError, match="seed is -2"):
-        own.generate_batch([GenerateRequest(None, "Which?", -2)], **options)
+    with pytest.raises(ConfigError, match="seed is -2"):
+        GenerateRequest(None, "Which?", -2)
 
 
 def test_draws_follow_the_model() -> None:
@@ -165,13 +174,14 @@ def test_draws_follow_the_model() -> None:
     # Two tokens of equal score: half each at any temperature.
     with leaning(own._runner.model, tokens[0], lift[0]), leaning(own._runner.model, tokens[1], lift[1]):
         made = own.generate_batch(
-            [GenerateRequest(None, "Which?")] * 500, max_new_tokens=1, temperature=1.0, seed=0
+            [GenerateRequest(None, "Which?")] * 500, Sampling(max_new_tokens=1, temperature=1.0, seed=0)
         )
         share = sum(one.token_ids == (tokens[0],) for one in made) / 500
         assert {one.token_ids for one in made} == {(tokens[0],), (tokens[1],)}
         assert abs(share - 0.5) < 0.09  # four standard deviations
         narrow = own.generate_batch(
-            [GenerateRequest(None, "Which?")] * 50, max_new_tokens=1, temperature=1.0, top_p=0.1, seed=0
+            [GenerateRequest(None, "Which?")] * 50,
+            Sampling(max_new_tokens=1, temperature=1.0, top_p=0.1, seed=0),
         )
     assert len({one.token_ids for one in narrow}) == 1
 
@@ -182,7 +192,9 @@ def test_visual_tokens_are_never_written(name: str, temperature: float) -> None:
     own = load("qwen3_vl")
     banned = reference("qwen3_vl")[1].tokenizer.convert_tokens_to_ids(name)
     with leaning(own._runner.model, banned):
-        made = own.generate(pictures(2), "Which?", max_new_tokens=5, temperature=temperature, seed=0)
+        made = own.generate(
+            pictures(2), "Which?", Sampling(max_new_tokens=5, temperature=temperature, seed=0)
+        )
     assert len(made.token_ids) == 5
     assert banned not in made.token_ids
     # The model wanted that token, and its log-probabilities say so.
@@ -193,22 +205,22 @@ def test_the_end_is_not_part_of_the_reply() -> None:
     own = load("qwen3_vl")
     tokenizer = reference("qwen3_vl")[1].tokenizer
     with leaning(own._runner.model, tokenizer.convert_tokens_to_ids("<|im_end|>")):
-        made = own.generate(None, "Which?", max_new_tokens=5)
+        made = own.generate(None, "Which?", Sampling(max_new_tokens=5))
     assert made == Generation("", (), (), "stop", made.tokens_in)
     assert made.confidence == 0.0
 
 
 def test_rows_that_end_early_do_not_disturb_the_others() -> None:
     own = backbone("qwen3_vl")
-    alone = own.generate(None, "How many rings are there?", max_new_tokens=6)
-    first = own.generate(None, "Which?", max_new_tokens=6)
+    alone = own.generate(None, "How many rings are there?", Sampling(max_new_tokens=6))
+    first = own.generate(None, "Which?", Sampling(max_new_tokens=6))
     # A token that only the first row writes becomes an end.
     cut = next(i for i, token in enumerate(first.token_ids) if i and token not in alone.token_ids)
     short = load("qwen3_vl")
     short._runner._ends = frozenset({first.token_ids[cut]})
     made = short.generate_batch(
         [GenerateRequest(None, "Which?"), GenerateRequest(None, "How many rings are there?")],
-        max_new_tokens=6,
+        Sampling(max_new_tokens=6),
     )
     assert cut < 5
     assert made[0].token_ids == first.token_ids[:cut]
@@ -226,5 +238,5 @@ def test_rows_that_end_early_do_not_disturb_the_others() -> None:
     ],
 )
 def test_settings_that_cannot_be_are_refused(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(BackboneError, match=message):
-        backbone("qwen3_vl").generate(None, "Which?", **options)
+    with pytest.raises(ConfigError, match=message):
+        Sampling(**options)

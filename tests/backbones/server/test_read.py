@@ -10,7 +10,7 @@ import pytest
 from tests.support.server_cases import COLOURS, LN_005, LN_01, LN_02, LN_05, LN_08, Make
 from tests.support.stub_server import StubServer, completion, entry, letter, text_of
 from videopro import prompts
-from videopro.backbones import GenerateRequest, YesNoRequest
+from videopro.backbones import GenerateRequest, Sampling, YesNoRequest
 from videopro.errors import BackboneError
 
 
@@ -106,7 +106,9 @@ def test_a_written_reply_with_its_log_probabilities(make: Make) -> None:
         "A red", [entry("A", LN_05), entry(" red", LN_02), entry("<|im_end|>", -0.001)], prompt_tokens=31
     )
     with StubServer(lambda body: reply) as stub:
-        generation = make(stub).generate(None, "What?", max_new_tokens=9, temperature=0.7, top_p=0.9, seed=11)
+        generation = make(stub).generate(
+            None, "What?", Sampling(max_new_tokens=9, temperature=0.7, top_p=0.9, seed=11)
+        )
     sent = stub.chats[0]
     assert {name: sent[name] for name in ("max_tokens", "temperature", "top_p", "seed", "logprobs")} == {
         "max_tokens": 9,
@@ -125,7 +127,7 @@ def test_a_written_reply_with_its_log_probabilities(make: Make) -> None:
 def test_greedy_writing_sends_no_seed_and_a_cut_reply_keeps_its_last_token(make: Make) -> None:
     reply = completion("one <|x|>", [entry("one", LN_05), entry("<|x|>", LN_02)], finish="length")
     with StubServer(lambda body: reply) as stub:
-        generation = make(stub).generate(None, "What?", seed=3)
+        generation = make(stub).generate(None, "What?", Sampling(seed=3))
     assert "seed" not in stub.chats[0]
     assert stub.chats[0]["temperature"] == 0.0
     assert (generation.finish, generation.logprobs) == ("length", (LN_05, LN_02))
@@ -168,7 +170,7 @@ def test_each_row_draws_with_its_own_seed_and_always_the_same(make: Make) -> Non
     seeds = []
     for _ in range(2):
         with StubServer() as stub:
-            make(stub).generate_batch(rows, temperature=1.0, seed=5)
+            make(stub).generate_batch(rows, Sampling(temperature=1.0, seed=5))
             seeds.append({text_of(body): body["seed"] for body in stub.chats})
     assert seeds[0] == seeds[1]
     assert seeds[0]["a"] == 5
@@ -179,5 +181,5 @@ def test_each_row_draws_with_its_own_seed_and_always_the_same(make: Make) -> Non
 def test_a_requests_own_seed_is_sent_for_it(make: Make) -> None:
     with StubServer(lambda body: completion("x", [entry("x", -0.1)])) as stub:
         rows = [GenerateRequest(None, f"row {seed}", seed) for seed in (31, 32)]
-        make(stub).generate_batch(rows, temperature=1.0, seed=5)
+        make(stub).generate_batch(rows, Sampling(temperature=1.0, seed=5))
         assert {text_of(body): body["seed"] for body in stub.chats} == {"row 31": 31, "row 32": 32}

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +13,6 @@ from PIL import Image, ImageDraw, ImageFont
 
 from tests.support import tiny_models
 from tests.support.modules_world import ReadingBackbone, library, noise
-from videopro.backbones.base import GenerateRequest, Generation
 from videopro.errors import ConfigError
 from videopro.modules.errors import ArgumentError, ModelError
 from videopro.modules.models.detection import (
@@ -217,24 +215,16 @@ def test_boxes_are_read_out_of_replies(reply: str, boxes: list[tuple[float, ...]
 
 
 class Writing(ReadingBackbone):
-    """Replies with one text and one confidence; keeps the pictures it was shown."""
+    """Replies with one text, of which each token has one log-probability."""
 
     def __init__(
         self, reply: str, logprob: float, size: tuple[int, int] | None = None, name: str = "x"
     ) -> None:
-        super().__init__()
-        self.name, self.reply, self.logprob, self.size = name, reply, logprob, size
-        self.shown: list[Frame] = []
+        super().__init__(writes=lambda request: reply)
+        self.name, self.logprob, self.size = name, logprob, size
 
     def frame_size(self, height: int, width: int, n_frames: int) -> tuple[int, int] | None:
         return self.size
-
-    def generate_batch(self, requests: Any, **options: Any) -> list[Generation]:
-        (request,) = requests
-        assert isinstance(request, GenerateRequest)
-        self.shown += list(request.visual or ())  # type: ignore[arg-type]
-        self.prompts.append(request.text)
-        return [Generation(self.reply, (1,), (self.logprob,), "stop", 5)]
 
 
 def test_a_backbones_own_boxes_relative_to_a_thousand() -> None:
@@ -255,8 +245,9 @@ def test_a_backbones_own_boxes_relative_to_a_thousand() -> None:
     # A crop is a picture of its own.
     (box, _) = fns["detect_object"](fns["crop_right"](frame), "ring")
     assert (box.x0, box.x1) == (16, 48)
-    assert backbone.shown[-1].box is None
-    assert backbone.shown[-1].image.shape == (64, 64, 3)
+    (crop,) = backbone.shown[-1]
+    assert crop.box is None
+    assert crop.image.shape == (64, 64, 3)
 
 
 def test_qwen25_writes_pixels_of_what_it_gets() -> None:
@@ -266,13 +257,13 @@ def test_qwen25_writes_pixels_of_what_it_gets() -> None:
         Frame(noise(96, 192), 0.0), "ring", box_threshold=0.5, text_threshold=0.2
     )
     assert found.box == (0.5, 0.5, 1.0, 1.0)
-    assert backbone.shown[0].image.shape == (28, 56, 3)
+    assert backbone.shown[0][0].image.shape == (28, 56, 3)
     # A server resizes by itself: the picture goes in a size that Qwen2.5-VL's processor keeps.
     served = Writing(reply, 0.0, None, name="qwen2_5_vl")
     (found,) = BackboneDetector(served).detect(
         Frame(noise(100, 203), 0.0), "ring", box_threshold=0.5, text_threshold=0.2
     )
-    height, width = served.shown[0].image.shape[:2]
+    height, width = served.shown[0][0].image.shape[:2]
     assert (height % 28, width % 28) == (0, 0)
     assert found.box == (28 / width, 14 / height, 56 / width, 28 / height)
     with pytest.raises(ModelError, match="use grounding-dino"):

@@ -11,6 +11,7 @@ from tests.support import sft_world as world
 from tests.support.qwen_models import PIXELS, reference
 from tests.support.qwen_models import load as load_backbone
 from tests.support.sft_reference import conversation, own_loss
+from videopro.backbones.base import Sampling
 from videopro.backbones.wrappers.metered import Meter
 from videopro.benchmarks.base import ROBUST, Protocol
 from videopro.errors import BackboneError
@@ -67,7 +68,7 @@ def test_the_tokens_are_those_that_the_planner_is_asked_with(family: str) -> Non
     opened = Video.open(row.video)  # type: ignore[arg-type]
     context = MethodContext(opened, backbone, Protocol(parser=ROBUST), meter=Meter())
     frames = context.frames(uniform_times(0.0, opened.duration, world.FRAMES))
-    planner = BackbonePlanner(backbone, is_fine_tuned=True, temperature=0, max_new_tokens=1)
+    planner = BackbonePlanner(backbone, is_fine_tuned=True, sampling=Sampling(1))
     planner.write([PlanRequest("plan", row.prompt, world.QUESTIONS[0], visual=frames)])
     (asked,) = seen
     batch = world.batch(family, [0, 3])

@@ -13,7 +13,7 @@ import pytest
 from tests.support.reason_world import BROKEN, LOCAL, NATIVE, SceneIndex, reply
 from tests.support.reward_world import (
     MetricRecorder,
-    RewardBackbone,
+    SceneBackbone,
     SceneModels,
     checked,
     make,
@@ -39,7 +39,7 @@ STUCK = reply("while True:\n    pass\nreturn query_mc(extract_frames(video), que
 
 
 def test_equal_programs_run_once_and_all_functions_share_their_runs() -> None:
-    backbone = RewardBackbone()
+    backbone = SceneBackbone()
     told = MetricRecorder()
     # The same program in other words: a comment, a docstring, a plan of its own.
     worded = LOCAL.replace("A plan.", "Another plan.").replace(
@@ -61,7 +61,7 @@ def test_equal_programs_run_once_and_all_functions_share_their_runs() -> None:
 
 
 def test_module_calls_are_remembered_from_one_program_to_another() -> None:
-    backbone, models = RewardBackbone(), SceneModels()
+    backbone, models = SceneBackbone(), SceneModels()
     sure = LOCAL.replace("return query_mc", "answer = query_mc").replace(
         "</code>", "    return answer\n</code>"
     )
@@ -74,7 +74,7 @@ def test_module_calls_are_remembered_from_one_program_to_another() -> None:
 
 
 def test_the_modules_answer_with_the_adapter_off() -> None:
-    backbone = RewardBackbone()
+    backbone = SceneBackbone()
     with make(backbone) as rewards:
         score(rewards, [row()], [LOCAL])
     assert [adapted for _, adapted in backbone.asked] == [False]
@@ -213,7 +213,7 @@ def test_metrics_are_those_of_the_programs() -> None:
 def test_a_fault_of_ours_stops_the_run_with_its_cause() -> None:
     with make() as rewards:
         given = [row(), row(question="What is shown? (bug)")]
-        with pytest.raises(ZeroDivisionError, match="a fault of ours"):
+        with pytest.raises(ZeroDivisionError, match="an internal error"):
             score(rewards, given, [LOCAL, LOCAL])
         # Nobody is left hanging: the same object still serves.
         assert score(rewards, [row()], [BLUE]) == [(0, 1, 1)]
@@ -242,8 +242,8 @@ def test_a_dead_backbone_stops_the_run() -> None:
     caught = reply(
         "try:\n    return query_native(video, question, choices)\nexcept Exception:\n    return None"
     )
-    with make(RewardBackbone(gone=True)) as rewards:
-        with pytest.raises(BackboneError, match="nobody is there") as stopped:
+    with make(SceneBackbone(gone=True)) as rewards:
+        with pytest.raises(BackboneError, match="cannot serve this request") as stopped:
             score(rewards, rows(2), [caught, "prose"])
         assert "serves no other request either" in str(stopped.value)
 

@@ -20,7 +20,7 @@ from tests.support.qwen_models import reference
 from tests.support.reason_world import BROKEN, LOCAL, NATIVE, NOTHING, QUESTION, ScriptedPlanner, reply, video
 from tests.support.reward_world import (
     MetricRecorder,
-    RewardBackbone,
+    SceneBackbone,
     SceneModels,
     checked,
     make,
@@ -50,7 +50,7 @@ def plan_row(**changes: Any) -> GRPORow:
 def asked_by_inference(text: str, tau: float) -> tuple[str, str] | None:
     """The kind and the prompt of the refinement that inference asks for after this reply."""
     planner, counted = ScriptedPlanner(lambda request: text), ThreadMeter()
-    context = SceneModels().context(video(), MeteredBackbone(RewardBackbone(), counted), None)
+    context = SceneModels().context(video(), MeteredBackbone(SceneBackbone(), counted), None)
     Reasoner(planner, ReasoningSettings(tau=tau), counted=counted).reason([ReasoningTask(QUESTION, context)])
     followed = planner.requests[1:]
     return (followed[0].kind, followed[0].prompt) if followed else None

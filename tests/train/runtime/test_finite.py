@@ -18,7 +18,7 @@ from tests.support.grpo_runs import SomeRewards, arguments
 from tests.support.qwen_models import QUESTION, backbone, checkpoint, pictures
 from tests.support.training_runs import LORA, flags, two_processes
 from videopro.backbones import load_backbone, read_spec
-from videopro.backbones.base import ChoiceRequest, GenerateRequest
+from videopro.backbones.base import ChoiceRequest, GenerateRequest, Sampling
 from videopro.errors import BackboneError, RunError
 from videopro.modules.errors import ModelError
 from videopro.modules.models.encoders import load_encoder
@@ -199,7 +199,7 @@ def test_output_of_nan_is_no_answer() -> None:
     try:
         for temperature in (0.0, 1.0):
             with pytest.raises(BackboneError, match="no numbers"):
-                tiny.generate_batch([GenerateRequest(None, "hello")], temperature=temperature)
+                tiny.generate_batch([GenerateRequest(None, "hello")], Sampling(temperature=temperature))
         with pytest.raises(BackboneError, match="no numbers"):
             tiny.answer_batch([ChoiceRequest(pictures(2), QUESTION)])
     finally:

@@ -18,6 +18,7 @@ import torch
 
 from videopro import prompts
 from videopro.backbones.base import (
+    GREEDY,
     YES_NO,
     Answer,
     Backbone,
@@ -26,6 +27,7 @@ from videopro.backbones.base import (
     GenerateRequest,
     Generation,
     Prefix,
+    Sampling,
     Visual,
     YesNoRequest,
 )
@@ -33,7 +35,7 @@ from videopro.backbones.qwen.chat import read_messages
 from videopro.backbones.qwen.inputs import EncodedPrompt, QwenInputs
 from videopro.backbones.qwen.load import LoadedModel, load_model
 from videopro.backbones.qwen.prefix import QwenPrefix
-from videopro.backbones.qwen.run import NonFiniteLogits, PromptHead, QwenRun, SampledReply, Sampling
+from videopro.backbones.qwen.run import NonFiniteLogits, PromptHead, QwenRun, SampledReply
 from videopro.errors import BackboneError
 
 if TYPE_CHECKING:
@@ -134,12 +136,8 @@ class QwenBackbone(Backbone):
         ]
         return self._choose(asked)
 
-    def yes_no(self, visual: Visual, text: str) -> Answer:
-        """The prompt `text` answered with Yes or No, from one forward pass."""
-        return self._choose([(visual, text, YES_NO)])[0]
-
     def yes_no_batch(self, requests: Sequence[YesNoRequest]) -> list[Answer]:
-        """Several yes-or-no questions, batched like letters."""
+        """Several yes-or-no questions, each from one forward pass."""
         return self._choose([(request.visual, request.text, YES_NO) for request in requests])
 
     def _choose(self, asked: Sequence[tuple[Visual, str, Sequence[str]]]) -> list[Answer]:
@@ -178,18 +176,9 @@ class QwenBackbone(Backbone):
     # Writing
 
     def generate_batch(
-        self,
-        requests: Sequence[GenerateRequest],
-        *,
-        max_new_tokens: int = 256,
-        temperature: float = 0.0,
-        top_p: float = 1.0,
-        seed: int | None = None,
+        self, requests: Sequence[GenerateRequest], sampling: Sampling = GREEDY
     ) -> list[Generation]:
-        """Several written replies. The model's own sampling settings are not used, only those given here."""
-        sampling = _sampling(max_new_tokens, temperature, top_p, seed)
-        for request in requests:
-            _check_seed(request.seed)
+        """Several written replies. The model's own sampling settings are not used, only `sampling`."""
 
         def rows(
             numbers: Sequence[int], shared: PromptHead | None, parts: Sequence[EncodedPrompt]
@@ -214,18 +203,9 @@ class QwenBackbone(Backbone):
             even=self._runner.is_recurrent,
         )
 
-    def chat(
-        self,
-        messages: Sequence[Mapping[str, Any]],
-        *,
-        max_new_tokens: int = 256,
-        temperature: float = 0.0,
-        top_p: float = 1.0,
-        seed: int | None = None,
-    ) -> Generation:
+    def chat(self, messages: Sequence[Mapping[str, Any]], sampling: Sampling = GREEDY) -> Generation:
         """A reply to ordinary Qwen chat messages; see `qwen_chat.read_messages` for what their parts may
         hold."""
-        sampling = _sampling(max_new_tokens, temperature, top_p, seed)
         with self._guard():
             prompt = read_messages(self._inputs, messages)
             written = self._runner.write(
@@ -361,19 +341,3 @@ class QwenBackbone(Backbone):
             self._adapter = None
             if torch.cuda.is_available():
                 torch.cuda.empty_cache()
-
-
-def _sampling(max_new_tokens: int, temperature: float, top_p: float, seed: int | None) -> Sampling:
-    if max_new_tokens < 1:
-        raise BackboneError(f"max_new_tokens is {max_new_tokens}; it must be at least 1")
-    if temperature < 0:
-        raise BackboneError(f"temperature is {temperature}; it must be 0 (greedy) or more")
-    if not 0 < top_p <= 1:
-        raise BackboneError(f"top_p is {top_p}; it must be above 0 and at most 1")
-    _check_seed(seed)
-    return Sampling(max_new_tokens, temperature, top_p, seed)
-
-
-def _check_seed(seed: int | None) -> None:
-    if seed is not None and seed < 0:
-        raise BackboneError(f"seed is {seed}; it must be 0 or more")

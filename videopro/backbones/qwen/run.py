@@ -22,6 +22,7 @@ from transformers.generation import (
     TopPLogitsWarper,
 )
 
+from videopro.backbones.base import Sampling
 from videopro.backbones.qwen.features import grids, visual_inputs
 from videopro.backbones.qwen.growing_cache import give_room
 from videopro.backbones.qwen.inputs import EncodedPrompt
@@ -59,16 +60,6 @@ class DecodingState:
     mask: torch.Tensor  # (rows, tokens so far), 1 for a token and 0 for padding
     deltas: torch.Tensor  # (rows, 1), M-RoPE: what to add to a place in the row to get a position
     logits: torch.Tensor  # (rows, vocabulary), float32, of the next token
-
-
-@dataclass(frozen=True)
-class Sampling:
-    """How replies are written; see `Backbone.generate`."""
-
-    max_new_tokens: int
-    temperature: float
-    top_p: float
-    seed: int | None
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from videopro import prompts
 from videopro.backbones.base import (
     DEFAULT_FRAMES,
     DEFAULT_PIXELS,
+    GREEDY,
     YES_NO,
     Answer,
     Backbone,
@@ -30,6 +31,7 @@ from videopro.backbones.base import (
     GenerateRequest,
     Generation,
     Prefix,
+    Sampling,
     Visual,
     YesNoRequest,
 )
@@ -183,45 +185,29 @@ class ServerBackbone(Backbone):
             for reply, request in zip(replies, requests, strict=True)
         ]
 
-    def yes_no(self, visual: Visual, text: str) -> Answer:
-        """The prompt `text` answered with Yes or No, read like a letter."""
-        (reply,) = self._choose([visual], [text])
-        return read_choice(reply, YES_NO, self._server)
-
     def yes_no_batch(self, requests: Sequence[YesNoRequest]) -> list[Answer]:
-        """Several yes-or-no questions, up to `concurrency` requests at a time."""
-        replies = self._choose([request.visual for request in requests], [one.text for one in requests])
+        """Yes-or-no questions, asked and read like letters."""
+        replies = self._choose(
+            [request.visual for request in requests], [request.text for request in requests]
+        )
         return [read_choice(reply, YES_NO, self._server) for reply in replies]
 
     def generate_batch(
-        self,
-        requests: Sequence[GenerateRequest],
-        *,
-        max_new_tokens: int = 256,
-        temperature: float = 0.0,
-        top_p: float = 1.0,
-        seed: int | None = None,
+        self, requests: Sequence[GenerateRequest], sampling: Sampling = GREEDY
     ) -> list[Generation]:
-        """Written replies. Row 0 draws with `seed` itself, row i with a seed made from (seed, i)."""
+        """Written replies. Row 0 draws with `sampling.seed` itself, row i with a seed made of it and i."""
         as_video = self._as_video([request.visual for request in requests])
         rows = [
             functools.partial(self._message, request.visual, request.text, as_video) for request in requests
         ]
+        seed = sampling.seed
         seeds = [
             row_seed(seed, place) if request.seed is None and seed is not None else request.seed
             for place, request in enumerate(requests)
         ]
-        return self._write(rows, max_new_tokens, temperature, top_p, seeds)
+        return self._write(rows, sampling, seeds)
 
-    def chat(
-        self,
-        messages: Sequence[Mapping[str, Any]],
-        *,
-        max_new_tokens: int = 256,
-        temperature: float = 0.0,
-        top_p: float = 1.0,
-        seed: int | None = None,
-    ) -> Generation:
+    def chat(self, messages: Sequence[Mapping[str, Any]], sampling: Sampling = GREEDY) -> Generation:
         """A reply to Qwen chat messages; see `server_messages.from_qwen` for what parts may hold."""
         has_video = any(
             isinstance(part, Mapping) and ("video" in part or part.get("type") == "video")
@@ -233,7 +219,7 @@ class ServerBackbone(Backbone):
         row = functools.partial(
             from_qwen, messages, as_video=as_video, frames=self.frames, pixels=self.pixels
         )
-        return self._write([row], max_new_tokens, temperature, top_p, [seed])[0]
+        return self._write([row], sampling, [sampling.seed])[0]
 
     def prefix(self, frames: Sequence[Frame]) -> ServerPrefix:
         """Encode frames as JPEGs once."""
@@ -274,18 +260,16 @@ class ServerBackbone(Backbone):
         )
 
     def _write(
-        self,
-        rows: Sequence[Callable[[], Messages]],
-        max_new_tokens: int,
-        temperature: float,
-        top_p: float,
-        seeds: Sequence[int | None],
+        self, rows: Sequence[Callable[[], Messages]], sampling: Sampling, seeds: Sequence[int | None]
     ) -> list[Generation]:
         fields: list[dict[str, Any]] = []
         for seed in seeds:
-            row: dict[str, Any] = {"max_tokens": max_new_tokens, "temperature": temperature}
-            if temperature > 0:
-                row["top_p"] = top_p
+            row: dict[str, Any] = {
+                "max_tokens": sampling.max_new_tokens,
+                "temperature": sampling.temperature,
+            }
+            if sampling.temperature > 0:
+                row["top_p"] = sampling.top_p
                 if seed is not None:
                     row["seed"] = seed
             fields.append(row)

@@ -1,7 +1,8 @@
-"""One backbone for many programs: calls that come while it is busy go to it together as one batch.
+"""One backbone for many programs: calls that arrive while it is busy are served together as one batch.
 
-Programs that run side by side ask one thing at a time each. Whoever finds the backbone free takes everything
-that waits, up to a number of requests; nobody waits for company. Knows the backbone's interface only.
+Each of the programs that run side by side makes one request at a time. A caller that finds the backbone free
+takes all waiting requests, up to a number; no request waits for others to join it. Knows the backbone's
+interface only.
 """
 
 from __future__ import annotations
@@ -10,163 +11,133 @@ import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from videopro.backbones.base import (
+    GREEDY,
     Answer,
     Backbone,
     ChoiceRequest,
     GenerateRequest,
     Generation,
     Prefix,
-    Visual,
+    Sampling,
     YesNoRequest,
 )
+from videopro.backbones.wrappers.base import BackboneWrapper
 from videopro.errors import BackboneError, ConfigError
 from videopro.video import Frame
+
+Request = TypeVar("Request")
+Result = TypeVar("Result")
 
 
 @dataclass
 class _PendingRequests:
-    """One caller's requests: `kind` says which calls may share a batch."""
+    """One caller's requests."""
 
-    kind: tuple[Any, ...]
+    kind: tuple[object, ...]
+    """Calls of equal kind may share a batch. A fresh `object()` in it equals no other, so the call is served
+    alone."""
     requests: Sequence[Any]
     serve: Callable[[Sequence[Any]], Sequence[Any]]
     done: Future[list[Any]] = field(default_factory=Future)
 
 
-class BatchingBackbone(Backbone):
-    """A backbone whose single calls from several threads are served in batches; thread safe.
+class BatchingBackbone(BackboneWrapper):
+    """A backbone that serves single calls from several threads in batches; thread safe.
 
     It answers with the adapter off (DESIGN.md: who answers inside modules), or on, or as it is (None).
-    Requests of one batch that fail together are tried again by caller, so that one that cannot be served
-    takes no other with it. Sampling goes alone where what a row draws depends on its place, that is, unless
-    each request has a seed of its own.
+    If a batch fails, each caller's requests are tried again alone, so that a request that cannot be served
+    fails its own caller only. Sampled replies are not batched unless each request has a seed of its own,
+    because what a row draws depends on its place.
     """
 
-    def __init__(
-        self,
-        inner: Backbone,
-        *,
-        adapter: bool | None = False,
-        most: int = 64,
-        turn: threading.Lock | None = None,
-    ) -> None:
-        """`most`: requests in one batch at most, unless one caller brings more. `turn`: held while a batch is
-        served; whoever else holds it keeps the backbone, and calls wait."""
-        if most < 1:
-            raise ConfigError(f"batching: most is {most}; it must be at least 1")
-        self.inner = inner
-        self.name = inner.name
-        self.frames = inner.frames
+    def __init__(self, inner: Backbone, *, adapter: bool | None = False, max_batch: int = 64) -> None:
+        """`max_batch`: requests in one batch at most, unless one caller brings more. Raises ConfigError if
+        that is not positive."""
+        if max_batch < 1:
+            raise ConfigError(f"batching: max_batch is {max_batch}; it must be at least 1")
+        super().__init__(inner)
         self.requests = 0
         """Requests served so far."""
         self.batches = 0
         """Batches that they were served in."""
         self._adapter = adapter
-        self._most = most
+        self._max_batch = max_batch
         self._queue: deque[_PendingRequests] = deque()
-        self._queued = threading.Lock()
-        self._turn = turn if turn is not None else threading.Lock()
+        self._queue_lock = threading.Lock()
+        self._serving = threading.Lock()
 
     def identity(self) -> dict[str, object]:
-        if self._adapter is None:
-            return self.inner.identity()
-        with self._turn, self.inner.adapter(self._adapter):
-            return self.inner.identity()
-
-    def frame_size(self, height: int, width: int, n_frames: int) -> tuple[int, int] | None:
-        return self.inner.frame_size(height, width, n_frames)
+        with self._serving, self._adapter_setting():
+            return super().identity()
 
     def answer_batch(self, requests: Sequence[ChoiceRequest]) -> list[Answer]:
-        return self._ask(("answer",), requests, self.inner.answer_batch)
-
-    def yes_no(self, visual: Visual, text: str) -> Answer:
-        return self.yes_no_batch([YesNoRequest(visual, text)])[0]
+        return self._submit(("answer",), requests, self.inner.answer_batch)
 
     def yes_no_batch(self, requests: Sequence[YesNoRequest]) -> list[Answer]:
-        return self._ask(("yes_no",), requests, self.inner.yes_no_batch)
+        return self._submit(("yes_no",), requests, self.inner.yes_no_batch)
 
     def generate_batch(
-        self,
-        requests: Sequence[GenerateRequest],
-        *,
-        max_new_tokens: int = 256,
-        temperature: float = 0.0,
-        top_p: float = 1.0,
-        seed: int | None = None,
+        self, requests: Sequence[GenerateRequest], sampling: Sampling = GREEDY
     ) -> list[Generation]:
-        def serve(some: Sequence[GenerateRequest]) -> list[Generation]:
-            return self.inner.generate_batch(
-                some, max_new_tokens=max_new_tokens, temperature=temperature, top_p=top_p, seed=seed
-            )
+        def serve(batch: Sequence[GenerateRequest]) -> list[Generation]:
+            return self.inner.generate_batch(batch, sampling)
 
-        # An object of its own as part of the kind: equal to no other.
-        seeded = all(request.seed is not None for request in requests)
-        alone: tuple[Any, ...] = (object(),) if temperature > 0 and not seeded else ()
-        return self._ask(("generate", max_new_tokens, temperature, top_p, seed, *alone), requests, serve)
+        is_seeded = all(request.seed is not None for request in requests)
+        kind: tuple[object, ...] = ("generate", sampling)
+        if sampling.temperature > 0 and not is_seeded:
+            kind = (*kind, object())
+        return self._submit(kind, requests, serve)
 
-    def chat(
-        self,
-        messages: Sequence[Mapping[str, Any]],
-        *,
-        max_new_tokens: int = 256,
-        temperature: float = 0.0,
-        top_p: float = 1.0,
-        seed: int | None = None,
-    ) -> Generation:
-        def serve(some: Sequence[Any]) -> list[Generation]:
-            return [
-                self.inner.chat(
-                    one, max_new_tokens=max_new_tokens, temperature=temperature, top_p=top_p, seed=seed
-                )
-                for one in some
-            ]
+    def chat(self, messages: Sequence[Mapping[str, Any]], sampling: Sampling = GREEDY) -> Generation:
+        def serve(chats: Sequence[Sequence[Mapping[str, Any]]]) -> list[Generation]:
+            return [self.inner.chat(chat, sampling) for chat in chats]
 
-        return self._ask(("chat", object()), [messages], serve)[0]
+        return self._submit(("chat", object()), [messages], serve)[0]
 
     def prefix(self, frames: Sequence[Frame]) -> Prefix:
-        def serve(some: Sequence[Any]) -> list[Prefix]:
-            return [self.inner.prefix(one) for one in some]
+        def serve(videos: Sequence[Sequence[Frame]]) -> list[Prefix]:
+            return [self.inner.prefix(video) for video in videos]
 
-        return self._ask(("prefix",), [frames], serve)[0]
+        return self._submit(("prefix",), [frames], serve)[0]
 
     def adapter(self, enabled: bool) -> AbstractContextManager[None]:
         raise BackboneError("this backbone answers with one adapter setting for all; switch the one inside")
 
-    def close(self) -> None:
-        self.inner.close()
-
-    def _ask(
-        self, kind: tuple[Any, ...], requests: Sequence[Any], serve: Callable[[Sequence[Any]], Sequence[Any]]
-    ) -> list[Any]:
+    def _submit(
+        self,
+        kind: tuple[object, ...],
+        requests: Sequence[Request],
+        serve: Callable[[Sequence[Request]], Sequence[Result]],
+    ) -> list[Result]:
         if not requests:
             return []
         mine = _PendingRequests(kind, requests, serve)
-        with self._queued:
+        with self._queue_lock:
             self._queue.append(mine)
-        # Batches are served until this one's turn has come: by oneself, or by whoever was before.
+        # Each caller serves batches until its own requests are done, by itself or by another caller.
         while not mine.done.done():
-            with self._turn:
+            with self._serving:
                 if not mine.done.done():
-                    self._serve(self._next())
+                    self._serve(self._next_batch())
         return mine.done.result()
 
-    def _next(self) -> list[_PendingRequests]:
-        """The first in the queue, and what may go with it."""
-        with self._queued:
+    def _next_batch(self) -> list[_PendingRequests]:
+        """The first in the queue, and those of its kind for which there is room."""
+        with self._queue_lock:
             first = self._queue.popleft()
             batch, left = [first], deque[_PendingRequests]()
-            room = self._most - len(first.requests)
-            for one in self._queue:
-                if one.kind == first.kind and len(one.requests) <= room:
-                    batch.append(one)
-                    room -= len(one.requests)
+            room = self._max_batch - len(first.requests)
+            for pending in self._queue:
+                if pending.kind == first.kind and len(pending.requests) <= room:
+                    batch.append(pending)
+                    room -= len(pending.requests)
                 else:
-                    left.append(one)
+                    left.append(pending)
             self._queue = left
         return batch
 
@@ -177,24 +148,25 @@ class BatchingBackbone(Backbone):
             if len(batch) == 1:
                 batch[0].done.set_exception(error)
                 return
-            for one in batch:
-                self._serve([one])
+            for pending in batch:
+                self._serve([pending])
         except BaseException as error:
-            # A fault of ours or an interruption: nobody may wait for ever.
-            for one in batch:
-                if not one.done.done():
-                    one.done.set_exception(error)
+            # An internal error or an interruption: no caller may wait for ever.
+            for pending in batch:
+                if not pending.done.done():
+                    pending.done.set_exception(error)
 
     def _serve_batch(self, batch: Sequence[_PendingRequests]) -> None:
-        requests = [request for one in batch for request in one.requests]
+        requests = [request for pending in batch for request in pending.requests]
         self.requests += len(requests)
         self.batches += 1
-        if self._adapter is None:
+        with self._adapter_setting():
             results = list(batch[0].serve(requests))
-        else:
-            with self.inner.adapter(self._adapter):
-                results = list(batch[0].serve(requests))
-        at = 0
-        for one in batch:
-            one.done.set_result(results[at : at + len(one.requests)])
-            at += len(one.requests)
+        start = 0
+        for pending in batch:
+            end = start + len(pending.requests)
+            pending.done.set_result(results[start:end])
+            start = end
+
+    def _adapter_setting(self) -> AbstractContextManager[None]:
+        return nullcontext() if self._adapter is None else self.inner.adapter(self._adapter)

@@ -1,4 +1,4 @@
-"""Counting what an answer costs: a meter, and a backbone that reports to it.
+"""Counting what an answer costs: meters, and a backbone whose calls they count.
 
 Knows the backbone's interface and the trace's `Cost`, and nothing of methods.
 """
@@ -9,24 +9,27 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from typing import Any
 
 from videopro.backbones.base import (
+    GREEDY,
     Answer,
     Backbone,
     ChoiceRequest,
     GenerateRequest,
     Generation,
     Prefix,
-    Visual,
+    Sampling,
     YesNoRequest,
 )
+from videopro.backbones.wrappers.base import BackboneWrapper
 from videopro.traces import Cost
+from videopro.video import Frame
 
 
 class CostCounter(ABC):
-    """Where costs are told."""
+    """Takes costs."""
 
     @abstractmethod
     def add(self, cost: Cost) -> None:
@@ -61,15 +64,15 @@ class Meter(CostCounter):
 
 
 class ThreadMeter(CostCounter):
-    """Counts into the meter that the calling thread has chosen, so that programs that run side by side on one
-    backbone are counted apart."""
+    """Counts into the meter that the calling thread has chosen, so that programs which share one backbone are
+    counted apart."""
 
     def __init__(self) -> None:
         self._chosen = threading.local()
 
     @contextmanager
     def into(self, meter: Meter) -> Iterator[None]:
-        """Within the block, what this thread does counts there."""
+        """Within the block, this thread's costs go to `meter`."""
         before = self._chosen.__dict__.get("meter")
         self._chosen.meter = meter
         try:
@@ -84,80 +87,42 @@ class ThreadMeter(CostCounter):
         meter.add(cost)
 
 
-class MeteredBackbone(Backbone):
+class MeteredBackbone(BackboneWrapper):
     """The same backbone, whose calls are counted: stage "backbone", and "encode" for prefixes."""
 
     def __init__(self, inner: Backbone, meter: CostCounter) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._meter = meter
-        self.name = inner.name
-        self.frames = inner.frames
-
-    def identity(self) -> dict[str, object]:
-        return self._inner.identity()
-
-    def frame_size(self, height: int, width: int, n_frames: int) -> tuple[int, int] | None:
-        return self._inner.frame_size(height, width, n_frames)
 
     def answer_batch(self, requests: Sequence[ChoiceRequest]) -> list[Answer]:
         with self._meter.stage("backbone"):
-            answers = self._inner.answer_batch(requests)
+            answers = super().answer_batch(requests)
         self._count(answers)
         return answers
 
-    def yes_no(self, visual: Visual, text: str) -> Answer:
-        with self._meter.stage("backbone"):
-            answer = self._inner.yes_no(visual, text)
-        self._count([answer])
-        return answer
-
     def yes_no_batch(self, requests: Sequence[YesNoRequest]) -> list[Answer]:
         with self._meter.stage("backbone"):
-            answers = self._inner.yes_no_batch(requests)
+            answers = super().yes_no_batch(requests)
         self._count(answers)
         return answers
 
     def generate_batch(
-        self,
-        requests: Sequence[GenerateRequest],
-        *,
-        max_new_tokens: int = 256,
-        temperature: float = 0.0,
-        top_p: float = 1.0,
-        seed: int | None = None,
+        self, requests: Sequence[GenerateRequest], sampling: Sampling = GREEDY
     ) -> list[Generation]:
         with self._meter.stage("backbone"):
-            replies = self._inner.generate_batch(
-                requests, max_new_tokens=max_new_tokens, temperature=temperature, top_p=top_p, seed=seed
-            )
+            replies = super().generate_batch(requests, sampling)
         self._count(replies)
         return replies
 
-    def chat(
-        self,
-        messages: Sequence[Mapping[str, Any]],
-        *,
-        max_new_tokens: int = 256,
-        temperature: float = 0.0,
-        top_p: float = 1.0,
-        seed: int | None = None,
-    ) -> Generation:
+    def chat(self, messages: Sequence[Mapping[str, Any]], sampling: Sampling = GREEDY) -> Generation:
         with self._meter.stage("backbone"):
-            reply = self._inner.chat(
-                messages, max_new_tokens=max_new_tokens, temperature=temperature, top_p=top_p, seed=seed
-            )
+            reply = super().chat(messages, sampling)
         self._count([reply])
         return reply
 
-    def prefix(self, frames: Sequence[Any]) -> Prefix:
+    def prefix(self, frames: Sequence[Frame]) -> Prefix:
         with self._meter.stage("encode"):
-            return self._inner.prefix(frames)
-
-    def adapter(self, enabled: bool) -> AbstractContextManager[None]:
-        return self._inner.adapter(enabled)
-
-    def close(self) -> None:
-        self._inner.close()
+            return super().prefix(frames)
 
     def _count(self, replies: Sequence[Answer | Generation]) -> None:
         out = 0

@@ -53,7 +53,7 @@ class PocketTeacher(Planner):
 
     def write(self, requests: Sequence[PlanRequest]) -> list[PlannerReply]:
         return [
-            self.plan(one.question, one.reference, adaptive=one.kind == "plan", seed=one.seed)
+            self.plan(one.question, one.api_reference, adaptive=one.kind == "plan", seed=one.seed)
             if one.kind in PLAN_KINDS
             else self.refine(one.prompt, seed=one.seed)
             for one in requests

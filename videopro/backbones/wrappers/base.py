@@ -1,0 +1,62 @@
+"""A backbone that stands in front of another one.
+
+Knows the backbone's interface only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+from videopro.backbones.base import (
+    GREEDY,
+    Answer,
+    Backbone,
+    ChoiceRequest,
+    GenerateRequest,
+    Generation,
+    Prefix,
+    Sampling,
+    YesNoRequest,
+)
+from videopro.video import Frame
+
+
+class BackboneWrapper(Backbone):
+    """Forwards every call to the backbone `inner`; a subclass overrides what it changes."""
+
+    def __init__(self, inner: Backbone) -> None:
+        self.inner = inner
+        """The backbone behind this one."""
+        self.name = inner.name
+        self.frames = inner.frames
+
+    def identity(self) -> dict[str, object]:
+        return self.inner.identity()
+
+    def frame_size(self, height: int, width: int, n_frames: int) -> tuple[int, int] | None:
+        return self.inner.frame_size(height, width, n_frames)
+
+    def answer_batch(self, requests: Sequence[ChoiceRequest]) -> list[Answer]:
+        return self.inner.answer_batch(requests)
+
+    def yes_no_batch(self, requests: Sequence[YesNoRequest]) -> list[Answer]:
+        return self.inner.yes_no_batch(requests)
+
+    def generate_batch(
+        self, requests: Sequence[GenerateRequest], sampling: Sampling = GREEDY
+    ) -> list[Generation]:
+        return self.inner.generate_batch(requests, sampling)
+
+    def chat(self, messages: Sequence[Mapping[str, Any]], sampling: Sampling = GREEDY) -> Generation:
+        return self.inner.chat(messages, sampling)
+
+    def prefix(self, frames: Sequence[Frame]) -> Prefix:
+        return self.inner.prefix(frames)
+
+    def adapter(self, enabled: bool) -> AbstractContextManager[None]:
+        return self.inner.adapter(enabled)
+
+    def close(self) -> None:
+        self.inner.close()
