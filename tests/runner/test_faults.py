@@ -117,7 +117,7 @@ def test_a_fault_of_ours_stops_the_run_with_its_cause(
     rewrite(tmp_path / "b", "v0q1", "What is it? (bug)")
     assert main(flags(tmp_path / "b", tmp_path / "run", "--workers", "2"), load=load_fake) == 1
     error = capsys.readouterr().err
-    assert "ZeroDivisionError: a fault on purpose" in error
+    assert "ZeroDivisionError: an internal error on purpose" in error
     assert not (tmp_path / "run" / "summary.json").exists()
     rewrite(tmp_path / "b", "v0q1", "Which colour is shown (1)?")
     assert main(flags(tmp_path / "b", tmp_path / "run"), load=load_fake) == 0
