@@ -27,7 +27,7 @@ from videopro.methods.base import MethodContext, Result
 from videopro.question import Question
 from videopro.settings import from_command_line, setting
 from videopro.storage import encodable
-from videopro.video import Video, load_subtitles, uniform_times
+from videopro.video import Video, has_embedded_subtitles, load_subtitles, uniform_times
 
 PROG = "python -m videopro.ask"
 
@@ -42,7 +42,10 @@ class AskConfig(MethodFlags):
     choices: tuple[str, ...] = field(
         default=(), metadata=setting("2 to 10 options; none: an answer in words")
     )
-    subtitles: Path | None = field(default=None, metadata=setting("file of subtitles for the prompt"))
+    subtitles: Path | None = field(
+        default=None,
+        metadata=setting("file of subtitles, or a video file with subtitles in it, for the prompt"),
+    )
     method: str = field(default="native", metadata=setting("one of " + ", ".join(methods.METHODS)))
     options: dict[str, Any] = field(
         default_factory=dict, metadata=setting("settings of the method, such as frames=16")
@@ -92,8 +95,13 @@ def ask(config: AskConfig, *, load: Callable[..., Backbone] = load_backbone) -> 
             print_line(reply.text)
             print_line(f"confidence {reply.confidence:.3f}", "dim")
             return reply
+        own = config.video if has_embedded_subtitles(config.video) else None
         item = Item(
-            id="ask", video=config.video, video_key=video.id, question=question, subtitles=config.subtitles
+            id="ask",
+            video=config.video,
+            video_key=video.id,
+            question=question,
+            subtitles=config.subtitles or own,
         )
         result = method.run(item, context)
         show_answer(result, question)

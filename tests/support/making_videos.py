@@ -14,6 +14,7 @@ from typing import Any
 
 import av
 import numpy as np
+from av.subtitles.subtitle import SubtitleSet
 
 HEIGHT, WIDTH = 64, 128
 _BITS, _TILE = 9, 12
@@ -102,3 +103,43 @@ def box(data: bytes, kind: bytes) -> int:
     """Where the body of the first MP4 box of that kind begins."""
     at = data.index(kind)
     return at + 4
+
+
+ASS_HEAD = (
+    "[Script Info]\nScriptType: v4.00+\n\n"
+    "[V4+ Styles]\nFormat: Name, Fontname, Fontsize\nStyle: Default,Arial,20\n\n"
+    "[Events]\nFormat: Layer, Start, End, Style, Name, MarginL, MarginR, MarginV, Effect, Text\n"
+)
+
+
+def with_subtitles(
+    path: Path, tracks: list[tuple[str, str, list[tuple[float, float, str]]]], start: float = 0.0
+) -> Path:
+    """A 5 s video whose picture begins at `start`, with text tracks (codec, language, cues) from there on."""
+    with av.open(str(path), "w") as out:
+        picture = out.add_stream("libx264", rate=10, options={"preset": "ultrafast"})
+        picture.width, picture.height, picture.pix_fmt = 64, 48, "yuv420p"
+        texts = []
+        for codec, language, cues in tracks:
+            track = out.add_stream(codec)
+            track.metadata["language"] = language
+            track.codec_context.subtitle_header = ASS_HEAD.encode()
+            track.codec_context.time_base = Fraction(1, 1000)
+            texts.append((track, cues))
+        for i in range(50):
+            frame = av.VideoFrame.from_ndarray(np.full((48, 64, 3), i * 5, np.uint8), format="rgb24")
+            frame.time_base = Fraction(1, 1000)
+            frame.pts = round((start + i / 10) * 1000)
+            out.mux(picture.encode(frame))
+        out.mux(picture.encode(None))
+        for track, cues in texts:
+            for begin, end, text in cues:
+                length = round((end - begin) * 1000)
+                line = SubtitleSet.create(f"0,0,Default,,0,0,0,,{text}".encode(), 0, length, 0)
+                packet = track.codec_context.encode_subtitle(line)
+                packet.stream = track
+                packet.time_base = Fraction(1, 1000)
+                packet.pts = packet.dts = round((start + begin) * 1000)
+                packet.duration = length
+                out.mux(packet)
+    return path

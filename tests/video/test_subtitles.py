@@ -7,16 +7,21 @@ import io
 import json
 import os
 import time
-from fractions import Fraction
 from pathlib import Path
 
 import av
 import numpy as np
 import pytest
-from av.subtitles.subtitle import SubtitleSet
 
+from tests.support.making_videos import ASS_HEAD, with_subtitles
 from videopro.errors import SubtitleError, VideoError
-from videopro.video import SubtitleLine, Subtitles, embedded_subtitles, load_subtitles
+from videopro.video import (
+    SubtitleLine,
+    Subtitles,
+    embedded_subtitles,
+    has_embedded_subtitles,
+    load_subtitles,
+)
 
 PLAIN = "1\n00:00:01,000 --> 00:00:02,500\nHello\n\n2\n00:00:03,000 --> 00:00:04,250\nBye\n"
 HELLO = (SubtitleLine(1.0, 2.5, "Hello"), SubtitleLine(3.0, 4.25, "Bye"))
@@ -149,13 +154,6 @@ def test_music_notes_that_go_on_stay_on(tmp_path: Path) -> None:
     """The same row over and over is one line that lasts."""
     text = "".join(f"{i}\n00:00:0{i},000 --> 00:00:0{i + 1},000\n[Music]\n\n" for i in range(4))
     assert said(load_subtitles(write(tmp_path, text)).lines) == [(0, 4, "[Music]")]
-
-
-ASS_HEAD = (
-    "[Script Info]\nScriptType: v4.00+\n\n"
-    "[V4+ Styles]\nFormat: Name, Fontname, Fontsize\nStyle: Default,Arial,20\n\n"
-    "[Events]\nFormat: Layer, Start, End, Style, Name, MarginL, MarginR, MarginV, Effect, Text\n"
-)
 
 
 def test_ass(tmp_path: Path) -> None:
@@ -396,39 +394,6 @@ def test_text() -> None:
 # ---- tracks in video files --------------------------------------------------------------------------------
 
 
-def encode(
-    path: Path, tracks: list[tuple[str, str, list[tuple[float, float, str]]]], start: float = 0.0
-) -> Path:
-    """A 5 s video whose picture begins at `start`, with text tracks (codec, language, cues) from there on."""
-    with av.open(str(path), "w") as out:
-        picture = out.add_stream("libx264", rate=10, options={"preset": "ultrafast"})
-        picture.width, picture.height, picture.pix_fmt = 64, 48, "yuv420p"
-        texts = []
-        for codec, language, cues in tracks:
-            track = out.add_stream(codec)
-            track.metadata["language"] = language
-            track.codec_context.subtitle_header = ASS_HEAD.encode()
-            track.codec_context.time_base = Fraction(1, 1000)
-            texts.append((track, cues))
-        for i in range(50):
-            frame = av.VideoFrame.from_ndarray(np.full((48, 64, 3), i * 5, np.uint8), format="rgb24")
-            frame.time_base = Fraction(1, 1000)
-            frame.pts = round((start + i / 10) * 1000)
-            out.mux(picture.encode(frame))
-        out.mux(picture.encode(None))
-        for track, cues in texts:
-            for begin, end, text in cues:
-                length = round((end - begin) * 1000)
-                line = SubtitleSet.create(f"0,0,Default,,0,0,0,,{text}".encode(), 0, length, 0)
-                packet = track.codec_context.encode_subtitle(line)
-                packet.stream = track
-                packet.time_base = Fraction(1, 1000)
-                packet.pts = packet.dts = round((start + begin) * 1000)
-                packet.duration = length
-                out.mux(packet)
-    return path
-
-
 ENGLISH = [(1.0, 2.5, "{\\i1}Hello{\\i0}\\Nyou"), (3.0, 4.0, "Bye")]
 SAID_ENGLISH = [(1.0, 2.5, "Hello\nyou"), (3.0, 4.0, "Bye")]
 GERMAN = [(1.0, 2.0, "Hallo")]
@@ -438,7 +403,7 @@ GERMAN = [(1.0, 2.0, "Hallo")]
     ("name", "codec"), [("v.mkv", "subrip"), ("v.mkv", "ass"), ("v.mp4", "mov_text"), ("v.mkv", "webvtt")]
 )
 def test_embedded(tmp_path: Path, name: str, codec: str) -> None:
-    path = encode(tmp_path / name, [(codec, "eng", ENGLISH)])
+    path = with_subtitles(tmp_path / name, [(codec, "eng", ENGLISH)])
     found = embedded_subtitles(path)
     assert said(found.lines) == SAID_ENGLISH
     assert str(path) in found.source
@@ -446,12 +411,12 @@ def test_embedded(tmp_path: Path, name: str, codec: str) -> None:
 
 def test_embedded_times_are_those_of_the_frames(tmp_path: Path) -> None:
     """A picture that begins late shifts the subtitles with it: both count from the start of the video."""
-    path = encode(tmp_path / "late.mkv", [("subrip", "eng", ENGLISH)], start=7.0)
+    path = with_subtitles(tmp_path / "late.mkv", [("subrip", "eng", ENGLISH)], start=7.0)
     assert said(embedded_subtitles(path).lines) == SAID_ENGLISH
 
 
 def test_embedded_track_by_number_and_language(tmp_path: Path) -> None:
-    path = encode(tmp_path / "v.mkv", [("subrip", "eng", ENGLISH), ("ass", "ger", GERMAN)])
+    path = with_subtitles(tmp_path / "v.mkv", [("subrip", "eng", ENGLISH), ("ass", "ger", GERMAN)])
     assert said(embedded_subtitles(path, stream=1).lines) == [(1, 2, "Hallo")]
     assert said(embedded_subtitles(path, language="ger").lines) == [(1, 2, "Hallo")]
     assert said(embedded_subtitles(path, language="eng").lines) == SAID_ENGLISH
@@ -463,11 +428,11 @@ def test_embedded_track_by_number_and_language(tmp_path: Path) -> None:
 
 def test_video_without_text_track(tmp_path: Path) -> None:
     with pytest.raises(SubtitleError, match=r"v.mp4 has no subtitle track; give a subtitle file"):
-        embedded_subtitles(encode(tmp_path / "v.mp4", []))
+        embedded_subtitles(with_subtitles(tmp_path / "v.mp4", []))
 
 
 def test_picture_subtitles_are_refused(tmp_path: Path) -> None:
-    path = encode(tmp_path / "v.mkv", [("dvdsub", "eng", [])])
+    path = with_subtitles(tmp_path / "v.mkv", [("dvdsub", "eng", [])])
     with pytest.raises(SubtitleError, match="pictures, not text"):
         embedded_subtitles(path)
 
@@ -495,3 +460,16 @@ def test_copied_track_of_a_file(tmp_path: Path) -> None:
                 packet.stream = track
                 out.mux(packet)
     assert embedded_subtitles(path).lines == load_subtitles(write(tmp_path, PLAIN)).lines == HELLO
+
+
+def test_a_video_file_is_a_file_of_its_own_subtitles(tmp_path: Path) -> None:
+    path = with_subtitles(tmp_path / "v.mp4", [("mov_text", "eng", ENGLISH)])
+    assert has_embedded_subtitles(path)
+    assert said(load_subtitles(path).lines) == SAID_ENGLISH
+    assert said(load_subtitles(path, duration=2.0, start_offset=0.5).lines) == [(0.5, 2.0, "Hello\nyou")]
+    plain = with_subtitles(tmp_path / "plain.mp4", [])
+    pictures = with_subtitles(tmp_path / "pictures.mkv", [("dvdsub", "eng", [])])
+    for one in (plain, pictures, write(tmp_path, PLAIN), tmp_path / "none.mp4", tmp_path):
+        assert not has_embedded_subtitles(one)
+    with pytest.raises(SubtitleError, match="has no subtitle track"):
+        load_subtitles(plain)

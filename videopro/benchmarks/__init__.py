@@ -98,4 +98,4 @@ def load(
         return load_pocket(split or "test", root, world_seed)
     if root is None:
         raise BenchmarkError("jsonl: needs --root, the folder that holds questions.jsonl")
-    return load_folder(root, split=split, skip_broken=skip_broken)
+    return load_folder(root, split=split, skip_broken=skip_broken, embedded=True)

@@ -35,7 +35,8 @@ class Item:
     """Letter of the right option; None where the benchmark keeps it to itself, and for an open question;
     NO_OPTION where none is right."""
     subtitles: Path | None = None
-    """The file of subtitles that the benchmark lists; None if it has none for this video."""
+    """The file of subtitles that the benchmark lists, or the video itself for those embedded in it; None if
+    there are none for this video."""
     subtitle_offset: float = 0.0
     """Seconds of the original video before this file begins; subtracted from the subtitles' times."""
     groups: Mapping[str, str] = field(default_factory=dict)

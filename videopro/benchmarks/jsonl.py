@@ -3,14 +3,17 @@
     {"id": "q1", "video": "videos/a.mp4", "question": "What is red?", "choices": ["a ball", "a car"],
      "answer": "B", "subtitles": "videos/a.srt", "evidence": [[12.0, 15.5]], "family": "count"}
 
-`id`, `video`, `question` and `choices` are needed; paths are relative to the folder. `family`, `kind` and
+`id`, `video`, `question` and `choices` are needed; paths are relative to the folder. Where there is no
+`subtitles`, those embedded in the video are used (null: none, whatever the video holds). `family`, `kind` and
 `length` become the groups "family", "kind" and "duration"; further ones go into "groups", an object of texts.
 Videos that are missing are found out when they are asked about: a benchmark with a few lost ones still runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +23,7 @@ from videopro.errors import BenchmarkError, QuestionError
 from videopro.question import Question
 from videopro.settings import did_you_mean
 from videopro.storage import read_object
+from videopro.video import has_embedded_subtitles
 
 FILE = "questions.jsonl"
 _FIELDS = (
@@ -35,9 +39,11 @@ def load_folder(
     split: str = "",
     protocol: Protocol | None = None,
     skip_broken: bool = False,
+    embedded: bool = False,
 ) -> Benchmark:
     """Read `root/questions.jsonl`. Raises BenchmarkError, naming file, line, field and mend; with
-    `skip_broken`, broken lines are left out and told in the benchmark's `broken`."""
+    `skip_broken`, broken lines are left out and told in the benchmark's `broken`. `embedded`: look into the
+    videos without a `subtitles` field for a text track of their own."""
     path = root / FILE
     if not root.is_dir():
         raise BenchmarkError(
@@ -51,13 +57,14 @@ def load_folder(
         raise BenchmarkError(f"{name}: {path} cannot be read: {error}") from error
     items: list[Item] = []
     lines_of: dict[str, int] = {}
+    silent: set[str] = set()
     broken: list[Issue] = []
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         where = f"{path}, line {number}"
         try:
-            item = _item(line, root, where)
+            item, names_subtitles = _item(line, root, where)
             if item.id in lines_of:
                 raise BenchmarkError(
                     f"{where}: id {item.id!r} was given in line {lines_of[item.id]} already; ids must differ"
@@ -69,18 +76,38 @@ def load_folder(
             continue
         lines_of[item.id] = number
         items.append(item)
+        if not names_subtitles:
+            silent.add(item.id)
     if not items:
         raise BenchmarkError(f"{path}: holds no questions")
+    version = ""
+    if embedded:
+        tracks = _with_tracks({item.video for item in items if item.id in silent})
+        items = [
+            replace(item, subtitles=item.video) if item.id in silent and item.video in tracks else item
+            for item in items
+        ]
+        # A run that was begun without them is another run; one that has none keeps its key.
+        version = "embedded subtitles" if tracks else ""
     return Benchmark(
         name=name,
         split=split,
+        version=version,
         items=items,
         protocol=protocol or Protocol(parser=ROBUST),
         broken=tuple(broken),
     )
 
 
-def _item(line: bytes, root: Path, where: str) -> Item:
+def _with_tracks(videos: Collection[Path]) -> set[Path]:
+    """Those of the videos that have a text track."""
+    with ThreadPoolExecutor() as threads:
+        found = zip(videos, threads.map(has_embedded_subtitles, videos), strict=True)
+        return {video for video, has in found if has}
+
+
+def _item(line: bytes, root: Path, where: str) -> tuple[Item, bool]:
+    """The question of a line, and whether the line says anything of subtitles."""
     record = read_object(line, where, BenchmarkError)
     for key in record:
         if key not in _FIELDS:
@@ -99,7 +126,7 @@ def _item(line: bytes, root: Path, where: str) -> Item:
         raise BenchmarkError(f"{where}: {error}") from error
     video = _path(record, "video", where)
     subtitles = _path(record, "subtitles", where) if record.get("subtitles") is not None else None
-    return Item(
+    item = Item(
         id=_text(record, "id", where),
         video=root / video,
         video_key=video,
@@ -109,6 +136,7 @@ def _item(line: bytes, root: Path, where: str) -> Item:
         groups=_groups(record, where),
         evidence=_evidence(record.get("evidence"), where),
     )
+    return item, "subtitles" in record
 
 
 def _text(record: Mapping[str, Any], name: str, where: str) -> str:

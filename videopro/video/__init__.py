@@ -1,7 +1,13 @@
 """A video file: frames with their true times, sampling, crops, and subtitles."""
 
 from videopro.video.frame_store import FrameStore, shared_store
-from videopro.video.subtitles import SubtitleLine, Subtitles, embedded_subtitles, load_subtitles
+from videopro.video.subtitles import (
+    SubtitleLine,
+    Subtitles,
+    embedded_subtitles,
+    has_embedded_subtitles,
+    load_subtitles,
+)
 from videopro.video.video import Frame, Video, fps_times, uniform_times
 
 __all__ = [
@@ -11,6 +17,7 @@ __all__ = [
     "Subtitles",
     "Video",
     "embedded_subtitles",
+    "has_embedded_subtitles",
     "fps_times",
     "load_subtitles",
     "shared_store",

@@ -16,6 +16,7 @@ import re
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 
 import av
@@ -24,7 +25,7 @@ import chardet
 from av.subtitles.stream import SubtitleStream
 from av.subtitles.subtitle import AssSubtitle
 
-from videopro.errors import SubtitleError
+from videopro.errors import SubtitleError, VideoError
 from videopro.storage import encodable, parse_json
 from videopro.video.decoding.opening import Deadline, open_container
 from videopro.video.decoding.probe import probe
@@ -103,7 +104,8 @@ class Subtitles:
 def load_subtitles(
     path: str | Path, *, duration: float | None = None, start_offset: float = 0.0
 ) -> Subtitles:
-    """Read a subtitle file: .srt, .vtt, .ass or LongVideoBench's .json, told apart by content.
+    """Read a subtitle file: .srt, .vtt, .ass or LongVideoBench's .json, told apart by content; of a video
+    file, the text track that `embedded_subtitles` takes.
 
     `start_offset` (seconds) is where the video begins on the file's clock: it is taken off every time. Lines
     that are then over by 0 or, with `duration` (seconds), begin at the end or later are left out; others are
@@ -115,6 +117,14 @@ def load_subtitles(
     of a known kind without any line is fine: nothing is said.
     """
     path = Path(path)
+    if _is_container(path):
+        state = path.stat()
+        found = _remembered_track(path, state.st_size, state.st_mtime_ns)
+        lines = [
+            replace(line, start=line.start - start_offset, end=line.end - start_offset)
+            for line in found.lines
+        ]
+        return Subtitles(_cut(lines, duration), found.source)
     text = _decode(_read(path), path)
     if not text.strip():
         raise SubtitleError(
@@ -156,6 +166,36 @@ def embedded_subtitles(
     origin = float(facts.origin)
     lines = [SubtitleLine(line.start - origin, line.end - origin, line.text) for line in _once(cues)]
     return Subtitles(_cut(lines, facts.duration), source)
+
+
+def has_embedded_subtitles(video_path: str | Path, *, timeout: float = 30.0) -> bool:
+    """Whether a video file has a text track for `embedded_subtitles`. Reads the file's head only; False for a
+    file that cannot be read, which whoever opens the video is told. `timeout` (seconds) bounds it."""
+    path = Path(video_path)
+    try:
+        with open_container(path, Deadline(timeout)) as container:
+            _track(container.streams.subtitles, path, None, None)
+    except (SubtitleError, VideoError):
+        return False
+    return True
+
+
+@lru_cache(maxsize=8)
+def _remembered_track(path: Path, size: int, changed: int) -> Subtitles:
+    """A track is spread over its whole file, which each question about the video would read again."""
+    return embedded_subtitles(path)
+
+
+def _is_container(path: Path) -> bool:
+    """Whether a file begins as MP4, Matroska or AVI do."""
+    try:
+        if not path.is_file():
+            return False
+        with path.open("rb") as file:
+            head = file.read(12)
+    except (OSError, ValueError):
+        return False
+    return head[4:8] == b"ftyp" or head[:4] in (b"\x1a\x45\xdf\xa3", b"RIFF")
 
 
 def _covers(line: SubtitleLine, times: Sequence[float]) -> bool:

@@ -1,0 +1,84 @@
+"""Subtitles inside a video file, where nobody lists any: in a folder of one's own questions, and in ask."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.fakes import COLOURS, load_fake
+from tests.support.making_videos import with_subtitles
+from videopro import benchmarks
+from videopro.ask import main as ask
+from videopro.infer import main as infer
+from videopro.traces import read_traces
+
+SAID = [(1.0, 2.5, "the code is seven"), (3.0, 4.0, "bye")]
+SRT = "1\n00:00:01,000 --> 00:00:02,000\nfrom the file\n"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A video with a track, and one without."""
+    folder = tmp_path / "own"
+    folder.mkdir()
+    with_subtitles(folder / "talk.mkv", [("subrip", "eng", SAID)])
+    with_subtitles(folder / "mute.mkv", [])
+    (folder / "talk.srt").write_text(SRT)
+    return folder
+
+
+def write(root: Path, **videos: dict[str, Any]) -> None:
+    """One question a video, with further fields."""
+    lines = [
+        {"id": name, "video": f"{name[:4]}.mkv", "question": "Which?", "choices": [*COLOURS], **fields}
+        for name, fields in videos.items()
+    ]
+    (root / "questions.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def test_they_are_used_where_no_field_says_otherwise(root: Path) -> None:
+    write(root, talk={}, talk_listed={"subtitles": "talk.srt"}, talk_none={"subtitles": None}, mute={})
+    found = benchmarks.load("jsonl", root=root)
+    assert {item.id: item.subtitles for item in found.items} == {
+        "talk": root / "talk.mkv",
+        "talk_listed": root / "talk.srt",
+        "talk_none": None,
+        "mute": None,
+    }
+    assert found.version == "embedded subtitles"
+
+
+@pytest.mark.parametrize("fields", [{"subtitles": "talk.srt"}, {"subtitles": None}])
+def test_a_folder_that_uses_none_keeps_its_run_key(root: Path, fields: dict[str, Any]) -> None:
+    write(root, talk=fields, mute={})
+    assert benchmarks.load("jsonl", root=root).version == ""
+
+
+def test_a_run_shows_them_where_subtitles_are_asked_for(root: Path, tmp_path: Path) -> None:
+    write(root, talk={})
+    for subtitles, is_shown in (("all", True), ("none", False)):
+        prompts, run = tmp_path / f"{subtitles}.txt", tmp_path / subtitles
+        argv = ["--benchmark", "jsonl", "--root", str(root), "--model", "m", "--output", str(run)]
+        argv += ["--options", f"subtitles={subtitles}", "--backbone", f"log={prompts}", "--workers", "1"]
+        assert infer(argv, load=load_fake) == 0
+        assert ("the code is seven" in prompts.read_text()) is is_shown
+        (trace,) = read_traces(run / "traces.jsonl")
+        assert trace.error is None
+
+
+def test_ask_shows_them_where_subtitles_are_asked_for(root: Path, tmp_path: Path) -> None:
+    prompts = tmp_path / "prompt.txt"
+    argv = [str(root / "talk.mkv"), "Which?", "--choices", *COLOURS, "--model", "m", "--backbone"]
+    argv.append(f"log={prompts}")
+    assert ask(argv, load=load_fake) == 0
+    assert "seven" not in prompts.read_text()
+    assert ask([*argv, "--options", "subtitles=all"], load=load_fake) == 0
+    assert "the code is seven" in prompts.read_text()
+    prompts.unlink()
+    more = ["--subtitles", str(root / "talk.srt")]
+    assert ask([*argv, *more], load=load_fake) == 0
+    assert "from the file" in prompts.read_text()
+    assert "seven" not in prompts.read_text()
