@@ -2,7 +2,7 @@
 end.
 
 accelerate's trackers do the same, but only behind a `PartialState`, which joins the process group that
-torchrun's variables name. The ranks of a run form none, so the first one would wait for the others for ever.
+torchrun's variables name. The ranks of a run form none, so the first one would wait for the others.
 
 Knows those packages (none is needed unless it is asked for) and flat numbers; nothing of questions.
 """
