@@ -1,7 +1,7 @@
 """What happens to the questions of a video: native answers, the teacher's programs, their runs, refinements.
 
 Programs run with the executor and the modules of inference, and the backbone answers with any adapter off, as
-it does there. Right answers decide which answers are refined, and reach no prompt. Knows planners' requests,
+in inference. Right answers decide which answers are refined; no prompt shows them. Knows planners' requests,
 execution and traces' rounds; nothing of run folders or datasets.
 """
 
@@ -54,20 +54,20 @@ class ExploreSettings:
     """What is tried for a question."""
 
     programs: int = 4
-    """Programs that are asked for at first."""
+    """First programs of a question."""
     refinements: int = 1
-    """Refinements that are asked for of each program."""
+    """Refinements of each program."""
     tau: float = 0.75
     seed: int = 0
     subtitles: bool = True
     """Whether the modules get the subtitles that the source lists."""
     together: int = 8
-    """Programs that run side by side."""
+    """Programs that run in parallel."""
 
 
 @dataclass
 class _QuestionState:
-    """A question on its way."""
+    """A question that is being explored."""
 
     item: Item
     rounds: list[Round] = field(default_factory=list)
@@ -108,8 +108,8 @@ class Explorer:
     def explore(self, items: Sequence[Item]) -> Iterator[tuple[Item, Result, VideoRef]]:
         """What came of each question about one video. Questions that a cap cut short are left out.
 
-        Raises RunError when the teacher serves nobody, VideoProError for models that cannot be had, and
-        whatever a fault of ours raises.
+        Raises RunError when the teacher serves no request, VideoProError for models that cannot be loaded,
+        and any internal error.
         """
         try:
             video = Video.open(items[0].video)
@@ -132,7 +132,7 @@ class Explorer:
             self._explore(states, context)
             if context.subtitles is not None:
                 seen = replace(seen, subtitles=str(group[0].subtitles))
-            yield from ((one.item, _result(one, context), seen) for one in states if not one.capped)
+            yield from ((state.item, _result(state, context), seen) for state in states if not state.capped)
 
     def _context(self, video: Video, item: Item) -> VideoContext:
         subtitles = None
@@ -168,12 +168,12 @@ class Explorer:
         return self._request(PLAN, prompt, item, number, known)
 
     def _refinements(self, state: _QuestionState, known: str) -> Iterator[tuple[int, PlanRequest]]:
-        for place, one in enumerate(state.rounds):
-            kind = refinement_needed(one, state.right, self._settings.tau)
+        for place, round in enumerate(state.rounds):
+            kind = refinement_needed(round, state.right, self._settings.tau)
             if kind is None:
                 continue
             prompt = refinement_prompt(
-                kind, state.item.question, refined_program(one), log=execution_log(one), reference=known
+                kind, state.item.question, refined_program(round), log=execution_log(round), reference=known
             )
             for number in range(self._settings.refinements):
                 yield place, self._request(kind, prompt, state.item, number, known)
@@ -183,7 +183,7 @@ class Explorer:
         return PlanRequest(kind, prompt, item.question, known, seed)
 
     def _written(self, asked: Iterable[tuple[_QuestionState, PlanRequest, int | None]]) -> None:
-        """Ask for programs, and note each as a round that is still to be run."""
+        """Ask for programs, and add each as a round that has not run yet."""
         wanted = list(asked)
         replies = self._teacher.ask([request for _, request, _ in wanted])
         for (state, request, refines), reply in zip(wanted, replies, strict=True):
@@ -205,7 +205,7 @@ class Explorer:
         self._run_parallel([(state, partial(answer, state)) for state in states])
 
     def _run(self, states: Sequence[_QuestionState], context: VideoContext) -> None:
-        """Run every program that was not run yet, each canonical form of a question's once."""
+        """Run every program that has not run yet, each canonical form once per question."""
 
         def run(state: _QuestionState, place: int, program: Program) -> None:
             execution, _ = execute(
@@ -217,10 +217,10 @@ class Explorer:
         for state in states:
             if not state.open:
                 continue
-            for place, one in enumerate(state.rounds):
-                if place == NATIVE or one.execution is not None or REFUSED in one.notes:
+            for place, round in enumerate(state.rounds):
+                if place == NATIVE or round.execution is not None or REFUSED in round.notes:
                     continue
-                program = parse_program(one.raw)
+                program = parse_program(round.raw)
                 first = state.places.setdefault(program.digest, place)
                 if first == place:
                     jobs.append((state, partial(run, state, place, program)))
@@ -239,7 +239,7 @@ class Explorer:
 
 
 def _repeat(rounds: list[Round], place: int, first: int) -> None:
-    """What a program did that is the same as an earlier one: the same, at no cost."""
+    """Give a repeated program the execution of the first one, at no cost."""
     execution = rounds[first].execution
     assert execution is not None
     rounds[place] = replace(
@@ -251,9 +251,9 @@ def _repeat(rounds: list[Round], place: int, first: int) -> None:
 
 def _result(state: _QuestionState, context: VideoContext) -> Result:
     rounds = tuple(state.rounds)
-    plans = [one for one in rounds if one.prompt_kind == PLAN]
+    plans = [round for round in rounds if round.prompt_kind == PLAN]
     error = state.error
-    if error is None and plans and all(REFUSED in one.notes for one in plans):
+    if error is None and plans and all(REFUSED in round.notes for round in plans):
         error = BackboneError(f"the teacher wrote nothing: {plans[0].notes[REFUSED]}")
     if error is not None:
         return failed_result(error, rounds)

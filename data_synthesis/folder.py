@@ -1,4 +1,4 @@
-"""The folder of a synthesis: what happened (records.jsonl, config.yaml, work/) and what is made of it.
+"""The folder of a synthesis: its records (records.jsonl, config.yaml, work/) and the datasets made of them.
 
 Knows files; the record of a question is a trace, in the log that runs use.
 """
@@ -26,11 +26,13 @@ class SynthesisFolder(RunFolder):
         self.card_json, self.card_md = path / CARD_JSON, path / CARD_MD
 
     def settings(self) -> dict[str, Any]:
-        """What config.yaml says. RunError for a folder without one, or of another kind."""
+        """What config.yaml says. Raises RunError for a folder without one, or of another kind."""
         try:
             content = read_yaml(self.config)
         except ConfigError as error:
-            raise RunError(f"{self.path}: is no folder of a synthesis ({error})") from error
+            raise RunError(f"{self.path}: is not a synthesis folder ({error})") from error
         if "synthesis" not in content.get("identity", {}):
-            raise RunError(f"{self.path}: is no folder of a synthesis; its config.yaml is of something else")
+            raise RunError(
+                f"{self.path}: is not a synthesis folder; its config.yaml belongs to something else"
+            )
         return content

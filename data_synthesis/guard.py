@@ -1,4 +1,4 @@
-"""The guard of a synthesis: no video of an evaluation split is asked about, unless it is named for training.
+"""The guard of a synthesis: it keeps out videos of evaluation splits, unless they are declared as training.
 
 Knows settings, questions and evaluation videos.
 """
@@ -20,20 +20,20 @@ class DecontaminationGuard:
 
     def __init__(self, config: SynthesisConfig, source: Benchmark) -> None:
         self.skip = config.evaluation == "skip"
-        self.known = evaluation_videos([Path(one) for one in config.exclude], cg_bench=_mini(config))
+        self.known = evaluation_videos([Path(path) for path in config.exclude], cg_bench=_mini(config))
         own_world = config.source == "pocket" and config.root is None
         self.seeds = pocket_seeds(source.split, config.world_seed) if own_world else {}
 
     def allowed(self, asked: QuestionSelection, items: list[Item]) -> list[Item]:
         """The questions whose videos are for training; the others are counted, or refused. Videos that are
-        made on demand are made here: nobody knows their content before."""
+        made on demand are made here, since their content is unknown before."""
         found = find_evaluation_videos(items, self.known, self.seeds)
         if asked.benchmark.fetch is not None and (self.skip or not found):
             asked.benchmark.fetch([item for item in items if item.video_key not in found])
             found |= find_evaluation_videos(items, self.known, self.seeds)
         if found and not self.skip:
             key, why = sorted(found.items())[0]
-            more = f", and {len(found) - 1} more videos are, too" if len(found) > 1 else ""
+            more = f", and so are {len(found) - 1} more videos" if len(found) > 1 else ""
             mini = " (if CG-Bench mini is for training: --cg-bench-mini training)" if "mini" in why else ""
             raise ConfigError(
                 f"{asked.benchmark.name}: video {key!r} is {why}, which is for evaluation{more}; give "
@@ -56,7 +56,7 @@ def _mini(config: SynthesisConfig) -> Path | None:
     folder = config.root if config.root.is_dir() else config.root.parent
     if not (folder / FILES["mini"]).exists():
         raise ConfigError(
-            f"cg_bench: {folder / FILES['mini']} is missing, without which nobody knows which videos are for "
-            "evaluation; put it there, or say --cg-bench-mini training"
+            f"cg_bench: {folder / FILES['mini']} is missing, and it says which videos are for evaluation; "
+            "put it there, or give --cg-bench-mini training"
         )
     return folder

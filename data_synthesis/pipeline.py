@@ -1,7 +1,7 @@
-"""Carrying a synthesis through: several videos in flight, each question recorded as it is done.
+"""The loop of a synthesis: several videos in flight, each question recorded when it is done.
 
-Threads, since what takes long is a teacher's replies and a backbone that serves one batch at a time. Knows
-the explorer and the log of records; must not know teachers, rules or datasets.
+It uses threads, since the time goes into a teacher's replies and a backbone that serves one batch at a time.
+Knows the explorer and the log of records; must not know teachers, rules or datasets.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ def run_pipeline(
     halt: Callable[[], None],
 ) -> None:
     """Explore the open questions of each unit and record them, `in_flight` units at a time. `shown` is called
-    again and again meanwhile; `halt` ends, on an interruption, what units in flight wait for.
+    every POLL_SECONDS; on an interruption `halt` cancels the requests that units in flight wait for.
 
-    Returns when all are done or a cap let no more be done. Raises what a unit raised (RunError, BackboneError
-    where the backbone serves nothing any more, a fault of ours) after the others in flight have ended.
+    Returns when all are done or a cap is reached. Raises what a unit raised (RunError, BackboneError where
+    the backbone no longer serves any request, an internal error) after the others in flight have ended.
     """
     writing = threading.Lock()
     stop = threading.Event()
 
-    def one(unit: Unit[Item]) -> bool:
+    def explore_unit(unit: Unit[Item]) -> bool:
         """Whether every question of the unit was recorded."""
         with writing:
             items = [item for item in unit.items if not log.is_done(item.id)]
@@ -68,7 +68,7 @@ def run_pipeline(
         try:
             while running or (waiting and not stop.is_set()):
                 while waiting and len(running) < in_flight and not stop.is_set():
-                    running.add(threads.submit(one, waiting.pop()))
+                    running.add(threads.submit(explore_unit, waiting.pop()))
                 done, running = wait(running, POLL_SECONDS, FIRST_COMPLETED)
                 for future in done:
                     try:
@@ -79,7 +79,7 @@ def run_pipeline(
                         stop.set()
                 shown()
         except BaseException:
-            # An interruption: what is in flight ends with its present step, and nothing new begins.
+            # An interruption: units in flight end after their current step, and no new one begins.
             stop.set()
             halt()
             raise

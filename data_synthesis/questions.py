@@ -1,7 +1,7 @@
-"""Which questions are asked, in which order, and where the right option stands among the others.
+"""Which questions are asked, in which order, and the place of the right option among the others.
 
-A benchmark's questions without those that teach nothing (no known answer) or are held out (a family), their
-options shuffled before anybody sees them. Knows benchmarks; nothing of teachers, runs or datasets.
+Of a benchmark's questions, those with no known answer and those of held-out families are left out; the
+options of the others are shuffled. Knows benchmarks; nothing of teachers, runs or datasets.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from videopro.settings import did_you_mean
 # The split that may be trained on, where a source has several.
 TRAINING_SPLITS = {"pocket": "train", "cg_bench": "full", "jsonl": ""}
 
-# Options that speak of others by place or letter mean something else when they move.
+# Options that refer to others by place or letter change their meaning when they move.
 _POINTING = re.compile(
     r"\bof the (?:above|below)\b|\b(?:options?|choices?|answers?) \(?[A-J]\b"
     r"|^\W*(?:both |either |neither )?\(?[A-J]\)?\s*(?:,|and|or|nor|&)\s*\(?[A-J]\)?\b",
@@ -44,14 +44,13 @@ class QuestionSelection:
         """The first `limit` of them, or those of these ids. Raises ConfigError as `Benchmark.select` does."""
         if ids:
             return self.benchmark.select(ids=ids)
-        # Checks the limit; the order is ours.
+        # This checks the limit; the order is that of this selection.
         self.benchmark.select(limit=limit)
         return list(self.benchmark.items[:limit])
 
 
 def load_source(name: str, *, split: str | None, root: Path | None, world_seed: int | None) -> Benchmark:
-    """The source's questions as they are written down; `split` None: the one that is for training. Raises
-    BenchmarkError."""
+    """The source's questions as published; `split` None: the training split. Raises BenchmarkError."""
     if split is None:
         split = "fresh" if world_seed is not None else TRAINING_SPLITS.get(name, "")
     return benchmarks.load(name, split=split, root=root, world_seed=world_seed)
@@ -66,7 +65,7 @@ def select_questions(
     for name in without_family:
         if name not in families:
             known = did_you_mean(name, sorted(families)) if families else "this source names no families"
-            raise ConfigError(f"without_family: there is no family {name!r}; {known}")
+            raise ConfigError(f"without_family: unknown family {name!r}; {known}")
     left_out: Counter[str] = Counter()
     kept = []
     for item in benchmark.items:
@@ -87,7 +86,7 @@ def select_questions(
 
 def balance_letters(items: Iterable[Item], seed: int) -> list[Item]:
     """The same questions with their options shuffled so that the right letters are balanced: among n
-    questions in a row that have n options, each letter is right once, in an order of chance.
+    questions in a row that have n options, each letter is right once, in random order.
 
     Questions in whose options the order means something stay as they are.
     """

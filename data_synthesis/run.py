@@ -3,9 +3,9 @@
     python -m videopro.data_synthesis.run --source pocket --teacher pocket-teacher \\
         --model pocket --output runs/synth
 
-Killed at any moment, the same command goes on; a larger --limit adds questions, larger caps go further. The
-datasets and the card are written at the end from the records (again at any time: --assemble-only). The
-teacher's key stays in the environment. Knows the parts and puts them together.
+To resume after an interruption, re-run the same command. A larger --limit adds questions; larger caps allow
+more requests. The datasets and the card are written at the end from the records (--assemble-only writes them
+again). The teacher's key stays in the environment. Knows the parts and puts them together.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ def main(
     load: Callable[..., Backbone] = load_backbone,
     load_teacher: Callable[..., Planner] = load_planner,
 ) -> int:
-    """The command line. Returns the exit status: 0, 2 for what the user can mend, 130 when interrupted.
+    """The command line. Returns the exit status: 0, 2 for what the user can fix, 130 when interrupted.
     `load(model, **settings)` makes the backbone, `load_teacher(spec, backbone, **settings)` the teacher
-    (tests give their own)."""
+    (tests pass their own)."""
     with exit_status() as status:
         config = from_command_line(
             SynthesisConfig,
@@ -70,10 +70,10 @@ def run(
     load: Callable[..., Backbone] = load_backbone,
     load_teacher: Callable[..., Planner] = load_planner,
 ) -> dict[str, Any]:
-    """Ask what is not answered yet, write datasets and card, print a table, and return the card. Raises
-    VideoProError."""
+    """Ask the questions that are still open, write datasets and card, print a table, and return the card.
+    Raises VideoProError."""
     if load is load_backbone:
-        # Settings that cannot be are found before anything is loaded.
+        # Invalid settings are found before anything is loaded.
         read_spec(config.model, **config.backbone)
     folder = SynthesisFolder(config.output)
     folder.check()
@@ -111,7 +111,7 @@ def _explore(
     load: Callable[..., Backbone],
     load_teacher: Callable[..., Planner],
 ) -> None:
-    """Have every question recorded that is not."""
+    """Record every question that is not recorded yet."""
     done = {t.question_id for t in folder.read()} if folder.traces.exists() else set()
     if {item.id for item in items} <= done and not config.redo_errors:
         check_model(folder, identity, config.model, config.backbone, load)
@@ -168,11 +168,11 @@ def _explore(
 
 
 def _check_teacher(config: SynthesisConfig, folder: SynthesisFolder) -> None:
-    """Compare the teacher and the modules' models with those of the folder, by their settings: none of them
-    is loaded. Raises RunError."""
+    """Compare the settings of the teacher and of the modules' models with those of the folder, without
+    loading them. Raises RunError."""
     recorded, given = folder.settings(), _as_mapping(config)
     sampling = {"temperature", "top_p", "max_new_tokens"} & recorded["identity"]["teacher"].keys()
-    names = ("teacher", *sorted(sampling), *(one.name for one in fields(ModuleSettings)))
+    names = ("teacher", *sorted(sampling), *(option.name for option in fields(ModuleSettings)))
     lines = identity_difference(
         {name: recorded.get(name) for name in names}, {name: given[name] for name in names}
     )

@@ -1,6 +1,6 @@
-"""The settings of a synthesis: what flags and YAML may say.
+"""The settings of a synthesis, from flags or YAML.
 
-Knows what settings mean to each part, and checks what cannot be before anything is loaded or asked.
+Knows what settings mean to each part, and refuses invalid ones before anything is loaded or asked.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class SynthesisConfig(ModuleSettings):
         default=None, metadata=setting("split of the source; unset: the one for training (pocket: train)")
     )
     root: Path | None = field(
-        default=None, metadata=setting("folder of the source's files; only pocket can do without")
+        default=None, metadata=setting("folder of the source's files; only pocket needs none")
     )
     world_seed: int | None = field(
         default=None, metadata=setting("draw a pocket world of its own from this seed")
@@ -48,7 +48,7 @@ class SynthesisConfig(ModuleSettings):
     )
     ids: tuple[str, ...] = field(default=(), metadata=setting("ask these questions only"))
     seed: int = field(
-        default=0, metadata=setting("seed of all that is random: order, places of options, programs")
+        default=0, metadata=setting("seed of everything random: order, places of options, programs")
     )
     programs: int = field(default=4, metadata=setting("programs of several steps a question (K)"))
     refinements: int = field(
@@ -71,24 +71,25 @@ class SynthesisConfig(ModuleSettings):
         default=None,
         metadata=setting("variable with the key for api:MODEL@URL; unset: OPENAI_API_KEY for OpenAI only"),
     )
-    concurrency: int = field(default=8, metadata=setting("requests to an API teacher in flight at most"))
+    concurrency: int = field(
+        default=8, metadata=setting("maximum number of requests to an API teacher in flight")
+    )
     videos: int | None = field(
         default=None, metadata=setting("videos in flight; unset: 4 with an API teacher, else 1")
     )
-    together: int = field(default=8, metadata=setting("programs about a video that run side by side"))
+    together: int = field(default=8, metadata=setting("programs about a video that run in parallel"))
     max_requests: int | None = field(
-        default=None, metadata=setting("requests to an API teacher at most, over all commands on this folder")
+        default=None,
+        metadata=setting("maximum number of requests to an API teacher, over all commands on this folder"),
     )
     max_cost: float | None = field(
-        default=None, metadata=setting("what these may cost at most; needs --price-in and --price-out")
+        default=None, metadata=setting("maximum cost of these requests; needs --price-in and --price-out")
     )
     price_in: float | None = field(default=None, metadata=setting("price of a million prompt tokens"))
     price_out: float | None = field(default=None, metadata=setting("price of a million reply tokens"))
     exclude: tuple[str, ...] = field(
         default=(),
-        metadata=setting(
-            "evaluation videos of one's own: folders, JSONL files, CG-Bench annotations (.json)"
-        ),
+        metadata=setting("your own evaluation videos: folders, JSONL files, CG-Bench annotations (.json)"),
     )
     evaluation: Literal["refuse", "skip"] = field(
         default="refuse", metadata=setting("what to do with questions about videos of evaluation splits")
@@ -124,21 +125,21 @@ class SynthesisConfig(ModuleSettings):
         if (self.price_in is None) != (self.price_out is None):
             raise ConfigError("price_in and price_out: give both, per million tokens, or neither")
         if self.source == "pocket" and self.cg_bench_mini == "training":
-            raise ConfigError("cg_bench_mini: says nothing about pocket; leave it out")
+            raise ConfigError("cg_bench_mini: does not apply to pocket; leave it out")
         self.budget()
 
     def prices(self) -> Prices | None:
-        """What tokens cost, if that was said."""
+        """The prices of tokens, if given."""
         if self.price_in is None or self.price_out is None:
             return None
         return Prices(self.price_in, self.price_out)
 
     def budget(self) -> TeacherBudget:
-        """The caps. Raises ConfigError for caps that cannot be."""
+        """The caps. Raises ConfigError for invalid ones."""
         return TeacherBudget(self.prices(), max_requests=self.max_requests, max_cost=self.max_cost)
 
     def exploring(self) -> ExploreSettings:
-        """The part that the explorer needs."""
+        """The settings of the explorer."""
         return ExploreSettings(
             programs=self.programs,
             refinements=self.refinements,
@@ -150,7 +151,7 @@ class SynthesisConfig(ModuleSettings):
 
 
 def _check_address(teacher: str) -> None:
-    """A key in an address would be written down with the settings."""
+    """Refuse an address with a key, which would be recorded with the settings."""
     _, _, address = teacher.partition("://")
     host, _, _ = address.partition("/")
     if "@" in host or "?" in address:

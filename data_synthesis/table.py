@@ -15,7 +15,7 @@ from rich.table import Table
 
 
 def show_table(card: Mapping[str, Any], folder: Path, open_questions: int) -> None:
-    """The table on the terminal."""
+    """Print the table."""
     grid = Table(title=f"synthesis from {card['about']['source']}", caption_justify="left")
     for name in ("", "sft", "grpo"):
         grid.add_column(name, justify="left" if not name else "right")
@@ -49,6 +49,6 @@ def show_table(card: Mapping[str, Any], folder: Path, open_questions: int) -> No
     if open_questions:
         print(
             f"{open_questions} questions are still open: a cap was reached, or --assemble-only was given; "
-            "raise the cap and give the same command to go on",
+            "raise the cap and re-run the same command to resume",
             file=sys.stderr,
         )

@@ -1,7 +1,7 @@
-"""Asking a teacher: many requests at once, each paid for once, within the caps, and nothing lost.
+"""Requests to a teacher: many at once, each paid for once, within the caps.
 
-A reply is on the disk before anybody uses it. What a request cannot get (the server refuses its form, a reply
-without text) is the request's own affair; a server that serves nobody stops the synthesis. Knows planners and
+A reply is on disk before it is used. A request that fails by itself (the server refuses its form, or the
+reply has no text) fails alone; a server that serves no request stops the synthesis. Knows planners and
 replies; nothing of videos, right answers or what is made of a program.
 """
 
@@ -19,7 +19,7 @@ from videopro.errors import BackboneError, RunError, VideoProError
 from videopro.planners import Planner, PlannerReply, PlanRequest
 from videopro.planners.api import EmptyReply
 
-# So many refusals in a row are no matter of single requests.
+# This many refusals in a row are not about single requests.
 REFUSALS_IN_A_ROW = 20
 
 
@@ -33,8 +33,8 @@ class Refusal:
 class Teacher:
     """A planner behind a log and a budget; thread safe.
 
-    `concurrency`: requests in flight at most. `longest`: tokens of a reply at most, for what a request may
-    cost before it is sent.
+    `concurrency`: at most this many requests in flight. `longest`: at most this many tokens a reply, to
+    bound the cost of a request before it is sent.
     """
 
     def __init__(
@@ -57,11 +57,11 @@ class Teacher:
         self._stopped: VideoProError | None = None
 
     def ask(self, requests: Sequence[PlanRequest]) -> list[PlannerReply | Refusal | None]:
-        """Replies in the order of the requests; None where a cap left no room.
+        """Replies in the order of the requests; None where a cap was reached.
 
-        Raises RunError when the teacher serves no request at all, after every request in flight came back.
+        Raises RunError when the teacher serves no request at all, after every request in flight has ended.
         """
-        futures = [self._threads.submit(self._one, request) for request in requests]
+        futures = [self._threads.submit(self._request, request) for request in requests]
         replies: list[PlannerReply | Refusal | None] = []
         failure: BaseException | None = None
         for future in futures:
@@ -76,11 +76,11 @@ class Teacher:
         return replies
 
     def close(self) -> None:
-        """Cancel what is in flight."""
+        """Cancel the requests in flight."""
         self._threads.shutdown(wait=False, cancel_futures=True)
         self.planner.close()
 
-    def _one(self, request: PlanRequest) -> PlannerReply | Refusal:
+    def _request(self, request: PlanRequest) -> PlannerReply | Refusal:
         if not self.planner.asks_model:
             return self.planner.write([request])[0]
         key = self._key(request)
@@ -113,8 +113,8 @@ class Teacher:
             if self._refusals >= REFUSALS_IN_A_ROW:
                 self._stopped = RunError(
                     f"teacher {self.planner.name}: {REFUSALS_IN_A_ROW} requests in a row gave no text, the "
-                    f"last one: {error}\nThe others are likely to fare the same, so the run stops; what was "
-                    "answered is safe, and the same command goes on once this is mended."
+                    f"last one: {error}\nThe others are likely to fail as well, so the run stops. Replies so "
+                    "far are saved; fix this and re-run the same command to resume."
                 )
                 raise self._stopped from error
         return Refusal(str(error))

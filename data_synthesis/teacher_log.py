@@ -1,7 +1,7 @@
-"""What a teacher's requests cost, and every reply that was paid for, kept on disk as it comes.
+"""The cost of a teacher's requests, and every reply that was paid for, on disk as soon as it arrives.
 
-A killed synthesis asks nothing twice: a reply is found again by what was asked. One process at a time holds
-the file. Knows replies as text; nothing of questions or programs.
+A resumed synthesis asks nothing twice: a reply is found by its request. One process at a time holds the
+file. Knows replies as text; nothing of questions or programs.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Prices:
 
 @dataclass
 class TeacherUsage:
-    """Requests that reached a model, and their tokens. Tries that failed and were made again do not count:
+    """Requests that reached a model, and their tokens. Retries do not count:
     providers bill answers."""
 
     requests: int = 0
@@ -56,8 +56,8 @@ class TeacherUsage:
 class TeacherBudget:
     """Caps over all requests of a synthesis, those of earlier commands included; thread safe.
 
-    A request reserves the most that it can cost before it is sent, so that a cap holds with any number of
-    them in flight. ConfigError for caps that cannot be.
+    Before it is sent, a request reserves the most that it can cost, so that a cap holds with any number of
+    requests in flight. Raises ConfigError for invalid caps.
     """
 
     def __init__(
@@ -81,15 +81,15 @@ class TeacherBudget:
 
     @property
     def cost(self) -> float | None:
-        """What was spent; None without prices."""
+        """The cost so far; None without prices."""
         if self.prices is None:
             return None
         return self.prices.of(self.spent.tokens_in, self.spent.tokens_out)
 
     @contextmanager
     def reserved(self, most_in: int, most_out: int) -> Iterator[None]:
-        """Hold the room for one request of at most so many tokens. Waits while only requests in flight
-        stand in the way; raises CapReached when there is no room."""
+        """Reserve one request of at most this many tokens. Waits while requests in flight may still leave
+        room; raises CapReached when there is none."""
         most = self.prices.of(most_in, most_out) if self.prices is not None else 0.0
         with self._changed:
             while not self._fits(most, self._pending):
@@ -105,7 +105,7 @@ class TeacherBudget:
                 self._changed.notify_all()
 
     def charge(self, tokens_in: int, tokens_out: int, *, refused: bool = False) -> None:
-        """Count a request that came back."""
+        """Count a request that ended."""
         with self._changed:
             self.spent.add(tokens_in, tokens_out, refused)
 
@@ -116,7 +116,7 @@ class TeacherBudget:
 
 
 class ReplyLog:
-    """The file of replies, appended durably and held by one process. RunError if another one holds it."""
+    """The file of replies, appended durably and held by one process. Raises RunError if another holds it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -130,7 +130,7 @@ class ReplyLog:
             )
 
     def load(self, budget: TeacherBudget) -> None:
-        """Read what is there and charge it; what a killed writer left of a last line is cut."""
+        """Read the recorded replies and charge them; an incomplete last line of a killed writer is cut."""
         for record in _records(self._file):
             budget.charge(record["tokens_in"], record["tokens_out"], refused="refused" in record)
             if "refused" not in record:
@@ -140,7 +140,7 @@ class ReplyLog:
         self._file.cut_torn_tail()
 
     def find(self, key: str) -> PlannerReply | None:
-        """The reply to what was asked under this key, if it was."""
+        """The recorded reply under this key, or None."""
         with self._lock:
             return self._replies.get(key)
 
@@ -154,17 +154,17 @@ class ReplyLog:
             self._replies[key] = written
 
     def keep_refusal(self, key: str, kind: str, reason: str, tokens_in: int, tokens_out: int) -> None:
-        """Append that a request gave no text; it is asked again if its question is."""
+        """Append that a request gave no text; it is asked again when its question is."""
         tokens = {"tokens_in": tokens_in, "tokens_out": tokens_out}
         self._file.append({"key": key, "kind": kind, **tokens, "refused": reason})
 
     def close(self) -> None:
-        """Let another process have the file."""
+        """Release the file for another process."""
         self._file.close()
 
 
 def read_teacher_usage(path: Path) -> TeacherUsage:
-    """What the requests in a file took; nothing for a file that is not there."""
+    """The usage that a file records; zero for a missing file."""
     spent = TeacherUsage()
     if path.exists():
         with JsonLinesLog(path, writable=False) as file:
@@ -182,13 +182,13 @@ def read_reply(line: bytes, path: Path) -> dict[str, Any]:
             record["text"], record["notes"]
     except (ValueError, KeyError, TypeError) as error:
         raise RunError(
-            f"{path}: holds a broken line ({error}); delete it and give the same command again: what it held "
-            "is asked anew"
+            f"{path}: holds a broken line ({error}); delete it and re-run the same command, which "
+            "asks for that reply again"
         ) from error
     return dict(record)
 
 
 def _records(file: JsonLinesLog) -> Iterator[dict[str, Any]]:
-    """What a file's whole lines hold."""
+    """The records of a file's complete lines."""
     for line in file.read().split(b"\n")[:-1]:
         yield read_reply(line, file.path)

@@ -5,9 +5,8 @@ likely (section 3.6 and Eq. 3, training stage 2).
 
 Flags and the YAML file take every setting of `videopro.train.rl.config`, of TRL's GRPOConfig and of its
 ModelConfig. Starts from an adapter (`adapter`), or with a new one on a plain model or merged checkpoint.
-Killed at any moment, the same command goes on from the last checkpoint. Ends with an adapter (or, without
-`use_peft`, a model) in `output_dir`, the record of how it was made, and every program that was run
-(`programs.jsonl`).
+Re-run the same command to resume from the last checkpoint. `output_dir` gets the adapter (or, without
+`use_peft`, the model), the record of how it was made, and every program that was run (`programs.jsonl`).
 """
 
 from __future__ import annotations
@@ -56,8 +55,8 @@ _GRPO_SETTINGS = (
 def train(
     training: VideoGRPOConfig, model_settings: ModelConfig, *, callbacks: Sequence[TrainerCallback] = ()
 ) -> VideoGRPOTrainer:
-    """One run, from files to a trained adapter; `callbacks`: of transformers, to look on with. Raises
-    VideoProError for what the user can mend."""
+    """One run, from files to a trained adapter; `callbacks`: of transformers. Raises
+    VideoProError for what the user can fix."""
     start = TrainingSetup.of(training, model_settings)
     output = Path(str(training.output_dir))
     state = PartialState()
@@ -140,7 +139,7 @@ def train(
 
 
 def _keep_visual_tokens_out(training: VideoGRPOConfig, inputs: QwenInputs) -> None:
-    """Where TRL samples, it is to ban what we ban: of itself it bans one of these tokens."""
+    """Where TRL samples, make it ban the visual tokens: by default it bans only one of them."""
     given = training.generation_kwargs
     if isinstance(given, str):
         raise ConfigError(f"generation_kwargs is {given!r}; write a mapping")
@@ -166,12 +165,12 @@ def _answerer(
         return load_backbone(spec)
     if not (start.adapter or model_settings.use_peft):
         raise ConfigError(
-            "all weights are trained, so no model is left that answers inside programs as before; name one "
+            "all weights are trained, so no unchanged model is left to answer inside programs; name one "
             "with answerer, such as the base model or server:MODEL@URL"
         )
     if is_deepspeed_zero3_enabled():
         raise ConfigError(
-            "under ZeRO-3 no process has the whole model, and nobody answers inside programs; name an "
+            "under ZeRO-3 no process has the whole model to answer inside programs; name an "
             "answerer, such as server:MODEL@URL, or use ZeRO-2"
         )
     found = start.found
@@ -190,7 +189,7 @@ def _answerer(
 
 def _startup_line(trainer: VideoGRPOTrainer, rows: Sequence[GRPORow]) -> str:
     assert trainer.model is not None
-    weights = sum(one.numel() for one in trainer.model.parameters() if one.requires_grad)
+    weights = sum(weight.numel() for weight in trainer.model.parameters() if weight.requires_grad)
     kinds = {kind: sum(row.kind == kind for row in rows) for kind in dict.fromkeys(row.kind for row in rows)}
     told = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
     return (
@@ -199,7 +198,7 @@ def _startup_line(trainer: VideoGRPOTrainer, rows: Sequence[GRPORow]) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The command line. Returns the exit status: 0, 2 for what the user can mend, 130 when interrupted."""
+    """The command line. Returns the exit status: 0, 2 for what the user can fix, 130 when interrupted."""
     return run_command(lambda: train(*read_settings(VideoGRPOConfig, "train/grpo.py", argv)))
 
 

@@ -4,8 +4,8 @@
 
 Writes `samples` programs to every prompt, runs them as GRPO's rewards do, and keeps those that are right and
 of the right form (accuracy and format, Eq. 3), each program once a prompt, whatever it is called or
-commented. `own.jsonl` is for train/sft.py. Stopped at any moment, the same command goes on: what was sampled
-is in `OUTPUT.samples`. Knows rows, backbones and rewards; nothing of how anything is trained.
+commented. `own.jsonl` is for train/sft.py. Re-run the same command to resume: samples so far are kept in
+`OUTPUT.samples`. Knows rows, backbones and rewards; nothing of how anything is trained.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ PROG = "python -m videopro.train.rejection"
 
 @dataclass(frozen=True)
 class RejectionConfig:
-    """What is sampled. Raises ConfigError for settings that cannot be."""
+    """What is sampled. Raises ConfigError for invalid settings."""
 
     model: str = field(metadata=setting("the policy's model: pocket, a hub name, a folder"))
     data: Path = field(metadata=setting("grpo.jsonl with the prompts"))
@@ -57,7 +57,7 @@ class RejectionConfig:
         default=8,
         metadata=setting("replies written at once; more than samples: to several prompts of a video"),
     )
-    workers: int = field(default=4, metadata=setting("programs run side by side"))
+    workers: int = field(default=4, metadata=setting("programs that run in parallel"))
     modules: dict[str, Any] = field(
         default_factory=dict, metadata=setting("models behind the modules, as in videopro.infer's options")
     )
@@ -114,7 +114,7 @@ def _write(
         for number in range(config.samples)
     ]
     written = policy.generate_batch(requests, Sampling(config.max_new_tokens, config.temperature))
-    return [one.text for one in written]
+    return [generation.text for generation in written]
 
 
 def _show(path: Path, policy: Backbone, stack: ExitStack) -> Visual:
@@ -129,8 +129,8 @@ def _right(rows: Sequence[GRPORow], replies: list[str], rewards: ProgramRewards)
     """Of each row's replies, in their order, those that are right and of the right form."""
     each = len(replies) // len(rows)
     asked = [row for row in rows for _ in range(each)]
-    # The rewards see to it that whoever answers has the adapter off, call by call. A block around them all
-    # would be this thread's, and the programs would wait for it for ever.
+    # The rewards turn the adapter off for each call. A block around all of them would belong to this thread,
+    # and the programs would wait for it forever.
     turns = rewards.run(asked, replies)
     found: list[list[str]] = [[] for _ in rows]
     for number, (row, turn) in enumerate(zip(asked, turns, strict=True)):
@@ -169,7 +169,7 @@ def as_rows(prompt: GRPORow, replies: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def run(config: RejectionConfig) -> str:
-    """All of it, from prompts to rows. Returns what came of it in words. Raises VideoProError."""
+    """All of it, from prompts to rows. Returns a summary in words. Raises VideoProError."""
     prompts = read_grpo_rows(config.data, config.kinds)
     log = config.output.with_name(config.output.name + ".samples")
     # How many are written and run at once changes nothing but time.
@@ -194,7 +194,9 @@ def run(config: RejectionConfig) -> str:
     done = _done(log, facts)
     made = [row for one in prompts for row in as_rows(one, done.get(one.id, []))]
     if not made:
-        raise RunError(f"none of the programs for {len(prompts)} prompts is right; there is nothing to keep")
+        raise RunError(
+            f"none of the programs for {len(prompts)} prompts is right, so there are no rows to write"
+        )
     try:
         write_atomically(config.output, "".join(json.dumps(row) + "\n" for row in made))
     except OSError as error:
@@ -217,7 +219,9 @@ def _done(log: Path, facts: Any) -> dict[str, list[str]]:
     try:
         lines = [parse_json(line) for line in whole.splitlines()]
     except InvalidJson as error:
-        raise RunError(f"{log}: holds a broken line ({error}); delete it, or give another output") from error
+        raise RunError(
+            f"{log}: has a broken line ({error}); delete the line, or give another output"
+        ) from error
     if lines and lines[0]["settings"] != facts:
         differing = [name for name in facts if lines[0]["settings"].get(name) != facts[name]]
         raise RunError(
@@ -229,8 +233,8 @@ def _done(log: Path, facts: Any) -> dict[str, list[str]]:
 def _load(config: RejectionConfig) -> tuple[Backbone, ProgramRewards]:
     if config.adapter is None and config.answerer is None:
         raise ConfigError(
-            "adapter is missing, and who answers inside programs is the model without it; give one, or name "
-            "an answerer"
+            "adapter is missing, and the model without it is to answer inside programs; give one, or name an "
+            "answerer"
         )
     adapter = {} if config.adapter is None else {"adapter": config.adapter}
     policy = load_backbone(read_spec(config.model, batch_size=config.batch_size, **adapter))

@@ -160,14 +160,22 @@ def test_assembling_again_asks_and_changes_nothing(root: Path, tmp_path: Path, s
     assert (datasets(out), (out / "card.json").read_bytes(), len(stub.chats)) == (before, card, asked)
 
 
+FINISHED, ENLARGED = ("--limit", "1"), ()
+
+
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("asked", "change", "told"),
     [
-        (("--tau", "0.5"), "synthesis.tau: the run has 0.75, this command 0.5"),
-        (("--programs", "2"), "synthesis.programs: the run has 4, this command 2"),
-        (("--seed", "1"), "synthesis.seed: the run has 0, this command 1"),
-        (("--temperature", "0.2"), "teacher.temperature: the run has 0.7, this command 0.2"),
-        (("--backbone", "salt=x"), "model.salt: the run has '', this command 'x'"),
+        (ENLARGED, ("--tau", "0.5"), "synthesis.tau: the run has 0.75, this command 0.5"),
+        (ENLARGED, ("--programs", "2"), "synthesis.programs: the run has 4, this command 2"),
+        (ENLARGED, ("--seed", "1"), "synthesis.seed: the run has 0, this command 1"),
+        (ENLARGED, ("--temperature", "0.2"), "teacher.temperature: the run has 0.7, this command 0.2"),
+        (ENLARGED, ("--backbone", "salt=x"), "model.salt: the run has '', this command 'x'"),
+        (FINISHED, ("--teacher", "pocket-teacher"), "teacher: the run has 'api:served@"),
+        (FINISHED, ("--temperature", "0.2"), "temperature: the run has 0.7, this command 0.2"),
+        (FINISHED, ("--model", "other"), "model.model: the run has 'm', this command 'other'"),
+        (FINISHED, ("--backbone", "salt=x"), "model.salt: the run has '', this command 'x'"),
+        (FINISHED, ("--ocr", "rapidocr"), "ocr: the run has 'none', this command 'rapidocr'"),
     ],
 )
 def test_another_synthesis_is_refused(
@@ -175,40 +183,15 @@ def test_another_synthesis_is_refused(
     tmp_path: Path,
     stub: StubServer,
     capsys: pytest.CaptureFixture[str],
+    asked: tuple[str, ...],
     change: tuple[str, ...],
     told: str,
 ) -> None:
+    """Also with nothing left to ask, when nothing is loaded."""
     out = tmp_path / "out"
-    assert main(flags(root, out, stub, "--limit", "1"), load=load_moody) == 0
+    assert main(flags(root, out, stub, *FINISHED), load=load_moody) == 0
     before = datasets(out)
-    assert main(flags(root, out, stub, *change), load=load_moody) == 2
+    assert main(flags(root, out, stub, *asked, *change), load=load_moody) == 2
     assert told in capsys.readouterr().err
-    assert datasets(out) == before
-
-
-@pytest.mark.parametrize(
-    ("change", "told"),
-    [
-        (("--teacher", "pocket-teacher"), "teacher: the run has 'api:served@"),
-        (("--temperature", "0.2"), "temperature: the run has 0.7, this command 0.2"),
-        (("--model", "other"), "model.model: the run has 'm', this command 'other'"),
-        (("--backbone", "salt=x"), "model.salt: the run has '', this command 'x'"),
-        (("--ocr", "rapidocr"), "ocr: the run has 'none', this command 'rapidocr'"),
-    ],
-)
-def test_a_finished_synthesis_keeps_its_teacher_and_model(
-    root: Path,
-    tmp_path: Path,
-    stub: StubServer,
-    capsys: pytest.CaptureFixture[str],
-    change: tuple[str, ...],
-    told: str,
-) -> None:
-    """With nothing left to ask nothing is loaded; who asked and who answered is compared all the same."""
-    out = tmp_path / "out"
-    assert main(flags(root, out, stub, "--limit", "1"), load=load_moody) == 0
-    before = datasets(out)
-    assert main([*flags(root, out, stub, "--limit", "1"), *change], load=load_moody) == 2
-    assert told in capsys.readouterr().err
-    assert main(flags(root, out, stub, "--limit", "1"), load=load_moody) == 0
+    assert main(flags(root, out, stub, *FINISHED), load=load_moody) == 0
     assert datasets(out) == before

@@ -7,7 +7,6 @@ from __future__ import annotations
 import contextlib
 import os
 import resource
-import shutil
 import signal
 import threading
 import time
@@ -17,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from tests.support import ROOT
+from tests.support.altered_walls import altered as altered
 from videopro.executor import Executor, Limits, SandboxError, ZygoteGone, pool, process
 from videopro.executor.process import ZygoteProcess
 
@@ -239,22 +238,6 @@ def test_after_that_the_same_executor_serves(few_descriptors: Any) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, resource.getrlimit(resource.RLIMIT_NOFILE)[1:] * 2)
         assert executor.run(ONE, {}, {}).value == 1
         assert zygote_of(executor) is zygote
-
-
-@pytest.fixture
-def altered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Use a copy of the walls' far side in which one text is another."""
-
-    def alter(name: str, old: str, new: str) -> None:
-        if not (tmp_path / "inside").exists():
-            shutil.copytree(ROOT / "videopro/executor/inside", tmp_path / "inside")
-        path = tmp_path / "inside" / name
-        text = path.read_text(encoding="utf-8")
-        assert text.count(old) == 1
-        path.write_text(text.replace(old, new), encoding="utf-8")
-        monkeypatch.setattr(process, "_HERE", tmp_path)
-
-    return alter
 
 
 def test_more_programs_than_a_zygote_has_descriptors_for_wait(altered: Any) -> None:

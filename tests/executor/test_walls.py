@@ -7,7 +7,6 @@ call numbers read from the kernel's tables; and by what the kernel says of a run
 from __future__ import annotations
 
 import os
-import shutil
 import struct
 import subprocess
 import sys
@@ -18,6 +17,7 @@ from typing import Any
 import pytest
 
 from tests.support import ROOT
+from tests.support.altered_walls import altered as altered
 from tests.support.sandbox_processes import children_of, status_of, zygote_of
 from videopro.executor import (
     Executor,
@@ -252,48 +252,33 @@ def test_the_host_side_imports_nothing_heavy() -> None:
 # ---- fails closed -----------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A copy of the walls in which one text is replaced by another."""
-
-    def make(name: str, old: str, new: str) -> None:
-        shutil.copytree(ROOT / "videopro/executor/inside", tmp_path / "inside")
-        path = tmp_path / "inside" / name
-        text = path.read_text(encoding="utf-8")
-        assert text.count(old) == 1
-        path.write_text(text.replace(old, new), encoding="utf-8")
-        monkeypatch.setattr(process, "_HERE", tmp_path)
-
-    return make
-
-
-def test_without_the_filter_nothing_runs(broken: Any) -> None:
-    broken("lock.py", "_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes", "_PR_SET_DUMPABLE, 0, ctypes")
+def test_without_the_filter_nothing_runs(altered: Any) -> None:
+    altered("lock.py", "_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes", "_PR_SET_DUMPABLE, 0, ctypes")
     with pytest.raises(WallBreached, match=r"sandbox this still works: .*write to another"):
         Executor()
 
 
 @pytest.mark.parametrize("hole", ["openat", "mmap", "socket"])
-def test_a_hole_in_the_filter_is_found(broken: Any, hole: str) -> None:
+def test_a_hole_in_the_filter_is_found(altered: Any, hole: str) -> None:
     if hole == "mmap":
-        broken("filter.py", "PROT_EXEC = 4", "PROT_EXEC = 8")
+        altered("filter.py", "PROT_EXEC = 4", "PROT_EXEC = 8")
     else:
         numbers = {"openat": "257, 56", "socket": "41, 198"}[hole]
-        broken("filter.py", '"brk": (12, 214),', f'"brk": (12, 214), "{hole}": ({numbers}),')
+        altered("filter.py", '"brk": (12, 214),', f'"brk": (12, 214), "{hole}": ({numbers}),')
         path = process._HERE / "inside" / "filter.py"
         path.write_text(path.read_text().replace('    "brk",\n', f'    "brk",\n    "{hole}",\n'))
     with pytest.raises(WallBreached, match="inside the sandbox this still works"):
         Executor()
 
 
-def test_a_kernel_without_seccomp_is_refused(broken: Any) -> None:
-    broken("lock.py", "_SECCOMP_MODE_FILTER = 2", "_SECCOMP_MODE_FILTER = 77")
+def test_a_kernel_without_seccomp_is_refused(altered: Any) -> None:
+    altered("lock.py", "_SECCOMP_MODE_FILTER = 2", "_SECCOMP_MODE_FILTER = 77")
     with pytest.raises(SandboxMissing, match="this kernel has no seccomp filters"):
         Executor()
 
 
-def test_a_zygote_that_does_not_come_up_says_why(broken: Any) -> None:
-    broken("zygote.py", "def main(", "raise RuntimeError('no luck')\n\n\ndef main(")
+def test_a_zygote_that_does_not_come_up_says_why(altered: Any) -> None:
+    altered("zygote.py", "def main(", "raise RuntimeError('no luck')\n\n\ndef main(")
     with pytest.raises(SandboxError, match="no luck"):
         Executor()
 

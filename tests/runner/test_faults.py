@@ -39,17 +39,24 @@ def test_a_broken_video_is_counted_and_can_be_mended(tmp_path: Path) -> None:
     assert (summary["n"], summary["coverage"], summary["errors"]) == (12, 1.0, {})
 
 
-def test_listed_subtitles_that_are_missing_are_an_error_of_that_question(tmp_path: Path) -> None:
-    make_benchmark(tmp_path / "b", videos=1, questions=2)
-    records = [json.loads(line) for line in (tmp_path / "b" / "questions.jsonl").read_text().splitlines()]
-    records[0]["subtitles"] = "gone.srt"
-    (tmp_path / "b" / "questions.jsonl").write_text("\n".join(map(json.dumps, records)))
-    assert main(flags(tmp_path / "b", tmp_path / "run", "--options", "subtitles=all"), load=load_fake) == 0
-    errors = {t.question_id: t.error for t in check_complete(tmp_path / "run", 2)}
+def check_subtitle_error(folder: Path, name: str) -> None:
+    """The first of two questions lists this file of subtitles; its error names the file, and the second
+    question has none."""
+    questions = folder / "b" / "questions.jsonl"
+    records = [json.loads(line) for line in questions.read_text().splitlines()]
+    records[0]["subtitles"] = name
+    questions.write_text("\n".join(map(json.dumps, records)))
+    assert main(flags(folder / "b", folder / "run", "--options", "subtitles=all"), load=load_fake) == 0
+    errors = {t.question_id: t.error for t in check_complete(folder / "run", 2)}
     assert errors["v0q1"] is None
     assert errors["v0q0"] is not None
     assert errors["v0q0"].type == "SubtitleError"
-    assert "gone.srt" in errors["v0q0"].message
+    assert name in errors["v0q0"].message
+
+
+def test_listed_subtitles_that_are_missing_are_an_error_of_that_question(tmp_path: Path) -> None:
+    make_benchmark(tmp_path / "b", videos=1, questions=2)
+    check_subtitle_error(tmp_path, "gone.srt")
 
 
 @pytest.mark.parametrize(
@@ -63,16 +70,8 @@ def test_listed_subtitles_that_are_missing_are_an_error_of_that_question(tmp_pat
 )
 def test_a_subtitle_file_that_is_none_is_an_error_of_that_question(content: str, tmp_path: Path) -> None:
     make_benchmark(tmp_path / "b", videos=1, questions=2)
-    records = [json.loads(line) for line in (tmp_path / "b" / "questions.jsonl").read_text().splitlines()]
-    records[0]["subtitles"] = "bad.srt"
     (tmp_path / "b" / "bad.srt").write_text(content)
-    (tmp_path / "b" / "questions.jsonl").write_text("\n".join(map(json.dumps, records)))
-    assert main(flags(tmp_path / "b", tmp_path / "run", "--options", "subtitles=all"), load=load_fake) == 0
-    errors = {t.question_id: t.error for t in check_complete(tmp_path / "run", 2)}
-    assert errors["v0q1"] is None
-    assert errors["v0q0"] is not None
-    assert errors["v0q0"].type == "SubtitleError"
-    assert "bad.srt" in errors["v0q0"].message
+    check_subtitle_error(tmp_path, "bad.srt")
 
 
 def test_what_is_odd_about_a_videos_times_is_in_its_traces(tmp_path: Path) -> None:

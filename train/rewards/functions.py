@@ -5,8 +5,9 @@ own executor and modules.
         args = GRPOConfig(reward_weights=rewards.weights, ...)
         GRPOTrainer(model, reward_funcs=rewards.functions, args=args, ...).train()
 
-A program's failure is an outcome; a fault of ours, or a backbone that serves nobody, stops the run with its
-cause. Knows rows, executions and TRL's form of a reward function; nothing of models or how they are trained.
+A program's failure is an outcome; an internal error, or a backbone that serves no request, stops the run with
+its cause. Knows rows, executions and TRL's form of a reward function; nothing of models or how they are
+trained.
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ RewardFunction = Callable[..., list[float | None]]
 class ProgramRewards:
     """Reward functions that share one execution of each program.
 
-    `functions` are to be given to TRL together with `weights`, in this order. The first one runs what is not
-    running yet, waits, logs and reports metrics; the others read what it found. Rows without a readable video
-    get None from all of them, which TRL leaves out of their group.
+    Give `functions` to TRL together with `weights`, in this order. The first one runs the programs that are
+    not running yet, waits, logs and reports metrics; the others read its results. Rows without a readable
+    video get None from all of them, and TRL leaves them out of their group.
 
-    What is called from several processes is one object a process. As a context manager it closes itself.
+    Each process has its own object. As a context manager it closes itself.
     """
 
     def __init__(
@@ -55,7 +56,7 @@ class ProgramRewards:
     ) -> None:
         """`backbone` answers inside the modules, with any adapter off (DESIGN.md, who answers): the model in
         training, a frozen copy of its base, or a server. `modules`: the models behind the modules. `log`:
-        gets a line a reply. `workers`: programs that run side by side. `limits` None: those of inference.
+        gets a line a reply. `workers`: programs that run in parallel. `limits` None: those of inference.
         `accuracy`: what that reward pays for, one of ACCURACIES. `final`: which answer of an episode of two
         turns counts."""
         if workers < 1:
@@ -83,24 +84,24 @@ class ProgramRewards:
         """Programs that were run so far."""
         return self._runs.begun
 
-    # ---- what a trainer may do ahead -----------------------------------------------------------------------
+    # ---- what a trainer may start early --------------------------------------------------------------------
 
     def prepare(self, rows: Sequence[RewardRow]) -> None:
-        """Have the videos of rows opened and indexed meanwhile; returns at once."""
+        """Have the videos of rows opened and indexed in the background; returns at once."""
         for row in {(row.video, row.subtitles): row for row in rows}.values():
             self._runs.prepare(row)
 
     def submit(self, row: RewardRow, reply: str) -> Future[ProgramOutcome]:
-        """Begin to run the program of a reply meanwhile; the reward functions take it from there."""
+        """Start the program of a reply in the background; the reward functions pick up its result."""
         return self._runs.submit(row, reply)
 
     def run(self, rows: Sequence[RewardRow], replies: Sequence[str]) -> list[TurnOutcome]:
-        """What came of the program of each reply, run by now; for turns before the last of a rollout, whose
-        prompts rest on it. Raises as the reward functions do."""
+        """The outcome of each reply's program, once all have run; for turns that are followed by a
+        refinement. Raises as the reward functions do."""
         return self._runs.run(rows, replies)
 
     def close(self) -> None:
-        """End what runs, and close the log. Calling it twice is fine."""
+        """Stop running programs and close the log. Calling it twice is fine."""
         self._runs.close()
         if self._log is not None:
             self._log.close()
@@ -118,38 +119,40 @@ class ProgramRewards:
         self, prompts: Any, completions: Any, completion_ids: Any, **columns: Any
     ) -> list[float | None]:
         """1 where the program's answer is right and came from an answering call, or what that call gave the
-        right letter (`reward_scoring.worth`); else 0, whatever it did."""
-        return [one.rewards.accuracy for one in self._scored(completions, completion_ids, columns)]
+        right letter (`videopro.train.rewards.scoring.accuracy_reward`); else 0."""
+        return [rollout.rewards.accuracy for rollout in self._scored(completions, completion_ids, columns)]
 
     def format(
         self, prompts: Any, completions: Any, completion_ids: Any, **columns: Any
     ) -> list[float | None]:
-        """1 for a reply of the right form; see `reward_scoring.faults`."""
-        return [one.rewards.format for one in self._scored(completions, completion_ids, columns)]
+        """1 for a reply of the right form; see `format_faults`."""
+        return [rollout.rewards.format for rollout in self._scored(completions, completion_ids, columns)]
 
     def mode_consistency(
         self, prompts: Any, completions: Any, completion_ids: Any, **columns: Any
     ) -> list[float | None]:
         """1 for a well-formed reply in the mode that its prompt wants (A.3), 0 for another; None where it
-        wants none, see `reward_scoring.wanted_mode`."""
-        return [one.rewards.mode_consistency for one in self._scored(completions, completion_ids, columns)]
+        wants none, see `wanted_mode`."""
+        return [
+            rollout.rewards.mode_consistency for rollout in self._scored(completions, completion_ids, columns)
+        ]
 
     def _scored(
         self, completions: Any, completion_ids: Any, columns: Mapping[str, Any]
     ) -> list[RewardedRollout]:
         """The batch with its rewards; TRL gives the same object to each function in turn."""
-        replies = [texts_of(one) for one in completions]
+        replies = [texts_of(completion) for completion in completions]
         if self._latest is not None and self._latest[0] is completions:
             latest = self._latest[1]
-            if [[turn.reply for turn in one.turns] for one in latest] == replies:
+            if [[turn.reply for turn in rollout.turns] for rollout in latest] == replies:
                 return latest
         began, before = time.perf_counter(), self._runs.begun
         rows = rows_of_batch(columns, len(replies))
-        written = [(row, one) for row, turns in zip(rows, replies, strict=True) for one in turns]
-        ran = iter(self._runs.run([row for row, _ in written], [one for _, one in written]))
+        written = [(row, text) for row, turns in zip(rows, replies, strict=True) for text in turns]
+        ran = iter(self._runs.run([row for row, _ in written], [text for _, text in written]))
         waited = {
             "programs/wait_seconds": time.perf_counter() - began,
-            # Replies whose program nobody had asked for before; without those that were begun ahead.
+            # Programs that started only now, as a share of replies.
             "programs/begun": (self._runs.begun - before) / len(replies),
         }
         scored = [
@@ -180,13 +183,13 @@ class ProgramRewards:
         log_extra: Callable[[str, list[Any]], None] | None = None,
         **_: Any,
     ) -> None:
-        records = [log_line(one) for one in scored]
+        records = [log_line(rollout) for rollout in scored]
         if self._log is not None:
             step = None if trainer_state is None else trainer_state.global_step
-            self._log.append(*({"step": step, **one} for one in records))
+            self._log.append(*({"step": step, **record} for record in records))
         if log_metric is not None:
             for name, value in {**batch_metrics(scored), **waited}.items():
                 log_metric(name, value)
         if log_extra is not None:
             for name in COLUMNS:
-                log_extra(name, [one[name] for one in records])
+                log_extra(name, [record[name] for record in records])

@@ -1,5 +1,4 @@
-"""What is told of a batch of rewarded replies: metrics at weight 0, columns of the completions table, lines
-of the log.
+"""Reports on a batch of rewarded replies: metrics, columns of the completions table, lines of the log.
 
 Knows rewards and executions; nothing of trainers or files.
 """
@@ -21,7 +20,7 @@ ERRORS = (
     *(NO_PROGRAM, "SyntaxError", "NameError", "TypeError", "ArgumentError", "NotFoundError"),
     *("UnavailableError", "limit", "other"),
 )
-"""Classes of failures that are told apart; each is told at each step, so that means over steps and processes
+"""Classes of failures in the metrics. Each is reported at each step, so that means over steps and processes
 are right. The log and the table have the error's own name."""
 
 _SAME = {"IndentationError": "SyntaxError", "TabError": "SyntaxError", "UnboundLocalError": "NameError"}
@@ -30,18 +29,18 @@ _LIMITS = ("MemoryError", "TooLarge")
 
 @dataclass(frozen=True)
 class RewardedRollout:
-    """A rollout, and what it earns."""
+    """A rollout and its rewards."""
 
     row: RewardRow
     turns: tuple[TurnOutcome, ...]
     """The reply to the row's prompt, and, in an episode of two turns, that to its refinement."""
     tokens: int
-    """That the planner wrote."""
+    """Tokens that the planner wrote."""
     rewards: Rewards
 
     @property
     def tried(self) -> list[tuple[TurnOutcome, Execution]]:
-        """The turns with their executions; empty where one of them could not be judged."""
+        """The turns with their executions; empty where one of them could not be run."""
         found = [(turn, turn.ran.execution) for turn in self.turns if turn.ran.execution is not None]
         return found if len(found) == len(self.turns) else []
 
@@ -55,39 +54,39 @@ def error_class(error: Failure) -> str:
 
 
 def batch_metrics(scored: Sequence[RewardedRollout]) -> dict[str, float]:
-    """Figures of a batch. Shares and means are over rollouts whose programs could be tried, `left_out` and
-    `planner_tokens` over all; `confidence` over those that answered. What is over nothing is left away.
+    """Metrics of a batch. Shares and means are over rollouts whose programs could be run, `left_out` and
+    `planner_tokens` over all; `confidence` over those that answered. A mean over nothing is omitted.
 
     Of first replies, but for `module_calls` and `frames`, which take every turn; `refined` is the share of
     rollouts that went on to a second one, and `first_right` what accuracy would be without.
     """
-    tried = [one.tried for one in scored if one.tried]
+    tried = [rollout.tried for rollout in scored if rollout.tried]
     found = {
         "left_out": 1 - len(tried) / len(scored),
-        "planner_tokens": sum(one.tokens for one in scored) / len(scored),
+        "planner_tokens": sum(rollout.tokens for rollout in scored) / len(scored),
     }
     if tried:
         executions = [turns[0][1] for turns in tried]
-        failed = Counter(error_class(one.error) for one in executions if one.error is not None)
+        failed = Counter(error_class(run.error) for run in executions if run.error is not None)
         for status in ("ok", "empty", "failed"):
-            found[status] = _mean([one.status == status for one in executions])
+            found[status] = _mean([execution.status == status for execution in executions])
         found |= {f"failed/{name}": failed[name] / len(tried) for name in ERRORS}
-        found["guess"] = _mean([is_guess(one) for one in executions])
+        found["guess"] = _mean([is_guess(execution) for execution in executions])
         found["native_share"] = _mean([turns[0][0].mode == "native" for turns in tried])
         every = [[execution for _, execution in turns] for turns in tried]
-        found["module_calls"] = _mean([sum(len(one.calls) for one in turns) for turns in every])
+        found["module_calls"] = _mean([sum(len(execution.calls) for execution in turns) for turns in every])
         found["frames"] = _mean([sum(map(_frames, turns)) for turns in every])
-        answered = [one.confidence for one in executions if one.answer is not None]
+        answered = [run.confidence for run in executions if run.answer is not None]
         if answered:
             found["confidence"] = _mean(answered)
         found["refined"] = _mean([len(turns) > 1 for turns in tried])
-        right = [one.row.right for one in scored if one.tried]
-        found["first_right"] = _mean([is_right(*one) for one in zip(executions, right, strict=True)])
+        right = [rollout.row.right for rollout in scored if rollout.tried]
+        found["first_right"] = _mean([is_right(*pair) for pair in zip(executions, right, strict=True)])
     return {f"programs/{name}": value for name, value in found.items()}
 
 
 def log_line(scored: RewardedRollout) -> dict[str, Any]:
-    """One rollout as a line of the log has it: its first reply, and under `refined` the second, if any."""
+    """One rollout as a line of the log: its first reply, and under `refined` the second, if any."""
     row, (first, *others) = scored.row, scored.turns
     return {
         "id": row.id,
@@ -130,12 +129,11 @@ def _turn(turn: TurnOutcome, row: RewardRow) -> dict[str, Any]:
 
 
 COLUMNS = ("id", "kind", "mode", "oracle_mode", "status", "error", "answer", "gold", "confidence")
-"""What of a record the table of completions gets, beside TRL's own columns."""
+"""The fields of a log line that the table of completions gets, beside TRL's own columns."""
 
 
 def _frames(execution: Execution) -> int:
-    """Frames that its calls looked at, remembered ones among them: what the program asks for, not what
-    happened to be new."""
+    """Frames that its calls looked at, cached calls included: what the program asks for, not what was new."""
     return sum(len(call.frames) for call in execution.calls)
 
 

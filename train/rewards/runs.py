@@ -1,7 +1,7 @@
-"""Programs of a training run, executed side by side: each once, while other work goes on.
+"""Programs of a training run, executed in parallel, each once, in the background.
 
 The same path as inference: `videopro.reasoning.execution` over the modules of the row's video. Knows
-executions, modules and backbones; nothing of what a reply earns, nor of trainers.
+executions, modules and backbones; nothing of rewards or trainers.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ _CONTEXTS = 256
 
 @dataclass(frozen=True)
 class ProgramOutcome:
-    """What came of a program."""
+    """The outcome of a program."""
 
     execution: Execution | None = None
     log: str = ""
     """For a refinement prompt."""
     error: VideoProError | None = None
-    """Why the row cannot be judged by it; there is no execution then."""
+    """Why the row cannot be rewarded; there is no execution then."""
 
 
 @dataclass(frozen=True)
 class TurnOutcome:
-    """A reply, the program in it, and what came of running that program."""
+    """A reply, the program in it, and the outcome of running that program."""
 
     reply: str
     program: Program
@@ -77,10 +77,10 @@ class ProgramRunner:
         limits: Limits,
     ) -> None:
         self.begun = 0
-        """Programs that were begun so far, each once however often it was asked for."""
+        """Programs started so far; a repeated one counts once."""
         self.left_out: dict[str, str] = {}
-        """Why no program could be judged by its run, by video, or by row where the backbone refused what a
-        program asked."""
+        """Why rows were left out: by video that cannot be read, or by row whose request the backbone
+        refused."""
         self._unreadable: dict[tuple[str, str], VideoProError] = {}
         self._backbone = BatchingBackbone(backbone)
         self._counted = ThreadMeter()
@@ -92,7 +92,7 @@ class ProgramRunner:
         self._programs: CallCache[Program] = CallCache(_RUNS)
         self._runs: LRUCache[object, Future[ProgramOutcome]] = LRUCache(_RUNS)
         self._lock = threading.Lock()
-        # A thread begins on the first GPU, wherever the process works.
+        # A new thread uses the first GPU, whichever one the process uses.
         device = torch.cuda.current_device() if torch.cuda.is_available() else None
         self._threads = ThreadPoolExecutor(
             workers,
@@ -101,12 +101,11 @@ class ProgramRunner:
         )
 
     def prepare(self, row: RewardRow) -> None:
-        """Have a row's video opened and indexed while other work goes on. What goes wrong shows when a
-        program needs it."""
+        """Open and index a row's video in the background. An error shows when a program needs the video."""
         self._threads.submit(self._context, row)
 
     def submit(self, row: RewardRow, reply: str) -> Future[ProgramOutcome]:
-        """Begin to run the program of a reply, unless an equal one about the same question has been begun."""
+        """Start the program of a reply, unless an equal one about the same question was started."""
         return self._begin(row, self._program(reply))
 
     def _program(self, reply: str) -> Program:
@@ -125,11 +124,11 @@ class ProgramRunner:
         return future
 
     def run(self, rows: Sequence[RewardRow], replies: Sequence[str]) -> list[TurnOutcome]:
-        """What came of each reply's program, begun before or now. Returns when all have ended, within the
+        """The outcome of each reply's program, started before or now. Returns when all have ended, within the
         executor's limits.
 
-        Raises the first fault of ours, and BackboneError when the backbone serves nobody: at all, or of all
-        these programs.
+        Raises the first internal error, and BackboneError when the backbone serves no request at all, or no
+        request of these programs.
         """
         programs = [self._program(reply) for reply in replies]
         futures = [self._begin(row, program) for row, program in zip(rows, programs, strict=True)]
@@ -141,7 +140,7 @@ class ProgramRunner:
                 future.cancel()
             wait(futures)
             self._forget()
-        bug = next((error for one in futures if not one.cancelled() and (error := one.exception())), None)
+        bug = next((error for run in futures if not run.cancelled() and (error := run.exception())), None)
         if bug is not None:
             raise bug
         ran = [future.result() for future in futures]
@@ -149,7 +148,7 @@ class ProgramRunner:
         return [TurnOutcome(*turn) for turn in zip(replies, programs, ran, strict=True)]
 
     def close(self) -> None:
-        """End what runs. Calls after this fail."""
+        """End what runs. No program can be started after this."""
         self._threads.shutdown(cancel_futures=True)
 
     # ---- one program ---------------------------------------------------------------------------------------
@@ -177,7 +176,7 @@ class ProgramRunner:
 
     def _context(self, row: RewardRow) -> VideoContext:
         source = _source(row)
-        # Opening it again for every program could take its time limit each time.
+        # Opening an unreadable video again could take the whole time limit for every program.
         if source in self._unreadable:
             raise self._unreadable[source]
         try:
@@ -206,11 +205,11 @@ class ProgramRunner:
         if len(refused) == len(errors):
             raise BackboneError(
                 f"{refused[0]}\nThe backbone refused what each of the {len(errors)} programs of this batch "
-                "asked, so there is nothing to learn from; mend this, and give the same command again"
+                "asked, so there is nothing to learn from; fix this and re-run the same command to resume"
             )
 
     def _forget(self) -> None:
-        """Keep no run that another try may mend."""
+        """Drop runs that may succeed when they are tried again."""
         with self._lock:
             for key, future in list(self._runs.items()):
                 if future.done() and not _is_over(future):
@@ -218,10 +217,10 @@ class ProgramRunner:
 
 
 def _is_over(future: Future[ProgramOutcome]) -> bool:
-    """Whether a run that is done came to an execution."""
+    """Whether a finished run has an execution."""
     return not future.cancelled() and future.exception() is None and future.result().error is None
 
 
 def _source(row: RewardRow) -> tuple[str, str]:
-    """What a context is made from."""
+    """The video and subtitles that a context is made from."""
     return str(row.video), str(row.subtitles or "")

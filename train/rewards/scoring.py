@@ -1,4 +1,4 @@
-"""What a reply earns: Eq. 3's three parts, from what it holds and what came of running it.
+"""The rewards of a reply: Eq. 3's three parts, from its program and the execution of that program.
 
 Pure functions; nothing here runs, waits or logs. Knows programs, the names of modules and executions; nothing
 of trainers.
@@ -25,15 +25,15 @@ ACCURACIES = (ANSWER, PROBABILITY)
 CLAIM = "make_result"
 """The module that looks at nothing: it states an answer."""
 
-# What the executor refuses to run, rather than what went wrong while it ran. No program raises these itself:
-# it has no way to compile.
+# Errors with which the executor refuses a program before it runs. No program raises these itself: it cannot
+# compile code.
 _REFUSED = ("SyntaxError", "IndentationError", "TabError", "SourceLimit")
 
 
 @dataclass(frozen=True)
 class Rewards:
-    """The three parts before they are weighted. None: the part has nothing to say of this row, which TRL
-    leaves out of it."""
+    """The three parts, not weighted. None: the part does not apply to this row, and TRL leaves the row out of
+    it."""
 
     accuracy: float | None
     format: float | None
@@ -41,7 +41,7 @@ class Rewards:
 
 
 LEFT_OUT = Rewards(None, None, None)
-"""Of a row that could not be tried: its video cannot be read. TRL takes such rows out of their group."""
+"""For a row that could not be run: its video cannot be read. TRL takes such rows out of their group."""
 
 
 Attempt = tuple[Program, Execution]
@@ -56,18 +56,18 @@ def score(
     final: FinalRule = "last",
 ) -> Rewards:
     """The rewards of a reply to a prompt of some kind, whose question has these right letters and the oracle
-    mode `oracle` (A.3; None: nobody asked), or of an episode: that reply and its refinements. `accuracy`: one
+    mode `oracle` (A.3; None: unknown), or of an episode: that reply and its refinements. `accuracy`: one
     of ACCURACIES.
 
-    An episode earns accuracy by the answer that counts in inference, by the rule `final`; a fallback's would
-    be no answer of the policy's and earns nothing. It earns format by every reply of it; mode consistency by
-    its first reply, to which the prompt leaves the choice that A.3 judges. What kind of refinement follows,
-    and so in which mode, is no choice of the policy's."""
+    An episode earns accuracy by the answer that counts in inference, by the rule `final`; a fallback's answer
+    is not the policy's and earns nothing. Every reply must be well-formed to earn format. Mode consistency
+    depends on the first reply alone, whose prompt leaves the choice that A.3 judges: the policy does not
+    choose the kind of refinement that follows, nor its mode."""
     program = attempts[0][0]
     right_form = [not format_faults(*one) for one in attempts]
     wanted = wanted_mode(kind, oracle)
     consistent = None if wanted is None else float(right_form[0] and program.mode == wanted)
-    # Every turn that was taken was called for.
+    # Every turn of the episode was needed.
     settled = select_answer([one for _, one in attempts], math.inf, final).settled
     return Rewards(accuracy_reward(attempts[settled][1], right, accuracy), float(all(right_form)), consistent)
 
@@ -101,19 +101,19 @@ def is_guess(execution: Execution) -> bool:
 
 
 def format_faults(program: Program, execution: Execution) -> tuple[str, ...]:
-    """What is wrong with the form of a reply; empty: it earns the format reward.
+    """The faults in the form of a reply; empty: it earns the format reward.
 
-    Asked for are planning and code in their tags, Python, one `execute_command` that can be called with what
-    there is, no reaching out of the program, and calls of modules that exist, one of which looks at
-    something. A program that failed while it ran is well-formed; one that the executor did not take is not.
-    Nor is one that ended in a guess: it hid its failure from the refinement that would have mended it, and
-    would otherwise earn by form and mode what an honest attempt earns.
+    A well-formed reply has planning and code in their tags, valid Python, one `execute_command` that can be
+    called with the available inputs, no access outside the program, and calls of modules that exist, at least
+    one of which looks at the video. A program that failed while it ran is well-formed; one that the executor
+    refused is not. Nor is one that ended in a guess: it hid its failure from the refinement that would have
+    fixed it, and would otherwise earn format and mode like an honest attempt.
     """
     found = list(program.reasons)
     if program.parameters:
         found += _signature(program)
         unknown = [name for name in program.calls if name not in MODULES]
-        found += [f"It calls {name}, which there is not." for name in unknown]
+        found += [f"It calls {name}, which does not exist." for name in unknown]
         if not unknown and set(program.calls) <= {CLAIM}:
             found.append("It looks at nothing: it calls no module.")
     if execution.error is not None and execution.error.type in _REFUSED:
@@ -124,8 +124,8 @@ def format_faults(program: Program, execution: Execution) -> tuple[str, ...]:
 
 
 def _signature(program: Program) -> list[str]:
-    """What keeps the executor from calling the function as planners are asked to write it, `(video,
-    question)`, as the release does, `(video_path, question, choices, duration)`, or as anything between."""
+    """Why the executor cannot call the function: planners are asked for `(video, question)`, the release uses
+    `(video_path, question, choices, duration)`, and anything between is accepted."""
     found = []
     absent = [name for name in program.required if name not in INPUTS]
     if absent:
@@ -144,14 +144,14 @@ def wanted_mode(kind: PromptKind, oracle: Mode | None) -> Mode | None:
     - native_refinement: several steps, whatever the oracle says. The prompt asks for more than the one look
       that it shows, and the same look again would give the same unsure answer.
     - bug_fix, program_refinement: several steps where the oracle is "program", since one look is known to be
-      wrong or unsure there and going back to it mends nothing. Where the oracle is "native", one look is
-      right and a mended program may be as right: the prompt asks for an answer, not for a choice of mode, so
-      neither is paid for. (R3 takes both as targets; R4 knows programs only, which is no reason to
-      punish an answer that is known to be right.)
+      wrong or unsure there and returning to it fixes nothing. Where the oracle is "native", one look is
+      right and a fixed program may be as right: the prompt asks for an answer, not for a choice of mode, so
+      neither is rewarded. (R3 takes both as targets; R4 knows programs only, which is not a reason
+      to punish an answer that is known to be right.)
 
     Left out is not the same as 0: all replies to a prompt are left out together, so nothing is learned of
-    modes there, and the logged mean is over rows that have something to say. An adaptive prompt whose oracle
-    nobody asked for is left out likewise.
+    modes there, and the logged mean is over the other rows. An adaptive prompt whose oracle mode is unknown
+    is left out as well.
     """
     if kind == "plan":
         return oracle

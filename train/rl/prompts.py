@@ -1,4 +1,4 @@
-"""Prompts of a policy in training: their tokens, positions and what they show, each made once for all of its
+"""Prompts of a policy in training: tokens, positions and vision features, each made once for all of its
 rollouts, log-prob passes and later steps.
 
 Made by the code that makes the planner's prompt in inference (`videopro.backbones.qwen.inputs`) from frames

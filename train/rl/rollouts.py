@@ -1,7 +1,7 @@
 """What a completion is made of: a reply, or the replies of several turns, each to a prompt of its own.
 
-A refinement is asked for as in inference: by a prompt that begins with the video again and shows what is to
-be mended (`videopro.prompts`), not by going on behind the first reply. A rollout of two turns is one
+As in inference, a refinement has a prompt of its own, which begins with the video and shows the program to
+fix (`videopro.prompts`); it does not continue the first reply. A rollout of two turns is one
 completion to the loss, made of the tokens that the policy wrote in both, and two conversations to the model:
 each reply is sampled and scored behind its own prompt, and no token of a prompt has a loss. Knows token ids
 and tensors; must not know losses, rewards or trainers.
@@ -79,7 +79,7 @@ class Turns:
         ]
         at = (torch.tensor(rows, dtype=torch.long), torch.tensor(columns, dtype=torch.long))
         return values.new_zeros(shape).index_put(
-            tuple(one.to(values.device) for one in at), values[turns, places]
+            tuple(index.to(values.device) for index in at), values[turns, places]
         )
 
     def padded(self, pad: int, device: torch.device) -> tuple[torch.Tensor, torch.Tensor, int]:
