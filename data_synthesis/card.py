@@ -33,21 +33,21 @@ def make_card(
 ) -> dict[str, Any]:
     """The card's numbers, JSON-able. `about`: source, settings, fingerprints; `left_out`: questions that were
     never asked, by reason; `spent`: requests to the teacher, those of unfinished questions included."""
-    known = [one for one in traces if one.error is None and one.gold is not None]
+    known = [trace for trace in traces if trace.error is None and trace.gold is not None]
     return {
         "about": _public(about),
         "questions": {
             "recorded": len(traces),
-            "videos": len({one.video.key for one in traces}),
-            "without a result": _counts(one.error.type for one in traces if one.error is not None),
+            "videos": len({trace.video.key for trace in traces}),
+            "without a result": _counts(trace.error.type for trace in traces if trace.error is not None),
             "not asked": dict(sorted(left_out.items())),
-            "right letters": _counts(one.gold or "" for one in known),
+            "right letters": _counts(trace.gold or "" for trace in known),
         },
         "native": _native(known, tau),
         "programs": {
-            "first": _programs(known, tau, lambda one: one.prompt_kind == PLAN),
+            "first": _programs(known, tau, lambda round: round.prompt_kind == PLAN),
             "refinements": {
-                kind: _programs(known, tau, lambda one, kind=kind: one.prompt_kind == kind)  # type: ignore[misc]
+                kind: _programs(known, tau, lambda round, kind=kind: round.prompt_kind == kind)  # type: ignore[misc]
                 for kind in ("bug_fix", "native_refinement", "program_refinement")
             },
         },
@@ -70,50 +70,64 @@ def make_card(
 
 
 def _native(known: Sequence[Trace], tau: float) -> dict[str, int]:
-    executions = [one.rounds[NATIVE].execution for one in known]
-    pairs = [(one, trace.right) for one, trace in zip(executions, known, strict=True) if one is not None]
+    executions = [trace.rounds[NATIVE].execution for trace in known]
+    pairs = [
+        (execution, trace.right)
+        for execution, trace in zip(executions, known, strict=True)
+        if execution is not None
+    ]
     return {
-        "right and confident": sum(oracle_mode(one, tau) == "native" for one in known),
-        "right and unsure": sum(one.answer in right and not is_confident(one, tau) for one, right in pairs),
+        "right and confident": sum(oracle_mode(trace, tau) == "native" for trace in known),
+        "right and unsure": sum(
+            execution.answer in right and not is_confident(execution, tau) for execution, right in pairs
+        ),
         "wrong and confident": sum(
-            one.answer not in right and is_confident(one, tau) for one, right in pairs
+            execution.answer not in right and is_confident(execution, tau) for execution, right in pairs
         ),
         "wrong and unsure": sum(
-            one.answer is not None and one.answer not in right and not is_confident(one, tau)
-            for one, right in pairs
+            execution.answer is not None
+            and execution.answer not in right
+            and not is_confident(execution, tau)
+            for execution, right in pairs
         ),
-        "no letter": sum(one.answer is None for one, _ in pairs),
+        "no letter": sum(execution.answer is None for execution, _ in pairs),
     }
 
 
 def _programs(known: Sequence[Trace], tau: float, wanted: Callable[[Round], bool]) -> dict[str, Any]:
     """What became of the replies of one kind."""
-    rounds = [(one, trace.right) for trace in known for one in trace.rounds if wanted(one)]
+    rounds = [(round, trace.right) for trace in known for round in trace.rounds if wanted(round)]
     executions = [
-        (one.execution, right)
-        for one, right in rounds
-        if one.execution is not None and one.program is not None
+        (round.execution, right)
+        for round, right in rounds
+        if round.execution is not None and round.program is not None
     ]
-    answered = [(one, right) for one, right in executions if one.status == "ok"]
+    answered = [(execution, right) for execution, right in executions if execution.status == "ok"]
     return {
         "replies": len(rounds),
-        "no text": sum(REFUSED in one.notes for one, _ in rounds),
-        "no program": sum(one.program is None and REFUSED not in one.notes for one, _ in rounds),
-        "cut off": sum("cut off" in one.notes for one, _ in rounds),
-        "not well-formed": sum(bool(one.faults) for one, _ in rounds),
-        "malformed how": _counts(fault for one, _ in rounds for fault in one.faults),
-        "repeated": sum(SAME_AS in one.notes for one, _ in rounds),
-        "ran": sum(one.status != "failed" for one, _ in executions),
-        "failed": sum(one.status == "failed" for one, _ in executions),
+        "no text": sum(REFUSED in round.notes for round, _ in rounds),
+        "no program": sum(round.program is None and REFUSED not in round.notes for round, _ in rounds),
+        "cut off": sum("cut off" in round.notes for round, _ in rounds),
+        "not well-formed": sum(bool(round.faults) for round, _ in rounds),
+        "malformed how": _counts(fault for round, _ in rounds for fault in round.faults),
+        "repeated": sum(SAME_AS in round.notes for round, _ in rounds),
+        "ran": sum(execution.status != "failed" for execution, _ in executions),
+        "failed": sum(execution.status == "failed" for execution, _ in executions),
         "failure classes": _counts(
-            one.error.type for one, _ in executions if one.status == "failed" and one.error is not None
+            execution.error.type
+            for execution, _ in executions
+            if execution.status == "failed" and execution.error is not None
         ),
-        "gave no answer": sum(one.status == "empty" for one, _ in executions),
-        "right": sum(one.answer in right for one, right in answered),
-        "right and confident": sum(one.answer in right and is_confident(one, tau) for one, right in answered),
-        "asked to be refined": sum(refinement_needed(one, right, tau) is not None for one, right in rounds),
+        "gave no answer": sum(execution.status == "empty" for execution, _ in executions),
+        "right": sum(execution.answer in right for execution, right in answered),
+        "right and confident": sum(
+            execution.answer in right and is_confident(execution, tau) for execution, right in answered
+        ),
+        "asked to be refined": sum(
+            refinement_needed(round, right, tau) is not None for round, right in rounds
+        ),
         # What the pocket teacher put in on purpose.
-        "teacher's faults": _counts(one.notes["fault"] for one, _ in rounds if "fault" in one.notes),
+        "teacher's faults": _counts(round.notes["fault"] for round, _ in rounds if "fault" in round.notes),
     }
 
 
@@ -140,9 +154,9 @@ def _counts(values: Iterable[str]) -> dict[str, int]:
 def _public(value: Any) -> Any:
     """Settings without the folders of this machine: of an absolute path its last part."""
     if isinstance(value, Mapping):
-        return {str(key): _public(one) for key, one in value.items()}
+        return {str(key): _public(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
-        return [_public(one) for one in value]
+        return [_public(part) for part in value]
     if isinstance(value, PurePath) or (isinstance(value, str) and value.startswith(("/", "~"))):
         return PurePath(value).name
     return value
@@ -199,12 +213,15 @@ def _list(counts: Mapping[str, Any]) -> str:
 
 
 def _cross(table: Mapping[str, Mapping[str, int]], columns: Sequence[str]) -> str:
-    return _table({name: {one: row.get(one, 0) for one in columns} for name, row in table.items()}, columns)
+    return _table(
+        {name: {column: row.get(column, 0) for column in columns} for name, row in table.items()}, columns
+    )
 
 
 def _table(rows: Mapping[str, Mapping[str, Any]], columns: Sequence[str]) -> str:
     lines = ["| | " + " | ".join(columns) + " |", "|---|" + "---|" * len(columns)]
     lines += [
-        f"| {name} | " + " | ".join(str(row[one]) for one in columns) + " |" for name, row in rows.items()
+        f"| {name} | " + " | ".join(str(row[column]) for column in columns) + " |"
+        for name, row in rows.items()
     ]
     return "\n".join(lines)

@@ -75,7 +75,7 @@ def assemble(
     """
     made = Datasets()
     seen: set[tuple[str, ...]] = set()
-    for trace in sorted(traces, key=lambda one: one.question_id):
+    for trace in sorted(traces, key=lambda trace: trace.question_id):
         why = known.why(Path(trace.video.path), trace.video.key, trace.video.id, seeds)
         if why and not skip:
             raise RunError(

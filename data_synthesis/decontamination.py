@@ -1,8 +1,8 @@
 """Videos that a model is evaluated on, and the check that none of them is ever trained on.
 
-A video is known by the content of its file, whatever its name; where the file is not at hand, by the name
+A video is known by the content of its file, whatever its name; where the file is missing, by the name
 that its benchmark gives it; a pocket video also by the seed that it is drawn from. Knows benchmarks' files;
-nothing of what is made of the questions.
+nothing of datasets.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from videopro.storage import parse_json
 from videopro.video.decoding.opening import check_file, content_id
 
 POCKET_SPLITS = ("val", "test")
-# What belongs to a video without being one.
+# Files beside videos that are not videos.
 _BESIDE = {
     ".jsonl",
     ".json",
@@ -86,7 +86,7 @@ def evaluation_videos(exclude: Sequence[Path] = (), *, cg_bench: Path | None = N
     for split in POCKET_SPLITS:
         for name, length, seed in world.video_names(split):
             known.seeds[length, seed] = f"video {name} of pocket's split {split!r}"
-        # Worlds of every fingerprint: an older world's test is no training material either.
+        # Worlds of every fingerprint: the test split of an older world is not training data either.
         for path in sorted(world.default_root().glob(f"pocket-*/{split}/videos/*.mp4")):
             known.add_file(path, f"video {path.stem} of pocket's split {split!r}")
     if cg_bench is not None:
@@ -114,7 +114,7 @@ def _add_cg_bench(known: EvaluationVideos, path: Path, where: str) -> None:
         records = read_records(path)
     except BenchmarkError as error:
         raise ConfigError(f"exclude: {error}") from error
-    for uid in sorted({str(one["video_uid"]) for one in records if "video_uid" in one}):
+    for uid in sorted({str(record["video_uid"]) for record in records if "video_uid" in record}):
         known.names[uid] = f"video {uid} of {where}"
         if content := file_content(path.parent / "cg_videos_720p" / f"{uid}.mp4"):
             known.contents[content] = f"video {uid} of {where}"
@@ -145,7 +145,7 @@ def _videos_of(line: str, where: str) -> Iterable[str]:
         raise ConfigError(f"exclude: {where} is not JSON ({error})") from error
     named = record.get("videos", record.get("video")) if isinstance(record, dict) else None
     videos = [named] if isinstance(named, str) else named
-    if not isinstance(videos, list) or not all(isinstance(one, str) for one in videos):
+    if not isinstance(videos, list) or not all(isinstance(video, str) for video in videos):
         raise ConfigError(f"exclude: {where} has neither 'video' nor a list 'videos'")
     return videos
 

@@ -8,9 +8,9 @@
 The adaptive prompt alone never shows a planner what to write where a program is asked for whatever the
 question (`--method program`): with `always_program` the questions of R1 give a row of that prompt too.
 
-Pure functions of a trace and tau: nothing here runs, asks or guesses. A right answer earns nothing unless an
-answering call gave it (confidence above 0): a program that states a letter of its own looked at nothing, and
-was right by chance. Knows traces, programs and prompts; nothing of files.
+Pure functions of a trace and tau: nothing here runs a program or asks a teacher. A right answer counts only
+if an answering call gave it (confidence above 0): a program that states a letter of its own looked at
+nothing, and was right by chance. Knows traces, programs and prompts; nothing of files.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ TrajectoryKind = Literal[
 NATIVE = 0
 """The place of the native answer in a trace's rounds; programs come after it, then refinements."""
 PLAN: PromptKind = "plan_program"
-"""What the teacher is asked for at first: several steps. Whether one look is enough is for R1 to say."""
+"""The first prompt for the teacher: several steps. R1 decides whether one look is enough."""
 NATIVE_REPLY = (
     "<planning>\nThis needs one glance at the whole video.\n</planning>\n"
     f"<code>\n{prompts.NATIVE_PROGRAM}\n</code>"
 )
-"""What R1 teaches to write."""
+"""The reply that R1 teaches."""
 REFUSED = "refused"
-"""The note on a round that the teacher gave no text for; its value says why."""
+"""The note on a round without a text from the teacher; its value is the reason."""
 SAME_AS = "same as"
-"""The note on a round whose program an earlier round of its question has already; its value is that place."""
+"""The note on a round with the same program as an earlier round of its question; its value is that place."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Trajectory:
 
 @dataclass(frozen=True)
 class GRPOTask:
-    """What GRPO asks: a prompt as in inference, and what its reward needs to know of it."""
+    """A prompt for GRPO, as in inference, and what its reward needs to know of it."""
 
     kind: Literal["plan"] | Refinement
     prompt: str
@@ -89,8 +89,8 @@ def oracle_mode(trace: Trace, tau: float) -> Mode:
 
 
 def refinement_needed(round: Round, right: Collection[str], tau: float) -> Refinement | None:
-    """Which refinement what happened calls for, given the letters that are right: of what failed, and of what
-    was wrong or unsure; None for what is fine, was not run, or repeats an earlier program."""
+    """The refinement that this round calls for, given the right letters: of a failure, or of a wrong or
+    unsure answer. None for a round that is fine, was not run, or repeats an earlier program."""
     execution = round.execution
     if execution is None or SAME_AS in round.notes:
         return None
@@ -134,18 +134,18 @@ def select_trajectories(
 
 
 def grpo_tasks(trace: Trace, tau: float) -> list[GRPOTask]:
-    """What GRPO asks about a trace: a plan, and every refinement that its executions call for, each shown
-    program once."""
+    """The prompts for GRPO about a trace: a plan, and every refinement that its executions call for, each
+    shown program once."""
     if trace.error is not None or trace.gold is None:
         return []
     question = question_of(trace)
     found = [GRPOTask("plan", prompts.plan(question, adaptive=True))]
     seen: set[tuple[str, str]] = set()
-    for place, one in enumerate(trace.rounds):
-        kind = refinement_needed(one, trace.right, tau) if one.refines is None else None
+    for place, round in enumerate(trace.rounds):
+        kind = refinement_needed(round, trace.right, tau) if round.refines is None else None
         if kind is None:
             continue
-        program, log = refined_program(one), execution_log(one)
+        program, log = refined_program(round), execution_log(round)
         if kind == "bug_fix" and not log.strip():
             continue
         key = (kind, _canonical(program))
@@ -180,21 +180,21 @@ def _best_program(trace: Trace, rejected: Counter[str]) -> tuple[int, Program] |
     """Of the right programs of several steps the most confident, among equals the earliest, and its place."""
     best: tuple[int, Program] | None = None
     confidence = 0.0
-    for place, one in enumerate(trace.rounds):
-        if one.prompt_kind != PLAN:
+    for place, round in enumerate(trace.rounds):
+        if round.prompt_kind != PLAN:
             continue
-        program = parse_program(one.raw)
-        why = _unfit(one, program, trace.right)
+        program = parse_program(round.raw)
+        why = _unfit(round, program, trace.right)
         if why is None and program.mode == "native":
             why = "a single look where several steps were asked for"
         if why is not None:
             rejected[f"R2: {why}"] += 1
             continue
-        assert one.execution is not None
+        assert round.execution is not None
         if best is not None:
             rejected["R2: right, and another was more confident"] += 1
-        if best is None or one.execution.confidence > confidence:
-            best, confidence = (place, program), one.execution.confidence
+        if best is None or round.execution.confidence > confidence:
+            best, confidence = (place, program), round.execution.confidence
     return best
 
 
@@ -204,21 +204,21 @@ def _best_program(trace: Trace, rejected: Counter[str]) -> tuple[int, Program] |
 def _refinements(trace: Trace, tau: float, rejected: Counter[str]) -> Iterator[Trajectory]:
     question = question_of(trace)
     native_is_fine = oracle_mode(trace, tau) == "native"
-    for place, one in enumerate(trace.rounds):
-        if one.refines is None:
+    for place, round in enumerate(trace.rounds):
+        if round.refines is None:
             continue
-        before = trace.rounds[one.refines]
+        before = trace.rounds[round.refines]
         kind = refinement_needed(before, trace.right, tau)
         if kind is None:
             continue
         rule = "R3" if kind == "bug_fix" else "R4"
-        program = parse_program(one.raw)
-        why = _unfit(one, program, trace.right)
+        program = parse_program(round.raw)
+        why = _unfit(round, program, trace.right)
         if why is None and program.mode == "native" and not (kind == "bug_fix" and native_is_fine):
             why = "a single look, which is unsure or wrong for this question"
         if why is None and kind == "bug_fix" and not execution_log(before).strip():
             why = "the failure left no log"
-        if why is None and rule == "R4" and not _corrects(before.execution, one.execution, trace.right):
+        if why is None and rule == "R4" and not _corrects(before.execution, round.execution, trace.right):
             why = "right before, and no more confident now"
         if why is not None:
             rejected[f"{rule}: {why}"] += 1
@@ -240,12 +240,12 @@ def _corrects(before: Execution | None, after: Execution | None, right: Collecti
 # ---- what both share ---------------------------------------------------------------------------------------
 
 
-def _unfit(one: Round, program: Program, right: Collection[str]) -> str | None:
-    """Why a reply is no target, or None: it ran, looked, and was right."""
-    execution = one.execution
-    if REFUSED in one.notes:
+def _unfit(round: Round, program: Program, right: Collection[str]) -> str | None:
+    """Why a reply is not a target; None for one that ran, looked, and was right."""
+    execution = round.execution
+    if REFUSED in round.notes:
         return "the teacher gave no text"
-    if SAME_AS in one.notes and one.refines is None:
+    if SAME_AS in round.notes and round.refines is None:
         return "the same program again"
     if execution is None or not program.code.strip():
         return "no program in the reply"
@@ -257,7 +257,7 @@ def _unfit(one: Round, program: Program, right: Collection[str]) -> str | None:
         return "wrong answer"
     if execution.confidence <= 0:
         return "right, but no answering call said so"
-    # Tags that are missing are put there; what is wrong beyond them stays wrong.
+    # Missing tags are added; any other fault of form remains.
     faults = parse_program(_reply(program)).reasons
     return f"not well-formed: {faults[0]}" if faults else None
 
@@ -288,5 +288,5 @@ def _without_repeats(rows: list[Trajectory], rejected: Counter[str]) -> list[Tra
 def _native(trace: Trace) -> Execution:
     execution = trace.rounds[NATIVE].execution if trace.rounds else None
     if trace.gold is None or execution is None or trace.rounds[NATIVE].prompt_kind != "native":
-        raise ValueError(f"question {trace.question_id!r}: there is no native answer or no right letter")
+        raise ValueError(f"question {trace.question_id!r}: the native answer or the right letter is missing")
     return execution

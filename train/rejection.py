@@ -192,7 +192,7 @@ def run(config: RejectionConfig) -> str:
     finally:
         right.close()
     done = _done(log, facts)
-    made = [row for one in prompts for row in as_rows(one, done.get(one.id, []))]
+    made = [row for prompt in prompts for row in as_rows(prompt, done.get(prompt.id, []))]
     if not made:
         raise RunError(
             f"none of the programs for {len(prompts)} prompts is right, so there are no rows to write"
@@ -201,8 +201,8 @@ def run(config: RejectionConfig) -> str:
         write_atomically(config.output, "".join(json.dumps(row) + "\n" for row in made))
     except OSError as error:
         raise RunError(f"{config.output}: cannot be written ({error.strerror})") from error
-    solved = sum(bool(done.get(one.id)) for one in prompts)
-    found = sum(len(done.get(one.id, [])) for one in prompts)
+    solved = sum(bool(done.get(prompt.id)) for prompt in prompts)
+    found = sum(len(done.get(prompt.id, [])) for prompt in prompts)
     return (
         f"{config.output}: {len(made)} programs, of {found} right among {config.samples * len(prompts)}; "
         f"{solved} of {len(prompts)} prompts have one"

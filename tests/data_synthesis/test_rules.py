@@ -273,7 +273,7 @@ def test_without_a_known_answer_or_with_an_error_nothing_is_taught() -> None:
         assert rows(trace) == []
         assert grpo_tasks(trace, TAU) == []
         assert rejected(trace) == {why: 1}
-    with pytest.raises(ValueError, match="no native answer"):
+    with pytest.raises(ValueError, match="the native answer or the right letter is missing"):
         oracle_mode(unlabelled, TAU)
 
 

@@ -64,11 +64,11 @@ def score(
     depends on the first reply alone, whose prompt leaves the choice that A.3 judges: the policy does not
     choose the kind of refinement that follows, nor its mode."""
     program = attempts[0][0]
-    right_form = [not format_faults(*one) for one in attempts]
+    right_form = [not format_faults(*attempt) for attempt in attempts]
     wanted = wanted_mode(kind, oracle)
     consistent = None if wanted is None else float(right_form[0] and program.mode == wanted)
     # Every turn of the episode was needed.
-    settled = select_answer([one for _, one in attempts], math.inf, final).settled
+    settled = select_answer([execution for _, execution in attempts], math.inf, final).settled
     return Rewards(accuracy_reward(attempts[settled][1], right, accuracy), float(all(right_form)), consistent)
 
 
