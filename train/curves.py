@@ -1,10 +1,10 @@
-"""Learning curves of GRPO runs as pictures: rewards by name, share of native, lengths, KL and entropy.
+"""Plots the learning curves of GRPO runs: rewards by name, share of native, lengths, KL and entropy.
 
     python -m videopro.train.curves RUN [RUN ...] [--output FOLDER]
 
-Reads what the runs logged (`training_record.json`, or the last checkpoint of one that goes on) and writes
-`curves.png` and `curves.svg`, into the run's folder or `--output`. Several runs, such as seeds, are thin
-lines under their mean. Knows the names that are logged; nothing of how a run is made.
+Reads what the runs logged (`training_record.json`, or the last checkpoint of an unfinished run) and writes
+`curves.png` and `curves.svg` to the run's folder or to `--output`. Several runs, such as seeds, are drawn as
+thin lines under their mean.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from videopro.train.runtime.record import RECORD
 History = Sequence[Mapping[str, Any]]
 Series = dict[int, float]
 
-# What each picture shows: a title, and what of the log under which name.
+# For each panel: its title, and the label of each logged value that it shows.
 PANELS: tuple[tuple[str, dict[str, str]], ...] = (
     ("reward", {"reward": "weighted sum"}),
     (
@@ -58,12 +58,12 @@ PANELS: tuple[tuple[str, dict[str, str]], ...] = (
     ),
 )
 
-# Of episodes of two turns alone: elsewhere they are nought, or hide the accuracy that they equal.
+# Only for two-turn episodes: with one turn they are zero, or equal the accuracy and cover its line.
 TWO_TURN_PANELS = ("programs/first_right", "programs/refined")
 
 
 def read_history(run: Path) -> History:
-    """What a run logged so far. Raises RunError for a folder without it."""
+    """What a run has logged so far. Raises RunError for a folder without a log."""
     last = get_last_checkpoint(str(run)) if run.is_dir() else None
     places = [(run / RECORD, "history")]
     if last is not None:
@@ -75,11 +75,11 @@ def read_history(run: Path) -> History:
             continue
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise RunError(
-                f"{path}: is no record of a training ({error!r}); give the folder of a run"
+                f"{path}: is not the record of a training run ({error!r}); give the folder of a run"
             ) from error
         if found:
             return found
-    raise RunError(f"{run}: holds no logged step; give the output_dir of train/grpo.py after its first one")
+    raise RunError(f"{run}: no step has been logged; give the output_dir of a train/grpo.py run that has")
 
 
 def series(history: History, name: str) -> Series:
@@ -92,31 +92,33 @@ def series(history: History, name: str) -> Series:
 
 
 def mean(runs: Sequence[Series]) -> Series:
-    """Over those runs that have a step."""
+    """The mean at each step, over the runs that logged it."""
     values: dict[int, list[float]] = defaultdict(list)
     for run in runs:
         for step, value in run.items():
             values[step].append(value)
-    return {step: sum(some) / len(some) for step, some in sorted(values.items())}
+    return {step: sum(logged) / len(logged) for step, logged in sorted(values.items())}
 
 
 def smooth(values: Series, width: int) -> Series:
-    """At each step the mean of the last `width` values."""
+    """At each step, the mean of the last `width` values."""
     steps = sorted(values)
     found = {}
     for place, step in enumerate(steps):
         window = steps[max(0, place + 1 - width) : place + 1]
-        found[step] = sum(values[one] for one in window) / len(window)
+        found[step] = sum(values[recent] for recent in window) / len(window)
     return found
 
 
 def draw(histories: Sequence[History]) -> Figure:
-    """The panels for which something was logged. Raises RunError where there is none."""
-    two_turns = any(value > 0 for one in histories for value in series(one, "programs/refined").values())
+    """The panels for which values were logged. Raises RunError if there are none."""
+    two_turns = any(
+        value > 0 for history in histories for value in series(history, "programs/refined").values()
+    )
     shown = []
     for title, names in PANELS:
         found = {
-            label: [series(one, name) for one in histories]
+            label: [series(history, name) for history in histories]
             for name, label in names.items()
             if two_turns or name not in TWO_TURN_PANELS
         }
@@ -124,7 +126,7 @@ def draw(histories: Sequence[History]) -> Figure:
         if found:
             shown.append((title, found))
     if not shown:
-        raise RunError("these runs logged nothing that GRPO logs; give folders of train/grpo.py")
+        raise RunError("these runs logged none of GRPO's values; give folders of train/grpo.py runs")
     columns = min(3, len(shown))
     rows = -(-len(shown) // columns)
     figure = Figure(figsize=(4.4 * columns, 3.1 * rows), layout="constrained")
@@ -135,7 +137,7 @@ def draw(histories: Sequence[History]) -> Figure:
             colour = f"C{number}"
             for run in runs:
                 axes.plot(list(run), list(run.values()), color=colour, alpha=0.25, linewidth=0.8)
-            # A tenth of the run: single batches of a few groups are mostly noise.
+            # Over a tenth of the run: a single batch of a few groups is mostly noise.
             line = smooth(average, max(1, len(average) // 10))
             axes.plot(list(line), list(line.values()), color=colour, linewidth=1.8, label=label)
         axes.set_title(title)
@@ -151,7 +153,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         prog="python -m videopro.train.curves", description="Learning curves of GRPO runs as PNG and SVG."
     )
     parser.add_argument("runs", nargs="+", type=Path, help="output_dir of a run")
-    parser.add_argument("--output", type=Path, default=None, help="folder; unset: the first run's")
+    parser.add_argument(
+        "--output", type=Path, default=None, help="folder for the plots (default: the first run's)"
+    )
     given = parser.parse_args(argv)
     with exit_status() as status:
         figure = draw([read_history(run) for run in given.runs])

@@ -1,17 +1,16 @@
-"""How much of a training step is signal: whether the gradients of different steps point the same way.
+"""Measures how much of a training step is signal: whether the gradients of different steps agree.
 
     python -m videopro.train.gradient_noise grpo --config configs/grpo/pocket.yaml --adapter runs/sft \\
         --train_data grpo.jsonl --output_dir runs/noise --max_steps 12
     python -m videopro.train.gradient_noise sft --config configs/sft/pocket.yaml --train_data sft.jsonl ...
 
-Runs `train/grpo.py` or `train/sft.py` with its own flags at rate 0, so that every step is taken at the same
-weights, and compares the steps' gradients of everything that is trained. Where the mean cosine of two steps
-is c, the expected gradient G makes up a share c of a step's squared length, noise the rest; (1 - c) / c steps
-together are a direction that is half signal. That is the "simple noise scale" tr(S) / |G|^2 of McCandlish et
-al. (2018, "An Empirical Model of Large-Batch Training", section 2.2) in steps. Keeps a gradient a step in
-memory (4 bytes for each weight that is trained). Writes `gradient_noise.json` in `output_dir`, beside what
-such a run leaves of itself. One process. Knows trainers' callbacks; must not know rows, rewards or losses.
-"""
+Runs `train/grpo.py` or `train/sft.py` with its own flags at a learning rate of 0, so that every step is taken
+at the same weights, and compares the steps' gradients of all trained weights. If the mean cosine of two steps
+is c, the expected gradient G accounts for a share c of a step's squared length and noise for the rest; the
+sum of (1 - c) / c steps is half signal. That is the "simple noise scale" tr(S) / |G|^2 of McCandlish et al.
+(2018, "An Empirical Model of Large-Batch Training", section 2.2), counted in steps. Keeps one gradient per
+step in memory (4 bytes per trained weight). Writes `gradient_noise.json` to `output_dir`, beside the usual
+files of such a run. Single process only. """
 
 from __future__ import annotations
 
@@ -40,47 +39,47 @@ STAGES: dict[str, tuple[Any, Any]] = {
 }
 RATES = ("learning_rate", "vision_lr", "projector_lr")
 MIN_STEPS = 3
-"""Steps that have a mean cosine with an error."""
+"""The fewest steps whose mean cosine has a standard error."""
 
 
 @dataclasses.dataclass(frozen=True)
 class GradientNoise:
-    """What the gradients of a run's steps have in common."""
+    """How far the gradients of a run's steps agree."""
 
     steps: int
     without_gradient: int
-    """Steps that taught nothing (in GRPO: no group had a spread); they have no direction, and are left
+    """Steps with a zero gradient (in GRPO: no group's rewards differed); they have no direction and are left
     out."""
     mean_cosine: float
-    """Of two steps."""
+    """The mean over all pairs of steps."""
     standard_error: float
-    """Of the mean cosine, by leaving out one step at a time (jackknife)."""
+    """The standard error of the mean cosine, by leaving out one step at a time (jackknife)."""
     steps_to_half_signal: float | None
-    """None where the mean cosine is not above 0."""
+    """None if the mean cosine is not above 0."""
 
 
 class GradientDirections(TrainerCallback):
-    """Keeps the direction of each step's gradient, before the optimizer takes it."""
+    """Keeps the direction of each step's gradient, before the optimizer step."""
 
     def __init__(self) -> None:
         self.found: list[torch.Tensor] = []
-        """Of length 1, float32, (trained weights,) on the CPU."""
+        """Unit vectors, (trained weights,) float32, on the CPU."""
         self.without_gradient = 0
 
     def on_pre_optimizer_step(
         self, args: Any, state: Any, control: Any, model: Any = None, **others: Any
     ) -> None:
-        """Keep one."""
-        trained = [one for one in model.parameters() if one.requires_grad]
-        if all(one.grad is None for one in trained):
+        """Keep the direction of this step's gradient."""
+        trained = [weight for weight in model.parameters() if weight.requires_grad]
+        if all(weight.grad is None for weight in trained):
             raise ConfigError(
-                "the step left no gradients on the weights, as with DeepSpeed, which keeps them itself; run "
-                "without accelerate's DeepSpeed or FSDP settings"
+                "the weights have no gradients after the step, as with DeepSpeed, which keeps them itself; "
+                "run without accelerate's DeepSpeed or FSDP settings"
             )
         whole = torch.cat(
             [
-                (one.grad if one.grad is not None else torch.zeros_like(one)).flatten().float().cpu()
-                for one in trained
+                (torch.zeros_like(weight) if weight.grad is None else weight.grad).flatten().float().cpu()
+                for weight in trained
             ]
         )
         length = whole.norm()
@@ -91,20 +90,19 @@ class GradientDirections(TrainerCallback):
 
 
 def noise(directions: Sequence[torch.Tensor], without_gradient: int = 0) -> GradientNoise:
-    """From vectors of length 1, (weights,) each. Raises ConfigError for fewer than three, which have no
-    standard error."""
+    """The gradient noise of unit vectors, (weights,) each. Raises ConfigError for fewer than three, which
+    have no standard error."""
     count = len(directions)
     if count < MIN_STEPS:
         raise ConfigError(
-            f"{count} steps with a gradient were taken, and at least {MIN_STEPS} are needed; give a higher "
-            "max_steps"
+            f"only {count} steps had a gradient, and at least {MIN_STEPS} are needed; give a higher max_steps"
         )
-    # The cosine of each step with all others, summed: a sum over pairs without a loop over them, and without
-    # the steps side by side, which would take their memory again.
+    # The sum of each step's cosines with all others: a sum over pairs without a loop over pairs, and without
+    # stacking the steps, which would double the memory.
     total = directions[0].double()
-    for one in directions[1:]:
-        total = total + one
-    others = torch.stack([one.double() @ (total - one) for one in directions])
+    for direction in directions[1:]:
+        total = total + direction
+    others = torch.stack([direction.double() @ (total - direction) for direction in directions])
     pairs = float(others.sum())
     mean = pairs / (count * (count - 1))
     left_out = (pairs - 2 * others) / ((count - 1) * (count - 2))
@@ -119,9 +117,9 @@ def noise(directions: Sequence[torch.Tensor], without_gradient: int = 0) -> Grad
 
 
 def measure(stage: str, argv: Sequence[str]) -> GradientNoise:
-    """A run of `STAGES` at rate 0. Raises VideoProError for what the user can mend."""
+    """Run one of `STAGES` at a learning rate of 0. Raises VideoProError for errors the user can fix."""
     if PartialState().num_processes > 1:
-        raise ConfigError("gradients are compared in one process; start it with python, not with accelerate")
+        raise ConfigError("gradients are compared in a single process; start it with python, not accelerate")
     kind, train = STAGES[stage]
     training, model = read_settings(
         kind, f"videopro.train.gradient_noise {stage}", [*argv, "--save_strategy", "no"]
@@ -133,7 +131,7 @@ def measure(stage: str, argv: Sequence[str]) -> GradientNoise:
         raise ConfigError(f"max_steps is {training.max_steps}; it must be at least {MIN_STEPS}")
     output = Path(str(training.output_dir))
     if output.is_dir() and get_last_checkpoint(str(output)) is not None:
-        raise ConfigError(f"output_dir {output} has checkpoints of a training; give a folder of its own")
+        raise ConfigError(f"output_dir {output} has checkpoints of a training run; give another folder")
     directions = GradientDirections()
     train(training, model, callbacks=[directions])
     found = noise(directions.found, directions.without_gradient)
@@ -143,30 +141,28 @@ def measure(stage: str, argv: Sequence[str]) -> GradientNoise:
 
 
 def noise_report(found: GradientNoise) -> str:
-    """The figures as lines."""
+    """The figures as text, one per line."""
     low, high = (found.mean_cosine + side * 1.96 * found.standard_error for side in (-1, 1))
     lines = [
         f"{found.steps} steps with a gradient, {found.without_gradient} without",
-        f"mean cosine of two: {found.mean_cosine:.4f} (standard error {found.standard_error:.4f})",
+        f"mean cosine of two steps: {found.mean_cosine:.4f} (standard error {found.standard_error:.4f})",
     ]
     if high <= 0:
-        lines.append("steps for a direction that is half signal: none would do")
+        lines.append("steps whose sum is half signal: no number is enough")
     else:
-        most = f"{(1 - low) / low:,.0f}" if low > 0 else "without limit"
-        lines.append(
-            f"steps for a direction that is half signal: {max((1 - high) / high, 0):,.0f} to {most} (95 %)"
-        )
+        most = f"{(1 - low) / low:,.0f}" if low > 0 else "no upper limit"
+        lines.append(f"steps whose sum is half signal: {max((1 - high) / high, 0):,.0f} to {most} (95 %)")
     return "\n".join(lines)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The command line. Returns the exit status: 0, 2 for what the user can mend, 130 when interrupted."""
+    """The command line. Returns the exit status: 0, 2 for errors the user can fix, 130 when interrupted."""
     words = list(sys.argv[1:] if argv is None else argv)
-    with exit_status("stopped; nothing is kept") as status:
+    with exit_status("stopped; nothing was written") as status:
         if not words or words[0] not in STAGES:
             raise ConfigError(
-                f"say first what is measured: {' or '.join(STAGES)}, then the flags of train/grpo.py or "
-                "train/sft.py"
+                f"the first argument must be {' or '.join(STAGES)}, followed by the flags of train/grpo.py "
+                "or train/sft.py"
             )
         print(noise_report(measure(words[0], words[1:])))
     return status.code

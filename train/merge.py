@@ -1,10 +1,10 @@
-"""python -m videopro.train.merge: an adapter worked into its base, as a plain checkpoint.
+"""python -m videopro.train.merge: merges an adapter into its base model, as a plain checkpoint.
 
     python -m videopro.train.merge --base Qwen/Qwen3-VL-8B-Instruct --adapter runs/sft \\
         --output runs/sft-merged
 
-Any tool that loads the base loads the result. It has no adapter to turn off: where the base is to answer
-inside modules, name the base beside it. Knows checkpoints; must not know training.
+Any tool that loads the base loads the result. It has no adapter to turn off: if the base should answer inside
+modules, name the base as well.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def merge(config: MergeConfig) -> None:
     """Write base + adapter to `config.output`, in the base's own dtype. Raises VideoProError."""
     output = config.output
     if output.exists():
-        raise ConfigError(f"{output}: is there already; name a folder that does not exist")
-    # Added up in fp32 and rounded once, on the CPU, where every model fits.
+        raise ConfigError(f"{output}: already exists; name a folder that does not")
+    # Merged in fp32 and rounded once, on the CPU, where every model fits.
     spec = read_spec(config.base, adapter=config.adapter, dtype="fp32", device_map="cpu")
     found = find_checkpoint(spec.model)
     loaded = load_model(spec)
@@ -58,14 +58,14 @@ def merge(config: MergeConfig) -> None:
     damaged = non_finite(merged.named_parameters())
     if damaged is not None:
         raise ConfigError(
-            f"{config.adapter}: with {config.base} it makes weights that {merged.dtype} cannot hold (the "
-            f"first: {damaged}); use the base and the adapter side by side"
+            f"{config.adapter}: merged into {config.base}, it gives weights that {merged.dtype} cannot hold "
+            f"(the first: {damaged}); load the base and the adapter without merging them"
         )
     part = output.with_name(output.name + ".part")
-    # What a killed command left.
+    # Left by a killed command.
     shutil.rmtree(part, ignore_errors=True)
     try:
-        with writing(output.name, output.parent, then="give the same command again, or another --output"):
+        with writing(output.name, output.parent, then="re-run the command, or give another --output"):
             merged.save_pretrained(part)
             found.processor.save_pretrained(part)
             budgets = {"frames": found.frames, "pixels": found.pixels}
@@ -76,13 +76,13 @@ def merge(config: MergeConfig) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The command line. Returns the exit status: 0, or 2 for what the user can mend."""
+    """The command line. Returns the exit status: 0, or 2 for errors the user can fix."""
     with exit_status("stopped; nothing was written") as status:
         config = from_command_line(
             MergeConfig,
             sys.argv[1:] if argv is None else argv,
             PROG,
-            "Work an adapter into its base and write a plain checkpoint.",
+            "Merge an adapter into its base model and write a plain checkpoint.",
         )
         merge(config)
         print(f"merged checkpoint: {config.output}")

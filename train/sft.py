@@ -1,12 +1,12 @@
-"""Fine-tunes a planner on trajectories: which mode to reason in, which program to write, how to mend one
+"""Fine-tunes a planner on trajectories: which mode to reason in, which program to write, how to refine one
 (section 3.6, training stage 1).
 
     accelerate launch train/sft.py --config configs/sft/pocket.yaml --train_data sft.jsonl --output_dir RUN
 
 Flags and the YAML file take every setting of `videopro.train.finetune.config`, of TRL's SFTConfig and of its
-ModelConfig. Starts with a new adapter, or from one (`adapter`). Killed at any moment, the same command goes
-on from the last checkpoint. Ends with an adapter (or, without `use_peft`, a model) in `output_dir`, and the
-record of how it was made.
+ModelConfig. Trains a new adapter, or continues an existing one (`adapter`). If the run is killed, re-run the
+same command to resume from the last checkpoint. Writes the adapter (without `use_peft`: the model) and the
+record of the run to `output_dir`.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from videopro.train.runtime.settings import read_settings, run_command
 from videopro.train.runtime.setup import TrainingRows, TrainingSetup
 from videopro.train.runtime.trainable import load_trainable, put_trained, trained_parts
 
-# What decides which weights a run ends with, beside what any training's settings decide.
+# Settings that decide the final weights, besides those of every training run.
 _SFT_SETTINGS = ("vision", "projector", "vision_lr", "projector_lr", "neftune_noise_alpha")
 
 
 def train(
     training: VideoSFTConfig, model_settings: ModelConfig, *, callbacks: Sequence[TrainerCallback] = ()
 ) -> VideoSFTTrainer:
-    """One run, from files to a trained adapter; `callbacks`: of transformers, to look on with. Raises
-    VideoProError for what the user can mend."""
+    """One run, from files to a trained adapter. `callbacks`: transformers callbacks. Raises VideoProError for
+    errors the user can fix."""
     start = TrainingSetup.of(training, model_settings)
     cache = start.frame_cache(training.frame_cache)
     rows = TrainingRows(
@@ -46,7 +46,7 @@ def train(
         {},
     ).decoded(cache, training.decode_workers)
 
-    # The model, and what of it is trained
+    # The model, and which parts of it are trained
     model = load_trainable(start.found, model_settings)
     parts = trained_parts(training.vision, training.projector)
     tuned, lora = put_trained(model, model_settings, parts, adapter=start.adapter, base=start.found.name)
@@ -62,7 +62,7 @@ def train(
         model=tuned,
         args=training,
         train_dataset=as_dataset(rows.train),
-        # Empty: evaluations of programs alone.
+        # Empty: only programs are evaluated.
         eval_dataset=(as_dataset(rows.held_out) if rows.held_out else {})
         if training.eval_strategy != "no"
         else None,
@@ -74,13 +74,13 @@ def train(
     )
     if programs is not None and trainer.is_fsdp_enabled:
         raise ConfigError(
-            "eval_questions is given under FSDP, whose ranks hold parts of weights and cannot write alone; "
-            "leave it out and measure checkpoints with python -m videopro.infer"
+            "eval_questions is set under FSDP, whose ranks hold shards of the weights and cannot generate "
+            "independently; unset it and evaluate checkpoints with python -m videopro.infer"
         )
     if lora is not None and training.vision == "trained" and _reentrant(training):
         raise ConfigError(
-            "vision is trained by adapters with reentrant gradient checkpointing (which ZeRO-3 asks for) and "
-            "would get no gradients: give gradient_checkpointing: false, or use ZeRO-2"
+            "vision: trained with use_peft and reentrant gradient checkpointing (which ZeRO-3 needs) would "
+            "get no gradients; set gradient_checkpointing: false, or use ZeRO-2"
         )
     if PartialState().is_main_process:
         trainer.accelerator.print(_startup_line(trainer, rows.train, parts))
@@ -90,22 +90,22 @@ def train(
 
 def _startup_line(trainer: VideoSFTTrainer, rows: Sequence[SFTRow], parts: Sequence[str]) -> str:
     assert trainer.model is not None
-    weights = [one for one in trainer.model.parameters() if one.requires_grad]
+    weights = [weight for weight in trainer.model.parameters() if weight.requires_grad]
     videos = len({row.video for row in rows if row.video is not None})
     return (
-        f"{len(rows)} rows, {videos} videos; training {sum(one.numel() for one in weights):,} weights in the "
-        f"{', '.join(parts)}"
+        f"{len(rows)} rows, {videos} videos; training {sum(weight.numel() for weight in weights):,} weights "
+        f"in the {', '.join(parts)}"
     )
 
 
 def _reentrant(training: VideoSFTConfig) -> bool:
     settings = training.gradient_checkpointing_kwargs
-    asked = isinstance(settings, dict) and bool(settings.get("use_reentrant"))
-    return training.gradient_checkpointing and asked
+    reentrant = isinstance(settings, dict) and bool(settings.get("use_reentrant"))
+    return training.gradient_checkpointing and reentrant
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The command line. Returns the exit status: 0, 2 for what the user can mend, 130 when interrupted."""
+    """The command line. Returns the exit status: 0, 2 for errors the user can fix, 130 when interrupted."""
     return run_command(lambda: train(*read_settings(VideoSFTConfig, "train/sft.py", argv)))
 
 

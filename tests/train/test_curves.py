@@ -90,9 +90,9 @@ def test_a_run_that_goes_on_is_read_from_its_last_checkpoint(tmp_path: Path) -> 
 
 def test_what_is_no_run_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(tmp_path / "nowhere")]) == 2
-    assert "holds no logged step" in capsys.readouterr().err
+    assert "no step has been logged" in capsys.readouterr().err
     (tmp_path / "training_record.json").write_text("{")
     assert main([str(tmp_path)]) == 2
-    assert "is no record of a training" in capsys.readouterr().err
-    with pytest.raises(RunError, match="nothing that GRPO logs"):
+    assert "is not the record of a training run" in capsys.readouterr().err
+    with pytest.raises(RunError, match="logged none of GRPO's values"):
         draw([[line(1, loss=0.3)]])

@@ -40,7 +40,7 @@ def test_steps_of_known_signal_and_noise() -> None:
 def test_steps_without_a_common_direction() -> None:
     found = noise(list(torch.eye(3)))
     assert (found.mean_cosine, found.standard_error, found.steps_to_half_signal) == (0, 0, None)
-    assert "none would do" in noise_report(found)
+    assert "no number is enough" in noise_report(found)
 
 
 def test_a_run_over_one_row_takes_one_step_again_and_again_and_learns_nothing(tmp_path: Path) -> None:
@@ -68,13 +68,13 @@ def test_a_run_that_earns_nothing_says_so(tmp_path: Path, capsys: pytest.Capture
         "max_steps": 3,
     }
     assert main(["grpo", *flags(tmp_path / "run", **changes)]) == 2
-    assert "0 steps with a gradient were taken" in capsys.readouterr().err
+    assert "only 0 steps had a gradient" in capsys.readouterr().err
 
 
 def test_another_trainings_folder_is_left_alone(tmp_path: Path) -> None:
     data = sft_world.write_chosen(tmp_path / "rows.jsonl", [0])
     (tmp_path / "run" / "checkpoint-2").mkdir(parents=True)
-    with pytest.raises(ConfigError, match="has checkpoints of a training"):
+    with pytest.raises(ConfigError, match="has checkpoints of a training run"):
         measure("sft", flags(tmp_path / "run", **ONE_ROW, train_data=data))
 
 

@@ -62,7 +62,7 @@ def test_what_cannot_be_merged_is_named(
         return capsys.readouterr().err
 
     base, output = str(checkpoint(family)), tmp_path / "merged"
-    assert "is there already" in said(base, str(folder), tmp_path)
+    assert "already exists" in said(base, str(folder), tmp_path)
     assert "there is no such folder" in said(base, "/none", output)
     assert "there is no such folder" in said("/none", str(folder), output)
     assert "does not fit model" in said(str(wider(family, tmp_path / "wider")), str(folder), output)

@@ -1,8 +1,7 @@
-"""Rows to the tensors of a training batch: the planner's own prompt, the reply, labels on the reply alone.
+"""Collates rows into training batches: the planner's own prompt, the reply, and labels on the reply only.
 
-A row's tokens, grids and timestamps are made by the code that makes the prompt in inference
-(`videopro.backbones.qwen.inputs`), so that the two cannot drift apart. Knows rows and inputs; must not know
-models or trainers.
+A row's tokens, grids and timestamps come from the code that builds the prompt in inference
+(`videopro.backbones.qwen.inputs`), so that the two cannot drift apart.
 """
 
 from __future__ import annotations
@@ -21,25 +20,25 @@ from videopro.train.runtime.finite_steps import ROW_IDS
 from videopro.train.runtime.frame_cache import FrameCache
 
 IGNORE_INDEX = -100
-"""The label of a token without a loss."""
+"""The label of tokens without a loss."""
 VISUAL = ("pixel_values", "image_grid_thw", "pixel_values_videos", "video_grid_thw")
 
 
 @dataclass(frozen=True)
 class TokenizedExample:
-    """A row in tokens: `prompt` of them without a loss, then those of the reply with the end of its turn."""
+    """A tokenized row: `prompt` tokens without a loss, then the reply's, including the end of its turn."""
 
     encoded: EncodedPrompt
     prompt: int
 
     @property
     def labels(self) -> list[int]:
-        """The token at each place that has a loss, `IGNORE_INDEX` at the others."""
+        """The tokens of the reply at their positions, `IGNORE_INDEX` at those of the prompt."""
         return [IGNORE_INDEX] * self.prompt + list(self.encoded.ids[self.prompt :])
 
 
 def as_dataset(rows: Sequence[SFTRow]) -> Dataset:
-    """The rows as the trainer takes them: texts and paths; whatever is large is made in the collator."""
+    """The rows as a dataset for the trainer: texts and paths; frames and tokens are made in the collator."""
     return Dataset.from_list(
         [
             {"id": row.id, "prompt": row.prompt, "reply": row.reply, "video": str(row.video or "")}
@@ -49,12 +48,12 @@ def as_dataset(rows: Sequence[SFTRow]) -> Dataset:
 
 
 class VideoCollator:
-    """Makes batches, padded on the right. Called in the data loader's workers.
+    """Makes batches, padded on the right. Runs in the data loader's workers.
 
-    A batch holds `input_ids`, `attention_mask`, `mm_token_type_ids` and `labels`, all (rows, tokens) int64,
-    its rows' ids under ROW_IDS, and of its rows that have a video, one after another, `pixel_values_videos`
-    (patches, values a patch), `video_grid_thw` (videos, 3) and, for Qwen2.5-VL, `second_per_grid_ts`
-    (videos,). A video of one frame is an image, as in inference.
+    A batch has `input_ids`, `attention_mask`, `mm_token_type_ids` and `labels`, all (rows, tokens) int64, the
+    ids of its rows under ROW_IDS, and, concatenated over the rows with a video, `pixel_values_videos`
+    (patches, values per patch), `video_grid_thw` (videos, 3) and, for Qwen2.5-VL, `second_per_grid_ts`
+    (videos,). A one-frame video is passed as an image, as in inference.
     """
 
     def __init__(self, inputs: QwenInputs, frames: FrameCache) -> None:
@@ -64,7 +63,7 @@ class VideoCollator:
         self._pad = int(inputs.tokenizer.eos_token_id if pad is None else pad)
 
     def example(self, row: Mapping[str, str]) -> TokenizedExample:
-        """A row of `as_dataset` in tokens. Raises VideoError or BackboneError."""
+        """Tokenize a row of `as_dataset`. Raises VideoError or BackboneError."""
         if row["video"]:
             head = self._inputs.head(self._frames.frames(Path(row["video"])))
             prompt = head.then(self._inputs.tail(row["prompt"]))
@@ -73,26 +72,26 @@ class VideoCollator:
         return TokenizedExample(prompt.then(self._inputs.reply(row["reply"])), len(prompt.ids))
 
     def __call__(self, rows: Sequence[Mapping[str, str]]) -> dict[str, Any]:
-        """One batch of rows of `as_dataset`."""
+        """Collate rows of `as_dataset` into a batch."""
         examples = [self.example(row) for row in rows]
-        encoded = [one.encoded for one in examples]
+        encoded = [example.encoded for example in examples]
         batch: dict[str, Any] = {
-            "input_ids": _right([one.ids for one in encoded], self._pad),
-            "attention_mask": _right([[1] * len(one.ids) for one in encoded], 0),
-            "mm_token_type_ids": _right([one.types for one in encoded], 0),
-            "labels": _right([one.labels for one in examples], IGNORE_INDEX),
+            "input_ids": _pad_right([row.ids for row in encoded], self._pad),
+            "attention_mask": _pad_right([[1] * len(row.ids) for row in encoded], 0),
+            "mm_token_type_ids": _pad_right([row.types for row in encoded], 0),
+            "labels": _pad_right([example.labels for example in examples], IGNORE_INDEX),
             ROW_IDS: [row["id"] for row in rows],
         }
         for name in VISUAL:
-            parts = [one.tensors[name] for one in encoded if name in one.tensors]
+            parts = [row.tensors[name] for row in encoded if name in row.tensors]
             if parts:
                 batch[name] = torch.cat(parts)
-        intervals = [seconds for one in encoded for seconds in one.intervals]
+        intervals = [seconds for row in encoded for seconds in row.intervals]
         if intervals:
             batch["second_per_grid_ts"] = torch.tensor(intervals)
         return batch
 
 
-def _right(rows: Sequence[Sequence[int]], fill: int) -> torch.Tensor:
+def _pad_right(rows: Sequence[Sequence[int]], fill: int) -> torch.Tensor:
     width = max(map(len, rows))
     return torch.tensor([[*row, *[fill] * (width - len(row))] for row in rows], dtype=torch.long)

@@ -1,8 +1,7 @@
-"""The language model's head, whole and with right gradients, where FSDP spreads its weights.
+"""Gathers the language model's head, with correct gradients, when FSDP shards it.
 
-TRL's losses take the head's weights without calling the head. Weights that are spread are gathered by TRL,
-but each rank's part of them gets the gradients of its own rows alone. Knows FSDP2's tensors; must not know
-losses.
+TRL's losses use the head's weights without calling the head. TRL gathers sharded weights, but each rank's
+shard then gets the gradients of its own rows only.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from transformers import PreTrainedModel
 @contextmanager
 def gather_head(model: PreTrainedModel) -> Iterator[None]:
     """Within, the weights of `model.get_output_embeddings()` are gathered from all ranks, and their gradients
-    are averaged over them, as FSDP's are."""
+    averaged over the ranks, as FSDP does."""
     find: Any = model.get_output_embeddings
 
     def gathered() -> SimpleNamespace:

@@ -1,7 +1,5 @@
-"""TRL's SFTTrainer for rows with videos: right losses over micro-batches, a rate for each part of the model,
-and programs that are run on held-out questions at each evaluation.
-
-Knows trainers; must not know files or settings beyond the trainer's.
+"""TRL's SFTTrainer for rows with videos: correct losses over micro-batches, a learning rate for each part of
+the model, and programs that are run on held-out questions at each evaluation.
 """
 
 from __future__ import annotations
@@ -26,17 +24,17 @@ class VideoSFTTrainer(RunTrainer, SFTTrainer):
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
-        # Qwen's vision-language classes say that they take no count of tokens, and Trainer then averages the
-        # means of micro-batches: short replies would weigh more the more a batch is split. TRL's loss counts
-        # tokens itself, over micro-batches and ranks, once it is told how many there are.
+        # Qwen's vision-language classes declare that they do not accept num_items_in_batch, and Trainer then
+        # averages the micro-batches' means, which gives short replies more weight. TRL's loss normalizes by
+        # the number of tokens over micro-batches and ranks, once it is passed that number.
         self.model_accepts_loss_kwargs = True
         tuned: Any = self.model
         self._base = tuned.get_base_model() if is_peft_model(tuned) else tuned
         self._dummy = DummyVision(self._base.model)
 
     def compute_loss(self, *arguments: Any, **settings: Any) -> Any:
-        """The mean over the batch's tokens with a label, micro-batches and ranks together."""
-        # TRL counts tokens anew in each process; what is in the state goes with the checkpoint.
+        """The mean over all labelled tokens of the batch, across micro-batches and ranks."""
+        # TRL's token count starts at 0 in each process; the one in the state is saved with checkpoints.
         kept = self.args.include_num_input_tokens_seen == "no"
         if kept:
             self._total_train_tokens = self.state.num_input_tokens_seen
@@ -47,7 +45,7 @@ class VideoSFTTrainer(RunTrainer, SFTTrainer):
         return loss
 
     def create_optimizer(self, model: Any = None) -> torch.optim.Optimizer:
-        """The optimizer that the settings name, with a group for each part of the model."""
+        """The optimizer that the settings name, with a parameter group for each part of the model."""
         if self.optimizer is None:
             tuned: Any = self.model if model is None else model
             rate = self.args.learning_rate

@@ -1,9 +1,9 @@
-"""Averages the weights of two folders of one pocket model: what a later part of its training gained, without
-all that it lost.
+"""Averages the weights of two checkpoints of one pocket model, which keeps most of what a later stage of its
+training gained and forgets less.
 
     python -m videopro.train.pocket.average F/writing2/model F/all/model --share 0.75 --output F/average
 
-`--share` is the second folder's. Knows weights; nothing of what was trained.
+`--share` is the weight of the second folder.
 """
 
 import argparse
@@ -20,7 +20,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m videopro.train.pocket.average", description=__doc__)
     parser.add_argument("first", type=Path)
     parser.add_argument("second", type=Path)
-    parser.add_argument("--share", type=float, required=True, help="of the second folder, 0 to 1")
+    parser.add_argument("--share", type=float, required=True, help="weight of the second folder, 0 to 1")
     parser.add_argument("--output", type=Path, required=True)
     args = parser.parse_args()
     if not 0 <= args.share <= 1:
@@ -31,7 +31,8 @@ def main() -> None:
 def average(first: Path, second: Path, share: float, output: Path) -> None:
     """Write the model whose weights are (1 - share) of `first`'s and `share` of `second`'s, in bf16."""
     models: list[Any] = [
-        Qwen3VLForConditionalGeneration.from_pretrained(one, dtype=torch.float32) for one in (first, second)
+        Qwen3VLForConditionalGeneration.from_pretrained(folder, dtype=torch.float32)
+        for folder in (first, second)
     ]
     theirs = models[1].state_dict()
     for name, weight in models[0].state_dict().items():

@@ -1,8 +1,8 @@
 """Turns rows of exchanges into batches for the pocket model.
 
-The exchanges of a row share what is seen: each attends to it and to itself, never to the others, and its
-positions go on from it, so that every one reads exactly as it would alone. The picture is encoded once for
-all. Knows tensors and the tokenizer; nothing of what the exchanges ask.
+The exchanges of a row share its picture or video. Each attends to it and to itself, never to the others, and
+its positions continue from it, so that each exchange is processed exactly as if it were alone. The picture is
+encoded once for all of them.
 """
 
 from collections.abc import Sequence
@@ -20,21 +20,19 @@ PATCH, MERGE = 16, 2
 
 @dataclass
 class TokenBatch:
-    """(B, L) ids, (3, B, L) M-RoPE positions, (B, 1, L, L) mask, (B, L) loss weight of predicting each
-    token.
-    """
+    """(B, L) ids, (3, B, L) M-RoPE positions, (B, 1, L, L) mask, and (B, L) loss weights of the tokens."""
 
     input_ids: torch.Tensor
     position_ids: torch.Tensor
     mask: torch.Tensor
     weights: torch.Tensor
-    exchange: torch.Tensor  # (B, L): which exchange a token belongs to; 0 is what all share, -1 padding
+    exchange: torch.Tensor  # (B, L): the exchange that a token belongs to; 0: shared by all, -1: padding
     pixels: torch.Tensor | None  # (patches, 1536) uint8
     grid: torch.Tensor | None  # (videos or images, 3)
 
 
 def patches(frames: np.ndarray) -> tuple[np.ndarray, tuple[int, int, int]]:
-    """(n, h, w, 3) frames, n even, as Qwen3-VL's flat patches and their grid; the test holds it to the
+    """(n, h, w, 3) frames, n even, as Qwen3-VL's flat patches and their grid. A test compares it with the
     processor.
     """
     count, height, width, _ = frames.shape
@@ -44,7 +42,7 @@ def patches(frames: np.ndarray) -> tuple[np.ndarray, tuple[int, int, int]]:
 
 
 def still_size(height: int, width: int) -> tuple[int, int]:
-    """The size the pocket image processor gives a picture."""
+    """The size to which the pocket image processor resizes a picture."""
     from transformers.models.qwen2_vl.image_processing_qwen2_vl import smart_resize
 
     size: tuple[int, int] = smart_resize(height, width, PATCH * MERGE, PIXELS * 9 // 10, PIXELS)
@@ -52,7 +50,7 @@ def still_size(height: int, width: int) -> tuple[int, int]:
 
 
 class BatchEncoder:
-    """Rows to batches, with one tokenizer."""
+    """Encodes rows as batches."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerFast) -> None:
         self.tokenizer = tokenizer
@@ -68,7 +66,7 @@ class BatchEncoder:
         return known
 
     def _shared(self, row: PocketExample, grid: tuple[int, int, int] | None) -> tuple[list[int], np.ndarray]:
-        """Ids of what all exchanges share, and their (3, n) positions."""
+        """The ids of the part that all exchanges share, and their (3, n) positions."""
         ids, columns, at = list(self.ids("<|im_start|>user\n")), [], 0
 
         def text(length: int) -> None:
@@ -100,7 +98,7 @@ class BatchEncoder:
         return ids, np.concatenate(columns, 1)
 
     def batch(self, rows: Sequence[PocketExample]) -> TokenBatch:
-        """One batch; the rows see all videos, all pictures, or all nothing."""
+        """Encode a batch of rows: all with videos, all with pictures, or all text only."""
         encoded, pixels, grids = [], [], []
         for row in rows:
             grid = None
@@ -151,13 +149,13 @@ class BatchEncoder:
             n = len(head) + len(tail)
             columns.append(np.tile(np.arange(start, start + n), (3, 1)))
             parts += [number] * n
-            # Every exchange counts alike, long replies a little more.
+            # Exchanges have about the same weight; long replies count a little more.
             weights += [0.0] * len(head) + [len(tail) ** -0.5] * len(tail)
         return ids, np.concatenate(columns, 1), np.array(parts), np.array(weights, dtype=np.float32)
 
 
 def _still(picture: np.ndarray) -> np.ndarray:
-    """A picture at the processor's size, twice, as Qwen's image path repeats it in time."""
+    """A picture at the processor's size, twice, since Qwen's image processor repeats it in time."""
     from videopro.train.pocket.tasks import resized
 
     size = still_size(*picture.shape[:2])

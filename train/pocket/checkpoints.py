@@ -1,6 +1,4 @@
-"""What the pocket trainings share: the precision they compute in, and what they keep on disk: a log and the
-last state. Knows no task.
-"""
+"""What the pocket training stages share: the precision, and the files on disk (a log and the last state)."""
 
 import json
 from pathlib import Path
@@ -10,19 +8,18 @@ import torch
 from videopro.errors import RunError
 from videopro.storage.finite_weights import non_finite
 
-HELD_OUT = 200  # scenes and videos at the end of a pool that are only measured on
+HELD_OUT = 200  # scenes and videos at the end of a pool that are used for evaluation only
 
 
 def mixed_precision() -> torch.autocast:
-    """bf16 where the CPU multiplies it in hardware; elsewhere it was five times slower than fp32, which then
-    stays."""
+    """bf16 if the CPU has hardware support for it; otherwise fp32, as bf16 was five times slower without."""
     known = torch.cpu.get_capabilities()
     quick = bool(known.get("amx_bf16") or known.get("avx512_bf16"))
     return torch.autocast("cpu", torch.bfloat16, enabled=quick)
 
 
 def append_log(folder: Path, record: dict[str, object]) -> None:
-    """One line in `log.jsonl`, and on screen."""
+    """Append a line to `log.jsonl`, and print it."""
     line = json.dumps(record)
     print(line, flush=True)
     with (folder / "log.jsonl").open("a") as log:
@@ -32,10 +29,12 @@ def append_log(folder: Path, record: dict[str, object]) -> None:
 def save_state(
     folder: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer, step: int, seconds: float
 ) -> None:
-    """`state.pt`, whole or not at all. Raises RunError for weights that are no numbers any more."""
+    """Write `state.pt` atomically. Raises RunError for weights that are NaN or infinite."""
     damaged = non_finite(model.named_parameters())
     if damaged is not None:
-        raise RunError(f"step {step}: weight {damaged} is NaN or infinite and is not saved; lower the rate")
+        raise RunError(
+            f"step {step}: weight {damaged} is NaN or infinite; nothing was saved. Lower the learning rate"
+        )
     part = folder / "state.part"
     state = {
         "model": model.state_dict(),
@@ -48,7 +47,7 @@ def save_state(
 
 
 def resume(folder: Path, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> tuple[int, float]:
-    """Steps done and seconds spent; both are taken from `state.pt` if there is one."""
+    """Load `state.pt` if there is one. Returns the steps done and the seconds spent so far."""
     if not (folder / "state.pt").exists():
         return 0, 0.0
     state = torch.load(folder / "state.pt", weights_only=True)

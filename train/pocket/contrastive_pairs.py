@@ -1,9 +1,8 @@
 """Clips of the pocket world with texts that fit them, for training the pocket encoder.
 
-Clips are cut from the pool of `videopro.train.pocket.frames`, some across a change of scene, as an index
-cuts them. Texts are the world's own questions about scenes and the short queries that programs write; which
-clips a text fits, and by how much, follows from the facts of their scenes. Knows pixels and facts; nothing
-of models.
+Clips are cut from the pool of `videopro.train.pocket.frames`; some span a change of scene, as the clips of an
+index do. Texts are the world's own questions about scenes, and the short queries that programs write. Which
+clips a text fits, and how well, follows from the facts of their scenes.
 """
 
 import json
@@ -20,10 +19,10 @@ from videopro.pocket.checkpoint import build_tokenizer
 from videopro.pocket.vocabulary import PHRASINGS
 
 CLIP_SECONDS = 10.0
-# Share of clips that show the end of one scene and the beginning of another.
+# The share of clips that show the end of one scene and the beginning of another.
 _CUT = 0.4
 
-# Kinds of questions that name what is to be seen, and what they name besides the place.
+# The kinds of questions that name something visible, and the facts that they name besides the place.
 _ASKED: Mapping[str, tuple[str, ...]] = {
     "shape": ("actor",),
     "color": ("shape",),
@@ -33,7 +32,7 @@ _ASKED: Mapping[str, tuple[str, ...]] = {
     "count": (),
     "sign": ("sign",),
 }
-# What programs look for, in the words of their queries.
+# Queries as programs write them, and the facts that they name besides the place.
 _QUERIES: Mapping[str, tuple[str, ...]] = {
     "{place}": (),
     "the {place}": (),
@@ -56,12 +55,12 @@ _PLACELESS: Mapping[str, tuple[str, ...]] = {
     "a sign": ("sign",),
     "the sign": ("sign",),
 }
-# How often a text is a question of the world, a query with a place, and one without.
+# The probabilities that a text is a question of the world, a query with a place, and one without.
 _KINDS = (0.5, 0.4, 0.1)
 
 
 def retriever_tokenizer() -> PreTrainedTokenizerFast:
-    """The pocket model's tokenizer, with its end token behind every text, where the embedding is taken."""
+    """The pocket model's tokenizer, which appends the end token, at which the embedding is taken."""
     tokenizer = build_tokenizer()
     tokenizer.chat_template = None
     end = str(tokenizer.eos_token)
@@ -73,21 +72,21 @@ def retriever_tokenizer() -> PreTrainedTokenizerFast:
 
 @dataclass(frozen=True)
 class QueryText:
-    """What is looked for: words, and the facts that a scene must have to fit."""
+    """A text to search for, and the facts that a scene must have to fit it."""
 
     words: str
     needs: tuple[tuple[str, str | None], ...]
-    """(fact, value); a value of None: there must be one, whichever."""
+    """(fact, value); None: the fact must have some value."""
 
     def fits(self, facts: Mapping[str, str | None]) -> bool:
-        """Whether a scene of these facts is what the text looks for."""
+        """Whether a scene with these facts fits the text."""
         return all(
             facts[name] is not None and (value is None or facts[name] == value) for name, value in self.needs
         )
 
 
 def flatten_scene(scene: Mapping[str, Any]) -> dict[str, str | None]:
-    """A scene's facts by the names that `QueryText.needs` uses."""
+    """A scene's facts under the names that `QueryText.needs` uses."""
     actor = scene["actor"] or {}
     return {
         "place": scene["place"],
@@ -128,10 +127,10 @@ class ClipTextBatch:
 
 
 class ClipTextPairs:
-    """Batches from a pool, the i-th one a pure function of (seed, i)."""
+    """Batches from a pool; the i-th batch is a pure function of (seed, i)."""
 
     def __init__(self, pool: Path, clip_frames: int, part: slice = slice(None)) -> None:
-        """`part`: which scenes of the pool."""
+        """`part`: the scenes of the pool to use."""
         self.scenes = np.load(pool / "scenes.npy", mmap_mode="r")[part]
         facts = json.loads((pool / "scenes.json").read_text())[part]
         self.seconds = [float(fact["seconds"]) for fact in facts]
@@ -154,7 +153,7 @@ class ClipTextPairs:
         return ClipTextBatch(np.stack(clips), [text.words for text in texts], np.array(fit, dtype=np.float32))
 
     def _clip(self, rng: np.random.Generator) -> tuple[np.ndarray, list[int]]:
-        """Frames of 10 s, and the scene that each is of."""
+        """The frames of a 10 s clip, and the scene of each."""
         first = second = int(rng.integers(len(self.facts)))
         cut = self.clip_frames
         if rng.random() < _CUT:

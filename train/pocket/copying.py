@@ -1,8 +1,8 @@
-"""What teaches the pocket model to write what it has read: words, code and filled-in lines, drawn at random.
+"""Exchanges that teach the pocket model to copy what it has read: random words, code and filled-in lines.
 
-A hub model can copy a name into a string long before it is fine-tuned as a planner; this one was first
-taught short answers only, and adapters alone did not make it copy. The exchanges say nothing of which program
-answers which question. Knows words; nothing of frames, tensors or of the model.
+A hub model can copy a name into a string long before it is fine-tuned as a planner. The pocket model was
+first taught short answers only, and training adapters alone did not make it copy. The exchanges contain
+nothing about which program answers which question.
 """
 
 from collections.abc import Callable, Sequence
@@ -33,28 +33,28 @@ MARKS = ("(", ")", "[", "]", ",", ":", " =", ".", '"', " +", "\n", "\n    ", "\n
 
 
 def repeat_words(rng: Rng, count: int) -> QAPair:
-    """So many words in a row, to be written again: where copying forms first."""
+    """`count` words to be written again: the task on which copying emerges first."""
     text = " ".join(_words(rng, count, (*WORLD, *CODE)))
     return f"Write it again: {text}", text
 
 
 def repeat_code(rng: Rng) -> QAPair:
-    """Names and marks as they stand in code, without being any."""
+    """Names and punctuation as in code, in random order."""
     pieces = [_one(rng, MARKS if rng.random() < 0.4 else CODE) for _ in range(int(rng.integers(12, 40)))]
     text = "".join(pieces).strip()
     return f"Write it again:\n{text}", text
 
 
 def name_item(rng: Rng) -> QAPair:
-    """The two words after one, out of a line of others."""
+    """Write the two words that follow a given word in a line."""
     words = list(dict.fromkeys(_words(rng, int(rng.integers(8, 15)), WORLD)))
     at = int(rng.integers(len(words) - 2))
     return f"{' '.join(words)}\nWrite the two words after {words[at]}.", " ".join(words[at + 1 : at + 3])
 
 
 def fill_template(rng: Rng) -> QAPair:
-    """Words of a list at their places in a line, each once or twice."""
-    names = [str(one) for one in rng.permutation(("thing", "place", "name", "line", "word"))[:2]]
+    """Fill the values of a list into a line, each once or twice."""
+    names = [str(name) for name in rng.permutation(("thing", "place", "name", "line", "word"))[:2]]
     values = [" ".join(_words(rng, int(rng.integers(1, 4)), WORLD)) for _ in names]
     frame = _words(rng, int(rng.integers(4, 13)), CODE)
     for name in names:
@@ -63,16 +63,16 @@ def fill_template(rng: Rng) -> QAPair:
     shown = filled = " ".join(frame)
     for name, value in zip(names, values, strict=True):
         filled = filled.replace(f"<{name}>", value)
-    told = "\n".join(f"{name}: {value}" for name, value in zip(names, values, strict=True))
-    return f"{told}\nFill in: {shown}", filled
+    given = "\n".join(f"{name}: {value}" for name, value in zip(names, values, strict=True))
+    return f"{given}\nFill in: {shown}", filled
 
 
 MIXED: Sequence[Callable[[Rng], QAPair]] = (repeat_code, name_item, fill_template)
 
 
 def copying_rows(rng: Rng, rows: int, mixed: float) -> list[PocketExample]:
-    """Rows of one exchange each; `mixed` is the share that is more than words in a row, whose number all rows
-    of the others share, so that nothing is padded."""
+    """Rows of one exchange each. `mixed` is the share of rows from MIXED; all others repeat the same number
+    of words, so that little is padded."""
     count = int(rng.integers(8, 21))
     return [
         PocketExample([_one_of(rng, MIXED)(rng) if rng.random() < mixed else repeat_words(rng, count)])
@@ -81,7 +81,7 @@ def copying_rows(rng: Rng, rows: int, mixed: float) -> list[PocketExample]:
 
 
 def with_copying(rng: Rng, row: PocketExample) -> PocketExample:
-    """The same row with two exchanges more: words to write again, and a number to pick."""
+    """The same row with two more exchanges: words to write again, and a number to pick."""
     extra = [repeat_words(rng, int(rng.integers(4, 13))), pick_count(rng)]
     return PocketExample([*row.exchanges, *extra], row.frames, row.times, row.picture)
 

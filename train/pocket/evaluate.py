@@ -1,13 +1,14 @@
-"""Measures what the pocket model can do on a split of the pocket world, and writes it down.
+"""Measures the pocket model on a split of the pocket world.
 
     python -m videopro.train.pocket.evaluate --model pocket --split test \\
         --output videopro/pocket/model/figures.json
 
-The output holds one entry a split; measuring a split again replaces its own.
+The output has one entry per split; measuring a split again replaces its entry.
 
-Whole videos from 16 uniform frames, the evidence intervals, found words in the prompt, a cut-out sign, the
-text alone, boxes, captions, and how confidence tells. Reads the world's scripts, to know where things are:
-it is part of making the model, not of anything that answers.
+It measures accuracy on whole videos from 16 uniform frames, on the evidence intervals, with the relevant
+subtitles or a cropped sign, and from the question text only; also boxes, captions, and the calibration of
+confidence. It reads the world's scripts to know where things are: it is part of making the model, and
+nothing that answers questions uses it.
 """
 
 import argparse
@@ -45,7 +46,7 @@ WAYS = {
 
 
 def measure(backbone: Backbone, split: str) -> dict[str, Any]:
-    """All figures of one split, as plain data."""
+    """All figures of a split, as plain data."""
     folder = world.ensure(split)
     scored: dict[str, list[QuestionScore]] = defaultdict(list)
     boxes: dict[str, list[float]] = defaultdict(list)
@@ -126,13 +127,13 @@ def _spread(intervals: Sequence[tuple[float, float]], count: int) -> list[float]
 
 
 def _found(plan: Script, asked: PocketQuestion, video: Video) -> ChoiceRequest | None:
-    """The question with what a program would find for it: subtitle lines, or the sign cut out of a frame."""
+    """The question with what a program would find for it: subtitle lines, or a sign cropped from a frame."""
     question = _question(asked)
     if asked.kind in ("narration", "story"):
         spans = list(asked.evidence)
         if asked.kind == "narration":
             start, end = spans[0]
-            spans = [(start - 12, end + 12)]  # the lines around it too, as a retriever would give them
+            spans = [(start - 12, end + 12)]  # with the lines around it, as a retriever returns them
         else:
             spans = [(0.0, plan.duration)]
         lines = [line.text for line in plan.lines if any(a <= line.start < b for a, b in spans)][:60]
@@ -148,8 +149,8 @@ def _found(plan: Script, asked: PocketQuestion, video: Video) -> ChoiceRequest |
 
 
 def _relative(box: tuple[float, float, float, float], room: float = 0.0) -> tuple[float, float, float, float]:
-    """A box in pixels as shares of the frame, widened on all sides by `room` of its size, cut at the
-    edges.
+    """A box in pixels as fractions of the frame, widened on all sides by `room` of its size and clipped to
+    the frame.
     """
     x0, y0, x1, y1 = box
     dx, dy = (x1 - x0) * room, (y1 - y0) * room
@@ -166,7 +167,7 @@ def _stills(
 ) -> None:
     """Boxes of actors and signs, and a caption, in one frame of each scene that is shown once."""
     wanted: list[tuple[str, GenerateRequest, tuple[float, float, float, float]]] = []
-    told = []
+    to_caption = []
     size = backbone.frame_size(video.height, video.width, 1)
     for scene in plan.scenes:
         if scene.role != "once" or scene.actor is None:
@@ -179,16 +180,16 @@ def _stills(
             wanted.append(("sign", GenerateRequest([frame], prompts.locate("sign")), scene.sign.box()))
         fact = {"actor": asdict(actor), "place": scene.place, "weather": plan.weather}
         clip = video.sample(8, start=scene.start, end=scene.end, size=size)
-        told.append((GenerateRequest(clip, prompts.caption()), describe(fact)))
+        to_caption.append((GenerateRequest(clip, prompts.caption()), describe(fact)))
     replies = backbone.generate_batch([request for _, request, _ in wanted], Sampling(40))
     for (kind, _, box), reply in zip(wanted, replies, strict=True):
         boxes[kind].append(_overlap(reply.text, _relative(box)))
-    texts = backbone.generate_batch([request for request, _ in told], Sampling(24))
-    captions += [text.text.strip() == want for text, (_, want) in zip(texts, told, strict=True)]
+    texts = backbone.generate_batch([request for request, _ in to_caption], Sampling(24))
+    captions += [text.text.strip() == want for text, (_, want) in zip(texts, to_caption, strict=True)]
 
 
 def _overlap(reply: str, box: tuple[float, float, float, float]) -> float:
-    """Intersection over union of a box reply (0 to 1000) and a box (0 to 1); 0 when it is no box."""
+    """Intersection over union of a box reply (0 to 1000) and a box (0 to 1); 0 if the reply is not a box."""
     try:
         a = [v / 1000 for v in parse_json(reply)["bbox_2d"]]
         x0, y0, x1, y1 = a
@@ -212,13 +213,13 @@ def _plain(value: Accuracy) -> dict[str, Any]:
 
 
 def _sure(rows: list[QuestionScore]) -> dict[str, Any]:
-    """How many answers lie above 0.9, and how right they are."""
+    """The share of answers with a confidence above 0.9, and their accuracy."""
     sure = [row for row in rows if row.confidence > 0.9]
     return {"share": round(len(sure) / len(rows), 4), **_plain(accuracy(sure))}
 
 
 def show(figures: dict[str, Any]) -> Table:
-    """Accuracy by kind of question and by what the model was given."""
+    """A table of accuracy by kind of question and by what the model was shown."""
     ways = [way for way in WAYS if way in figures["ways"]]
     table = Table("kind", *(WAYS[way] for way in ways), title=f"pocket model on {figures['split']}")
     kinds = list(figures["ways"]["whole"]["kind"])

@@ -1,7 +1,8 @@
-"""Frames for training the pocket model: single scenes and whole videos, drawn, encoded and decoded once.
+"""Renders frames for training the pocket model: single scenes and whole videos, drawn, encoded and decoded
+once.
 
-Every frame has been through H.264, as the videos of the world have. Frames lie in memory-mapped files, so
-that several loaders share them; a JSON file beside them says what is in them. Seeds are those of the train
+Every frame has been through H.264, like the videos of the world. Frames are stored in memory-mapped files,
+which several loaders can share, with a JSON file that describes their content. Seeds are from the train
 split's range and above, never those of val or test.
 
     python -m videopro.train.pocket.frames --output FOLDER --scenes 4000 --videos 2000
@@ -28,7 +29,7 @@ VIDEO_SEED = 6_000_000
 
 
 def encode_and_decode(pictures: list[np.ndarray], crf: int) -> list[av.VideoFrame]:
-    """The same pictures after H.264, at about the world's quality."""
+    """The pictures after H.264 encoding at about the world's quality."""
     buffer = io.BytesIO()
     with av.open(buffer, "w", format="mp4") as container:
         stream = container.add_stream("libx264", rate=drawing.FPS)
@@ -51,18 +52,18 @@ def downscale(frame: av.VideoFrame) -> np.ndarray:
 
 @dataclass(frozen=True)
 class ScenePlan:
-    """One random scene before it is drawn: what is in it, and when its 16 frames are."""
+    """A random scene before it is drawn: its content, and the times of its 16 frames."""
 
     view: tuple[str, str, Actor | None, Sign | None, int]  # the arguments of `drawing.SceneView`
-    times: list[float]  # s into the scene
-    clock: float  # s of the video at which the scene starts
+    times: list[float]  # seconds from the start of the scene
+    clock: float  # seconds from the start of the video to the start of the scene
     crf: int
-    big: int  # which frame is also kept at full size
+    big: int  # the frame that is also kept at full size
     facts: dict[str, object]
 
 
 def plan_scene(seed: int) -> ScenePlan:
-    """A pure function of the seed, cheap beside drawing."""
+    """The plan of a scene: a pure function of the seed, and cheap compared with drawing it."""
     rng = np.random.default_rng([SCENE_SEED, seed])
     place = vocabulary.PLACES[seed % len(vocabulary.PLACES)]
     weather = str(rng.choice(vocabulary.WEATHERS))
@@ -87,7 +88,7 @@ def plan_scene(seed: int) -> ScenePlan:
 
 
 def scene(seed: int) -> tuple[np.ndarray, np.ndarray, dict[str, object]]:
-    """16 small frames of one random scene, one frame at full size, and what is in it."""
+    """16 small frames of a random scene, one of them at full size, and the scene's facts."""
     plan = plan_scene(seed)
     view = drawing.SceneView(*plan.view)
     frames = encode_and_decode([view.draw(t, plan.clock + t) for t in plan.times], plan.crf)
@@ -95,7 +96,7 @@ def scene(seed: int) -> tuple[np.ndarray, np.ndarray, dict[str, object]]:
 
 
 def drawn_frames(plan: Script, count: int = FRAMES) -> list[tuple[float, Scene, float]]:
-    """Of `count` frames uniform over a video: time (s), scene, and time within the scene (s)."""
+    """For each of `count` frames uniform over a video: its time (s), scene, and time within the scene (s)."""
     rows = []
     for i in range(count):
         time = (i + 0.5) * plan.duration / count
@@ -105,7 +106,7 @@ def drawn_frames(plan: Script, count: int = FRAMES) -> list[tuple[float, Scene, 
 
 
 def whole_video(seed: int) -> tuple[np.ndarray, dict[str, object]]:
-    """16 small frames, uniform over one whole random video, and which video it is."""
+    """16 small frames, uniform over a whole random video, and the video's length, seed and times."""
     length = LENGTHS[seed % len(LENGTHS)]
     plan = make_script(length, VIDEO_SEED + seed)
     rng = np.random.default_rng([VIDEO_SEED, seed])

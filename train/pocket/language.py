@@ -1,4 +1,4 @@
-"""Trains the shipped pocket model from nothing, on two cores.
+"""Trains the shipped pocket model from scratch on two cores.
 
     python -m videopro.train.pocket.frames --output F/frames --scenes 5000 --videos 3000
     python -m videopro.train.pocket.vision --frames F/frames --output F/vision
@@ -17,11 +17,11 @@
         --steps 300 --hold-vision 300 --lr 4e-4 --decay 0.6 --seed 2
     python -m videopro.train.pocket.average F/writing2/model F/all/model --share 0.75 --output F/average
 
-The vision layers learn by themselves to name what each cell of a picture shows, the language layers to pick
-options and to find facts in text; then they are joined, then it is mostly asked where things are, then the
-model learns to write what it has read, and at the end everything is asked once more.
-Each resumes from its last checkpoint. Writes `log.jsonl` (losses and held-out accuracy by kind) and, at the
-end, `model/`, the folder that `videopro/pocket/model` ships.
+First, separately, the vision layers learn to name what each cell of a picture shows, and the language layers
+to pick options and to find facts in text. Then they are joined. Later stages train mostly on boxes, then on
+copying what was read, and at the end on everything once more.
+Each stage resumes from its last checkpoint. Writes `log.jsonl` (losses and held-out accuracy by kind) and, at
+the end, `model/`, the folder shipped as `videopro/pocket/model`.
 """
 
 import argparse
@@ -50,14 +50,14 @@ from videopro.train.pocket.vision_targets import CodeTable, translate
 
 @dataclass(frozen=True)
 class PocketRecipe:
-    """How long, and how fast."""
+    """The length and the learning rates of a stage."""
 
     steps: int
-    pick_until: int = 0  # steps of picking and looking alone
+    pick_until: int = 0  # steps of picking options only
     seed: int = 0
     lr: float = 1e-3
     warmup: int = 150
-    decay: float = 0.3  # the last share of the steps, over which the rate falls
+    decay: float = 0.3  # the share of the steps, at the end, over which the learning rate falls
 
     def rate(self, step: int) -> float:
         fall = 1.0 if self.decay == 0 else min(1.0, (self.steps - step) / (self.decay * self.steps))
@@ -68,7 +68,7 @@ RowSampler = Callable[[PocketRecipe, Rng, int, VisionTasks], list[list[PocketExa
 
 
 def language_rows(recipe: PocketRecipe, rng: Rng, step: int) -> list[list[PocketExample]]:
-    """Picking an option by name, among more and more words; then lines of text."""
+    """Picking a named option from ever more words; then lines of text."""
     if step < recipe.pick_until:
         at = step / recipe.pick_until
         return [[pick_row(rng, 0 if at < 0.15 else 1 if at < 0.75 else 2) for _ in range(4)]]
@@ -77,7 +77,7 @@ def language_rows(recipe: PocketRecipe, rng: Rng, step: int) -> list[list[Pocket
 
 
 def pixel_rows(recipe: PocketRecipe, rng: Rng, step: int, frames: VisionTasks) -> list[list[PocketExample]]:
-    """Text, and pixels: one scene or a crop, then several scenes, then whole videos."""
+    """Text and pixels: single scenes or crops first, then several scenes, then whole videos."""
     done, kind = step / recipe.steps, step % 6
     groups = [[text_row(rng, 0.15) for _ in range(3)]] if step % 2 else []
     groups.append([frames.scene_row(rng) for _ in range(5)])
@@ -95,13 +95,13 @@ def pixel_rows(recipe: PocketRecipe, rng: Rng, step: int, frames: VisionTasks) -
 
 
 def box_rows(recipe: PocketRecipe, rng: Rng, step: int, frames: VisionTasks) -> list[list[PocketExample]]:
-    """Where things are, half of the time; the rest so that nothing is forgotten."""
+    """Boxes in every step; in every other step all else too, so that nothing is forgotten."""
     groups = [[frames.box_row(rng, FRAME_SIZE) for _ in range(16)]]
     return groups if step % 2 else groups + pixel_rows(replace(recipe, steps=1), rng, step // 2, frames)
 
 
 def writing_rows(recipe: PocketRecipe, rng: Rng, step: int, frames: VisionTasks) -> list[list[PocketExample]]:
-    """Words to write again, then lines to fill in; boxes and everything else in turn, so that nothing is
+    """Words to copy, later also lines to fill in; boxes and everything else in turn, so that nothing is
     forgotten."""
     groups = [copying_rows(rng, 24, 0.0)]
     if step >= 0.3 * recipe.steps:
@@ -115,10 +115,10 @@ def writing_rows(recipe: PocketRecipe, rng: Rng, step: int, frames: VisionTasks)
 
 
 class StageDataset(IterableDataset):
-    """Endless batches of a stage, a pure function of the seed and the step."""
+    """The endless batches of a stage; each is a pure function of the seed and the step."""
 
     def __init__(self, recipe: PocketRecipe, pool: Path | None, start: int, seen: RowSampler) -> None:
-        """`seen` makes a step's rows where there is a pool."""
+        """`seen` makes a step's rows if there is a pool."""
         self.recipe, self.pool, self.start, self.seen = recipe, pool, start, seen
 
     def __iter__(self) -> Iterator[tuple[int, list[TokenBatch]]]:
@@ -138,11 +138,11 @@ class StageDataset(IterableDataset):
 def optimizer_groups(
     model: Qwen3VLForConditionalGeneration, weight_decay: float = 0.05
 ) -> list[dict[str, Any]]:
-    """Parameter groups with their share of the rate and their weight decay.
+    """Parameter groups with their share of the learning rate and their weight decay.
 
-    A patch is 1,536 numbers that mostly agree, so a step of Adam moves what comes out of the patch
-    embedding a thousand times as far as it moves a weight: at the full rate the features grew to 200 times
-    the size of word embeddings within a thousand steps, and nothing was learned from them.
+    The 1,536 values of a patch are mostly equal, so a step of Adam moves the output of the patch embedding a
+    thousand times as far as a weight. At the full learning rate the features grew to 200 times the size of
+    word embeddings within a thousand steps, and nothing was learned from them.
     """
     rates = {"visual.patch_embed": 0.05, "visual.": 0.5, "": 1.0}
     groups: dict[tuple[str, bool], list[torch.nn.Parameter]] = defaultdict(list)
@@ -156,7 +156,7 @@ def optimizer_groups(
 
 
 def hidden(model: Qwen3VLForConditionalGeneration, batch: TokenBatch) -> torch.Tensor:
-    """(B, L, D) last hidden states of a batch."""
+    """The last hidden states of a batch, (B, L, D)."""
     inner = model.model
     embeds = inner.language_model.embed_tokens(batch.input_ids)
     seen, levels, where = None, None, None
@@ -179,7 +179,7 @@ def hidden(model: Qwen3VLForConditionalGeneration, batch: TokenBatch) -> torch.T
 
 
 def loss_of(model: Qwen3VLForConditionalGeneration, batch: TokenBatch) -> torch.Tensor:
-    """Mean over exchanges of the weighted cross-entropy of the replies."""
+    """The weighted cross-entropy of the replies, averaged over exchanges."""
     states = hidden(model, batch)
     weights = batch.weights[:, 1:]
     chosen = weights > 0
@@ -193,7 +193,8 @@ def loss_of(model: Qwen3VLForConditionalGeneration, batch: TokenBatch) -> torch.
 def measure(
     model: Qwen3VLForConditionalGeneration, frames: VisionTasks | None, rows: int = 60
 ) -> dict[str, float]:
-    """Share of first reply tokens that are right on held-out rows, by kind of row and of reply."""
+    """The accuracy of the replies' first tokens (of boxes: all tokens) on held-out rows, by kind of row and
+    reply."""
     model.eval()
     encoder = BatchEncoder(checkpoint.build_tokenizer())
     rng = np.random.default_rng(99)
@@ -251,16 +252,16 @@ def _form(said: str, reply: str) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--output", type=Path, required=True)
-    parser.add_argument("--frames", type=Path, help="the pool of pixels; without it, text is learned alone")
-    parser.add_argument("--boxes", action="store_true", help="mostly where things are")
-    parser.add_argument("--writing", action="store_true", help="mostly writing what was read")
-    parser.add_argument("--vision-from", type=Path, help="folder of videopro.train.pocket.vision")
+    parser.add_argument("--frames", type=Path, help="pool of frames; without it, train on text only")
+    parser.add_argument("--boxes", action="store_true", help="train mostly on boxes")
+    parser.add_argument("--writing", action="store_true", help="train mostly on copying")
+    parser.add_argument("--vision-from", type=Path, help="output of videopro.train.pocket.vision")
     parser.add_argument("--language-from", type=Path, help="state.pt of this command without --frames")
-    parser.add_argument("--model-from", help="folder of a saved model: goes on from its weights")
+    parser.add_argument("--model-from", help="folder of a saved model to start from")
     parser.add_argument("--steps", type=int, required=True)
     parser.add_argument("--pick-steps", type=int, default=0)
     parser.add_argument(
-        "--hold-vision", type=int, default=0, help="steps without learning in the vision layers"
+        "--hold-vision", type=int, default=0, help="steps during which the vision layers are frozen"
     )
     parser.add_argument("--lr", type=float, default=1e-3)
     parser.add_argument("--decay", type=float, default=0.3)
@@ -285,7 +286,7 @@ def main() -> None:
         model.model.visual.load_state_dict(seen)
         aims = torch.load(args.vision_from / "table.pt", weights_only=True)
         translate(model.model.visual.merger.linear_fc2, aims, codes.of(embeddings))
-        with torch.no_grad():  # it was not taught: what it adds grows from nothing
+        with torch.no_grad():  # DeepStack was not trained: its contribution starts at zero
             for merger in model.model.visual.deepstack_merger_list:
                 merger.linear_fc2.weight.zero_()
                 merger.linear_fc2.bias.zero_()
@@ -302,7 +303,7 @@ def main() -> None:
     model.train()
     begun, recent = time.time() - spent, []
     for step, batches in loader:
-        # What is seen stays as it is while the language layers learn to read it.
+        # The vision layers are frozen while the language layers learn to read their output.
         model.model.visual.requires_grad_(step >= args.hold_vision)
         for group in optimizer.param_groups:
             group["lr"] = recipe.rate(step) * group["share"]

@@ -1,8 +1,7 @@
-"""What the pocket model is taught without pictures: exchanges about lines of text.
+"""The pocket model's training data without pictures: exchanges about lines of text.
 
-An exchange is a user text and the reply that is wanted.
-User texts are the very prompts of `videopro.prompts`. Only the usual phrasings of the world are taught. Knows
-nothing of frames, tensors or of the model; `videopro.train.pocket.tasks` adds what is seen.
+An exchange is a user text and the reply to it. User texts are the prompts of `videopro.prompts`. Only the
+usual phrasings of the world are taught. `videopro.train.pocket.tasks` adds exchanges about pictures.
 """
 
 from collections.abc import Callable, Sequence
@@ -39,7 +38,7 @@ Rng = np.random.Generator
 QAPair = tuple[str, str]
 ALL_COLORS = tuple(COLORS)
 
-# Ways to ask about what is in sight, as a program asks about frames that it has found.
+# Questions about what is visible, as a program asks them about frames that it has found.
 LOCAL = {
     "color": ("What color is the {shape}?", "Which color does the {shape} have?", "What is its color?"),
     "shape": ("Which shape is it?", "What shape do we see?", "Which shape is shown here?"),
@@ -68,7 +67,7 @@ def choose(rng: Rng, options: Sequence[str]) -> str:
 
 
 def lettered_pair(rng: Rng, text: str, answer: str, pool: Sequence[str], context: str = "") -> QAPair:
-    """The question with 2 to 6 options from a pool, mostly 4; the reply is the right letter."""
+    """A question with 2 to 6 options from a pool, mostly 4; the reply is the right letter."""
     count = min(int(rng.choice([2, 3, 4, 5, 6], p=[0.06, 0.07, 0.74, 0.07, 0.06])), len(pool))
     wrong = [o for o in pool if o != answer]
     options = [answer, *(wrong[int(i)] for i in rng.permutation(len(wrong))[: count - 1])]
@@ -78,7 +77,7 @@ def lettered_pair(rng: Rng, text: str, answer: str, pool: Sequence[str], context
 
 
 def in_words(text: str, answer: str, context: str = "") -> QAPair:
-    # With the space before it the word is the same token as among the options.
+    # With a leading space, the word is the same token as in the options.
     return prompts.with_context(context, prompts.open_ended(text)), f" {answer}"
 
 
@@ -88,15 +87,15 @@ def question_pair(rng: Rng, text: str, answer: str, pool: Sequence[str], context
     return in_words(text, answer, context)
 
 
-# ---- text alone ------------------------------------------------------------------------------------------
+# ---- text only -------------------------------------------------------------------------------------------
 
 
 def pick(rng: Rng, level: int = 3) -> QAPair:
-    """Find the option that is named: the circuit that every lettered answer rests on.
+    """Pick the option that is named, a skill that every lettered answer depends on.
 
-    It forms within a few hundred steps among two to four of eight words, with nothing else in the prompt,
-    and carries over from there; straight from all words and the full prompt it does not. Levels: 0 colours,
-    1 what can be seen, 2 all words, 3 in the full prompt.
+    It emerges within a few hundred steps on two to four of eight words with nothing else in the prompt, and
+    transfers from there; trained on all words and the full prompt from the start, it does not. Levels: 0
+    colours, 1 visible things, 2 all words, 3 all words in the full prompt.
     """
     pool: Sequence[str] = ALL_COLORS if level == 0 else POOLS[choose(rng, list(POOLS))]
     if level >= 2 and rng.random() < 0.5:
@@ -112,7 +111,7 @@ def pick(rng: Rng, level: int = 3) -> QAPair:
 
 
 def pick_count(rng: Rng) -> QAPair:
-    """Pick a number by its name, or the one that was counted: digits are not read as words are."""
+    """Pick a named number, or one that was counted: the model does not read digits as it reads words."""
     if rng.random() < 0.5:
         return count_pair(rng)
     number = choose(rng, COUNTS)
@@ -124,7 +123,7 @@ def one_pool(rng: Rng) -> Sequence[str]:
 
 
 def narration_pair(rng: Rng) -> QAPair:
-    """A fact among up to a few lines of narration."""
+    """Find a fact in a few lines of narration."""
     facts = int(rng.choice([1, 2, 3, 4], p=[0.4, 0.25, 0.2, 0.15]))
     names, things = rng.permutation(NAMES), rng.permutation(THINGS)
     deeds = [choose(rng, DEEDS) for _ in range(facts)]
@@ -139,7 +138,7 @@ def narration_pair(rng: Rng) -> QAPair:
 
 
 def story(rng: Rng) -> QAPair:
-    """The topic that lines come back to, among others named once."""
+    """Find the topic that recurs in the lines; others are named once."""
     topics = [str(t) for t in rng.permutation(TOPICS)]
     whole = 4 if rng.random() < 0.3 else 1  # as many lines as a whole video has
     lines = [
@@ -155,7 +154,7 @@ def story(rng: Rng) -> QAPair:
 
 
 def read_sign(rng: Rng) -> QAPair:
-    """OCR text, and what the sign says."""
+    """Say what a sign says, given its OCR text."""
     word = choose(rng, SIGNS)
     other = choose(rng, SIGNS).lower() if rng.random() < 0.2 else ""
     context = (
@@ -167,7 +166,7 @@ def read_sign(rng: Rng) -> QAPair:
 
 
 def description_pair(rng: Rng) -> QAPair:
-    """Scenes in words, and a question that names one of them: binding, without pictures."""
+    """Answer a question about one of several scenes that are described in words."""
     count = int(rng.choice([1, 2, 3, 4]))
     places = [str(p) for p in rng.permutation(PLACES)[:count]]
     looks = [(choose(rng, ALL_COLORS), choose(rng, SHAPES), choose(rng, MOVES)) for _ in places]
@@ -180,7 +179,7 @@ def description_pair(rng: Rng) -> QAPair:
 
 
 def count_pair(rng: Rng) -> QAPair:
-    """A number that was counted, and how many there are."""
+    """Say how many there are, given a count."""
     place, number = choose(rng, PLACES), choose(rng, COUNTS)
     context = choose(
         rng, ("scenes at the {}: {}", "The {} is shown {} times.", "count of scenes at the {}: {}")
@@ -190,7 +189,7 @@ def count_pair(rng: Rng) -> QAPair:
 
 
 def motion_pair(rng: Rng) -> QAPair:
-    """What something was found to do, and what it does."""
+    """Say what something does, given a description of it."""
     place, shape, move = choose(rng, PLACES), choose(rng, SHAPES), choose(rng, MOVES)
     context = choose(rng, ("the {} {} at the {}", "The {} {}.", "A {} {} at the {}.")).format(
         shape, move, place
@@ -200,7 +199,7 @@ def motion_pair(rng: Rng) -> QAPair:
 
 
 def spoken_pair(rng: Rng) -> QAPair:
-    """Whether a line was said: yes or no."""
+    """Say whether the narrator says a line: yes or no."""
     lines = [_event(rng) for _ in range(int(rng.integers(1, 4)))]
     said = rng.random() < 0.5
     line = choose(rng, lines) if said else _event(rng)
@@ -242,7 +241,7 @@ def pick_row(rng: Rng, level: int) -> PocketExample:
 
 
 def text_row(rng: Rng, easy: float) -> PocketExample:
-    """Eight exchanges without pictures; `easy` is the share of picking alone."""
+    """Eight exchanges without pictures; `easy` is the share of `pick` on top of its usual one."""
     weights = np.array([w for _, w in TEXT_TASKS])
     tasks = [task for task, _ in TEXT_TASKS]
     exchanges = [

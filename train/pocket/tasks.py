@@ -1,7 +1,7 @@
-"""What the pocket model is taught about what it sees: scenes, whole videos, stills and crops, with exchanges.
+"""The pocket model's training data with pictures: exchanges about scenes, whole videos, stills and crops.
 
-A row is what is seen (frames as a video, one picture, or nothing) and several exchanges about it
-(`videopro.train.pocket.qa_pairs`). Knows nothing of tensors or of the model.
+A row has frames (as a video), a picture, or neither, and several exchanges about it
+(`videopro.train.pocket.qa_pairs`).
 """
 
 import json
@@ -32,7 +32,7 @@ from videopro.train.pocket.qa_pairs import (
 
 
 class VisionTasks:
-    """The frames of `videopro.train.pocket.frames`, as rows to learn from."""
+    """Makes training rows from the frames of `videopro.train.pocket.frames`."""
 
     def __init__(self, folder: Path) -> None:
         load = lambda name: np.load(folder / f"{name}.npy", mmap_mode="r")  # noqa: E731
@@ -46,7 +46,7 @@ class VisionTasks:
         self.signed = [i for i, f in enumerate(self.facts) if f["sign"]]
 
     def keep(self, scenes: slice, videos: slice) -> None:
-        """Only these scenes and videos from now on."""
+        """Use only these scenes and videos from now on."""
         self.facts, self.scenes, self.stills = self.facts[scenes], self.scenes[scenes], self.stills[scenes]
         self.video_facts, self.videos = self.video_facts[videos], self.videos[videos]
         self._sort()
@@ -68,7 +68,7 @@ class VisionTasks:
         )
 
     def _about(self, rng: Rng, fact: dict, count: int) -> QAPair:
-        """One exchange about a single scene."""
+        """An exchange about a single scene."""
         roll = rng.random()
         actor, place = fact["actor"], fact["place"]
         if roll < 0.08:
@@ -82,14 +82,14 @@ class VisionTasks:
             form = choose(rng, (*LOCAL["sign"], *PHRASINGS["sign"]["usual"])).format(place=place)
             return question_pair(rng, form, fact["sign"], SIGNS)
         if roll < 0.52:
-            return FOUND_TASKS[int(rng.integers(len(FOUND_TASKS)))](rng)  # what was found, beside frames
+            return FOUND_TASKS[int(rng.integers(len(FOUND_TASKS)))](rng)  # found text, besides frames
         kind = choose(rng, ("color", "color", "shape", "shape", "move") if count > 2 else ("color", "shape"))
         forms = PHRASINGS[kind]["usual"] if rng.random() < 0.6 else LOCAL[kind]
         text = choose(rng, forms).format(place=place, shape=actor["shape"])
         return question_pair(rng, text, actor[kind], POOLS[kind])
 
     def _yes_no(self, rng: Rng, fact: dict) -> QAPair:
-        """Something that is so, or with one word changed."""
+        """A true statement about a scene as a question, or the same with one word changed."""
         actor, true = fact["actor"], bool(rng.random() < 0.5)
 
         def word(kind: str, right: str) -> str:
@@ -114,15 +114,15 @@ class VisionTasks:
         return prompts.yes_no(text), "Yes" if true else "No"
 
     def look_row(self, rng: Rng, size: tuple[int, int], words: float) -> PocketExample:
-        """One thing from near to far: cut out closely, loosely, or in the whole picture.
+        """An object from near to far: cropped tightly, loosely, or in the whole picture.
 
-        Colour and shape of a thing that fills a sixtieth of a frame are not found from the start; where it
-        fills the picture they are, and what names them carries over. `words` is the share of answers in
-        words, which come before letters.
+        The colour and shape of an object that fills a sixtieth of a frame cannot be learned at first; if it
+        fills the picture they can, and this transfers. `words` is the share of answers in words, which are
+        learned before letters.
         """
         index = int(rng.choice(self.acted))
         fact, whole = self.facts[index], rng.random() < 0.25
-        exchanges = [self._looked(rng, fact, whole, words) for _ in range(5)]
+        exchanges = [self._about_look(rng, fact, whole, words) for _ in range(5)]
         if whole:
             return PocketExample(exchanges, picture=resized(self.stills[index], size))
         still = self.stills[index]
@@ -134,12 +134,12 @@ class VisionTasks:
         return PocketExample(exchanges, picture=resized(still[top:bottom, left:right], size))
 
     def glance_row(self, rng: Rng, words: float) -> PocketExample:
-        """Two frames of one scene, and what is in them."""
+        """Two frames of a scene, with exchanges about what is in them."""
         index, first = int(rng.choice(self.acted)), int(rng.integers(15))
-        exchanges = [self._looked(rng, self.facts[index], True, words) for _ in range(5)]
+        exchanges = [self._about_look(rng, self.facts[index], True, words) for _ in range(5)]
         return PocketExample(exchanges, self.scenes[index][first : first + 2], [first / 2, first / 2 + 0.5])
 
-    def _looked(self, rng: Rng, fact: dict, whole: bool, words: float) -> QAPair:
+    def _about_look(self, rng: Rng, fact: dict, whole: bool, words: float) -> QAPair:
         actor = fact["actor"]
         kind = choose(rng, ("color", "color", "shape", "shape", *(("place", "weather") if whole else ())))
         text = choose(rng, LOCAL[kind]).format(shape=actor["shape"])
@@ -149,7 +149,7 @@ class VisionTasks:
         )
 
     def joined_row(self, rng: Rng, most: int) -> PocketExample:
-        """Frames of two to `most` scenes one after another: which is which, and which comes next."""
+        """Frames of two to `most` scenes in sequence: which is which, and which comes next."""
         count = int(rng.integers(2, most + 1))
         picked: list[int] = []
         while len(picked) < count:
@@ -171,7 +171,7 @@ class VisionTasks:
         return PocketExample(exchanges, np.concatenate(parts), times)
 
     def _among(self, rng: Rng, facts: list[dict]) -> QAPair:
-        """One exchange about one scene of several."""
+        """An exchange about one of several scenes."""
         at = int(rng.integers(len(facts)))
         fact, actor = facts[at], facts[at]["actor"]
         roll = rng.random()
@@ -179,7 +179,7 @@ class VisionTasks:
             kind = choose(rng, ("color", "color", "shape", "shape", "move"))
             text = choose(rng, PHRASINGS[kind]["usual"]).format(place=fact["place"], shape=actor["shape"])
             pool = POOLS[kind]
-            if rng.random() < 0.4:  # among what is in sight, so that a guess does not do
+            if rng.random() < 0.4:  # options that are all visible, so that a guess is not enough
                 sight = tuple(dict.fromkeys(f["actor"][kind] for f in facts))
                 pool = sight if len(sight) > 1 else pool
             return question_pair(rng, text, actor[kind], pool)
@@ -198,7 +198,7 @@ class VisionTasks:
         return prompts.yes_no(text), "Yes" if there else "No"
 
     def video_row(self, rng: Rng) -> PocketExample:
-        """A whole video from 16 uniform frames, with the world's own kinds of question."""
+        """A whole video from 16 uniform frames, with the world's own kinds of questions."""
         index = int(rng.integers(len(self.video_facts)))
         fact = self.video_facts[index]
         drawn = asks(fact["length"], fact["seed"], int(rng.integers(6)))
@@ -211,8 +211,8 @@ class VisionTasks:
         return PocketExample(exchanges, self.videos[index], fact["times"])
 
     def picture_row(self, rng: Rng, size: tuple[int, int]) -> PocketExample:
-        """One picture, whole or cut: where things are, what a sign says, what is there. `size` (h, w) of
-        a whole one.
+        """A whole picture, with exchanges about boxes and the scene, or a crop of a sign. `size`: (h, w) of a
+        whole picture.
         """
         if rng.random() < 0.3:
             return self._sign_row(rng)
@@ -223,7 +223,7 @@ class VisionTasks:
         return PocketExample(exchanges, picture=resized(self.stills[index], size))
 
     def box_row(self, rng: Rng, size: tuple[int, int]) -> PocketExample:
-        """A whole picture, and where something is in it; signs, which few scenes have, more often."""
+        """A whole picture with exchanges about boxes; signs, which few scenes have, are oversampled."""
         index = int(rng.choice(self.signed if rng.random() < 0.3 else self.acted))
         exchanges = [self._located(rng, self.facts[index]) for _ in range(2)]
         return PocketExample(exchanges, picture=resized(self.stills[index], size))
@@ -243,7 +243,7 @@ class VisionTasks:
         return prompts.locate(name), box_text(fact[f"{kind}_box"])
 
     def _sign_row(self, rng: Rng) -> PocketExample:
-        """A picture cut around a sign, tightly or loosely, and what it says."""
+        """A tight or loose crop of a sign, with exchanges about what it says."""
         index = int(rng.choice(self.signed))
         fact, still = self.facts[index], self.stills[index]
         x0, y0, x1, y1 = fact["sign_box"]
@@ -265,7 +265,7 @@ def describe(fact: dict) -> str:
 
 
 def box_text(box: Sequence[float]) -> str:
-    """A box in pixels as Qwen3-VL writes boxes: JSON with relative coordinates from 0 to 1000."""
+    """A box in pixels in Qwen3-VL's format: JSON with relative coordinates from 0 to 1000."""
     x0, y0, x1, y1 = (
         round(v * 1000 / extent) for v, extent in zip(box, (WIDTH, HEIGHT, WIDTH, HEIGHT), strict=True)
     )
@@ -274,7 +274,7 @@ def box_text(box: Sequence[float]) -> str:
 
 @lru_cache(maxsize=20_000)
 def asks(length: str, seed: int, draw: int) -> list[questions.PocketQuestion]:
-    """The world's questions about a video, by another draw than its own."""
+    """The world's questions about a video, from another draw than the split's own."""
     return questions.generate_questions(make_script(length, seed), draw=draw)
 
 

@@ -3,9 +3,8 @@
     python -m videopro.train.pocket.vision --frames FOLDER/frames --output FOLDER/vision --steps 6000
 
 The target of a cell is the sum of the embeddings of its words (`videopro.train.pocket.vision_targets`), so
-that afterwards the language layers read pictures as they read words. Resumes from the last checkpoint;
-`state.pt` and `table.pt` (the targets) are what `videopro.train.pocket.language` takes with `--vision-from`.
-Knows no questions.
+that the language layers can then read pictures as they read words. Resumes from the last checkpoint.
+`videopro.train.pocket.language` takes `state.pt` and `table.pt` (the targets) with `--vision-from`.
 """
 
 import argparse
@@ -47,11 +46,11 @@ CROP_SIZES = ((96, 160), (128, 96), (96, 128), (160, 96), (64, 224), (224, 64), 
 
 
 def encode_pictures(visual: Any, pixels: torch.Tensor) -> tuple[torch.Tensor, list[torch.Tensor]]:
-    """What `visual` gives for n frame groups of one size, all at once instead of one after another.
+    """The features of n frame groups of one size, computed by `visual` in one batch instead of one by one.
 
-    pixels: (n, h, w, 1536) normalised patches in the processor's order, h and w in patches. Returns
-    (n * cells, D) merged features and the same for each DeepStack level. A test holds it to the model's own
-    forward. `visual` is a `Qwen3VLVisionModel` (its parts have no types to check).
+    pixels: (n, h, w, 1536) normalized patches in the processor's order, h and w in patches. Returns the
+    (n * cells, D) merged features, and the same for each DeepStack level. A test compares it with the model's
+    own forward. `visual` is a `Qwen3VLVisionModel` (whose parts have no types).
     """
     count, height, width, _ = pixels.shape
     grid = torch.tensor([[1, height, width]])
@@ -110,7 +109,7 @@ def encode_sized_pictures(
 
 
 def groups_of(frames: np.ndarray) -> np.ndarray:
-    """(n, 2, H, W, 3) pairs of frames as (n, h, w, 1536) uint8 patches."""
+    """Pairs of frames, (n, 2, H, W, 3), as (n, h, w, 1536) uint8 patches."""
     count, _, height, width, _ = frames.shape
     flat, _ = patches(frames.reshape(count * 2, height, width, 3))
     return flat.reshape(count, height // PATCH, width // PATCH, -1)
@@ -118,16 +117,16 @@ def groups_of(frames: np.ndarray) -> np.ndarray:
 
 @torch.no_grad()
 def whiten(visual: Qwen3VLVisionModel, samples: torch.Tensor) -> None:
-    """Start the patch embedding at the principal components of patches, each at about the same size.
+    """Initialize the patch embedding with the principal components of patches, scaled to about equal size.
 
-    Nearly all of what differs between patches is how bright they are and of what colour; outlines, which
-    tell a ring from a ball, are a hundredth of it. From random filters colours were named within 500 steps
-    and shapes hardly after 1,500. samples: (n, 1536) normalised patches.
+    Nearly all of the variance between patches is brightness and colour; outlines, which distinguish a ring
+    from a ball, are a hundredth of it. With random filters, colours were learned within 500 steps and shapes
+    hardly after 1,500. samples: (n, 1536) normalized patches.
     """
     mean = samples.mean(0)
     _, spread, parts = torch.linalg.svd(samples - mean, full_matrices=False)
     size = spread[: visual.patch_embed.proj.out_channels] / len(samples) ** 0.5
-    # Far down the components are noise of the codec: they are not blown up further than to a tenth.
+    # The smallest components are codec noise, so their amplification is limited.
     filters = parts[: len(size)] / (size + 0.1 * size[len(size) // 4])[:, None]
     patch: Any = visual.patch_embed.proj
     patch.weight.copy_(0.5 * filters.view_as(patch.weight))
@@ -136,7 +135,7 @@ def whiten(visual: Qwen3VLVisionModel, samples: torch.Tensor) -> None:
 
 
 class PictureDataset(IterableDataset):
-    """Endless batches of pictures of one size, and what each cell of them shows."""
+    """Endless batches of pictures of one size, with what each of their cells shows."""
 
     def __init__(self, frames: Path, start: int, steps: int, size: int, seed: int, held_out: bool) -> None:
         self.folder, self.start, self.steps, self.size, self.seed = frames, start, steps, size, seed
@@ -157,7 +156,7 @@ class PictureDataset(IterableDataset):
     def _pairs(
         self, rng: Rng, pool: VisionTasks, scenes: list[np.ndarray], videos: list[np.ndarray]
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Two frames of a scene, or two that follow each other in a whole video, often of two scenes."""
+        """Two frames of a scene, or two consecutive ones of a whole video, often from two scenes."""
         pixels, codes = [], []
         for _ in range(self.size):
             if rng.random() < 0.65:
@@ -188,7 +187,7 @@ class PictureDataset(IterableDataset):
     def _crops(
         self, rng: Rng, pool: VisionTasks, scenes: list[np.ndarray], videos: list[np.ndarray]
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Parts of stills around the actor or the sign, tight or loose, all brought to one size."""
+        """Tight or loose crops of stills around the actor or the sign, all resized to one size."""
         height, width = CROP_SIZES[int(rng.integers(len(CROP_SIZES)))]
         pixels, codes = [], []
         for _ in range(self.size):
@@ -204,11 +203,11 @@ class PictureDataset(IterableDataset):
 
 
 def crop_window(rng: Rng, box: list[float], aspect: float) -> tuple[int, int, int, int]:
-    """A window of about this aspect (width by height) that holds the box, somewhere, and mostly more."""
+    """A random window of about this aspect ratio (width / height) that contains the box."""
     x0, y0, x1, y1 = box
     room = 1 + 2 * float(rng.choice([0.03, 0.15, 0.4, 0.8]))
     width, height = (x1 - x0) * room, (y1 - y0) * room
-    # A crop keeps its own aspect, about: up to a third off is stretched.
+    # The aspect ratio is kept approximately: a crop is stretched by up to a third.
     wanted = aspect * float(rng.uniform(0.8, 1.25))
     width, height = max(width, height * wanted), max(height, width / wanted)
     width, height = min(width, WIDTH), min(height, HEIGHT)
@@ -218,7 +217,7 @@ def crop_window(rng: Rng, box: list[float], aspect: float) -> tuple[int, int, in
 
 
 def loss_of(out: torch.Tensor, codes: torch.Tensor, table: torch.Tensor) -> torch.Tensor:
-    """Distance to the wanted sum, and for each group of words which of them it is, if any.
+    """The distance to the target sum, plus, for each group of words, the cross-entropy of which word it is.
 
     out: (cells, D); codes: (cells, CODES); table: (CODES, D).
     """
@@ -244,8 +243,8 @@ def loss_of(out: torch.Tensor, codes: torch.Tensor, table: torch.Tensor) -> torc
 
 @torch.no_grad()
 def measure(visual: Qwen3VLVisionModel, folder: Path, table: torch.Tensor) -> dict[str, float]:
-    """On held-out pictures: share of cells named rightly by group, where one word is right; median distance
-    of the edges of boxes in shares of the picture.
+    """On held-out pictures: accuracy by group of words over cells with a single right word, and the median
+    error of box edges as a fraction of the picture.
     """
     right: dict[str, list[float]] = {}
     scale = table.square().sum(1)
@@ -274,7 +273,7 @@ def main() -> None:
     parser.add_argument("--frames", type=Path, required=True)
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--steps", type=int, default=6000)
-    parser.add_argument("--size", type=int, default=48, help="pictures a step")
+    parser.add_argument("--size", type=int, default=48, help="pictures per step")
     parser.add_argument("--lr", type=float, default=1e-3)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=1)
@@ -289,7 +288,7 @@ def main() -> None:
     assert table.shape[0] == CODES
     torch.save(table, args.output / "table.pt")
     visual = model.model.visual
-    taught: list[dict[str, Any]] = [
+    groups: list[dict[str, Any]] = [
         {"params": [w for n, w in visual.named_parameters() if n.startswith("patch_embed")], "share": 0.1},
         {
             "params": [
@@ -300,7 +299,7 @@ def main() -> None:
             "share": 1.0,
         },
     ]
-    optimizer = torch.optim.AdamW(taught, lr=args.lr, betas=(0.9, 0.95), weight_decay=0.02, fused=True)
+    optimizer = torch.optim.AdamW(groups, lr=args.lr, betas=(0.9, 0.95), weight_decay=0.02, fused=True)
     some = [pixels for _, pixels, _ in PictureDataset(args.frames, 0, 8, 48, args.seed + 1, False)]
     whiten(visual, torch.cat([pixels.flatten(0, 2)[::2] for pixels in some]).float() / 127.5 - 1)
     start, spent = resume(args.output, visual, optimizer)

@@ -1,9 +1,9 @@
-"""What a frame shows, in symbols: what the pocket model's vision layers are taught to say.
+"""The training targets of the pocket model's vision layers: what a frame shows, in symbols.
 
 Each cell of a frame (32x32 pixels, one token of the language layers) is a vector over CODES: the words for
-what the cell shows (place, weather, colour and shape of the actor on it, the sign's word) and the edges of
-the box of what stands on it. The vision layers learn to give the sum of the words' embeddings, so that the
-language layers read pictures much as they read words. Only training knows of this.
+what the cell shows (place, weather, colour and shape of the actor in it, the sign's word) and the edges of
+that object's box. The vision layers learn to output the sum of the words' embeddings, so that the language
+layers can read pictures much as they read words. Used in training only.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ Box = Sequence[float]
 GROUPS = {"place": PLACES, "weather": WEATHERS, "color": tuple(COLORS), "shape": SHAPES, "sign": SIGNS}
 WORDS = [word for words in GROUPS.values() for word in words]
 INDEX = {word: i for i, word in enumerate(WORDS)}
-KNOTS = 21  # an edge between 0 and 1 lies between two knots, in shares of both
+KNOTS = 21  # an edge between 0 and 1 is interpolated linearly between two knots
 CODES = len(WORDS) + 4 * KNOTS
 GRID = (3, 5)  # cells of a frame of 96x160 pixels
 FULL = (0.0, 0.0, float(WIDTH), float(HEIGHT))
@@ -32,7 +32,8 @@ FULL = (0.0, 0.0, float(WIDTH), float(HEIGHT))
 def symbols(
     fact: dict, actor_box: Box | None, window: Box = FULL, grid: tuple[int, int] = GRID
 ) -> np.ndarray:
-    """(h, w, CODES) float16: a frame, or the part of it in `window` (x0, y0, x1, y1 in pixels)."""
+    """The symbols, (h, w, CODES) float16, of a frame or of its part in `window` (x0, y0, x1, y1 in
+    pixels)."""
     height, width = grid
     cells = np.zeros((height, width, CODES), np.float32)
     cells[:, :, INDEX[fact["place"]]] = 1
@@ -46,7 +47,7 @@ def symbols(
         x0, x1 = ((box[k] - window[0]) / (window[2] - window[0]) for k in (0, 2))
         y0, y1 = ((box[k] - window[1]) / (window[3] - window[1]) for k in (1, 3))
         seen = [min(1.0, max(0.0, v)) for v in (x0, y0, x1, y1)]
-        # Of a thing cut to less than a third, nothing can be said.
+        # An object of which less than a third is visible is left out.
         if (seen[2] - seen[0]) * (seen[3] - seen[1]) < 0.34 * (x1 - x0) * (y1 - y0):
             continue
         columns = _overlap(seen[0] * width, seen[2] * width, width)
@@ -60,7 +61,7 @@ def symbols(
 
 
 def _overlap(low: float, high: float, count: int) -> np.ndarray:
-    """How much of each of `count` unit cells lies between low and high."""
+    """The fraction of each of `count` unit cells that lies between low and high."""
     starts = np.arange(count)
     return np.clip(np.minimum(high, starts + 1) - np.maximum(low, starts), 0, None)
 
@@ -75,13 +76,13 @@ def _edges(values: Sequence[float]) -> np.ndarray:
 
 
 def scene_symbols(fact: dict) -> np.ndarray:
-    """(16, 3, 5, CODES) of the frames of one scene."""
+    """The symbols of the frames of a scene, (16, 3, 5, CODES)."""
     boxes = fact["actor_boxes"] or [None] * FRAMES
     return np.stack([symbols(fact, box) for box in boxes])
 
 
 def video_symbols(length: str, seed: int) -> np.ndarray:
-    """(16, 3, 5, CODES) of 16 uniform frames of a video."""
+    """The symbols of 16 uniform frames of a video, (16, 3, 5, CODES)."""
     plan = make_script(length, seed)
     frames = []
     for _, at, inside in drawn_frames(plan):
@@ -97,7 +98,7 @@ def video_symbols(length: str, seed: int) -> np.ndarray:
 
 
 class CodeTable:
-    """What codes stand for: the embeddings of their words, and random vectors for the knots."""
+    """The vectors of the codes: the embeddings of their words, and random vectors for the knots."""
 
     def __init__(self, width: int, tokenizer: PreTrainedTokenizerFast) -> None:
         known = tokenizer.get_vocab()
@@ -106,13 +107,13 @@ class CodeTable:
         self.knots = knots / knots.norm(dim=1, keepdim=True)
 
     def of(self, embeddings: torch.Tensor) -> torch.Tensor:
-        """(CODES, D), by the embeddings as they are now."""
+        """The table, (CODES, D), for the given embeddings."""
         return torch.cat([embeddings[self.rows], self.knots])
 
 
 @torch.no_grad()
 def translate(merger: torch.nn.Linear, learned: torch.Tensor, wanted: torch.Tensor) -> None:
-    """Let a layer that gives sums of the rows of `learned` (CODES, D) give those of `wanted`."""
+    """Change a layer that outputs sums of the rows of `learned` (CODES, D) to output those of `wanted`."""
     change = torch.linalg.pinv(learned) @ wanted  # (D, D): x = codes @ learned becomes codes @ wanted
     merger.weight.copy_(change.T @ merger.weight)
     merger.bias.copy_(merger.bias @ change)

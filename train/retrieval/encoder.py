@@ -1,12 +1,12 @@
-"""Trains the pocket encoder from nothing, on two cores: LanguageBind_Video's form at pocket size.
+"""Trains the pocket encoder from scratch on two cores: LanguageBind_Video's architecture at pocket size.
 
     python -m videopro.train.pocket.frames --output FOLDER/frames
     python -m videopro.train.retrieval.encoder --frames FOLDER/frames --output FOLDER/run
 
-Clips and texts are drawn together by a contrastive loss in both directions, in which every clip of a batch
-that fits a text is a right one, by the share of its frames that do. The same command resumes from the last
-checkpoint. Writes `log.jsonl` and `model/`, the folder that `modules/encoders/pocket` ships: bf16 weights,
-the tokenizer, and `training_record.json` with recall@3 on val and test.
+A contrastive loss in both directions aligns clips and texts. Every clip of a batch that fits a text counts as
+a positive, weighted by the share of its frames that fit. Re-run the same command to resume from the last
+checkpoint. Writes `log.jsonl` and `model/`, the folder shipped as `modules/models/encoders/pocket`: bf16
+weights, the tokenizer, and `training_record.json` with recall@3 on val and test.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ class RetrieverRecipe:
     seed: int = 0
 
     def rate(self, step: int) -> float:
-        """Up linearly, then down along half a cosine to a fiftieth."""
+        """The learning rate at a step: linear warm-up, then a cosine decay to a fiftieth."""
         rise = min(1.0, (step + 1) / self.warmup)
         done = min(1.0, step / self.steps)
         return self.lr * rise * (0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * done)))
 
 
 def pocket_config(vocabulary: int) -> dict[str, object]:
-    """config.json of the pocket encoder: 1.5 M weights, 4 frames of 96x96 a clip."""
+    """config.json of the pocket encoder: 1.5 M weights, 4 frames of 96x96 per clip."""
     shared = {"num_attention_heads": 4, "hidden_act": "gelu", "layer_norm_eps": 1e-5, "projection_dim": 96}
     return {
         "model_type": "LanguageBindVideo",
@@ -77,13 +77,13 @@ def pocket_config(vocabulary: int) -> dict[str, object]:
 
 
 def new_model(config: LanguageBindConfig, seed: int) -> LanguageBindVideo:
-    """Untrained weights."""
+    """A model with untrained weights."""
     torch.manual_seed(seed)
     model = LanguageBindVideo(config)
     with torch.no_grad():
         for name, weight in model.named_parameters():
             if name.endswith(("_embedding.weight", "class_embedding", "temporal_embedding")):
-                # A patch is 768 numbers that mostly agree.
+                # The 768 values of a patch are mostly equal.
                 weight.normal_(0.0, 0.02 if "patch" in name else config.vision.hidden_size**-0.5)
             elif weight.ndim == 2:
                 last = name.endswith(("out_proj.weight", "fc2.weight"))
@@ -92,7 +92,7 @@ def new_model(config: LanguageBindConfig, seed: int) -> LanguageBindVideo:
 
 
 def loss_of(model: LanguageBindVideo, batch: ClipTextBatch, tokenizer: object) -> torch.Tensor:
-    """Cross-entropy between what fits and the softmax over the batch, from texts to clips and back."""
+    """Cross-entropy between the fits and the softmax over the batch, from texts to clips and back."""
     assert callable(tokenizer)
     side = model.config.vision.image_size
     pixels = torch.stack([to_pixels(list(frames), side) for frames in batch.frames])
@@ -106,7 +106,7 @@ def loss_of(model: LanguageBindVideo, batch: ClipTextBatch, tokenizer: object) -
 
 
 def _cross_entropy(scores: torch.Tensor, fit: torch.Tensor) -> torch.Tensor:
-    """Each row has its own text or clip that fits, so no row is empty."""
+    """The mean over rows. Each row's own text or clip fits it, so no row of `fit` is empty."""
     return -(fit / fit.sum(1, keepdim=True) * log_softmax(scores, dim=1)).sum(1).mean()
 
 
@@ -114,7 +114,7 @@ def _cross_entropy(scores: torch.Tensor, fit: torch.Tensor) -> torch.Tensor:
 def held_out(
     model: LanguageBindVideo, pairs: ClipTextPairs, tokenizer: object, batches: int = 4
 ) -> dict[str, float]:
-    """Loss on scenes that are not trained on, and how often the clip a text scores highest fits it."""
+    """The loss on held-out scenes, and how often the clip that scores highest for a text fits it."""
     assert callable(tokenizer)
     model.eval()
     losses, hits = [], []
@@ -133,7 +133,7 @@ def held_out(
 def write(
     model: LanguageBindVideo, config: dict[str, object], folder: Path, record: dict[str, object]
 ) -> None:
-    """The folder that `load_encoder` loads. Raises RuntimeError if it is larger than what may be shipped."""
+    """Write the folder that `load_encoder` loads. Raises RuntimeError if it is too large to ship."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.json").write_text(json.dumps(config, indent=1) + "\n")
     weights = {name: value.to(torch.bfloat16).contiguous() for name, value in model.state_dict().items()}
@@ -142,7 +142,7 @@ def write(
     (folder / "training_record.json").write_text(json.dumps(record, indent=1) + "\n")
     size = sum(path.stat().st_size for path in folder.iterdir())
     if size > MAX_BYTES:
-        raise RuntimeError(f"{folder} holds {size} bytes; at most {MAX_BYTES} are shipped")
+        raise RuntimeError(f"{folder} has {size} bytes; at most {MAX_BYTES} are shipped")
 
 
 def main() -> None:
@@ -170,7 +170,7 @@ def main() -> None:
     optimizer = torch.optim.AdamW(
         [{"params": decayed, "weight_decay": recipe.weight_decay}, {"params": others, "weight_decay": 0.0}],
         lr=recipe.lr,
-        # On toy scenes 40 steps so taught more than 120 with 0.98; without a warm-up 50 taught nothing.
+        # On toy scenes, 40 steps with 0.95 taught more than 120 with 0.98; 50 without warm-up taught nothing.
         betas=(0.9, 0.95),
         fused=True,
     )

@@ -1,9 +1,10 @@
-"""How often an encoder finds the clip with a question's evidence: recall@3, by family of the pocket world.
+"""Measures how often an encoder finds the clip with a question's evidence: recall@3 by question family of the
+pocket world.
 
     python -m videopro.train.retrieval.recall --encoder pocket --split test
 
-The query is the question itself. A clip holds the evidence if at least half of it lies within the evidence's
-intervals; where no clip does, the one that shares most time with them. Knows questions, videos and the index.
+The query is the question itself. A clip has the evidence if at least half of it lies within the evidence's
+intervals; if no clip does, the one that overlaps them most counts.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ from videopro.scoring import clustered_interval
 from videopro.video import Video
 
 TOP = 3
-# What clip retrieval should serve: the evidence is in the picture, in a stretch of the video, and the
-# question names what is to be seen. The others' evidence is the whole video, or what the narrator says.
+# The families that clip retrieval should serve: the evidence is visible, in a part of the video, and the
+# question names what to look for. For the others it is the whole video, or what the narrator says.
 SERVED = ("attribute", "action", "order", "count", "sign")
 
 
 def evidence_clips(clips: Sequence[tuple[float, float]], evidence: Sequence[Sequence[float]]) -> list[int]:
-    """Numbers of the clips that hold the evidence (see above)."""
+    """The indices of the clips that have the evidence, as defined above."""
     shared = [
         sum(max(0.0, min(end, to) - max(start, since)) for since, to in evidence) for start, end in clips
     ]
@@ -38,9 +39,10 @@ def evidence_clips(clips: Sequence[tuple[float, float]], evidence: Sequence[Sequ
 
 
 def recall(encoder: str, split: str, root: Path, limit: int | None = None) -> dict[str, object]:
-    """recall@3 by family, and over all that retrieval serves, with 95 % intervals clustered by video.
+    """recall@3 by family, and over all families that retrieval serves, with 95 % intervals clustered by
+    video.
 
-    `encoder` as `load_encoder` takes it. Indexes are kept under `root`. `limit`: so many videos only.
+    `encoder`: as in `load_encoder`. `root`: folder for the indexes. `limit`: maximum number of videos.
     """
     model = load_encoder(encoder, "cpu")
     folder = world.ensure(split, videos=())
@@ -61,7 +63,7 @@ def recall(encoder: str, split: str, root: Path, limit: int | None = None) -> di
                 hits[group][name].append(hit)
     figures: dict[str, object] = {}
     for group, outcomes in sorted(hits.items()):
-        every = [hit for found in outcomes.values() for hit in found]
+        every = [hit for video_hits in outcomes.values() for hit in video_hits]
         low, high = clustered_interval(outcomes)
         figures[group] = {
             "recall": round(sum(every) / len(every), 4),
@@ -74,11 +76,11 @@ def recall(encoder: str, split: str, root: Path, limit: int | None = None) -> di
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument(
-        "--encoder", default="pocket", help="pocket, or another encoder as load_encoder takes it"
+        "--encoder", default="pocket", help="pocket, or another encoder that load_encoder accepts"
     )
     parser.add_argument("--split", default="test")
-    parser.add_argument("--root", type=Path, help="where indexes are kept (default: the user's cache)")
-    parser.add_argument("--limit", type=int, help="so many videos only")
+    parser.add_argument("--root", type=Path, help="folder for the indexes (default: the user's cache)")
+    parser.add_argument("--limit", type=int, help="maximum number of videos")
     args = parser.parse_args()
     figures = recall(args.encoder, args.split, args.root or default_root(), args.limit)
     for group, found in figures.items():

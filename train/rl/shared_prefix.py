@@ -1,16 +1,16 @@
-"""A group's prompt once, its G replies behind it: the log-probabilities of G full rows from one row.
+"""Packs a group's prompt once with its G replies: the log-probabilities of G full rows from a single row.
 
     video, prompt ... | last token of the prompt, reply 1 | last token of the prompt, reply 2 | ...
                       | another prompt about the video ... | last token of it, reply 3 | ...
 
-Every reply sees its prompt and itself and no other reply (a tree of attention), at the positions that it has
-in a row of its own, so its log-probabilities and their gradients are those of the full rows, and the group
-costs prompt + G replies instead of G x (prompt + reply). One ordinary forward pass, so gradient
-checkpointing, DDP and DeepSpeed take it as any other. The prompt's last token leads every branch since it
+Every reply attends to its prompt and itself but to no other reply (tree attention), at the positions that it
+has in a row of its own. Its log-probabilities and gradients therefore equal those of the full rows, and the
+group costs prompt + G replies instead of G x (prompt + reply). It is one ordinary forward pass, so gradient
+checkpointing, DDP and DeepSpeed work as usual. The prompt's last token starts every branch because it
 predicts the first token of each reply.
 
-Needs an attention that takes any mask (sdpa) and layers that attend: a recurrent layer has one state
-along the row. Knows token ids and tensors; must not know losses or trainers.
+Needs an attention implementation that takes any mask (sdpa) and attention layers only: a recurrent layer has
+a single state along the row.
 """
 
 from __future__ import annotations
@@ -30,36 +30,36 @@ IGNORE_INDEX = -100
 
 @dataclass(frozen=True)
 class PackedBatch:
-    """Groups as the model takes them, one row a group, padded on the right."""
+    """Groups as model inputs, one row per group, padded on the right."""
 
     inputs: dict[str, torch.Tensor]
     """`input_ids`, `mm_token_type_ids` (groups, tokens), `attention_mask` (groups, 1, tokens, tokens) bool,
     `position_ids` (4, groups, tokens), visual inputs, and `shift_labels` (groups, tokens): at each place the
-    token that follows it in its reply, `IGNORE_INDEX` in prompts and padding."""
+    next token of its reply, `IGNORE_INDEX` in prompts and padding."""
     rows: torch.Tensor
-    """(replies,): in which row each reply is, in the order in which the replies were given."""
+    """(replies,): the row of each reply, in the order of the replies given."""
     starts: torch.Tensor
-    """(replies,): where in the row its first token is predicted."""
+    """(replies,): the place in the row at which the reply's first token is predicted."""
 
     def unpack(self, packed: torch.Tensor, lengths: torch.Tensor, width: int) -> torch.Tensor:
-        """Values at each place, (groups, tokens), as a value a token of each reply, (replies, width); 0
-        behind the end of a reply (`lengths`, (replies,))."""
+        """Values per place, (groups, tokens), as values per token of each reply, (replies, width); 0 after
+        the end of a reply (`lengths`, (replies,))."""
         places = torch.arange(width, device=packed.device)
         at = (self.starts[:, None] + places).clamp(max=packed.shape[1] - 1)
         return packed[self.rows[:, None], at].masked_fill(places >= lengths[:, None], 0)
 
 
 def check_shareable(run: QwenRun) -> None:
-    """Raise ConfigError for a model on which replies cannot share their prompt's pass."""
+    """Raise ConfigError for a model whose replies cannot share one pass over their prompt."""
     attention = run.model.config._attn_implementation
     if run.is_recurrent:
         raise ConfigError(
-            "shared_prompt is true and some layers of this model carry a state along the tokens, which "
-            "replies cannot share; give shared_prompt: false"
+            "shared_prompt is true, but some layers of this model are recurrent, and replies cannot share "
+            "their state; set shared_prompt: false"
         )
     if attention != "sdpa":
         raise ConfigError(
-            f"shared_prompt is true and attention is {attention!r}, which takes no mask of our own; give "
+            f"shared_prompt is true, but attention is {attention!r}, which takes no custom mask; set "
             "attn_implementation: sdpa, or shared_prompt: false"
         )
 
@@ -72,19 +72,20 @@ def pack(
     run: QwenRun,
     roots: Sequence[PolicyPrompt] | None = None,
 ) -> PackedBatch:
-    """The replies, each to the prompt of the same place. Those of one root (the same object; None: their
-    prompts) come into one row: a prompt about the root's video then costs what follows the video."""
+    """Pack replies, each to the prompt of the same index. Replies with the same root (the same object; None:
+    their prompts) share a row: a further prompt about the root's video then costs only what follows the
+    video."""
     groups: dict[int, list[int]] = {}
     for number, root in enumerate(prompts if roots is None else roots):
         groups.setdefault(id(root), []).append(number)
     rows = [_PackedRow(prompts, replies, numbers) for numbers in groups.values()]
-    # On the host, since every piece is small; moved to the device in one go.
+    # Built on the CPU, since every piece is small, and moved to the device in one go.
     shape = (len(rows), max(len(row.ids) for row in rows))
 
     def filled(fill: int, lines: Iterable[Sequence[int]]) -> torch.Tensor:
         made = torch.full(shape, fill)
-        for one, line in zip(made, lines, strict=True):
-            one[: len(line)] = torch.tensor(line, dtype=torch.long)
+        for row, line in zip(made, lines, strict=True):
+            row[: len(line)] = torch.tensor(line, dtype=torch.long)
         return made
 
     positions = torch.zeros((4, *shape), dtype=torch.long)
@@ -97,13 +98,13 @@ def pack(
         "position_ids": positions,
         "shift_labels": filled(IGNORE_INDEX, (row.labels for row in rows)),
     }
-    inputs = {name: one.to(run.device) for name, one in made.items()}
-    inputs["attention_mask"] = _tree(
+    inputs = {name: tensor.to(run.device) for name, tensor in made.items()}
+    inputs["attention_mask"] = _tree_mask(
         filled(_PADDING, (row.asked for row in rows)).to(run.device),
         filled(_PADDING, (row.branches for row in rows)).to(run.device),
     )
     inputs |= visual_inputs([row.root.encoded for row in rows], run.device)
-    at = {number: (row, start) for row, one in enumerate(rows) for number, start in one.starts.items()}
+    at = {number: (index, start) for index, row in enumerate(rows) for number, start in row.starts.items()}
     where = torch.tensor([at[number] for number in range(len(replies))], device=run.device)
     return PackedBatch(inputs, where[:, 0], where[:, 1])
 
@@ -112,8 +113,8 @@ _VIDEO, _PROMPT, _PADDING = -1, -1, -2
 
 
 class _PackedRow:
-    """A row of a packed batch: the first prompt, then what further prompts about its video have behind the
-    video, each with its replies behind it."""
+    """A row of a packed batch: the first prompt and its replies, then, for each further prompt about the same
+    video, what follows the video in it, and its replies."""
 
     def __init__(
         self, prompts: Sequence[PolicyPrompt], replies: Sequence[Sequence[int]], numbers: Sequence[int]
@@ -125,11 +126,11 @@ class _PackedRow:
         self.places: list[int] = []
         self.positions: list[torch.Tensor] = []
         self.asked: list[int] = []
-        """The prompt to which a token belongs; _VIDEO: to all."""
+        """The prompt that each token belongs to; _VIDEO: all prompts."""
         self.branches: list[int] = []
-        """The reply to which it belongs; _PROMPT: none."""
+        """The reply that each token belongs to; _PROMPT: none."""
         self.starts: dict[int, int] = {}
-        """Where each reply's first token is predicted."""
+        """The place at which each reply's first token is predicted."""
         asked: dict[int, list[int]] = {}
         for number in numbers:
             asked.setdefault(id(prompts[number]), []).append(number)
@@ -161,9 +162,10 @@ class _PackedRow:
         self.branches += [number] * length
 
 
-def _tree(asked: torch.Tensor, branches: torch.Tensor) -> torch.Tensor:
-    """Who sees whom, (rows, 1, tokens, tokens): what comes before, in the video, the own prompt or the own
-    reply. Padding sees the video and itself, since a softmax over nothing is no number."""
+def _tree_mask(asked: torch.Tensor, branches: torch.Tensor) -> torch.Tensor:
+    """The attention mask, (rows, 1, tokens, tokens): a token attends to earlier tokens of the video, of its
+    own prompt and of its own reply. Padding attends to the video and itself, since a softmax over nothing is
+    NaN."""
     width = asked.shape[1]
     before = torch.ones((width, width), dtype=torch.bool, device=asked.device).tril()
     theirs, reply = asked[:, None, :], branches[:, None, :]

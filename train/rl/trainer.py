@@ -1,9 +1,9 @@
 """TRL's GRPOTrainer for prompts that begin with a video.
 
-What TRL lacks, and no more: prompts with pixels, grids and timestamps in sampling and in every log-prob pass;
-each prompt run once for all of its replies; programs that are run on held-out questions at each evaluation.
-Rewards, advantages, losses, metrics, tables and checkpoints are TRL's. Without a maker of prompts everything
-is: planning from text alone, vLLM included. Knows trainers and prompts; must not know files or rewards.
+It adds only what TRL lacks: prompts with pixels, grids and timestamps in sampling and in every log-prob pass;
+a single pass over each prompt for all of its replies; programs that are run on held-out questions at each
+evaluation. Rewards, advantages, losses, metrics, tables and checkpoints are TRL's. Without a prompt encoder
+everything is TRL's: planning from text only, vLLM included.
 """
 
 from __future__ import annotations
@@ -36,27 +36,27 @@ from videopro.train.runtime.trainable import part_of
 from videopro.train.runtime.trainer import RunTrainer
 
 MakePrompts = Callable[[QwenRun, bool], PromptEncoder]
-"""Given the policy's forward passes, and whether the part of it that sees is frozen."""
+"""Takes the policy's forward passes, and whether its vision tower and projector are frozen."""
 
 
 class RewardPrefetcher(Protocol):
-    """What may begin before the rewards are asked for."""
+    """Starts work on rewards before TRL asks for them."""
 
     def prepare(self, rows: Sequence[GRPORow]) -> None:
-        """Replies to these rows are about to be written. Returns at once."""
+        """Called before replies to these rows are written. Returns at once."""
 
     def submit(self, row: GRPORow, reply: str) -> object:
-        """A reply is whole. Returns at once."""
+        """Called when a reply is complete. Returns at once."""
 
 
 TokenScores = tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None]
 NextTurn = Callable[[Sequence[GRPORow], Sequence[str]], list[GRPORow | None]]
-"""Given rows and replies to them, the row that is asked next of each; None: the reply ends its rollout."""
+"""Takes rows and the replies to them; returns the row to ask next for each, None if its rollout ends."""
 
 
 class EpochSampler(RepeatSampler):
-    """TRL's order of rows, drawn from the seed and the epoch. TRL draws each epoch's from where the last one
-    left its generator, so that a run resumed in a later epoch would see other rows than the first."""
+    """TRL's random order of rows, seeded by the seed and the epoch. TRL goes on with the generator of the
+    last epoch, so that a run resumed in a later epoch would see the rows in another order."""
 
     def __init__(self, like: RepeatSampler, epoch: Callable[[], int]) -> None:
         super().__init__(
@@ -71,17 +71,16 @@ class EpochSampler(RepeatSampler):
 
     def __iter__(self) -> Iterator[int]:
         if self.shuffle:
-            self.generator.manual_seed(_epoch_order(self.seed or 0, self._epoch()))
+            self.generator.manual_seed(_mix_seed(self.seed or 0, self._epoch()))
         return super().__iter__()
 
 
 class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
     """GRPOTrainer with `VideoGRPOConfig` and rows of `videopro.train.rl.data.as_dataset`.
 
-    `make_prompts`: what makes the prompts of rows; None leaves them, and sampling, to TRL. `banned`: tokens
-    that are never sampled. `ahead`: told of rows and replies while others are still being written.
-    `next_turn`: what follows a first reply, for rollouts of two turns; None: rollouts end with it.
-    """
+    `make_prompts`: makes the encoder of the rows' prompts; None leaves prompts and sampling to TRL. `banned`:
+    tokens that are never sampled. `ahead`: gets each reply as soon as it is written. `next_turn`: what
+    follows a first reply, for two-turn rollouts; None: rollouts have one turn."""
 
     args: VideoGRPOConfig
 
@@ -100,17 +99,17 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
         self._banned = tuple(banned)
         self._maker: PromptEncoder | None = None
         if make_prompts is not None:
-            self._show(make_prompts)
+            self._set_up_prompts(make_prompts)
         self._rows: list[GRPORow] = []
         self._rollouts: list[Rollout] = []
-        self._told: dict[int, list[dict[str, str]]] = {}
+        self._conversations: dict[int, list[dict[str, str]]] = {}
         self._eval_rounds = 0
 
-    def _show(self, make_prompts: MakePrompts) -> None:
+    def _set_up_prompts(self, make_prompts: MakePrompts) -> None:
         self.args.check_sampling()
         if self.is_fsdp_enabled:
             raise ConfigError(
-                "prompts with videos are sampled by whole models, and FSDP leaves each process parts of one; "
+                "prompts with videos need a whole model in each process to sample, but FSDP shards it; "
                 "use DeepSpeed (configs/accelerate/zero2.yaml, zero3.yaml)"
             )
         tuned: Any = self.model
@@ -120,10 +119,10 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
             check_shareable(self._run)
             if self.aux_loss_enabled:
                 raise ConfigError(
-                    "shared_prompt is true and this model's experts are balanced by a loss over full rows; "
-                    "give shared_prompt: false, or router_aux_loss_coef: 0"
+                    "shared_prompt is true, but this model's router loss is computed over full rows; set "
+                    "shared_prompt: false, or router_aux_loss_coef: 0"
                 )
-        trained = {part_of(name) for name, one in base.named_parameters() if one.requires_grad}
+        trained = {part_of(name) for name, weight in base.named_parameters() if weight.requires_grad}
         self._frozen = trained <= {"language"}
         self._dummy = DummyVision(base.model)
         self._maker = make_prompts(self._run, self._frozen)
@@ -131,15 +130,16 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
     # Rows
 
     def _get_train_sampler(self, dataset: Any = None) -> Any:
-        # Of the trainer's state, since a sampler behind skipped batches is told no epochs.
+        # The epoch comes from the trainer's state: set_epoch does not reach a sampler whose first batches are
+        # skipped.
         like: Any = super()._get_train_sampler(dataset)
         return EpochSampler(like, lambda: int(self.state.epoch or 0))
 
     # Sampling
 
     def _prepare_inputs(self, generation_batch: Any) -> Any:
-        # As in TRL, except that the replies of a group stay together: TRL mixes the rows of all groups, which
-        # would have each micro-batch run prompts of many groups. The order of groups is random already.
+        # As in TRL, except that the replies of a group stay together: TRL shuffles the rows of all groups, so
+        # that each micro-batch would run prompts of many groups. The order of groups is already random.
         if self._maker is None or self.model is None or not self.model.training:
             return super()._prepare_inputs(generation_batch)
         steps = self.args.steps_a_sampling
@@ -160,17 +160,17 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
             return super()._generate(prompts)
         if self._ahead is not None:
             self._ahead.prepare(self._rows)
-        self._told = {}
+        self._conversations = {}
         with self._whole():
             self._rollouts = [Rollout((prompt,)) for prompt in self._maker.of(self._rows)]
             ids, written, mask, completions, *others = super()._generate(prompts)
-        # Of several turns, as they were said.
-        completions = [self._told.get(row, one) for row, one in enumerate(completions)]
+        # Two-turn rollouts as conversations.
+        completions = [self._conversations.get(row, text) for row, text in enumerate(completions)]
         return (ids, written, mask, completions, *others)
 
     @contextlib.contextmanager
     def _whole(self) -> Iterator[None]:
-        """The policy is whole in this process, and its calls leave no gradients."""
+        """Within, this process has the whole policy, and no gradients are recorded."""
         checkpointing: Any = self.args.gradient_checkpointing_kwargs
         with (
             unwrap_model_for_generation(
@@ -187,7 +187,7 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
     def _tokenize_prompts(self, prompts: list[Any]) -> Any:
         if self._maker is None:
             return super()._tokenize_prompts(prompts)
-        return [list(one.prompts[0].encoded.ids) for one in self._rollouts], None, {}
+        return [list(rollout.prompts[0].encoded.ids) for rollout in self._rollouts], None, {}
 
     def _generate_single_turn(self, prompt_ids: Any, *others: Any, **settings: Any) -> Any:
         if self._maker is None:
@@ -198,33 +198,36 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
         self.model.eval()
         try:
             rows = range(len(self._rollouts))
-            first = self._write([one.prompts[0] for one in self._rollouts], seed, rows)
-            replies = [_ids(one) for one in first]
+            first = self._write([rollout.prompts[0] for rollout in self._rollouts], seed, rows)
+            replies = [_ids(reply) for reply in first]
             if self._next_turn is not None:
-                self._go_on(self._next_turn, replies, seed)
+                self._add_second_turns(self._next_turn, replies, seed)
         finally:
             self.model.train(was_training)
         return replies, None
 
-    def _go_on(self, next_turn: NextTurn, replies: list[list[int]], seed: int) -> None:
-        """Ask those replies that need it for another one, which is put behind them."""
+    def _add_second_turns(self, next_turn: NextTurn, replies: list[list[int]], seed: int) -> None:
+        """Sample a second reply where one is needed, and append it to the first."""
         assert self._maker is not None
         texts = self._texts(replies)
-        asked = {row: one for row, one in enumerate(next_turn(self._rows, texts)) if one is not None}
+        next_rows = enumerate(next_turn(self._rows, texts))
+        asked = {row: question for row, question in next_rows if question is not None}
         if not asked:
             return
         prompts = self._maker.of(list(asked.values()))
-        written = self._write(prompts, _epoch_order(seed, 1), list(asked))
-        refined = self._texts([_ids(one) for one in written])
-        for (row, one), prompt, reply, text in zip(asked.items(), prompts, written, refined, strict=True):
+        written = self._write(prompts, _mix_seed(seed, 1), list(asked))
+        refined = self._texts([_ids(reply) for reply in written])
+        for (row, question), prompt, reply, text in zip(
+            asked.items(), prompts, written, refined, strict=True
+        ):
             first = self._rollouts[row].prompts[0]
             self._rollouts[row] = Rollout((first, prompt), (len(replies[row]),))
             replies[row] = replies[row] + _ids(reply)
-            self._told[row] = conversation(texts[row], one.prompt, text)
+            self._conversations[row] = conversation(texts[row], question.prompt, text)
 
     def _write(self, prompts: Sequence[PolicyPrompt], seed: int, rows: Sequence[int]) -> list[SampledReply]:
-        """A reply to each prompt, which are of these rows. What is drawn for one depends on the seed and its
-        row's number among those of all processes, and on nothing else."""
+        """A reply to each prompt; `rows` are the prompts' rows. Each draw depends only on the seed and on the
+        row's number among the rows of all processes."""
         first = self.accelerator.process_index * len(self._rows)
         sampling = Sampling(self.args.longest, self.temperature, self.top_p, seed)
         written: dict[int, SampledReply] = {}
@@ -234,34 +237,34 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
             state = self._run.fork(state, [distinct.index(prompts[number]) for number in some])
             numbers = [rows[number] for number in some]
             seeds = [(seed, first + row) for row in numbers]
-            told = functools.partial(self._tell, numbers)
+            told = functools.partial(self._submit, numbers)
             try:
                 replies = self._run.write(state, sampling, seeds, banned=self._banned, told=told)
             except NonFiniteLogits as error:
                 ids = [self._rows[numbers[row]].id for row in error.rows]
-                raise self.stopped("the policy's output is no numbers", ids) from error
+                raise self.stopped("the policy's output is NaN or infinite", ids) from error
             written.update(zip(some, replies, strict=True))
         return [written[number] for number in range(len(prompts))]
 
-    def _tell(self, rows: Sequence[int], number: int, reply: SampledReply) -> None:
+    def _submit(self, rows: Sequence[int], number: int, reply: SampledReply) -> None:
         if self._ahead is not None:
             (text,) = self._texts([_ids(reply)])
             self._ahead.submit(self._rows[rows[number]], text)
 
     def _texts(self, replies: Sequence[Sequence[int]]) -> list[str]:
-        """As TRL decodes them for the rewards, so that they know them again."""
+        """The replies decoded as TRL decodes them for the rewards, so that both texts are equal."""
         processor: Any = self.processing_class
         return processor.batch_decode(replies, skip_special_tokens=True)
 
     def _seed(self) -> int:
-        """Of this round of sampling: the same in every process, and in a run that was resumed."""
+        """The seed of this round of sampling: the same in every process, and in a resumed run."""
         assert self.model is not None
         if self.model.training:
             key = [0, self.state.global_step, self._step % self.args.gradient_accumulation_steps]
         else:
             key = [1, self.state.global_step, self._eval_rounds]
             self._eval_rounds += 1
-        return _epoch_order(self.args.seed, *key)
+        return _mix_seed(self.args.seed, *key)
 
     # Log-probabilities
 
@@ -289,7 +292,7 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
             )
         score = self._score_shared_prefix if self.args.shared_prompt else self._score_separately
         size = batch_size or len(input_ids)
-        ids, mask = (one[:, -logits_to_keep:] for one in (input_ids, attention_mask))
+        ids, mask = (tensor[:, -logits_to_keep:] for tensor in (input_ids, attention_mask))
         parts = []
         for start in range(0, len(ids), size):
             some = slice(start, start + size)
@@ -306,7 +309,7 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
         )
 
     def _score_separately(self, model: Any, turns: Turns, aux_loss: bool) -> Any:
-        """Each turn on its own, by TRL's pass with the rows' positions and what they show."""
+        """Score each turn in a row of its own, by TRL's pass with the rows' positions and visual inputs."""
         ids, mask, width = turns.padded(self._tokenizer.pad_token_id, self._run.device)
         types, positions = torch.zeros_like(ids), ids.new_zeros((4, *ids.shape))
         before = ids.shape[1] - width
@@ -328,7 +331,7 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
         )
 
     def _score_shared_prefix(self, model: Any, turns: Turns, aux_loss: bool) -> Any:
-        """The replies of a group behind one pass over its prompt."""
+        """Score the replies of each group with a single pass over its prompt."""
         packed = pack(
             turns.prompts, turns.replies, pad=self._tokenizer.pad_token_id, run=self._run, roots=turns.roots
         )
@@ -346,17 +349,18 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
         """TRL's loss of a batch."""
         if self._maker is None:
             return super().compute_loss(model, inputs, *arguments, **settings)
-        if self._teaches_nothing(inputs):
-            trained = [one for one in model.parameters() if one.requires_grad]
-            return sum((0 * one.sum() for one in trained), start=torch.zeros((), device=self._run.device))
+        if self._has_no_gradient(inputs):
+            trained = [weight for weight in model.parameters() if weight.requires_grad]
+            zero = torch.zeros((), device=self._run.device)
+            return sum((0 * weight.sum() for weight in trained), start=zero)
         self._rollouts = inputs["rollouts"]
-        # A frozen tower takes no part in steps; one that is trained takes part in all.
+        # A frozen vision tower need not run in every step; a trained one must.
         with contextlib.nullcontext() if self._frozen else self._dummy.on():
             return super().compute_loss(model, inputs, *arguments, **settings)
 
-    def _teaches_nothing(self, inputs: Mapping[str, Any]) -> bool:
-        """Whether every term of the loss is 0: the groups of the batch have no spread, and nothing else is
-        paid for. Processes go through their passes together, so of several none leaves one out."""
+    def _has_no_gradient(self, inputs: Mapping[str, Any]) -> bool:
+        """Whether every term of the loss is 0: within each group of the batch all rewards are equal, and no
+        other term is on. With several processes no pass is skipped, since they run their passes together."""
         other_terms = self.beta != 0 or self._entropy_bonus_enabled or self.aux_loss_enabled
         alone = self.accelerator.num_processes == 1
         return alone and not other_terms and not bool(inputs["advantages"].any())
@@ -366,16 +370,16 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
     def evaluate(
         self, eval_dataset: Any = None, ignore_keys: list[str] | None = None, metric_key_prefix: str = "eval"
     ) -> dict[str, float]:
-        """Rewards of replies to held-out prompts, if there are any, and the figures of held-out questions."""
+        """Rewards of replies to held-out prompts, if there are any, and the metrics of held-out questions."""
         self._eval_rounds = 0
         return super().evaluate(eval_dataset, ignore_keys, metric_key_prefix)
 
 
-def _epoch_order(*key: int) -> int:
+def _mix_seed(*key: int) -> int:
     """A seed for a generator, from several numbers."""
     return int(np.random.SeedSequence(key).generate_state(1, np.uint64)[0] >> 1)
 
 
 def _ids(reply: SampledReply) -> list[int]:
-    """Token ids with the one that ended it."""
+    """The reply's token ids, including the one that ended it."""
     return reply.ids if reply.end is None else [*reply.ids, reply.end[0]]

@@ -1,7 +1,7 @@
-"""What is wrong with a checkpoint, found before anything of it is loaded.
+"""Checks a checkpoint for damage before anything of it is loaded.
 
-By the list of files that it holds; an older one, without a list, by reading its files. Knows files and their
-formats; must not know trainers.
+Compares its files with the manifest in it; an older checkpoint, which has no manifest, is checked by reading
+its files.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from videopro.storage.finite_weights import non_finite_in
 from videopro.train.runtime.checkpoint_files import MANIFEST, file_facts, read_manifest, step_of
 
 STATE = "trainer_state.json"
-# What torch.load, zipfile and JSON raise for files that are cut, emptied or overwritten.
+# What torch.load, zipfile and JSON raise for files that are truncated, emptied or overwritten.
 _BROKEN = (
     *(OSError, ValueError, KeyError, EOFError, RuntimeError, TypeError, AttributeError, IndexError),
     *(NotImplementedError, RecursionError, MemoryError),
@@ -30,7 +30,7 @@ _BROKEN = (
 
 
 def find_fault(folder: Path, *, weights_only: bool = False) -> str | None:
-    """Why a run cannot go on from a checkpoint; None for a whole one. `weights_only`: the run saves no
+    """Why a run cannot resume from a checkpoint; None for a complete one. `weights_only`: the run saves no
     optimizer (save_only_model)."""
     try:
         manifest = read_manifest(folder)
@@ -51,33 +51,33 @@ def _by_list(folder: Path, listed: Any) -> Iterator[str]:
         if found is None:
             yield f"{name} is missing"
         elif not isinstance(known, dict) or found["size"] != known.get("size"):
-            yield f"{name} has {found['size']:,} bytes and not the {_size(known)} that were written"
+            yield f"{name} has {found['size']:,} bytes, but {_size(known)} were written"
         elif found != known:
-            yield f"{name} holds other bytes than were written"
+            yield f"{name} has changed since it was written"
 
 
 def _size(known: Any) -> str:
     size = known.get("size") if isinstance(known, dict) else None
-    return f"{size:,}" if isinstance(size, int) else "number"
+    return f"{size:,}" if isinstance(size, int) else "an unknown number"
 
 
 def _by_reading(folder: Path, weights_only: bool) -> Iterator[str]:
     yield from _state(folder)
     weights = sorted((*folder.glob("*.safetensors"), *folder.glob("pytorch_model*.bin")))
-    # DeepSpeed and FSDP keep their parts in folders.
-    sharded = [one for one in folder.iterdir() if one.is_dir()]
+    # DeepSpeed and FSDP keep their shards in folders.
+    sharded = [entry for entry in folder.iterdir() if entry.is_dir()]
     if not weights and not sharded:
-        yield "its weights (adapter_model.safetensors or model.safetensors) are missing"
+        yield "the weights (adapter_model.safetensors or model.safetensors) are missing"
     yield from _shards(folder)
     if not weights_only and not sharded:
-        # FSDP with whole states calls its optimizer's file .bin.
+        # With full state dicts, FSDP's optimizer file ends in .bin.
         lacking = [name for name in ("optimizer", "scheduler") if not list(folder.glob(f"{name}.*"))]
         if not list(folder.glob("rng_state*.pth")):
             lacking.append("rng_state")
         yield from (f"{name} is missing" for name in lacking)
     latest = folder / "latest"
     if latest.is_file() and not (folder / latest.read_text(errors="replace").strip()).is_dir():
-        yield "the folder that its file latest names is missing"
+        yield "the folder named in its file 'latest' is missing"
     for file in sorted(folder.rglob("*")):
         why = _unreadable(file)
         if why is not None:
@@ -94,7 +94,7 @@ def _state(folder: Path) -> Iterator[str]:
     else:
         step = found.get("global_step") if isinstance(found, dict) else None
         if step != step_of(folder):
-            yield f"{STATE} is of step {step!r}"
+            yield f"{STATE} belongs to step {step!r}"
 
 
 def _shards(folder: Path) -> Iterator[str]:
@@ -115,7 +115,7 @@ def _unreadable(file: Path) -> str | None:
                 return None
         if file.suffix not in (".pt", ".pth", ".bin") or not file.is_file():
             return None
-        # torch.load does not look at the checksums of what it reads.
+        # torch.load does not verify checksums.
         with zipfile.ZipFile(file) as parts:
             damaged = parts.testzip()
         if damaged is not None:
@@ -136,7 +136,7 @@ def _holding_nan(folder: Path) -> Iterator[str]:
             yield f"{file.relative_to(folder)} cannot be read ({_first_line(error)})"
             continue
         if name is not None:
-            yield f"{file.relative_to(folder)} holds weights that are no numbers ({name})"
+            yield f"{file.relative_to(folder)} has weights that are NaN or infinite ({name})"
 
 
 def _first_line(error: BaseException) -> str:

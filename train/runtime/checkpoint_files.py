@@ -1,7 +1,5 @@
-"""A checkpoint's folder: written beside its place and put there when it is whole, with a list of its files by
-which a damaged one is told.
-
-Knows files; must not know trainers.
+"""A checkpoint's folder: written under another name and renamed once complete, with a manifest of its files
+that shows later damage.
 """
 
 from __future__ import annotations
@@ -19,40 +17,40 @@ from videopro.storage import parse_json
 
 MANIFEST = "checkpoint_files.json"
 UNFINISHED = "unfinished"
-"""In a run's folder: where a checkpoint is while it is being written."""
+"""The folder, in a run's folder, that holds a checkpoint while it is being written."""
 
-# Larger files are known by their size alone: reading them again would take as long as writing them.
+# Larger files are identified by size only: reading them again would take as long as writing them.
 HASHED_BYTES = 2 << 30
 _NAME = re.compile(r"checkpoint-(\d+)")
 
 
 def checkpoints(output: Path) -> list[Path]:
-    """The checkpoints in a run's folder, whole or not, the latest first."""
+    """The checkpoints in a run's folder, complete or not, the latest first."""
     if not output.is_dir():
         return []
-    found = {one: _NAME.fullmatch(one.name) for one in output.iterdir() if one.is_dir()}
-    return sorted((one for one, match in found.items() if match), key=step_of, reverse=True)
+    folders = [entry for entry in output.iterdir() if entry.is_dir()]
+    return sorted((folder for folder in folders if _NAME.fullmatch(folder.name)), key=step_of, reverse=True)
 
 
 def step_of(checkpoint: Path) -> int:
-    """The step after which it was saved, by its name."""
+    """The step after which a checkpoint was saved, from its name."""
     match = _NAME.fullmatch(checkpoint.name)
     assert match is not None
     return int(match[1])
 
 
 def write_manifest(folder: Path, lengths: Mapping[str, int]) -> None:
-    """List the files of a folder in it and have all of it on the disk. `lengths`: of the run's logs, in
-    bytes, at this moment. Raises OSError."""
-    names = sorted(str(one.relative_to(folder)) for one in folder.rglob("*") if one.is_file())
+    """Write a manifest of a folder's files into it, and flush all of it to disk. `lengths`: the present
+    length of each of the run's logs, in bytes. Raises OSError."""
+    names = sorted(str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file())
     content = {"files": {name: file_facts(folder / name) for name in names}, "logs": dict(lengths)}
     (folder / MANIFEST).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-    for one in (*(folder / name for name in names), folder / MANIFEST, folder):
-        _flush(one)
+    for path in (*(folder / name for name in names), folder / MANIFEST, folder):
+        _flush(path)
 
 
 def file_facts(file: Path) -> dict[str, Any]:
-    """What a file is known by: its size in bytes and, unless it is large, its SHA-256."""
+    """What identifies a file's content: its size in bytes and, unless it is large, its SHA-256."""
     size = file.stat().st_size
     if size > HASHED_BYTES:
         return {"size": size}
@@ -61,7 +59,7 @@ def file_facts(file: Path) -> dict[str, Any]:
 
 
 def read_manifest(folder: Path) -> dict[str, Any] | None:
-    """What `seal` wrote; None where it wrote nothing. Raises ValueError for a manifest that is damaged."""
+    """What `write_manifest` wrote; None if there is no manifest. Raises ValueError for a damaged one."""
     try:
         content = parse_json((folder / MANIFEST).read_bytes())
     except FileNotFoundError:
@@ -72,7 +70,7 @@ def read_manifest(folder: Path) -> dict[str, Any] | None:
 
 
 def publish_checkpoint(made: Path, place: Path) -> None:
-    """Rename a file or folder, over whatever is at its place. Raises OSError."""
+    """Rename a file or folder to `place`, replacing what is there. Raises OSError."""
     if place.is_dir():
         discard(place)
     os.replace(made, place)
@@ -80,17 +78,18 @@ def publish_checkpoint(made: Path, place: Path) -> None:
 
 
 def keep_latest(output: Path, limit: int | None, best: Path | None) -> None:
-    """Delete the oldest checkpoints until `limit` are left, but neither the latest nor the `best`; None or 0:
-    all are kept."""
+    """Delete the oldest checkpoints until `limit` are left, but never the latest or the `best`. None or 0
+    keeps all."""
     found = checkpoints(output)
     kept = {*found[:1], best} & set(found)
     surplus = len(found) - max(limit or len(found), len(kept))
-    for one in [one for one in reversed(found) if one not in kept][: max(0, surplus)]:
-        discard(one)
+    deletable = [checkpoint for checkpoint in reversed(found) if checkpoint not in kept]
+    for checkpoint in deletable[: max(0, surplus)]:
+        discard(checkpoint)
 
 
 def discard(folder: Path) -> None:
-    """Delete a folder so that nobody takes what is left of it for the whole."""
+    """Delete a folder; renamed first, so that a half-deleted one is not mistaken for a complete one."""
     going = folder.with_name(f"deleted-{folder.name}")
     remove(going)
     os.rename(folder, going)
@@ -106,7 +105,7 @@ def remove(path: Path) -> None:
 
 
 def truncate_log(log: Path, length: int) -> None:
-    """Take from a log what was appended since it was so long."""
+    """Cut a log back to `length` bytes, if it is longer."""
     if log.exists() and log.stat().st_size > length:
         os.truncate(log, length)
 

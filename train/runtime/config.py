@@ -1,7 +1,4 @@
-"""The settings that every training of a planner has beside TRL's own: rows, videos, and what is measured.
-
-Knows settings; must not know what is done with them.
-"""
+"""The settings that all planner training has in addition to TRL's own: rows, videos and evaluation."""
 
 from __future__ import annotations
 
@@ -19,14 +16,14 @@ MODULES_HELP = "models behind the modules, as in videopro.infer's options, such 
 
 @dataclass
 class TrainingConfig:
-    """To be inherited from before a trainer's own settings class."""
+    """A mixin: list it before TRL's config class in the bases."""
 
-    # It derives from no TrainingArguments: the defaults of those would win over TRL's.
+    # It does not derive from TrainingArguments, whose defaults would override TRL's.
     if TYPE_CHECKING:
         eval_strategy: Any = "no"
 
     ROWS: ClassVar[str] = "rows"
-    """The file that `train_data` is to be, for messages."""
+    """The kind of file that `train_data` must be, for messages."""
 
     train_data: str | None = field(
         default=None,
@@ -38,13 +35,13 @@ class TrainingConfig:
     adapter: str | None = field(
         default=None,
         metadata={
-            "help": "folder or hub name of an adapter to go on training, such as what train/sft.py left;"
-            " its own settings then hold, not those of use_peft and lora_*"
+            "help": "folder or hub name of an adapter to continue training, such as one made by train/sft.py;"
+            " its own settings then apply, not use_peft and lora_*"
         },
     )
     eval_data: str | None = field(
         default=None,
-        metadata={"help": "held-out rows of the same form, for the loss on them or their rewards"},
+        metadata={"help": "held-out rows in the same format, on which loss or rewards are measured"},
     )
     eval_questions: str | None = field(
         default=None,
@@ -54,46 +51,48 @@ class TrainingConfig:
         },
     )
     eval_limit: int | None = field(
-        default=None, metadata={"help": "so many of the held-out questions (whole videos, drawn by seed)"}
+        default=None,
+        metadata={"help": "number of held-out questions to use (whole videos, drawn by seed); unset: all"},
     )
     fallback: str = field(
         default="none",
         metadata={
-            "help": "what answers a held-out question where its program did not, as in videopro.infer: "
+            "help": "what answers a held-out question when its program did not, as in videopro.infer: "
             "none, or native (the model directly, without its adapter)",
             "choices": FALLBACKS,
         },
     )
     frames: int | None = field(
-        default=None, metadata={"help": "frames of a video; unset: what the model was made for, else 64"}
+        default=None,
+        metadata={"help": "frames per video; unset: what the model was trained with, else 64"},
     )
     pixels: int | None = field(
         default=None,
-        metadata={"help": "pixels a frame at most; unset: what the model was made for, else 50176"},
+        metadata={"help": "maximum pixels per frame; unset: what the model was trained with, else 50176"},
     )
     frame_cache: str | None = field(
-        default=None, metadata={"help": "folder of decoded frames; unset: $VIDEOPRO_CACHE/frames"}
+        default=None, metadata={"help": "folder for decoded frames; unset: $VIDEOPRO_CACHE/frames"}
     )
-    decode_workers: int = field(default=4, metadata={"help": "videos decoded side by side, a process"})
+    decode_workers: int = field(default=4, metadata={"help": "videos decoded in parallel by each process"})
     adapter_dtype: str = field(
         default="bfloat16",
         metadata={
-            "help": "of the adapter that the run ends with; checkpoints stay exact",
+            "help": "dtype of the final adapter; checkpoints keep full precision",
             "choices": ("bfloat16", "float32"),
         },
     )
-    # Every weight that is trained takes part in every step (videopro.train.runtime.dummy_vision), so nothing
-    # need be found.
+    # Every trained weight takes part in every step (videopro.train.runtime.dummy_vision), so DDP need not
+    # look for unused ones.
     ddp_find_unused_parameters: bool | None = field(
         default=False, metadata={"help": "as in TrainingArguments"}
     )
 
-    # A loss that is no number stops the run (videopro.train.runtime.finite_steps), and is shown as what it
-    # is in evaluations.
+    # A NaN or infinite loss stops the run (videopro.train.runtime.finite_steps), and evaluations show it
+    # as it is.
     logging_nan_inf_filter: bool = field(default=False, metadata={"help": "as in TrainingArguments"})
 
     def check_run(self, *counts: str) -> None:
-        """Raise ConfigError for settings that cannot be. `counts`: further ones that must be at least 1."""
+        """Raise ConfigError for invalid settings. `counts`: further settings that must be at least 1."""
         for name in ("frames", "pixels", "eval_limit", "decode_workers", *counts):
             value = getattr(self, name)
             if value is not None and value < 1:
@@ -101,28 +100,28 @@ class TrainingConfig:
         check_choice("fallback", self.fallback, FALLBACKS)
         if self.eval_strategy != "no" and not (self.eval_data or self.eval_questions):
             raise ConfigError(
-                f"eval_strategy is {str(self.eval_strategy)!r} and there is nothing to evaluate on; "
-                "give eval_data or eval_questions, or leave it out"
+                f"eval_strategy is {str(self.eval_strategy)!r}, but there is nothing to evaluate on; "
+                "set eval_data or eval_questions, or leave eval_strategy out"
             )
         if (self.eval_data or self.eval_questions) and self.eval_strategy == "no":
             raise ConfigError(
-                "eval_data or eval_questions is given and eval_strategy is 'no'; give eval_strategy: steps "
+                "eval_data or eval_questions is set, but eval_strategy is 'no'; set eval_strategy: steps "
                 "and eval_steps"
             )
 
     def mapping(self, name: str) -> dict[str, Any]:
-        """A setting that is a mapping; empty where it is unset. Raises ConfigError for anything else."""
+        """A setting that is a mapping; empty if it is unset. Raises ConfigError for anything else."""
         value = getattr(self, name)
         if isinstance(value, str):
             raise ConfigError(
-                f"{name} is {value!r}; write a mapping, on a command line as JSON, such as "
+                f"{name} is {value!r}; it must be a mapping (JSON on a command line), such as "
                 '\'{"encoder": "none"}\''
             )
         return value or {}
 
     @property
     def train_path(self) -> Path:
-        """Where the rows are. Raises ConfigError if it was not said."""
+        """The file of rows to train on. Raises ConfigError if it is not set."""
         if not self.train_data:
             raise ConfigError(
                 f"train_data is missing; give {self.ROWS} (train_data: FILE, or --train_data FILE)"
@@ -131,6 +130,6 @@ class TrainingConfig:
 
 
 def check_choice(name: str, value: str, choices: Sequence[str]) -> None:
-    """Raise ConfigError for a value that is none of the choices."""
+    """Raise ConfigError for a value that is not one of the choices."""
     if value not in choices:
         raise ConfigError(f"{name} is {value!r}; it must be {' or '.join(choices)}")

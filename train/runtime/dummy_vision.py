@@ -1,8 +1,8 @@
-"""A look at nothing in batches without a video, so that every rank and step runs the vision tower.
+"""Runs the vision tower on a dummy patch for batches without a video, so that every rank runs it in every
+step.
 
-Under ZeRO-3 and FSDP the ranks gather each layer's weights together: one whose batch is text only would wait
-for ever where the others run the vision tower. And where the tower is trained, DDP waits for its gradients.
-Knows Qwen's vision-language models; must not know batches' contents or trainers.
+Under ZeRO-3 and FSDP the ranks gather each layer's weights together: a rank with a text-only batch would hang
+while the others run the vision tower. And if the tower is trained, DDP waits for its gradients.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from torch import nn
 
 
 class DummyVision:
-    """Adds zero times the features of one black patch to what the language model reads, if a call of the core
-    within `on()` brings no pixels. `core` is the module that holds `visual` and `language_model`.
+    """Adds zero times the features of one black patch to the language model's input, if a call of the core
+    within `on()` has no pixels. `core` is the module that holds `visual` and `language_model`.
 
-    The ranks gather layers in the order of their calls: the look stands where the core itself looks at a
-    video, behind the embedding of the tokens and before the language model."""
+    The ranks gather layers in the order of their calls, so the dummy runs where the core itself encodes a
+    video: after the token embedding and before the language model."""
 
     def __init__(self, core: nn.Module) -> None:
         vision: Any = core.visual
@@ -31,14 +31,14 @@ class DummyVision:
         values = settings.in_channels * settings.temporal_patch_size * settings.patch_size**2
         self._shape = (self._merge**2, values)
         self._on = False
-        self._blind = False
+        self._no_pixels = False
         core.register_forward_pre_hook(self._before, with_kwargs=True)
-        # In the core's own call, so that DDP, FSDP and DeepSpeed see it as a part of the model's.
-        language.register_forward_pre_hook(self._look, with_kwargs=True)
+        # Inside the core's own call, so that DDP, FSDP and DeepSpeed treat it as part of the forward pass.
+        language.register_forward_pre_hook(self._add_dummy, with_kwargs=True)
 
     @contextmanager
     def on(self) -> Iterator[None]:
-        """The calls within are a training's, not those of writing a reply token by token."""
+        """The calls within are training steps, not token-by-token generation."""
         before, self._on = self._on, True
         try:
             yield
@@ -47,21 +47,21 @@ class DummyVision:
 
     def _before(self, core: Any, _: tuple[Any, ...], given: Mapping[str, Any]) -> None:
         pixels = ("pixel_values", "pixel_values_videos")
-        self._blind = self._on and all(given.get(name) is None for name in pixels)
+        self._no_pixels = self._on and all(given.get(name) is None for name in pixels)
 
-    def _look(
-        self, language: Any, places: tuple[Any, ...], given: dict[str, Any]
+    def _add_dummy(
+        self, language: Any, arguments: tuple[Any, ...], given: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
-        if not self._blind:
+        if not self._no_pixels:
             return None
-        read = given["inputs_embeds"]
-        pixels = read.new_zeros(self._shape)
-        grid = torch.tensor([[1, self._merge, self._merge]], device=read.device)
-        seen = self._core.get_video_features(pixels, grid, return_dict=True)
-        # DeepStack's features leave the tower at other layers, through projectors of their own.
+        embeddings = given["inputs_embeds"]
+        pixels = embeddings.new_zeros(self._shape)
+        grid = torch.tensor([[1, self._merge, self._merge]], device=embeddings.device)
+        features = self._core.get_video_features(pixels, grid, return_dict=True)
+        # DeepStack's features leave the tower at other layers, through their own projectors.
         parts = [
-            *seen.pooler_output,
-            *(one for layer in seen.get("deepstack_features") or () for one in layer),
+            *features.pooler_output,
+            *(part for layer in features.get("deepstack_features") or () for part in layer),
         ]
-        look = sum(part.sum() for part in parts).to(read.dtype)
-        return places, {**given, "inputs_embeds": read + 0.0 * look}
+        total = sum(part.sum() for part in parts).to(embeddings.dtype)
+        return arguments, {**given, "inputs_embeds": embeddings + 0.0 * total}

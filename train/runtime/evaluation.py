@@ -1,7 +1,5 @@
-"""How well a model in training plans: on held-out questions it writes programs with its adapter on, they are
-run by the executor and modules of inference, and its base (the adapter off) answers inside them.
-
-Knows methods and backbones; must not know how the model is trained.
+"""Measures how well a model in training plans. On held-out questions it writes programs with its adapter on;
+they run with the executor and modules of inference, and its base (the adapter off) answers inside them.
 """
 
 from __future__ import annotations
@@ -36,11 +34,11 @@ from videopro.video import Video
 
 
 class ProgramEvaluation:
-    """Measures a trainer's model on held-out questions, each rank on videos of its own.
+    """Measures a trainer's model on held-out questions, which the ranks share out by video.
 
-    Planning is greedy and adaptive, without refinement. Oracle modes that the questions came without are made
-    once, from the base's native answers (A.3); a model that is trained without an adapter has no base to ask.
-    Not for FSDP, whose ranks hold parts of weights.
+    Planning is greedy and adaptive, without refinement. Missing oracle modes are determined once, from the
+    base's native answers (A.3); a model trained without an adapter has no base to ask. Not for FSDP, whose
+    ranks hold shards of the weights.
     """
 
     def __init__(
@@ -55,8 +53,8 @@ class ProgramEvaluation:
         max_new_tokens: int,
         log: Path,
     ) -> None:
-        """`fallback`: what answers where a program did not, as in inference. `log`: folder where each
-        evaluation leaves its questions as JSON lines. Raises ConfigError for unknown modules."""
+        """`fallback`: what answers when a program did not, as in inference. `log`: folder to which each
+        evaluation writes its results per question, as JSON lines. Raises ConfigError for unknown modules."""
         self._held_out = held_out
         self._found = found
         self._frames = frames
@@ -77,10 +75,10 @@ class ProgramEvaluation:
         self._backbone: QwenBackbone | None = None
 
     def __call__(self, trainer: Trainer) -> dict[str, float]:
-        """The figures of `planning_metrics` over all ranks' questions; the same on every rank."""
+        """The metrics of `planning_metrics` over all ranks' questions; the same on every rank."""
         accelerator = trainer.accelerator
         mine = self._held_out.by_video()[accelerator.process_index :: accelerator.num_processes]
-        # Parsed by the settings themselves, whatever form they came in.
+        # Already parsed by TrainingArguments.
         checkpointing: Any = trainer.args.gradient_checkpointing_kwargs
         with unwrap_model_for_generation(
             trainer.model_wrapped,
@@ -91,15 +89,15 @@ class ProgramEvaluation:
             model.eval()
             try:
                 backbone = self._around(model)
-                # Module calls are remembered by who answered: the base's stay, a model in training's go.
+                # Module calls are cached per model: the base's stay valid, those of the trained model do not.
                 backbone.retrained(f"{self._log}, step {trainer.state.global_step}")
-                planned = [one for items in mine for one in self._video(items, backbone)]
+                planned = [record for items in mine for record in self._video(items, backbone)]
             finally:
                 model.train(was_training)
-        everyone = [PlanRecord(**one) for one in gather_object([asdict(one) for one in planned])]
+        gathered = [PlanRecord(**fields) for fields in gather_object([asdict(record) for record in planned])]
         if accelerator.is_main_process:
-            self._keep(everyone, trainer.state.global_step)
-        return planning_metrics(everyone)
+            self._keep(gathered, trainer.state.global_step)
+        return planning_metrics(gathered)
 
     def _around(self, model: Any) -> QwenBackbone:
         """The model as a backbone: the same object at every evaluation, so that modules are loaded once."""
@@ -146,8 +144,8 @@ class ProgramEvaluation:
 
     def _keep(self, planned: Sequence[PlanRecord], step: int) -> None:
         self._log.mkdir(parents=True, exist_ok=True)
-        lines = [json.dumps(asdict(one), ensure_ascii=False) + "\n" for one in planned]
+        lines = [json.dumps(asdict(record), ensure_ascii=False) + "\n" for record in planned]
         write_atomically(self._log / f"step-{step:06d}.jsonl", "".join(lines))
-        for one in planned:
-            if one.error is not None:
-                print(f"evaluation: question {one.id} left out: {one.error}", file=sys.stderr)
+        for record in planned:
+            if record.error is not None:
+                print(f"evaluation: question {record.id} left out: {record.error}", file=sys.stderr)

@@ -1,8 +1,7 @@
 """Held-out questions for the evaluations of a training run, with the mode that each should be answered in.
 
-From a `grpo.jsonl` (its rows of kind "plan"), a folder with `questions.jsonl`, or a split of the pocket
-world.
-Knows questions; must not know models or training.
+They come from a `grpo.jsonl` (its rows of kind "plan"), a folder with `questions.jsonl`, or a split of the
+pocket world.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ class EvalQuestions:
     oracle: Mapping[str, Mode]
 
     def by_video(self) -> list[list[Item]]:
-        """The questions of each video, in the order in which the videos first come."""
+        """The questions grouped by video, in the order in which the videos first appear."""
         groups: dict[str, list[Item]] = {}
         for item in self.items:
             groups.setdefault(item.video_key, []).append(item)
@@ -37,8 +36,9 @@ class EvalQuestions:
 
 
 def load_eval_questions(spec: str, *, limit: int | None, seed: int) -> EvalQuestions:
-    """The questions that a setting names: FILE.jsonl, a folder, or "pocket:SPLIT". `limit` takes so many,
-    whole videos in an order drawn from `seed`. Raises DatasetError or BenchmarkError, naming the mend."""
+    """The questions that a setting names: FILE.jsonl, a folder, or "pocket:SPLIT". At most `limit` are taken,
+    by whole videos in a random order given by `seed`. Raises DatasetError or BenchmarkError, naming the fix.
+    """
     oracle: dict[str, Mode] = {}
     if spec.startswith("pocket:"):
         found = benchmarks.load("pocket", split=spec.removeprefix("pocket:"))
@@ -74,7 +74,7 @@ def _read(path: Path) -> tuple[Benchmark, dict[str, Mode]]:
                 raise DatasetError(f"{where}: oracle_mode is {mode!r}; it must be native or program")
             oracle[item.id] = cast(Mode, mode)
     if not items:
-        raise DatasetError(f"{path}: holds no questions of kind 'plan'")
+        raise DatasetError(f"{path}: has no questions of kind 'plan'")
     return Benchmark(name=str(path), split="", items=items, protocol=Protocol(parser=ROBUST)), oracle
 
 

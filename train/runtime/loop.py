@@ -1,7 +1,4 @@
-"""A training run from its first step, or its last whole checkpoint, to the files that it ends with.
-
-Knows that a trainer trains and saves, and the record; must not know what is learned or shown.
-"""
+"""A training run, from its first step or its last complete checkpoint to its final files."""
 
 from __future__ import annotations
 
@@ -33,9 +30,9 @@ def run_training(
     *,
     also: Sequence[str],
 ) -> None:
-    """Train, from the last whole checkpoint if there is one, and leave the weights and the record in the
-    run's folder. `also`: settings of this kind of run that decide the weights that it ends with. Raises
-    RunError for the checkpoints of another run, for steps that come to no numbers and for a full disk."""
+    """Train, resuming from the last complete checkpoint if there is one, and write the weights and the record
+    to the run's folder. `also`: settings of this kind of run that decide the final weights. Raises RunError
+    for checkpoints of another run, for NaN or infinite steps, and for a full disk."""
     training: Any = trainer.args
     output = trainer.output
     state = PartialState()
@@ -52,13 +49,13 @@ def run_training(
     if checkpoints(output):
         check_same_run(output, run)
     state.wait_for_everyone()
-    with writing("what the run leaves", output, then=RESUME_HINT):
+    with writing("the run's files", output, then=RESUME_HINT):
         last = find_resume_checkpoint(output, trainer.logs, weights_only=training.save_only_model)
         if state.is_main_process:
             write_record(output, run, rows=rows.train, dropped=rows.dropped)
         trainer.train(resume_from_checkpoint=None if last is None else str(last))
     trainer.check_weights()
-    with trainer.staged_checkpoint("what was trained") as aside:
+    with trainer.staged_checkpoint("the trained weights") as aside:
         trainer.save_model(str(aside))
         if state.is_main_process:
             trainer.state.save_to_json(str(aside / STATE))
@@ -68,9 +65,10 @@ def run_training(
                 in_bfloat16(aside / "adapter_model.safetensors")
         state.wait_for_everyone()
         if state.is_main_process:
-            # Whoever finds weights finds what belongs to them.
-            for one in sorted(aside.iterdir(), key=lambda one: (one.suffix == ".safetensors", one.name)):
-                publish_checkpoint(one, output / one.name)
+            # The weights come last: once they are there, all that belongs to them is there too.
+            files = sorted(aside.iterdir(), key=lambda path: (path.suffix == ".safetensors", path.name))
+            for path in files:
+                publish_checkpoint(path, output / path.name)
             write_record(
                 output, run, rows=rows.train, dropped=rows.dropped, history=trainer.state.log_history
             )
@@ -78,8 +76,8 @@ def run_training(
 
 
 def in_bfloat16(file: Path) -> None:
-    """Halve an adapter's file."""
-    weights: dict[str, Any] = {name: one.to(torch.bfloat16) for name, one in load_file(file).items()}
+    """Convert an adapter's file to bfloat16, which halves it."""
+    weights: dict[str, Any] = {name: weight.to(torch.bfloat16) for name, weight in load_file(file).items()}
     part = file.with_suffix(".part")
     save_file(weights, part, metadata={"format": "pt"})
     part.replace(file)

@@ -1,7 +1,6 @@
-"""The record of a training run: what it was made from, what was left out, how it went.
+"""The record of a training run: its settings and data, the rows that were left out, what was logged.
 
-Written when the run begins and again when it ends, so that a run is resumed as what it was. Knows settings
-and files; must not know models.
+Written when the run begins and again when it ends, so that a run is resumed with the settings it began with.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from videopro.storage import parse_json, write_atomically
 
 
 class HasKind(Protocol):
-    """A row of some kind."""
+    """A row that names its kind."""
 
     @property
     def kind(self) -> str: ...
@@ -32,7 +31,7 @@ class HasKind(Protocol):
 
 RECORD = "training_record.json"
 
-# What decides which weights a run ends with; the rest (logging, saving, evaluating) may change on the way.
+# The settings that decide the final weights; the rest (logging, saving, evaluating) may change on resume.
 _TRAINING = (
     *("seed", "data_seed", "num_train_epochs", "max_steps", "per_device_train_batch_size"),
     *("gradient_accumulation_steps", "learning_rate", "lr_scheduler_type"),
@@ -52,8 +51,8 @@ def describe_run(
     pixels: int,
     also: Sequence[str],
 ) -> dict[str, Any]:
-    """What decides the weights that a run ends with; `rows` is the digest of its training file, `also` names
-    settings of this kind of run."""
+    """The facts that decide a run's final weights. `rows` is the digest of its training file, `also` names
+    settings specific to this kind of run."""
     facts = {name: getattr(training, name) for name in (*_TRAINING, *also)}
     facts |= {name: getattr(model, name) for name in (*_MODEL, "load_in_4bit", "load_in_8bit", "use_dora")}
     facts |= {
@@ -64,28 +63,28 @@ def describe_run(
         "pixels": pixels,
         "processes": PartialState().num_processes,
     }
-    # As JSON gives it back.
+    # As it will be read back from JSON.
     return json.loads(json.dumps(facts, default=str))
 
 
 def check_same_run(output: Path, run: Mapping[str, Any]) -> None:
-    """Refuse to go on with another run than the one in a folder, unless it is that run for longer. Raises
-    RunError with the difference."""
+    """Raise RunError, naming the differences, if a folder has the checkpoints of another run. The same run
+    with more steps is allowed."""
     try:
         before = parse_json((output / RECORD).read_text(encoding="utf-8"), infinite=True)["run"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise RunError(
-            f"{output}: holds checkpoints and no {RECORD} that can be read; give another output_dir"
+            f"{output}: has checkpoints but no readable {RECORD}; give another output_dir"
         ) from error
     differing = [name for name in run if before.get(name) != run[name]]
-    if differing and differing != _for_longer(before, run):
-        told = ", ".join(f"{name} was {before.get(name)!r} and is {run[name]!r}" for name in differing)
-        raise RunError(f"{output}: holds checkpoints of another run: {told}; give another output_dir")
+    if differing and differing != _extended_by(before, run):
+        changes = ", ".join(f"{name} was {before.get(name)!r} and is {run[name]!r}" for name in differing)
+        raise RunError(f"{output}: has checkpoints of another run: {changes}; give another output_dir")
 
 
-def _for_longer(before: Mapping[str, Any], run: Mapping[str, Any]) -> list[str]:
-    """The setting by which a run is another one for longer. At a constant rate the longer one goes through
-    the weights of the shorter; any other schedule reaches its rates by the length of the whole."""
+def _extended_by(before: Mapping[str, Any], run: Mapping[str, Any]) -> list[str]:
+    """The setting that makes a run longer than it was before, if any. At a constant learning rate the longer
+    run passes through the weights of the shorter; any other schedule depends on the total length."""
     if run["lr_scheduler_type"] != "constant":
         return []
     limited = run["max_steps"] > 0
@@ -103,7 +102,7 @@ def write_record(
     dropped: Mapping[str, str],
     history: Sequence[Mapping[str, Any]] = (),
 ) -> None:
-    """Write the record. `dropped`: why, by the row's id; `history`: what was logged."""
+    """Write the record. `dropped`: the reason for each dropped row, by id; `history`: what was logged."""
     names = ("torch", "transformers", "trl", "peft", "accelerate")
     record = {
         "run": run,
@@ -118,6 +117,6 @@ def write_record(
 
 
 def write_budgets(output: Path, *, frames: int, pixels: int) -> None:
-    """Tell our backbone what a whole model was trained with."""
+    """Write the frames and pixels that a full model was trained with, which the backbone reads."""
     text = json.dumps({"frames": frames, "pixels": pixels}) + "\n"
     (output / DEFAULTS_FILE).write_text(text, encoding="utf-8")

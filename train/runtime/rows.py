@@ -1,8 +1,5 @@
-"""What rows of every kind of training have in common: a file with a digest, and a video that may not be
-readable.
-
-Knows files; nothing of what a row holds.
-"""
+"""What the rows of all kinds of training share: the digest of their file, and a video that may be
+unreadable."""
 
 from __future__ import annotations
 
@@ -15,12 +12,12 @@ from videopro.errors import DatasetError
 
 
 def digest(path: Path) -> str:
-    """16 hex digits that tell the file's content."""
+    """16 hex digits that identify a file's content."""
     return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
 
 
-class Shows(Protocol):
-    """A row that may show a video."""
+class HasVideo(Protocol):
+    """A row that may have a video."""
 
     @property
     def id(self) -> str: ...
@@ -29,15 +26,15 @@ class Shows(Protocol):
     def video(self) -> Path | None: ...
 
 
-R = TypeVar("R", bound=Shows)
+R = TypeVar("R", bound=HasVideo)
 
 
 def drop_unreadable(rows: Sequence[R], failures: Mapping[Path, str]) -> tuple[list[R], list[R]]:
-    """The rows whose video can be read (or that have none), and those that are dropped. Raises DatasetError
-    when none is left."""
+    """The rows whose video can be read (or that have none), and the dropped ones. Raises DatasetError if no
+    row is left."""
     kept = [row for row in rows if row.video not in failures]
     dropped = [row for row in rows if row.video in failures]
     if not kept:
         path, why = next(iter(failures.items()))
-        raise DatasetError(f"none of {len(rows)} rows has a video that can be read; the first: {path}: {why}")
+        raise DatasetError(f"none of {len(rows)} rows has a readable video; the first: {path}: {why}")
     return kept, dropped

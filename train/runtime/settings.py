@@ -1,7 +1,4 @@
-"""What the command lines of trainings share: settings from flags and a YAML file, and how they end.
-
-Knows settings' classes and errors; nothing of what any run does.
-"""
+"""What the training commands share: settings from flags and a YAML file, and the exit status."""
 
 from __future__ import annotations
 
@@ -22,8 +19,8 @@ Settings = TypeVar("Settings", bound=TrainingArguments)
 def read_settings(
     kind: type[Settings], program: str, argv: Sequence[str] | None = None
 ) -> tuple[Settings, ModelConfig]:
-    """The settings of a run, and those of its model, by TRL's parser; None: of this process's command line.
-    Raises ConfigError."""
+    """The settings of a run and of its model, parsed by TRL's parser. `argv`: None takes this process's
+    command line. Raises ConfigError."""
     parser = TrlParser((kind, ModelConfig), prog=program, allow_abbrev=False)  # type: ignore[arg-type]
     try:
         training, model = parser.parse_args_and_config(sys.argv[1:] if argv is None else list(argv))
@@ -33,7 +30,7 @@ def read_settings(
 
 
 def run_command(train: Callable[[], object]) -> int:
-    """Train; the exit status of `videopro.cli.exit_status`."""
-    with exit_status("stopped; the same command goes on from the last checkpoint") as status:
+    """Train. Returns the exit status, as `videopro.cli.exit_status` has it."""
+    with exit_status("stopped; re-run the same command to resume from the last checkpoint") as status:
         train()
     return status.code

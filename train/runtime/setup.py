@@ -1,7 +1,5 @@
-"""What training runs have in common before their first step: the model's processor, videos decoded, rows that
-are left out, what is measured on the way.
-
-Knows settings, files and videos; must not know trainers.
+"""What training runs share before their first step: finding the checkpoint, decoding videos, dropping rows
+with unreadable videos, and setting up the evaluation.
 """
 
 from __future__ import annotations
@@ -27,28 +25,28 @@ from videopro.train.runtime.config import TrainingConfig
 from videopro.train.runtime.evaluation import ProgramEvaluation
 from videopro.train.runtime.frame_cache import FrameCache
 from videopro.train.runtime.held_out import load_eval_questions
-from videopro.train.runtime.rows import Shows, drop_unreadable
+from videopro.train.runtime.rows import HasVideo, drop_unreadable
 
-R = TypeVar("R", bound=Shows)
+R = TypeVar("R", bound=HasVideo)
 
 
 @dataclass(frozen=True)
 class TrainingSetup:
-    """The model that a run starts from, and how it is shown videos: as in inference."""
+    """The model that a run starts from, and how it is shown videos (as in inference)."""
 
     found: Checkpoint
     adapter: str | None
-    """Of an adapter to go on with: its folder or hub name."""
+    """Folder or hub name of an adapter to continue training."""
     frames: int
     pixels: int
     inputs: QwenInputs
 
     @classmethod
     def of(cls, training: TrainingConfig, model: ModelConfig) -> TrainingSetup:
-        """By the settings. Raises ConfigError or BackboneError."""
+        """The setup that the settings describe. Raises ConfigError or BackboneError."""
         if not model.model_name_or_path:
             raise ConfigError("model_name_or_path is missing; give pocket, a hub name or a folder")
-        # A shipped planner has a short name, as in inference.
+        # Shipped planners have short names, as in inference.
         spec = read_spec(model.model_name_or_path, adapter=training.adapter)
         found = find_checkpoint(spec.model)
         frames = found.frames if training.frames is None else training.frames
@@ -57,7 +55,7 @@ class TrainingSetup:
         return cls(found, spec.adapter, frames, pixels, inputs)
 
     def frame_cache(self, folder: str | None) -> FrameCache:
-        """Decoded frames as this model is shown them."""
+        """The cache of decoded frames for this model."""
         form = f"{'video' if self.inputs.has_times else 'image'}{self.inputs.patch}-{self.pixels}"
         root = Path(folder) if folder else cache_root() / "frames"
         return FrameCache(root, count=self.frames, resize=self.inputs.frame_size, form=form)
@@ -65,7 +63,7 @@ class TrainingSetup:
     def evaluation(
         self, training: TrainingConfig, *, modules: Mapping[str, Any], longest: int, seed: int, output: Path
     ) -> ProgramEvaluation | None:
-        """What measures planning on held-out questions, if there are any. `longest`: tokens of a program."""
+        """The evaluation on held-out questions, if there are any. `longest`: maximum tokens of a program."""
         if not training.eval_questions:
             return None
         with PartialState().main_process_first():
@@ -84,15 +82,15 @@ class TrainingSetup:
 
 @dataclass(frozen=True)
 class TrainingRows(Generic[R]):
-    """Rows to train on and to evaluate on, and why others are left out, by their ids."""
+    """Rows to train on and to evaluate on, and the reason for each dropped row, by id."""
 
     train: list[R]
     held_out: list[R]
     dropped: Mapping[str, str]
 
     def decoded(self, cache: FrameCache, workers: int) -> TrainingRows[R]:
-        """Those whose videos can be read, with every video decoded; what is dropped is said. Raises
-        DatasetError when nothing is left."""
+        """Decode every video, and drop and print the rows whose video cannot be read. Raises DatasetError if
+        no row is left."""
         failures = _decode(cache, [*self.train, *self.held_out], workers)
         train, dropped = drop_unreadable(self.train, failures)
         held_out: list[R] = []
@@ -105,22 +103,23 @@ class TrainingRows(Generic[R]):
         return TrainingRows(train, held_out, names)
 
 
-def _decode(cache: FrameCache, rows: Sequence[Shows], workers: int) -> dict[Path, str]:
-    """Have every video decoded, each rank its share; why those that cannot be read cannot, on every rank."""
+def _decode(cache: FrameCache, rows: Sequence[HasVideo], workers: int) -> dict[Path, str]:
+    """Decode every video, sharing the work among the ranks. Returns, on every rank, the reason for each video
+    that cannot be read."""
     state = PartialState()
     videos = list(dict.fromkeys(row.video for row in rows if row.video is not None))
     mine = videos[state.process_index :: state.num_processes]
     with Progress(disable=not (state.is_main_process and sys.stderr.isatty())) as progress:
         task = progress.add_task("videos", total=len(mine))
-        failed = cache.prepare(mine, workers=workers, told=lambda: progress.advance(task))
+        failed = cache.prepare(mine, workers=workers, on_done=lambda: progress.advance(task))
     merged: dict[Path, str] = {}
-    for one in gather_object([failed]):
-        merged.update(one)
+    for failures in gather_object([failed]):
+        merged.update(failures)
     return merged
 
 
-def _name_dropped(dropped: Sequence[Shows], failures: Mapping[Path, str]) -> None:
-    """Say which rows are left out, and why."""
+def _name_dropped(dropped: Sequence[HasVideo], failures: Mapping[Path, str]) -> None:
+    """Print which rows are dropped, and why."""
     if dropped:
         print(f"{len(dropped)} rows are dropped: their videos cannot be read", file=sys.stderr)
     for path, why in failures.items():

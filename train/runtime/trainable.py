@@ -1,7 +1,7 @@
-"""What is trained of a Qwen vision-language model: adapters or weights, of which part, at which rate.
+"""Selects what is trained in a Qwen vision-language model: adapters or weights, of which part, at which rate.
 
 A model has three parts: the language model, the vision tower, and the projector between them (Qwen's
-"merger"). Knows models; must not know data or runs.
+"merger").
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ def part_of(name: str) -> Part:
 
 
 def linear_pattern(model: nn.Module, parts: Collection[Part]) -> str:
-    """A pattern for PEFT's `target_modules`: every linear layer within these parts, the head that writes
-    tokens excepted. (`all-linear` would adapt a vision tower that is to stay as it is.)"""
+    """A pattern for PEFT's `target_modules`: every linear layer within these parts except the language
+    model's head. (`all-linear` would also adapt a vision tower that is to stay frozen.)"""
     in_lists = {
         f"{name}.{i}" if name else str(i)
         for name, module in model.named_modules()
@@ -46,7 +46,7 @@ def linear_pattern(model: nn.Module, parts: Collection[Part]) -> str:
     }
 
     def general(name: str) -> str:
-        """The name with every place in a list of equal layers left open."""
+        """A regular expression for the name, with any index in a list of layers."""
         pieces = name.split(".")
         return r"\.".join(
             r"\d+" if ".".join(pieces[: i + 1]) in in_lists else re.escape(piece)
@@ -75,15 +75,15 @@ def trained_parts(vision: str, projector: str) -> list[Part]:
 
 
 def load_trainable(found: Checkpoint, settings: ModelConfig) -> PreTrainedModel:
-    """A checkpoint's model in the dtype and, for QLoRA, with the 4-bit weights that the settings ask for."""
+    """A checkpoint's model in the dtype that the settings ask for and, for QLoRA, with 4-bit weights."""
     options: dict[str, Any] = {}
     quantization = get_quantization_config(settings)
     if quantization is not None:
         if not settings.use_peft:
             raise ConfigError(
-                "load_in_4bit and load_in_8bit need use_peft: true; quantised weights cannot learn"
+                "load_in_4bit and load_in_8bit need use_peft: true; quantized weights cannot be trained"
             )
-        # What a video looks like to the model is to be what it is in inference.
+        # The vision tower is not quantized, so that its features are those of inference.
         quantization.llm_int8_skip_modules = ["lm_head", "model.visual"]
         options["quantization_config"] = quantization
         if torch.cuda.is_available():
@@ -91,7 +91,7 @@ def load_trainable(found: Checkpoint, settings: ModelConfig) -> PreTrainedModel:
     if settings.attn_implementation is not None:
         options["attn_implementation"] = settings.attn_implementation
     model = load_weights(found, None, dtype=settings.dtype, **options)
-    # What an adapter's settings call its base: as it was asked for, not where it lies on this machine.
+    # An adapter's config names its base as the settings do, not by its path on this machine.
     model.name_or_path = settings.model_name_or_path
     if is_deepspeed_zero3_enabled():
         _keep_used_conversions(model)
@@ -99,18 +99,18 @@ def load_trainable(found: Checkpoint, settings: ModelConfig) -> PreTrainedModel:
 
 
 def _keep_used_conversions(model: Any) -> None:
-    """What was done to the names of the checkpoint's weights is undone when weights are saved. Under ZeRO-3
-    transformers (5.23) keeps for that what could have been done as well, and saves under other names."""
-    model._weight_conversions = [one for one in model._weight_conversions or () if one.was_used()]
+    """Keep only the weight-name conversions that were used on loading, which are reversed on saving. Under
+    ZeRO-3, transformers (5.23) keeps all that were possible, and would save under other names."""
+    conversions = model._weight_conversions or ()
+    model._weight_conversions = [conversion for conversion in conversions if conversion.was_used()]
 
 
 def without_adapter(model: PreTrainedModel) -> PreTrainedModel:
-    """The model before an adapter is put into it: a tree of modules of its own over the same weights.
+    """A copy of the model's modules that shares its weights, made before an adapter is added.
 
-    An adapter's layers then go into `model` alone, so that the base answers whatever is done to the policy
-    meanwhile, in other threads too, and takes no memory. For weights that stay as they are.
-    """
-    shared = {id(one): one for one in (*model.parameters(), *model.buffers())}
+    The adapter's layers then go into `model` only, so that the base can answer whatever happens to the
+    policy, also in other threads, and takes no extra memory. Only for weights that stay frozen."""
+    shared = {id(tensor): tensor for tensor in (*model.parameters(), *model.buffers())}
     base = copy.deepcopy(model, shared)
     return base.eval()
 
@@ -118,8 +118,8 @@ def without_adapter(model: PreTrainedModel) -> PreTrainedModel:
 def choose_trained(
     model: PreTrainedModel, settings: ModelConfig, parts: Collection[Part]
 ) -> PeftConfig | None:
-    """Have these parts trained and no other: the LoRA layers to add, or, without `use_peft`, the parts' own
-    weights, which are then the only ones with a gradient."""
+    """Train these parts only. Returns the LoRA configuration to apply; without `use_peft`, None, after
+    setting `requires_grad` on the parts' own weights and unsetting it on all others."""
     if settings.use_peft:
         if settings.lora_target_modules is None:
             settings.lora_target_modules = linear_pattern(model, parts)  # type: ignore[assignment]
@@ -137,9 +137,9 @@ def put_trained(
     adapter: str | None,
     base: str,
 ) -> tuple[PreTrainedModel, PeftConfig | None]:
-    """The model with what is to be trained of it: `adapter` (a folder or hub name, made for the model named
-    `base`), put into it, or without one what `choose_trained` says, whose LoRA layers are still to be added.
-    """
+    """The model, prepared for training: with `adapter` (a folder or hub name, made for the model named
+    `base`) loaded into it; or, without one, with the result of `choose_trained`, whose LoRA layers the
+    trainer adds."""
     if adapter is None:
         return model, choose_trained(model, settings, parts)
     return attach_adapter(model, adapter, base, trained=True), None  # type: ignore[return-value]
@@ -156,5 +156,5 @@ def parameter_groups(
             groups.setdefault((part_of(name), name in decayed), []).append(weight)
     return [
         {"params": weights, "lr": rates[part], "weight_decay": weight_decay if decays else 0.0}
-        for (part, decays), weights in sorted(groups.items(), key=lambda one: one[0])
+        for (part, decays), weights in sorted(groups.items(), key=lambda group: group[0])
     ]

@@ -1,7 +1,5 @@
-"""What the trainers of this project have in common: whole checkpoints, steps of finite numbers, programs that
+"""What this project's trainers share: atomic checkpoints, a stop at NaN or infinite steps, and programs that
 are run on held-out questions.
-
-Knows trainers; must not know what is learned.
 """
 
 from __future__ import annotations
@@ -12,4 +10,4 @@ from videopro.train.runtime.whole_checkpoints import AtomicCheckpointsMixin
 
 
 class RunTrainer(FiniteStepsMixin, AtomicCheckpointsMixin, EvaluatingTrainer):
-    """To be inherited from before a class of TRL's."""
+    """A mixin: list it before TRL's trainer class in the bases."""

@@ -1,8 +1,7 @@
-"""A trainer whose checkpoints appear whole or not at all, and the choice of one to go on from.
+"""A trainer that writes checkpoints atomically, and the choice of the one to resume from.
 
-transformers writes a checkpoint file by file in its place, so that a kill or a full disk leaves half of one,
-which the same command then cannot load. Knows trainers and a checkpoint's folder; must not know what is
-learned.
+transformers writes a checkpoint in place, file by file, so that a kill or a full disk leaves a partial one,
+which a resumed run then cannot load.
 """
 
 from __future__ import annotations
@@ -30,15 +29,15 @@ from videopro.train.runtime.checkpoint_files import (
     write_manifest,
 )
 
-RESUME_HINT = "the same command goes on from the last checkpoint that is whole"
+RESUME_HINT = "re-run the same command to resume from the last complete checkpoint"
 """What to do once a full disk has room again."""
 
 
 class AtomicCheckpointsMixin(Trainer):
-    """To be inherited from before a trainer's own class.
+    """A mixin: list it before TRL's trainer class in the bases.
 
-    `logs`: files that the run appends to; a run that goes on from a checkpoint has them as they were then.
-    Raises RunError where a checkpoint cannot be written, and leaves nothing of it.
+    `logs`: files that the run appends to; they are cut back to their length at the checkpoint that a run
+    resumes from. Raises RunError if a checkpoint cannot be written, and leaves nothing of it.
     """
 
     def __init__(self, *arguments: Any, logs: Sequence[Path] = (), **settings: Any) -> None:
@@ -53,8 +52,8 @@ class AtomicCheckpointsMixin(Trainer):
 
     @contextmanager
     def staged_checkpoint(self, what: str) -> Iterator[Path]:
-        """A folder, the same on every rank, for what is to be put into the run's folder once it is whole;
-        removed, with whatever is in it, behind the block. Raises RunError for what cannot be written."""
+        """A temporary folder, the same on every rank, for files that are moved to the run's folder once they
+        are complete. It is removed after the block. Raises RunError for what cannot be written."""
         aside = self.output / UNFINISHED
         state = PartialState()
         if state.is_local_main_process:
@@ -65,11 +64,11 @@ class AtomicCheckpointsMixin(Trainer):
                 aside.mkdir(parents=True, exist_ok=True)
                 yield aside
         finally:
-            # A rank that fails leaves the others waiting: whoever started them ends them.
+            # If a rank fails, the others wait until the launcher stops them.
             remove(aside)
 
     def _get_output_dir(self, trial: Any) -> str:
-        # Asked for by every part of TRL and transformers that writes into a checkpoint.
+        # All parts of TRL and transformers that write into a checkpoint call this.
         return str(self._writing_in) if self._writing_in is not None else super()._get_output_dir(trial)
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
@@ -90,25 +89,26 @@ class AtomicCheckpointsMixin(Trainer):
             super()._push_from_checkpoint(str(self.output / name))
 
     def _run_epoch(self, *arguments: Any, **settings: Any) -> None:
-        # Resumed behind its last step, in the midst of an epoch, transformers would take one step more.
+        # Resumed after its last step, within an epoch, transformers would take one more step.
         if self.state.global_step >= self.state.max_steps:
             self.control.should_training_stop = True
         else:
             super()._run_epoch(*arguments, **settings)
 
     def _push_from_checkpoint(self, checkpoint_folder: str) -> None:
-        # Called while the checkpoint is aside; it goes to the hub from its place.
+        # Called while the checkpoint is still in the temporary folder; it is pushed from its final place.
         pass
 
     def _name_best(self, aside: Path, name: str) -> None:
-        """If the checkpoint is the best so far, it is to be found at its place."""
+        """If the checkpoint is the best so far, record its final path."""
         if self.state.best_model_checkpoint == str(aside / name):
             self.state.best_model_checkpoint = str(self.output / name)
             if self.args.should_save:
                 self.state.save_to_json(str(aside / name / STATE))
 
     def _put_in_place(self, made: Path, place: Path) -> None:
-        """Once on each machine: where they share no disk, each has the states of its own ranks."""
+        """Move a checkpoint to its place, once on each machine: without a shared disk, each has the states of
+        its own ranks."""
         state = PartialState()
         lengths = {log.name: log.stat().st_size for log in self.logs if log.exists()}
         for mine in (state.is_main_process, state.is_local_main_process):
@@ -119,9 +119,9 @@ class AtomicCheckpointsMixin(Trainer):
 
 
 def find_resume_checkpoint(output: Path, logs: Sequence[Path], *, weights_only: bool) -> Path | None:
-    """The last whole checkpoint of a run, on every rank; None: there is none, and the run starts from the
-    beginning. Later ones that are damaged are named and set aside, and `logs` are cut to what they were when
-    the run was there."""
+    """The last complete checkpoint of a run, on every rank; None if there is none and the run starts from the
+    beginning. Later, damaged ones are reported and renamed, and `logs` are cut back to their length at the
+    checkpoint."""
     state = PartialState()
     found: list[Path | None] = [None]
     if state.is_main_process:
@@ -129,7 +129,7 @@ def find_resume_checkpoint(output: Path, logs: Sequence[Path], *, weights_only: 
         found = [_last_complete(output, weights_only)]
         lengths = _lengths(found[0])
         for log in logs:
-            # A checkpoint of an older version tells nothing of them.
+            # Checkpoints of older versions do not record the logs' lengths.
             if lengths is not None:
                 truncate_log(log, lengths.get(log.name, 0))
     broadcast_object_list(found)
@@ -138,24 +138,26 @@ def find_resume_checkpoint(output: Path, logs: Sequence[Path], *, weights_only: 
 
 def _last_complete(output: Path, weights_only: bool) -> Path | None:
     damaged = False
-    for one in checkpoints(output):
-        why = find_fault(one, weights_only=weights_only)
+    for checkpoint in checkpoints(output):
+        why = find_fault(checkpoint, weights_only=weights_only)
         if why is None:
             if damaged:
-                print(f"the run goes on from {one.name}", file=sys.stderr)
-            return one
-        # Under another name, since transformers counts whatever is called a checkpoint as one to keep.
-        aside = output / f"damaged-{one.name}"
-        publish_checkpoint(one, aside)
-        print(f"{one} is damaged: {why}; it is set aside as {aside.name} and may be deleted", file=sys.stderr)
+                print(f"the run resumes from {checkpoint.name}", file=sys.stderr)
+            return checkpoint
+        # Renamed, since transformers counts every folder called checkpoint-* towards save_total_limit.
+        aside = output / f"damaged-{checkpoint.name}"
+        publish_checkpoint(checkpoint, aside)
+        print(
+            f"{checkpoint} is damaged: {why}; it was renamed {aside.name} and can be deleted", file=sys.stderr
+        )
         damaged = True
     if damaged:
-        print(f"{output}: no checkpoint is whole, so the run starts from the beginning", file=sys.stderr)
+        print(f"{output}: no checkpoint is complete, so the run starts from the beginning", file=sys.stderr)
     return None
 
 
 def _lengths(checkpoint: Path | None) -> dict[str, int] | None:
-    """How long the logs were at a checkpoint; None where it does not tell."""
+    """The length of each log at a checkpoint, in bytes; None if the checkpoint does not record it."""
     if checkpoint is None:
         return {}
     manifest = read_manifest(checkpoint)
@@ -164,4 +166,4 @@ def _lengths(checkpoint: Path | None) -> dict[str, int] | None:
 
 def _bytes_of_last(output: Path) -> int:
     last = next(iter(checkpoints(output)), None)
-    return sum(one.stat().st_size for one in last.rglob("*") if one.is_file()) if last is not None else 0
+    return sum(path.stat().st_size for path in last.rglob("*") if path.is_file()) if last is not None else 0

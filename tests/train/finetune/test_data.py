@@ -88,7 +88,7 @@ def test_a_file_that_is_not_there_or_empty(tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match="cannot be read"):
         read_rows(tmp_path / "none.jsonl")
     (tmp_path / "empty.jsonl").write_text("\n")
-    with pytest.raises(DatasetError, match="holds no rows"):
+    with pytest.raises(DatasetError, match="has no rows"):
         read_rows(tmp_path / "empty.jsonl")
 
 
@@ -159,16 +159,16 @@ def test_a_file_cut_short_is_made_again(tmp_path: Path, video: Path) -> None:
     assert not list((tmp_path / "c").rglob("*.part"))
 
 
-def test_what_cannot_be_read_is_told_by_path(tmp_path: Path, video: Path) -> None:
+def test_what_cannot_be_read_is_reported_by_path(tmp_path: Path, video: Path) -> None:
     broken = tmp_path / "broken.mp4"
     broken.write_bytes(video.read_bytes()[:2000])
-    told: list[int] = []
+    done: list[int] = []
     failed = cache(tmp_path / "c").prepare(
-        [video, broken, tmp_path / "none.mp4"], told=lambda: told.append(1)
+        [video, broken, tmp_path / "none.mp4"], on_done=lambda: done.append(1)
     )
     assert set(failed) == {broken, tmp_path / "none.mp4"}
     assert "no such file" in failed[tmp_path / "none.mp4"]
-    assert len(told) == 3
+    assert len(done) == 3
     with pytest.raises(VideoError, match="none"):
         cache(tmp_path / "c").frames(tmp_path / "none.mp4")
 

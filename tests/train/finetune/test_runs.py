@@ -198,8 +198,8 @@ MEASURED = {"eval_strategy": "steps", "eval_questions": world.folder()}
     [
         ({"max_length": 512}, "max_length is 512"),
         ({"packing": "true"}, "packing is True"),
-        ({"vision_lr": 0.1}, "vision_lr is set and vision is frozen"),
-        ({"vision": "trained", "adapter": "/nowhere"}, "vision is trained and adapter is given"),
+        ({"vision_lr": 0.1}, "vision_lr is set, but vision is frozen"),
+        ({"vision": "trained", "adapter": "/nowhere"}, "vision is trained and adapter is set"),
         ({"frames": 0}, "frames is 0"),
         ({"eval_strategy": "steps"}, "nothing to evaluate on"),
         ({"eval_questions": "pocket:val"}, "eval_strategy is 'no'"),

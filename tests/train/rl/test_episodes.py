@@ -245,9 +245,9 @@ def test_both_replies_are_drawn_from_what_is_scored(
         assert len(replies[number]) == len(logprobs)
         torch.testing.assert_close(found[number, : len(logprobs)], logprobs, atol=1e-4, rtol=1e-4)
     # What was said, for rewards and tables.
-    assert set(made._told) == {0, 2, 3}
-    assert [one["role"] for one in made._told[0]] == ["assistant", "user", "assistant"]
-    assert made._told[0][1]["content"] == grpo.refined(chosen[0]).prompt
+    assert set(made._conversations) == {0, 2, 3}
+    assert [one["role"] for one in made._conversations[0]] == ["assistant", "user", "assistant"]
+    assert made._conversations[0][1]["content"] == grpo.refined(chosen[0]).prompt
 
 
 def test_both_turns_move_towards_what_the_episode_earns(tmp_path: Path) -> None:

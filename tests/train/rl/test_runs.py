@@ -201,7 +201,7 @@ def test_two_processes_take_the_steps_that_one_takes(kind: str, tmp_path: Path) 
         ({"model_name_or_path": "/nowhere"}, "there is no such folder"),
         ({"adapter": "/nowhere"}, "there is no such folder"),
         ({"use_peft": "false"}, "name one with answerer"),
-        ({"attn_implementation": "eager"}, "shared_prompt is true and attention is 'eager'"),
+        ({"attn_implementation": "eager"}, "shared_prompt is true, but attention is 'eager'"),
         ({"top_k": 5}, "top_k is 5"),
         ({"episodes": "two_turn", "prompt_video": "false"}, "leave one of them out"),
         ({"tau": 1.5}, "tau is 1.5"),

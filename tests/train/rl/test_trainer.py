@@ -93,7 +93,7 @@ def test_sampling_draws_from_what_the_log_prob_passes_score(family: str, tmp_pat
 
 
 def test_a_prompt_is_not_shared_by_layers_that_carry_a_state(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="give shared_prompt: false"):
+    with pytest.raises(ConfigError, match="set shared_prompt: false"):
         grpo.trainer("qwen3_5", grpo.settings(tmp_path), grpo.rows()[:1])
 
 
@@ -208,7 +208,7 @@ def test_groups_without_spread_are_left_out_where_they_teach_nothing(
         )
         made = grpo.trainer("qwen3_vl", config, rows, rewards=rewards)
         if not leaves_out:
-            monkeypatch.setattr(made, "_teaches_nothing", lambda _: False)
+            monkeypatch.setattr(made, "_has_no_gradient", lambda _: False)
         counted = Mock(wraps=made._score_shared_prefix)
         monkeypatch.setattr(made, "_score_shared_prefix", counted)
         before = grpo.weights(made)

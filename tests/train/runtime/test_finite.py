@@ -51,7 +51,7 @@ def sft_flags(output: Path, **changes: Any) -> list[str]:
 
 
 def saved_weights(output: Path) -> list[Path]:
-    """Those with weights that are no numbers."""
+    """The saved files with NaN or infinite weights."""
     return [
         file
         for file in output.rglob("*.safetensors")
@@ -84,7 +84,7 @@ def test_a_loss_of_nan_stops_fine_tuning(tmp_path: Path, capsys: pytest.CaptureF
 def test_the_rows_of_the_loss_are_named_and_no_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Of four rows in a step of four micro-batches, the one whose video is no numbers."""
+    """Of four rows in a step of four micro-batches, the one whose video is NaN is named."""
 
     def spoil(self: Any, rows: Any) -> Any:
         batch = make(self, rows)
@@ -96,7 +96,7 @@ def test_the_rows_of_the_loss_are_named_and_no_others(
     monkeypatch.setattr(collator.VideoCollator, "__call__", spoil)
     steps = {"learning_rate": 1e-3, "per_device_train_batch_size": 1, "gradient_accumulation_steps": 4}
     assert sft.main(sft_flags(tmp_path / "run", **steps, max_steps=1)) == 2
-    assert "step 1: the loss is nan, with the rows c-refined; look" in capsys.readouterr().err
+    assert "step 1: the loss is nan, with the rows c-refined; check" in capsys.readouterr().err
 
 
 def test_every_process_stops(tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ class Spoil(TrainerCallback):
 def test_weights_beyond_numbers_are_not_saved(tmp_path: Path, strategy: str) -> None:
     """After the last step, which no other step would tell of."""
     words = sft_flags(tmp_path / "run", learning_rate=1e-3, max_steps=1, save_strategy=strategy)
-    with pytest.raises(RunError, match="step 1: the weights are no numbers any more"):
+    with pytest.raises(RunError, match="step 1: some weights are NaN or infinite"):
         sft.train(*read_settings(VideoSFTConfig, "train/sft.py", words), callbacks=[Spoil()])
     assert not list((tmp_path / "run").rglob("*.safetensors"))
 
@@ -136,7 +136,7 @@ def test_reinforcement_stops_with_the_prompts(
     words = arguments(tmp_path / "run", **exploding, save_strategy="steps", save_steps=1, max_steps=3)
     assert grpo_command.main(words) == 2
     said = capsys.readouterr().err
-    assert "error: step 2: the policy's output is no numbers, with the rows " in said
+    assert "error: step 2: the policy's output is NaN or infinite, with the rows " in said
     assert any(row.id in said for row in grpo.rows())
     assert not saved_weights(tmp_path / "run")
 
