@@ -208,12 +208,12 @@ def main() -> None:
             b"".join(make_sample_trace(n, draw).to_line() for n in range(given.questions))
         )
         began, worked = time.perf_counter(), time.process_time()
-        site = write_pages(folder.path, work / "view", most_frames=16)
+        site = write_pages(folder.path, work / "view", max_frames=16)
         seconds, worked = time.perf_counter() - began, time.process_time() - worked
         following = RunTail(folder, Protocol(parser=ROBUST))
         following.refresh()
         began = time.perf_counter()
-        following.numbers()
+        following.summary()
         live = time.perf_counter() - began
         pages = [path.stat().st_size for path in (site.path / "data" / "questions").iterdir()]
         results: dict[str, Any] = {

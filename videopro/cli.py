@@ -1,7 +1,5 @@
-"""How every command line ends: what the user can mend is one line and status 2; Ctrl-C a line and 130,
-SIGTERM and SIGHUP a line and 128 plus their number.
-
-Knows errors; nothing of any command.
+"""Exit statuses of every command line: one line and status 2 for errors the user can fix, one line and 130
+for Ctrl-C, one line and 128 plus the signal's number for SIGTERM and SIGHUP.
 """
 
 from __future__ import annotations
@@ -17,45 +15,45 @@ from videopro.errors import VideoProError, WorkerBug
 from videopro.processes import handle_termination
 from videopro.storage import cannot_write, is_full
 
-RESUME_HINT = "stopped; the same command goes on from here"
+RESUME_HINT = "stopped; re-run the same command to resume"
 
 
 @dataclass
 class ExitStatus:
-    """What a command line returns: 0 unless its work says otherwise or fails."""
+    """What a command line returns: 0 unless its work sets another status or fails."""
 
     code: int = 0
 
 
 @contextmanager
 def exit_status(stopped: str = RESUME_HINT) -> Iterator[ExitStatus]:
-    """Do a command's work within the block, and return `code` behind it.
+    """Do a command's work inside the block, and return `code` after it.
 
-    A VideoProError becomes 2, as does a disk without room; a fault of ours in a worker 1; an interruption
-    130, SIGTERM 143 and SIGHUP 129, with `stopped` said. Any other exception passes: it is a fault of ours,
-    and its traceback says where.
+    A VideoProError or a full disk becomes 2; an internal error in a worker 1; Ctrl-C 130, SIGTERM 143 and
+    SIGHUP 129, after printing `stopped`. Any other exception propagates: it is an internal error, and its
+    traceback says where.
     """
     status = ExitStatus()
     for stream in (sys.stdout, sys.stderr):
-        # A console of another locale shows what it cannot write as an escape, and a command goes on.
+        # A console that cannot encode a character shows an escape instead of ending the command.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    with handle_termination() as came:
+    with handle_termination() as signals:
         try:
             yield status
         except VideoProError as error:
             print(f"error: {error}", file=sys.stderr)
             status.code = 2
         except WorkerBug as error:
-            told = "error: a fault of videopro (above) stopped the run; what was done is safe"
-            print(f"{error}\n{told}", file=sys.stderr)
+            message = "error: an internal error (above) stopped the run; what was done is saved"
+            print(f"{error}\n{message}", file=sys.stderr)
             status.code = 1
         except KeyboardInterrupt:
-            status.code = _stopped(came, stopped)
+            status.code = _stopped(signals, stopped)
         except OSError as error:
-            if came:
-                # On the way out, the terminal whose end was told could not be written to.
-                status.code = _stopped(came, stopped)
+            if signals:
+                # The terminal has gone (SIGHUP), so writing to it failed on the way out.
+                status.code = _stopped(signals, stopped)
             elif is_full(error):
                 print(f"error: {cannot_write(error.filename or 'a file', error)}", file=sys.stderr)
                 status.code = 2
@@ -63,7 +61,7 @@ def exit_status(stopped: str = RESUME_HINT) -> Iterator[ExitStatus]:
                 raise
 
 
-def _stopped(came: list[int], told: str) -> int:
+def _stopped(signals: list[int], message: str) -> int:
     with suppress(OSError):
-        print(f"\n{told}", file=sys.stderr)
-    return 128 + (came[0] if came else signal.SIGINT)
+        print(f"\n{message}", file=sys.stderr)
+    return 128 + (signals[0] if signals else signal.SIGINT)

@@ -1,12 +1,11 @@
-"""python -m videopro.compare: several runs in one table: accuracy, output, runtime and modes (Tables 2 and
-5).
+"""python -m videopro.compare: compare runs in one table: accuracy, output, runtime and modes (Tables 2, 5).
 
     python -m videopro.compare runs/native runs/program runs/videopro
     python -m videopro.compare --methods native program videopro --planner pocket-teacher \\
         --benchmark pocket --split test --model pocket --output runs/table
 
-The second form runs each method into a folder of its name first, or goes on where it was stopped; a setting
-that only some of the methods have goes to those. Knows runs by their folders.
+The second form first runs each method into OUTPUT/METHOD, or resumes it; a setting that only some of the
+methods have applies to those.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ class CompareConfig(InferConfig):
     """The settings of `videopro.infer`, for several methods."""
 
     methods: tuple[str, ...] = field(
-        default=(), metadata=setting("methods to run, the first to compare with")
+        default=(), metadata=setting("methods to run; the others are compared with the first")
     )
 
 
@@ -56,13 +55,13 @@ class ComparisonRun:
     traces: Sequence[Trace]
 
     @property
-    def plans(self) -> bool:
-        """Whether it wrote programs."""
+    def writes_programs(self) -> bool:
+        """Whether a planner wrote programs."""
         return "planner" in self.summary["settings"]
 
     @property
     def is_fallback(self) -> bool:
-        """Whether it answers as a native fallback does: from the backbone's own frames, and nothing else."""
+        """Whether it answers as a native fallback does: from the backbone's own frames only."""
         settings = self.summary["settings"]
         plain = settings.get("subtitles") == "none" and not settings.get("frames") and not settings.get("fps")
         return self.summary["method"] == "native" and plain
@@ -73,13 +72,13 @@ def main(argv: Sequence[str] | None = None, *, load: Callable[..., Backbone] = l
     argv = list(sys.argv[1:] if argv is None else argv)
     with exit_status() as status:
         if argv and not argv[0].startswith("-"):
-            runs = [read_run(Path(one)) for one in argv]
+            runs = [read_run(Path(folder)) for folder in argv]
         else:
             config = from_command_line(
                 CompareConfig,
                 argv,
                 PROG,
-                "Run several methods on a benchmark and compare them; or give the folders of runs.",
+                "Run several methods on a benchmark and compare them, or compare folders of finished runs.",
                 ignore=RUN_FIELDS,
             )
             runs = run_methods(config, load=load)
@@ -90,35 +89,35 @@ def main(argv: Sequence[str] | None = None, *, load: Callable[..., Backbone] = l
 def run_methods(
     config: CompareConfig, *, load: Callable[..., Backbone] = load_backbone
 ) -> list[ComparisonRun]:
-    """Run each method into OUTPUT/METHOD. Raises VideoProError, before anything is run where it can be."""
+    """Run each method into OUTPUT/METHOD. Raises VideoProError, if possible before the first run starts."""
     each = settings_of_each(config)
-    for one in each.values():
-        infer.check(one, load=load)
-    for one in each.values():
-        infer.run(one, load=load)
-    return [replace(read_run(one.output), name=name) for name, one in each.items()]
+    for settings in each.values():
+        infer.check(settings, load=load)
+    for settings in each.values():
+        infer.run(settings, load=load)
+    return [replace(read_run(settings.output), name=name) for name, settings in each.items()]
 
 
 def settings_of_each(config: CompareConfig) -> dict[str, InferConfig]:
-    """The run of each method. Raises ConfigError for settings that cannot be."""
+    """The settings of each method's run. Raises ConfigError for invalid settings."""
     if len(config.methods) < 2 or len(set(config.methods)) < len(config.methods):
         raise ConfigError(
             f"methods is {' '.join(config.methods) or 'empty'}; give two or more different ones"
         )
     if config.benchmark in PRESETS:
         raise ConfigError(
-            f"{config.benchmark!r} is several benchmarks; run videopro.infer for each method, and give the "
+            f"{config.benchmark!r} is several benchmarks; run videopro.infer for each method, and pass the "
             "folders to videopro.report"
         )
     unknown = [name for name in config.methods if name not in METHODS]
     if unknown:
         raise ConfigError(f"unknown method {unknown[0]!r}; {did_you_mean(unknown[0], list(METHODS))}")
-    settings = {name: {one.name for one in fields(METHODS[name].Settings)} for name in config.methods}
+    settings = {name: {option.name for option in fields(METHODS[name].Settings)} for name in config.methods}
     for key in {**config.options, **config.given_flags()}:
         if not any(key in known for known in settings.values()):
             raise ConfigError(f"none of the methods {', '.join(config.methods)} has a setting {key!r}")
-    alone: dict[str, Any] = {one.name: getattr(config, one.name) for one in fields(InferConfig)}
-    flags = {one.name for one in fields(MethodFlags)}
+    alone: dict[str, Any] = {option.name: getattr(config, option.name) for option in fields(InferConfig)}
+    flags = {option.name for option in fields(MethodFlags)}
     each: dict[str, InferConfig] = {}
     for name, known in settings.items():
         own: dict[str, Any] = {
@@ -127,14 +126,13 @@ def settings_of_each(config: CompareConfig) -> dict[str, InferConfig]:
         own |= {"method": name, "output": config.output / name}
         own["options"] = {key: value for key, value in config.options.items() if key in known}
         each[name] = InferConfig(**own)
-    for name, one in each.items():
-        methods.create(name, one.options_with_flags(name, one.options))
+    for name, run in each.items():
+        methods.create(name, run.options_with_flags(name, run.options))
     return each
 
 
 def read_run(path: Path) -> ComparisonRun:
-    """A finished run's numbers, and the verdicts on its questions. Raises RunError for a folder that holds
-    none."""
+    """A finished run's numbers, and the scores of its questions. Raises RunError for a folder without one."""
     folder = RunFolder(path)
     try:
         summary = parse_json(folder.summary.read_text(encoding="utf-8"))
@@ -146,40 +144,39 @@ def read_run(path: Path) -> ComparisonRun:
     lacking = [key for key in ("modes", "output", "method", "settings") if key not in known]
     if lacking:
         raise RunError(
-            f"{folder.summary}: has no {lacking[0]!r}, as an older version wrote it; give the run's own "
-            "command again to have it written anew"
+            f"{folder.summary}: has no {lacking[0]!r}, as an older version wrote it; re-run the run's own "
+            "command to rewrite it"
         )
     settings = read_yaml(folder.config) if folder.config.exists() else summary
     for key in ("run_key", "model"):
         if summary.get(key) != settings.get(key):
             raise RunError(
-                f"{folder.summary}: is of another run ({key} {summary.get(key)!r}, and the run's is "
-                f"{settings.get(key)!r}); give the run's own command again to have it written anew"
+                f"{folder.summary}: belongs to another run ({key} {summary.get(key)!r}, but this run's is "
+                f"{settings.get(key)!r}); re-run the run's own command to rewrite it"
             )
     traces = folder.read()
     return ComparisonRun(path.name, summary, records_of(traces), traces)
 
 
 def comparison(runs: Sequence[ComparisonRun]) -> Group:
-    """Tables with a row a run: accuracy, the same by each rule of the final answer where programs were
-    written, and what it took. Differences are to the first run, question by question on those that both
-    have."""
+    """Tables with one row per run: accuracy, accuracy under each rule for the final answer (for runs with
+    programs), and cost. Differences are to the first run, question by question, on the questions of both."""
     right = Table(title=escape(_title(runs)), caption="\n".join(_caption(runs)), caption_justify="left")
     for name in ("", "n", "accuracy %", "95 % interval", "difference", "95 % interval"):
         right.add_column(name, justify="left" if name in ("", "95 % interval") else "right")
     took = Table(title="written and seconds, each question; modes in %")
     for name in ("", "chars", "tokens", "s", "native", "program", "refined", "fallback"):
         took.add_column(name, justify="right" if name else "left")
-    for place, one in enumerate(runs):
-        gap = paired_difference(one.records, runs[0].records) if place else None
-        right.add_row(escape(one.name), *_accuracy(one.summary, gap))
-        took.add_row(escape(one.name), *_cost(one.summary))
+    for place, run in enumerate(runs):
+        gap = paired_difference(run.records, runs[0].records) if place else None
+        right.add_row(escape(run.name), *_accuracy(run.summary, gap))
+        took.add_row(escape(run.name), *_cost(run.summary))
     return Group(right, *_by_rules(runs), took)
 
 
 def _by_rules(runs: Sequence[ComparisonRun]) -> list[Table]:
-    """Accuracy by each rule that can be told, for the runs that wrote programs."""
-    planned = [one for one in runs if one.plans]
+    """Accuracy under each rule for the final answer, for the runs that wrote programs."""
+    planned = [run for run in runs if run.writes_programs]
     if not planned:
         return []
     table = Table(
@@ -188,17 +185,17 @@ def _by_rules(runs: Sequence[ComparisonRun]) -> list[Table]:
     table.add_column("")
     for name in RESCORINGS:
         table.add_column(name, justify="right")
-    for one in planned:
-        direct = next((other for other in runs if other.is_fallback and _same_world(other, one)), None)
+    for run in planned:
+        direct = next((other for other in runs if other.is_fallback and _is_comparable(other, run)), None)
         natives = {} if direct is None else {trace.question_id: trace for trace in direct.traces}
-        read = [rescore_all(one.traces, reading, natives) for reading in RESCORINGS.values()]
+        read = [rescore_all(run.traces, reading, natives) for reading in RESCORINGS.values()]
         cells = ["-" if own is None else percent(accuracy(records_of(own)).accuracy) for own in read]
-        table.add_row(escape(one.name), *cells)
+        table.add_row(escape(run.name), *cells)
     return [table]
 
 
-def _same_world(one: ComparisonRun, other: ComparisonRun) -> bool:
-    return all(one.summary[key] == other.summary[key] for key in ("benchmark", "split", "protocol", "model"))
+def _is_comparable(run: ComparisonRun, other: ComparisonRun) -> bool:
+    return all(run.summary[key] == other.summary[key] for key in ("benchmark", "split", "protocol", "model"))
 
 
 def _accuracy(summary: Mapping[str, Any], gap: Difference | None) -> list[str]:
@@ -227,16 +224,16 @@ def _number(value: float | None, digits: int) -> str:
 
 
 def _title(runs: Sequence[ComparisonRun]) -> str:
-    worlds = {"{benchmark} {split}, {model}".format(**one.summary) for one in runs}
-    return worlds.pop() if len(worlds) == 1 else "runs on different benchmarks or models"
+    titles = {"{benchmark} {split}, {model}".format(**run.summary) for run in runs}
+    return titles.pop() if len(titles) == 1 else "runs on different benchmarks or models"
 
 
 def _caption(runs: Sequence[ComparisonRun]) -> list[str]:
-    told = ["differences to the first row, paired by question; intervals clustered by video"]
-    asked = [{record.question_id for record in one.records} for one in runs]
+    lines = ["differences to the first row, paired by question; intervals clustered by video"]
+    asked = [{record.question_id for record in run.records} for run in runs]
     if any(own != asked[0] for own in asked):
-        told.append("the runs do not have the same questions: accuracies are over each run's own")
-    return told
+        lines.append("the runs do not have the same questions: accuracies are over each run's own")
+    return lines
 
 
 if __name__ == "__main__":

@@ -1,19 +1,18 @@
-"""Errors that a user can act on. Every part raises these; only command lines turn them into an exit status.
-
-Knows nothing of any part.
+"""Errors that a user can act on. Every package raises these; only command lines turn them into an exit
+status.
 """
 
 
 class VideoProError(Exception):
-    """A failure whose message names the thing that is wrong and what would mend it."""
+    """A failure whose message names what is wrong and how to fix it."""
 
 
 class ConfigError(VideoProError):
-    """A setting, flag or file of settings that cannot be used."""
+    """An invalid setting, flag or settings file."""
 
 
 class VideoError(VideoProError):
-    """A video that cannot be read, or not within its time limit."""
+    """A video that cannot be read, or not within the time limit."""
 
 
 class SubtitleError(VideoProError):
@@ -21,7 +20,7 @@ class SubtitleError(VideoProError):
 
 
 class QuestionError(VideoProError):
-    """A question that is not one: too few options, an answer that is not among them."""
+    """An invalid question: too few options, or an answer that is not among them."""
 
 
 class BackboneError(VideoProError):
@@ -29,7 +28,7 @@ class BackboneError(VideoProError):
 
 
 QUESTION_ERRORS = (VideoError, SubtitleError, BackboneError)
-"""What may be wrong with one question without anything being wrong with the run."""
+"""Errors that fail a single question and leave the rest of the run unaffected."""
 
 
 class BenchmarkError(VideoProError):
@@ -37,7 +36,7 @@ class BenchmarkError(VideoProError):
 
 
 class DatasetError(VideoProError):
-    """A training file that is missing or broken, or a row of it that cannot be trained on."""
+    """A training file that is missing or broken, or that has a row which cannot be trained on."""
 
 
 class RunError(VideoProError):
@@ -45,4 +44,4 @@ class RunError(VideoProError):
 
 
 class WorkerBug(Exception):
-    """A worker process met a fault of ours; the text is its traceback."""
+    """An internal error in a worker process; the message is its traceback."""

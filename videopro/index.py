@@ -1,9 +1,9 @@
-"""python -m videopro.index: embed the clips of videos, so that programs can search them; search one by hand.
+"""python -m videopro.index: embed the clips of videos, so that programs can search them, or search one.
 
     python -m videopro.index film.mp4 --encoder pocket --query "a ring at the beach"
     python -m videopro.index FOLDER --encoder languagebind
 
-Killed, the same command goes on. Knows the index and encoders by their interfaces.
+Re-run the same command to resume.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ _SUFFIXES = {".mp4", ".m4v", ".mov", ".mkv", ".webm", ".avi", ".ts", ".mpg", ".m
 
 @dataclass(frozen=True)
 class IndexConfig:
-    """Which videos, with what."""
+    """The settings of `python -m videopro.index`."""
 
-    video: Path = field(metadata=setting("a video file, or a folder of them", positional=True))
+    video: Path = field(metadata=setting("a video file, or a folder of videos", positional=True))
     encoder: str = field(
         default="pocket",
         metadata=setting(
-            "pocket, languagebind, clip, siglip2 or pe_video, with :FOLDER_OR_HUB_NAME behind it"
+            "pocket, languagebind, clip, siglip2 or pe_video, optionally followed by :FOLDER_OR_HUB_NAME"
         ),
     )
-    clip_seconds: float = field(default=CLIP_SECONDS, metadata=setting("length of a clip"))
+    clip_seconds: float = field(default=CLIP_SECONDS, metadata=setting("length of a clip in seconds"))
     root: Path | None = field(
         default=None,
         metadata=setting("folder for indexes (default: index in $VIDEOPRO_CACHE or ~/.cache/videopro)"),
@@ -49,13 +49,13 @@ class IndexConfig:
     )
     dtype: str = field(default="float32", metadata=setting("float32, bfloat16 or float16"))
     query: str | None = field(
-        default=None, metadata=setting("print the clips of the video that fit this best")
+        default=None, metadata=setting("print the clips of the video that match this text best")
     )
-    top_k: int = field(default=3, metadata=setting("how many clips a query prints"))
+    top_k: int = field(default=3, metadata=setting("number of clips to print for a query"))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The command line. Returns the exit status: 0, 2 for what the user can mend, 130 when interrupted."""
+    """The command line. Returns the exit status: 0, 2 for errors the user can fix, 130 when interrupted."""
     with exit_status() as status:
         config = from_command_line(
             IndexConfig, sys.argv[1:] if argv is None else argv, PROG, "Embed the clips of videos for search."
@@ -65,19 +65,19 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def index(config: IndexConfig) -> int:
-    """Index every video. A video that cannot be read is told and left out, the others are done; the status is
-    then 2. Raises VideoProError for what concerns all."""
-    clip_bounds(1.0, config.clip_seconds)  # a length that cannot be is told before anything is loaded
+    """Index every video. An unreadable video is reported and skipped, and the status is then 2. Raises
+    VideoProError for errors that concern all videos."""
+    clip_bounds(1.0, config.clip_seconds)  # reject an invalid length before anything is loaded
     if config.top_k < 1:
         raise ConfigError(f"top_k is {config.top_k}; it must be at least 1")
     paths = _videos(config.video)
     if config.query is not None and len(paths) != 1:
-        raise ConfigError(f"--query searches one video, and {config.video} holds {len(paths)}")
+        raise ConfigError(f"--query searches one video, but {config.video} contains {len(paths)}")
     encoder = load_encoder(config.encoder, config.device, dtype=config.dtype)
     failed = 0
     for path in paths:
         try:
-            made = _one(path, encoder, config)
+            made = _index_video(path, encoder, config)
         except VideoError as error:
             print(f"error: {error}", file=sys.stderr)
             failed += 1
@@ -89,7 +89,7 @@ def index(config: IndexConfig) -> int:
     return 2 if failed else 0
 
 
-def _one(path: Path, encoder: VideoTextEncoder, config: IndexConfig) -> ClipIndex:
+def _index_video(path: Path, encoder: VideoTextEncoder, config: IndexConfig) -> ClipIndex:
     video, began = Video.open(path), time.monotonic()
     with Progress(
         TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),

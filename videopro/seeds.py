@@ -1,13 +1,14 @@
-"""python -m videopro.seeds: one table over runs that differ in the seed of a training (the paper's Table 4).
+"""python -m videopro.seeds: tables over runs that differ in the training seed (the paper's Table 4).
 
     python -m videopro.seeds "native=runs/native" "SFT=first:runs/0/videopro,first:runs/1/videopro" \\
         "SFT + refinement=runs/0/videopro,runs/1/videopro" --oracle runs/native --output table.json
 
-A row is a name and the runs of its seeds. Runs with a planner are read by `--final` and `--fallback`,
-whatever they themselves were asked for; `--oracle` answers where a fallback is called for. `first:` takes
-the answers before any refinement, and what they cost; `best:` the most confident of the answers before and
-after it. `steps:RUN+PROGRAM` is the planner had it always taken several steps: its first answers, but those
-of PROGRAM, a run of method program, where it chose one look. Knows runs by their folders. """
+A row is a name and the runs of its seeds. Runs with a planner are rescored by `--final` and `--fallback`,
+whatever rule they were run with; the direct answers of `--oracle` serve as fallback. `first:` takes the
+answers and costs before any refinement; `best:` the most confident answer before or after it.
+`steps:RUN+PROGRAM` is the planner as if it always chose program mode: its first answers, but where it chose
+native mode, those of PROGRAM, a run of method program.
+"""
 
 from __future__ import annotations
 
@@ -44,50 +45,50 @@ from videopro.traces import (
 
 PROG = "python -m videopro.seeds"
 FIRST, BEST = "first:", "best:"
-"""Words before a run, which say how it is read."""
+"""Prefixes of a run that say how it is rescored."""
 STEPS = "steps:"
-"""A word before two runs, which are read together."""
+"""Prefix of two runs that are combined."""
 
 
 @dataclass(frozen=True)
 class SeedsConfig:
-    """The settings of the command."""
+    """The settings of `python -m videopro.seeds`."""
 
     rows: tuple[str, ...] = field(
         metadata=setting(
-            "NAME=RUN,RUN,...: a row and its seeds; the first row is compared with", positional=True
+            "NAME=RUN,RUN,...: a row and its seeds; rows are compared with the first", positional=True
         )
     )
     oracle: Path | None = field(
         default=None,
-        metadata=setting("run of method native: says which mode was enough (A.3), and is the fallback"),
+        metadata=setting("run of method native: defines the oracle mode (A.3), and is the fallback"),
     )
     final: FinalRule = field(default="last", metadata=setting(FINAL_HELP))
     fallback: FallbackRule = field(default="none", metadata=setting(FALLBACK_HELP))
     family: str | None = field(default=None, metadata=setting("only questions of this family"))
-    tau: float = field(default=0.75, metadata=setting("confident, for the oracle, means at least this"))
+    tau: float = field(default=0.75, metadata=setting("minimum confidence of a confident oracle answer"))
     output: tuple[str, ...] = field(
-        default=(), metadata=setting("write the tables to FILE.md, or all numbers to FILE.json; or both")
+        default=(), metadata=setting("write the tables to FILE.md, all numbers to FILE.json, or both")
     )
 
     @property
     def rule(self) -> AnswerRule:
-        """Which answer counts."""
+        """The rule for the final answer."""
         return AnswerRule(self.final, self.fallback)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The command line. Returns the exit status: 0, or 2 for what the user can mend."""
+    """The command line. Returns the exit status: 0, or 2 for errors the user can fix."""
     with exit_status() as status:
         config = from_command_line(
             SeedsConfig,
             list(sys.argv[1:] if argv is None else argv),
             PROG,
-            "Accuracy over several seeds of a training, with what was planned and what it cost.",
+            "Accuracy over several training seeds, with planning metrics and costs.",
         )
         native = [] if config.oracle is None else _traces(config.oracle)
-        natives = {one.question_id: one for one in native}
-        rows = [read_row(one, config.family, config.rule, natives) for one in config.rows]
+        natives = {trace.question_id: trace for trace in native}
+        rows = [read_row(spec, config.family, config.rule, natives) for spec in config.rows]
         found = seed_table(rows, oracle_modes(native, config.tau), natives)
         tables = tables_of(found)
         for path in config.output:
@@ -102,12 +103,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 def read_row(
     spec: str, family: str | None = None, rule: AnswerRule | None = None, natives: NativeTraces | None = None
 ) -> SeedRow:
-    """The row that NAME=RUN,RUN,... names, all of it or one family's questions. `rule`: which answer counts;
-    None: the paper's. Raises ConfigError or RunError."""
+    """The row of a spec NAME=RUN,RUN,..., with all questions or those of one family. `rule`: the rule for the
+    final answer; None: the paper's. Raises ConfigError or RunError."""
     name, equals, rest = spec.partition("=")
     words = [word for word in rest.split(",") if word]
     if not equals or not name.strip() or not words:
-        raise ConfigError(f"row {spec!r}: give it as NAME=RUN,RUN,... with a folder for each seed")
+        raise ConfigError(f"row {spec!r}: must have the form NAME=RUN,RUN,... with a folder for each seed")
     runs: list[Path] = []
     seeds, recorded = [], []
     rule = rule or AnswerRule()
@@ -115,11 +116,11 @@ def read_row(
         folders, own, raw = _read(word, rule, natives or {})
         runs += folders
         own, raw = (
-            [one for one in traces if family is None or one.groups.get("family") == family]
+            [trace for trace in traces if family is None or trace.groups.get("family") == family]
             for traces in (own, raw)
         )
         if not own:
-            raise ConfigError(f"family {family!r}: {folders[0]} has no question of it; leave --family out")
+            raise ConfigError(f"family {family!r}: {folders[0]} has no such questions; leave --family out")
         seeds.append(tuple(own))
         recorded.append(tuple(raw))
     row = SeedRow(name, tuple(runs), tuple(seeds), recorded=tuple(recorded) if all(recorded) else ())
@@ -127,7 +128,7 @@ def read_row(
 
 
 def _read_as(words: Sequence[str], rule: AnswerRule) -> str:
-    """Which answers the words of a row ask for."""
+    """Which answers the words of a row select, in words."""
     if all(word.startswith((FIRST, STEPS)) for word in words):
         return "before refinement" + ("" if rule.fallback == "none" else ", native fallback")
     if all(word.startswith(BEST) for word in words):
@@ -136,34 +137,34 @@ def _read_as(words: Sequence[str], rule: AnswerRule) -> str:
 
 
 def _read(word: str, rule: AnswerRule, natives: NativeTraces) -> tuple[list[Path], list[Trace], list[Trace]]:
-    """The folders that a word of a row names, what it makes of their traces, and these as they were recorded
-    where other rules would read them otherwise."""
+    """The folders that a word of a row names, their rescored traces, and the recorded traces if other rules
+    apply to them."""
     if word.startswith(STEPS):
         folders, steps = _steps(word)
-        return folders, [_first(one, rule, natives) for one in steps], []
-    prefix = next((one for one in (FIRST, BEST) if word.startswith(one)), "")
+        return folders, [_first(trace, rule, natives) for trace in steps], []
+    prefix = next((prefix for prefix in (FIRST, BEST) if word.startswith(prefix)), "")
     folder = Path(word.removeprefix(prefix))
     traces = _traces(folder)
     if prefix == FIRST:
-        return [folder], [_first(one, rule, natives) for one in traces], []
+        return [folder], [_first(trace, rule, natives) for trace in traces], []
     by = replace(rule, final="best") if prefix == BEST else rule
-    return [folder], [_answered(one, by, natives) for one in traces], [] if prefix else traces
+    return [folder], [_answered(trace, by, natives) for trace in traces], [] if prefix else traces
 
 
 def _steps(word: str) -> tuple[list[Path], list[Trace]]:
     adaptive, plus, program = word.removeprefix(STEPS).rpartition("+")
     if not plus or not adaptive or not program:
-        raise ConfigError(f"{word!r}: give the runs as {STEPS}ADAPTIVE+PROGRAM")
-    asked = {one.question_id: one for one in _traces(Path(program))}
+        raise ConfigError(f"{word!r}: must have the form {STEPS}ADAPTIVE+PROGRAM")
+    asked = {trace.question_id: trace for trace in _traces(Path(program))}
     traces = _traces(Path(adaptive))
-    missing = [one.question_id for one in traces if one.question_id not in asked]
+    missing = [trace.question_id for trace in traces if trace.question_id not in asked]
     if missing:
         raise RunError(
-            f"{program}: has not {len(missing)} of the questions of {adaptive}, such as {missing[0]}; "
-            "finish it, or name a run on the same questions"
+            f"{program}: lacks {len(missing)} of the questions of {adaptive}, such as {missing[0]}; "
+            "finish it, or give a run on the same questions"
         )
     return [Path(adaptive), Path(program)], [
-        rescore_always_program(one, asked[one.question_id]) for one in traces
+        rescore_always_program(trace, asked[trace.question_id]) for trace in traces
     ]
 
 
@@ -172,7 +173,7 @@ def _first(trace: Trace, rule: AnswerRule, natives: NativeTraces) -> Trace:
 
 
 def _answered(trace: Trace, rule: AnswerRule, natives: NativeTraces) -> Trace:
-    """By the rule; a direct answer is what it is by every rule."""
+    """The trace rescored by the rule; a direct answer is the same under every rule."""
     if trace.rounds and trace.rounds[0].prompt_kind == "native":
         return trace
     return rescore_by_rule(trace, rule, natives.get(trace.question_id))
@@ -181,19 +182,19 @@ def _answered(trace: Trace, rule: AnswerRule, natives: NativeTraces) -> Trace:
 def _traces(path: Path) -> list[Trace]:
     folder = RunFolder(path)
     if not folder.traces.exists():
-        raise RunError(f"{path}: holds no run; give the folder of a finished run of videopro.infer")
+        raise RunError(f"{path}: contains no run; give the folder of a finished run of videopro.infer")
     found = folder.read()
     if not found:
-        raise RunError(f"{path}: no question was answered there yet; finish the run first")
+        raise RunError(f"{path}: no question is answered yet; finish the run first")
     return found
 
 
-# ---- what is shown ----------------------------------------------------------------------------------------
+# ---- tables -----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class TextTable:
-    """A table as words, for a terminal and for Markdown; the first column is names."""
+    """A table of text, for a terminal and for Markdown; the first column is names."""
 
     title: str
     heads: tuple[str, ...]
@@ -210,7 +211,7 @@ class TextTable:
 
     @property
     def markdown(self) -> str:
-        """The table with its title above and its caption below."""
+        """The table as Markdown, with its title above and its caption below."""
         lines = [self.heads, *self.rows]
         cells = [" | ".join(cell.replace("|", "\\|") for cell in row) for row in lines]
         cells.insert(1, " | ".join("---:" if head in _NUMBERS else "---" for head in self.heads))
@@ -225,13 +226,13 @@ _QUESTIONS, _SEEDS = "95 %, questions", "95 %, seeds"
 
 
 def tables_of(found: Sequence[Mapping[str, Any]]) -> list[TextTable]:
-    """The numbers as tables: answers, gaps, the same runs by other rules, plans with what they cost."""
+    """The numbers as tables: answers, gaps, the same runs under other rules, plans and their costs."""
     tables = [_answers(found)]
-    if any("difference" in one for one in found):
+    if any("difference" in row for row in found):
         tables.append(_gaps(found))
-    if any("rules" in one for one in found):
+    if any("rules" in row for row in found):
         tables.append(_rules(found))
-    if any("well_formed" in one for one in found):
+    if any("well_formed" in row for row in found):
         tables.append(_plans(found))
     return tables
 
@@ -239,17 +240,17 @@ def tables_of(found: Sequence[Mapping[str, Any]]) -> list[TextTable]:
 def _answers(found: Sequence[Mapping[str, Any]]) -> TextTable:
     rows = [
         (
-            one["name"],
-            str(one["questions"]),
-            percent(one["accuracy"]),
-            _between(one["accuracy_ci95"]),
-            _between(one["accuracy_seeds_ci95"]),
-            ", ".join(percent(seed) for seed in one["seeds"]) if len(one["seeds"]) > 1 else "",
+            row["name"],
+            str(row["questions"]),
+            percent(row["accuracy"]),
+            _between(row["accuracy_ci95"]),
+            _between(row["accuracy_seeds_ci95"]),
+            ", ".join(percent(seed) for seed in row["seeds"]) if len(row["seeds"]) > 1 else "",
         )
-        for one in found
+        for row in found
     ]
     heads = ("", "n", "right", _QUESTIONS, _SEEDS, "by seed")
-    answers = {one["answers"] for one in found if one["answers"]}
+    answers = {row["answers"] for row in found if row["answers"]}
     title = f"right %: {answers.pop()}" if len(answers) == 1 else "right %"
     return TextTable(title, heads, tuple(rows), _INTERVALS)
 
@@ -261,35 +262,35 @@ over the trainings, which is what a claim about a way of training needs"""
 def _gaps(found: Sequence[Mapping[str, Any]]) -> TextTable:
     rows = [
         (
-            one["name"],
-            _signed(one["difference"]),
-            _between(one["difference_ci95"]),
-            _between(one["difference_seeds_ci95"]),
-            ", ".join(map(_signed, one["difference_seeds"])) if len(one["difference_seeds"]) > 1 else "",
+            row["name"],
+            _signed(row["difference"]),
+            _between(row["difference_ci95"]),
+            _between(row["difference_seeds_ci95"]),
+            ", ".join(map(_signed, row["difference_seeds"])) if len(row["difference_seeds"]) > 1 else "",
         )
-        for one in found[1:]
+        for row in found[1:]
     ]
     heads = ("", "gap", _QUESTIONS, _SEEDS, "by seed")
     return TextTable(f"points more than {found[0]['name']}, paired by question", heads, tuple(rows))
 
 
 def _rules(found: Sequence[Mapping[str, Any]]) -> TextTable:
-    told = [one for one in found if "rules" in one]
-    names = [name for name in RESCORINGS if name in told[0]["rules"]]
-    rows = [(one["name"], *(percent(one["rules"][name]["accuracy"]) for name in names)) for one in told]
+    ruled = [row for row in found if "rules" in row]
+    names = [name for name in RESCORINGS if name in ruled[0]["rules"]]
+    rows = [(row["name"], *(percent(row["rules"][name]["accuracy"]) for name in names)) for row in ruled]
     return TextTable("right %, by each rule of the final answer", ("", *names), tuple(rows), RESCORINGS_NOTE)
 
 
 def _plans(found: Sequence[Mapping[str, Any]]) -> TextTable:
     rows = [
         (
-            one["name"],
-            *(percent(one.get(name)) for name in ROUTING),
-            f"{one['planned']:.0f}",
-            f"{one['calls']:.1f}",
-            f"{one['seconds']:.2f}",
+            row["name"],
+            *(percent(row.get(name)) for name in ROUTING),
+            f"{row['planned']:.0f}",
+            f"{row['calls']:.1f}",
+            f"{row['seconds']:.2f}",
         )
-        for one in found
+        for row in found
     ]
     heads = ("", "form", "ran", "native", "mode", "balanced", "written", "calls", "s")
     return TextTable("plans in %, and costs a question", heads, tuple(rows), _PLANS)
@@ -310,7 +311,9 @@ def _between(interval: Sequence[float] | None) -> str:
 def _write(path: Path, found: Sequence[Mapping[str, Any]], tables: Sequence[TextTable]) -> None:
     is_markdown = path.suffix == ".md"
     text = (
-        "\n".join(one.markdown for one in tables) if is_markdown else json.dumps(list(found), indent=1) + "\n"
+        "\n".join(table.markdown for table in tables)
+        if is_markdown
+        else json.dumps(list(found), indent=1) + "\n"
     )
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

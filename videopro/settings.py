@@ -1,7 +1,5 @@
-"""Settings: one frozen dataclass a command, filled from a YAML file and from flags, with checked keys and
-types.
-
-Knows dataclasses, YAML and argparse; must not know what any setting means.
+"""Settings: one frozen dataclass per command, filled from a YAML file and from flags, with checked keys and
+types. What a setting means is up to the command.
 """
 
 from __future__ import annotations
@@ -23,19 +21,19 @@ T = TypeVar("T")
 
 
 def setting(help: str, *, positional: bool = False) -> dict[str, Any]:
-    """The metadata of a setting's dataclass field: what it means, and whether the command line takes it
-    without its name."""
+    """The metadata of a setting's dataclass field: its help text, and whether it is a positional argument of
+    the command line."""
     return {"help": help, "positional": positional}
 
 
 def did_you_mean(name: str, known: Sequence[str]) -> str:
-    """A hint for an unknown name: the nearest known one, else all of them."""
+    """A hint for an unknown name: the closest known name, or else all known names."""
     match = difflib.get_close_matches(name, known, n=1)
     return f"did you mean {match[0]!r}?" if match else f"known: {', '.join(known)}"
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
-    """The mapping in a YAML file. Raises ConfigError for a missing or broken file, or for another shape."""
+    """The mapping in a YAML file. Raises ConfigError if the file is missing, broken or not a mapping."""
     try:
         content = _parse_yaml(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -45,54 +43,54 @@ def read_yaml(path: Path) -> dict[str, Any]:
     if content is None:
         return {}
     if not isinstance(content, dict):
-        raise ConfigError(f"{path}: must hold 'key: value' lines, not a {type(content).__name__}")
+        raise ConfigError(f"{path}: must contain 'key: value' lines, not a {type(content).__name__}")
     return content
 
 
 def _parse_yaml(text: str) -> Any:
-    """The value of a YAML text. ValueError for any other: dates and numbers that are none have errors of
-    their own, as has deep nesting."""
+    """The value of a YAML text. Raises ValueError for invalid YAML; invalid dates, invalid numbers and deep
+    nesting would otherwise raise errors of their own."""
     try:
         return yaml.safe_load(text)
     except (yaml.YAMLError, OverflowError) as error:
         raise ValueError(str(error)) from error
     except RecursionError as error:
-        raise ValueError("lists and mappings are nested too deep") from error
+        raise ValueError("lists and mappings are nested too deeply") from error
 
 
 def build_settings(cls: type[T], given: Mapping[str, Any], where: str) -> T:
-    """The dataclass `cls` filled with `given`, its own defaults for the rest.
+    """The dataclass `cls` filled with `given`, and with its defaults for the rest.
 
-    Raises ConfigError, beginning with `where`, for an unknown key (with the nearest known one), a value of
-    another type or a missing required key.
+    Raises ConfigError, prefixed with `where`, for an unknown key (with the closest known one), a value of
+    the wrong type or a missing required key.
     """
-    known: dict[str, Field[Any]] = {one.name: one for one in fields(cls)}  # type: ignore[arg-type]
+    known: dict[str, Field[Any]] = {option.name: option for option in fields(cls)}  # type: ignore[arg-type]
     hints = typing.get_type_hints(cls)
     values = {}
     for key, value in given.items():
         if key not in known:
             raise ConfigError(f"{where}: unknown setting {key!r}; {did_you_mean(str(key), list(known))}")
         values[key] = _checked(value, hints[key], f"{where}: {key}")
-    for name, one in known.items():
-        if name not in values and one.default is MISSING and one.default_factory is MISSING:
-            raise ConfigError(f"{where}: {name!r} is missing; {one.metadata['help']}")
+    for name, option in known.items():
+        if name not in values and option.default is MISSING and option.default_factory is MISSING:
+            raise ConfigError(f"{where}: {name!r} is missing; {option.metadata['help']}")
     return cls(**values)
 
 
 def from_command_line(
     cls: type[T], argv: Sequence[str], prog: str, description: str, ignore: Sequence[str] = ()
 ) -> T:
-    """Fill `cls` from flags (one a field, `_` written `-`) over the file named by `--config`.
+    """Fill `cls` from flags (one per field, with `-` for `_`), which override the file named by `--config`.
 
     A mapping field takes `key=value` words, whose values are read as YAML scalars, and is merged key by key.
-    Keys of the file in `ignore` are left out (what a run wrote beside its settings). Raises ConfigError;
+    Keys in `ignore` are dropped from the file (what a run wrote beside its settings). Raises ConfigError;
     `--help` prints and exits as argparse does.
     """
     parser = _Parser(prog=prog, description=description, allow_abbrev=False)
     parser.add_argument("--config", type=Path, help="YAML file with the same settings; flags override it")
     hints = typing.get_type_hints(cls)
-    for one in fields(cls):  # type: ignore[arg-type]
-        _add_flag(parser, one, hints[one.name])
+    for option in fields(cls):  # type: ignore[arg-type]
+        _add_flag(parser, option, hints[option.name])
     flags, unknown = parser.parse_known_args(argv)
     if unknown:
         known = [option for action in parser._actions for option in action.option_strings]
@@ -121,18 +119,18 @@ class _Parser(argparse.ArgumentParser):
         raise ConfigError(f"{self.prog}: {message} (see --help)")
 
 
-def _add_flag(parser: argparse.ArgumentParser, one: Field[Any], hint: Any) -> None:
-    flag = "--" + one.name.replace("_", "-")
+def _add_flag(parser: argparse.ArgumentParser, option: Field[Any], hint: Any) -> None:
+    flag = "--" + option.name.replace("_", "-")
     kind = _plain(hint)
     origin = typing.get_origin(kind)
-    default = "" if one.default in (MISSING, None, "") else f" (default: {one.default})"
-    help = (one.metadata["help"] + default).replace("%", "%%")
-    if one.metadata["positional"]:
-        # Optional to argparse: `build_settings` says what is missing, wherever it should have come from.
+    default = "" if option.default in (MISSING, None, "") else f" (default: {option.default})"
+    help = (option.metadata["help"] + default).replace("%", "%%")
+    if option.metadata["positional"]:
+        # Optional to argparse: `build_settings` reports what neither the flags nor the file give.
         parser.add_argument(
-            one.name,
+            option.name,
             nargs="*" if origin is tuple else "?",
-            metavar=one.name.upper(),
+            metavar=option.name.upper(),
             default=argparse.SUPPRESS,
             help=help,
         )
@@ -140,7 +138,7 @@ def _add_flag(parser: argparse.ArgumentParser, one: Field[Any], hint: Any) -> No
         action = argparse.BooleanOptionalAction
         parser.add_argument(flag, action=action, default=argparse.SUPPRESS, help=help)
     elif origin in (dict, tuple):
-        metavar = "KEY=VALUE" if origin is dict else one.name.upper()
+        metavar = "KEY=VALUE" if origin is dict else option.name.upper()
         parser.add_argument(
             flag, nargs="+", action="extend", metavar=metavar, default=argparse.SUPPRESS, help=help
         )
@@ -182,7 +180,7 @@ def _checked(value: Any, hint: Any, name: str) -> Any:
             return value
         raise ConfigError(f"{name} is {value!r}; it must be a mapping")
     if origin is tuple:
-        # One word stands for a list of one: `ids: q7` and `ids: [q7]` say the same.
+        # A single word is a list of length 1: `ids: q7` and `ids: [q7]` mean the same.
         parts = [value] if isinstance(value, str) else value
         if isinstance(parts, list | tuple):
             return tuple(str(part) for part in parts)

@@ -16,7 +16,7 @@ from videopro.errors import BenchmarkError
 
 @pytest.mark.parametrize("name", sorted(SPECS))
 def test_a_folder_that_is_not_the_benchmark(name: str, tmp_path: Path) -> None:
-    with pytest.raises(BenchmarkError, match="needs --root, the folder that holds"):
+    with pytest.raises(BenchmarkError, match="needs --root, the folder that contains"):
         load(name)
     with pytest.raises(BenchmarkError, match="does not exist"):
         load(name, root=tmp_path / "nowhere")
@@ -41,8 +41,8 @@ def test_a_folder_that_is_not_the_benchmark(name: str, tmp_path: Path) -> None:
         ({"answer": "E"}, "'E' is no option"),
         ({"duration": "endless"}, "'duration' is 'endless'; it must be one of short"),
         ({"question": ""}, "'question' is ''; it must be a text"),
-        ({"videoID": "../up"}, "must be a file's name inside"),
-        ({"question_id": "001-1"}, "comes twice"),
+        ({"videoID": "../up"}, "must be a file name inside"),
+        ({"question_id": "001-1"}, "duplicate id"),
     ],
 )
 def test_broken_records_are_named_and_the_good_ones_run(
@@ -56,7 +56,7 @@ def test_broken_records_are_named_and_the_good_ones_run(
     message = str(caught.value)
     assert f"{path}, line 2" in message
     assert told.replace("\\", "") in message
-    assert f"{path}, line 4: is not JSON" in message
+    assert f"{path}, line 4: is not valid JSON" in message
     assert "the other 2 questions with --skip-broken" in message
     good = load("videomme", root=tmp_path, annotations=str(path), skip_broken=True)
     assert [item.id for item in good.items] == ["001-1", "003-1"]
@@ -66,5 +66,5 @@ def test_broken_records_are_named_and_the_good_ones_run(
 def test_a_torn_json_file_is_told(tmp_path: Path) -> None:
     whole = json.dumps(LVB)
     (tmp_path / "lvb_val.json").write_text(whole[: len(whole) // 2])
-    with pytest.raises(BenchmarkError, match=r"lvb_val.json cannot be read: broken JSON .*cut short"):
+    with pytest.raises(BenchmarkError, match=r"lvb_val.json cannot be read: invalid JSON .*truncated"):
         load("longvideobench", root=tmp_path)

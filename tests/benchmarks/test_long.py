@@ -103,7 +103,7 @@ def test_videomme_scores(tmp_path: Path) -> None:
 
 def test_videomme_with_and_without_subtitles(tmp_path: Path) -> None:
     write_parquet(tmp_path / "videomme/test-00000-of-00001.parquet", MME)
-    with pytest.raises(BenchmarkError, match=r"shows subtitles, and .*subtitle .*--protocol no_subtitles"):
+    with pytest.raises(BenchmarkError, match=r"needs subtitles, but .*subtitle .*--protocol no_subtitles"):
         load("videomme", root=tmp_path, protocol="subtitles")
     touch(tmp_path, "subtitle/video-id_02.srt")
     listed = load("videomme", root=tmp_path, protocol="subtitles")

@@ -104,7 +104,7 @@ def test_a_run_without_subtitles_says_so(tmp_path: Path, capsys: pytest.CaptureF
         path.unlink()
     (root / "subtitles").rmdir()
     assert infer(root, tmp_path / "none", "--benchmark", "longvideobench") == 2
-    assert "shows subtitles, and" in capsys.readouterr().err
+    assert "needs subtitles, but" in capsys.readouterr().err
     flags = ["--benchmark", "longvideobench", "--protocol", "videopro"]
     assert infer(root, tmp_path / "run", *flags, "--options", "subtitles=all") == 0
     summary = json.loads((tmp_path / "run/summary.json").read_text())
@@ -195,7 +195,7 @@ def test_a_full_run_is_handed_in(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert (tmp_path / "out.csv").read_text() == "q_uid,answer\nuid-0,2\nuid-1,3\nuid-2,-1\n"
     assert benchmarks_main(["submit", str(run), "--output", str(tmp_path / "out.txt")]) == 2
     assert benchmarks_main(["submit", str(tmp_path), "--output", str(tmp_path / "out.csv")]) == 2
-    assert "no run's folder" in capsys.readouterr().err
+    assert "is not a run folder" in capsys.readouterr().err
 
 
 # ---- judge ------------------------------------------------------------------------------------------------

@@ -120,11 +120,11 @@ def test_a_model_that_is_gone_is_compared_by_its_name(
     config = output / "config.yaml"
     config.write_text(config.read_text().replace("model: m\n", "model: missing\n", 1))
     assert main([*flags(root, output, "--limit", "1"), "--model", "missing"], load=load_fake) == 0
-    assert "'missing' was compared with the run's model by its name only" in capsys.readouterr().err
+    assert "'missing' was compared with the run's model by name only" in capsys.readouterr().err
     assert json.loads((output / "summary.json").read_text())["model"] == "missing"
     argv = [*flags(root, output, "--limit", "1"), "--model", "missing", "--backbone", "salt=x"]
     assert main(argv, load=load_fake) == 2
-    assert "is a run of 'missing', and whether that is 'missing' cannot be told" in capsys.readouterr().err
+    assert "is a run of 'missing', which cannot be compared with 'missing'" in capsys.readouterr().err
 
 
 def test_changed_questions_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -133,7 +133,7 @@ def test_changed_questions_are_refused(tmp_path: Path, capsys: pytest.CaptureFix
     file = tmp_path / "b" / "questions.jsonl"
     file.write_text(file.read_text().replace("Which colour is shown (0)", "What colour is it"))
     assert main(flags(tmp_path / "b", tmp_path / "run"), load=load_fake) == 2
-    assert "'v0q0' has another text" in capsys.readouterr().err
+    assert "'v0q0' now has another text" in capsys.readouterr().err
 
 
 @pytest.fixture
@@ -184,9 +184,9 @@ BAD_SETTINGS = [
         ["--options", "subtitles=some"],
         "subtitles is 'some'; it must be one of none, frames, frames_widened, all",
     ),
-    (["--output", "file/run"], "is no writable folder"),
-    (["--output", "file"], "file: is no folder"),
-    (["--output", "other"], "other: holds 'notes.txt' but no config.yaml"),
+    (["--output", "file/run"], "is not a writable directory"),
+    (["--output", "file"], "file: is not a directory"),
+    (["--output", "other"], "other: contains 'notes.txt' but no config.yaml"),
     (["--output", "/proc/run"], "/proc/run: cannot be written"),
 ]
 
@@ -230,11 +230,11 @@ BAD_LINES = [
     ('{"id": 3, "video": "v.mp4", "question": "Q", "choices": ["x", "y"]}', "field 'id' is 3"),
     (
         '{"id": "v0q0", "video": "v.mp4", "question": "Q", "choices": ["x", "y"]}',
-        "was given in line 1 already",
+        "is already used in line 1",
     ),
     (
         '{"id": "a", "video": "v.mp4", "question": "Q", "choices": ["x", "y"], "evidence": [[3, 1]]}',
-        "'evidence' holds [3, 1]",
+        "'evidence' contains [3, 1]",
     ),
 ]
 

@@ -147,7 +147,7 @@ def test_always_several_steps_keeps_the_programs_that_were_chosen(tmp_path: Path
     with pytest.raises(ConfigError, match=r"steps:ADAPTIVE\+PROGRAM"):
         seeds.read_row(f"steps=steps:{adaptive}")
     shorter = run(tmp_path / "shorter", trace(0, program("program", "A")))
-    with pytest.raises(RunError, match=r"has not 3 of the questions .* such as q1"):
+    with pytest.raises(RunError, match=r"lacks 3 of the questions .* such as q1"):
         seeds.read_row(f"steps=steps:{adaptive}+{shorter}")
 
 
@@ -163,7 +163,7 @@ def test_one_family_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     (row,) = json.loads(out.read_text())
     assert (row["questions"], row["accuracy"]) == (2, 0.5)
     assert seeds.main([f"it={folder}", "--family", "story"]) == 2
-    assert "has no question of it" in capsys.readouterr().err
+    assert "has no such questions" in capsys.readouterr().err
 
 
 def test_an_error_stays_an_error_before_refinement() -> None:
@@ -234,7 +234,7 @@ def test_rows_that_cannot_be_are_named(tmp_path: Path, capsys: pytest.CaptureFix
     assert seeds.main(["native"]) == 2
     assert "NAME=RUN,RUN" in capsys.readouterr().err
     assert seeds.main([f"native={tmp_path / 'nothing'}"]) == 2
-    assert "holds no run" in capsys.readouterr().err
+    assert "contains no run" in capsys.readouterr().err
 
 
 def test_seeds_that_cannot_be_paired_are_refused(tmp_path: Path) -> None:

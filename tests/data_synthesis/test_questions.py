@@ -166,8 +166,8 @@ def test_cg_bench_is_read(tmp_path: Path) -> None:
         ({"choices": "a, b"}, "field 'choices' is 'a, b'; it must be a list of texts"),
         ({"choices": ["one"]}, "2 to 10 options"),
         ({"video_uid": "../up"}, "'video_uid' is '../up'"),
-        ({"clue_intervals": [[5, 1]]}, "'clue_intervals' holds"),
-        ({"qid": 6}, "comes twice"),
+        ({"clue_intervals": [[5, 1]]}, "'clue_intervals' contains"),
+        ({"qid": 6}, "duplicate id"),
     ],
 )
 def test_broken_records_of_cg_bench_are_named(tmp_path: Path, change: dict[str, Any], told: str) -> None:
@@ -183,7 +183,7 @@ def test_broken_records_of_cg_bench_are_named(tmp_path: Path, change: dict[str, 
     [
         ({}, "full", "does not exist"),
         ({"cgbench.json": "{"}, "full", "cannot be read"),
-        ({"cgbench.json": "{}"}, "full", "must hold a list"),
+        ({"cgbench.json": "{}"}, "full", "must contain a list"),
         ({"cgbench.json": "[]"}, "full", "has no questions"),
         ({"cgbench.json": '[{"qid": 1}]'}, "full", "'video_uid' is missing"),
         ({"cgbench.json": "[]"}, "ful", "did you mean 'full'"),

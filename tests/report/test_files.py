@@ -221,15 +221,15 @@ def test_some_tables_alone(runs: Path, tmp_path: Path) -> None:
     ("argv", "told"),
     [
         ([], "give the folder of a finished run"),
-        (["{runs}/nowhere"], "holds no run"),
-        (["{runs}", "--tables", "nothing"], "there is none called 'nothing'"),
+        (["{runs}/nowhere"], "contains no run"),
+        (["{runs}", "--tables", "nothing"], "unknown table 'nothing'"),
         (["{runs}/native", "--tables", "tau"], "no run refines"),
         (["{runs}/videopro", "--tables", "tau", "--taus", "0.95"], "--refine-below 0.95"),
         (["{runs}/videopro", "--tables", "tau", "--taus", "most"], "give numbers from 0 to 1"),
         (["{runs}/videopro", "--taus", "1.5"], "give numbers from 0 to 1"),
         (
             ["{runs}", "--export", "inspect", "--output", "x.json"],
-            "--export writes one run, and 3 were given",
+            "--export writes a single run, but 3 were given",
         ),
         (["{runs}/native", "--export", "inspect"], "--export needs --output"),
         (["{runs}/native", "--export", "harness"], "must be one of"),

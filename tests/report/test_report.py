@@ -330,7 +330,7 @@ def test_a_sweep_beyond_what_was_stored_is_refused(tmp_path: Path) -> None:
     with pytest.raises(MissingRuns, match="refine-below"):
         section("tau", write_run(tmp_path / "n", answers("A")))
     none = planned_run(tmp_path / "none", max_rounds=0)
-    with pytest.raises(MissingRuns, match="refines nothing"):
+    with pytest.raises(MissingRuns, match="does not refine"):
         section("tau", none)
 
 
@@ -424,9 +424,9 @@ def test_runs_are_named_apart_or_refused(tmp_path: Path) -> None:
 
 
 def test_what_is_no_run(tmp_path: Path) -> None:
-    with pytest.raises(RunError, match="holds no run"):
+    with pytest.raises(RunError, match="contains no run"):
         read_runs([str(tmp_path / "nowhere")])
-    with pytest.raises(RunError, match="no question was answered"):
+    with pytest.raises(RunError, match="no question is answered"):
         read_runs([str(write_run(tmp_path / "empty", []))])
     with pytest.raises(ConfigError, match="NAME=FOLDER"):
         read_runs([f"={tmp_path / 'empty'}"])

@@ -100,7 +100,7 @@ def test_a_signal_ends_a_run_and_leaves_no_worker(
     assert len(pids) == 2
     (os.killpg if whole_group else os.kill)(process.pid, number)
     text = finish(process, status=128 + number)
-    assert text.endswith("stopped; the same command goes on from here\n")
+    assert text.endswith("stopped; re-run the same command to resume\n")
     assert "Traceback" not in text
     assert "died" not in text
     assert not any(alive(pid) for pid in pids)
@@ -115,7 +115,7 @@ def test_a_signal_while_the_model_loads(root: Path, tmp_path: Path) -> None:
     wait_for(lambda: children(process.pid))
     os.killpg(process.pid, signal.SIGTERM)
     text = finish(process, status=143)
-    assert text.endswith("stopped; the same command goes on from here\n")
+    assert text.endswith("stopped; re-run the same command to resume\n")
     assert "Traceback" not in text
     assert not (tmp_path / "run").exists()
 

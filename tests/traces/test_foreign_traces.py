@@ -37,7 +37,7 @@ def follow_once(run: Path) -> None:
 READERS: dict[str, Callable[[Path], object]] = {
     "report": reading.read_run,
     "seeds": seeds._traces,
-    "view": lambda run: write_pages(run, run.parent / "pages", most_frames=2),
+    "view": lambda run: write_pages(run, run.parent / "pages", max_frames=2),
     "following": follow_once,
     "live": lambda run: watch_run(run, Console(quiet=True), lambda seconds: pytest.fail("nothing goes on")),
     "submit": lambda run: submit(SubmitConfig(run, run.parent / "answers.json")),

@@ -109,7 +109,7 @@ def test_a_run_whose_model_still_loads_is_waited_for(tmp_path: Path) -> None:
 
 def test_a_folder_of_something_else_is_not_waited_for(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").touch()
-    with pytest.raises(RunError, match="is no run's folder"):
+    with pytest.raises(RunError, match="is not a run folder"):
         watch_run(tmp_path, console()[0], lambda seconds: pytest.fail("waits"))
 
 
@@ -137,7 +137,7 @@ def test_ctrl_c_ends_the_look_alone(tmp_path: Path) -> None:
         assert looking.stdout.readline() == "2/6  accuracy 50.0 %  waiting for answers\n"
         looking.send_signal(signal.SIGINT)
         _, told = looking.communicate(timeout=120)
-        assert (looking.returncode, told.strip()) == (130, "stopped looking; the run goes on")
+        assert (looking.returncode, told.strip()) == (130, "stopped watching; the run continues")
         assert run.is_running()
         assert {path: path.read_bytes() for path in before} == before
 
@@ -152,7 +152,7 @@ def test_a_killed_run_is_seen_to_end(tmp_path: Path) -> None:
     process.communicate(timeout=60)
     shown, text = console()
     watch_run(output, shown)
-    assert "left; the same command goes on" in text.getvalue()
+    assert "left; re-run its command to resume" in text.getvalue()
     finish(start(tmp_path / "b", output))
     assert not RunFolder(output).is_running()
     watch_run(output, shown)

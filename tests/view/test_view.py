@@ -334,14 +334,14 @@ def test_what_cannot_be_shown_is_refused(
     a_file = tmp_path / "file"
     a_file.write_text("")
     for arguments, told in (
-        ([str(run), "--output", str(full)], "holds files that are not of a viewer"),
-        ([str(run), "--output", str(a_file)], "is no folder"),
-        ([str(tmp_path / "nothing")], "is no run's folder"),
-        ([str(full)], "is no run's folder"),
+        ([str(run), "--output", str(full)], "contains files not written by the viewer"),
+        ([str(run), "--output", str(a_file)], "is not a directory"),
+        ([str(tmp_path / "nothing")], "is not a run folder"),
+        ([str(full)], "is not a run folder"),
         ([], "'run' is missing"),
         ([str(run), "--frames", "0"], "must be at least 1"),
-        ([str(full), "--live"], "is no run's folder"),
-        ([str(a_file), "--live"], "is no run's folder"),
+        ([str(full), "--live"], "is not a run folder"),
+        ([str(a_file), "--live"], "is not a run folder"),
     ):
         assert main(arguments) == 2, arguments
         error = capsys.readouterr().err

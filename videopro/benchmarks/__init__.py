@@ -1,4 +1,4 @@
-"""Benchmarks by name: `load("pocket", split="test")`. A module a benchmark; this file only finds it."""
+"""Benchmarks by name: `load("pocket", split="test")`. Each benchmark has a module of its own."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ SPECS: Mapping[str, BenchmarkSpec] = by_name(
 )
 NAMES = ("pocket", *SPECS, "jsonl")
 
-# Several benchmarks under one name: (benchmark, split, protocol), and frames a call. "videopro" is what the
-# paper reports (section 4; Video-MME's long group, MLVU's test set).
+# Several benchmarks under one name: (benchmark, split, protocol), and frames per call. "videopro" is what
+# the paper reports (section 4; Video-MME's long group, MLVU's test set).
 PRESETS: Mapping[str, tuple[tuple[tuple[str, str, str], ...], int]] = {
     "videopro": (
         (
@@ -62,7 +62,7 @@ PRESETS: Mapping[str, tuple[tuple[tuple[str, str, str], ...], int]] = {
 
 
 def default_split(name: str) -> str:
-    """The split of a benchmark that is meant where none is named."""
+    """The split of a benchmark that is used if none is given."""
     return SPECS[name].splits[0] if name in SPECS else "test"
 
 
@@ -76,17 +76,18 @@ def load(
     annotations: str = "",
     skip_broken: bool = False,
 ) -> Benchmark:
-    """The benchmark `name`. `root` is its folder; only `pocket` can do without one, and only pocket's split
-    "fresh" takes a `world_seed`. `protocol`: which of the benchmark's; empty: its usual one. `annotations`:
-    the file with the records, or `hf:REPO:CONFIG:SPLIT`, where it is not the official one in `root`.
-    `skip_broken`: leave out records that cannot be asked instead of refusing.
+    """Load the benchmark `name`.
 
-    Raises BenchmarkError for an unknown name, a missing folder or broken annotations.
+    `root` is its folder; only `pocket` needs none, and only pocket's split "fresh" takes a `world_seed`.
+    `protocol` names one of the benchmark's protocols; empty: the default one. `annotations` is the file with
+    the records, or `hf:REPO:CONFIG:SPLIT`, if it is not the official one in `root`. `skip_broken` leaves out
+    broken records instead of raising. Raises BenchmarkError for an unknown name, a missing folder or broken
+    annotations.
     """
     if name not in NAMES:
         raise BenchmarkError(f"unknown benchmark {name!r}; {did_you_mean(name, NAMES)}")
     if world_seed is not None and name != "pocket":
-        raise BenchmarkError(f"{name}: has no --world-seed; only pocket's split 'fresh' is drawn from one")
+        raise BenchmarkError(f"{name}: has no --world-seed; only pocket's split 'fresh' has one")
     if name in SPECS:
         return SPECS[name].load(
             root, split, protocol=protocol, annotations=annotations, skip_broken=skip_broken

@@ -1,10 +1,10 @@
-"""python -m videopro.benchmarks: look at a benchmark's files, grade open answers, write what is handed in.
+"""python -m videopro.benchmarks: check a benchmark's files, grade open answers, write a submission file.
 
     python -m videopro.benchmarks check videomme --root DIR
     python -m videopro.benchmarks judge runs/mmbench --judge server:MODEL@URL
     python -m videopro.benchmarks submit runs/egoschema --output answers.json
 
-Exit status: 0, 2 for what the user can mend (a benchmark that is not complete too), 130 when interrupted.
+Exit status: 0, 2 for errors the user can fix (an incomplete benchmark too), 130 when interrupted.
 """
 
 from __future__ import annotations
@@ -36,16 +36,17 @@ def main(argv: Sequence[str] | None = None, *, load: Callable[..., Backbone] = l
         command, rest = argv[0], argv[1:]
         prog = f"{PROG} {command}"
         if command == "check":
-            told = "Say what of a benchmark is there and what is missing."
-            checked = check(from_command_line(CheckConfig, rest, prog, told))
+            description = "Report which files of a benchmark are there and which are missing."
+            checked = check(from_command_line(CheckConfig, rest, prog, description))
             print("\n".join(checked.lines()))
             return 0 if checked.is_complete else 2
         if command == "judge":
-            told = "Have the open answers of a run graded."
-            summary = judge_run(from_command_line(JudgeConfig, rest, prog, told), load=load)
+            description = "Grade the open answers of a run with a judge model."
+            summary = judge_run(from_command_line(JudgeConfig, rest, prog, description), load=load)
             print("\n".join(metric_lines(summary)))
             return 0
-        written = submit(from_command_line(SubmitConfig, rest, prog, "Write the file that a server takes."))
+        description = "Write the file that an evaluation server takes."
+        written = submit(from_command_line(SubmitConfig, rest, prog, description))
         print(
             f"{written.path}: {written.questions} questions, {written.unanswered} of them without an answer"
         )

@@ -1,7 +1,4 @@
-"""What a benchmark is to the runner: questions about videos, in an order, with the protocol that scores them.
-
-Knows questions and paths. Must not know methods, models or runs, and never opens a video.
-"""
+"""A benchmark: questions about videos in a fixed order, and the protocol that scores them. Opens no video."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ from videopro.settings import did_you_mean
 
 __all__ = ["NO_OPTION", "ROBUST", "Benchmark", "Issue", "Item", "Protocol"]
 
-# Characters of a flaw that are told.
+# Characters of an issue that are shown.
 _SHOWN = 500
 
 
@@ -29,62 +26,62 @@ class Item:
     """Unique in the benchmark."""
     video: Path
     video_key: str
-    """The benchmark's own name of the video; questions with the same key share it."""
+    """The benchmark's name for the video; questions with the same key share the video."""
     question: Question
     answer: str | None = None
-    """Letter of the right option; None where the benchmark keeps it to itself, and for an open question;
-    NO_OPTION where none is right."""
+    """Letter of the correct option; None if the benchmark does not publish it or the question is open;
+    NO_OPTION if no option is correct."""
     subtitles: Path | None = None
-    """The file of subtitles that the benchmark lists, or the video itself for those embedded in it; None if
-    there are none for this video."""
+    """The subtitle file that the benchmark lists, or the video itself if subtitles embedded in it are used; None
+    if there are none for this video."""
     subtitle_offset: float = 0.0
-    """Seconds of the original video before this file begins; subtracted from the subtitles' times."""
+    """Seconds of the original video before this file starts; subtracted from the subtitles' times."""
     groups: Mapping[str, str] = field(default_factory=dict)
     """Breakdowns of the result, such as {"family": "count", "duration": "long"}; several of one kind are
     joined by `videopro.scoring.metrics.SEVERAL`."""
     evidence: tuple[tuple[float, float], ...] = ()
-    """Intervals (s) that hold the answer, where known. For analysis only: no method may read it."""
+    """Intervals (s) that contain the answer, where known. For analysis only: no method may read it."""
     shown: tuple[tuple[float, float], ...] = ()
-    """The only intervals (s) of the video that may be looked at; empty: all of it."""
+    """The only intervals (s) of the video that may be shown; empty: all of it."""
     reference: str | None = None
-    """The answer in words that a judge compares an open answer with."""
+    """The reference answer that a judge compares an open answer with."""
 
 
 @dataclass(frozen=True)
 class Issue:
-    """Something in the files that is not as it should be."""
+    """A problem in the benchmark's files."""
 
     where: str
     """File and record."""
     what: str
-    mend: str = ""
+    fix: str = ""
 
     @classmethod
     def of(cls, where: str, error: Exception) -> Issue:
-        """What an error says is wrong, and what it says would mend it."""
-        what, _, mend = str(error).partition("; ")
-        return cls(where, what if len(what) <= _SHOWN else f"{what[:_SHOWN]}...", mend)
+        """The problem and the fix that an error's message names."""
+        what, _, fix = str(error).partition("; ")
+        return cls(where, what if len(what) <= _SHOWN else f"{what[:_SHOWN]}...", fix)
 
     def __str__(self) -> str:
-        return f"{self.where}: {self.what}; {self.mend}" if self.mend else f"{self.where}: {self.what}"
+        return f"{self.where}: {self.what}; {self.fix}" if self.fix else f"{self.where}: {self.what}"
 
 
 @dataclass(frozen=True)
 class Benchmark:
-    """Questions in the benchmark's own order. Raises BenchmarkError for no questions or a repeated id."""
+    """Questions in the benchmark's order. Raises BenchmarkError for no questions or a duplicate id."""
 
     name: str
     split: str
     items: Sequence[Item]
     protocol: Protocol
     version: str = ""
-    """Tells apart files of the same name and split that differ; part of a run's key."""
+    """Distinguishes different files of the same name and split; part of a run's key."""
     fetch: Callable[[Sequence[Item]], None] | None = None
-    """Makes the files of these questions that are made on demand; None: they are there, or are missing."""
+    """Creates the files of these questions on demand; None: files are there or missing."""
     broken: tuple[Issue, ...] = ()
-    """Records that cannot be asked; they were left out because the user said so."""
+    """Invalid records, left out because the user asked for it."""
     defects: tuple[Issue, ...] = ()
-    """Records with a fault of the annotation that are asked all the same, and how they were read."""
+    """Annotation errors in records that are asked nevertheless, and how they were read."""
 
     def __post_init__(self) -> None:
         if not self.items:
@@ -92,28 +89,26 @@ class Benchmark:
         seen: set[str] = set()
         for item in self.items:
             if item.id in seen:
-                raise BenchmarkError(
-                    f"{self.name}, split {self.split!r}: question id {item.id!r} comes twice"
-                )
+                raise BenchmarkError(f"{self.name}, split {self.split!r}: duplicate question id {item.id!r}")
             seen.add(item.id)
 
     def select(self, *, limit: int | None = None, ids: Sequence[str] = (), seed: int = 0) -> list[Item]:
         """The questions of a run.
 
-        `limit` takes whole videos in an order drawn from `seed` until it is reached, the last one in part.
-        The order keeps the groups "duration" in proportion all the way. So a few questions are a fair
-        sample of all (a benchmark's own order often begins with its short videos), few videos are decoded
-        for them, and a larger limit only adds. `ids` takes the questions of that name, in the benchmark's
+        `limit` takes whole videos in an order shuffled by `seed` until it is reached, the last video in part.
+        Every prefix of the order keeps the "duration" groups in proportion. So a few questions are a fair
+        sample of all (a benchmark's own order often starts with its short videos), few videos are decoded
+        for them, and a larger limit only adds questions. `ids` selects questions by id, in the benchmark's
         order. Raises ConfigError for an unknown id or a limit below 1.
         """
         chosen = list(self.items)
         if ids:
             known = {item.id for item in chosen}
-            for one in ids:
-                if one not in known:
+            for name in ids:
+                if name not in known:
                     raise ConfigError(
-                        f"ids: {self.name}, split {self.split!r}, has no question {one!r}; "
-                        f"{did_you_mean(one, sorted(known)) if len(known) < 50 else _nearest(one, known)}"
+                        f"ids: {self.name}, split {self.split!r}, has no question {name!r}; "
+                        f"{did_you_mean(name, sorted(known)) if len(known) < 50 else _nearest(name, known)}"
                     )
             wanted = set(ids)
             chosen = [item for item in chosen if item.id in wanted]
@@ -129,7 +124,7 @@ class Benchmark:
         strata: dict[str, list[str]] = {}
         for video in videos:
             strata.setdefault(by_video[video][0].groups.get("duration", ""), []).append(video)
-        # A video's place is how far through its stratum it comes; those at one place stay as shuffled.
+        # A video's place is its relative rank in its stratum; equal places stay in shuffled order.
         place = {
             video: (rank + 0.5) / len(stratum)
             for stratum in strata.values()

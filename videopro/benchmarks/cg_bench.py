@@ -1,13 +1,13 @@
-"""CG-Bench: questions about long videos with the intervals that hold the clue, the training source of the
-paper.
+"""CG-Bench: questions about long videos with the intervals that contain the clue; the paper's training
+source.
 
     cgbench.json, cgbench_mini.json        the questions: splits "full" and "mini"
     cg_videos_720p/UID.mp4                 the videos
-    cg_subtitles/UID.srt                   subtitles of those videos that have any
+    cg_subtitles/UID.srt                   subtitles, where a video has any
 
-Format, prompt and scorer: run/utils.py of github.com/CG-Bench/CG-Bench; rec@IoU and acc@IoU as VLMEvalKit has
-them. The official intervals are what a model writes when it is asked where the clue is; here they are what
-retrieval gave, so a method without retrieval has none and scores 0. Knows the files' shape only.
+Format, prompt and scorer: run/utils.py of github.com/CG-Bench/CG-Bench; rec@IoU and acc@IoU as in VLMEvalKit.
+Officially, a model is asked for the clue's intervals; here they are the ones that retrieval returned, so a
+method without retrieval has none and scores 0.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _INTERVALS = (
     Metric("rec@IoU", kind="recall_at_iou"),
     Metric("acc@IoU", kind="accuracy_at_iou"),
 )
-# Long and clue accuracy are the same number of two protocols: of the whole video, and of the clue alone.
+# Long and clue accuracy are the same metric under two protocols: on the whole video, and on the clue alone.
 LONG = Protocol(
     "cgbench", name="long", answer_prompt=PROMPT, reply="text", groups=_GROUPS,
     metrics=(Metric("long accuracy"), *_INTERVALS),
@@ -70,25 +70,25 @@ def read(source: Source, split: str) -> BenchmarkRecords:
     """The questions of a split."""
     found = BenchmarkRecords()
     rows = source.rows(FILES[split], hub=("", "test"))
-    # A file given by itself stands among its videos.
+    # An annotation file given by path lies next to its videos.
     folder = Path(source.annotations).parent if source.annotations else source.file(FILES[split]).parent
     found.read(rows, partial(_item, folder=folder))
     return found
 
 
 def read_records(path: Path) -> list[Mapping[str, Any]]:
-    """The records of an annotation file, unchecked but for being objects. Raises BenchmarkError."""
+    """The records of an annotation file, checked only to be objects. Raises BenchmarkError."""
     try:
         content = parse_json(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise BenchmarkError(
-            f"cg_bench: {path} does not exist; give the folder that holds {' or '.join(FILES.values())} "
-            "with --root, or such a file itself"
+            f"cg_bench: {path} does not exist; with --root, give the folder that contains "
+            f"{' or '.join(FILES.values())}, or such a file itself"
         ) from error
     except (OSError, ValueError) as error:
         raise BenchmarkError(f"cg_bench: {path} cannot be read: {error}") from error
-    if not isinstance(content, list) or not all(isinstance(one, dict) for one in content):
-        raise BenchmarkError(f"cg_bench: {path} must hold a list of objects")
+    if not isinstance(content, list) or not all(isinstance(record, dict) for record in content):
+        raise BenchmarkError(f"cg_bench: {path} must contain a list of objects")
     return content
 
 

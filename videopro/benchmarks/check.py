@@ -1,6 +1,6 @@
-"""What of a benchmark is there and what is missing, told before hours are spent.
+"""Check which files of a benchmark are there before a long run.
 
-Looks at files and, when asked, opens every video. Knows benchmarks; must not know methods, models or runs.
+Looks for the files and, on request, opens every video and subtitle file.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from videopro.settings import setting
 from videopro.video import load_subtitles
 from videopro.video.decoding.probe import probe
 
-# Names that a line of the report shows.
+# Names shown in a line of the report.
 _SHOWN = 5
-# Seconds for opening one file.
+# Seconds allowed for opening one file.
 _TIMEOUT = 60.0
 _ARCHIVES = ("*.zip", "*.tar", "*.tar.gz", "*.tar.*part*", "*.tar.gz.part*", "*.part", "*.7z", "*.pkl")
 
@@ -31,8 +31,8 @@ class CheckConfig:
 
     name: str = field(metadata=setting("one of " + ", ".join(benchmarks.NAMES), positional=True))
     root: Path | None = field(default=None, metadata=setting("folder of the benchmark's files"))
-    split: str = field(default="", metadata=setting("split of the benchmark; unset: its usual one"))
-    protocol: str = field(default="", metadata=setting("protocol; unset: the benchmark's usual one"))
+    split: str = field(default="", metadata=setting("split of the benchmark; unset: its default"))
+    protocol: str = field(default="", metadata=setting("protocol; unset: the benchmark's default"))
     annotations: str = field(
         default="",
         metadata=setting("file with the questions, or hf:REPO:CONFIG:SPLIT; unset: the official one"),
@@ -42,20 +42,20 @@ class CheckConfig:
 
 @dataclass(frozen=True)
 class CheckReport:
-    """What there is."""
+    """Which files are there, missing or unreadable."""
 
     benchmark: Benchmark
     missing: tuple[str, ...]
-    """Names of videos that are not there or are empty."""
+    """Names of videos whose file is missing or empty."""
     unreadable: tuple[Issue, ...]
-    """Files that are there and cannot be read (only looked for when asked)."""
+    """Files that are there but cannot be read (checked with `open` only)."""
     videos: int
     subtitles: int
-    """Videos with a subtitle file that is there."""
+    """Number of videos whose subtitle file is there."""
     subtitles_missing: tuple[str, ...]
-    """Videos whose listed subtitle file is not there."""
+    """Videos whose listed subtitle file is missing."""
     archives: tuple[str, ...] = ()
-    """Files that look like videos that were not unpacked."""
+    """Files that look like archives of videos not yet unpacked."""
 
     @property
     def is_complete(self) -> bool:
@@ -63,44 +63,44 @@ class CheckReport:
         return not (self.missing or self.unreadable or self.subtitles_missing or self.benchmark.broken)
 
     def lines(self) -> Iterator[str]:
-        """The report, a line each."""
+        """The lines of the report."""
         own = self.benchmark
-        yield f"{own.name}, split {own.split!r}, protocol {own.protocol.name or 'usual'!r}"
+        yield f"{own.name}, split {own.split!r}, protocol {own.protocol.name or 'default'!r}"
         yield f"questions: {len(own.items)}{_kinds(own.items)}"
         if own.broken:
             yield f"broken records: {len(own.broken)} (left out with --skip-broken)"
-            yield from _some([str(one) for one in own.broken])
+            yield from _some([str(issue) for issue in own.broken])
         if own.defects:
-            yield f"faults of the annotation, asked all the same: {len(own.defects)}"
-            yield from _some([str(one) for one in own.defects])
+            yield f"annotation errors, asked nevertheless: {len(own.defects)}"
+            yield from _some([str(issue) for issue in own.defects])
         found = self.videos - len(self.missing)
         yield f"videos: {found} of {self.videos} found"
         if self.missing:
             lost = set(self.missing)
             hit = sum(item.video_key in lost for item in own.items)
             first = next(item.video for item in own.items if item.video_key in lost)
-            yield f"  missing: {_names(self.missing)}; {hit} questions; the first was looked for as {first}"
+            yield f"  missing: {_names(self.missing)}; {hit} questions; expected the first at {first}"
             if self.archives:
                 yield f"  not unpacked? {_names(self.archives)}"
         if own.protocol.subtitles == "none":
-            yield "subtitles: none are used under this protocol"
+            yield "subtitles: not used under this protocol"
         else:
             yield f"subtitles: {self.subtitles} of {self.videos} videos have them ({own.protocol.subtitles})"
         if self.subtitles_missing:
-            yield f"  listed and missing: {_names(self.subtitles_missing)}"
+            yield f"  listed but missing: {_names(self.subtitles_missing)}"
         if self.unreadable:
             yield f"files that cannot be read: {len(self.unreadable)}"
-            yield from _some([str(one) for one in self.unreadable])
+            yield from _some([str(issue) for issue in self.unreadable])
         for kind in own.protocol.groups:
             counts = Counter(
                 name for item in own.items for name in item.groups.get(kind, "(none)").split(GROUP_SEPARATOR)
             )
             yield f"{kind}: " + ", ".join(f"{name} {count}" for name, count in sorted(counts.items()))
-        yield "complete" if self.is_complete else "not complete; a run over it goes on and says what it lacks"
+        yield "complete" if self.is_complete else "not complete; a run continues and reports what is missing"
 
 
 def check(config: CheckConfig) -> CheckReport:
-    """Look at a benchmark's files. Raises BenchmarkError where not even the questions can be read."""
+    """Check a benchmark's files. Raises BenchmarkError if the questions cannot be read."""
     benchmark = benchmarks.load(
         config.name,
         root=config.root,
@@ -143,7 +143,7 @@ def _unreadable(
         try:
             duration = probe(item.video, _TIMEOUT).duration
         except VideoError as error:
-            yield Issue(str(item.video), str(error).removeprefix(f"{item.video}: "), "fetch it again")
+            yield Issue(str(item.video), str(error).removeprefix(f"{item.video}: "), "download it again")
         if key in with_subtitles and item.subtitles is not None:
             try:
                 load_subtitles(item.subtitles, duration=duration or float("inf"))
@@ -160,14 +160,14 @@ def _archives(root: Path | None) -> Iterator[str]:
 
 
 def _kinds(items: Sequence[Item]) -> str:
-    told = []
+    kinds = []
     if count := sum(item.question.is_open for item in items):
-        told.append(f"{count} open, for a judge")
+        kinds.append(f"{count} open, for a judge")
     if count := sum(item.answer is None and not item.question.is_open for item in items):
-        told.append(f"{count} without a known answer")
+        kinds.append(f"{count} without a known answer")
     if count := sum(item.answer == NO_OPTION for item in items):
-        told.append(f"{count} with no right option")
-    return f" ({', '.join(told)})" if told else ""
+        kinds.append(f"{count} with no correct option")
+    return f" ({', '.join(kinds)})" if kinds else ""
 
 
 def _names(names: Sequence[str]) -> str:

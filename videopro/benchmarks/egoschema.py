@@ -1,12 +1,11 @@
-"""EgoSchema: one question about each of 5,031 clips of three minutes, seen from the wearer; five options.
+"""EgoSchema: one question about each of 5,031 egocentric clips of three minutes; five options.
 
     questions.json             all questions
-    subset_answers.json        the gold of 500 of them: split "subset", scored here
+    subset_answers.json        the answers to 500 of them: split "subset", scored locally
     videos/Q_UID.mp4
 
-Split "full" is scored on a server only: `python -m videopro.benchmarks submit RUN` writes what it takes.
-Format: github.com/egoschema/EgoSchema, which publishes no reader of replies: lmms-eval's is named official
-here. Knows the files' shape only.
+Split "full" is scored by a server only: `python -m videopro.benchmarks submit RUN` writes the submission.
+Format: github.com/egoschema/EgoSchema, which publishes no answer parser; lmms-eval's counts as official here.
 """
 
 from __future__ import annotations
@@ -34,18 +33,15 @@ PROTOCOLS = (Protocol("egoschema", name="official", answer_prompt=PROMPT, subtit
 
 
 def read(source: Source, split: str) -> BenchmarkRecords:
-    """The 500 questions with an answer, or all of them without."""
+    """The 500 questions with answers (split "subset"), or all questions without answers."""
     found = BenchmarkRecords()
-    gold = source.object(source.file(ANSWERS), "ids and places") if split == "subset" else {}
+    gold = source.object(source.file(ANSWERS), "ids and option indices") if split == "subset" else {}
     rows = source.rows("questions.json", hub=("MC", "test"))
     found.read(rows, partial(_item, source=source, split=split, gold=gold))
     asked = {item.id for item in found.items}
-    broken = {flaw.where for flaw in found.broken}
-    if not broken:
+    if not found.broken:
         for uid in gold.keys() - asked:
-            found.broken.append(
-                Issue(ANSWERS, f"{uid!r} is no question of questions.json", "fetch both again")
-            )
+            found.broken.append(Issue(ANSWERS, f"{uid!r} is not in questions.json", "download both again"))
     return found
 
 

@@ -1,7 +1,4 @@
-"""The fields of a benchmark's record: each is what it should be, or the message says what would mend it.
-
-Knows records as plain mappings; must not know files or what any field means.
-"""
+"""Typed access to the fields of a benchmark's record; an invalid field raises BenchmarkError with the fix."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ from videopro.errors import BenchmarkError
 
 
 def text(record: Mapping[str, Any], name: str) -> str:
-    """A field that must be a text (a number is taken as one). Raises BenchmarkError."""
+    """A field that must be a text (a whole number is converted). Raises BenchmarkError."""
     value = record.get(name)
     if isinstance(value, int) and not isinstance(value, bool):
         value = str(value)
@@ -35,22 +32,22 @@ def number(record: Mapping[str, Any], name: str) -> float:
 def texts(record: Mapping[str, Any], name: str) -> list[str]:
     """A field that must be a list of texts. Raises BenchmarkError."""
     value = record.get(name)
-    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
         raise BenchmarkError(f"field {name!r} {_problem(record, name)}; it must be a list of texts")
     return value
 
 
 def file_name(record: Mapping[str, Any], name: str) -> str:
-    """A field that must be the name of a file inside the benchmark. Raises BenchmarkError."""
+    """A field that must be a file name inside the benchmark's folder. Raises BenchmarkError."""
     value = text(record, name)
     if value.startswith("/") or ".." in Path(value).parts or not can_name_a_file(value):
         problem = _problem(record, name)
-        raise BenchmarkError(f"field {name!r} {problem}; it must be a file's name inside the benchmark")
+        raise BenchmarkError(f"field {name!r} {problem}; it must be a file name inside the benchmark")
     return value
 
 
 def can_name_a_file(name: str) -> bool:
-    """Whether a file system could hold a file of this name, an ending put behind it."""
+    """Whether a file system could hold a file of this name plus an extension."""
     parts = name.encode("utf-8", "replace").split(b"/")
     return "\0" not in name and len(name) <= 1024 and all(len(part) <= 240 for part in parts)
 
@@ -60,15 +57,15 @@ def interval(value: Any, name: str) -> tuple[float, float]:
     numbers = isinstance(value, list) and len(value) == 2 and all(map(_is_time, value))
     if not numbers or not 0 <= value[0] <= value[1]:
         raise BenchmarkError(
-            f"field {name!r} holds {quoted(value)}; it must be a list of [start, end] in seconds"
+            f"field {name!r} contains {quoted(value)}; it must be a list of [start, end] in seconds"
         )
     return float(value[0]), float(value[1])
 
 
 def quoted(value: object) -> str:
-    """A wrong value as a message shows it."""
-    told = repr(value)
-    return told if len(told) <= 200 else f"{told[:200]}..."
+    """The repr of an invalid value for a message, at most 200 characters."""
+    shown = repr(value)
+    return shown if len(shown) <= 200 else f"{shown[:200]}..."
 
 
 def _is_time(value: Any) -> bool:
@@ -80,19 +77,19 @@ def _problem(record: Mapping[str, Any], name: str) -> str:
 
 
 def index(record: Mapping[str, Any], name: str, count: int) -> int:
-    """A field that must be the place of an option, 0 to count - 1. Raises BenchmarkError."""
+    """A field that must be the index of an option, 0 to count - 1. Raises BenchmarkError."""
     value = record.get(name)
     if isinstance(value, str) and re.fullmatch(r"\s*[0-9]{1,3}\s*", value):
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < count:
         raise BenchmarkError(
-            f"field {name!r} {_problem(record, name)}; it must be the place of an option, 0 to {count - 1}"
+            f"field {name!r} {_problem(record, name)}; it must be the index of an option, 0 to {count - 1}"
         )
     return value
 
 
 def known_groups(record: Mapping[str, Any], **fields: str) -> dict[str, str]:
-    """Groups from fields, {group: field}; a field that is missing or empty gives none."""
+    """Groups from fields, {group: field}; a missing or empty field is skipped."""
     return {
         group: str(record[name]).strip()
         for group, name in fields.items()

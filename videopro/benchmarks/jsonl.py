@@ -1,12 +1,12 @@
-"""A folder of one's own questions: `questions.jsonl` beside the videos, one JSON object a line.
+"""A folder of your own questions: `questions.jsonl` next to the videos, one JSON object per line.
 
     {"id": "q1", "video": "videos/a.mp4", "question": "What is red?", "choices": ["a ball", "a car"],
      "answer": "B", "subtitles": "videos/a.srt", "evidence": [[12.0, 15.5]], "family": "count"}
 
-`id`, `video`, `question` and `choices` are needed; paths are relative to the folder. Where there is no
-`subtitles`, those embedded in the video are used (null: none, whatever the video holds). `family`, `kind` and
+`id`, `video`, `question` and `choices` are required; paths are relative to the folder. Without `subtitles`,
+those embedded in the video are used (null: none, whatever the video contains). `family`, `kind` and
 `length` become the groups "family", "kind" and "duration"; further ones go into "groups", an object of texts.
-Videos that are missing are found out when they are asked about: a benchmark with a few lost ones still runs.
+Missing videos are only noticed when their questions are asked, so a benchmark that lacks a few still runs.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ def load_folder(
     skip_broken: bool = False,
     embedded: bool = False,
 ) -> Benchmark:
-    """Read `root/questions.jsonl`. Raises BenchmarkError, naming file, line, field and mend; with
-    `skip_broken`, broken lines are left out and told in the benchmark's `broken`. `embedded`: look into the
-    videos without a `subtitles` field for a text track of their own."""
+    """Read `root/questions.jsonl`. Raises BenchmarkError, naming file, line, field and fix; with
+    `skip_broken`, broken lines are left out and listed in the benchmark's `broken`. `embedded`: look for a text
+    track in videos without a `subtitles` field."""
     path = root / FILE
     if not root.is_dir():
         raise BenchmarkError(
-            f"{name}: folder {root} does not exist; give the folder that holds {FILE} with --root"
+            f"{name}: folder {root} does not exist; give the folder that contains {FILE} with --root"
         )
     try:
         lines = path.read_bytes().split(b"\n")
     except FileNotFoundError as error:
-        raise BenchmarkError(f"{name}: {path} does not exist; the folder must hold {FILE}") from error
+        raise BenchmarkError(f"{name}: {path} does not exist; the folder must contain {FILE}") from error
     except OSError as error:
         raise BenchmarkError(f"{name}: {path} cannot be read: {error}") from error
     items: list[Item] = []
@@ -67,7 +67,7 @@ def load_folder(
             item, names_subtitles = _item(line, root, where)
             if item.id in lines_of:
                 raise BenchmarkError(
-                    f"{where}: id {item.id!r} was given in line {lines_of[item.id]} already; ids must differ"
+                    f"{where}: id {item.id!r} is already used in line {lines_of[item.id]}; ids must be unique"
                 )
         except BenchmarkError as error:
             if not skip_broken:
@@ -79,7 +79,7 @@ def load_folder(
         if not names_subtitles:
             silent.add(item.id)
     if not items:
-        raise BenchmarkError(f"{path}: holds no questions")
+        raise BenchmarkError(f"{path}: contains no questions")
     version = ""
     if embedded:
         tracks = _with_tracks({item.video for item in items if item.id in silent})
@@ -87,7 +87,7 @@ def load_folder(
             replace(item, subtitles=item.video) if item.id in silent and item.video in tracks else item
             for item in items
         ]
-        # A run that was begun without them is another run; one that has none keeps its key.
+        # Embedded subtitles change the run's key; a benchmark without any keeps its key.
         version = "embedded subtitles" if tracks else ""
     return Benchmark(
         name=name,

@@ -1,11 +1,11 @@
-"""LongVideoBench: referred reasoning over videos of 8 s to an hour, with subtitles.
+"""LongVideoBench: referring reasoning over videos of 8 s to an hour, with subtitles.
 
-    lvb_val.json, lvb_test_wo_gt.json     questions; test is without answers (or the hub's parquet files)
+    lvb_val.json, lvb_test_wo_gt.json     questions, test without answers (or the hub's parquet files)
     videos/ID.mp4, subtitles/ID_en.json
 
 Format and prompt: longvideobench/longvideobench_dataset.py of github.com/longvideobench/LongVideoBench. That
-loader puts each subtitle line between the frames where it is said; here the same lines stand as one block
-before the question, so that questions about a video share its encoding. Knows the files' shape only.
+loader interleaves subtitle lines with the frames; here the same lines form one block before the question, so
+that questions about a video share its encoding.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ FILES = {
     "test": ("lvb_test_wo_gt.json", "test-00000-of-00001.parquet"),
 }
 HUB_SPLITS = {"val": "validation", "test": "test"}
-# duration_group, as papers write it.
+# duration_group, as papers name it.
 DURATIONS = {15: "(8, 15]", 60: "(15, 60]", 600: "(180, 600]", 3600: "(900, 3600]"}
-# What pads the options of the hub's parquet files.
+# Padding of the options in the hub's parquet files.
 PADDING = "N/A"
 
 PROMPT = AnswerPrompt(
@@ -72,7 +72,7 @@ def _item(record: Mapping[str, Any], where: str, *, source: Source, split: str) 
         answer = LETTERS[index(record, "correct_choice", len(choices))]
     subtitles = None
     if record.get("subtitle_path") and source.files.folder("subtitles"):
-        # Listed, so a file that is missing is a fault of the download, which shows when it is asked about.
+        # The file is listed, so if it is missing, the download is incomplete: asking the question fails.
         subtitles = source.root / "subtitles" / file_name(record, "subtitle_path")
     offset = record.get("starting_timestamp_for_subtitles")
     groups = known_groups(record, category="question_category", level="level", topic="topic_category")
@@ -97,7 +97,7 @@ def _choices(record: Mapping[str, Any]) -> list[str]:
     options = [record.get(f"option{place}") for place in range(5)]
     if options[0] is None:
         raise BenchmarkError("field 'candidates' is missing; is this an annotation file of LongVideoBench?")
-    return [str(one) for one in options if one is not None and one != PADDING]
+    return [str(option) for option in options if option is not None and option != PADDING]
 
 
 SPEC = BenchmarkSpec(

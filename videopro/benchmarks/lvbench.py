@@ -1,10 +1,11 @@
-"""LVBench: 1,549 questions about 103 videos of half an hour to two hours; six abilities, several a question.
+"""LVBench: 1,549 questions about 103 videos of half an hour to two hours; each tests one or more of six
+abilities.
 
-    video_info.meta.jsonl     a video a line, with its questions; the options stand in the question's text
-    videos/KEY.mp4            YouTube's ids
+    video_info.meta.jsonl     one video per line, with its questions; a question's text includes its options
+    videos/KEY.mp4            YouTube ids
 
-Format: github.com/THUDM/LVBench, whose scorer compares one letter. No subtitles come with it; some of its
-videos are gone from YouTube. Knows the files' shape only.
+Format: github.com/THUDM/LVBench, whose scorer compares one letter. It comes without subtitles; some videos
+are no longer on YouTube.
 """
 
 from __future__ import annotations
@@ -63,10 +64,10 @@ def read(source: Source, split: str) -> BenchmarkRecords:
 
 
 def _flat(rows: Sequence[LocatedRecord]) -> Iterator[LocatedRecord]:
-    """A row a question."""
+    """One row per question."""
     for where, record in rows:
         if isinstance(record, UnreadableRecord) or not isinstance(record.get("qa"), list):
-            problem = ("field 'qa' is no list", "is this video_info.meta.jsonl of LVBench?")
+            problem = ("field 'qa' is not a list", "is this video_info.meta.jsonl of LVBench?")
             yield where, record if isinstance(record, UnreadableRecord) else UnreadableRecord(*problem)
             continue
         for place, question in enumerate(record["qa"], start=1):
@@ -74,7 +75,7 @@ def _flat(rows: Sequence[LocatedRecord]) -> Iterator[LocatedRecord]:
             if isinstance(question, dict):
                 yield there, {**question, "key": record.get("key"), "type": record.get("type")}
             else:
-                yield there, UnreadableRecord("is no object", "fetch the file again")
+                yield there, UnreadableRecord("is not an object", "download the file again")
 
 
 def _item(record: Mapping[str, Any], where: str, *, source: Source) -> Item:
@@ -87,7 +88,7 @@ def _item(record: Mapping[str, Any], where: str, *, source: Source) -> Item:
     unknown = [kind for kind in kinds if kind not in ABILITIES]
     if not kinds or unknown:
         raise BenchmarkError(
-            f"field 'question_type' holds {unknown or 'nothing'}; it must name some of {', '.join(ABILITIES)}"
+            f"field 'question_type' contains {unknown or 'nothing'}; it may contain {', '.join(ABILITIES)}"
         )
     return Item(
         id=identifier,
@@ -95,7 +96,7 @@ def _item(record: Mapping[str, Any], where: str, *, source: Source) -> Item:
         video_key=video,
         question=question,
         answer=answer,
-        # None come with it; those that a user made are offered to methods that search them.
+        # The benchmark has none; the user's own are offered to methods that search subtitles.
         subtitles=source.files.beside(f"{video}.srt", "subtitles"),
         groups={
             **known_groups(record, type="type"),
@@ -106,19 +107,19 @@ def _item(record: Mapping[str, Any], where: str, *, source: Source) -> Item:
 
 
 def _split(asked: str) -> tuple[str, tuple[str, ...]]:
-    """The question and its options, which stand in one text."""
+    """Split a text into the question and its options."""
     options = list(_OPTION.finditer(asked))
-    letters = "".join(one[1] for one in options)
+    letters = "".join(option[1] for option in options)
     if len(options) < 2 or not "ABCDEFGHIJ".startswith(letters):
         raise BenchmarkError(
-            f"field 'question' has the options {letters or 'none'}; they must be lines that begin with (A), "
+            f"field 'question' has the options {letters or 'none'}; they must be lines that start with (A), "
             "(B), ..."
         )
-    return asked[: options[0].start()].strip(), tuple(one[2].strip() for one in options)
+    return asked[: options[0].start()].strip(), tuple(option[2].strip() for option in options)
 
 
 def _evidence(value: Any) -> tuple[tuple[float, float], ...]:
-    """ "00:15-00:19" in seconds; what is no such time tells nothing and is for analysis only."""
+    """ "00:15-00:19" in seconds; other values are ignored, as evidence is for analysis only."""
     times = [
         int(hours or 0) * 3600 + int(minutes) * 60 + int(seconds)
         for hours, minutes, seconds in _CLOCK.findall(value if isinstance(value, str) else "")

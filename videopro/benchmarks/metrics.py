@@ -1,9 +1,8 @@
-"""What a benchmark is reported by, from the traces of a run: the kinds of `Metric`.
+"""The metrics of each benchmark, computed from the traces of a run: the kinds of `Metric`.
 
-Every number comes twice: `robust` (our reader; questions none of whose options is right are left out) and
-`official` (the benchmark's own reader and its own rule for what that cannot read). Intervals of CG-Bench are
-those that retrieval gave in the answer that counts. Knows traces and scoring; must not know files, methods or
-how a run is carried out.
+Every number comes twice: `robust` (our answer parser; questions with no correct option are left out) and
+`official` (the benchmark's own parser and its own rule for replies it cannot parse). The intervals for
+CG-Bench are those that retrieval returned in the answer that counts.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ THRESHOLDS = (0.1, 0.2, 0.3, 0.4, 0.5)
 
 @dataclass(frozen=True)
 class JudgeGrade:
-    """What a judge said of an open answer; None: nothing that can be read."""
+    """A judge's grade of an open answer; None: the judge's reply could not be parsed."""
 
     robust: int | None
     official: int | None
@@ -30,12 +29,12 @@ class JudgeGrade:
 
 @dataclass(frozen=True)
 class MetricValue:
-    """A metric's two numbers: shares of 0..1, mean grades, or None where there is nothing to divide by."""
+    """A metric's two numbers: shares in 0..1, mean grades, or None if there is nothing to divide by."""
 
     robust: float | None
     official: float | None
     n: int
-    """Questions that the robust number is over."""
+    """Number of questions behind the robust number."""
     valid: float | None = None
     """For grades: the robust mean without answers that failed (they count 0 in `robust`)."""
 
@@ -47,7 +46,7 @@ def compute(
     official: Sequence[QuestionScore],
     grades: Mapping[str, JudgeGrade],
 ) -> dict[str, MetricValue]:
-    """Every metric of a protocol. `robust` and `official`: the verdicts that the two scores are over."""
+    """Every metric of a protocol. `robust` and `official`: the questions behind each of the two scores."""
     by_id = {trace.question_id: trace for trace in traces}
     return {
         metric.name: _value(metric, protocol, by_id, robust, official, grades) for metric in protocol.metrics
@@ -64,8 +63,8 @@ def _value(
 ) -> MetricValue:
     if metric.kind == "grade":
         return _grade(metric, list(traces.values()), grades)
-    own = [one for one in robust if _counts(metric, one.groups)]
-    their = [one for one in official if _counts(metric, one.groups)]
+    own = [score for score in robust if _counts(metric, score.groups)]
+    their = [score for score in official if _counts(metric, score.groups)]
     if metric.kind == "accuracy":
         theirs = scoring.official_accuracy(their, unparsed=protocol.official_unparsed)
         return MetricValue(scoring.accuracy(own).accuracy, theirs.accuracy, len(own))
@@ -75,10 +74,10 @@ def _value(
             _macro(their, metric.over, protocol),
             len(own),
         )
-    marked = [one for one in own if traces[one.question_id].evidence]
-    value = _over_intervals(metric, marked, traces, lambda one: one.correct)
-    theirs_marked = [one for one in their if traces[one.question_id].evidence]
-    their_value = _over_intervals(metric, theirs_marked, traces, lambda one: bool(one.official_correct))
+    marked = [score for score in own if traces[score.question_id].evidence]
+    value = _over_intervals(metric, marked, traces, lambda score: score.correct)
+    theirs_marked = [score for score in their if traces[score.question_id].evidence]
+    their_value = _over_intervals(metric, theirs_marked, traces, lambda score: bool(score.official_correct))
     return MetricValue(value, their_value, len(marked))
 
 
@@ -102,7 +101,7 @@ def _macro(records: Sequence[QuestionScore], over: str, protocol: Protocol) -> f
 
 
 def retrieved(trace: Trace) -> list[tuple[float, float]]:
-    """What retrieval gave in the round whose answer counts, in seconds."""
+    """The intervals (s) that retrieval returned in the round whose answer counts."""
     if trace.settled is None:
         return []
     execution = trace.rounds[trace.settled].execution
@@ -111,7 +110,7 @@ def retrieved(trace: Trace) -> list[tuple[float, float]]:
 
 
 def interval_iou(first: Sequence[Sequence[float]], second: Sequence[Sequence[float]]) -> float:
-    """The overlap of two sets of intervals over their union, in time; 0 where there is no time at all."""
+    """Intersection over union of two sets of intervals, in time; 0 if the union is empty."""
     own, other = _merged(first), _merged(second)
     both = sum(max(0.0, min(a[1], b[1]) - max(a[0], b[0])) for a in own for b in other)
     total = sum(end - start for start, end in (*own, *other)) - both
@@ -120,7 +119,7 @@ def interval_iou(first: Sequence[Sequence[float]], second: Sequence[Sequence[flo
 
 def _merged(intervals: Sequence[Sequence[float]]) -> list[tuple[float, float]]:
     merged: list[tuple[float, float]] = []
-    for start, end in sorted((one[0], one[1]) for one in intervals):
+    for start, end in sorted((interval[0], interval[1]) for interval in intervals):
         if merged and start <= merged[-1][1]:
             merged[-1] = (merged[-1][0], max(merged[-1][1], end))
         else:
@@ -137,13 +136,15 @@ def _over_intervals(
     if not records:
         return None
     ious = []
-    for one in records:
-        trace = traces[one.question_id]
-        ious.append((interval_iou(retrieved(trace), trace.evidence), right(one)))
+    for score in records:
+        trace = traces[score.question_id]
+        ious.append((interval_iou(retrieved(trace), trace.evidence), right(score)))
     if metric.kind == "iou":
         return sum(iou for iou, _ in ious) / len(ious)
     needs_right = metric.kind == "accuracy_at_iou"
-    hits = sum(iou > one and (good or not needs_right) for one in THRESHOLDS for iou, good in ious)
+    hits = sum(
+        iou > threshold and (good or not needs_right) for threshold in THRESHOLDS for iou, good in ious
+    )
     return hits / len(ious) / len(THRESHOLDS)
 
 
@@ -151,16 +152,16 @@ def _over_intervals(
 
 
 def _grade(metric: Metric, traces: Sequence[Trace], grades: Mapping[str, JudgeGrade]) -> MetricValue:
-    """Mean grades over open questions; without an answer or a readable grade one counts 0, and not at all in
-    `valid`. None as long as nothing is graded."""
-    own = [one for one in traces if one.reference is not None and _counts(metric, one.groups)]
-    given = [grades[one.question_id] for one in own if one.question_id in grades]
+    """Mean grades over open questions. A question without an answer or a parsed grade counts 0, and is left
+    out of `valid`. None as long as nothing is graded."""
+    own = [trace for trace in traces if trace.reference is not None and _counts(metric, trace.groups)]
+    given = [grades[trace.question_id] for trace in own if trace.question_id in grades]
     if not own or not given:
         return MetricValue(None, None, len(own))
-    robust = [one.robust for one in given if one.robust is not None]
+    robust = [grade.robust for grade in given if grade.robust is not None]
     return MetricValue(
         sum(robust) / len(own),
-        sum(one.official or 0 for one in given) / len(own),
+        sum(grade.official or 0 for grade in given) / len(own),
         len(own),
         sum(robust) / len(robust) if robust else None,
     )

@@ -1,11 +1,11 @@
-"""MLVU: nine tasks on long videos; the multiple-choice ones, reported as the mean over tasks (M-Avg).
+"""MLVU: nine tasks on long videos; the multiple-choice tasks, reported as the mean over tasks (M-Avg).
 
     dev    json/1_plotQA.json ... 7_topic_reasoning.json, video/1_plotQA/NAME.mp4 ...: four options
     test   test_multi_choice_tasks.json, test-ground-truth/test_mcq_gt.json, MLVU_Test/video/NAME.mp4: six
 
-Format, prompt and scorer: github.com/JUNJIE99/MLVU. A gold answer is an option's text. Its scorer takes the
-last option with that text; where none has it, no answer is right. Its generation tasks (sub-scene captioning,
-summary) are not read. Knows the files' shape only.
+Format, prompt and scorer: github.com/JUNJIE99/MLVU. A gold answer is an option's text. The official scorer
+takes the last option with that text; if there is none, no answer is correct. The generation tasks (sub-scene
+captioning, summary) are not supported.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ TASKS = (
 )
 TEST_QUESTIONS = ("test_multi_choice_tasks.json", "MLVU_Test/test_multi_choice_tasks.json")
 TEST_ANSWERS = ("test-ground-truth/test_mcq_gt.json", "test_mcq_gt.json")
-# Tasks that the questions name otherwise than the files.
+# Tasks whose name in the questions differs from the files'.
 NAMES = {"findNeedle": "needle"}
-# What an option without words is read as: it keeps its place and letter.
+# Replaces an empty option, which keeps its position and letter.
 EMPTY = "(empty)"
 
 PROMPT = AnswerPrompt(
@@ -73,9 +73,9 @@ def _dev_rows(source: Source, found: BenchmarkRecords) -> Iterator[LocatedRecord
         try:
             path = source.file(f"json/{task}.json", f"{task}.json")
         except BenchmarkError as error:
-            if task == TASKS[0] and not any(_exists(source, one) for one in TASKS):
+            if task == TASKS[0] and not any(_exists(source, name) for name in TASKS):
                 raise
-            # The mean over tasks is another number without a task.
+            # Without a task, the mean over tasks would not be comparable.
             found.broken.append(Issue(str(source.root), f"task {task} is missing", str(error)))
             continue
         for where, record in source.rows(str(path.relative_to(source.root))):
@@ -96,7 +96,7 @@ def _task_of(path: str, record: Mapping[str, Any]) -> str:
 
 
 def _numbered(record: Mapping[str, Any], task: str, where: str) -> Mapping[str, Any]:
-    """A dev question has no id: its task and its place are one."""
+    """Give a dev question, which has no id, one made of its task and record number."""
     if isinstance(record, UnreadableRecord):
         return record
     return {"question_id": f"{task}/{where.rsplit(' ', 1)[-1]}", **record, "task": task}
@@ -113,8 +113,8 @@ def _test_rows(source: Source, found: BenchmarkRecords) -> Iterator[LocatedRecor
 
 
 def _test_answers(source: Source, found: BenchmarkRecords) -> dict[str, Any]:
-    """The answers by their questions' ids; none without their file: such questions can be asked, and handed
-    in."""
+    """The answers by question id; empty if their file is missing: the questions can still be asked and
+    submitted."""
     try:
         source.file(*TEST_ANSWERS)
     except BenchmarkError:
@@ -136,7 +136,7 @@ def _item(
 ) -> Item:
     video = file_name(record, "video" if "video" in record else "video_name")
     given = texts(record, "candidates")
-    choices = tuple(one if one.strip() else EMPTY for one in given)
+    choices = tuple(choice if choice.strip() else EMPTY for choice in given)
     question = Question(text(record, "question"), choices)
     if split == "test":
         identifier = text(record, "question_id")
@@ -148,7 +148,7 @@ def _item(
         folders = (f"video/{task}", f"MLVU/video/{task}", "video")
     name = NAMES.get(task, task.split("_", 1)[-1] if task[:1].isdigit() else task)
     if EMPTY in choices:
-        found.defect(where, f"question {identifier!r} has an option without words", f"read as {EMPTY!r}")
+        found.defect(where, f"question {identifier!r} has an empty option", f"read as {EMPTY!r}")
     return Item(
         id=identifier,
         video=source.files.video(video, *folders),
@@ -172,15 +172,15 @@ def _gold(
     if not places:
         found.defect(
             where,
-            f"the gold of question {identifier!r} is none of its options: {answer!r}",
-            "always wrong in the official score, left out of the robust one",
+            f"the gold answer of question {identifier!r} is not among its options: {answer!r}",
+            "always wrong in the official score, left out of the robust score",
         )
         return NO_OPTION
     return LETTERS[places[-1]]
 
 
 def _length(record: Mapping[str, Any]) -> dict[str, str]:
-    """The paper's bins (below 2, 2 to 15, above 15 minutes), where the duration is told."""
+    """The paper's bins (below 2, 2 to 15, above 15 minutes), if the record has a duration."""
     if record.get("duration") is None:
         return {}
     minutes = number(record, "duration") / 60

@@ -1,11 +1,11 @@
 """MMBench-Video: about 2,000 open questions about 609 web videos; a judge model grades each answer 0 to 3.
 
     MMBench-Video.tsv          index, video, video_type, question, answer, dimensions, video_path
-    video/NAME.mp4             unpacked from video_pkl/ as VLMEvalKit does
+    video/NAME.mp4             unpacked from video_pkl/ as in VLMEvalKit
 
 Format, prompts and scorer: vlmeval/dataset/mmbench_video.py and utils/mmbench_video.py of
 github.com/open-compass/VLMEvalKit. Answers are graded after the run: `python -m videopro.benchmarks judge RUN
---judge server:MODEL@URL`. Knows the files' shape only.
+--judge server:MODEL@URL`.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def read(source: Source, split: str) -> BenchmarkRecords:
 def _item(record: Mapping[str, Any], where: str, *, source: Source) -> Item:
     video = file_name(record, "video")
     dimensions = _dimensions(record.get("dimensions"))
-    areas = sorted({_AREA_OF[one] for one in dimensions})
+    areas = sorted({_AREA_OF[dimension] for dimension in dimensions})
     return Item(
         id=text(record, "index"),
         video=source.files.video(video, "video", "videos"),
@@ -108,12 +108,12 @@ def _item(record: Mapping[str, Any], where: str, *, source: Source) -> Item:
 
 
 def _dimensions(value: Any) -> list[str]:
-    """The list that the TSV holds as Python writes it."""
+    """The dimensions; the TSV holds the list as a Python literal."""
     try:
         names = ast.literal_eval(value) if isinstance(value, str) else value
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         names = None
-    known = isinstance(names, list) and all(isinstance(one, str) and one in _AREA_OF for one in names)
+    known = isinstance(names, list) and all(isinstance(name, str) and name in _AREA_OF for name in names)
     if not names or not known:
         raise BenchmarkError(
             f"field 'dimensions' is {quoted(value)}; it must be a list of MMBench-Video's dimensions, "

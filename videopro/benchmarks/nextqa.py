@@ -1,11 +1,11 @@
-"""NExT-QA: why, how, before and after, in 30 to 180 s of everyday video; five options.
+"""NExT-QA: causal, temporal and descriptive questions about everyday videos of 30 to 180 s; five options.
 
     val.csv, test.csv          questions (dataset/nextqa/ of the repository)
-    map_vid_vidorID.json       which file a video is: {"4010069381": "1164/4010069381", ...}
-    NExTVideo/FOLDER/ID.mp4    or videos/, or every file in one folder
+    map_vid_vidorID.json       the file of each video: {"4010069381": "1164/4010069381", ...}
+    NExTVideo/FOLDER/ID.mp4    or videos/, or all files in one folder
 
-Format and scorer: eval_mc.py of github.com/doc-doc/NExT-QA (TP counts with TN). It compares indices and says
-nothing of replies: those are read as lmms-eval's task `nextqa_mc_test` does. Knows the files' shape only.
+Format and scorer: eval_mc.py of github.com/doc-doc/NExT-QA (TP counts as TN). The scorer compares indices and
+does not parse replies: they are parsed as in lmms-eval's task `nextqa_mc_test`.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def read(source: Source, split: str) -> BenchmarkRecords:
 
 
 def _map(source: Source) -> Mapping[str, Any]:
-    """Which file each video is; empty without the map (the files may be named by the videos' ids)."""
+    """The file of each video; empty without the map (files may be named after the video ids)."""
     try:
         path = source.file(MAP, f"dataset/nextqa/{MAP}", f"nextqa/{MAP}")
     except BenchmarkError:

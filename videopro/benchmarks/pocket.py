@@ -1,6 +1,5 @@
-"""The embedded pocket world as a benchmark: its videos are made when they are first asked about, and kept.
-
-Knows the folder's shape (`videopro.benchmarks.jsonl`); of the world it knows only how to have it made.
+"""The embedded pocket world as a benchmark: its videos are generated when first needed, and kept. The folder
+has the format of `videopro.benchmarks.jsonl`.
 """
 
 from __future__ import annotations
@@ -13,19 +12,19 @@ from pathlib import Path
 from videopro.benchmarks.base import ROBUST, Benchmark, Item, Protocol
 from videopro.benchmarks.jsonl import load_folder
 
-# The world asks for one letter; the official reading is the letter itself, by our own reader.
+# Pocket questions ask for one letter, which our own parser reads for the official score too.
 PROTOCOL = Protocol(parser=ROBUST)
 
 
 def load_pocket(split: str, root: Path | None = None, seed: int | None = None) -> Benchmark:
-    """The questions of a split; "fresh" draws another world from `seed`.
+    """The questions of a split; "fresh" generates another world from `seed`.
 
-    `root` is a folder that holds a split already (questions.jsonl and videos/); then nothing is made. Raises
-    BenchmarkError for an unknown split, a folder that cannot be written, a broken folder.
+    `root` is a folder that already contains a split (questions.jsonl and videos/); then nothing is generated.
+    Raises BenchmarkError for an unknown split, or a folder that is invalid or cannot be written.
     """
     if root is not None:
         return load_folder(root, name="pocket", split=split, protocol=PROTOCOL)
-    # By name: the world stands above benchmarks, and what draws it is of no use to a run about other videos.
+    # Imported by name: the pocket package is a layer above benchmarks, and only this benchmark needs it.
     world = import_module("videopro.pocket.world")
 
     def fetch(items: Sequence[Item]) -> None:

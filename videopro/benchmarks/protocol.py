@@ -1,8 +1,7 @@
-"""A benchmark's protocol as data: how it is asked, how replies are read, what is reported.
+"""A benchmark's protocol as data: how questions are asked, how replies are parsed, what is reported.
 
-Two runs compare only when their protocols are equal, so a protocol is part of a run's key; and a run folder
-that holds it can be scored again without the benchmark. Knows questions; must not know files, methods, models
-or runs.
+Two runs are comparable only if their protocols are equal, so the protocol is part of a run's key. A run
+folder stores it, so it can be scored again without the benchmark.
 """
 
 from __future__ import annotations
@@ -15,13 +14,13 @@ from typing import Any, Literal
 from videopro.errors import BenchmarkError
 from videopro.question import Question
 
-# The parser of a benchmark that publishes no reader of replies: ours is the rule there.
+# The parser of a benchmark that publishes none: our own.
 ROBUST = "robust"
 
 
 @dataclass(frozen=True)
 class AnswerPrompt:
-    """The words with which a benchmark asks. `text` has the slots {question}, {options}, {subtitles} and
+    """The prompt with which a benchmark asks. `text` has the slots {question}, {options}, {subtitles} and
     {frames} (their number).
 
     >>> AnswerPrompt("x", "{question}\\n{options}", option="({letter}) {text}").fill(
@@ -30,15 +29,15 @@ class AnswerPrompt:
     """
 
     source: str
-    """Whose words these are: repository, file and commit."""
+    """Where the prompt comes from: repository, file and commit."""
     text: str
     option: str = "{letter}. {text}"
-    """One line an option."""
+    """The line of one option."""
     subtitles: str = ""
-    """What {subtitles} stands for where there are lines, with the slot {lines}; else it is empty."""
+    """What replaces {subtitles} if there are subtitle lines, with the slot {lines}; otherwise it is empty."""
 
     def fill(self, question: Question, lines: Sequence[str] = (), frames: int = 0) -> str:
-        """The prompt for a question, with the subtitle lines that go with it."""
+        """The prompt for a question, with its subtitle lines."""
         options = "\n".join(
             _filled(self.option, {"letter": letter, "text": choice})
             for letter, choice in zip(question.letters, question.choices, strict=True)
@@ -51,13 +50,13 @@ class AnswerPrompt:
 
 
 def _filled(template: str, values: Mapping[str, str]) -> str:
-    # In one pass: braces in a question or in a JSON example are no slots.
+    # In one pass: braces in a question or in a JSON example are not slots.
     return re.sub(r"\{(\w+)\}", lambda slot: values.get(slot[1], slot[0]), template)
 
 
 @dataclass(frozen=True)
 class JudgePrompt:
-    """The words with which a judge model is asked to grade an open answer. `text` has the slots {question},
+    """The prompt with which a judge model grades an open answer. `text` has the slots {question},
     {reference} and {answer}; grades are whole numbers from `low` to `high`."""
 
     source: str
@@ -67,20 +66,20 @@ class JudgePrompt:
     high: int = 3
 
     def fill(self, question: str, reference: str, answer: str) -> str:
-        """The user's turn."""
+        """The user turn of the prompt."""
         return _filled(self.text, {"question": question, "reference": reference, "answer": answer})
 
 
 @dataclass(frozen=True)
 class Metric:
-    """A number that a benchmark is reported by; what the kinds mean is in `videopro.benchmarks.metrics`."""
+    """A number that a benchmark reports; `videopro.benchmarks.metrics` computes each kind."""
 
     name: str
     kind: Literal["accuracy", "macro", "iou", "recall_at_iou", "accuracy_at_iou", "grade"] = "accuracy"
     over: str = ""
-    """A kind of group, such as "task"."""
+    """Kind of group, such as "task"."""
     of: tuple[str, ...] = ()
-    """The groups of that kind that count; empty: all of them."""
+    """The groups of that kind to include; empty: all of them."""
 
 
 @dataclass(frozen=True)
@@ -88,48 +87,47 @@ class Protocol:
     """How a benchmark is asked and scored; part of a run's key."""
 
     parser: str
-    """Name of the official reader of replies (a key of `videopro.question.OFFICIAL_EXTRACTORS`), or
-    ROBUST."""
+    """Name of the official answer parser (a key of `videopro.question.OFFICIAL_EXTRACTORS`), or ROBUST."""
     prompt: str = "multiple_choice"
-    """Name of the answer prompt in `videopro.prompts` that asks where there is no `answer_prompt`."""
+    """Name of the answer prompt in `videopro.prompts` that is used if there is no `answer_prompt`."""
     official_unparsed: Literal["wrong", "left out"] = "wrong"
-    """What a reply counts as that the official reader cannot read: wrong, or not at all."""
+    """How a reply counts that the official parser cannot read: wrong, or not at all."""
     name: str = ""
-    """What `--protocol` calls it."""
+    """Name for `--protocol`."""
     answer_prompt: AnswerPrompt | None = None
-    """The benchmark's own words for the direct question; None: ours. Modules of programs ask in our words."""
+    """The benchmark's own prompt for the direct question; None: ours. Program modules use our prompts."""
     reply: Literal["letter", "text"] = "letter"
-    """What is read of the direct answer: the distribution over its first token, or a written reply."""
+    """How the direct answer is read: from the distribution over its first token, or from a written reply."""
     reply_tokens: int = 256
-    """Longest written reply, in tokens."""
+    """Maximum length of a written reply, in tokens."""
     subtitles: Literal["none", "offered", "frames", "frames_widened", "all"] = "offered"
-    """none: no method gets any. offered: each method uses the listed ones by its own settings. Otherwise the
-    direct prompt shows the lines that are on at its frames, the same with windows under 1 s widened to 1 s
-    (LongVideoBench), or all."""
+    """none: no method gets subtitles. offered: each method uses the listed ones according to its settings.
+    frames: the direct prompt shows the lines spoken at its frames. frames_widened: the same, with windows
+    under 1 s widened to 1 s (LongVideoBench). all: it shows all lines."""
     shown: Literal["video", "clues"] = "video"
-    """What of the video is shown: all of it, or only the intervals that hold the clue (CG-Bench)."""
+    """Which part of the video is shown: all of it, or only the intervals with the clue (CG-Bench)."""
     groups: tuple[str, ...] = ("family", "duration")
-    """The groups that the benchmark is reported by; others are in the summary only."""
+    """The groups that the benchmark reports; others are in the summary only."""
     metrics: tuple[Metric, ...] = ()
-    """What is reported beside accuracy, in the benchmark's own terms."""
+    """Metrics reported besides accuracy, under the benchmark's names."""
     judge: JudgePrompt | None = None
     """How open answers are graded."""
 
     def identity(self) -> dict[str, Any]:
-        """What a run's key hashes: what differs from the defaults, so that a new field leaves the keys of
-        older runs as they were."""
+        """What a run's key hashes: only what differs from the defaults, so that a new field does not change
+        the keys of older runs."""
         own = asdict(self)
         always = ("parser", "prompt", "official_unparsed")
         return {
-            one.name: own[one.name]
-            for one in fields(self)
-            if one.name in always or getattr(self, one.name) != one.default
+            field.name: own[field.name]
+            for field in fields(self)
+            if field.name in always or getattr(self, field.name) != field.default
         }
 
     @classmethod
     def from_identity(cls, recorded: Mapping[str, Any]) -> Protocol:
-        """The protocol that a run folder recorded. Raises BenchmarkError for what is none."""
-        known = {one.name for one in fields(cls)}
+        """The protocol recorded in a run folder. Raises BenchmarkError if it is invalid."""
+        known = {field.name for field in fields(cls)}
         own = {key: value for key, value in recorded.items() if key in known}
         try:
             for key, kind in (("answer_prompt", AnswerPrompt), ("judge", JudgePrompt)):
@@ -138,7 +136,7 @@ class Protocol:
             if "groups" in own:
                 own["groups"] = tuple(own["groups"])
             own["metrics"] = tuple(
-                Metric(**{**one, "of": tuple(one.get("of", ()))}) for one in own.get("metrics", ())
+                Metric(**{**metric, "of": tuple(metric.get("of", ()))}) for metric in own.get("metrics", ())
             )
             return cls(**own)
         except TypeError as error:

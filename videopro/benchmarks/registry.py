@@ -1,7 +1,4 @@
-"""What every official benchmark says of itself, and how one is read: the same way for all.
-
-Knows the shape of a loader; must not know any one benchmark.
-"""
+"""The description that every official benchmark gives of itself, and the loading that all of them share."""
 
 from __future__ import annotations
 
@@ -15,27 +12,27 @@ from videopro.benchmarks.sources import BenchmarkRecords, Source
 from videopro.errors import BenchmarkError
 from videopro.settings import did_you_mean
 
-# Broken records that a message names.
+# Number of broken records that a message lists.
 _MAX_LISTED = 5
 
 
 @dataclass(frozen=True)
 class BenchmarkSpec:
-    """A benchmark: its name, splits, protocols, and how its files are read."""
+    """A benchmark's name, splits, protocols, and the function that reads its files."""
 
     name: str
     splits: tuple[str, ...]
-    """The first is the usual one."""
+    """The first is the default."""
     protocols: tuple[Protocol, ...]
-    """The first is the usual one."""
+    """The first is the default."""
     read: Callable[[Source, str], BenchmarkRecords]
     holds: str
-    """What its folder holds, in words."""
+    """Description of its folder's contents, for messages."""
     subtitle_folders: tuple[str, ...] = ()
 
     def protocol(self, name: str) -> Protocol:
-        """The protocol of this name, the usual one without. Raises BenchmarkError."""
-        known = {one.name: one for one in self.protocols}
+        """The protocol of this name; the default one if the name is empty. Raises BenchmarkError."""
+        known = {protocol.name: protocol for protocol in self.protocols}
         if not name:
             return self.protocols[0]
         if name not in known:
@@ -45,14 +42,14 @@ class BenchmarkSpec:
     def load(
         self, root: Path | None, split: str, *, protocol: str = "", annotations: str = "", skip_broken: bool
     ) -> Benchmark:
-        """The questions of a split. Raises BenchmarkError for a folder that is not the benchmark's, and for
+        """The questions of a split. Raises BenchmarkError if the folder is not the benchmark's, and for
         broken records unless `skip_broken`."""
         split = split or self.splits[0]
         if split not in self.splits:
             raise BenchmarkError(f"{self.name}: has no split {split!r}; {did_you_mean(split, self.splits)}")
         chosen = self.protocol(protocol)
         if root is None:
-            raise BenchmarkError(f"{self.name}: needs --root, the folder that holds {self.holds}")
+            raise BenchmarkError(f"{self.name}: needs --root, the folder that contains {self.holds}")
         if root.is_file():
             root, annotations = root.parent, annotations or str(root)
         source = Source(self.name, root, annotations)
@@ -60,15 +57,15 @@ class BenchmarkSpec:
         if found.broken and not found.items:
             raise BenchmarkError(
                 f"{self.name}: none of the {len(found.broken)} records is a question of this benchmark; is "
-                f"it the right file? The first one: {found.broken[0]}"
+                f"it the right file? The first record: {found.broken[0]}"
             )
         if found.broken and not skip_broken:
             count = len(found.broken)
-            told = "\n  ".join(str(one) for one in found.broken[:_MAX_LISTED])
+            listed = "\n  ".join(str(issue) for issue in found.broken[:_MAX_LISTED])
             raise BenchmarkError(
                 f"{self.name}, split {split!r}: {count} record{'s are' if count > 1 else ' is'} broken:\n  "
-                f"{told}{f'{chr(10)}  and {count - _MAX_LISTED} more' if count > _MAX_LISTED else ''}\n"
-                f"mend them, or ask the other {len(found.items)} questions with --skip-broken"
+                f"{listed}{f'{chr(10)}  and {count - _MAX_LISTED} more' if count > _MAX_LISTED else ''}\n"
+                f"fix them, or use only the other {len(found.items)} questions with --skip-broken"
             )
         self._check_subtitles(chosen, source)
         return Benchmark(
@@ -84,16 +81,16 @@ class BenchmarkSpec:
         if protocol.subtitles in ("none", "offered"):
             return
         if not self.subtitle_folders or source.files.folder(*self.subtitle_folders) is None:
-            without = [one.name for one in self.protocols if one.subtitles in ("none", "offered")]
-            where = " or ".join(str(source.root / one) for one in self.subtitle_folders)
+            without = [own.name for own in self.protocols if own.subtitles in ("none", "offered")]
+            where = " or ".join(str(source.root / folder) for folder in self.subtitle_folders)
             raise BenchmarkError(
-                f"{self.name}: protocol {protocol.name!r} shows subtitles, and {where} does not exist; put "
-                f"them there, or give --protocol {' or '.join(without)}"
+                f"{self.name}: protocol {protocol.name!r} needs subtitles, but {where} does not exist; put "
+                f"them there, or use --protocol {' or '.join(without)}"
             )
 
 
 def _under(item: Item, protocol: Protocol) -> Item:
-    """An item as its protocol has it asked."""
+    """The item with only the subtitles and intervals that the protocol allows."""
     if protocol.subtitles == "none":
         item = replace(item, subtitles=None)
     if protocol.shown == "clues":
@@ -103,4 +100,4 @@ def _under(item: Item, protocol: Protocol) -> Item:
 
 def by_name(*specs: BenchmarkSpec) -> Mapping[str, BenchmarkSpec]:
     """Benchmarks by their names."""
-    return {one.name: one for one in specs}
+    return {spec.name: spec for spec in specs}

@@ -1,9 +1,7 @@
-"""Where a benchmark's records and files come from: a folder as it was downloaded, one file, or a dataset
-on the hub.
+"""Sources of a benchmark's records and files: a downloaded folder, a single file, or a dataset on the hub.
 
-A file of records is read by its ending (.json, .jsonl, .csv, .tsv, .parquet); a name `hf:REPO` or
-`hf:REPO:CONFIG:SPLIT` goes through `datasets`. Knows files; must not know what any benchmark's records mean,
-and opens no video.
+The file extension decides how records are read (.json, .jsonl, .csv, .tsv, .parquet); a name `hf:REPO` or
+`hf:REPO:CONFIG:SPLIT` is loaded with `datasets`. Opens no video.
 """
 
 from __future__ import annotations
@@ -23,13 +21,13 @@ from videopro.storage import InvalidJson, parse_json, parse_json_list
 VIDEO_ENDINGS = (".mp4", ".mkv", ".webm", ".avi", ".mov", ".m4v")
 HUB = "hf:"
 
-# Where a record stands, and the record.
+# A record's location (file and line or row), and the record.
 LocatedRecord: TypeAlias = tuple[str, Mapping[str, Any]]
 
 
 @dataclass
 class BenchmarkRecords:
-    """What was read of a benchmark, and what could not be."""
+    """The records of a benchmark that could be read, and those that could not."""
 
     items: list[Item] = field(default_factory=list)
     broken: list[Issue] = field(default_factory=list)
@@ -38,7 +36,8 @@ class BenchmarkRecords:
     def read(
         self, rows: Iterable[LocatedRecord], item_of: Callable[[Mapping[str, Any], str], Item | None]
     ) -> None:
-        """Make an item of each row; None leaves a row out. A row that raises BenchmarkError is broken."""
+        """Convert each row to an item with `item_of`; None skips the row, and BenchmarkError or QuestionError
+        marks it as broken."""
         places = {item.id: "before" for item in self.items}
         for where, record in rows:
             if isinstance(record, UnreadableRecord):
@@ -53,42 +52,42 @@ class BenchmarkRecords:
                 continue
             if item.id in places:
                 self.broken.append(
-                    Issue(where, f"id {item.id!r} comes twice, first {places[item.id]}", "ids must differ")
+                    Issue(where, f"duplicate id {item.id!r}, first {places[item.id]}", "ids must be unique")
                 )
                 continue
             if len(set(item.question.choices)) < len(item.question.choices):
-                twins = f"question {item.id!r} has two options with the same words"
-                self.defect(where, twins, "such options count alike")
+                twins = f"question {item.id!r} has two identical options"
+                self.defect(where, twins, "either one counts")
             places[item.id] = f"in {where}"
             self.items.append(item)
 
     def defect(self, where: str, what: str, read_as: str) -> None:
-        """Note a fault of the annotation that was read all the same."""
+        """Note an annotation error in a record that is used nevertheless, and how it was read."""
         self.defects.append(Issue(where, what, read_as))
 
 
 class UnreadableRecord(dict[str, Any]):
-    """Stands for a record that is none; `problem` is what is wrong and what mends it."""
+    """Placeholder for a record that cannot be read; `problem` is what is wrong and how to fix it."""
 
-    def __init__(self, what: str, mend: str) -> None:
+    def __init__(self, what: str, fix: str) -> None:
         super().__init__()
-        self.problem = (what, mend)
+        self.problem = (what, fix)
 
 
 class VideoFiles:
-    """Finds videos and subtitles under a folder: in the usual places first, then anywhere below it."""
+    """Finds videos and subtitles under a folder: in the usual subfolders first, then anywhere below it."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
 
     def video(self, name: str, *folders: str) -> Path:
-        """The file of a video, `name` with or without its ending; the first usual place if there is none."""
+        """The path of a video, `name` with or without extension; the first usual path if no file exists."""
         stem = Path(name).name.removesuffix(_ending(name))
         endings = (_ending(name),) if _ending(name) else VIDEO_ENDINGS
         places = [
-            self.root / folder / f"{name.removesuffix(_ending(name))}{e}"
+            self.root / folder / f"{name.removesuffix(_ending(name))}{ending}"
             for folder in folders
-            for e in endings
+            for ending in endings
         ]
         for place in places:
             if _is_there(place):
@@ -96,18 +95,18 @@ class VideoFiles:
         return self._anywhere.get(stem, places[0])
 
     def beside(self, name: str, *folders: str) -> Path | None:
-        """A file that need not be there, such as subtitles, in one of these folders."""
+        """An optional file, such as subtitles, in one of these folders; None if no folder has it."""
         places = (self.root / folder / name for folder in folders)
         return next((place for place in places if _is_there(place)), None)
 
     def folder(self, *folders: str) -> Path | None:
         """The first of these folders that exists."""
-        return next((self.root / one for one in folders if (self.root / one).is_dir()), None)
+        return next((self.root / folder for folder in folders if (self.root / folder).is_dir()), None)
 
     @cached_property
     def _anywhere(self) -> dict[str, Path]:
-        # Of several files of one name the first in order is as good as any; a name that two videos of one
-        # benchmark share is found in its usual place.
+        # Several files with one name are copies, so any will do; videos of one benchmark that share a name
+        # are found in their usual folders.
         return {
             path.stem: path
             for path in sorted(self.root.rglob("*"), reverse=True)
@@ -132,7 +131,7 @@ class Source:
     """A benchmark's folder, and the file or dataset with its records if that is not the official one."""
 
     name: str
-    """Of the benchmark, for messages."""
+    """The benchmark's name, for messages."""
     root: Path
     annotations: str = ""
 
@@ -142,9 +141,9 @@ class Source:
         return VideoFiles(self.root)
 
     def rows(self, *official: str, hub: Sequence[str] = (), take: bool = True) -> list[LocatedRecord]:
-        """The records: of `annotations` if it is given (and `take`), else of the first of the `official`
-        files that exists. `hub`: configuration and split of a dataset for which `annotations` names none.
-        Raises BenchmarkError for what is missing or unreadable as a whole."""
+        """The records of `annotations` if given (and `take`), otherwise of the first of the `official` files
+        that exists. `hub`: default configuration and split of a hub dataset. Raises BenchmarkError if the
+        whole source is missing or unreadable."""
         if self.annotations and take:
             if self.annotations.startswith(HUB):
                 return list(_from_hub(self.annotations.removeprefix(HUB), hub, self.name))
@@ -152,16 +151,15 @@ class Source:
         return list(read_rows(self.file(*official), self.name))
 
     def file(self, *official: str) -> Path:
-        """The first of these files that exists in the folder. Raises BenchmarkError, naming what would mend
-        it."""
+        """The first of these files that exists in the folder. Raises BenchmarkError if none does."""
         if not self.root.is_dir():
             raise BenchmarkError(
-                f"{self.name}: folder {self.root} does not exist; give the folder that holds {official[0]} "
-                "with --root"
+                f"{self.name}: folder {self.root} does not exist; give the folder that contains "
+                f"{official[0]} with --root"
             )
-        for one in official:
-            # The same file may lie one folder deeper, as a snapshot of the hub has it.
-            for path in (self.root / one, *sorted(self.root.glob(f"*/{Path(one).name}"))):
+        for name in official:
+            # The file may be one folder deeper, as in a snapshot of the hub.
+            for path in (self.root / name, *sorted(self.root.glob(f"*/{Path(name).name}"))):
                 if path.is_file():
                     return path
         others = f" (nor {', '.join(official[1:])})" if official[1:] else ""
@@ -171,20 +169,22 @@ class Source:
         )
 
     def object(self, path: Path, of: str) -> dict[str, Any]:
-        """The one object that a JSON file of the folder holds, such as ids and answers. Raises
-        BenchmarkError for anything else; `of` says what it is to hold."""
+        """The JSON object in a file of the folder, such as ids and answers. Raises BenchmarkError for
+        anything else; `of` names the expected contents."""
         try:
             content = parse_json(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
-            raise BenchmarkError(f"{self.name}: {path} cannot be read ({error}); fetch it again") from error
+            raise BenchmarkError(
+                f"{self.name}: {path} cannot be read ({error}); download it again"
+            ) from error
         if not isinstance(content, dict):
-            raise BenchmarkError(f"{self.name}: {path} must hold an object of {of}; fetch it again")
+            raise BenchmarkError(f"{self.name}: {path} must contain an object of {of}; download it again")
         return content
 
 
 def read_rows(path: Path, name: str) -> Iterator[LocatedRecord]:
-    """The records of a file, each with where it stands. Raises BenchmarkError for a file that is no such
-    file; a line that is broken by itself comes as `UnreadableRecord`."""
+    """The records of a file, each with its location. Raises BenchmarkError if the file cannot be read; a
+    single broken record comes as `UnreadableRecord`."""
     reader = {
         ".json": _json,
         ".jsonl": _jsonl,
@@ -194,15 +194,14 @@ def read_rows(path: Path, name: str) -> Iterator[LocatedRecord]:
     }.get(path.suffix.lower())
     if reader is None:
         raise BenchmarkError(
-            f"{name}: {path} is of no kind that can be read; give a .json, .jsonl, .csv, .tsv or "
-            ".parquet file"
+            f"{name}: {path} has an unsupported file type; give a .json, .jsonl, .csv, .tsv or .parquet file"
         )
     try:
         yield from reader(path, name)
     except FileNotFoundError as error:
         raise BenchmarkError(f"{name}: {path} does not exist; check --root and --annotations") from error
     except (OSError, UnicodeDecodeError) as error:
-        raise BenchmarkError(f"{name}: {path} cannot be read ({error}); fetch it again") from error
+        raise BenchmarkError(f"{name}: {path} cannot be read ({error}); download it again") from error
 
 
 def _json(path: Path, name: str) -> Iterator[LocatedRecord]:
@@ -210,11 +209,11 @@ def _json(path: Path, name: str) -> Iterator[LocatedRecord]:
         content = parse_json_list(path.read_text(encoding="utf-8"))
     except InvalidJson as error:
         raise BenchmarkError(
-            f"{name}: {path} cannot be read: broken JSON ({error}); it may be cut short: fetch it again"
+            f"{name}: {path} cannot be read: invalid JSON ({error}); it may be truncated: download it again"
         ) from error
     if not isinstance(content, list):
         raise BenchmarkError(
-            f"{name}: {path} must hold a list of objects, not a {type(content).__name__}; is it the "
+            f"{name}: {path} must contain a list of objects, not a {type(content).__name__}; is it the "
             "annotation file?"
         )
     for number, record in enumerate(content, start=1):
@@ -237,26 +236,25 @@ def _table(path: Path, name: str) -> Iterator[LocatedRecord]:
         reader = csv.DictReader(file, delimiter="\t" if path.suffix.lower() == ".tsv" else ",")
         names = list(reader.fieldnames or ())
         if len(set(names)) < len(names):
-            raise BenchmarkError(f"{name}: {path} has two columns of one name; fetch it again")
+            raise BenchmarkError(f"{name}: {path} has two columns with the same name; download it again")
         try:
             for record in reader:
-                # A row may take several lines; this is its last one.
+                # A row may span several lines; this is its last one.
                 where = f"{path}, line {reader.line_num}"
                 lacking = [key for key, value in record.items() if value is None]
                 if lacking or None in record:
                     yield (
                         where,
                         UnreadableRecord(
-                            f"has another number of columns than the {len(reader.fieldnames or ())} of "
-                            "the first line",
-                            "fetch the file again, or mend the line",
+                            f"does not have the {len(reader.fieldnames or ())} columns of the first line",
+                            "download the file again, or fix the line",
                         ),
                     )
                 else:
                     yield where, record
         except csv.Error as error:
             raise BenchmarkError(
-                f"{name}: {path}, line {reader.line_num}: {error}; fetch it again"
+                f"{name}: {path}, line {reader.line_num}: {error}; download it again"
             ) from error
 
 
@@ -269,7 +267,9 @@ def _parquet(path: Path, name: str) -> Iterator[LocatedRecord]:
     try:
         rows = pyarrow.parquet.read_table(path).to_pylist()
     except (pyarrow.ArrowException, ValueError, OverflowError) as error:
-        raise BenchmarkError(f"{name}: {path} is no whole parquet file ({error}); fetch it again") from error
+        raise BenchmarkError(
+            f"{name}: {path} is not a valid parquet file ({error}); download it again"
+        ) from error
     for number, record in enumerate(rows, start=1):
         yield f"{path}, row {number}", record
 
@@ -287,9 +287,9 @@ def _from_hub(spec: str, default: Sequence[str], name: str) -> Iterator[LocatedR
     try:
         rows = datasets.load_dataset(repo, config or None, split=split or "test")
     except (OSError, ValueError) as error:
-        # What datasets raises for a missing repository, configuration or split, and without a network.
+        # datasets raises these for a missing repository, configuration or split, and without a network.
         raise BenchmarkError(
-            f"{name}: {HUB}{spec} cannot be read through datasets ({error}); write "
+            f"{name}: {HUB}{spec} cannot be loaded with datasets ({error}); write "
             f"{HUB}REPO:CONFIG:SPLIT, or download it and give --root"
         ) from error
     for number, record in enumerate(rows, start=1):
@@ -300,5 +300,5 @@ def _checked(record: Any) -> Mapping[str, Any]:
     if isinstance(record, dict):
         return record
     if isinstance(record, InvalidJson):
-        return UnreadableRecord(f"is not JSON ({record})", "fetch the file again, or mend the record")
-    return UnreadableRecord(f"is a {type(record).__name__}, not an object", "fetch the file again")
+        return UnreadableRecord(f"is not valid JSON ({record})", "download the file again, or fix the record")
+    return UnreadableRecord(f"is a {type(record).__name__}, not an object", "download the file again")

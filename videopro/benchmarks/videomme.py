@@ -1,10 +1,10 @@
 """Video-MME: 900 videos in three groups of length with three questions each, with and without subtitles.
 
-    videomme/test-00000-of-00001.parquet   questions, a row each (or the authors' nested JSON, a video each)
+    videomme/test-00000-of-00001.parquet   one question per row (or the authors' JSON, one video per record)
     data/VIDEOID.mp4, subtitle/VIDEOID.srt
 
-Format, prompt and scorer: README.md and evaluation/ of github.com/BradyFU/Video-MME. Its licence forbids to
-pass on any part of it, so nothing of it is here. Knows the files' shape only.
+Format, prompt and scorer: README.md and evaluation/ of github.com/BradyFU/Video-MME. Its licence forbids
+redistributing any part of it, so none of its data is included here.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ PROMPT = AnswerPrompt(
 _GROUPS = ("duration", "task", "domain")
 _METRICS = tuple(Metric(name.capitalize(), over="duration", of=(name,)) for name in LENGTHS)
 
-# The authors' scorer leaves out what it cannot read.
+# The authors' scorer leaves out replies that it cannot parse.
 PROTOCOLS = (
     Protocol(
         "videomme", official_unparsed="left out", name="no_subtitles", answer_prompt=PROMPT, subtitles="none",
@@ -60,7 +60,7 @@ PROTOCOLS = (
 
 
 def read(source: Source, split: str) -> BenchmarkRecords:
-    """The questions about videos of a length, or all of them."""
+    """The questions about videos of one duration group, or all of them."""
     found = BenchmarkRecords()
     rows = _flat(source.rows(*FILES, hub=("videomme", "test")))
     found.read(rows, partial(_item, source=source, split=split))
@@ -68,7 +68,7 @@ def read(source: Source, split: str) -> BenchmarkRecords:
 
 
 def _flat(rows: Sequence[LocatedRecord]) -> Iterator[LocatedRecord]:
-    """A row a question, of either form, under the parquet's names."""
+    """One row per question, from either format, with the parquet's field names."""
     for where, record in rows:
         if isinstance(record, UnreadableRecord) or "questions" not in record:
             yield where, record
@@ -81,8 +81,9 @@ def _flat(rows: Sequence[LocatedRecord]) -> Iterator[LocatedRecord]:
             "sub_category": record.get("video_subcategory", record.get("video_sub_category")),
         }
         questions = record["questions"]
-        if not isinstance(questions, list) or not all(isinstance(one, dict) for one in questions):
-            yield where, UnreadableRecord("field 'questions' is no list of objects", "fetch the file again")
+        if not isinstance(questions, list) or not all(isinstance(question, dict) for question in questions):
+            problem = ("field 'questions' is not a list of objects", "download the file again")
+            yield where, UnreadableRecord(*problem)
             continue
         for place, question in enumerate(questions, start=1):
             options = {"options": question.get("choices", question.get("options"))}
@@ -112,7 +113,7 @@ def _item(record: Mapping[str, Any], where: str, *, source: Source, split: str) 
         video_key=video,
         question=question,
         answer=answer,
-        # 744 of the 900 videos have subtitles; the folder tells which.
+        # 744 of the 900 videos have subtitles: those with a file in the folder.
         subtitles=source.files.beside(f"{video}.srt", *SUBTITLE_FOLDERS),
         groups={
             **known_groups(record, task="task_type", domain="domain", subcategory="sub_category"),
@@ -122,11 +123,11 @@ def _item(record: Mapping[str, Any], where: str, *, source: Source, split: str) 
 
 
 def _unlabelled(options: Sequence[str]) -> tuple[str, ...]:
-    """Options without the letters that stand before them: "A. Black." is "Black."."""
-    labels = [found[1] if (found := _LABEL.match(one)) else "" for one in options]
+    """Options without their leading letters: "A. Black." becomes "Black."."""
+    labels = [found[1] if (found := _LABEL.match(option)) else "" for option in options]
     if "".join(labels) != "ABCDEFGHIJ"[: len(options)]:
         return tuple(options)
-    return tuple(_LABEL.sub("", one) for one in options)
+    return tuple(_LABEL.sub("", option) for option in options)
 
 
 SPEC = BenchmarkSpec(

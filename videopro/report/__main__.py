@@ -1,10 +1,10 @@
-"""python -m videopro.report: the paper's tables and figures from finished runs, without running anything.
+"""python -m videopro.report: the paper's tables and figures from finished runs; nothing is run.
 
     python -m videopro.report runs/native runs/videopro --output runs/report
     python -m videopro.report SFT=runs/sft GRPO=runs/grpo --tables training pairs
     python -m videopro.report runs/videopro --export inspect --output videopro.json
 
-A run is a folder, NAME=FOLDER, or a folder with several runs inside. Knows the parts by their interfaces.
+A run is a folder, NAME=FOLDER, or a folder that contains several runs.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ NAMES = "main, efficiency, modules, training, modes, confidence, tau, durations,
 
 @dataclass(frozen=True)
 class ReportConfig:
-    """The settings of the command."""
+    """The settings of `python -m videopro.report`."""
 
     runs: tuple[str, ...] = field(
-        default=(), metadata=setting("folders of runs, as NAME=FOLDER to name them", positional=True)
+        default=(), metadata=setting("folders of runs; NAME=FOLDER names a run", positional=True)
     )
     tables: tuple[str, ...] = field(
-        default=(), metadata=setting(f"which to make: {NAMES}; unset: all that the runs allow")
+        default=(), metadata=setting(f"tables to make: {NAMES}; unset: all that the runs allow")
     )
     taus: tuple[str, ...] = field(
-        default=(), metadata=setting("thresholds of the table tau; unset: 0.40 to 0.90 in steps of 0.05")
+        default=(), metadata=setting("thresholds of table 'tau'; unset: 0.40 to 0.90 in steps of 0.05")
     )
     published: bool = field(
-        default=False, metadata=setting("the paper's own numbers below each of its tables")
+        default=False, metadata=setting("show the paper's numbers below each of its tables")
     )
     title: str = field(default="VideoPro: evaluation report", metadata=setting("heading of the report"))
     export: Literal["", "lmms-eval", "inspect"] = field(
@@ -47,21 +47,21 @@ class ReportConfig:
     )
     output: Path | None = field(
         default=None,
-        metadata=setting("folder of the report (unset: runs/report), or the file that --export writes"),
+        metadata=setting("folder of the report (unset: runs/report), or the file for --export to write"),
     )
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The command line. Returns the exit status: 0, or 2 for what the user can mend."""
-    with exit_status(stopped="stopped; nothing is half-written") as status:
+    """The command line. Returns the exit status: 0, or 2 for errors the user can fix."""
+    with exit_status(stopped="stopped; no file is incomplete") as status:
         config = from_command_line(
             ReportConfig,
             list(sys.argv[1:] if argv is None else argv),
             PROG,
-            "Tables and figures from finished runs, or a run for another harness.",
+            "Make tables and figures from finished runs, or export a run to another harness.",
         )
         if not config.runs:
-            raise ConfigError(f"{PROG}: give the folder of a finished run, or several")
+            raise ConfigError(f"{PROG}: give one or more folders of finished runs")
         runs = read_runs(config.runs)
         if config.export:
             _export(config, runs)
@@ -79,12 +79,12 @@ def _report(config: ReportConfig, runs: Sequence[ReportRun]) -> None:
         raise ConfigError(f"a report needs {error.name}: pip install -e '.[report]'") from error
     sections, lacking = build(runs, config.tables, _taus(config.taus) or TAUS)
     if config.published:
-        sections = [with_published(one) for one in sections]
+        sections = [with_published(section) for section in sections]
     folder = config.output if config.output is not None else Path("runs/report")
     page = write_report(folder, config.title, sections, lacking)
-    for one in sections:
-        print(f"{one.name}: {one.title}{f' ({one.source})' if one.source else ''}")
-        for note in one.notes:
+    for section in sections:
+        print(f"{section.name}: {section.title}{f' ({section.source})' if section.source else ''}")
+        for note in section.notes:
             print(f"  {note}")
     for reason in lacking:
         print(f"left out: {reason}")
@@ -105,7 +105,7 @@ def _export(config: ReportConfig, runs: Sequence[ReportRun]) -> None:
     from videopro.report.export import EXPORTS, write_export
 
     if len(runs) != 1:
-        raise ConfigError(f"--export writes one run, and {len(runs)} were given; give one folder")
+        raise ConfigError(f"--export writes a single run, but {len(runs)} were given; give one folder")
     if config.output is None:
         raise ConfigError("--export needs --output, the file to write")
     written = write_export(config.output, EXPORTS[config.export](runs[0]))

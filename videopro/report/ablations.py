@@ -1,7 +1,4 @@
-"""What each part is worth: groups of modules (Table 3), training strategies and refinement (Table 4).
-
-Knows runs and tables.
-"""
+"""Ablations: groups of modules (Table 3), training strategies and refinement (Table 4)."""
 
 from __future__ import annotations
 
@@ -17,13 +14,13 @@ from videopro.traces import NATIVE, RESCORINGS, rescore_all, rescore_before_refi
 
 
 def first_answers(run: ReportRun) -> list[QuestionScore]:
-    """The verdicts on the answers before any refinement."""
+    """The scores of the answers before any refinement."""
     return records_of([rescore_before_refinement(trace) for trace in run.traces])
 
 
 def modules(runs: Sequence[ReportRun]) -> Section:
-    """Accuracy without each group of modules, beside the same planner with all of them."""
-    # A program of several steps has no choice of modes: it is no part of this.
+    """Accuracy without each group of modules, compared with the same planner and all modules."""
+    # Method program has no choice of modes, so it is left out.
     adaptive = [run for run in runs if run.method in ("adaptive", "videopro")]
     cut = [run for run in adaptive if run.without]
     if not cut:
@@ -42,15 +39,15 @@ def modules(runs: Sequence[ReportRun]) -> Section:
             ]
             if not full:
                 raise MissingRuns(
-                    f"modules: {own[0].path} is without {', '.join(own[0].without)}, and no run on "
-                    f"{data.title} has the same planner and all modules; give that one too"
+                    f"modules: {own[0].path} is without {', '.join(own[0].without)}, but no run on "
+                    f"{data.title} has the same planner and all modules; give that run too"
                 )
-            # One without refinement where there is one; its first answers are those of the other.
+            # Preferably a run without refinement; first answers are the same with it.
             whole = next((run for run in full if run.method == "adaptive"), full[0])
             who = f", {whole.model} {whole.planner}" if several else ""
             reference = first_answers(whole)
             rows.append((data.title, f"all modules{who}", accuracy_cell(accuracy(reference)), None, None))
-            for run in sorted((one for one in own if one.planning == planning), key=_place):
+            for run in sorted((run for run in own if run.planning == planning), key=_rank):
                 records = first_answers(run)
                 gap = paired_difference(records, reference)
                 name = " and ".join(FAMILIES[group].lower() for group in run.without)
@@ -72,16 +69,16 @@ def modules(runs: Sequence[ReportRun]) -> Section:
     )  # fmt: skip
 
 
-def _place(run: ReportRun) -> tuple[int, ...]:
+def _rank(run: ReportRun) -> tuple[int, ...]:
     return tuple(REMOVABLE.index(group) for group in run.without if group in REMOVABLE)
 
 
 def training(runs: Sequence[ReportRun]) -> Section:
-    """Accuracy before and after refinement, for each planner: one row a model and training strategy."""
+    """Accuracy before and after refinement: one row per model and training strategy."""
     chosen = [run for run in runs if run.method == "videopro" and not run.without]
     if not chosen:
         raise MissingRuns(
-            "training: no run refines; give runs of method videopro, one for each planner, as NAME=FOLDER"
+            "training: no run refines; give runs of method videopro, one per planner, as NAME=FOLDER"
         )
     data = by_dataset(chosen)
     strategies: dict[tuple[str, str], list[ReportRun]] = {}
@@ -90,17 +87,17 @@ def training(runs: Sequence[ReportRun]) -> Section:
     rows: list[tuple[Cell, ...]] = []
     for (model, strategy), own in strategies.items():
         cells: list[Cell] = []
-        for one in data:
-            here = [run for run in own if run.dataset == one]
+        for dataset in data:
+            here = [run for run in own if run.dataset == dataset]
             if len(here) > 1:
                 raise MissingRuns(
                     f"training: {here[0].path} and {here[1].path} are both {model}, {strategy}, on "
-                    f"{one.title}; give them as NAME=FOLDER"
+                    f"{dataset.title}; give them as NAME=FOLDER"
                 )
             cells += _steps(here[0], runs) if here else [None] * len(_STEPS)
         rows.append((model, strategy, *cells))
     several = len(data) > 1
-    heads = [f"{one.title}: {part}" if several else part for one in data for part in _STEPS]
+    heads = [f"{dataset.title}: {part}" if several else part for dataset in data for part in _STEPS]
     notes = (
         "Reasoning: first answers; + refinement: the last program's answer counts, failed or not (the "
         "paper's rule); last answer: the latest that there is. Fallback: the model's direct answer where "
@@ -123,11 +120,13 @@ _STEPS = (
 
 
 def _steps(run: ReportRun, runs: Sequence[ReportRun]) -> list[Cell]:
-    """A run's cells under _STEPS."""
+    """A run's cells for the columns of _STEPS."""
     natives = natives_for(run, runs)
     found = {name: rescore_all(run.traces, reading, natives) for name, reading in RESCORINGS.items()}
     right = {name: None if traces is None else records_of(traces) for name, traces in found.items()}
-    cells: list[Cell] = [None if one is None else accuracy_cell(accuracy(one)) for one in right.values()]
+    cells: list[Cell] = [
+        None if records is None else accuracy_cell(accuracy(records)) for records in right.values()
+    ]
     for fallback in ("", f" {NATIVE}"):
         before, after = right[f"first{fallback}"], right[f"last{fallback}"]
         if before is None or after is None:

@@ -1,7 +1,4 @@
-"""How far confidence tells right answers from wrong ones (Figure 2), with calibration error and AUROC.
-
-Knows runs and tables.
-"""
+"""Confidence of correct and wrong answers (Figure 2), with calibration error and AUROC."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def confidence(runs: Sequence[ReportRun]) -> Section:
-    """Right and wrong answers in ten bins of confidence, for each run with all modules."""
+    """Correct and wrong answers in ten confidence bins, for each run with all modules."""
     overall: list[tuple[Cell, ...]] = []
     binned: list[tuple[Cell, ...]] = []
     drawn: list[tuple[str, tuple[Bin, ...], str]] = []
@@ -40,23 +37,23 @@ def confidence(runs: Sequence[ReportRun]) -> Section:
                     None if area is None else Number(area, 3),
                 )
             )
-            for one in bins:
-                right = round((one.accuracy.accuracy or 0.0) * one.accuracy.n)
+            for part in bins:
+                right = round((part.accuracy.accuracy or 0.0) * part.accuracy.n)
                 binned.append(
                     (
                         data.title,
                         run.name,
-                        f"{one.low:.1f} to {one.high:.1f}",
+                        f"{part.low:.1f} to {part.high:.1f}",
                         right,
-                        one.accuracy.n - right,
-                        accuracy_cell(one.accuracy),
-                        share(one.mean_confidence),
+                        part.accuracy.n - right,
+                        accuracy_cell(part.accuracy),
+                        share(part.mean_confidence),
                     )
                 )
-            told = [] if error is None else [f"ECE {error:.3f}"]
-            told += [] if area is None else [f"AUROC {area:.3f}"]
+            measures = [] if error is None else [f"ECE {error:.3f}"]
+            measures += [] if area is None else [f"AUROC {area:.3f}"]
             title = f"{run.name}\n{data.title}" if several else run.name
-            drawn.append((title, bins, ", ".join(told)))
+            drawn.append((title, bins, ", ".join(measures)))
     notes = (
         "ECE: expected calibration error over ten bins of equal width (Guo et al., 2017). AUROC: how often a "
         "right answer is more confident than a wrong one. The confidence is that of the answer that counts "

@@ -1,7 +1,6 @@
-"""Accuracy by the length of the video (Figure 5), in the paper's bins: below 2, 2 to 15, above 15 minutes.
+"""Accuracy by video duration (Figure 5), in the paper's bins: below 2, 2 to 15, above 15 minutes.
 
-Lengths are those of the files, so that benchmarks stand side by side whatever their own groups are. Knows
-runs and tables.
+Durations are those of the files, so that benchmarks compare whatever their own groups are.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ BINS = ("< 2 min", "2-15 min", "> 15 min")
 
 
 def bin_of(seconds: float) -> str:
-    """The paper's bin of a duration; the edges belong to the middle one."""
+    """The paper's bin of a duration; 2 and 15 minutes are in the middle bin."""
     return BINS[0] if seconds < 120 else BINS[1] if seconds <= 900 else BINS[2]
 
 
 def binned(run: ReportRun) -> dict[str, list[QuestionScore]]:
-    """The verdicts by bin. Questions about videos whose length was never seen are left out."""
+    """The scores by bin. Questions about videos of unknown duration are left out."""
     length = {trace.question_id: trace.video.duration for trace in run.traces}
     found: dict[str, list[QuestionScore]] = {name: [] for name in BINS}
     for record in run.records:
@@ -37,7 +36,7 @@ def binned(run: ReportRun) -> dict[str, list[QuestionScore]]:
 
 
 def durations(runs: Sequence[ReportRun]) -> Section:
-    """Accuracy in each bin for each run with all modules; a panel a benchmark."""
+    """Accuracy in each bin for each run with all modules; one panel per benchmark."""
     chosen = [run for run in runs if not run.without and run.records]
     rows: list[tuple[Cell, ...]] = []
     panels: list[tuple[str, list[tuple[str, str, list[Accuracy]]]]] = []
@@ -50,7 +49,7 @@ def durations(runs: Sequence[ReportRun]) -> Section:
                 continue
             left_out += len(run.records) - sum(part.n for part in parts)
             rows.append(
-                (data.title, run.name, *(one for part in parts for one in (part.n, accuracy_cell(part))))
+                (data.title, run.name, *(cell for part in parts for cell in (part.n, accuracy_cell(part))))
             )
             bars.append((run.name, run.method, parts))
         if bars:

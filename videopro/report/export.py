@@ -1,9 +1,9 @@
-"""A run in the files of other harnesses: lmms-eval's per-sample JSONL, Inspect's eval log as JSON.
+"""Export a run to the file formats of other harnesses: lmms-eval's per-sample JSONL, Inspect's eval log as
+JSON.
 
-Neither package is needed to write them. lmms-eval: a line a question, as its evaluation_tracker writes
+Neither package needs to be installed. lmms-eval: one line per question, as its evaluation_tracker writes
 and its baselines.loader reads them (EvolvingLMMs-Lab/lmms-eval 0.7.3); `doc_id` is the benchmark's own id.
 Inspect: version 2 of the log of UKGovernmentBEIS/inspect_ai (0.3), for `inspect view` and `read_eval_log`.
-Knows runs and these two shapes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SCORER = "videopro"
 
 
 def lmms_eval(run: ReportRun) -> tuple[str, int]:
-    """The file's text, and how many questions it holds."""
+    """The file's text, and its number of questions."""
     verdicts = _verdicts(run)
     lines = (json.dumps(_sample(trace, verdicts.get(trace.question_id))) for trace in run.settled)
     return "".join(f"{line}\n" for line in lines), len(run.traces)
@@ -38,7 +38,7 @@ def _sample(trace: Trace, verdict: bool | None) -> dict[str, Any]:
     doc = {"question": trace.question, "choices": list(trace.choices), "answer": trace.gold}
     found: dict[str, Any] = {
         "doc_id": trace.question_id,
-        # A question that is not scored has no target and no key with "score" in it: it is no pair then.
+        # A question that is not scored has no target and no "score" key, so lmms-eval does not compare it.
         "target": trace.gold if verdict is not None else "",
         "resps": [[final.raw if final is not None else ""]],
         "filtered_resps": [(final.letter if final is not None else None) or ""],
@@ -59,7 +59,7 @@ def _sample(trace: Trace, verdict: bool | None) -> dict[str, Any]:
 
 
 def inspect(run: ReportRun) -> tuple[str, int]:
-    """The file's text, and how many questions it holds."""
+    """The file's text, and its number of questions."""
     summary, verdicts = run.summary, _verdicts(run)
     made = datetime.fromtimestamp(RunFolder(run.path).traces.stat().st_mtime, UTC).isoformat()
     name = f"{run.dataset.benchmark}_{run.dataset.split}".strip("_")
@@ -99,8 +99,8 @@ def inspect(run: ReportRun) -> tuple[str, int]:
                     "unscored_samples": len(run.traces) - summary["n"],
                     "params": {},
                     "metrics": {
-                        one: {"name": one, "value": value}
-                        for one, value in numbers.items()
+                        metric: {"name": metric, "value": value}
+                        for metric, value in numbers.items()
                         if value is not None
                     },
                 }
@@ -152,13 +152,17 @@ def _inspect_sample(model: str, trace: Trace, verdict: bool | None) -> dict[str,
             }
         }
     if trace.error is not None:
-        told = f"{trace.error.type}: {trace.error.message}"
-        found["error"] = {"message": told, "traceback": trace.error.log or told, "traceback_ansi": told}
+        message = f"{trace.error.type}: {trace.error.message}"
+        found["error"] = {
+            "message": message,
+            "traceback": trace.error.log or message,
+            "traceback_ansi": message,
+        }
     return found
 
 
 def _verdicts(run: ReportRun) -> Mapping[str, bool]:
-    return {one.question_id: one.correct for one in run.records}
+    return {record.question_id: record.correct for record in run.records}
 
 
 def _asked(trace: Trace) -> str:
@@ -167,12 +171,12 @@ def _asked(trace: Trace) -> str:
 
 
 def _said(trace: Trace) -> Iterator[tuple[str, str]]:
-    """The question, and each reply with what running it gave, as a conversation."""
+    """The question, and each reply with the result of running its program, as a conversation."""
     yield "user", _asked(trace)
-    for one in trace.rounds:
-        yield "assistant", one.raw
-        if one.program is not None and one.execution is not None:
-            yield "user", _outcome(one.execution)
+    for attempt in trace.rounds:
+        yield "assistant", attempt.raw
+        if attempt.program is not None and attempt.execution is not None:
+            yield "user", _outcome(attempt.execution)
 
 
 def _outcome(execution: Execution) -> str:
@@ -193,7 +197,7 @@ EXPORTS: Mapping[str, Callable[[ReportRun], tuple[str, int]]] = {"lmms-eval": lm
 
 
 def write_export(path: Path, content: tuple[str, int]) -> int:
-    """Write an export, whole or not at all; returns how many questions it holds. Raises RunError."""
+    """Write an export atomically; returns its number of questions. Raises RunError."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, content[0])

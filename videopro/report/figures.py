@@ -1,6 +1,6 @@
-"""How figures look: matplotlib, one colour a way of reasoning, the same in all of them.
+"""Draw the figures with matplotlib; each method has the same colour in all of them.
 
-Knows numbers and words; nothing of runs. Figures are made without pyplot, so that none is left open.
+Figures are created without pyplot, so none stays open.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ METHODS: Mapping[str, str] = {
     "adaptive": "#2a9d8f",
     "videopro": "#1d5b9a",
 }
-"""A colour for each method; further runs of a method take from OTHERS."""
+"""A colour for each method; further runs of the same method take theirs from OTHERS."""
 OTHERS = ("#b5446e", "#6a4c93", "#7a9e2f", "#c8553d", "#4f9bd9", "#5c5f66")
 RIGHT, WRONG, LINE = "#2a9d8f", "#e07a5f", "#22262b"
 GRID_WIDTH = 3
@@ -52,7 +52,7 @@ HALO = withStroke(linewidth=2.0, foreground="#ffffffb0")
 
 
 def colours(drawn: Sequence[tuple[str, str]]) -> dict[str, str]:
-    """A colour for each name, given names and their methods in order."""
+    """A colour for each name, from pairs of name and method, in order."""
     found: dict[str, str] = {}
     taken: set[str] = set()
     others = 0
@@ -75,15 +75,15 @@ def _percent(axes: Axes) -> None:
 
 
 def _errors(found: Accuracy) -> tuple[float, float]:
-    """How far the interval reaches below and above."""
+    """The lengths of the interval below and above the accuracy."""
     if found.accuracy is None or found.ci95 is None:
         return 0.0, 0.0
-    # Where all are right, the interval's end may lie a rounding below them.
+    # If all are correct, rounding may put the interval's end just below the accuracy.
     return max(0.0, found.accuracy - found.ci95[0]), max(0.0, found.ci95[1] - found.accuracy)
 
 
 def draw_modes(drawn: Sequence[tuple[str, Mapping[str, float]]]) -> Figure:
-    """A bar a run: native, program and no program make up the whole; a mark at the share refined."""
+    """One stacked bar per run (native, program, no program), and a thin bar for the share refined."""
     figure = Figure(figsize=(7.2, 0.9 + 0.5 * len(drawn)), layout="constrained")
     axes = figure.subplots()
     names = [name for name, _ in drawn]
@@ -124,32 +124,32 @@ def draw_modes(drawn: Sequence[tuple[str, Mapping[str, float]]]) -> Figure:
 
 
 def draw_confidence(drawn: Sequence[tuple[str, Sequence[Bin], str]]) -> Figure:
-    """A panel a run: bars of right and wrong answers, and the accuracy of each bin over its confidence."""
+    """One panel per run: bars of correct and wrong answers, and the accuracy of each confidence bin."""
     across = min(GRID_WIDTH, len(drawn))
     down = math.ceil(len(drawn) / across)
     figure = Figure(figsize=(max(4.6, 3.4 * across), 0.5 + 2.9 * down), layout="constrained")
     grid = figure.subplots(down, across, squeeze=False, sharex=True)
     for axes in grid.flat[len(drawn) :]:
         axes.set_visible(False)
-    for number, (axes, (title, bins, told)) in enumerate(zip(grid.flat, drawn, strict=False)):
-        middles = [(one.low + one.high) / 2 for one in bins]
-        right = [round((one.accuracy.accuracy or 0) * one.accuracy.n) for one in bins]
-        wrong = [one.accuracy.n - count for one, count in zip(bins, right, strict=True)]
+    for number, (axes, (title, bins, measures)) in enumerate(zip(grid.flat, drawn, strict=False)):
+        middles = [(part.low + part.high) / 2 for part in bins]
+        right = [round((part.accuracy.accuracy or 0) * part.accuracy.n) for part in bins]
+        wrong = [part.accuracy.n - count for part, count in zip(bins, right, strict=True)]
         axes.bar(middles, right, width=0.086, color=RIGHT, alpha=0.85, label="right")
         axes.bar(middles, wrong, width=0.086, bottom=right, color=WRONG, alpha=0.85, label="wrong")
-        # A panel's width of letters; longer names take several lines.
+        # Wrap titles at the panel's width in characters.
         axes.set_title("\n".join(wrap for line in title.split("\n") for wrap in textwrap.wrap(line, 34)))
         if number % across == 0:
             axes.set_ylabel("answers")
         axes.tick_params(length=0)
-        axes.set_ylim(0, 1.08 * max(1, *(one.accuracy.n for one in bins)))
+        axes.set_ylim(0, 1.08 * max(1, *(part.accuracy.n for part in bins)))
         over = axes.twinx()
-        filled = [one for one in bins if one.accuracy.accuracy is not None]
+        filled = [part for part in bins if part.accuracy.accuracy is not None]
         over.plot([0, 1], [0, 1], color="#a5abb3", linewidth=1, linestyle=(0, (4, 3)))
         over.errorbar(
-            [(one.low + one.high) / 2 for one in filled],
-            [one.accuracy.accuracy or 0.0 for one in filled],
-            yerr=list(zip(*(_errors(one.accuracy) for one in filled), strict=True)),
+            [(part.low + part.high) / 2 for part in filled],
+            [part.accuracy.accuracy or 0.0 for part in filled],
+            yerr=list(zip(*(_errors(part.accuracy) for part in filled), strict=True)),
             color=LINE, linewidth=1.4, elinewidth=0.9, marker="o", markersize=3.6, label="accuracy",
         )  # fmt: skip
         over.set_ylim(0, 1.02)
@@ -161,7 +161,7 @@ def draw_confidence(drawn: Sequence[tuple[str, Sequence[Bin], str]]) -> Figure:
         axes.set_xlim(0, 1)
         axes.set_xticks([0, 0.2, 0.4, 0.6, 0.8, 1.0])
         axes.tick_params(labelbottom=True)
-        axes.set_xlabel(f"confidence\n{told}")
+        axes.set_xlabel(f"confidence\n{measures}")
         if number == 0:
             handles = [*axes.get_legend_handles_labels()[0], *over.get_legend_handles_labels()[0]]
             figure.legend(handles, ["right", "wrong", "accuracy"], loc="outside upper center", ncols=3)
@@ -171,19 +171,19 @@ def draw_confidence(drawn: Sequence[tuple[str, Sequence[Bin], str]]) -> Figure:
 def draw_thresholds(
     drawn: Sequence[tuple[str, Sequence[tuple[float, Accuracy, float, float, float | None]], float]],
 ) -> Figure:
-    """Accuracy over tau, and below it the share of questions refined."""
+    """Accuracy over tau, and in a panel below the share of questions refined."""
     figure = Figure(figsize=(5.4, 4.6), layout="constrained")
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=(2.2, 1))
     own = (METHODS["videopro"], METHODS["program"], METHODS["adaptive"], *OTHERS)
     for place, (name, found, tau) in enumerate(drawn):
         colour = own[place % len(own)]
-        taus = [one[0] for one in found]
-        low = [one[1].ci95[0] if one[1].ci95 else math.nan for one in found]
-        high = [one[1].ci95[1] if one[1].ci95 else math.nan for one in found]
-        shares = [math.nan if one[1].accuracy is None else one[1].accuracy for one in found]
+        taus = [point[0] for point in found]
+        low = [point[1].ci95[0] if point[1].ci95 else math.nan for point in found]
+        high = [point[1].ci95[1] if point[1].ci95 else math.nan for point in found]
+        shares = [math.nan if point[1].accuracy is None else point[1].accuracy for point in found]
         above.fill_between(taus, low, high, color=colour, alpha=0.14, linewidth=0)
         above.plot(taus, shares, color=colour, marker="o", markersize=4, linewidth=1.8, label=name)
-        below.plot(taus, [one[2] for one in found], color=colour, marker="o", markersize=3, linewidth=1.4)
+        below.plot(taus, [point[2] for point in found], color=colour, marker="o", markersize=3, linewidth=1.4)
         for axes in (above, below):
             axes.axvline(tau, color=colour, linewidth=1, linestyle=":")
     for axes in (above, below):
@@ -192,7 +192,7 @@ def draw_thresholds(
     below.set_ylabel("refined, %")
     below.set_ylim(bottom=0)
     below.set_xlabel("confidence threshold tau")
-    below.set_xticks([one[0] for one in drawn[0][1]][::2])
+    below.set_xticks([point[0] for point in drawn[0][1]][::2])
     figure.legend(loc="outside upper center", ncols=1 if len(drawn) < 3 else 2)
     return figure
 
@@ -200,7 +200,7 @@ def draw_thresholds(
 def draw_durations(
     panels: Sequence[tuple[str, Sequence[tuple[str, str, Sequence[Accuracy]]]]], bins: Sequence[str]
 ) -> Figure:
-    """A panel a benchmark: groups of bars for the bins, a bar a run."""
+    """One panel per benchmark: a group of bars per duration bin, one bar per run."""
     most = max(len(bars) for _, bars in panels)
     across = min(2, len(panels))
     down = math.ceil(len(panels) / across)

@@ -1,7 +1,4 @@
-"""The main results (Table 1), what the runs are, and each benchmark's own metrics.
-
-Knows runs and tables.
-"""
+"""The main results (Table 1), an overview of the runs, and each benchmark's own metrics."""
 
 from __future__ import annotations
 
@@ -23,7 +20,7 @@ from videopro.scoring import (
 
 
 def about_runs(runs: Sequence[ReportRun]) -> Section:
-    """What was compared: each run with its protocol, its answers and what they cost."""
+    """Overview of the runs: each with its protocol, settings and accuracy."""
     rows: list[tuple[Cell, ...]] = []
     for data, own in by_dataset(runs).items():
         for run in own:
@@ -35,7 +32,7 @@ def about_runs(runs: Sequence[ReportRun]) -> Section:
                     f"{run.protocol.name} {data.protocol_hash}".strip(),
                     run.model,
                     run.planner,
-                    run.rule.title if run.plans else "",
+                    run.rule.title if run.writes_programs else "",
                     run.identity["method"].get("frames") or run.identity.get("model", {}).get("frames"),
                     found["n"],
                     found["videos"],
@@ -75,7 +72,7 @@ def about_runs(runs: Sequence[ReportRun]) -> Section:
 
 
 def own_metrics(runs: Sequence[ReportRun]) -> Section:
-    """What each benchmark is reported by in its own terms (MLVU's M-Avg, CG-Bench's mIoU, grades)."""
+    """Each benchmark's own metrics (MLVU's M-Avg, CG-Bench's mIoU, grades)."""
     rows: list[tuple[Cell, ...]] = []
     for data, own in by_dataset(runs).items():
         for run in own:
@@ -100,8 +97,8 @@ def own_metrics(runs: Sequence[ReportRun]) -> Section:
 
 
 def headline(run: ReportRun) -> list[WeightedPart]:
-    """What a benchmark's number in Table 1 is the average of: its tasks (MLVU), else all questions."""
-    macro = next((one for one in run.protocol.metrics if one.kind == "macro"), None)
+    """The parts that a benchmark's number in Table 1 averages: its tasks (MLVU), otherwise all questions."""
+    macro = next((metric for metric in run.protocol.metrics if metric.kind == "macro"), None)
     if macro is None:
         return [(1.0, run.records)] if run.records else []
     tasks = grouped(run.records).get(macro.over, {})
@@ -109,7 +106,7 @@ def headline(run: ReportRun) -> list[WeightedPart]:
 
 
 def main_results(runs: Sequence[ReportRun]) -> Section:
-    """Accuracy by benchmark and their mean, with the gain over the direct answer of the same model."""
+    """Accuracy per benchmark and their mean, with the gain over the direct answers of the same model."""
     given = [run for run in runs if not run.without]
     chosen = variants_of(given)
     data = by_dataset([run for run in chosen if run.records])
@@ -119,17 +116,20 @@ def main_results(runs: Sequence[ReportRun]) -> Section:
     of = {(run.name, run.dataset): run for run in chosen if run.records}
     rows: list[tuple[Cell, ...]] = []
     for name in names:
-        own = {one: of[name, one] for one in data if (name, one) in of}
+        own = {dataset: of[name, dataset] for dataset in data if (name, dataset) in of}
         if not own:
             continue
-        cells = [accuracy_cell(weighted_accuracy(headline(own[one]))) if one in own else None for one in data]
+        cells = [
+            accuracy_cell(weighted_accuracy(headline(own[dataset]))) if dataset in own else None
+            for dataset in data
+        ]
         mean = None
         if len(data) > 1 and len(own) == len(data):
-            mean = accuracy_cell(weighted_accuracy(_mean([own[one] for one in data])))
+            mean = accuracy_cell(weighted_accuracy(_mean([own[dataset] for dataset in data])))
         rows.append((name, *cells, *([mean] if len(data) > 1 else []), _gain(own, data, of)))
     heads = (
         "",
-        *(f"{one.title}{', M-Avg' if _is_macro(of, one) else ''}" for one in data),
+        *(f"{dataset.title}{', M-Avg' if _is_macro(of, dataset) else ''}" for dataset in data),
         *(["mean"] if len(data) > 1 else []),
         "gain over native",
     )
@@ -154,21 +154,22 @@ def _order(run: ReportRun) -> tuple[str, int]:
 
 def _is_macro(of: dict[tuple[str, DatasetKey], ReportRun], data: DatasetKey) -> bool:
     run = next(run for (_, own), run in of.items() if own == data)
-    return any(one.kind == "macro" for one in run.protocol.metrics)
+    return any(metric.kind == "macro" for metric in run.protocol.metrics)
 
 
 def _mean(runs: Sequence[ReportRun]) -> list[WeightedPart]:
-    """Each benchmark alike. Videos and questions of different benchmarks are kept apart."""
+    """All benchmarks with equal weight. Videos and questions of different benchmarks stay distinct."""
     return [
-        (weight / len(runs), [_apart(run, one) for one in records])
+        (weight / len(runs), [_qualified(run, record) for record in records])
         for run in runs
         for weight, records in headline(run)
     ]
 
 
-def _apart(run: ReportRun, one: QuestionScore) -> QuestionScore:
+def _qualified(run: ReportRun, record: QuestionScore) -> QuestionScore:
+    """The record with ids that are unique across benchmarks."""
     data = f"{run.dataset.benchmark}/{run.dataset.split}/"
-    return replace(one, question_id=data + one.question_id, video=data + one.video)
+    return replace(record, question_id=data + record.question_id, video=data + record.video)
 
 
 def _gain(
@@ -176,17 +177,17 @@ def _gain(
     data: Sequence[DatasetKey] | dict[DatasetKey, list[ReportRun]],
     of: dict[tuple[str, DatasetKey], ReportRun],
 ) -> Cell:
-    """Over the native run of the same model, over the benchmarks that both have."""
+    """The gain over the native run of the same model, on the benchmarks that both have."""
     pairs = []
-    for one in data:
-        run = own.get(one)
+    for dataset in data:
+        run = own.get(dataset)
         if run is None or run.method == "native":
             continue
         native = next(
             (
                 other
                 for (_, where), other in of.items()
-                if where == one and other.method == "native" and other.model == run.model
+                if where == dataset and other.method == "native" and other.model == run.model
             ),
             None,
         )
@@ -196,9 +197,9 @@ def _gain(
         return None
     parts = []
     for run, native in pairs:
-        theirs = [_apart(native, one) for one in native.records]
+        theirs = [_qualified(native, record) for record in native.records]
         parts += [
-            (weight / len(pairs), [_apart(run, one) for one in records], theirs)
+            (weight / len(pairs), [_qualified(run, record) for record in records], theirs)
             for weight, records in headline(run)
         ]
     return difference_cell(weighted_difference(parts))

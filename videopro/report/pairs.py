@@ -1,7 +1,4 @@
-"""Every two runs of a dataset, question by question: the difference, and the questions that changed sides.
-
-Knows runs and tables.
-"""
+"""Every pair of runs on a dataset, question by question: the difference, and the questions that changed."""
 
 from __future__ import annotations
 
@@ -16,18 +13,19 @@ from videopro.scoring import paired_difference
 
 
 def changed_sides(first: ReportRun, second: ReportRun) -> tuple[list[str], list[str]]:
-    """Ids of the questions that only the second run answered rightly, and that only the first did."""
-    before = {one.question_id: one.correct for one in first.records}
+    """Ids of the questions that only the second run answered correctly, and of those that only the first
+    did."""
+    before = {record.question_id: record.correct for record in first.records}
     gained: list[str] = []
     lost: list[str] = []
-    for one in second.records:
-        if one.question_id in before and one.correct != before[one.question_id]:
-            (gained if one.correct else lost).append(one.question_id)
+    for record in second.records:
+        if record.question_id in before and record.correct != before[record.question_id]:
+            (gained if record.correct else lost).append(record.question_id)
     return gained, lost
 
 
 def pairs(runs: Sequence[ReportRun]) -> Section:
-    """Differences of every pair, the direct answer first, and the questions behind them."""
+    """The difference of every pair, starting with the baseline, and the questions behind it."""
     rows: list[tuple[Cell, ...]] = []
     changed: list[tuple[Cell, ...]] = []
     for data, own in by_dataset(runs).items():
@@ -43,9 +41,9 @@ def pairs(runs: Sequence[ReportRun]) -> Section:
                 (data.title, second.name, first.name, gap.n, difference_cell(gap), len(gained), len(lost))
             )
             changed += [
-                (data.title, second.name, first.name, change, *_question(first, second, one))
+                (data.title, second.name, first.name, change, *_question(first, second, question_id))
                 for change, ids in (("gained", gained), ("lost", lost))
-                for one in ids
+                for question_id in ids
             ]
     if not rows:
         raise MissingRuns(
@@ -75,4 +73,4 @@ def _question(first: ReportRun, second: ReportRun, question_id: str) -> tuple[Ce
     mine = next(trace for trace in second.traces if trace.question_id == question_id)
     theirs = next(trace for trace in first.traces if trace.question_id == question_id)
     answers = [trace.final.letter if trace.final is not None else None for trace in (mine, theirs)]
-    return (question_id, mine.question, mine.gold, *(one or "none" for one in answers))
+    return (question_id, mine.question, mine.gold, *(letter or "none" for letter in answers))

@@ -1,7 +1,4 @@
-"""What the ways of reasoning give and take: efficiency (Table 2) and the distribution of modes (Table 5).
-
-Knows runs and tables.
-"""
+"""Reasoning paradigms compared: efficiency (Table 2) and the distribution of modes (Table 5)."""
 
 from __future__ import annotations
 
@@ -20,17 +17,22 @@ if TYPE_CHECKING:
 
 
 def planner_tokens(traces: Sequence[Trace]) -> float | None:
-    """Tokens that the planner wrote, the mean over questions: the paper's output length. 0 where nothing was
-    planned; None where programs were written by something that counts no tokens (the pocket teacher)."""
-    written = [one for trace in traces for one in counted(trace) if one.program is not None or one.faults]
-    tokens = sum(one.planning.tokens_out for one in written)
+    """Mean number of tokens that the planner wrote per question: the paper's output length. 0 if nothing was
+    planned; None if the planner counts no tokens (the pocket teacher)."""
+    written = [
+        attempt
+        for trace in traces
+        for attempt in counted(trace)
+        if attempt.program is not None or attempt.faults
+    ]
+    tokens = sum(attempt.planning.tokens_out for attempt in written)
     if written and not tokens:
         return None
     return tokens / len(traces) if traces else None
 
 
 def efficiency(runs: Sequence[ReportRun]) -> Section:
-    """Accuracy beside output length and runtime, for each way of reasoning."""
+    """Accuracy, output length and runtime of each reasoning paradigm."""
     rows: list[tuple[Cell, ...]] = []
     chosen = [run for run in runs if not run.without]
     for data, own in by_dataset(chosen).items():
@@ -77,22 +79,22 @@ def efficiency(runs: Sequence[ReportRun]) -> Section:
 
 
 def _paradigms(runs: Sequence[ReportRun], given: Sequence[ReportRun]) -> list[tuple[str, tuple[Trace, ...]]]:
-    """Names and traces in the order of Table 2, by each rule of the final answer; a run with refinement also
-    before it, unless the same planner has a run without."""
+    """Names and traces in the order of Table 2, under each rule for the final answer; a run with refinement
+    also before it, unless the same planner has a run without."""
     found = []
     alone = {run.planning for run in runs if run.method == "adaptive"}
-    for run in sorted(runs, key=lambda one: one.method_place):
+    for run in sorted(runs, key=lambda run: run.method_place):
         if run.method == "videopro" and run.planning not in alone:
-            found += [(one.name, one.traces) for one in rescored_before(run, given)]
-        found += [(one.name, one.settled) for one in variants(run, given)]
+            found += [(variant.name, variant.traces) for variant in rescored_before(run, given)]
+        found += [(variant.name, variant.settled) for variant in variants(run, given)]
     return found
 
 
 def modes(runs: Sequence[ReportRun]) -> Section:
-    """How often a planner chose a single look or several steps, and how often it was refined."""
+    """How often a planner chose native or program mode, and how often its answer was refined."""
     rows: list[tuple[Cell, ...]] = []
     drawn: list[tuple[str, dict[str, Any]]] = []
-    planned = [run for run in runs if run.plans and not run.without]
+    planned = [run for run in runs if run.writes_programs and not run.without]
     several = len(by_dataset(planned)) > 1
     for data, own in by_dataset(planned).items():
         for run in own:
@@ -104,7 +106,7 @@ def modes(runs: Sequence[ReportRun]) -> Section:
                     data.title,
                     run.name,
                     len(run.traces),
-                    *(share(found[one]) for one in ("native", "program", "none", "refined", "fallback")),
+                    *(share(found[mode]) for mode in ("native", "program", "none", "refined", "fallback")),
                 )
             )
             drawn.append((f"{run.name}\n{data.title}" if several else run.name, found))

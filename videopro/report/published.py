@@ -1,7 +1,6 @@
-"""The paper's own Tables 1 to 5 (VideoPro; of Table 1 the backbones and VideoPro), to stand beside one's own.
+"""The paper's own Tables 1 to 5 (VideoPro; of Table 1 the backbones and VideoPro), to show next to ours.
 
-They come from other machines, models and, on pocket, another world: a report compares nothing with them.
-Knows tables; nothing of runs.
+They were measured on other machines and models and, for pocket, other data, so nothing is compared with them.
 """
 
 from __future__ import annotations
@@ -84,11 +83,11 @@ PUBLISHED = {
     "training": _TRAINING,
     "modes": _MODES,
 }
-"""The paper's table for each section of a report that has one."""
+"""The paper's table for each section that has one."""
 
 
 def with_published(section: Section) -> Section:
-    """The section with the paper's own table behind its tables, if the paper has one."""
+    """The section with the paper's table after its own tables, if the paper has one."""
     if section.name not in PUBLISHED:
         return section
     own = PUBLISHED[section.name]

@@ -1,7 +1,4 @@
-"""From the words of a command line to runs with names that tell them apart.
-
-Knows run folders; nothing of tables.
-"""
+"""Read the runs named on a command line, and give them distinct names."""
 
 from __future__ import annotations
 
@@ -28,17 +25,17 @@ TITLES: Mapping[str, str] = {
 
 
 def read_runs(words: Sequence[str]) -> list[ReportRun]:
-    """The runs that the words of a command line name, each a folder or NAME=FOLDER; a folder that holds run
-    folders stands for all of them, in the paper's order of methods. Raises RunError or ConfigError."""
+    """The runs named by command line words, each a folder or NAME=FOLDER; a folder that contains run folders
+    stands for all of them, in the paper's order of methods. Raises RunError or ConfigError."""
     runs: list[ReportRun] = []
     for word in words:
         name, path = _split(word)
-        found = [replace(read_run(one), name=name, is_named=bool(name)) for one in folders_of(path)]
+        found = [replace(read_run(folder), name=name, is_named=bool(name)) for folder in folders_of(path)]
         runs += sorted(found, key=lambda run: (bool(run.without), run.method_place))
-    paths = Counter(one.path.resolve() for one in runs)
+    paths = Counter(run.path.resolve() for run in runs)
     twice = [str(path) for path, count in paths.items() if count > 1]
     if twice:
-        raise ConfigError(f"run {twice[0]} was given twice; give each once")
+        raise ConfigError(f"run {twice[0]} was given twice; give each run once")
     return _named(_titled(runs))
 
 
@@ -52,27 +49,29 @@ def _split(word: str) -> tuple[str, Path]:
 
 
 def folders_of(path: Path) -> list[Path]:
-    """The run folders at a path: itself, or those inside it. Raises RunError where there is none."""
+    """The run folders at a path: the path itself, or those inside it. Raises RunError if there are none."""
     if RunFolder(path).config.exists():
         return [path]
-    found = sorted(one.parent for one in path.rglob("config.yaml") if (one.parent / "traces.jsonl").exists())
+    found = sorted(
+        config.parent for config in path.rglob("config.yaml") if (config.parent / "traces.jsonl").exists()
+    )
     if not found:
         raise RunError(
-            f"{path}: holds no run; give the folder of a run of videopro.infer, or one with several"
+            f"{path}: contains no run; give the folder of a run of videopro.infer, or one with several"
         )
     return found
 
 
 def read_run(path: Path) -> ReportRun:
-    """A run, not yet named. Raises RunError for a folder without one, or one that answered nothing."""
+    """A run, not yet named. Raises RunError for a folder without a run, or a run without answers."""
     folder = RunFolder(path)
     protocol = recorded_protocol(folder)
-    identity = folder.recorded() or {}
+    identity = folder.recorded_identity() or {}
     if not isinstance(identity.get("method"), dict) or "name" not in identity["method"]:
-        raise RunError(f"{folder.config}: does not say by which method; was it written by videopro.infer?")
+        raise RunError(f"{folder.config}: names no method; was it written by videopro.infer?")
     traces = folder.read() if folder.traces.exists() else []
     if not traces:
-        raise RunError(f"{path}: no question was answered there yet; finish the run first")
+        raise RunError(f"{path}: no question is answered yet; finish the run first")
     asked = identity["protocol"]
     return ReportRun(
         path,
@@ -86,7 +85,7 @@ def read_run(path: Path) -> ReportRun:
 
 
 def _titled(runs: Sequence[ReportRun]) -> list[ReportRun]:
-    """The runs with titles for their datasets: with the protocol where one benchmark comes under several."""
+    """The runs with titles for their datasets; with the protocol if a benchmark appears under several."""
     kinds: dict[tuple[str, str], dict[str, str]] = {}
     for run in runs:
         own = kinds.setdefault((run.dataset.benchmark, run.dataset.split), {})
@@ -104,7 +103,7 @@ def _titled(runs: Sequence[ReportRun]) -> list[ReportRun]:
 
 
 def _named(runs: Sequence[ReportRun]) -> list[ReportRun]:
-    """The runs with names that tell apart those of one dataset. Raises ConfigError where that cannot be."""
+    """The runs with names that are distinct within each dataset. Raises ConfigError if that is impossible."""
     several = len({run.model for run in runs}) > 1 or len({run.dataset.benchmark for run in runs}) > 1
     planners: dict[str, set[str]] = {}
     for run in runs:

@@ -1,8 +1,7 @@
-"""One run by several rules of the final answer: the paper's, by which the last program counts, and the latest
-answer that there is; each with and without a native fallback.
+"""Rescore a run under several rules for the final answer: the paper's (the last program counts) and the
+latest answer, each with and without a native fallback.
 
-Which of them a table uses decides more than refinement does, so tables of accuracy show all. Knows runs and
-hindsight; nothing of tables.
+The rule matters more than refinement does, so tables of accuracy show all of them.
 """
 
 from __future__ import annotations
@@ -35,9 +34,9 @@ LACKING = (
 
 
 def natives_for(run: ReportRun, runs: Sequence[ReportRun]) -> NativeTraces:
-    """The direct answers that a fallback of this run would have given, from a run on the same questions;
-    empty where there is none."""
-    if not run.plans:
+    """The direct answers that a fallback of this run would return, from a native run on the same questions;
+    empty if there is none."""
+    if not run.writes_programs:
         return {}
     for other in runs:
         if (
@@ -51,15 +50,15 @@ def natives_for(run: ReportRun, runs: Sequence[ReportRun]) -> NativeTraces:
 
 
 def _is_fallback(native: ReportRun) -> bool:
-    """Whether it shows a question as a fallback does: the backbone's own frames, and nothing else."""
+    """Whether the native run asks as a fallback does: with the backbone's own frames, and nothing else."""
     method = native.identity["method"]
     return not method.get("frames") and not method.get("fps") and method.get("subtitles", "none") == "none"
 
 
 def variants(run: ReportRun, runs: Sequence[ReportRun]) -> list[ReportRun]:
-    """The run by each rule that can be told, named by it; one that plans nothing as it is. `runs`: all that
-    there are."""
-    if not run.plans:
+    """The run rescored by each rule that is possible, named after the rule; unchanged if it has no planner.
+    `runs`: all runs, for their direct answers."""
+    if not run.writes_programs:
         return [run]
     natives = natives_for(run, runs)
     found = []
@@ -71,7 +70,7 @@ def variants(run: ReportRun, runs: Sequence[ReportRun]) -> list[ReportRun]:
 
 
 def rescored_before(run: ReportRun, runs: Sequence[ReportRun]) -> list[ReportRun]:
-    """The run before any refinement, alone and with a native fallback where that can be told."""
+    """The run before any refinement, alone and with a native fallback if possible."""
     natives = natives_for(run, runs)
     found = []
     for name, title in (("first", ()), (f"first {NATIVE}", ("native fallback",))):
@@ -83,13 +82,13 @@ def rescored_before(run: ReportRun, runs: Sequence[ReportRun]) -> list[ReportRun
 
 
 def variants_of(runs: Sequence[ReportRun]) -> list[ReportRun]:
-    """All runs by each rule."""
-    return [one for run in runs for one in variants(run, runs)]
+    """All runs under each rule."""
+    return [variant for run in runs for variant in variants(run, runs)]
 
 
 def notes_for(runs: Sequence[ReportRun]) -> list[str]:
-    """What a table of variants says below."""
-    planned = [run for run in runs if run.plans]
+    """Notes below a table of variants."""
+    planned = [run for run in runs if run.writes_programs]
     if not planned:
         return []
     lacking = any(

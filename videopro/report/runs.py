@@ -1,8 +1,8 @@
-"""The runs of a report, and which of them may be compared.
+"""The runs of a report, and which of them are comparable.
 
-Two runs compare only when they answered the same benchmark, split and protocol, which is one `DatasetKey`.
-Runs of one benchmark whose protocols differ become two datasets, and `protocol_notes` says in which fields.
-Knows run folders and traces; nothing of tables.
+Two runs are comparable only if they have the same benchmark, split and protocol: the same `DatasetKey`. Runs
+of one benchmark with different protocols become two datasets, and `protocol_notes` names the fields that
+differ.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ METHOD_TITLES: Mapping[str, str] = {
     "adaptive": "Adaptive reasoning",
     "videopro": "VideoPro",
 }
-"""As the paper's Table 2 names them."""
-# What decides how programs are written and what they may call, whether or not they are refined.
+"""The names in the paper's Table 2."""
+# Settings that affect how programs are written and what they may call, whether or not they are refined.
 _PLANNING = (
     *("planner", "planner_frames", "planner_prompt", "temperature", "top_p", "max_new_tokens", "subtitles"),
     *("answer_adapter", "encoder", "text_encoder", "ocr", "detector", "tracker", "speech", "summarize"),
@@ -37,17 +37,17 @@ _PLANNING = (
 
 @dataclass(frozen=True)
 class DatasetKey:
-    """Questions under a protocol; runs compare within one."""
+    """A benchmark's split under one protocol; runs on the same dataset are comparable."""
 
     benchmark: str
     split: str
     protocol_hash: str
-    """8 hex digits of the protocol as it was recorded."""
+    """First 8 hex digits of the recorded protocol's hash."""
     title: str = ""
 
     @property
     def place(self) -> int:
-        """Where it comes in the paper's Table 1; behind it otherwise."""
+        """Its position in the paper's Table 1; last if it is not there."""
         order = [(benchmark, split) for benchmark, split, _ in PRESETS["videopro"][0]]
         own = (self.benchmark, self.split)
         return order.index(own) if own in order else len(order)
@@ -55,20 +55,20 @@ class DatasetKey:
 
 @dataclass(frozen=True)
 class ReportRun:
-    """A run with all that a report reads of it."""
+    """A run with everything that a report needs from its folder."""
 
     path: Path
     identity: Mapping[str, Any]
     settings: Mapping[str, Any]
-    """config.yaml."""
+    """The contents of config.yaml."""
     protocol: Protocol
     traces: tuple[Trace, ...]
     grades: Mapping[str, JudgeGrade]
     dataset: DatasetKey
     name: str = ""
-    """What tables call it."""
+    """Its name in tables."""
     is_named: bool = False
-    """Whether the user gave the name."""
+    """Whether the user chose the name."""
 
     @property
     def method(self) -> str:
@@ -77,17 +77,17 @@ class ReportRun:
 
     @property
     def method_place(self) -> int:
-        """Where its method comes in the paper's Table 2; behind it otherwise."""
+        """The position of its method in the paper's Table 2; last if it is not there."""
         order = list(METHOD_TITLES)
         return order.index(self.method) if self.method in order else len(order)
 
     @property
     def without(self) -> tuple[str, ...]:
-        """Groups of modules that it did without."""
+        """Groups of modules that were removed."""
         return tuple(self.identity["method"].get("without", ()))
 
     @property
-    def plans(self) -> bool:
+    def writes_programs(self) -> bool:
         """Whether a planner wrote programs."""
         return "planner" in self.identity["method"]
 
@@ -101,8 +101,8 @@ class ReportRun:
 
     @property
     def planner(self) -> str:
-        """Who wrote the programs: the planner's name, or the backbone's adapter; "" for nobody."""
-        if not self.plans:
+        """Who wrote the programs: the planner's name, or the backbone's adapter; "" without a planner."""
+        if not self.writes_programs:
             return ""
         planner = str(self.identity["method"]["planner"])
         adapter = (self.settings.get("backbone") or {}).get("adapter")
@@ -112,13 +112,15 @@ class ReportRun:
 
     @property
     def planning(self) -> str:
-        """A key that runs share whose programs are written in the same way, of the same model."""
+        """A key shared by runs with the same model and the same settings for writing programs."""
         method = self.identity["method"]
-        return run_key({"model": self.identity.get("model"), **{one: method.get(one) for one in _PLANNING}})
+        return run_key(
+            {"model": self.identity.get("model"), **{name: method.get(name) for name in _PLANNING}}
+        )
 
     @property
     def rule(self) -> AnswerRule:
-        """Which answer counted when it was run."""
+        """The run's own rule for the final answer."""
         return recorded_rule(self.identity["method"])
 
     @property
@@ -128,17 +130,17 @@ class ReportRun:
 
     @cached_property
     def records(self) -> list[QuestionScore]:
-        """The verdicts on its questions."""
+        """The scores of its questions."""
         return records_of(self.traces)
 
     @cached_property
     def settled(self) -> tuple[Trace, ...]:
-        """The traces without what was only stored for other thresholds."""
+        """The traces without rounds that were only stored for other thresholds."""
         return tuple(map(without_stored_rounds, self.traces))
 
     @cached_property
     def summary(self) -> dict[str, Any]:
-        """Its numbers, made anew from the traces."""
+        """Its summary, recomputed from the traces."""
         about = {"benchmark": self.dataset.benchmark, "split": self.dataset.split, "method": self.method}
         return summarize(self.settled, self.protocol, about, self.grades)
 
@@ -146,26 +148,26 @@ class ReportRun:
 def by_dataset(runs: Sequence[ReportRun]) -> dict[DatasetKey, list[ReportRun]]:
     """The runs of each dataset, the paper's benchmarks first, in its order."""
     found: dict[DatasetKey, list[ReportRun]] = {}
-    for run in sorted(runs, key=lambda one: one.dataset.place):
+    for run in sorted(runs, key=lambda run: run.dataset.place):
         found.setdefault(run.dataset, []).append(run)
     return found
 
 
 def baseline(runs: Sequence[ReportRun]) -> ReportRun:
-    """What the others of a dataset are compared with: a direct answer where there is one, else the first."""
+    """The run that the others on a dataset are compared with: the first native run, otherwise the first."""
     return next((run for run in runs if run.method == "native"), runs[0])
 
 
 def protocol_notes(runs: Sequence[ReportRun]) -> list[str]:
-    """Where runs of one benchmark and split are not compared since their protocols differ: in which
-    fields."""
+    """Notes on runs of one benchmark and split that are not compared, naming the protocol fields that
+    differ."""
     notes = []
     first: dict[tuple[str, str], ReportRun] = {}
-    told: set[DatasetKey] = set()
+    noted: set[DatasetKey] = set()
     for run in runs:
         other = first.setdefault((run.dataset.benchmark, run.dataset.split), run)
-        if run.dataset != other.dataset and run.dataset not in told:
-            told.add(run.dataset)
+        if run.dataset != other.dataset and run.dataset not in noted:
+            noted.add(run.dataset)
             fields = [
                 line.partition(":")[0]
                 for line in identity_difference(other.identity["protocol"], run.identity["protocol"])
@@ -178,13 +180,13 @@ def protocol_notes(runs: Sequence[ReportRun]) -> list[str]:
 
 
 def question_notes(runs: Sequence[ReportRun]) -> list[str]:
-    """What a reader must know of runs of one dataset that did not answer the same questions."""
+    """Notes on runs of one dataset that did not answer the same questions."""
     notes = []
     for data, own in by_dataset(runs).items():
         if len({run.questions for run in own}) > 1:
-            told = ", ".join(f"{run.name} {len(run.questions)}" for run in own)
+            counts = ", ".join(f"{run.name} {len(run.questions)}" for run in own)
             notes.append(
-                f"{data.title}: the runs did not answer the same questions ({told}): accuracies are over "
+                f"{data.title}: the runs did not answer the same questions ({counts}): accuracies are over "
                 "each run's own, differences over those that both have."
             )
     return notes

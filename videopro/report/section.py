@@ -1,7 +1,5 @@
-"""What one name of `--tables` makes: tables, figures and words about them.
-
-Knows tables; nothing of runs. Figures come as functions, so that matplotlib is needed only where they are
-drawn.
+"""A section of a report: what one name of `--tables` produces. Figures are functions, so that matplotlib is
+only needed to draw them.
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class MissingRuns(RunError):
-    """The runs that were given do not hold what a table needs; the message says what would."""
+    """The given runs are not enough for a table; the message says which runs to add."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +34,7 @@ class Section:
     name: str
     title: str
     source: str
-    """What of the paper it is; "" where the paper has no such table."""
+    """Its table or figure in the paper; "" if the paper has none."""
     tables: tuple[Table, ...] = ()
     figure: FigureSpec | None = None
     notes: tuple[str, ...] = ()

@@ -1,7 +1,4 @@
-"""The parts of a report by name, and which of them some runs allow.
-
-Knows the builders; nothing of files.
-"""
+"""The sections of a report by name, and building those that the given runs allow."""
 
 from __future__ import annotations
 
@@ -40,14 +37,14 @@ BUILDERS: Mapping[str, Builder] = {
 def build(
     runs: Sequence[ReportRun], names: Sequence[str] = (), taus: Sequence[float] = TAUS
 ) -> tuple[list[Section], list[str]]:
-    """The sections that `names` asks for, or, where it is empty, all that the runs allow; with the reasons
-    for those that they do not.
+    """The sections in `names`, or, if it is empty, all that the runs allow, with the reasons why others are
+    missing.
 
-    Raises ConfigError for an unknown name, and NotEnough for a section that was asked for by name.
+    Raises ConfigError for an unknown name, and MissingRuns if a section in `names` cannot be built.
     """
     for name in names:
         if name not in BUILDERS:
-            raise ConfigError(f"tables: there is none called {name!r}; {did_you_mean(name, list(BUILDERS))}")
+            raise ConfigError(f"tables: unknown table {name!r}; {did_you_mean(name, list(BUILDERS))}")
     builders: dict[str, Builder] = {**BUILDERS, "tau": partial(thresholds, taus=taus)}
     made, lacking = [], []
     for name in names or BUILDERS:

@@ -1,7 +1,4 @@
-"""A table as data, and its forms: Markdown, LaTeX and CSV. HTML is `page.html.j2`'s.
-
-Knows cells and rows; nothing of runs.
-"""
+"""A table as data, and rendering it as Markdown, LaTeX and CSV. `page.html.j2` renders HTML."""
 
 from __future__ import annotations
 
@@ -24,16 +21,16 @@ class Estimate:
     low: float
     high: float
     signed: bool = False
-    """Whether it is a difference, written with its sign."""
+    """Whether it is a difference, shown with its sign."""
 
     @property
     def text(self) -> str:
-        """The number alone."""
+        """The value without its interval."""
         return f"{self.value:+.1f}" if self.signed else f"{self.value:.1f}"
 
     @property
     def between(self) -> str:
-        """Its interval."""
+        """The interval."""
         return f"{self.low:.1f} to {self.high:.1f}"
 
     def __str__(self) -> str:
@@ -42,7 +39,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Number:
-    """A number without an interval, and the decimals that it is shown with."""
+    """A number without an interval, and the number of decimals to show."""
 
     value: float
     decimals: int = 1
@@ -52,27 +49,27 @@ class Number:
 
 
 BENCHMARK = "benchmark"
-"""The head of a first column that names the benchmark."""
+"""Heading of a first column that names the benchmark."""
 
 Cell: TypeAlias = Estimate | Number | int | str | None
 
 
 @dataclass(frozen=True)
 class Table:
-    """Rows under heads; the first column is text."""
+    """A table: headings and rows; the first column is text."""
 
     title: str
     heads: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
     notes: tuple[str, ...] = ()
     suffix: str = ""
-    """Told apart from others of one section by this, in file names."""
+    """Distinguishes the tables of one section in file names."""
     folded: bool = False
-    """Long, and for looking up: folded on the page, elsewhere CSV only."""
+    """A long table for reference: collapsed on the page, otherwise CSV only."""
 
 
 def share(value: float | None, decimals: int = 1) -> Number | None:
-    """A share of 0..1 in percent."""
+    """A share in 0..1 as a percentage."""
     return None if value is None else Number(100 * value, decimals)
 
 
@@ -91,12 +88,12 @@ def difference_cell(found: Difference) -> Estimate | None:
 
 
 def cell_text(cell: Cell) -> str:
-    """A cell for people; "" where there is nothing."""
+    """The text of a cell; "" for None."""
     return "" if cell is None else str(cell)
 
 
 def compact(table: Table) -> Table:
-    """The table without a first column that says the same benchmark in every row; its title says it then."""
+    """The table with its first column moved to the title, if that column names one benchmark in all rows."""
     if not table.rows or table.heads[0] != BENCHMARK or len({row[0] for row in table.rows}) > 1:
         return table
     rows = tuple(row[1:] for row in table.rows)
@@ -104,20 +101,20 @@ def compact(table: Table) -> Table:
 
 
 def sides(table: Table) -> list[str]:
-    """Numbers to the right, words to the left."""
+    """The alignment of each column: numbers right, text left."""
     columns = zip(*table.rows, strict=True) if table.rows else [() for _ in table.heads]
     return ["left" if any(isinstance(cell, str) for cell in column) else "right" for column in columns]
 
 
 def markdown(table: Table) -> str:
-    """GitHub's Markdown; bars within cells are escaped."""
+    """GitHub Markdown; bars in cells are escaped."""
     table = compact(table)
     rows = [[cell_text(cell).replace("|", "\\|") for cell in row] for row in table.rows]
     return tabulate(rows, table.heads, tablefmt="pipe", colalign=sides(table), disable_numparse=True)
 
 
 def latex(table: Table, label: str) -> str:
-    """A table environment with booktabs rules, everything escaped. `label`: for references to it."""
+    """A table environment with booktabs rules, all text escaped. `label`: for references."""
     table = compact(table)
     rows = [
         [
@@ -137,19 +134,19 @@ def latex(table: Table, label: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Words as tabulate escapes them for LaTeX: a table of one cell, without its frame."""
+    """Text as tabulate escapes it for LaTeX: a table of one cell, without its frame."""
     framed = tabulate([[text]], tablefmt="latex_booktabs", disable_numparse=True)
     return framed.split("\\toprule\n")[1].split("\\\\\n\\bottomrule")[0].strip()
 
 
 def comma_separated(table: Table) -> str:
-    """CSV with full numbers; an estimate takes three columns."""
+    """CSV with unrounded numbers; an estimate takes three columns."""
     places = [any(isinstance(row[i], Estimate) for row in table.rows) for i in range(len(table.heads))]
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     heads = [[head, f"{head}, low", f"{head}, high"] if wide else [head] for head, wide in
              zip(table.heads, places, strict=True)]  # fmt: skip
-    writer.writerow([one for part in heads for one in part])
+    writer.writerow([head for part in heads for head in part])
     for row in table.rows:
         writer.writerow(
             [value for cell, wide in zip(row, places, strict=True) for value in _plain(cell, wide)]

@@ -1,7 +1,4 @@
-"""Accuracy over tau (Figure 4), from one run that stored refinements up to the largest one.
-
-Knows runs, hindsight and tables.
-"""
+"""Accuracy over tau (Figure 4), from a single run that stored refinements up to the largest tau."""
 
 from __future__ import annotations
 
@@ -20,16 +17,16 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 TAUS = tuple(round(0.4 + 0.05 * step, 2) for step in range(11))
-"""The interval of the paper's Figure 4."""
+"""The range of the paper's Figure 4."""
 
 
 def refined_below(run: ReportRun) -> float:
-    """The confidence below which a run has refinements of its answers. Raises NotEnough for a run that makes
-    none."""
+    """The confidence below which a run stored refinements. Raises MissingRuns for a run without
+    refinement."""
     method = run.identity["method"]
     if run.method != "videopro" or method["max_rounds"] < 1:
         raise MissingRuns(
-            f"tau: {run.path} (method {run.method}) refines nothing; give a run of `videopro.infer --method "
+            f"tau: {run.path} (method {run.method}) does not refine; give a run of `videopro.infer --method "
             "videopro --refine-below 0.9`"
         )
     stored = method["refine_below"]
@@ -37,7 +34,7 @@ def refined_below(run: ReportRun) -> float:
 
 
 Point: TypeAlias = tuple[float, Accuracy, float, float, float | None]
-"""tau, accuracy, share of questions refined, seconds and planner tokens a question."""
+"""tau, accuracy, share of questions refined, seconds and planner tokens per question."""
 
 
 def sweep(
@@ -46,16 +43,16 @@ def sweep(
     rule: AnswerRule | None = None,
     natives: NativeTraces | None = None,
 ) -> list[Point]:
-    """What the run would have recorded under each tau, by its own rule of the final answer or another one.
-    `natives`: for a fallback that the run did not ask for.
+    """The run rescored under each tau, by its own rule for the final answer or by `rule`. `natives`: direct
+    answers for a fallback that the run did not use.
 
-    Raises NotEnough for a tau beyond what the run stored, and NoFallback where one is missing.
+    Raises MissingRuns for a tau above what the run stored, and NoFallback if a direct answer is missing.
     """
     stored = refined_below(run)
     if max(taus) > stored:
         raise MissingRuns(
-            f"tau: {run.path} stored refinements of answers below {stored:g} only, and the sweep goes to "
-            f"{max(taus):g}; make the run anew with --refine-below {max(taus):g} (into another --output), or "
+            f"tau: {run.path} stored refinements of answers below {stored:g} only, but the sweep goes to "
+            f"{max(taus):g}; run again with --refine-below {max(taus):g} and another --output, or "
             f"sweep to {stored:g} with --taus"
         )
     found = []
@@ -66,7 +63,7 @@ def sweep(
         ]
         asked = [trace for trace in traces if trace.error is None]
         if not asked:
-            raise MissingRuns(f"tau: {run.path} answered no question; redo its errors with --redo-errors")
+            raise MissingRuns(f"tau: {run.path} answered no question; repeat its errors with --redo-errors")
         found.append(
             (
                 tau,
@@ -97,7 +94,7 @@ def _by_rule(
 
 
 def thresholds(runs: Sequence[ReportRun], taus: Sequence[float] = TAUS) -> Section:
-    """The sweep of every run with refinement and all modules."""
+    """The sweep over tau for every run with refinement and all modules."""
     chosen = [run for run in runs if run.method == "videopro" and not run.without]
     if not chosen:
         raise MissingRuns(
@@ -111,14 +108,14 @@ def thresholds(runs: Sequence[ReportRun], taus: Sequence[float] = TAUS) -> Secti
             natives = natives_for(run, runs)
             by_rule = [_by_rule(run, taus, rule, natives) for rule in RULES.values()]
             for place, tau in enumerate(taus):
-                points = [None if one is None else one[place] for one in by_rule]
-                _, _, refined, seconds, tokens = next(one for one in points if one is not None)
+                points = [None if curve is None else curve[place] for curve in by_rule]
+                _, _, refined, seconds, tokens = next(point for point in points if point is not None)
                 rows.append(
                     (
                         data.title,
                         run.name,
                         f"{tau:.2f}",
-                        *(None if one is None else accuracy_cell(one[1]) for one in points),
+                        *(None if point is None else accuracy_cell(point[1]) for point in points),
                         share(refined),
                         None if tokens is None else Number(tokens, 0),
                         Number(seconds, 2),

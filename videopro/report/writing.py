@@ -1,6 +1,6 @@
-"""A report's files: report.md, report.html, tables/*.{md,tex,csv}, figures/*.{svg,png,pdf}.
+"""Write a report's files: report.md, report.html, tables/*.{md,tex,csv}, figures/*.{svg,png,pdf}.
 
-report.html is one file that opens from disk and holds its figures. Knows sections; nothing of runs.
+report.html is a single self-contained file with its figures embedded.
 """
 
 from __future__ import annotations
@@ -41,22 +41,22 @@ class RenderedSection:
 
     section: Section
     pictures: dict[str, bytes]
-    """By format; empty without a figure."""
+    """The figure's files by format; empty without a figure."""
 
     @property
     def source(self) -> str:
-        """The figure as the page holds it."""
+        """The figure as a data URL for the page."""
         return "data:image/svg+xml;base64," + base64.b64encode(self.pictures["svg"]).decode("ascii")
 
 
 def write_report(folder: Path, title: str, sections: Sequence[Section], lacking: Sequence[str]) -> Path:
-    """Write all files, and return report.html. Raises RunError for a folder that cannot be written."""
-    drawn = [RenderedSection(one, _pictures(one)) for one in sections]
+    """Write all files and return the path of report.html. Raises RunError if the folder is not writable."""
+    drawn = [RenderedSection(section, _pictures(section)) for section in sections]
     try:
         for name in ("tables", "figures"):
             (folder / name).mkdir(parents=True, exist_ok=True)
-        for one in drawn:
-            _write_section(folder, one)
+        for rendered in drawn:
+            _write_section(folder, rendered)
         write_atomically(folder / "report.md", _markdown(title, drawn, lacking))
         page = folder / "report.html"
         write_atomically(page, _page(title, drawn, lacking))
@@ -65,20 +65,20 @@ def write_report(folder: Path, title: str, sections: Sequence[Section], lacking:
     return page
 
 
-def _write_section(folder: Path, one: RenderedSection) -> None:
-    for table in one.section.tables:
-        stem = file_stem(one.section, table)
+def _write_section(folder: Path, rendered: RenderedSection) -> None:
+    for table in rendered.section.tables:
+        stem = file_stem(rendered.section, table)
         tables = folder / "tables"
         if not table.folded:
             write_atomically(tables / f"{stem}.md", markdown(table) + "\n")
             write_atomically(tables / f"{stem}.tex", latex(table, f"tab:{stem}"))
         write_atomically(tables / f"{stem}.csv", comma_separated(table))
-    for ending, content in one.pictures.items():
-        (folder / "figures" / f"{one.section.name}.{ending}").write_bytes(content)
+    for ending, content in rendered.pictures.items():
+        (folder / "figures" / f"{rendered.section.name}.{ending}").write_bytes(content)
 
 
 def file_stem(section: Section, table: Table) -> str:
-    """The name of a table's files, without their ending."""
+    """The name of a table's files, without extension."""
     return f"{section.name}_{table.suffix}" if table.suffix else section.name
 
 
@@ -89,7 +89,7 @@ def _pictures(section: Section) -> dict[str, bytes]:
 
     from videopro.report.figures import STYLE
 
-    # Two reports of the same runs are the same files: no date, and names of parts from a fixed salt.
+    # Reports of the same runs are identical files: no date, and element ids from a fixed salt.
     with mpl.rc_context(STYLE):
         figure = section.figure.draw()
         return {ending: _picture(figure, ending) for ending in _FORMATS}
@@ -108,24 +108,24 @@ def _heading(section: Section) -> str:
 
 def _markdown(title: str, drawn: Sequence[RenderedSection], lacking: Sequence[str]) -> str:
     parts = [f"# {title}"]
-    for one in drawn:
-        parts.append(f"## {_heading(one.section)}")
-        parts += [f"> {note}" for note in one.section.notes]
-        if one.section.figure is not None:
-            parts.append(f"![{one.section.figure.caption}](figures/{one.section.name}.png)")
-        for table in one.section.tables:
+    for rendered in drawn:
+        parts.append(f"## {_heading(rendered.section)}")
+        parts += [f"> {note}" for note in rendered.section.notes]
+        if rendered.section.figure is not None:
+            parts.append(f"![{rendered.section.figure.caption}](figures/{rendered.section.name}.png)")
+        for table in rendered.section.tables:
             if table.folded:
-                stem = file_stem(one.section, table)
+                stem = file_stem(rendered.section, table)
                 parts.append(
                     f"{table.title}: {len(table.rows)} rows in [tables/{stem}.csv](tables/{stem}.csv)"
                 )
             else:
-                told = compact(table).title
-                parts += [f"**{told}**"] if told != one.section.title else []
+                heading = compact(table).title
+                parts += [f"**{heading}**"] if heading != rendered.section.title else []
                 parts.append(markdown(table))
                 parts += [" ".join(table.notes)] if table.notes else []
     if lacking:
-        parts += ["## What these runs do not allow", "\n".join(f"- {one}" for one in lacking)]
+        parts += ["## What these runs do not allow", "\n".join(f"- {reason}" for reason in lacking)]
     return "\n\n".join(parts) + "\n"
 
 

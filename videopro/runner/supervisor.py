@@ -217,7 +217,7 @@ class Supervisor:
         if self._job is not None:
             if worker.answering:
                 reason = f"the worker that answered it died ({how})"
-                record_crash(self._job.folder.deaths, worker.answering, reason)
+                record_crash(self._job.folder.crashes, worker.answering, reason)
             print(f"worker {worker.index} died ({how}); another one takes its place", file=sys.stderr)
 
     def _stop(self) -> None:

@@ -165,7 +165,7 @@ class Tracking:
         if self._trackers and self._following is not None and time.monotonic() - self._sent >= SECONDS:
             self._sent = time.monotonic()
             if self._following.refresh():
-                self.send(self._following.numbers(), len(self._following.traces))
+                self.send(self._following.summary(), len(self._following.traces))
 
     def send(self, summary: Mapping[str, Any], questions: int) -> None:
         """Send a summary of so many questions."""

@@ -84,7 +84,7 @@ def _answer(
     items: list[Item], job: WorkerJob, method: Method, backbone: Backbone, log: TraceLog, report: Reporter
 ) -> None:
     """Answer open questions about one video and log them."""
-    deaths = read_crashes(job.folder.deaths)
+    deaths = read_crashes(job.folder.crashes)
     groups: list[list[Item]] = [[item for item in items if not deaths.must_run_alone(item.id)]]
     for item in items:
         if deaths.is_quarantined(item.id):

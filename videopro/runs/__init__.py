@@ -1,4 +1,4 @@
-"""Reading a run: its folder, its traces as they grow, its summary, judging and submission."""
+"""Reading a run: its folder, its growing traces, its summary, judging and submission."""
 
 from videopro.runs.folder import RUN_FIELDS, RunFolder, identity_difference, run_key
 from videopro.runs.judging import (

@@ -1,7 +1,5 @@
-"""A run's folder: config.yaml, traces.jsonl, summary.json, grades.jsonl, work/. What may be resumed, and
-what is refused.
-
-Knows identities as plain mappings, and must not know what is in them; whose traces are the run's own.
+"""A run's folder: config.yaml, traces.jsonl, summary.json, grades.jsonl, work/. It decides whether a command
+may resume the run: only if the identity, an opaque mapping here, is the same.
 """
 
 from __future__ import annotations
@@ -23,20 +21,20 @@ from videopro.settings import read_yaml
 from videopro.storage import cannot_write, parse_json, write_atomically
 from videopro.traces import Trace, TraceLog, read_traces
 
-# What a run writes into config.yaml beside its settings; left out when that file is given with --config.
+# Keys that a run writes into config.yaml besides its settings; ignored when the file is used as --config.
 RUN_FIELDS = ("run_key", "identity")
 _ELSEWHERE = "give another --output"
 
 
 def run_key(identity: Mapping[str, Any]) -> str:
-    """16 hex digits that stand for everything that decides an answer: method, model, protocol, generation."""
+    """16 hex digits that identify everything an answer depends on: method, model, protocol, generation."""
     text = json.dumps(identity, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def identity_difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """What differs between two identities, one line a key: "model.dtype: the run has 'fp32', this command
-    'bf16'"."""
+    """The differences between two identities, one line per key: "model.dtype: the run has 'fp32', this
+    command 'bf16'"."""
     before, now = _flat(old), _flat(new)
     return [
         f"{key}: the run has {before.get(key, 'nothing')!r}, this command {now.get(key, 'nothing')!r}"
@@ -55,8 +53,8 @@ def _flat(value: Any, name: str = "") -> dict[str, Any]:
 
 
 class RunFolder:
-    """The folder of a run. Nothing is made before `open`, so that a command that fails early leaves
-    nothing."""
+    """The folder of a run. Nothing is created before `open`, so that a command that fails early leaves no
+    files."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -67,20 +65,20 @@ class RunFolder:
         self.work = path / "work"
         self.leases = self.work / "leases"
         self.logs = self.work / "logs"
-        self.deaths = self.work / "deaths.jsonl"
+        self.crashes = self.work / "deaths.jsonl"
         self.asked = self.work / "asked.json"
         self.lock = self.work / "running.lock"
 
     def check(self) -> None:
-        """Raise RunError if the folder cannot be written or holds something other than a run. Writes
+        """Raise RunError if the folder cannot be written or contains something other than a run. Writes
         nothing."""
         if self.path.exists():
             if not self.path.is_dir():
-                raise RunError(f"{self.path}: is no folder; give another --output")
-            other = self.foreign()
+                raise RunError(f"{self.path}: is not a directory; give another --output")
+            other = self.foreign_entry()
             if other is not None:
                 raise RunError(
-                    f"{self.path}: holds {other!r} but no config.yaml, so it is no run's folder; "
+                    f"{self.path}: contains {other!r} but no config.yaml, so it is not a run folder; "
                     "give another --output"
                 )
         parent = self.path
@@ -88,19 +86,20 @@ class RunFolder:
             parent = parent.parent
         if not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):
             raise RunError(
-                f"{self.path}: cannot be written, since {parent} is no writable folder; give another --output"
+                f"{self.path}: cannot be written, as {parent} is not a writable directory; give another "
+                "--output"
             )
 
-    def foreign(self) -> str | None:
-        """A name in the folder by which it is something other than a run's, one that is to begin included."""
+    def foreign_entry(self) -> str | None:
+        """A name in the folder that shows that it is neither a run folder nor a new one; None otherwise."""
         if self.config.exists() or not self.path.exists():
             return None
-        # work/ alone is what a run leaves that was killed between making its folder and its config.
-        names = {one.name for one in self.path.iterdir()} - {"work", ".config.yaml.new"}
+        # A run killed between creating its folder and writing its config leaves work/ alone.
+        names = {path.name for path in self.path.iterdir()} - {"work", ".config.yaml.new"}
         return min(names, default=None)
 
-    def recorded(self) -> dict[str, Any] | None:
-        """The identity of the run that the folder holds; None for a new one. Raises RunError for a broken
+    def recorded_identity(self) -> dict[str, Any] | None:
+        """The identity of the run in the folder; None for a new folder. Raises RunError for an invalid
         config."""
         if not self.config.exists():
             return None
@@ -115,45 +114,44 @@ class RunFolder:
         return identity
 
     def key(self) -> str | None:
-        """The key of the run that the folder holds; None for a new one, and where only traces are kept.
-        Raises RunError for a broken config."""
-        identity = self.recorded()
+        """The key of the run in the folder; None for a new folder and for traces without a config. Raises
+        RunError for an invalid config."""
+        identity = self.recorded_identity()
         if identity is None:
             return None
         written = read_yaml(self.config).get("run_key")
         return written if isinstance(written, str) else run_key(identity)
 
     def read(self) -> list[Trace]:
-        """The run's traces, one a question, in the order in which they were written. Raises RunError where
-        there are none, and for a line that is broken, of another run or of a later version."""
+        """The run's traces, one per question, in the order they were written. Raises RunError if there are
+        none, and for a line that is invalid, of another run or of a later version."""
         return read_traces(self.traces, self.key())
 
     def log(self, *, writable: bool = True, redo_errors: bool = False) -> TraceLog:
-        """The run's traces as they grow; see `TraceLog`. Raises RunError."""
+        """The run's log of traces; see `TraceLog`. Raises RunError."""
         return TraceLog(self.traces, run_key=self.key(), writable=writable, redo_errors=redo_errors)
 
     def check_same(self, identity: Mapping[str, Any]) -> None:
-        """Refuse another run's folder. `identity` may lack parts that are not known yet; those are not
-        compared.
+        """Check that `identity` is that of the folder's run; keys that it lacks are not compared.
 
-        Raises RunError with the difference, key by key.
+        Raises RunError with the differences, key by key.
         """
-        recorded = self.recorded()
+        recorded = self.recorded_identity()
         if recorded is None:
             return
-        # Through JSON, as it was written: tuples and lists are the same there.
+        # Through JSON, as the identity was stored: tuples become lists.
         known = json.loads(json.dumps(identity))
         lines = identity_difference({key: recorded.get(key) for key in known}, known)
         if lines:
             raise RunError(
-                f"{self.path}: holds another run; give another --output, or the settings of that run:\n  "
+                f"{self.path}: contains another run; give another --output, or the settings of that run:\n  "
                 + "\n  ".join(lines)
             )
 
     def open(self, settings: Mapping[str, Any], identity: Mapping[str, Any]) -> str:
-        """Make the folder, or check that it is of this run, and write config.yaml. Returns the run key.
+        """Create the folder, or check that it is this run's, and write config.yaml. Returns the run key.
 
-        Safe when several ranks call it at once. Raises RunError.
+        Several ranks may call it at once. Raises RunError.
         """
         key = run_key(identity)
         try:
@@ -169,8 +167,8 @@ class RunFolder:
 
     @contextmanager
     def running(self, ids: Sequence[str]) -> Iterator[None]:
-        """Around the answering of `ids`, by every rank: who looks at the run learns what is asked, and, since
-        the kernel gives a lock back however its holder ends, that it goes on. Raises RunError."""
+        """Mark the run as running while this rank answers `ids`. Readers see the ids, and a lock that the
+        kernel releases however the process ends. Raises RunError."""
         try:
             with _locked(self.work / "config.lock"):
                 write_atomically(self.asked, json.dumps(list(ids)))
@@ -188,17 +186,17 @@ class RunFolder:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return True
-        except OSError:  # No such file, or a file system without locks: no run could go on there.
+        except OSError:  # No such file, or a file system without locks, where no run could work.
             return False
         return False
 
     def requested_ids(self) -> list[str]:
-        """The questions that the last command was to answer; none where that is not told."""
+        """The ids that the last command was asked to answer; empty if unknown."""
         try:
             ids = parse_json(self.asked.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return []
-        return [one for one in ids if isinstance(one, str)] if isinstance(ids, list) else []
+        return [name for name in ids if isinstance(name, str)] if isinstance(ids, list) else []
 
     def clear_leases(self) -> None:
         """Remove the leases of a finished run."""

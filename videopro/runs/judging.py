@@ -1,6 +1,5 @@
-"""A judge's grades of a run's open answers: asked once each, kept as lines, read again by whoever scores.
-
-Knows run folders, traces, and a backbone as the judge; must not know benchmarks' files.
+"""Have a judge model grade the open answers of a run. Each answer is graded once; grades.jsonl stores the
+judge's replies, which scoring parses.
 """
 
 from __future__ import annotations
@@ -25,10 +24,10 @@ from videopro.settings import read_yaml, setting
 from videopro.storage import JsonLinesLog, parse_json
 from videopro.traces import Trace
 
-# Requests that fail in a row, without one that is served, after which the judge is given up.
+# Consecutive failed requests after which grading stops.
 _GIVEN_UP = 8
 _TOKENS = 64
-# Settings of a judge that change how it is reached, and no grade.
+# Settings of a judge that change how it is reached, but no grade.
 _NO_MATTER = ("api_key_env", "concurrency", "timeout", "retries", "batch_size", "device_map")
 
 
@@ -36,8 +35,8 @@ _NO_MATTER = ("api_key_env", "concurrency", "timeout", "retries", "batch_size", 
 class JudgeConfig:
     """The settings of `python -m videopro.benchmarks judge`."""
 
-    run: Path = field(metadata=setting("folder of the run whose answers are graded", positional=True))
-    judge: str = field(metadata=setting("server:MODEL@URL, or a model as --model takes it"))
+    run: Path = field(metadata=setting("folder of the run to grade", positional=True))
+    judge: str = field(metadata=setting("server:MODEL@URL, or any model that --model takes"))
     backbone: dict[str, Any] = field(
         default_factory=dict,
         metadata=setting("settings of the judge, such as api_key_env=NAME concurrency=8"),
@@ -45,20 +44,20 @@ class JudgeConfig:
 
 
 def recorded_protocol(folder: RunFolder) -> Protocol:
-    """The protocol under which a run was made. Raises RunError or BenchmarkError."""
-    identity = folder.recorded() if folder.config.exists() else None
+    """The protocol of a run. Raises RunError or BenchmarkError."""
+    identity = folder.recorded_identity() if folder.config.exists() else None
     if identity is None or not isinstance(identity.get("protocol"), dict):
-        raise RunError(f"{folder.path}: is no run's folder; give one that videopro.infer made")
+        raise RunError(f"{folder.path}: is not a run folder; give one that videopro.infer created")
     return Protocol.from_identity(identity["protocol"])
 
 
 def judge_run(config: JudgeConfig, *, load: Callable[..., Backbone] = load_backbone) -> dict[str, Any]:
-    """Have every answer of a run graded that is not yet, and write its summary again. Killed, the same
-    command goes on. Raises VideoProError."""
+    """Grade every answer of a run that has no grade yet, and rewrite its summary. Re-running the same command
+    resumes. Raises VideoProError."""
     folder = RunFolder(config.run)
     protocol = recorded_protocol(folder)
     if protocol.judge is None:
-        name = (folder.recorded() or {})["protocol"].get("benchmark")
+        name = (folder.recorded_identity() or {})["protocol"].get("benchmark")
         raise RunError(
             f"{folder.path}: benchmark {name!r} is scored without a judge; its summary is complete"
         )
@@ -67,8 +66,8 @@ def judge_run(config: JudgeConfig, *, load: Callable[..., Backbone] = load_backb
     others = {line["judge"] for line in kept.values()} - {_name(config)}
     if others:
         raise RunError(
-            f"{folder.grades}: was graded by {sorted(others)[0]!r}, and this is {_name(config)!r}; give that "
-            "--judge with its settings, or remove the file"
+            f"{folder.grades}: was graded by {sorted(others)[0]!r}, not by {_name(config)!r}; give the first "
+            "as --judge, with its settings, or remove the file"
         )
     todo = [trace for trace in traces if _is_open(trace) and not _is_graded(trace, kept)]
     if todo:
@@ -81,7 +80,7 @@ def judge_run(config: JudgeConfig, *, load: Callable[..., Backbone] = load_backb
 
 
 def rewrite_summary(folder: RunFolder, protocol: Protocol, traces: Sequence[Trace]) -> dict[str, Any]:
-    """Write a run's summary with the grades that there are now."""
+    """Write a run's summary with the current grades."""
     settings = read_yaml(folder.config)
     try:
         before = parse_json(folder.summary.read_text(encoding="utf-8"))
@@ -96,7 +95,7 @@ def rewrite_summary(folder: RunFolder, protocol: Protocol, traces: Sequence[Trac
 
 
 def read_grades(path: Path, judge: JudgePrompt | None) -> dict[str, JudgeGrade]:
-    """The grades by question; none where nothing was graded."""
+    """The grades by question id; empty if nothing was graded."""
     if judge is None:
         return {}
     return {
@@ -106,20 +105,20 @@ def read_grades(path: Path, judge: JudgePrompt | None) -> dict[str, JudgeGrade]:
 
 
 def read_grade(reply: str, judge: JudgePrompt) -> int | None:
-    """The one whole number of the scale that a judge's reply holds; None if it holds none or several."""
-    # As floats: Python refuses to read whole numbers of thousands of digits.
-    held = {float(one) for one in re.findall(r"(?<![\w.,/-])\d+(?![\w/]|[.,]\d)", reply)}
-    return int(held.pop()) if len(held) == 1 and judge.low <= min(held) <= judge.high else None
+    """The single whole number in a judge's reply, if it is on the scale; None for none or several."""
+    # As floats: Python refuses to parse integers of thousands of digits.
+    numbers = {float(digits) for digits in re.findall(r"(?<![\w.,/-])\d+(?![\w/]|[.,]\d)", reply)}
+    return int(numbers.pop()) if len(numbers) == 1 and judge.low <= min(numbers) <= judge.high else None
 
 
 def read_official(reply: str) -> int | None:
-    """What VLMEvalKit reads: a reply that is a whole number and nothing else. One of more than 18 digits is
-    no grade that could be averaged."""
+    """The grade as VLMEvalKit parses it: a reply that is a whole number and nothing else. Numbers of more
+    than 18 digits are rejected, as they could not be averaged."""
     return int(reply) if re.fullmatch(r"\s*\d{1,18}\s*", reply) else None
 
 
 def _name(config: JudgeConfig) -> str:
-    """The judge as the grades name it: with those of its settings that decide a grade."""
+    """The judge's name in the grades: with those of its settings that affect a grade."""
     settings = {key: value for key, value in config.backbone.items() if key not in _NO_MATTER}
     return f"{config.judge} {json.dumps(settings, sort_keys=True)}" if settings else config.judge
 
@@ -129,7 +128,7 @@ def _is_open(trace: Trace) -> bool:
 
 
 def _is_graded(trace: Trace, kept: Mapping[str, Mapping[str, Any]]) -> bool:
-    """Whether this very answer was: one that was redone is graded again."""
+    """Whether this exact answer was graded: an answer that was redone is graded again."""
     line = kept.get(trace.question_id)
     return line is not None and line["answer"] == _digest(trace)
 
@@ -140,7 +139,7 @@ def _digest(trace: Trace) -> str:
 
 
 def _lines(path: Path) -> dict[str, dict[str, Any]]:
-    """The last line of each question; a last line that a killed writer left torn is left out."""
+    """The last line of each question; a truncated last line, left by a killed process, is skipped."""
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -154,14 +153,16 @@ def _lines(path: Path) -> dict[str, dict[str, Any]]:
             content = parse_json(line)
             lines[content["question_id"]] = {key: content[key] for key in ("judge", "answer", "raw")}
         except (ValueError, KeyError, TypeError) as error:
-            raise RunError(f"{path}, line {number}: is no grade ({error}); remove the line") from error
+            raise RunError(
+                f"{path}, line {number}: is not a valid grade ({error}); remove the line"
+            ) from error
     return lines
 
 
 def _grade(
     traces: Sequence[Trace], judge: JudgePrompt, backbone: Backbone, config: JudgeConfig, path: Path
 ) -> None:
-    """Ask for the grades and append them as they come."""
+    """Ask the judge for grades and append each one as it arrives."""
     spec = read_spec(config.judge, **config.backbone)
     failed, lost, last = 0, 0, ""
 
@@ -175,7 +176,7 @@ def _grade(
         except BackboneError as error:
             return trace, error
 
-    # A server takes several requests at once; a model in this process takes one.
+    # A server handles several requests at once; a model in this process only one.
     threads = spec.concurrency if spec.kind == "server" else 1
     step = max(threads, _GIVEN_UP)
     with JsonLinesLog(path) as grades, ThreadPoolExecutor(threads) as pool:
@@ -194,8 +195,8 @@ def _grade(
                 grades.append(line)
             if failed >= min(_GIVEN_UP, len(traces)):
                 raise RunError(
-                    f"the judge served none of the last {failed} requests ({last}); what was graded is kept, "
-                    "and the same command goes on once this is mended"
+                    f"the judge failed all of the last {failed} requests ({last}); existing grades are kept: "
+                    "fix this and re-run the same command to resume"
                 )
     if lost:
-        print(f"{lost} answers were not graded ({last}); the same command asks again", file=sys.stderr)
+        print(f"{lost} answers were not graded ({last}); re-run the same command to retry", file=sys.stderr)

@@ -1,7 +1,4 @@
-"""Whether a run may be resumed: is its model the one that is given now, are its questions what they were.
-
-Knows run folders, backbones' identities and benchmarks; nothing of how a run is carried out.
-"""
+"""Check whether a run may be resumed: the model and the questions must be the same as when it started."""
 
 from __future__ import annotations
 
@@ -26,12 +23,12 @@ def check_model(
     backbone: Mapping[str, Any],
     load: Callable[..., Backbone],
 ) -> None:
-    """Compare the model with the one that a folder's run was made with, for a command that will not load it.
+    """Compare the model with that of the folder's run, for a command that will not load it.
 
-    A model that cannot be had any more is the run's if it is named as the run named it: there is nothing that
-    it could be told by. Raises RunError for another one.
+    A model that is no longer available is compared by name and settings only. Raises RunError if the model
+    differs.
     """
-    recorded = folder.recorded() or {}
+    recorded = folder.recorded_identity() or {}
     try:
         if load is load_backbone:
             now = identify(read_spec(model, **backbone), recorded.get("model") or {})
@@ -42,17 +39,16 @@ def check_model(
         settings = read_yaml(folder.config)
         if (settings.get("model"), settings.get("backbone") or {}) != (model, dict(backbone)):
             raise RunError(
-                f"{folder.path}: is a run of {settings.get('model')!r}, and whether that is {model!r} cannot "
-                f"be told ({error}); mend that, or give --model and --backbone as in its config.yaml"
+                f"{folder.path}: is a run of {settings.get('model')!r}, which cannot be compared with "
+                f"{model!r} ({error}); fix this, or give --model and --backbone as in its config.yaml"
             ) from error
-        print(f"{model!r} was compared with the run's model by its name only: {error}", file=sys.stderr)
+        print(f"{model!r} was compared with the run's model by name only: {error}", file=sys.stderr)
         return
     folder.check_same({**identity, "model": now})
 
 
 def check_questions(recorded: Sequence[Trace], benchmark: Benchmark, folder: RunFolder) -> None:
-    """Refuse to go on when the benchmark's files say something else than when the run began. Raises
-    RunError."""
+    """Check that the benchmark's questions are the same as when the run started. Raises RunError."""
     items = {item.id: item for item in benchmark.items}
     for trace in recorded:
         item = items.get(trace.question_id)
@@ -64,6 +60,6 @@ def check_questions(recorded: Sequence[Trace], benchmark: Benchmark, folder: Run
         now = (item.question.text, item.question.choices, item.answer)
         if now != (trace.question, trace.choices, trace.gold):
             raise RunError(
-                f"{folder.traces}: question {trace.question_id!r} has another text, options or answer in "
-                f"{benchmark.name} now; give the --root of that run or another --output"
+                f"{folder.traces}: question {trace.question_id!r} now has another text, options or answer in "
+                f"{benchmark.name}; give the --root of that run or another --output"
             )

@@ -1,7 +1,6 @@
-"""The answers of a run in the form in which a benchmark's server takes them.
+"""Write the answers of a run in the format of a benchmark's evaluation server.
 
-What could not be read or answered is handed in as such, never as a letter of chance. Knows run folders and
-traces.
+Unparsed and missing answers are submitted as such, never as a random letter.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from videopro.settings import setting
 from videopro.storage import cannot_write
 from videopro.traces import Trace
 
-# What EgoSchema's server and lmms-eval take for no answer.
+# How EgoSchema's server and lmms-eval encode a missing answer.
 NO_ANSWER = -1
 
 
@@ -37,7 +36,7 @@ class SubmitConfig:
 
 @dataclass(frozen=True)
 class Submission:
-    """What was written."""
+    """The file that was written, and how many of its questions have no answer."""
 
     path: Path
     questions: int
@@ -45,14 +44,14 @@ class Submission:
 
 
 def submit(config: SubmitConfig) -> Submission:
-    """Write the file. Raises RunError for a folder that is no run of a benchmark with a server."""
+    """Write the file. Raises RunError if the folder is not a run of a benchmark with a server."""
     folder = RunFolder(config.run)
     recorded_protocol(folder)
-    protocol = (folder.recorded() or {})["protocol"]
+    protocol = (folder.recorded_identity() or {})["protocol"]
     name = protocol.get("benchmark")
     if name not in FORMS:
         raise RunError(
-            f"{folder.path}: {name!r} is scored here, not on a server; benchmarks with a file to hand in: "
+            f"{folder.path}: {name!r} is scored locally, not by a server; benchmarks with a submission file: "
             + ", ".join(FORMS)
         )
     endings = FORMS[name]
@@ -79,7 +78,7 @@ def _place(trace: Trace) -> int:
 
 
 def _places_json(traces: Sequence[Trace]) -> str:
-    """{q_uid: place} (egoschema/EgoSchema, README.md and validate.py)."""
+    """{q_uid: option index} (egoschema/EgoSchema, README.md and validate.py)."""
     return json.dumps({trace.question_id: _place(trace) for trace in traces}, indent=1) + "\n"
 
 

@@ -1,7 +1,4 @@
-"""The summary of a run: its numbers as JSON and as a table, from its traces alone.
-
-Knows traces and scoring; must not know how a run is carried out.
-"""
+"""The summary of a run, computed from its traces, as JSON and as a table."""
 
 from __future__ import annotations
 
@@ -31,12 +28,11 @@ def summarize(
     about: Mapping[str, Any],
     grades: Mapping[str, JudgeGrade] = MappingProxyType({}),
 ) -> dict[str, Any]:
-    """The numbers of a run, JSON-able, beginning with `about` (which run it is). `grades`: what a judge said
-    of open answers.
+    """The numbers of a run, JSON-able, starting with `about` (which run it is). `grades`: a judge's grades of
+    open answers.
 
-    `n` counts the questions that are scored (`records_of`). `metrics`: what the benchmark is reported by,
-    robust and official. Accuracies and rates are shares of 0..1; None
-    where there is nothing to divide by.
+    `n` counts the scored questions (`records_of`). `metrics`: the benchmark's own metrics, robust and
+    official. Accuracies and rates are shares in 0..1; None if there is nothing to divide by.
     """
     answerable = [trace for trace in traces if is_answerable(trace)]
     records = records_of(traces)
@@ -101,7 +97,7 @@ def _row(part: scoring.Accuracy) -> dict[str, Any]:
 
 
 def write_summary(path: Path, summary: Mapping[str, Any]) -> None:
-    """Write summary.json as a whole or not at all. Raises RunError."""
+    """Write summary.json atomically. Raises RunError."""
     try:
         write_atomically(path, json.dumps(summary, indent=2) + "\n")
     except OSError as error:
@@ -109,7 +105,7 @@ def write_summary(path: Path, summary: Mapping[str, Any]) -> None:
 
 
 def summary_table(summary: Mapping[str, Any], breakdowns: Sequence[str]) -> Table:
-    """The summary for people: all questions, then the groups that `breakdowns` names."""
+    """The summary as a table: all questions, then the groups that `breakdowns` names."""
     grid = Table(
         title=escape("{method} on {benchmark} {split}, {model}".format(**summary)),
         caption="\n".join(_caption(summary)),
@@ -140,36 +136,37 @@ def _caption(summary: Mapping[str, Any]) -> Iterator[str]:
     yield f"unparsed {percent(summary['unparsed'])} %, coverage {coverage} % of the videos"
     seconds = summary["seconds_per_question"]
     if seconds is not None:
-        yield f"{seconds:.2f} s a question; subtitles: {summary['subtitles']}"
+        yield f"{seconds:.2f} s per question; subtitles: {summary['subtitles']}"
     modes = summary["modes"]
     if modes["program"] or modes["refined"] or modes["none"]:
         yield (
             f"native {percent(modes['native'])} %, program {percent(modes['program'])} %, refined "
             f"{percent(modes['refined'])} %, fallback {percent(modes['fallback'])} %; "
-            f"{summary['output']['characters']:.0f} characters written a question"
+            f"{summary['output']['characters']:.0f} characters written per question"
         )
-    for kind, one in summary["repairs"]["by_state"].items():
+    for kind, counts in summary["repairs"]["by_state"].items():
         yield (
-            f"{kind} at first: {one['n']}, answered after refinement: {one['repaired']}; right "
-            f"{one['right_before']} before, {one['right_after']} after"
+            f"{kind} at first: {counts['n']}, answered after refinement: {counts['repaired']}; right "
+            f"{counts['right_before']} before, {counts['right_after']} after"
         )
-    for kind, one in summary["repairs"]["by_fault"].items():
+    for kind, counts in summary["repairs"]["by_fault"].items():
         yield (
-            f"teacher's fault {kind!r}: {one['n']}, failed {one['failed']} (repaired "
-            f"{one['repaired_of_failed']}), right {one['right_before']} before, {one['right_after']} after"
+            f"teacher's fault {kind!r}: {counts['n']}, failed {counts['failed']} (repaired "
+            f"{counts['repaired_of_failed']}), right {counts['right_before']} before, "
+            f"{counts['right_after']} after"
         )
     for kind, count in summary["errors"].items():
         yield f"{count} questions without an answer: {kind}"
     if summary.get("broken_records"):
         yield f"{summary['broken_records']} broken records were left out"
     if summary.get("defects"):
-        yield f"{summary['defects']} faults of the annotation (see python -m videopro.benchmarks check)"
+        yield f"{summary['defects']} annotation errors (see python -m videopro.benchmarks check)"
     for note, count in summary["notes"].items():
         yield f"{count} questions: {escape(note)}"
 
 
 def metric_lines(summary: Mapping[str, Any]) -> Iterator[str]:
-    """What the benchmark is reported by, a line each."""
+    """One line for each metric of the benchmark."""
     for name, value in summary["metrics"].items():
         yield f"{name}: {_metric_text(value)}"
 
@@ -179,7 +176,7 @@ def _metric_text(value: Mapping[str, Any]) -> str:
         return "-"
     if value["valid"] is not None:
         return (
-            f"{value['robust']:.2f} with answers that failed as 0, {value['valid']:.2f} without them "
+            f"{value['robust']:.2f} with failed answers as 0, {value['valid']:.2f} without them "
             f"(official {value['official']:.2f})"
         )
     return f"{percent(value['robust'])} %, official {percent(value['official'])} %"

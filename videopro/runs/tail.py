@@ -1,7 +1,5 @@
-"""A run as it grows: its traces as they are appended, and the summary's numbers of what is there so far.
-
-Reads only, so that any number of readers may follow a run. Knows the log and the summary; nothing of who
-shows or sends the numbers.
+"""Follow a run while it grows: its traces as they are appended, and the summary so far. Read-only, so any
+number of readers may follow a run.
 """
 
 from __future__ import annotations
@@ -18,18 +16,18 @@ from videopro.traces import Call, Execution, Trace, TraceLog
 
 
 class RunTail:
-    """The traces of a run, read on from where the last look ended. The run's log need not exist yet."""
+    """The traces of a run, read incrementally. The run's log need not exist yet."""
 
     def __init__(self, folder: RunFolder, protocol: Protocol) -> None:
         self._folder = folder
         self._protocol = protocol
         self._log: TraceLog | None = None
         self.traces: dict[str, Trace] = {}
-        """By question, the latest last. Of calls only the intervals, which metrics need, so that thousands of
-        questions stay small."""
+        """By question id, the latest last. Calls are reduced to their intervals, which metrics need, so that
+        thousands of questions stay small."""
 
     def refresh(self) -> int:
-        """Read what was appended; returns how many traces. Raises RunError for a broken log."""
+        """Read the appended traces and return their number. Raises RunError for an invalid log."""
         if self._log is None:
             if not self._folder.traces.exists():
                 return 0
@@ -40,8 +38,8 @@ class RunTail:
             self.traces[trace.question_id] = _slim(trace)
         return len(new)
 
-    def numbers(self, about: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:
-        """The summary of what is there so far."""
+    def summary(self, about: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:
+        """The summary of the traces so far."""
         return summarize(list(self.traces.values()), self._protocol, about)
 
     def close(self) -> None:
@@ -53,11 +51,12 @@ class RunTail:
 def _slim(trace: Trace) -> Trace:
     def light(execution: Execution) -> Execution:
         calls = tuple(
-            Call(one.fn, {}, "", intervals=one.intervals) for one in execution.calls if one.intervals
+            Call(call.fn, {}, "", intervals=call.intervals) for call in execution.calls if call.intervals
         )
         return replace(execution, calls=calls)
 
     rounds = tuple(
-        one if one.execution is None else replace(one, execution=light(one.execution)) for one in trace.rounds
+        attempt if attempt.execution is None else replace(attempt, execution=light(attempt.execution))
+        for attempt in trace.rounds
     )
     return replace(trace, rounds=rounds)

@@ -1,4 +1,4 @@
-"""Metrics over verdicts: accuracy, calibration, intervals, and what programs did."""
+"""Metrics over question scores: accuracy, calibration, confidence intervals, planning and programs."""
 
 from videopro.scoring.intervals import clustered_interval
 from videopro.scoring.metrics import (

@@ -1,7 +1,6 @@
-"""Intervals of 95 % for shares of right answers: numbers in, numbers out.
+"""95 % confidence intervals for accuracies. Pure functions over numbers.
 
-Questions about one video stand or fall together, so variances are clustered by video. Knows nothing of
-questions, runs or files.
+Questions about one video are correlated, so variances are clustered by video.
 """
 
 from __future__ import annotations
@@ -15,16 +14,16 @@ from functools import lru_cache
 def clustered_interval(
     outcomes: Mapping[str, Sequence[bool]], *, distinct: int | None = None
 ) -> tuple[float, float]:
-    """A 95 % interval for a share of right answers, given each cluster's outcomes.
+    """A 95 % interval for a share of correct answers, given each cluster's outcomes.
 
     The variance of the mean is cluster-robust (Liang and Zeger, 1986, with the factor G / (G - 1); for the
-    evaluation of language models: Miller, "Adding Error Bars to Evals", 2024). It gives the design effect,
-    that the effective number of questions, and that a Wilson interval with Student's t on G - 1 degrees of
+    evaluation of language models: Miller, "Adding Error Bars to Evals", 2024). From it follow the design
+    effect, the effective number of questions, and a Wilson interval with Student's t on G - 1 degrees of
     freedom. Unlike mean +- 1.96 SE it stays within 0..1 and keeps its coverage near 0 and 1 and with few
-    videos (Korn and Graubard, 1998; Dean and Pagano, 2015). A design effect below 1 counts as 1. If every
-    answer is right, or every one wrong, the data do not tell it: each video then counts as one observation,
-    the worst case. One cluster tells nothing of others: (0, 1). No more than `distinct` answers count as
-    independent of each other; unset: all may.
+    videos (Korn and Graubard, 1998; Dean and Pagano, 2015). A design effect below 1 counts as 1. If all
+    answers are correct, or all are wrong, it cannot be estimated: each video then counts as one observation,
+    the worst case. A single cluster gives (0, 1). At most `distinct` answers count as independent; unset: no
+    limit.
     """
     n = sum(len(cluster) for cluster in outcomes.values())
     count = len(outcomes)
@@ -44,15 +43,15 @@ def clustered_interval(
 
 
 def wilson(share: float, n: float, z: float) -> tuple[float, float]:
-    """Wilson's score interval (1927) of a share of n observations, for the quantile z."""
+    """Wilson's score interval (1927) for a share of n observations, with the quantile z."""
     middle = (share + z**2 / (2 * n)) / (1 + z**2 / n)
     half = z / (1 + z**2 / n) * math.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
     return max(0.0, middle - half), min(1.0, middle + half)
 
 
 def t_interval(values: Sequence[float]) -> tuple[float, float] | None:
-    """A 95 % interval for the mean of what these few were drawn from, by Student's t; None for fewer than two
-    values, which do not tell how they vary."""
+    """Student's 95 % interval for the mean of the population that the values were drawn from; None for fewer
+    than two values."""
     if len(values) < 2:
         return None
     half = t975(len(values) - 1) * statistics.stdev(values) / math.sqrt(len(values))

@@ -1,7 +1,6 @@
-"""From scored questions to numbers: accuracy with intervals, groups, official accuracy, calibration.
+"""Metrics over question scores: accuracy with intervals, groups, official accuracy, calibration.
 
-Questions about one video stand or fall together, so intervals are clustered by video. Pure functions over
-plain records; knows nothing of runs, models or files.
+Questions about one video are correlated, so intervals are clustered by video. Pure functions.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ TEN_BINS = tuple(i / 10 for i in range(11))
 
 @dataclass(frozen=True)
 class QuestionScore:
-    """One question with its verdicts.
+    """The score of one question.
 
-    `correct`: by the robust reader; an unparsed reply is wrong. `official_correct`: by the benchmark's own
-    reader, None where that reads nothing. `confidence`: 0 to 1 (Eq. 2), 0 when unparsed. `groups`: what the
-    question belongs to, for example {"family": "count", "duration": "long"}, several of one kind joined by
-    SEVERAL. ValueError for a record that contradicts itself.
+    `correct`: by our robust answer parser; an unparsed reply is wrong. `official_correct`: by the benchmark's
+    own parser, None if that cannot read the reply. `confidence`: 0 to 1 (Eq. 2), 0 if unparsed. `groups`: the
+    question's groups, for example {"family": "count", "duration": "long"}, several of one kind joined by
+    GROUP_SEPARATOR. Raises ValueError for inconsistent values.
     """
 
     question_id: str
@@ -40,26 +39,26 @@ class QuestionScore:
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.confidence <= 1.0:
-            raise ValueError(f"{self.question_id}: a confidence lies in 0..1, not at {self.confidence}.")
+            raise ValueError(f"{self.question_id}: confidence must be in 0..1, not {self.confidence}.")
         if self.unparsed and (self.correct or self.confidence > 0):
             raise ValueError(f"{self.question_id}: an unparsed reply is wrong and has confidence 0.")
 
 
 @dataclass(frozen=True)
 class Accuracy:
-    """A share of right answers with its 95 % interval; both None when there is no question."""
+    """A share of correct answers with its 95 % interval; both are None if there are no questions."""
 
     accuracy: float | None
     ci95: tuple[float, float] | None
     n: int
-    """Questions."""
+    """Number of questions."""
     clusters: int
-    """Videos that they are about."""
+    """Number of videos they are about."""
 
 
 @dataclass(frozen=True)
 class Bin:
-    """The questions with low <= confidence < high (the last bin holds 1.0 too)."""
+    """The questions with low <= confidence < high (the last bin includes 1.0)."""
 
     low: float
     high: float
@@ -68,20 +67,20 @@ class Bin:
 
 
 def accuracy(records: Sequence[QuestionScore], *, distinct: int | None = None) -> Accuracy:
-    """Accuracy with a 95 % interval clustered by video; see `clustered_interval`. `distinct`: how many
-    different questions there are, where runs of several seeds answered each more than once."""
+    """Accuracy with a 95 % interval clustered by video; see `clustered_interval`. `distinct`: the number of
+    different questions, if runs of several seeds answered each more than once."""
     return _share(records, lambda record: record.correct, distinct)
 
 
 def official_accuracy(
     records: Sequence[QuestionScore], *, unparsed: Literal["wrong", "left out"]
 ) -> Accuracy:
-    """Accuracy by the benchmark's own reader; what that cannot read is wrong, or leaves the denominator.
+    """Accuracy by the benchmark's own parser; replies that it cannot read are wrong or left out.
 
-    Video-MME's scorer leaves it out; scorers that draw a random option there are counted as wrong here.
+    Video-MME's scorer leaves them out; where a scorer draws a random option, they count as wrong here.
     """
     if unparsed not in ("wrong", "left out"):
-        raise ValueError(f"unparsed is 'wrong' or 'left out', not {unparsed!r}.")
+        raise ValueError(f"unparsed must be 'wrong' or 'left out', not {unparsed!r}.")
     if unparsed == "left out":
         records = [record for record in records if record.official_correct is not None]
     return _share(records, lambda record: bool(record.official_correct))
@@ -110,33 +109,33 @@ def grouped(records: Sequence[QuestionScore]) -> dict[str, dict[str, list[Questi
 
 
 def macro_accuracy(groups: Mapping[str, Accuracy]) -> float | None:
-    """The mean of the groups' accuracies, each counting alike (MLVU's M-Avg over tasks); None without any."""
+    """The unweighted mean of the groups' accuracies (MLVU's M-Avg over tasks); None without any."""
     shares = [group.accuracy for group in groups.values() if group.accuracy is not None]
     return sum(shares) / len(shares) if shares else None
 
 
 def unparsed_rate(records: Sequence[QuestionScore]) -> float | None:
-    """The share of questions whose reply could not be read; None without questions."""
+    """The share of questions whose reply could not be parsed; None without questions."""
     return sum(record.unparsed for record in records) / len(records) if records else None
 
 
 def coverage(found: Collection[str], listed: Collection[str]) -> float | None:
-    """The share of a benchmark's listed videos that were found and readable; None if it lists none."""
+    """The share of a benchmark's videos that were found and readable; None if it lists none."""
     wanted = set(listed)
     return len(wanted & set(found)) / len(wanted) if wanted else None
 
 
 @dataclass(frozen=True)
 class Difference:
-    """How much more often the first of two runs is right than the second, on the questions of both."""
+    """The accuracy of the first of two runs minus that of the second, on the questions of both."""
 
     difference: float | None
     """-1 to 1; None without a common question."""
     ci95: tuple[float, float] | None
     n: int
-    """Questions."""
+    """Number of questions."""
     clusters: int
-    """Videos that they are about."""
+    """Number of videos they are about."""
 
 
 def paired_difference(first: Sequence[QuestionScore], second: Sequence[QuestionScore]) -> Difference:
@@ -144,9 +143,9 @@ def paired_difference(first: Sequence[QuestionScore], second: Sequence[QuestionS
 
     The variance of the mean of paired differences is cluster-robust with the factor G / (G - 1) (Liang and
     Zeger, 1986; for paired comparisons of models: Miller, "Adding Error Bars to Evals", 2024), with
-    Student's t on G - 1 degrees of freedom. Where all differences are alike the data do not tell how they
-    vary: then one that is not may come with the largest chance under which none in G videos has 5 %
-    probability.
+    Student's t on G - 1 degrees of freedom. If all differences are equal, their variance cannot be estimated:
+    the half width is then the largest probability of another difference at which seeing none in G videos
+    still has 5 % probability.
     """
     others = {record.question_id: record for record in second}
     gaps: dict[str, list[int]] = defaultdict(list)
@@ -171,9 +170,9 @@ def paired_difference(first: Sequence[QuestionScore], second: Sequence[QuestionS
 
 
 def reliability(records: Sequence[QuestionScore], edges: Sequence[float] = TEN_BINS) -> tuple[Bin, ...]:
-    """Accuracy per bin of confidence, as in the paper's Fig. 2. `edges` rise from 0 to 1."""
+    """Accuracy per confidence bin, as in the paper's Fig. 2. `edges` must rise from 0 to 1."""
     if len(edges) < 2 or edges[0] != 0 or edges[-1] != 1 or any(low >= high for low, high in pairwise(edges)):
-        raise ValueError(f"The edges of confidence bins rise from 0 to 1, unlike {tuple(edges)}.")
+        raise ValueError(f"The edges of confidence bins must rise from 0 to 1, unlike {tuple(edges)}.")
     bins = []
     for low, high in pairwise(edges):
         inside = [r for r in records if low <= r.confidence < high or (high == 1 == r.confidence)]
@@ -185,9 +184,9 @@ def reliability(records: Sequence[QuestionScore], edges: Sequence[float] = TEN_B
 def expected_calibration_error(
     records: Sequence[QuestionScore], edges: Sequence[float] = TEN_BINS
 ) -> float | None:
-    """The mean distance of confidence and accuracy over bins, weighted by their questions (Guo et al., 2017).
+    """The mean gap between confidence and accuracy over bins, weighted by questions (Guo et al., 2017).
 
-    Bins are closed below, as the threshold tau is (confident means c >= tau). None without questions.
+    Bins include their lower edge, like the threshold tau (confident means c >= tau). None without questions.
     """
     if not records:
         return None
@@ -199,9 +198,9 @@ def expected_calibration_error(
 
 
 def auroc(records: Sequence[QuestionScore]) -> float | None:
-    """How often a right answer is more confident than a wrong one, ties counting half (Mann-Whitney).
+    """How often a correct answer is more confident than a wrong one, ties counting half (Mann-Whitney).
 
-    None if all answers are right or all are wrong.
+    None if all answers are correct or all are wrong.
     """
     right = sum(record.correct for record in records)
     wrong = len(records) - right
@@ -222,7 +221,7 @@ def _share(
     records: Sequence[QuestionScore], right: Callable[[QuestionScore], bool], distinct: int | None = None
 ) -> Accuracy:
     if len({record.question_id for record in records}) < len(records):
-        raise ValueError("A question was scored twice; give every question once.")
+        raise ValueError("A question is scored twice; pass every question once.")
     outcomes: dict[str, list[bool]] = defaultdict(list)
     for record in records:
         outcomes[record.video].append(right(record))

@@ -1,9 +1,9 @@
-"""The numbers of runs that differ in the seed of a training: accuracy by every rule of the final answer,
+"""The numbers of runs that differ in the training seed: accuracy under every rule for the final answer,
 differences, routing and costs, with two intervals, one over questions and one over seeds.
 
-An interval over questions takes the trainings as they are and asks what other questions would have said; one
-over seeds asks what other trainings would have given, and with three of them is wide. A claim about a way of
-training needs the second. Pure functions over traces; knows nothing of files or of how a table looks.
+The interval over questions takes the trained models as fixed and asks how other questions would turn out; the
+one over seeds asks how other trainings would turn out, and is wide with three seeds. A claim about a training
+method needs the second. Pure functions over traces.
 """
 
 from __future__ import annotations
@@ -26,40 +26,41 @@ ROUTING = ("well_formed", "executed", "native_share", "mode_accuracy", "mode_bal
 
 @dataclass(frozen=True)
 class SeedRow:
-    """A row with the traces of its runs, one list a seed."""
+    """A row with the traces of its runs, one tuple per seed."""
 
     name: str
     runs: tuple[Path, ...]
     seeds: tuple[tuple[Trace, ...], ...]
-    """As the row reads them."""
+    """The traces, rescored by the row's own rule."""
     read_as: str = ""
-    """Which answers these are, in words; "" for direct ones, which are the same by every rule."""
+    """Which answers these are, in words; "" for direct ones, which are the same under every rule."""
     recorded: tuple[tuple[Trace, ...], ...] = ()
-    """As they were recorded, for the rules that the row does not read them by; empty: there are no others."""
+    """The traces as recorded, for the other rules; empty: no other rule applies."""
 
     @property
     def planned(self) -> bool:
-        """Whether a planner wrote programs in it."""
-        return any(_plans(one) for own in self.seeds for one in own)
+        """Whether a planner wrote programs."""
+        return any(_is_planned(trace) for own in self.seeds for trace in own)
 
     @property
     def has_rules(self) -> bool:
-        """Whether its runs can be read by other rules than its own."""
+        """Whether its runs can be rescored by other rules than the row's own."""
         return self.planned and bool(self.recorded)
 
 
 def seed_table(
     rows: Sequence[SeedRow], oracle: Mapping[str, Mode], natives: NativeTraces
 ) -> list[dict[str, Any]]:
-    """The numbers of each row, JSON-able; shares in 0..1, costs a question.
+    """The numbers of each row, JSON-able; shares in 0..1, costs per question.
 
-    `accuracy` pools the answers of all seeds. `accuracy_ci95`, and that of the `difference` to the first
-    row, question by question and seed by seed, are clustered by video, so that a question answered under
-    three seeds does not count as three; they take the seeds as fixed. `seeds` and `difference_seeds` hold
-    each seed's own, and `..._seeds_ci95` is Student's interval over these, None for a single one. `rules`:
-    the same by each of `hindsight.RESCORINGS` for rows of whole runs with a planner, those with a fallback
-    where `natives` or the runs themselves have it. Raises ConfigError for rows whose numbers of seeds cannot
-    be paired."""
+    `accuracy` pools the answers of all seeds. `difference` compares with the first row, question by question
+    and seed by seed. Their `..._ci95` are clustered by video, so that a question answered under three seeds
+    does not count as three; they take the seeds as fixed. `seeds` and `difference_seeds` are the values of
+    each seed, and `..._seeds_ci95` is Student's interval over these, None for a single seed. `rules`: the
+    same under each of `videopro.traces.RESCORINGS`, for rows of whole runs with a planner; rules with a
+    fallback need direct answers from `natives` or the runs themselves. Raises ConfigError if the rows'
+    numbers of seeds cannot be paired.
+    """
     return [_numbers(row, rows[0], oracle, natives) for row in rows]
 
 
@@ -86,8 +87,8 @@ def _numbers(
             planning_metrics([trace_plan_record(trace, oracle) for trace in traces]) for traces in row.seeds
         ]
         for name in ROUTING:
-            if all(name in one for one in of_seeds):
-                found[name] = sum(one[name] for one in of_seeds) / len(of_seeds)
+            if all(name in metrics for metrics in of_seeds):
+                found[name] = sum(metrics[name] for metrics in of_seeds) / len(of_seeds)
     return found
 
 
@@ -102,7 +103,7 @@ def _by_rules(row: SeedRow, reference: SeedRow | None, natives: NativeTraces) ->
 
 
 def _read(row: SeedRow, reading: Rescoring, natives: NativeTraces) -> Sequence[Sequence[Trace]] | None:
-    """The seeds as a reading has them; None where a fallback is missing."""
+    """The traces of each seed rescored by a rule; None if a fallback's direct answer is missing."""
     if not row.has_rules:
         return row.seeds
     seeds = []
@@ -117,7 +118,7 @@ def _read(row: SeedRow, reading: Rescoring, natives: NativeTraces) -> Sequence[S
 def _right(
     name: str, seeds: Sequence[Sequence[Trace]], others: Sequence[Sequence[Trace]] | None
 ) -> dict[str, Any]:
-    """How often the answers of these seeds are right, and how much more often than the `others`'."""
+    """The accuracy of these seeds, and its difference to that of the `others`."""
     each = _records(seeds)
     pooled = scoring.accuracy(_pooled(each), distinct=len(each[0]))
     alone = [scoring.accuracy(records).accuracy for records in each]
@@ -130,7 +131,9 @@ def _right(
     if others is None:
         return found
     pairs = _paired(name, each, _records(others))
-    gap = scoring.paired_difference(_pooled([one for one, _ in pairs]), _pooled([one for _, one in pairs]))
+    gap = scoring.paired_difference(
+        _pooled([own for own, _ in pairs]), _pooled([other for _, other in pairs])
+    )
     gaps = [scoring.paired_difference(*pair).difference for pair in pairs]
     return found | {
         "difference": gap.difference,
@@ -141,7 +144,7 @@ def _right(
 
 
 def _over_seeds(values: Sequence[float | None]) -> tuple[float, float] | None:
-    known = [one for one in values if one is not None]
+    known = [value for value in values if value is not None]
     return t_interval(known) if len(known) == len(values) else None
 
 
@@ -150,8 +153,7 @@ def _records(seeds: Sequence[Sequence[Trace]]) -> list[list[QuestionScore]]:
 
 
 def _pooled(each: Sequence[Sequence[QuestionScore]]) -> list[QuestionScore]:
-    """The records of several seeds as one list, where each question keeps its video and gets a name of its
-    own under each seed."""
+    """The records of several seeds as one list: each question keeps its video and gets an id per seed."""
     return [
         replace(record, question_id=f"{seed}/{record.question_id}")
         for seed, records in enumerate(each)
@@ -168,7 +170,7 @@ def _paired(
         ours = ours * len(others)
     if len(ours) != len(others):
         raise ConfigError(
-            f"row {name!r} has {len(ours)} seeds and the first row {len(others)}; give as many, or one"
+            f"row {name!r} has {len(ours)} seeds and the first row {len(others)}; give equal numbers, or one"
         )
     return list(zip(ours, others, strict=True))
 
@@ -176,10 +178,12 @@ def _paired(
 def _costs(seeds: Sequence[Sequence[Trace]]) -> dict[str, float]:
     traces = [trace for own in seeds for trace in own]
     cost = sum((trace.cost for trace in traces), Cost())
-    written = sum(one.planning.tokens_out for trace in traces for one in trace.rounds[: trace.refined + 1])
+    written = sum(
+        attempt.planning.tokens_out for trace in traces for attempt in trace.rounds[: trace.refined + 1]
+    )
     names = ("seconds", "calls", "frames", "tokens_in", "tokens_out")
     return {name: getattr(cost, name) / len(traces) for name in names} | {"planned": written / len(traces)}
 
 
-def _plans(trace: Trace) -> bool:
+def _is_planned(trace: Trace) -> bool:
     return bool(trace.rounds) and trace.rounds[0].prompt_kind != "native"

@@ -1,8 +1,6 @@
-"""How well a planner plans: replies in the right form, programs that run, and the mode chosen against the one
-that was enough.
+"""Planning metrics: well-formed replies, programs that run, and the chosen mode against the oracle mode.
 
-Pure functions over what came of questions, for evaluations during a training and for finished runs alike.
-Knows traces; must not know planners, models or files.
+Pure functions, for evaluations during training and for finished runs alike.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ Mode = Literal["native", "program"]
 
 @dataclass(frozen=True)
 class PlanRecord:
-    """What came of the first reply to one question, and the answer that counts."""
+    """The outcome of the planner's first reply to a question, and of the answer that counts."""
 
     id: str
     raw: str
@@ -27,22 +25,21 @@ class PlanRecord:
     mode: Mode | None
     oracle: Mode | None
     status: str
-    """Of the execution: ok, failed or empty; "" where there is none."""
+    """Of the execution: ok, failed or empty; "" if there is none."""
     letter: str | None
     correct: bool
     error: str | None
-    """Why the question could not be asked at all, such as a video that cannot be read; it counts in no
-    figure but that of errors."""
+    """Why the question could not be asked at all, such as an unreadable video; counted only in `errors`."""
 
 
 def oracle_mode(native: Execution, right: Collection[str], tau: float) -> Mode:
-    """m* of A.3: native where the native answer is one of the `right` letters, and confident."""
+    """m* of A.3: native if the native answer is confident and one of the `right` letters."""
     return "native" if is_confident(native, tau) and native.answer in right else "program"
 
 
 def oracle_modes(native: Iterable[Trace], tau: float) -> dict[str, Mode]:
-    """The oracle mode of each question that a run of method `native` answered. Questions without a known
-    answer, or that it could not ask, have none."""
+    """The oracle mode of each question that a run of method `native` answered. Questions that have no known
+    answer or could not be asked have none."""
     found: dict[str, Mode] = {}
     for trace in native:
         if trace.error is None and trace.gold is not None and trace.rounds:
@@ -53,7 +50,7 @@ def oracle_modes(native: Iterable[Trace], tau: float) -> dict[str, Mode]:
 
 
 class HasRounds(Protocol):
-    """What a method made of a question: a `Result`, or the trace that holds one."""
+    """What a method returned for a question: a `Result`, or a trace."""
 
     @property
     def rounds(self) -> tuple[Round, ...]: ...
@@ -73,8 +70,7 @@ def plan_record(
     gold: str | None,
     choices: Sequence[str],
 ) -> PlanRecord:
-    """What came of the first reply to a question with the right letter `gold` among these options, and
-    whether the answer that counts is right."""
+    """The record of a question whose correct letter is `gold`, None if unknown."""
     first = answered.rounds[0] if answered.rounds else None
     execution = first.execution if first is not None else None
     letter = answered.final.letter if answered.final is not None else None
@@ -92,26 +88,27 @@ def plan_record(
 
 
 def trace_plan_record(trace: Trace, oracle: Mapping[str, Mode]) -> PlanRecord:
-    """The same of a finished run's trace."""
+    """The record of a trace of a finished run."""
     return plan_record(trace.question_id, trace, oracle, gold=trace.gold, choices=trace.choices)
 
 
 def planning_metrics(replies: Sequence[PlanRecord]) -> dict[str, float]:
-    """Shares among the questions that could be asked: replies in the right form, programs that ran to
-    their end, right answers, native programs; and mode accuracy among those with an oracle mode, plain and as
-    the mean over both modes (0.5 for a planner that always chooses one)."""
-    asked = [one for one in replies if one.error is None]
+    """Shares of the questions that could be asked: well-formed replies, programs that ran to their end,
+    correct answers, native programs; and mode accuracy among those with an oracle mode, plain and as the mean
+    over both modes (0.5 for a planner that always chooses the same mode)."""
+    asked = [record for record in replies if record.error is None]
     found: dict[str, float] = {"questions": float(len(asked)), "errors": float(len(replies) - len(asked))}
     if asked:
-        found["well_formed"] = _share([one.well_formed for one in asked])
-        found["executed"] = _share([one.status in ("ok", "empty") for one in asked])
-        found["answer_accuracy"] = _share([one.correct for one in asked])
-        found["native_share"] = _share([one.mode == "native" for one in asked])
-    judged = [one for one in asked if one.oracle is not None]
+        found["well_formed"] = _share([record.well_formed for record in asked])
+        found["executed"] = _share([record.status in ("ok", "empty") for record in asked])
+        found["answer_accuracy"] = _share([record.correct for record in asked])
+        found["native_share"] = _share([record.mode == "native" for record in asked])
+    judged = [record for record in asked if record.oracle is not None]
     if judged:
-        found["mode_accuracy"] = _share([one.mode == one.oracle for one in judged])
+        found["mode_accuracy"] = _share([record.mode == record.oracle for record in judged])
         by_mode = [
-            [one.mode == mode for one in judged if one.oracle == mode] for mode in ("native", "program")
+            [record.mode == mode for record in judged if record.oracle == mode]
+            for mode in ("native", "program")
         ]
         if all(by_mode):
             found["mode_balanced_accuracy"] = sum(map(_share, by_mode)) / len(by_mode)

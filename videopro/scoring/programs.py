@@ -1,6 +1,5 @@
-"""What the programs of a run did: modes, output, refinements, and what became of a teacher's faults.
-
-From traces alone (the paper's Tables 2 and 5). Knows traces and nothing of how a run is carried out.
+"""Metrics about the programs of a run, from its traces: modes, output, refinements, and how a teacher's
+injected faults were repaired (the paper's Tables 2 and 5).
 """
 
 from __future__ import annotations
@@ -13,14 +12,13 @@ from videopro.traces import FALLBACK, Reply, Round, Trace
 
 
 def program_metrics(traces: Sequence[Trace]) -> dict[str, Any]:
-    """JSON-able; shares in 0..1 of the questions that have an answer, None where there is none.
+    """JSON-able metrics; shares are in 0..1 of the questions without an error, None if there are none.
 
-    `modes`: how the first reply reasons (Table 5: native and program make up the whole, with replies that
-    hold no program as a third part), and how many questions were refined or answered by the fallback;
-    refinements that were only stored for other thresholds do not count. `output`: characters and tokens
-    written a question (Table 2). `planning`: what writing all programs took. `repairs`: for each way in
-    which first programs went wrong, and for each fault that the pocket teacher put in, how many there were
-    and what became of them.
+    `modes`: the mode of the first reply (Table 5: native, program, or none if it contains no program), and
+    the shares of questions refined and answered by the fallback; refinements only stored for other thresholds
+    do not count. `output`: characters and tokens written per question (Table 2). `planning`: the total cost
+    of writing programs. `repairs`: for each state of first programs that were refined, and for each fault
+    that the pocket teacher injected, how many there were and how they ended.
     """
     own = [trace for trace in traces if trace.error is None and trace.rounds]
     n = len(own)
@@ -37,11 +35,13 @@ def program_metrics(traces: Sequence[Trace]) -> dict[str, Any]:
             "fallback": share(sum(is_fallback(trace) for trace in own)),
         },
         "output": {
-            "characters": sum(len(one.raw) for trace in own for one in counted(trace)) / n if n else None,
+            "characters": (
+                sum(len(attempt.raw) for trace in own for attempt in counted(trace)) / n if n else None
+            ),
             "tokens": sum(trace.cost.tokens_out for trace in own) / n if n else None,
         },
         "planning": {
-            name: sum(getattr(one.planning, name) for trace in traces for one in trace.rounds)
+            name: sum(getattr(attempt.planning, name) for trace in traces for attempt in trace.rounds)
             for name in ("calls", "tokens_in", "tokens_out", "seconds")
         },
         "repairs": {
@@ -52,17 +52,17 @@ def program_metrics(traces: Sequence[Trace]) -> dict[str, Any]:
 
 
 def is_fallback(trace: Trace) -> bool:
-    """Whether the answer that counts is the direct one that was asked for where no program gave any."""
+    """Whether the answer that counts is the fallback's: a direct answer, as no program returned any."""
     return trace.settled is not None and trace.rounds[trace.settled].prompt_kind == FALLBACK
 
 
 def counted(trace: Trace) -> tuple[Round, ...]:
-    """The rounds that the run's own settings called for."""
+    """The rounds that the run's own settings require."""
     return trace.rounds[: trace.refined + 1]
 
 
 def _state(trace: Trace) -> str:
-    """How the first program went wrong: "failed", "empty", or "unsure"; "" where nothing was refined."""
+    """Why the first program was refined: "failed", "empty" or "unsure"; "" if it was not."""
     first = trace.rounds[0].execution
     if first is None or trace.refined == 0:
         return ""
@@ -74,9 +74,9 @@ def _fault(trace: Trace) -> str:
 
 
 def _repairs(traces: Sequence[Trace], kind_of: Callable[[Trace], str]) -> dict[str, dict[str, int]]:
-    """For each kind of first program ("" is none) counts: how many, how many of them failed, were refined,
-    answered after their refinement, and were right before and after it. A fallback's answer is no program's:
-    it neither repairs nor is right here."""
+    """Counts for each kind of first program ("" is skipped): how many there were, failed, were refined, were
+    answered after their refinement, and were correct before and after it. A fallback's answer is not a
+    program's: here it neither repairs nor is correct."""
     groups: dict[str, list[Trace]] = defaultdict(list)
     for trace in traces:
         kind = kind_of(trace)
@@ -101,8 +101,8 @@ def _repairs(traces: Sequence[Trace], kind_of: Callable[[Trace], str]) -> dict[s
     }
 
 
-def _status(one: Round) -> str:
-    return one.execution.status if one.execution is not None else ""
+def _status(attempt: Round) -> str:
+    return attempt.execution.status if attempt.execution is not None else ""
 
 
 def _is_right(trace: Trace, reply: Reply | None) -> bool:

@@ -1,7 +1,4 @@
-"""From a trace to a verdict: was the question answered, right, and by the official reader too.
-
-Knows traces; nothing of benchmarks or of how a run is carried out.
-"""
+"""Score traces: whether the question was answered correctly, by our parser and by the official one."""
 
 from __future__ import annotations
 
@@ -11,13 +8,13 @@ from videopro.question import NO_OPTION
 from videopro.scoring.metrics import QuestionScore
 from videopro.traces import Trace
 
-# Errors of the input: no method could have answered, so such a question leaves the denominator and shows in
-# the coverage. Every other error (a refused request, a dead worker) counts as a wrong answer.
+# Input errors: no method could have answered, so such a question is left out of the accuracy and lowers the
+# coverage. Every other error (a refused request, a crashed worker) counts as a wrong answer.
 INPUT_ERRORS = ("VideoError", "SubtitleError")
 
 
-def scored(trace: Trace) -> QuestionScore:
-    """The verdicts on one question. A question without an answer is wrong, and has not been unparsed."""
+def score_trace(trace: Trace) -> QuestionScore:
+    """The score of a question. A question without any reply is wrong, but not unparsed."""
     final = trace.final
     return QuestionScore(
         question_id=trace.question_id,
@@ -31,14 +28,14 @@ def scored(trace: Trace) -> QuestionScore:
 
 
 def records_of(traces: Sequence[Trace]) -> list[QuestionScore]:
-    """The verdicts on the questions that are scored: those whose right answer is known and among their
-    options, and whose video could be read."""
+    """The scores of the questions whose correct answer is known and among the options, and whose video could
+    be read."""
     return official_records_of([trace for trace in traces if trace.gold != NO_OPTION])
 
 
 def official_records_of(traces: Sequence[Trace]) -> list[QuestionScore]:
-    """The same with the questions none of whose options is right, which official scorers count as wrong."""
-    return [scored(trace) for trace in traces if trace.gold is not None and is_answerable(trace)]
+    """Like `records_of`, plus questions with no correct option, which official scorers count as wrong."""
+    return [score_trace(trace) for trace in traces if trace.gold is not None and is_answerable(trace)]
 
 
 def is_answerable(trace: Trace) -> bool:

@@ -1,10 +1,10 @@
-"""Averages of several accuracies, each with its weight: over benchmarks (Table 1's last column), over the
-tasks of one (MLVU's M-Avg), with intervals clustered by video.
+"""Weighted averages of accuracies over benchmarks (Table 1's last column) or over the tasks of one (MLVU's
+M-Avg), with intervals clustered by video.
 
-The average is linear in the questions' verdicts, so its variance is that of the sum of what each video adds
-to it (Liang and Zeger, 1986, as in `videopro.scoring.intervals`). With a single part of weight 1 these are
-`scoring.accuracy` and `scoring.paired_difference`. Pure functions; a video must have another name in another
-benchmark.
+The average is linear in the question scores, so its variance is that of the sum of the videos' contributions
+(Liang and Zeger, 1986, as in `videopro.scoring.intervals`). With a single part of weight 1 these are
+`scoring.accuracy` and `scoring.paired_difference`. Pure functions; videos of different benchmarks must have
+different names.
 """
 
 from __future__ import annotations
@@ -17,29 +17,31 @@ from videopro.scoring.intervals import t975, wilson
 from videopro.scoring.metrics import Accuracy, Difference, QuestionScore
 
 WeightedPart = tuple[float, Sequence[QuestionScore]]
-"""A weight, and the questions whose accuracy has it. Weights add up to 1."""
+"""A weight, and the questions whose accuracy it weights. The weights must add up to 1."""
 
 
 def weighted_accuracy(parts: Sequence[WeightedPart]) -> Accuracy:
     """The weighted mean of the parts' accuracies with a 95 % interval.
 
-    The variance, at least that of independent questions, gives the effective number of questions, and that a
-    Wilson interval with Student's t. A question may be in several parts. (None, None) where a part has no
-    question.
+    The variance, at least that of independent questions, determines the effective number of questions for a
+    Wilson interval with Student's t. A question may be in several parts. (None, None) if a part has no
+    questions.
     """
     _check(weight for weight, _ in parts)
     if not parts or not all(records for _, records in parts):
         return Accuracy(None, None, 0, 0)
-    values = [(weight, [(one.video, float(one.correct)) for one in records]) for weight, records in parts]
+    values = [
+        (weight, [(record.video, float(record.correct)) for record in records]) for weight, records in parts
+    ]
     share, variance, videos = _mean(values)
-    n = len({one.question_id for _, records in parts for one in records})
+    n = len({record.question_id for _, records in parts for record in records})
     if videos == 1:
         return Accuracy(share, (0.0, 1.0), n, 1)
     independent = 0.0
     for weight, own in values:
         mean = sum(value for _, value in own) / len(own)
         independent += weight**2 * mean * (1 - mean) / len(own)
-    # Parts that are all right or all wrong do not tell how they vary: each video is one observation.
+    # All correct or all wrong: the variance cannot be estimated, so each video counts as one observation.
     effective = float(videos) if independent == 0 else share * (1 - share) / max(variance, independent)
     return Accuracy(share, wilson(share, effective, t975(videos - 1)), n, videos)
 
@@ -47,16 +49,16 @@ def weighted_accuracy(parts: Sequence[WeightedPart]) -> Accuracy:
 def weighted_difference(
     pairs: Sequence[tuple[float, Sequence[QuestionScore], Sequence[QuestionScore]]],
 ) -> Difference:
-    """The weighted mean of how much more often the first of two runs is right than the second, on the
-    questions that both have, with a 95 % interval. None where a part has none."""
+    """The weighted mean of the first run's accuracies minus the second's, on the questions of both, with a
+    95 % interval. None if a part has no common question."""
     _check(weight for weight, _, _ in pairs)
     values = []
     common: set[str] = set()
     for weight, first, second in pairs:
-        others = {one.question_id: one for one in second}
-        both = [one for one in first if one.question_id in others]
-        common |= {one.question_id for one in both}
-        gaps = [(one.video, float(one.correct - others[one.question_id].correct)) for one in both]
+        others = {record.question_id: record for record in second}
+        both = [record for record in first if record.question_id in others]
+        common |= {record.question_id for record in both}
+        gaps = [(record.video, float(record.correct - others[record.question_id].correct)) for record in both]
         values.append((weight, gaps))
     if not values or not all(own for _, own in values):
         return Difference(None, None, 0, 0)
@@ -74,7 +76,7 @@ def weighted_difference(
 def _check(weights: Iterable[float]) -> None:
     total = sum(weights)
     if not math.isclose(total, 1.0):
-        raise ValueError(f"The weights of an average add up to 1, not to {total}.")
+        raise ValueError(f"The weights of an average must add up to 1, not {total}.")
 
 
 def _mean(values: Sequence[tuple[float, Sequence[tuple[str, float]]]]) -> tuple[float, float, int]:

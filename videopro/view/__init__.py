@@ -1,7 +1,7 @@
-"""The trace viewer: a run as a folder of static pages that open from disk, and as a live table in a terminal.
+"""The trace viewer: a run as a folder of static pages that open from disk, or live in a terminal.
 
     python -m videopro.view RUN [--output DIR]      # then open DIR/index.html
     python -m videopro.view --live RUN
 
-Reads finished or running runs; must not know how one is carried out, and never writes into traces.
+Reads finished and running runs, and never changes traces.
 """

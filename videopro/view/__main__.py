@@ -1,9 +1,7 @@
-"""python -m videopro.view: a run's traces as pages to look through, or live in the terminal.
+"""python -m videopro.view: browse a run's traces as pages, or follow the run in the terminal.
 
-    python -m videopro.view runs/videopro                 # writes runs/videopro/view; open its index.html
-    python -m videopro.view --live runs/videopro          # follows a run that is going on
-
-Knows the parts; the work is theirs.
+python -m videopro.view runs/videopro                 # writes runs/videopro/view; open its index.html
+python -m videopro.view --live runs/videopro          # follows a run in progress
 """
 
 from __future__ import annotations
@@ -27,11 +25,11 @@ PROG = "python -m videopro.view"
 
 @dataclass(frozen=True)
 class ViewConfig:
-    """The settings of the viewer."""
+    """The settings of `python -m videopro.view`."""
 
-    run: Path = field(metadata=setting("folder of the run, as videopro.infer made it", positional=True))
+    run: Path = field(metadata=setting("folder of a run of videopro.infer", positional=True))
     output: Path | None = field(default=None, metadata=setting("folder of the pages; unset: RUN/view"))
-    frames: int = field(default=16, metadata=setting("pictures of a call at most"))
+    frames: int = field(default=16, metadata=setting("maximum number of pictures per call"))
     pictures: bool = field(default=True, metadata=setting("make thumbnails of the videos"))
     live: bool = field(
         default=False, metadata=setting("follow the run in the terminal instead, until it ends")
@@ -39,11 +37,11 @@ class ViewConfig:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The command line. Returns the exit status: 0, 2 for what the user can mend, 130 when interrupted."""
+    """The command line. Returns the exit status: 0, 2 for errors the user can fix, 130 when interrupted."""
     argv = sys.argv[1:] if argv is None else argv
     live = "--live" in argv
-    with exit_status("stopped looking; the run goes on" if live else _RESUME_HINT) as status:
-        config = from_command_line(ViewConfig, argv, PROG, "Look through the traces of a run.")
+    with exit_status("stopped watching; the run continues" if live else _RESUME_HINT) as status:
+        config = from_command_line(ViewConfig, argv, PROG, "Browse the traces of a run.")
         if config.frames < 1:
             raise ConfigError(f"frames is {config.frames}; it must be at least 1")
         if config.live:
@@ -53,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     return status.code
 
 
-_RESUME_HINT = "stopped; the pages open as they are, and the same command goes on from here"
+_RESUME_HINT = "stopped; the pages can be opened, re-run the same command to resume"
 
 
 def write(config: ViewConfig) -> None:
@@ -69,16 +67,16 @@ def write(config: ViewConfig) -> None:
     ) as progress:
         task = progress.add_task("pages", total=None)
 
-        def told(done: int, total: int) -> None:
+        def on_progress(done: int, total: int) -> None:
             progress.update(task, completed=done, total=total)
 
         output = config.output if config.output is not None else config.run / "view"
-        site = write_pages(config.run, output, most_frames=config.frames, told=told)
+        site = write_pages(config.run, output, max_frames=config.frames, on_progress=on_progress)
         Console().print(f"{site.questions} questions: open {site.index}", soft_wrap=True)
         if not config.pictures:
             return
         task = progress.add_task("pictures of videos", total=len(site.videos))
-        errors = make_pictures(site, told)
+        errors = make_pictures(site, on_progress)
     for error in errors[:_MAX_LISTED]:
         print(f"no pictures: {error}", file=sys.stderr)
     if len(errors) > _MAX_LISTED:

@@ -1,7 +1,5 @@
-"""What the pages show of each question, as plain JSON: a short row for the list, everything for its own page.
-
-Knows traces; nothing of files, pages or videos' pixels. Texts go as they are: the pages put them in as text,
-never as markup.
+"""The content of the pages as plain JSON: a short row per question for the list, and everything for its own
+page. Texts are not escaped: the pages insert them as text, never as markup.
 """
 
 from __future__ import annotations
@@ -25,13 +23,13 @@ _LONGEST_QUESTION = 300
 
 
 def page_name(question_id: str) -> str:
-    """The name of a question's file: ids may hold what file names may not."""
+    """The name of a question's file: a hash, as ids may contain characters that file names must not."""
     return hashlib.sha256(question_id.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
 def state_of(trace: Trace) -> str:
-    """How the question ended: "error", "unparsed", "right", "wrong", or "unscored" where the benchmark keeps
-    the right answer to itself, or none of the options is."""
+    """How the question ended: "error", "unparsed", "right", "wrong", or "unscored" if the benchmark does not
+    publish the correct answer or no option is correct."""
     if trace.error is not None or trace.final is None:
         return "error"
     if trace.gold is None or trace.gold == NO_OPTION:
@@ -42,15 +40,17 @@ def state_of(trace: Trace) -> str:
 
 
 def row(trace: Trace) -> dict[str, Any]:
-    """The question in the list. `marks`: what happened on the way."""
+    """The question's row in the list. `marks`: notable events, such as a refinement."""
     own = counted(trace)
     first = own[0] if own else None
     changed = trace.is_right(trace.first.letter if trace.first else None), state_of(trace) == "right"
     marks = {
         "refined": trace.refined > 0,
-        "failed": any(one.execution is not None and one.execution.status == "failed" for one in own),
+        "failed": any(
+            attempt.execution is not None and attempt.execution.status == "failed" for attempt in own
+        ),
         "fallback": is_fallback(trace),
-        # By a refinement: a fallback that is right has mended no program.
+        # By a refinement: a correct fallback has not fixed a program.
         "fixed": changed == (False, True) and trace.refined > 0 and not is_fallback(trace),
         "broken": changed == (True, False) and trace.refined > 0,
     }
@@ -71,13 +71,12 @@ def row(trace: Trace) -> dict[str, Any]:
 
 
 def page(
-    trace: Trace, most_frames: int, grade: JudgeGrade | None = None
+    trace: Trace, max_frames: int, grade: JudgeGrade | None = None
 ) -> tuple[dict[str, Any], list[Picture]]:
-    """Everything about the question, and the pictures that its page shows: of each call at most
-    `most_frames`."""
+    """Everything about the question, and the pictures that its page shows: at most `max_frames` per call."""
     strip = [Picture(time) for time in strip_times(trace.video.duration)]
     pictures = list(strip)
-    rounds = [_round(trace, place, most_frames, pictures) for place in range(len(trace.rounds))]
+    rounds = [_round(trace, place, max_frames, pictures) for place in range(len(trace.rounds))]
     shown = {
         "id": trace.question_id,
         "state": state_of(trace),
@@ -92,9 +91,9 @@ def page(
             "key": trace.video.key,
             "duration": trace.video.duration,
             "pictures": set_name(trace.video.path, trace.video.id),
-            "strip": [{"time": one.time, "key": one.key} for one in strip],
+            "strip": [{"time": picture.time, "key": picture.key} for picture in strip],
         },
-        "evidence": [[_short(one) for one in span] for span in trace.evidence],
+        "evidence": [[_short(time) for time in span] for span in trace.evidence],
         "first": _reply(trace.first),
         "final": _reply(trace.final),
         "official": trace.official,
@@ -109,55 +108,60 @@ def page(
     return shown, pictures
 
 
-def _round(trace: Trace, place: int, most_frames: int, pictures: list[Picture]) -> dict[str, Any]:
-    one = trace.rounds[place]
-    calls = one.execution.calls if one.execution is not None else ()
-    lines = lines_of_calls(one.program or "", calls)
+def _round(trace: Trace, place: int, max_frames: int, pictures: list[Picture]) -> dict[str, Any]:
+    attempt = trace.rounds[place]
+    calls = attempt.execution.calls if attempt.execution is not None else ()
+    lines = lines_of_calls(attempt.program or "", calls)
     before = _refined_by(trace, place)
     return {
-        "kind": one.prompt_kind,
-        "mode": one.mode,
-        "planning": planning_text(one.raw) if one.program else "",
-        "raw": one.raw,
-        "faults": list(one.faults),
-        "notes": dict(one.notes),
+        "kind": attempt.prompt_kind,
+        "mode": attempt.mode,
+        "planning": planning_text(attempt.raw) if attempt.program else "",
+        "raw": attempt.raw,
+        "faults": list(attempt.faults),
+        "notes": dict(attempt.notes),
         "refines": before,
-        "listing": _listing(one, None if before is None else trace.rounds[before].program),
+        "listing": _listing(attempt, None if before is None else trace.rounds[before].program),
         "calls": [
-            {**_call(call, most_frames, pictures), "line": line, "by_name": by_name}
+            {**_call(call, max_frames, pictures), "line": line, "by_name": by_name}
             for call, (line, by_name) in zip(calls, lines, strict=True)
         ],
-        "execution": _execution(one.execution),
-        "cost": _cost(one.planning),
+        "execution": _execution(attempt.execution),
+        "cost": _cost(attempt.planning),
     }
 
 
 def _refined_by(trace: Trace, place: int) -> int | None:
-    """The place of the program that this one refines."""
-    one = trace.rounds[place]
-    if one.prompt_kind not in _REFINEMENTS or not place:
+    """The index of the round whose program this round refines; None if it refines none."""
+    attempt = trace.rounds[place]
+    if attempt.prompt_kind not in _REFINEMENTS or not place:
         return None
-    before = place - 1 if one.refines is None else one.refines
+    before = place - 1 if attempt.refines is None else attempt.refines
     return before if 0 <= before < place and trace.rounds[before].program else None
 
 
-def _listing(one: Round, before: str | None) -> list[dict[str, Any]]:
-    if one.program is None:
+def _listing(attempt: Round, before: str | None) -> list[dict[str, Any]]:
+    if attempt.program is None:
         return []
-    modules = frozenset(call.fn for call in one.execution.calls) if one.execution is not None else frozenset()
+    modules = (
+        frozenset(call.fn for call in attempt.execution.calls)
+        if attempt.execution is not None
+        else frozenset()
+    )
     return [
         {"tokens": line.tokens, "number": line.number, "mark": line.mark}
-        for line in listing(one.program, before, modules)
+        for line in listing(attempt.program, before, modules)
     ]
 
 
-def _call(call: Call, most_frames: int, pictures: list[Picture]) -> dict[str, Any]:
-    looked = [picture_of(frame) for frame in spread(call.frames, most_frames)]
+def _call(call: Call, max_frames: int, pictures: list[Picture]) -> dict[str, Any]:
     shown: list[dict[str, Any]] = []
-    for one in looked:
-        # A crop is shown within its frame too.
-        pictures += [one] if one.box is None else [one, Picture(one.time)]
-        shown.append({"time": one.time, "key": one.key, "box": one.box, "whole": Picture(one.time).key})
+    for frame in spread(call.frames, max_frames):
+        picture = picture_of(frame)
+        whole = Picture(picture.time)
+        # A crop is also shown within its frame.
+        pictures += [picture] if picture.box is None else [picture, whole]
+        shown.append({"time": picture.time, "key": picture.key, "box": picture.box, "whole": whole.key})
     cut = part_in(call.result)
     if cut is not None:
         whole = Picture(round(cut[0], 3))
@@ -177,7 +181,7 @@ def _call(call: Call, most_frames: int, pictures: list[Picture]) -> dict[str, An
         "frames": shown,
         "looked": len(call.frames),
         "times": sorted({round(frame[0], 2) for frame in call.frames}),
-        "intervals": [[_short(one) for one in span] for span in call.intervals],
+        "intervals": [[_short(time) for time in span] for span in call.intervals],
         "seconds": _short(call.seconds),
         "cached": call.cached,
     }
@@ -225,5 +229,5 @@ def _cost(cost: Cost) -> dict[str, Any]:
 
 
 def _short(number: float) -> float:
-    """A number as it is shown: files of 5,000 questions need no sixteen digits."""
+    """Round a number for display, to keep the files of thousands of questions small."""
     return round(number, 4)

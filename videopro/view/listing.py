@@ -1,8 +1,5 @@
-"""A program as the viewer lists it: coloured tokens line by line, what a refinement changed, whose line made
-which call.
-
-Everything here is text of a model's: it is cut into pieces, never into markup. Knows programs as text and
-the calls of traces.
+"""A program's listing in the viewer: highlighted tokens line by line, the changes of a refinement, and the
+line of each call. The text comes from a model, so it is split into tokens and never turned into markup.
 """
 
 from __future__ import annotations
@@ -24,7 +21,7 @@ from videopro.traces import Call
 Tokens = list[tuple[str, str]]
 """(colour class, text) of one line; see `_CLASSES`."""
 
-# The first that fits counts. One letter each: they are repeated for every word of every program.
+# The first match counts. Single letters, as they are repeated for every token of every program.
 _CLASSES = (
     (Comment, "c"),
     (String.Doc, "c"),
@@ -43,8 +40,8 @@ MODULE = "m"
 
 @dataclass(frozen=True)
 class ListingLine:
-    """A line of a listing. `number` counts the lines of the program that ran, from 1; None for a line that
-    the refinement took out."""
+    """A line of a listing. `number` is the line number in the program that ran, from 1; None for a line that
+    the refinement removed."""
 
     tokens: Tokens
     number: int | None
@@ -52,7 +49,8 @@ class ListingLine:
 
 
 def highlight(code: str, modules: frozenset[str] = frozenset()) -> list[Tokens]:
-    """The tokens of each line. Joined, they are the line; a text too long for a program has no colours."""
+    """The tokens of each line; joined, they are the line. A text too long for a program is not
+    highlighted."""
     if len(code) > MAX_CHARS:
         return [[("", line)] for line in code.split("\n")]
     lines: list[Tokens] = [[]]
@@ -66,11 +64,11 @@ def highlight(code: str, modules: frozenset[str] = frozenset()) -> list[Tokens]:
     return lines
 
 
-# A program is listed by itself and again as what its refinement changed, and many are the same.
+# A program is listed by itself and again in the diff of its refinement, and many programs are equal.
 @lru_cache(maxsize=256)
 def _tokens(code: str) -> list[tuple[str, str, bool]]:
     """(colour class, text, whether it is a name)."""
-    # Unprocessed: the lexer's own tidying would move lines.
+    # Unprocessed: the lexer's normalization would move lines.
     found = _LEXER.get_tokens_unprocessed(code)
     return [(_class(kind), text, kind in Name) for _, kind, text in found]
 
@@ -88,8 +86,8 @@ def _append(line: Tokens, name: str, text: str) -> None:
 
 
 def listing(code: str, before: str | None = None, modules: frozenset[str] = frozenset()) -> list[ListingLine]:
-    """The lines of a program; with the program that it refines, marked as new or the same, and with the lines
-    that are gone where they were."""
+    """The lines of a program. With `before`, the program that it refines, new lines are marked "+", and
+    removed lines are included with "-"."""
     new = highlight(code, modules)
     if before is None:
         return [ListingLine(tokens, number) for number, tokens in enumerate(new, 1)]
@@ -105,10 +103,10 @@ def listing(code: str, before: str | None = None, modules: frozenset[str] = froz
 
 
 def lines_of_calls(code: str, calls: Sequence[Call]) -> list[tuple[int | None, bool]]:
-    """For each call the line that made it, and whether that was found by the function's name.
+    """For each call its line, and whether the line was inferred from the function's name.
 
-    Traces of older runs, and those of programs run in Monty, have no lines. A function that the program names
-    on one line only can have been called from nowhere else; for any other the line stays unknown.
+    Traces of older runs and of programs run in Monty record no lines. If the program names the function on
+    one line only, the call must be there; otherwise the line is unknown.
     """
     last = code.count("\n") + 1
     named = _lines_by_name(code) if any(call.line is None for call in calls) else {}
@@ -123,7 +121,7 @@ def lines_of_calls(code: str, calls: Sequence[Call]) -> list[tuple[int | None, b
 
 
 def _lines_by_name(code: str) -> dict[str, set[int]]:
-    """Where each function is named. A name that is assigned elsewhere (`f = query_mc`) counts there too."""
+    """The lines on which each name appears, assignments (`f = query_mc`) included."""
     if len(code) > MAX_CHARS:
         return {}
     try:

@@ -1,6 +1,6 @@
-"""`--live`: a run in the terminal while it goes on: how far, how right, how fast, what came last.
+"""`--live`: follow a run in the terminal: progress, accuracy, speed and the latest answers.
 
-Follows the run's log and its lock, and touches neither: a run neither knows nor minds who looks at it.
+Only reads the run's log and lock, so the run is not affected.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from videopro.traces import Trace
 from videopro.view.content import state_of
 
 SECONDS = 1.0
-"""Between two looks at the log."""
+"""Seconds between two reads of the log."""
 PLAIN_SECONDS = 30.0
-"""Between two lines where there is no terminal."""
+"""Seconds between two lines if the output is not a terminal."""
 _LATEST = 8
-# The rate is that of the last minutes: what a model took to load says nothing of what is left.
+# The rate is measured over the last minutes, so that loading the model does not distort the estimate.
 _WINDOW = 300.0
 _STYLES = {"right": "green", "wrong": "red", "unparsed": "yellow", "error": "yellow", "unscored": ""}
 
@@ -44,50 +44,50 @@ class SpeedMeter:
         self._seen: deque[tuple[float, int]] = deque()
 
     def note(self, now: float, done: int) -> None:
-        """So many were done at `now` (s, of any steady clock)."""
+        """Record that `done` questions were done at `now` (s, of any monotonic clock)."""
         self._seen.append((now, done))
         while self._seen[-1][0] - self._seen[0][0] > _WINDOW:
             self._seen.popleft()
 
     @property
     def rate(self) -> float | None:
-        """Questions a second; None as long as none was seen to be done."""
+        """Questions per second; None until one was done."""
         (began, before), (now, done) = self._seen[0], self._seen[-1]
         return (done - before) / (now - began) if done > before and now > began else None
 
 
 def watch_run(run: Path, console: Console, sleep: Callable[[float], None] = time.sleep) -> None:
-    """Show the run until nobody answers its questions any more; where there is no terminal, a line now and
-    then. A run that has not begun, since its model loads first, is waited for. Raises RunError for what is no
-    run's folder."""
+    """Show the run until it is no longer running; if the output is not a terminal, print a line from time to
+    time. Waits for a run that has not started yet. Raises RunError if the folder is not a run folder."""
     folder = RunFolder(run)
     _wait_for(folder, console, sleep)
     following = RunTail(folder, recorded_protocol(folder))
     settings = read_yaml(folder.config)
     pace = SpeedMeter()
-    told = -PLAIN_SECONDS
+    printed = -PLAIN_SECONDS
     numbers = None
     try:
         with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
             while True:
-                # Asked first: what was appended before the run ended is then read below.
-                goes_on = folder.is_running()
+                # Checked first, so that everything appended before the run ended is read below.
+                is_running = folder.is_running()
                 if following.refresh() or numbers is None:
-                    numbers = following.numbers()
+                    numbers = following.summary()
                 now = time.monotonic()
                 asked = set(folder.requested_ids()) or set(following.traces)
                 done = len(asked & following.traces.keys())
                 pace.note(now, done)
-                if console.is_terminal or not goes_on:
+                if console.is_terminal or not is_running:
                     latest = list(following.traces.values())[-_LATEST:]
-                    how = _status_text(len(asked) - done, pace.rate, goes_on)
-                    live.update(render_screen(settings, numbers, done, len(asked), how, latest), refresh=True)
-                elif now - told >= PLAIN_SECONDS:
-                    told = now
-                    how = _status_text(len(asked) - done, pace.rate, goes_on)
-                    accuracy = percent(numbers["accuracy"])
-                    print(f"{done}/{len(asked)}  accuracy {accuracy} %  {how}", file=console.file, flush=True)
-                if not goes_on:
+                    status = _status_text(len(asked) - done, pace.rate, is_running)
+                    screen = render_screen(settings, numbers, done, len(asked), status, latest)
+                    live.update(screen, refresh=True)
+                elif now - printed >= PLAIN_SECONDS:
+                    printed = now
+                    status = _status_text(len(asked) - done, pace.rate, is_running)
+                    line = f"{done}/{len(asked)}  accuracy {percent(numbers['accuracy'])} %  {status}"
+                    print(line, file=console.file, flush=True)
+                if not is_running:
                     return
                 sleep(SECONDS)
     finally:
@@ -95,23 +95,23 @@ def watch_run(run: Path, console: Console, sleep: Callable[[float], None] = time
 
 
 def _wait_for(folder: RunFolder, console: Console, sleep: Callable[[float], None]) -> None:
-    """Until the folder holds a run. Raises RunError if it holds anything else."""
-    told = False
+    """Wait until the folder contains a run. Raises RunError if it contains anything else."""
+    waited = False
     while not folder.config.exists():
-        if folder.path.is_file() or folder.foreign() is not None:
-            raise RunError(f"{folder.path}: is no run's folder; give one that videopro.infer made")
-        if not told:
+        if folder.path.is_file() or folder.foreign_entry() is not None:
+            raise RunError(f"{folder.path}: is not a run folder; give one that videopro.infer created")
+        if not waited:
             print(f"waiting for a run in {folder.path}", file=console.file, flush=True)
-            told = True
+            waited = True
         sleep(SECONDS)
-    if told:
-        sleep(SECONDS)  # what says that the run goes on follows its settings
+    if waited:
+        sleep(SECONDS)  # the run takes its lock after writing its settings
 
 
-def _status_text(left: int, rate: float | None, goes_on: bool) -> str:
-    """How it stands; `rate` in questions a second."""
-    if not goes_on:
-        return "finished" if left <= 0 else f"stopped with {left} left; the same command goes on"
+def _status_text(left: int, rate: float | None, is_running: bool) -> str:
+    """The run's status in words; `rate` in questions per second."""
+    if not is_running:
+        return "finished" if left <= 0 else f"stopped with {left} left; re-run its command to resume"
     if rate is None:
         return "waiting for answers"
     speed = f"{rate:.2f} /s" if rate >= 0.1 else f"{60 * rate:.2f} /min"
@@ -123,10 +123,10 @@ def render_screen(
     numbers: Mapping[str, Any],
     done: int,
     total: int,
-    told: str,
+    status: str,
     latest: Sequence[Trace],
 ) -> RenderableType:
-    """What is shown. `done` of the `total` questions that the running command is to answer."""
+    """The screen: `done` of the `total` questions of the running command, its numbers and latest answers."""
     about = "{method} on {benchmark} {split}, {model}".format(
         **{**settings, "split": settings["split"] or ""}
     )
@@ -134,7 +134,7 @@ def render_screen(
     bar.add_row(
         Text(f"{done}/{total}", "bold"),
         ProgressBar(total=max(1, total), completed=done, width=36),
-        Text(told, "dim"),
+        Text(status, "dim"),
     )
     return Panel(
         Group(bar, Text(), _numbers(numbers), Text(), _latest(latest)),

@@ -1,7 +1,4 @@
-"""Which pictures of a video the pages show, and by what key a page asks for one.
-
-Knows traces. Nothing is decoded here (`videopro.view.thumbnails`).
-"""
+"""The pictures of a video that the pages show, and their keys. Decoding is in `videopro.view.thumbnails`."""
 
 from __future__ import annotations
 
@@ -13,48 +10,48 @@ from videopro.traces import FrameRef
 from videopro.video import uniform_times
 
 STRIP = 16
-"""Pictures in a video's strip."""
+"""Number of pictures in a video's strip."""
 
 Crop = tuple[float, float, float, float]
 
 
 @dataclass(frozen=True)
 class Picture:
-    """What is on display at `time` seconds, or the part of it in `box` (x0, y0, x1, y1 in 0..1)."""
+    """The frame shown at `time` (s), or its crop `box` (x0, y0, x1, y1 in 0..1)."""
 
     time: float
     box: Crop | None = None
 
     @property
     def key(self) -> str:
-        """The same for equal pictures of a video."""
-        corners = "" if self.box is None else "".join(f",{one:.4f}" for one in self.box)
+        """A key that is equal for equal pictures of a video."""
+        corners = "" if self.box is None else "".join(f",{value:.4f}" for value in self.box)
         return f"{self.time:.3f}{corners}"
 
 
 def picture_of(frame: FrameRef) -> Picture:
-    """The picture that a frame reference stands for."""
+    """The picture of a frame reference."""
     if len(frame) < 7:
         return Picture(round(frame[0], 3))
-    x0, y0, x1, y1 = (round(one, 4) for one in frame[3:7])
+    x0, y0, x1, y1 = (round(value, 4) for value in frame[3:7])
     return Picture(round(frame[0], 3), (x0, y0, x1, y1))
 
 
-def spread(items: Sequence[FrameRef], most: int) -> list[FrameRef]:
-    """At most `most` of them, evenly."""
-    if len(items) <= most:
+def spread(items: Sequence[FrameRef], count: int) -> list[FrameRef]:
+    """At most `count` of the items, evenly spaced."""
+    if len(items) <= count:
         return list(items)
-    return [items[int((n + 0.5) * len(items) / most)] for n in range(most)]
+    return [items[int((n + 0.5) * len(items) / count)] for n in range(count)]
 
 
 def strip_times(duration: float) -> list[float]:
-    """The times of a video's strip."""
+    """The times (s) of a video's strip."""
     return [round(time, 3) for time in uniform_times(0.0, duration, STRIP)] if duration > 0 else []
 
 
 def set_name(path: str, id: str) -> str:
-    """The name of a video's files. `id`: the content that the run saw, "" where it saw none; other content at
-    the same path has another name."""
+    """The name of a video's picture files. `id` is the hash of the content that the run read, "" if it read
+    none; different content at the same path gets a different name."""
     return hashlib.sha256(f"{path}\0{id}".encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
@@ -68,9 +65,9 @@ class VideoPictures:
 
     @property
     def name(self) -> str:
-        """The name of its files."""
+        """The name of the picture files."""
         return set_name(self.path, self.id)
 
     def add(self, pictures: Iterable[Picture]) -> None:
-        """Want these too."""
-        self.pictures.update((one.key, one) for one in pictures)
+        """Add pictures."""
+        self.pictures.update((picture.key, picture) for picture in pictures)

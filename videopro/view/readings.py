@@ -1,8 +1,7 @@
-"""What can be drawn of a call's result: answers, boxes and subtitle lines, read out of the text that a trace
-keeps of them.
+"""Parse answers, boxes and subtitle lines out of a call's recorded result, to draw them.
 
-The texts are the handles' own (`videopro.modules.calls.handles`, their `__repr__`); a result that was cut
-short gives what is whole in it. Only for showing: nothing is scored by it.
+The text is the `__repr__` of the handles (`videopro.modules.calls.handles`); from a truncated result, the
+complete parts are read. For display only, never for scoring.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _LINE = re.compile(rf"Line\(({_NUMBER})-({_NUMBER}) s, ({_TEXT})\)")
 
 @dataclass(frozen=True)
 class Box:
-    """Where something was found: x0, y0, x1, y1 in pixels of the frame that was looked at."""
+    """A detection: x0, y0, x1, y1 in pixels of the frame that the module was given."""
 
     corners: tuple[float, float, float, float]
     label: str
@@ -38,13 +37,13 @@ class SpokenLine:
 
 
 def answer_in(result: str) -> tuple[str, float] | None:
-    """The answer that the result is, with its confidence; None for a result that is no single answer."""
+    """The answer and its confidence; None if the result is not a single answer."""
     match = _ANSWER.fullmatch(result)
     return (_unquoted(match[1]), float(match[2])) if match else None
 
 
 def boxes_in(result: str) -> list[Box]:
-    """The boxes that the result names, in its order."""
+    """The boxes in the result, in order."""
     return [
         Box((float(x0), float(y0), float(x1), float(y1)), _unquoted(label), float(score))
         for x0, y0, x1, y1, label, score in _BOX.findall(result)
@@ -52,22 +51,22 @@ def boxes_in(result: str) -> list[Box]:
 
 
 def lines_in(result: str) -> list[SpokenLine]:
-    """The subtitle lines that the result names, in its order."""
+    """The subtitle lines in the result, in order."""
     return [SpokenLine(float(a), float(b), _unquoted(text)) for a, b, text in _LINE.findall(result)]
 
 
 def part_in(result: str) -> tuple[float, tuple[float, float, float, float]] | None:
-    """(time in s, x0, y0, x1, y1 in pixels of the video) of the crop that the result is; None for a result
-    that is no single crop."""
+    """The time (s) and the box (x0, y0, x1, y1 in pixels of the video) of a crop; None if the result is not a
+    single crop."""
     match = _PART.fullmatch(result)
     if match is None:
         return None
-    x0, y0, x1, y1 = (float(one) for one in match.groups()[1:])
+    x0, y0, x1, y1 = (float(value) for value in match.groups()[1:])
     return float(match[1]), (x0, y0, x1, y1)
 
 
 def _unquoted(text: str) -> str:
     try:
         return str(ast.literal_eval(text))
-    except (ValueError, SyntaxError):  # A stray escape: as it stands.
+    except (ValueError, SyntaxError):  # An invalid escape: keep the text as is.
         return text[1:-1]

@@ -1,6 +1,6 @@
-"""Data as scripts: a page that was opened from disk may load a script beside it, and may not fetch a file.
+"""Data as scripts: a page opened from disk may load scripts next to it, but must not fetch files.
 
-One call a file, `VIEW.kind("name", {...});`, whose second argument is JSON. Knows nothing of what is in it.
+Each file is one call, `VIEW.kind("name", {...});`, whose second argument is JSON.
 """
 
 from __future__ import annotations
@@ -11,14 +11,13 @@ from typing import Any
 
 
 def assignment(kind: str, name: str, content: Any) -> str:
-    """The script. ASCII only, and without `<`: whatever a text holds, it ends neither the script nor a page
-    that someone puts the script into."""
+    """The script. ASCII only and without `<`, so that no text can end the script or a page that embeds it."""
     text = json.dumps(content, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
     return f"VIEW.{kind}({json.dumps(name)},{text});\n"
 
 
 def read_assignment(path: Path) -> Any:
-    """The content of such a script; None if it is not there or not whole."""
+    """The content of such a script; None if it is missing or incomplete."""
     try:
         text = path.read_text(encoding="ascii")
         return json.loads(text[text.index(",") + 1 : text.rindex(");")])

@@ -1,8 +1,8 @@
-"""Writes the pages of a run: the viewer's own files, an index of all questions, a file for each question, and
-the pictures.
+"""Write the pages of a run: the viewer's own files, an index of all questions, a file per question, and the
+pictures.
 
-Text first and pictures last: the pages open while pictures are still being made, and a call that was stopped
-goes on where it was. Knows run folders and files; what is shown is `videopro.view.content`'s.
+Pictures come last: the pages can be opened while pictures are still being made, and an interrupted command
+resumes where it stopped. The content comes from `videopro.view.content`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ASSETS = (
     "program.js",
     "strip.js",
 )
-# How `index.html` says that a folder is a viewer's, and may be written over.
+# Marks `index.html` as written by the viewer: such a folder may be overwritten.
 _MARK = '<meta name="generator" content="videopro.view">'
 
 
@@ -46,7 +46,7 @@ class Site:
     path: Path
     questions: int
     videos: tuple[VideoPictures, ...]
-    """What pictures its pages show."""
+    """The pictures that its pages show."""
 
     @property
     def index(self) -> Path:
@@ -63,18 +63,18 @@ def write_pages(
     run: Path,
     output: Path,
     *,
-    most_frames: int,
-    told: Callable[[int, int], None] = lambda done, total: None,
+    max_frames: int,
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Site:
-    """Write everything but the pictures. `told(done, total)` is called as questions are written. Raises
-    RunError for what is no run, ConfigError for an output that holds something else or cannot be written."""
+    """Write everything except the pictures; `on_progress(done, total)` is called after each question. Raises
+    RunError if `run` is not a run folder, ConfigError if `output` contains other files or is not writable."""
     folder = RunFolder(run)
     protocol = recorded_protocol(folder)
     traces = folder.read()
     grades = read_grades(folder.grades, protocol.judge)
     _check(output)
     try:
-        return _write(folder, protocol, traces, grades, output, most_frames, told)
+        return _write(folder, protocol, traces, grades, output, max_frames, on_progress)
     except OSError as error:
         raise ConfigError(f"{output}: cannot be written ({error.strerror}); give another --output") from error
 
@@ -82,11 +82,11 @@ def write_pages(
 def _check(output: Path) -> None:
     index = output / "index.html"
     if output.exists() and not output.is_dir():
-        raise ConfigError(f"{output}: is no folder; give another --output")
+        raise ConfigError(f"{output}: is not a directory; give another --output")
     is_ours = index.exists() and _MARK in index.read_text(encoding="utf-8", errors="replace")
     if output.exists() and any(output.iterdir()) and not is_ours:
         raise ConfigError(
-            f"{output}: holds files that are not of a viewer; give an empty or new folder as --output"
+            f"{output}: contains files not written by the viewer; give an empty or new folder as --output"
         )
 
 
@@ -96,11 +96,11 @@ def _write(
     traces: Sequence[Trace],
     grades: Mapping[str, JudgeGrade],
     output: Path,
-    most_frames: int,
-    told: Callable[[int, int], None],
+    max_frames: int,
+    on_progress: Callable[[int, int], None],
 ) -> Site:
     pages = output / "data" / "questions"
-    # First the file by which a later call knows the folder again.
+    # index.html first: a later command recognizes the folder by it.
     output.mkdir(parents=True, exist_ok=True)
     for name in ASSETS:
         text = files("videopro.view").joinpath("assets", name).read_text(encoding="utf-8")
@@ -109,22 +109,23 @@ def _write(
     (output / "pictures").mkdir(exist_ok=True)
     videos: dict[str, VideoPictures] = {}
     for done, trace in enumerate(traces, 1):
-        content, pictures = page(trace, most_frames, grades.get(trace.question_id))
+        content, pictures = page(trace, max_frames, grades.get(trace.question_id))
         name = page_name(trace.question_id)
-        # Not synced to the disk one by one: what is lost with the power is made again.
+        # Not synced to disk one by one: files lost in a power failure can be written again.
         (pages / f"{name}.js").write_text(assignment("page", name, content), encoding="ascii")
         wanted = VideoPictures(trace.video.path, trace.video.id)
         videos.setdefault(wanted.name, wanted).add(pictures)
-        told(done, len(traces))
+        on_progress(done, len(traces))
     content = _index(folder, protocol, traces, grades)
     write_atomically(output / "data" / "index.js", assignment("index", "", content))
-    return Site(output, len(traces), tuple(one for one in videos.values() if one.pictures))
+    return Site(output, len(traces), tuple(video for video in videos.values() if video.pictures))
 
 
 def _index(
     folder: RunFolder, protocol: Protocol, traces: Sequence[Trace], grades: Mapping[str, JudgeGrade]
 ) -> dict[str, Any]:
-    """The run and its list. Rows are lists under one head: 5,000 questions are read at once."""
+    """The run and its list of questions. Rows are lists of values in the order of `columns`, as a page loads
+    thousands at once."""
     settings = read_yaml(folder.config)
     rows = [row(trace) for trace in traces]
     columns = list(rows[0]) if rows else []
@@ -139,23 +140,25 @@ def _index(
         "breakdowns": list(protocol.groups),
         "numbers": summarize(traces, protocol, {}, grades),
         "columns": columns,
-        "rows": [[one[column] for column in columns] for one in rows],
+        "rows": [[values[column] for column in columns] for values in rows],
     }
 
 
-def make_pictures(site: Site, told: Callable[[int, int], None] = lambda done, total: None) -> list[str]:
-    """Make the pictures that are missing, video by video; `told(done, total)` after each. Returns why some
-    cannot be had, a line for each such video. Raises ConfigError when they cannot be written."""
+def make_pictures(
+    site: Site, on_progress: Callable[[int, int], None] = lambda done, total: None
+) -> list[str]:
+    """Make the missing pictures, video by video; `on_progress(done, total)` is called after each. Returns an
+    error message per video without pictures. Raises ConfigError if pictures cannot be written."""
     errors = []
     for done, wanted in enumerate(site.videos, 1):
         try:
             made = make_sheets(wanted, site.pictures)
         except OSError as error:
             raise ConfigError(
-                f"{site.pictures}: cannot be written ({error.strerror}); mend this and give the same command "
-                "again"
+                f"{site.pictures}: cannot be written ({error.strerror}); fix this and re-run the same "
+                "command to resume"
             ) from error
         if made.error:
             errors.append(made.error)
-        told(done, len(site.videos))
+        on_progress(done, len(site.videos))
     return errors

@@ -1,7 +1,7 @@
-"""Thumbnails of a video as sheets of JPEG with a list of what is where: few files, however many pictures.
+"""Thumbnails of a video as JPEG sheets with an index: few files, however many pictures.
 
-A video is decoded once, in one pass over all pictures that any question wants of it; what an earlier call
-made is kept, and only what is missing is decoded. Knows videos and files; nothing of traces or pages.
+A video is decoded in one pass over the pictures that all its questions need; pictures of an earlier command
+are kept, and only missing ones are decoded.
 """
 
 from __future__ import annotations
@@ -24,45 +24,44 @@ SIDE = 192
 """The longer side of a thumbnail, in pixels."""
 _COLUMNS, _ROWS = 8, 8
 _QUALITY = 74
-# The longer side of what crops are cut from; without crops nothing larger than a thumbnail is decoded to.
+# The longer side of frames that crops are cut from; without crops, frames are decoded at thumbnail size.
 _CUT_FROM = 1280
-# Times are rounded to the millisecond: a little later is the same frame still, a little earlier the one
-# before.
+# Times are rounded to the millisecond; this offset (s) keeps a rounded-down time on the same frame.
 _LATER = 0.0006
 
 
 @dataclass
 class ThumbnailSheets:
-    """What was made of a video: its size in pixels, and for each key the place on a sheet."""
+    """The thumbnails of a video: its size in pixels, and for each key the position on a sheet."""
 
     width: int = 0
     height: int = 0
     error: str = ""
     """Why pictures are missing."""
     sheets: list[list[int]] = field(default_factory=list)
-    """(width, height) of each."""
+    """(width, height) of each sheet."""
     cells: dict[str, list[int]] = field(default_factory=dict)
     """key -> sheet, left, top, width, height."""
 
     def lacks(self, wanted: VideoPictures) -> list[Picture]:
-        """What is not there yet."""
+        """The wanted pictures that are not there yet."""
         return [picture for key, picture in wanted.pictures.items() if key not in self.cells]
 
 
 def read_sheets(folder: Path, name: str) -> ThumbnailSheets:
-    """What an earlier call made; nothing, if it was killed before it told."""
+    """The sheets of an earlier command; empty if it was killed before it wrote the index."""
     content = read_assignment(folder / f"{name}.js")
     try:
         sheets = ThumbnailSheets(**content) if isinstance(content, dict) else ThumbnailSheets()
-    except TypeError:  # Of another version of this program.
+    except TypeError:  # Written by another version.
         return ThumbnailSheets()
     whole = all((folder / f"{name}-{number}.jpg").exists() for number in range(len(sheets.sheets)))
     return sheets if whole else ThumbnailSheets()
 
 
 def make_sheets(wanted: VideoPictures, folder: Path) -> ThumbnailSheets:
-    """Make what is missing of a video's pictures. What cannot be had is told in `error`, never raised: the
-    other questions' pages are still of use. Raises OSError when nothing can be written."""
+    """Make a video's missing pictures. An unreadable video is reported in `error` instead of raised, as the
+    pages are useful without its pictures. Raises OSError if files cannot be written."""
     made = read_sheets(folder, wanted.name)
     missing = made.lacks(wanted)
     if not missing:
@@ -71,7 +70,7 @@ def make_sheets(wanted: VideoPictures, folder: Path) -> ThumbnailSheets:
     try:
         video = Video.open(wanted.path)
         if wanted.id and video.id != wanted.id:
-            made.error = f"{wanted.path}: is not the file that the run saw; its pictures would mislead"
+            made.error = f"{wanted.path}: is not the file that the run used; its pictures would mislead"
         else:
             made.width, made.height = video.width, video.height
             sheet = _Sheet(_fit(video.width, video.height, SIDE))
@@ -90,12 +89,12 @@ def make_sheets(wanted: VideoPictures, folder: Path) -> ThumbnailSheets:
 
 
 def _decoded(video: Video, pictures: Iterable[Picture]) -> Iterator[tuple[Picture, Image.Image]]:
-    """The pictures in order of time, crops cut out."""
+    """The pictures in order of time; crops are cut out."""
     by_time: dict[float, list[Picture]] = {}
     for picture in pictures:
         by_time.setdefault(picture.time, []).append(picture)
     times = sorted(by_time)
-    cuts = any(picture.box is not None for some in by_time.values() for picture in some)
+    cuts = any(picture.box is not None for group in by_time.values() for picture in group)
     width, height = _fit(video.width, video.height, _CUT_FROM if cuts else SIDE)
     with closing(video.stream([time + _LATER for time in times], size=(height, width))) as frames:
         for time, frame in zip(times, frames, strict=True):
@@ -105,13 +104,13 @@ def _decoded(video: Video, pictures: Iterable[Picture]) -> Iterator[tuple[Pictur
 
 
 def _fit(width: int, height: int, side: int) -> tuple[int, int]:
-    """The size with the same shape whose longer side is at most `side`."""
+    """The size with the same aspect ratio whose longer side is at most `side`."""
     scale = min(1.0, side / max(width, height))
     return max(1, round(width * scale)), max(1, round(height * scale))
 
 
 class _Sheet:
-    """A sheet that is being filled. `slot`: (width, height) of a cell."""
+    """A sheet being filled. `slot`: (width, height) of a cell."""
 
     def __init__(self, slot: tuple[int, int]) -> None:
         self.slot = slot
@@ -123,7 +122,7 @@ class _Sheet:
         return len(self.cells) == _COLUMNS * _ROWS
 
     def add(self, key: str, image: Image.Image) -> None:
-        """A picture, made smaller to fit; a small one stays as it is."""
+        """Add a picture, scaled down if it does not fit."""
         image.thumbnail(self.slot, Image.Resampling.LANCZOS)
         row, column = divmod(len(self.cells), _COLUMNS)
         left, top = column * self.slot[0], row * self.slot[1]
