@@ -49,7 +49,7 @@ def test_broken_records_are_named_and_the_good_ones_run(
     tmp_path: Path, change: dict[str, Any], told: str
 ) -> None:
     path = tmp_path / "Video-MME.jsonl"
-    lines = [json.dumps(one) for one in (MME[0], {**MME[1], **change}, MME[2])]
+    lines = [json.dumps(record) for record in (MME[0], {**MME[1], **change}, MME[2])]
     path.write_text("\n".join([*lines, '{"video_id": "004", "dur']) + "\n")
     with pytest.raises(BenchmarkError, match="2 records are broken") as caught:
         load("videomme", root=tmp_path, annotations=str(path))

@@ -128,7 +128,7 @@ def check(name: str, split: str, file: str, content: bytes, good: int) -> None:
             assert item.answer in (None, NO_OPTION, *item.question.letters)
             assert math.isfinite(item.subtitle_offset)
             assert all(0 <= start <= end < math.inf for start, end in item.evidence)
-            assert all(isinstance(one, str) for pair in item.groups.items() for one in pair)
+            assert all(isinstance(text, str) for pair in item.groups.items() for text in pair)
             for place in (item.video, item.subtitles):
                 assert place is None or not place.exists()
             repr(item).encode()
@@ -140,7 +140,7 @@ def check(name: str, split: str, file: str, content: bytes, good: int) -> None:
 def test_a_bad_record_is_named_and_the_others_are_asked(
     name: str, split: str, file: str, record: dict[str, Any], field: str, data: st.DataObject
 ) -> None:
-    good = [json.dumps(one).encode() for one in (record, again(record, field))]
+    good = [json.dumps(row).encode() for row in (record, again(record, field))]
     lines = file.endswith(".jsonl")
     values = mutated(again(again(record, field), field))
     bad = data.draw(json_bytes(values) if lines else values.map(dumped))
@@ -160,7 +160,7 @@ def dumped(value: Any) -> bytes:
 def test_a_number_or_nesting_beyond_use_breaks_its_record_alone(
     name: str, split: str, file: str, record: dict[str, Any], field: str, bad: str
 ) -> None:
-    good = [json.dumps(one) for one in (record, again(record, field))]
+    good = [json.dumps(row) for row in (record, again(record, field))]
     parts = [good[0], f'{{"{field}": {bad}}}', good[1]]
     text = "\n".join(parts) if file.endswith(".jsonl") else f"[{', '.join(parts)}]"
     with tempfile.TemporaryDirectory() as folder:
@@ -189,7 +189,7 @@ def test_a_number_or_nesting_beyond_use_breaks_its_record_alone(
 def test_a_name_that_no_file_can_have_breaks_its_record_alone(
     benchmark: str, split: str, file: str, record: dict[str, Any], video: str, field: str, name: str
 ) -> None:
-    parts = [json.dumps(one) for one in (record, {**again(record, field), video: name})]
+    parts = [json.dumps(row) for row in (record, {**again(record, field), video: name})]
     text = "\n".join(parts) if file.endswith(".jsonl") else f"[{', '.join(parts)}]"
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / file).write_text(text)
@@ -223,7 +223,7 @@ def test_a_bad_row_of_a_table_is_named(
 
 
 @FUZZ
-@given(st.binary(max_size=60), st.sampled_from([one[:3] for one in (*JSON, *LINES)]))
+@given(st.binary(max_size=60), st.sampled_from([case[:3] for case in (*JSON, *LINES)]))
 @example(b"", JSON[0][:3])
 @example(b"[" * 100_000, JSON[1][:3])
 @example(b'[{"a": 1}, {"b"', JSON[1][:3])

@@ -65,7 +65,7 @@ def test_longvideobench_test_has_no_answers_and_the_hub_pads_options(tmp_path: P
     assert test.items[0].subtitles is None
     padded = lvb(1, 60, 1)
     options = padded.pop("candidates")
-    padded |= {f"option{i}": one for i, one in enumerate([*options, "N/A"])}
+    padded |= {f"option{i}": option for i, option in enumerate([*options, "N/A"])}
     write_parquet(tmp_path / "validation-00000-of-00001.parquet", [padded])
     hub = load("longvideobench", root=tmp_path, protocol="videopro")
     assert hub.items[0].question.choices == tuple(options)
@@ -122,25 +122,25 @@ def test_videomme_nested_form_is_the_same(tmp_path: Path) -> None:
     write_parquet(tmp_path / "flat/test-00000-of-00001.parquet", MME)
     nested = [
         {
-            "video_id": one["video_id"],
-            "duration_category": one["duration"],
-            "video_category": one["domain"],
-            "video_subcategory": one["sub_category"],
-            "url": one["url"],
+            "video_id": record["video_id"],
+            "duration_category": record["duration"],
+            "video_category": record["domain"],
+            "video_subcategory": record["sub_category"],
+            "url": record["url"],
             "questions": [
                 {
-                    **{key: one[key] for key in ("question_id", "task_type", "question", "answer")},
-                    "choices": one["options"],
+                    **{key: record[key] for key in ("question_id", "task_type", "question", "answer")},
+                    "choices": record["options"],
                     "response": "",
                 }
             ],
         }
-        for one in MME
+        for record in MME
     ]
     write_json(tmp_path / "nested/Video-MME.json", nested)
     flat, deep = (load("videomme", root=tmp_path / name) for name in ("flat", "nested"))
-    for one, other in zip(flat.items, deep.items, strict=True):
-        assert (one.id, one.video_key, one.question, one.answer, one.groups) == (
+    for item, other in zip(flat.items, deep.items, strict=True):
+        assert (item.id, item.video_key, item.question, item.answer, item.groups) == (
             other.id, other.video_key, other.question, other.answer, other.groups
         )  # fmt: skip
 
@@ -172,7 +172,7 @@ def test_lvbench_scores(tmp_path: Path) -> None:
         {"key": "gone0000000", "type": "live", "qa": [qa("4", "A", "reasoning")]},
     ]
     path = tmp_path / "video_info.meta.jsonl"
-    path.write_text("".join(json.dumps(one) + "\n" for one in videos))
+    path.write_text("".join(json.dumps(video) + "\n" for video in videos))
     touch(tmp_path, "videos/Cm73ma6Ibcs.mp4")
     benchmark = load("lvbench", root=tmp_path)
     first = benchmark.items[0]
@@ -269,7 +269,9 @@ def test_mlvu_test_has_six_options(tmp_path: Path) -> None:
         for task, count in (("count", 3), ("ego", 1))
         for i in range(count)
     ]
-    gold = dict(zip((one["question_id"] for one in questions), ("five", "F", "two", "six"), strict=True))
+    gold = dict(
+        zip((question["question_id"] for question in questions), ("five", "F", "two", "six"), strict=True)
+    )
     write_json(tmp_path / "test_multi_choice_tasks.json", questions)
     answers = [{"question_id": key, "answer": value} for key, value in gold.items()]
     write_json(tmp_path / "test-ground-truth/test_mcq_gt.json", answers)

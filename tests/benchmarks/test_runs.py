@@ -184,7 +184,7 @@ def test_a_full_run_is_handed_in(tmp_path: Path, capsys: pytest.CaptureFixture[s
     questions = json.loads((root / "questions.json").read_text())
     for place, (colour, record) in enumerate(zip(("red", "blue"), questions, strict=False)):
         options = ["grey", "green", "red", "blue", "brown"]
-        record |= {f"option {k}": one for k, one in enumerate(options)}
+        record |= {f"option {k}": option for k, option in enumerate(options)}
         make_video(root / f"videos/uid-{place}.mp4", colour, 1.0)
     write_json(root / "questions.json", questions)  # the third video is no video
     assert infer(root, run, "--benchmark", "egoschema", "--split", "full") == 0

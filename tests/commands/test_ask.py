@@ -109,7 +109,7 @@ def test_bad_requests(
     told: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert main([str(video) if one == "VIDEO" else one for one in argv], load=load_fake) == 2
+    assert main([str(video) if word == "VIDEO" else word for word in argv], load=load_fake) == 2
     error = capsys.readouterr().err
     assert error.startswith("error: ")
     assert told in error

@@ -51,8 +51,8 @@ def program(mode: Literal["native", "program"], answer: str | None, *, faults: t
 def trace(number: int, *rounds: Round, answer: str | None = "A", first: str | None = "A") -> Trace:
     """Question `number` about video number // 2, whose right answer is A."""
     cost = Cost(seconds=0.25)  # what all questions of the video share
-    for one in rounds:
-        cost = cost + one.planning + (one.execution.cost if one.execution else Cost())
+    for attempt in rounds:
+        cost = cost + attempt.planning + (attempt.execution.cost if attempt.execution else Cost())
     return Trace(
         schema=2,
         run_key="0",
@@ -76,15 +76,15 @@ def run(folder: Path, *traces: Trace) -> Path:
     folder.mkdir(parents=True)
     log = TraceLog(where.traces)
     log.refresh()
-    for one in traces:
-        log.append(one)
+    for trace in traces:
+        log.append(trace)
     log.close()
     return folder
 
 
 def native(number: int, answer: str | None, confidence: float = 0.9) -> Trace:
-    one = Round("native", "", execution=ran(answer, confidence), mode="native")
-    return trace(number, one, answer=answer, first=answer)
+    attempt = Round("native", "", execution=ran(answer, confidence), mode="native")
+    return trace(number, attempt, answer=answer, first=answer)
 
 
 def test_answers_before_refinement_cost_what_the_first_round_cost() -> None:
@@ -116,7 +116,7 @@ def test_the_more_confident_answer_counts_where_it_is_asked_for(tmp_path: Path) 
     rows = [f"first=first:{folder}", f"last={folder}", f"best=best:{folder}"]
     assert seeds.main([*rows, "--output", str(out)]) == 0
     first, last, best = json.loads(out.read_text())
-    assert [one["accuracy"] for one in (first, last, best)] == pytest.approx([2 / 3, 2 / 3, 1.0])
+    assert [row["accuracy"] for row in (first, last, best)] == pytest.approx([2 / 3, 2 / 3, 1.0])
     assert best["calls"] == last["calls"] == pytest.approx(5.0)
     assert best["runs"] == [str(folder)]
 
@@ -180,14 +180,14 @@ def test_oracle_is_native_only_for_right_and_confident_answers() -> None:
 
 def test_the_table_pools_seeds_and_pairs_them_with_one_reference(tmp_path: Path) -> None:
     base = run(tmp_path / "native", native(0, "A"), native(1, "B"), native(2, "B"), native(3, "B"))
-    one = run(
+    seed_0 = run(
         tmp_path / "one",
         trace(0, program("native", "A")),
         trace(1, program("program", "A")),
         trace(2, program("program", "B", faults=("no planning",)), answer="B", first="B"),
         trace(3, program("native", "B"), program("program", "A"), first="B"),
     )
-    two = run(
+    seed_1 = run(
         tmp_path / "two",
         trace(0, program("program", "A")),
         trace(1, program("program", "B"), answer="B", first="B"),
@@ -196,8 +196,8 @@ def test_the_table_pools_seeds_and_pairs_them_with_one_reference(tmp_path: Path)
     )
     rows = [
         f"native={base}",
-        f"first=first:{one},first:{two}",
-        f"refined={one},{two}",
+        f"first=first:{seed_0},first:{seed_1}",
+        f"refined={seed_0},{seed_1}",
     ]
     out = tmp_path / "table.json"
     assert seeds.main([*rows, "--oracle", str(base), "--output", str(out)]) == 0
@@ -206,13 +206,15 @@ def test_the_table_pools_seeds_and_pairs_them_with_one_reference(tmp_path: Path)
     assert reference["accuracy"] == 0.25
     assert "difference" not in reference
     assert "well_formed" not in reference
-    # Of one's four answers at first two are right, of two's also two; after refinement three and two.
+    # Of the first run's four answers two are right at first, and two of the second's; after refinement three
+    # and two.
     assert first["seeds"] == [0.5, 0.5]
     assert refined["seeds"] == [0.75, 0.5]
     assert refined["accuracy"] == pytest.approx(5 / 8)
     assert refined["difference"] == pytest.approx(3 / 8)
-    # 7 of 8 first replies are well-formed. The oracle is native for q0 alone: one takes native there and two
-    # does not (1 of 2); for the rest one takes a program in two of three, two in all three (5 of 6).
+    # 7 of 8 first replies are well-formed. The oracle is native for q0 alone: the first run takes native
+    # there, the second does not (1 of 2); for the rest the first takes a program in two of three, the second
+    # in all three (5 of 6).
     assert first["well_formed"] == pytest.approx(7 / 8)
     assert first["mode_accuracy"] == pytest.approx(6 / 8)
     assert first["mode_balanced_accuracy"] == pytest.approx((1 / 2 + 5 / 6) / 2)

@@ -180,7 +180,7 @@ def test_the_page_holds_all_that_it_shows(runs: Path, tmp_path: Path) -> None:
     page.feed(text)
     assert page.open == []
     assert len(page.sources) == 4
-    assert all(one.startswith("data:image/svg+xml;base64,") for one in page.sources)
+    assert all(source.startswith("data:image/svg+xml;base64,") for source in page.sources)
     assert {link.removeprefix("#") for link in page.links} == set(page.ids) == set(BUILDERS) - {"metrics"}
     assert "<title>Runs &lt;of&gt; today</title>" in text
     assert "<script" not in text
@@ -220,7 +220,7 @@ def test_some_tables_alone(runs: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("argv", "told"),
     [
-        ([], "give the folder of a finished run"),
+        ([], "give one or more folders of finished runs"),
         (["{runs}/nowhere"], "contains no run"),
         (["{runs}", "--tables", "nothing"], "unknown table 'nothing'"),
         (["{runs}/native", "--tables", "tau"], "no run refines"),
@@ -308,7 +308,7 @@ def test_inspect_log(mixed: Path) -> None:
     (score,) = log["results"]["scores"]
     assert score["metrics"]["accuracy"]["value"] == 0.5
     assert (score["scored_samples"], score["unscored_samples"]) == (2, 2)
-    values = [one.get("scores", {}).get("videopro", {}).get("value") for one in log["samples"]]
+    values = [sample.get("scores", {}).get("videopro", {}).get("value") for sample in log["samples"]]
     assert values == ["C", "I", None, None]
     assert "no such file" in log["samples"][3]["error"]["message"]
 
@@ -316,7 +316,7 @@ def test_inspect_log(mixed: Path) -> None:
 def test_inspect_shows_what_was_written_and_what_came_of_it(tmp_path: Path) -> None:
     log = inspect_log(exported(planned_run(tmp_path / "v"), "inspect"))
     refined = log["samples"][2]
-    said = [(one["role"], one["content"]) for one in refined["messages"]]
+    said = [(message["role"], message["content"]) for message in refined["messages"]]
     assert said == [
         ("user", "What is 2?\nA. one\nB. two"),
         ("assistant", "x" * 10),

@@ -40,9 +40,9 @@ def wilson_by_roots(share: float, n: float, z: float) -> list[float]:
 def test_a_mean_over_tasks_by_hand() -> None:
     """Task one: 2 of 3 right, task two: 1 of 2; video v1 has questions in both. What videos add to the mean:
     v1 (1/3 - 2/3) / 6 - (1/2) / 4 = -13/72, v2 (1/3) / 6 = 4/72, v3 (1/2) / 4 = 9/72."""
-    one = [scored("a", "v1", 1), scored("b", "v1", 0), scored("c", "v2", 1)]
-    two = [scored("d", "v1", 0), scored("e", "v3", 1)]
-    found = weighted_accuracy([(0.5, one), (0.5, two)])
+    first = [scored("a", "v1", 1), scored("b", "v1", 0), scored("c", "v2", 1)]
+    second = [scored("d", "v1", 0), scored("e", "v3", 1)]
+    found = weighted_accuracy([(0.5, first), (0.5, second)])
     assert found.accuracy == pytest.approx(7 / 12)
     assert (found.n, found.clusters) == (5, 3)
     variance = 3 / 2 * (13**2 + 4**2 + 9**2) / 72**2

@@ -60,7 +60,7 @@ def test_main_results_over_two_benchmarks(tmp_path: Path) -> None:
     tasks = [{"task": "needle"}, *[{"task": "count"}] * 3]
 
     def mlvu(letters: str) -> list[Trace]:
-        return [trace(i, [direct_round(one, 0.8)], groups=tasks[i]) for i, one in enumerate(letters)]
+        return [trace(i, [direct_round(letter, 0.8)], groups=tasks[i]) for i, letter in enumerate(letters)]
 
     for name, method, lvbench, other in (("n", "native", "AABB", "AABB"), ("v", "videopro", "AAAB", "AAAA")):
         write_run(tmp_path / name / "mlvu", mlvu(other), method=method, benchmark="mlvu", protocol=MLVU)
@@ -273,7 +273,7 @@ def test_confidence(tmp_path: Path) -> None:
     """Right 0.95 and 0.65, wrong 0.95 and 0.25. ECE: (2 * |0.5 - 0.95| + 0.35 + 0.25) / 4 = 0.375. AUROC: of
     four pairs of a right and a wrong one a tie, two won and one lost: 0.625."""
     given = [("A", 0.95), ("B", 0.95), ("B", 0.25), ("A", 0.65)]
-    path = write_run(tmp_path / "n", [trace(i, [direct_round(*one)]) for i, one in enumerate(given)])
+    path = write_run(tmp_path / "n", [trace(i, [direct_round(*answer)]) for i, answer in enumerate(given)])
     overall, bins = section("confidence", path).tables
     assert [cell_text(cell) for cell in overall.rows[0]] == [
         "pocket test",
@@ -322,11 +322,11 @@ def test_a_sweep_by_each_rule(tmp_path: Path) -> None:
 def test_a_sweep_beyond_what_was_stored_is_refused(tmp_path: Path) -> None:
     path = planned_run(tmp_path / "v")
     with pytest.raises(
-        MissingRuns, match=r"below 0\.75 only, and the sweep goes to 0\.9; .*--refine-below 0\.9"
+        MissingRuns, match=r"below 0\.75 only, but the sweep goes to 0\.9; .*--refine-below 0\.9"
     ):
         section("tau", path)
     (run,) = read_runs([str(path)])
-    assert [one[0] for one in sweep(run, (0.4, 0.75))] == [0.4, 0.75]
+    assert [point[0] for point in sweep(run, (0.4, 0.75))] == [0.4, 0.75]
     with pytest.raises(MissingRuns, match="refine-below"):
         section("tau", write_run(tmp_path / "n", answers("A")))
     none = planned_run(tmp_path / "none", max_rounds=0)
@@ -366,7 +366,7 @@ def test_pairs_and_the_questions_that_changed_sides(tmp_path: Path) -> None:
     )
     assert column(found, "difference") == ["+25.0"]
     assert row[5:] == (2, 1)
-    assert [one[3:] for one in changed.rows] == [
+    assert [row[3:] for row in changed.rows] == [
         ("gained", "q1", "What is 1?", "A", "A", "B"),
         ("gained", "q2", "What is 2?", "A", "A", "B"),
         ("lost", "q3", "What is 3?", "A", "B", "A"),
@@ -409,18 +409,18 @@ def test_other_questions_are_told(tmp_path: Path) -> None:
 
 def test_runs_are_named_apart_or_refused(tmp_path: Path) -> None:
     names = lambda runs: [run.name for run in runs]  # noqa: E731
-    one, two = planned_run(tmp_path / "x" / "one"), planned_run(tmp_path / "x" / "two", tau=0.5)
+    first, second = planned_run(tmp_path / "x" / "one"), planned_run(tmp_path / "x" / "two", tau=0.5)
     assert names(read_runs([str(tmp_path / "x")])) == ["VideoPro [one]", "VideoPro [two]"]
-    assert names(read_runs([f"first={one}", str(two)])) == ["first", "VideoPro"]
+    assert names(read_runs([f"first={first}", str(second)])) == ["first", "VideoPro"]
     taught = planned_run(tmp_path / "taught", planner="pocket-teacher")
-    assert names(read_runs([str(one), str(taught)])) == [
+    assert names(read_runs([str(first), str(taught)])) == [
         "VideoPro (not fine-tuned)",
         "VideoPro (pocket-teacher)",
     ]
     with pytest.raises(ConfigError, match="2 runs on pocket test would both be called 'same'"):
-        read_runs([f"same={one}", f"same={two}"])
+        read_runs([f"same={first}", f"same={second}"])
     with pytest.raises(ConfigError, match="was given twice"):
-        read_runs([str(one), str(one)])
+        read_runs([str(first), str(first)])
 
 
 def test_what_is_no_run(tmp_path: Path) -> None:
@@ -437,12 +437,12 @@ def test_what_is_no_run(tmp_path: Path) -> None:
 def test_all_that_runs_allow(tmp_path: Path) -> None:
     runs: list[ReportRun] = read_runs([str(planned_run(tmp_path / "v"))])
     made, lacking = build(runs)
-    assert [one.name for one in made] == [
+    assert [section.name for section in made] == [
         *("main", "efficiency", "training", "modes", "confidence", "durations", "runs"),
     ]
-    assert [one.partition(":")[0] for one in lacking] == ["modules", "tau", "metrics", "pairs"]
+    assert [reason.partition(":")[0] for reason in lacking] == ["modules", "tau", "metrics", "pairs"]
     assert set(BUILDERS) == {one.name for one in made} | {one.partition(":")[0] for one in lacking}
-    with pytest.raises(ConfigError, match="none called 'mian'; did you mean 'main'"):
+    with pytest.raises(ConfigError, match="unknown table 'mian'; did you mean 'main'"):
         build(runs, ("mian",))
 
 
@@ -451,8 +451,8 @@ def test_every_accuracy_has_its_interval(tmp_path: Path) -> None:
     planned_run(tmp_path / "v", refine_below=0.9)
     made, _ = build(read_runs([str(tmp_path)]))
     seen = 0
-    for one in made:
-        for found in one.tables:
+    for section in made:
+        for found in section.tables:
             for row in found.rows:
                 for head, cell in zip(found.heads, row, strict=True):
                     is_share = head.startswith(("accuracy", "last "))

@@ -83,7 +83,7 @@ def test_what_is_odd_about_a_videos_times_is_in_its_traces(tmp_path: Path) -> No
     path.write_bytes(data)
     assert main(flags(tmp_path / "b", tmp_path / "run"), load=load_fake) == 0
     notes = {trace.question_id: trace.notes for trace in check_complete(tmp_path / "run", 4)}
-    assert [len(notes[one]) - len(notes["v0q0"]) for one in ("v0q1", "v1q0", "v1q1")] == [0, 1, 1]
+    assert [len(notes[name]) - len(notes["v0q0"]) for name in ("v0q1", "v1q0", "v1q1")] == [0, 1, 1]
     assert "its header says 7,200 s" in notes["v1q0"][0]
 
 

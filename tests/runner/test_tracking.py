@@ -39,7 +39,7 @@ def events(output: Path) -> dict[str, list[tuple[int, float]]]:
     accumulator = EventAccumulator(str(output / "work" / "tensorboard"), size_guidance={"scalars": 0})
     accumulator.Reload()
     return {
-        name: [(one.step, one.value) for one in accumulator.Scalars(name)]
+        name: [(scalar.step, scalar.value) for scalar in accumulator.Scalars(name)]
         for name in accumulator.Tags()["scalars"]
     }
 

@@ -110,7 +110,9 @@ def test_modes_output_and_repairs_are_counted() -> None:
         },
     }  # fmt: skip
     by_fault = numbers["repairs"]["by_fault"]
-    assert {name: (one["n"], one["refined"], one["right_after"]) for name, one in by_fault.items()} == {
+    assert {
+        name: (counts["n"], counts["refined"], counts["right_after"]) for name, counts in by_fault.items()
+    } == {
         "plain bug": (2, 2, 1),
         "none": (1, 1, 0),
         "clumsy query": (1, 0, 1),
@@ -152,4 +154,4 @@ def test_records_leave_out_what_no_method_could_answer() -> None:
     broken = replace(good, question_id="2", error=Failure("VideoError", "x"), final=None)
     refused = replace(good, question_id="3", error=Failure("BackboneError", "x"), final=None)
     hidden = replace(good, question_id="4", gold=None)
-    assert [one.question_id for one in records_of([good, broken, refused, hidden])] == ["1", "3"]
+    assert [score.question_id for score in records_of([good, broken, refused, hidden])] == ["1", "3"]

@@ -124,8 +124,8 @@ def traces_of(
             letter = None if item.question.is_open else extract_letter(raw, item.question)
             reply = Reply(letter, 0.5 if letter else 0.0, {}, raw)
             calls = tuple(
-                Call("get_informative_clips", {}, "", intervals=(one,))
-                for one in (found or {}).get(item.id, ())
+                Call("get_informative_clips", {}, "", intervals=(interval,))
+                for interval in (found or {}).get(item.id, ())
             )
             execution = Execution("ok" if letter else "empty", letter, raw=raw, calls=calls)
             only = Round("native", raw, execution=execution, mode="native")
@@ -146,4 +146,4 @@ def score(
 
 def metrics(summary: Mapping[str, Any]) -> dict[str, tuple[float | None, float | None]]:
     """Robust and official numbers by name."""
-    return {name: (one["robust"], one["official"]) for name, one in summary["metrics"].items()}
+    return {name: (value["robust"], value["official"]) for name, value in summary["metrics"].items()}

@@ -63,8 +63,8 @@ def trace(
     """Question `number` (of video number // 2 where none is named), whose right answer is A."""
     place = len(rounds) - 1 if settled is None else settled
     cost = Cost(seconds=0.25)  # what all questions of the video share
-    for one in rounds:
-        cost = cost + one.planning + (one.execution.cost if one.execution else Cost())
+    for attempt in rounds:
+        cost = cost + attempt.planning + (attempt.execution.cost if attempt.execution else Cost())
     replies = []
     for at in (0, place):
         found = rounds[at].execution
@@ -139,8 +139,8 @@ def write_run(
     where.config.write_text(yaml.safe_dump(content, sort_keys=False))
     log = TraceLog(where.traces)
     log.refresh()
-    for one in traces:
-        log.append(replace(one, run_key=content["run_key"]))
+    for trace in traces:
+        log.append(replace(trace, run_key=content["run_key"]))
     log.close()
     return folder
 

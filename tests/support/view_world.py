@@ -38,7 +38,7 @@ SECOND = """def execute_command(video, question):
 
 def reply(letter: str | None, confidence: float) -> Reply:
     rest = (1 - confidence) / 3
-    letters = {one: confidence if one == letter else rest for one in "ABCD"}
+    letters = {option: confidence if option == letter else rest for option in "ABCD"}
     return Reply(letter, confidence, letters, letter or "Hm")
 
 
@@ -279,7 +279,7 @@ def write_run(folder: Path, some: list[Trace]) -> RunFolder:
         IDENTITY,
     )
     log = TraceLog(run.traces)
-    for one in some:
-        log.append(one)
+    for trace in some:
+        log.append(trace)
     log.close()
     return run

@@ -85,5 +85,7 @@ def test_a_summary_of_another_run_is_not_compared(tmp_path: Path, key: str, valu
     run = written(tmp_path / "run", "compare")
     summary = json.loads((run / "summary.json").read_text())
     (run / "summary.json").write_text(json.dumps(summary | {key: value}))
-    with pytest.raises(RunError, match=rf"summary\.json: is of another run \({key} '{value}', and the run's"):
+    with pytest.raises(
+        RunError, match=rf"summary\.json: belongs to another run \({key} '{value}', but this run's"
+    ):
         compare.read_run(run)

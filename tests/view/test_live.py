@@ -52,7 +52,7 @@ def test_a_run_is_followed_to_its_end(tmp_path: Path) -> None:
     shown, text = console()
     left = list(some[1:4])
     with ExitStack() as holding:
-        holding.enter_context(run.running([one.question_id for one in some]))
+        holding.enter_context(run.running([trace.question_id for trace in some]))
 
         def sleep(seconds: float) -> None:
             looks.append(last_screen(text))
@@ -123,7 +123,7 @@ def test_brackets_of_a_question_are_no_markup(tmp_path: Path) -> None:
 def test_ctrl_c_ends_the_look_alone(tmp_path: Path) -> None:
     some = world.traces(tmp_path / "videos")
     run = world.write_run(tmp_path / "run", some[:2])
-    with run.running([one.question_id for one in some]):
+    with run.running([trace.question_id for trace in some]):
         before = {path: path.read_bytes() for path in run.path.rglob("*") if path.is_file()}
         looking = subprocess.Popen(
             [sys.executable, "-m", "videopro.view", "--live", str(run.path)],

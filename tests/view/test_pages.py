@@ -81,8 +81,8 @@ def open_page(site: Path, browser: Any) -> Iterator[Open]:
 
 def ids(page: Any) -> list[str]:
     return [
-        one.split("/")[0]
-        for one in page.eval_on_selector_all(".row", "all => all.map(one => one.dataset.id)")
+        name.split("/")[0]
+        for name in page.eval_on_selector_all(".row", "all => all.map(one => one.dataset.id)")
     ]
 
 
@@ -237,9 +237,9 @@ def test_a_refinement_is_a_diff(open_page: Open) -> None:
 def test_many_calls_of_a_line_open_on_demand(open_page: Open, tmp_path: Path) -> None:
     call = world.Call("query_yn", {"question": "Is it?"}, "Answer('Yes', confidence 0.900)", line=2)
     given = world.reply("A", 0.9)
-    one = world.Round("plan", "", world.FIRST, world.execution(given, *[call] * 30), "program")
+    attempt = world.Round("plan", "", world.FIRST, world.execution(given, *[call] * 30), "program")
     video = world.VideoRef("nowhere.mp4", "v", "", 9.0)
-    run = world.write_run(tmp_path / "run", [world.trace("q", video, "?", (one,), given, given)])
+    run = world.write_run(tmp_path / "run", [world.trace("q", video, "?", (attempt,), given, given)])
     assert main([str(run.path), "--no-pictures"]) == 0
     page = open_page("#/q/q", folder=run.path / "view")
     assert page.locator(".call").count() == 3
@@ -293,7 +293,7 @@ def test_the_axis_marks_evidence_and_what_was_retrieved(open_page: Open) -> None
         )
 
     assert spans("evidence") == [pytest.approx([2, 3], abs=0.05)]
-    assert spans("retrieved") == [pytest.approx(one, abs=0.05) for one in ([4, 5], [2, 3], [2, 3])]
+    assert spans("retrieved") == [pytest.approx(span, abs=0.05) for span in ([4, 5], [2, 3], [2, 3])]
     assert page.locator(".lane.looked").count() == 2
 
 
@@ -307,7 +307,7 @@ def test_options_tell_right_chosen_and_how_likely(open_page: Open) -> None:
     assert "set right by refinement" in changed.inner_text(".verdict")
     assert "chosen at first" in changed.locator("[data-letter=B]").inner_text()
     bars = changed.locator("[data-letter=B] .bars i").evaluate_all("all => all.map(one => one.style.width)")
-    assert [float(one.rstrip("%")) for one in bars] == pytest.approx([40, 100 * 0.1 / 3], abs=0.1)
+    assert [float(width.rstrip("%")) for width in bars] == pytest.approx([40, 100 * 0.1 / 3], abs=0.1)
     costs = changed.locator(".costs tbody tr").last.inner_text().split("\t")
     assert costs[:6] == ["In all", "3.00 s", "8", "2", "600", "40"]
 
@@ -403,6 +403,6 @@ def test_dark_where_the_system_is(open_page: Open) -> None:
     colour = "getComputedStyle(document.body).backgroundColor"
     light = open_page("", color_scheme="light").evaluate(colour)
     dark = open_page("", color_scheme="dark").evaluate(colour)
-    brightness = [sum(int(part) for part in one[4:-1].split(",")) / 3 for one in (light, dark)]
+    brightness = [sum(int(part) for part in colour[4:-1].split(",")) / 3 for colour in (light, dark)]
     assert brightness[0] > 220
     assert brightness[1] < 40

@@ -60,7 +60,7 @@ def test_a_text_too_long_for_a_program_is_listed_plainly() -> None:
 
 def test_a_refinement_is_a_diff_with_the_new_programs_numbers() -> None:
     lines = listing("a = 1\nb = 3\nc = 4\nd = 5", "a = 1\nb = 2\nd = 5\ne = 6")
-    assert [(one.mark, one.number) for one in lines] == [
+    assert [(line.mark, line.number) for line in lines] == [
         ("", 1), ("-", None), ("+", 2), ("+", 3), ("", 4), ("-", None),
     ]  # fmt: skip
     assert joined(lines) == ["a = 1", "b = 2", "b = 3", "c = 4", "d = 5", "e = 6"]
@@ -114,8 +114,8 @@ def test_a_result_that_was_cut_short_gives_what_is_whole() -> None:
 
 
 def test_states_and_marks(tmp_path: Path) -> None:
-    traces = {one.question_id.split("/")[0]: one for one in world.traces(tmp_path)}
-    assert {name: state_of(one) for name, one in traces.items()} == {
+    traces = {trace.question_id.split("/")[0]: trace for trace in world.traces(tmp_path)}
+    assert {name: state_of(trace) for name, trace in traces.items()} == {
         "right": "right",
         "wrong": "wrong",
         "refined": "right",
@@ -123,7 +123,7 @@ def test_states_and_marks(tmp_path: Path) -> None:
         "missing": "error",
         "hostile": "unparsed",
     }
-    marks = {name: row(one)["marks"] for name, one in traces.items()}
+    marks = {name: row(trace)["marks"] for name, trace in traces.items()}
     assert marks == {
         "right": [], "wrong": [], "refined": ["refined", "fixed"], "unread": [], "missing": [],
         "hostile": ["failed"],
@@ -156,7 +156,7 @@ def test_a_page_holds_what_happened(tmp_path: Path) -> None:
     assert first["calls"][0]["intervals"] == [[4.0, 5.0]]
     crop = second["calls"][-1]["frames"][0]
     assert crop["box"] == (0.25, 0.25, 0.75, 0.75)
-    assert {crop["key"], crop["whole"]} <= {one.key for one in pictures}
+    assert {crop["key"], crop["whole"]} <= {picture.key for picture in pictures}
     assert second["calls"][3]["boxes"] == [
         {"corners": (32.0, 16.0, 96.0, 48.0), "label": "kite", "score": 0.81}
     ]
@@ -166,7 +166,7 @@ def test_a_page_holds_what_happened(tmp_path: Path) -> None:
 
 def test_frames_are_spread_evenly() -> None:
     frames = [(float(n),) for n in range(64)]
-    assert [int(one[0]) for one in spread(frames, 4)] == [8, 24, 40, 56]
+    assert [int(frame[0]) for frame in spread(frames, 4)] == [8, 24, 40, 56]
     assert spread(frames[:3], 4) == frames[:3]
 
 
@@ -279,7 +279,7 @@ def test_a_video_that_is_another_one_now_gives_no_pictures(tmp_path: Path) -> No
     wanted = VideoPictures(str(tmp_path / "v.mp4"), seen)
     wanted.add([Picture(1.0)])
     sheets = thumbnails.make_sheets(wanted, tmp_path)
-    assert "is not the file that the run saw" in sheets.error
+    assert "is not the file that the run used" in sheets.error
     assert not sheets.cells
 
 
@@ -295,8 +295,8 @@ def test_a_run_becomes_a_folder(run: Path, tmp_path: Path, capsys: pytest.Captur
     assert "lost.mp4" in told.err
     assert "gone.mp4" not in told.err, "the run did not see it either"
     index = read_assignment(output / "data" / "index.js")
-    rows = [dict(zip(index["columns"], one, strict=True)) for one in index["rows"]]
-    assert [one["id"].split("/")[0] for one in rows] == [
+    rows = [dict(zip(index["columns"], values, strict=True)) for values in index["rows"]]
+    assert [shown["id"].split("/")[0] for shown in rows] == [
         "right",
         "wrong",
         "refined",
@@ -306,8 +306,8 @@ def test_a_run_becomes_a_folder(run: Path, tmp_path: Path, capsys: pytest.Captur
     ]
     # Of the five whose video could be read, two are right.
     assert (index["numbers"]["n"], index["numbers"]["accuracy"]) == (5, 0.4)
-    for one in rows:
-        assert read_assignment(output / "data" / "questions" / f"{one['page']}.js")["id"] == one["id"]
+    for shown in rows:
+        assert read_assignment(output / "data" / "questions" / f"{shown['page']}.js")["id"] == shown["id"]
     assert {path: path.read_bytes() for path in run.glob("*.*")} == before, "the run itself is only read"
     text = "".join(path.read_text() for path in output.glob("*.*"))
     assert "fetch(" not in text

@@ -113,13 +113,16 @@ def _dimensions(value: Any) -> list[str]:
         names = ast.literal_eval(value) if isinstance(value, str) else value
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         names = None
-    known = isinstance(names, list) and all(isinstance(name, str) and name in _AREA_OF for name in names)
-    if not names or not known:
+    if (
+        not isinstance(names, list)
+        or not names
+        or not all(isinstance(name, str) and name in _AREA_OF for name in names)
+    ):
         raise BenchmarkError(
             f"field 'dimensions' is {quoted(value)}; it must be a list of MMBench-Video's dimensions, "
             "such as \"['OCR', 'Counting']\""
         )
-    return names
+    return [str(name) for name in names]
 
 
 SPEC = BenchmarkSpec("mmbench_video", ("test",), PROTOCOLS, read, "MMBench-Video.tsv and video/")

@@ -73,7 +73,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _report(config: ReportConfig, runs: Sequence[ReportRun]) -> None:
     try:
         from videopro.report.published import with_published
-        from videopro.report.sections import TAUS, build
+        from videopro.report.sections import build
+        from videopro.report.thresholds import TAUS
         from videopro.report.writing import write_report
     except ImportError as error:
         raise ConfigError(f"a report needs {error.name}: pip install -e '.[report]'") from error

@@ -14,10 +14,10 @@ from pathlib import Path
 
 from videopro.errors import ConfigError, RunError
 from videopro.question import LETTERS
-from videopro.runs.folder import RunFolder, write_atomically
+from videopro.runs.folder import RunFolder
 from videopro.runs.judging import recorded_protocol
 from videopro.settings import setting
-from videopro.storage import cannot_write
+from videopro.storage import cannot_write, write_atomically
 from videopro.traces import Trace
 
 # How EgoSchema's server and lmms-eval encode a missing answer.
