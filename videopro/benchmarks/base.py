@@ -32,13 +32,13 @@ class Item:
     """Letter of the correct option; None if the benchmark does not publish it or the question is open;
     NO_OPTION if no option is correct."""
     subtitles: Path | None = None
-    """The subtitle file that the benchmark lists, or the video itself if subtitles embedded in it are used; None
-    if there are none for this video."""
+    """The subtitle file that the benchmark lists, or the video itself for embedded subtitles; None if there
+    are none for this video."""
     subtitle_offset: float = 0.0
     """Seconds of the original video before this file starts; subtracted from the subtitles' times."""
     groups: Mapping[str, str] = field(default_factory=dict)
     """Breakdowns of the result, such as {"family": "count", "duration": "long"}; several of one kind are
-    joined by `videopro.scoring.metrics.SEVERAL`."""
+    joined by `videopro.scoring.metrics.GROUP_SEPARATOR`."""
     evidence: tuple[tuple[float, float], ...] = ()
     """Intervals (s) that contain the answer, where known. For analysis only: no method may read it."""
     shown: tuple[tuple[float, float], ...] = ()

@@ -42,8 +42,8 @@ def load_folder(
     embedded: bool = False,
 ) -> Benchmark:
     """Read `root/questions.jsonl`. Raises BenchmarkError, naming file, line, field and fix; with
-    `skip_broken`, broken lines are left out and listed in the benchmark's `broken`. `embedded`: look for a text
-    track in videos without a `subtitles` field."""
+    `skip_broken`, broken lines are left out and listed in the benchmark's `broken`. `embedded`: look for a
+    text track in videos without a `subtitles` field."""
     path = root / FILE
     if not root.is_dir():
         raise BenchmarkError(
