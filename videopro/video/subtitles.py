@@ -169,9 +169,12 @@ def embedded_subtitles(
 
 
 def has_embedded_subtitles(video_path: str | Path, *, timeout: float = 30.0) -> bool:
-    """Whether a video file has a text track for `embedded_subtitles`. Reads the file's head only; False for a
-    file that cannot be read, which whoever opens the video is told. `timeout` (seconds) bounds it."""
+    """Whether an MP4, Matroska or AVI file has a text track for `embedded_subtitles`. Reads the file's head
+    only; False for a file that cannot be read, which whoever opens the video is told. `timeout` (seconds)
+    bounds it."""
     path = Path(video_path)
+    if not _is_container(path):
+        return False
     try:
         with open_container(path, Deadline(timeout)) as container:
             _track(container.streams.subtitles, path, None, None)
