@@ -258,7 +258,7 @@ def _unfit(round: Round, program: Program, right: Collection[str]) -> str | None
     if execution.confidence <= 0:
         return "right, but no answering call said so"
     # Missing tags are added; any other fault of form remains.
-    faults = parse_program(_reply(program)).reasons
+    faults = parse_program(_reply(program)).faults
     return f"not well-formed: {faults[0]}" if faults else None
 
 

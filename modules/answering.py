@@ -28,8 +28,8 @@ def query_native(call: CallContext, video: Segment, question: Text, choices: Cho
 
     Returns an answer: `letter, confidence = query_native(...)`; the answer itself may be returned.
     """
-    times = uniform_times(video.start, video.end, call.on.backbone.frames)
-    frames = call.see([FrameHandle(video.video, time) for time in times])
+    times = uniform_times(video.start, video.end, call.context.backbone.frames)
+    frames = call.load_frames_for_backbone([FrameHandle(video.video, time) for time in times])
     return _choose(call, frames, Question(question, choices), "", "native")
 
 
@@ -42,7 +42,7 @@ def query_mc(
 
     Returns an answer: `letter, confidence = query_mc(...)`; the answer itself may be returned.
     """
-    return _choose(call, call.see(frames), Question(question, choices), context, "mc")
+    return _choose(call, call.load_frames_for_backbone(frames), Question(question, choices), context, "mc")
 
 
 @module(family="answering")
@@ -52,7 +52,9 @@ def query_yn(call: CallContext, frames: Frames, question: Text, context: Optiona
     Returns an answer that compares with "Yes" and "No", is true for Yes, and has a confidence.
     """
     prompt = prompts.with_context(context, prompts.yes_no(question))
-    (answer,) = call.on.backbone.yes_no_batch([YesNoRequest(call.see(frames), prompt)])
+    (answer,) = call.context.backbone.yes_no_batch(
+        [YesNoRequest(call.load_frames_for_backbone(frames), prompt)]
+    )
     return _handle(answer, "yes_no", YES_NO)
 
 
@@ -65,7 +67,8 @@ def query_frames(
     Returns an answer that reads as its text, with a confidence.
     """
     prompt = prompts.with_context(context, prompts.open_ended(question))
-    reply = call.on.backbone.generate(call.see(frames), prompt, Sampling(WORDS_IN_REPLY))
+    images = call.load_frames_for_backbone(frames)
+    reply = call.context.backbone.generate(images, prompt, Sampling(WORDS_IN_REPLY))
     return AnswerHandle(reply.text.strip(), reply.confidence, reply.text, "frames")
 
 
@@ -85,13 +88,13 @@ def query_count(
     # that is good at letters only can do it.
     numbers = [str(number) for number in range(most)]
     question = Question(prompts.count(text), (*numbers, f"{most} or more"))
-    answer = _choose(call, call.see(frames), question, context, "count")
+    answer = _choose(call, call.load_frames_for_backbone(frames), question, context, "count")
     number = str(question.letters.index(answer.answer)) if answer.answer else ""
     chances = {str(i): answer.letters[letter] for i, letter in enumerate(question.letters)}
     return AnswerHandle(number, answer.confidence, answer.raw_output, "count", letters=chances)
 
 
-@module(family="answering", remember=False)
+@module(family="answering", cache=False)
 def make_result(
     call: CallContext,
     answer: AnyValue = "",
@@ -130,7 +133,7 @@ def _choose(
     call: CallContext, frames: list[Frame], question: Question, context: str, mode: str
 ) -> AnswerHandle:
     prompt = prompts.with_context(context, prompts.multiple_choice(question))
-    (answer,) = call.on.backbone.answer_batch([ChoiceRequest(frames, question, prompt)])
+    (answer,) = call.context.backbone.answer_batch([ChoiceRequest(frames, question, prompt)])
     return _handle(answer, mode, question.choices)
 
 

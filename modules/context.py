@@ -34,9 +34,9 @@ def get_subtitle_hints(
 
     Returns a text to pass on as context, as in `query_mc(frames, question, choices, context=hints)`.
     """
-    assert call.on.subtitles is not None
+    assert call.context.subtitles is not None
     end = video.end if duration is None else min(video.end, video.start + duration)
-    lines: Sequence[SubtitleLine] = call.on.subtitles.between(video.start, end)
+    lines: Sequence[SubtitleLine] = call.context.subtitles.between(video.start, end)
     if not lines:
         raise NotFoundError(
             f"get_subtitle_hints(): nothing is said within {video.start:.1f}-{end:.1f} s about {question!r}; "
@@ -45,11 +45,11 @@ def get_subtitle_hints(
     if _length(lines) <= word_number:
         return _text(lines)
     asked = Question(question, choices)
-    if not call.on.can_summarize:
+    if not call.context.can_summarize:
         return _text(_relevant(call, lines, asked, word_number))
-    if _length(lines) > call.on.transcript_words:
-        lines = _relevant(call, lines, asked, call.on.transcript_words)
-    reply = call.on.backbone.generate(
+    if _length(lines) > call.context.transcript_words:
+        lines = _relevant(call, lines, asked, call.context.transcript_words)
+    reply = call.context.backbone.generate(
         # A token is three quarters of a word or so; twice that, so that no summary is cut off by a long name.
         None,
         prompts.summarize(asked, _text(lines), word_number),
@@ -63,13 +63,13 @@ def _relevant(
 ) -> list[SubtitleLine]:
     """The lines that fit the question and its options best, as many as make up `most` words (one at least),
     in order of time. NotFoundError if none fits."""
-    assert call.on.search is not None
-    every = call.on.search.lines
+    assert call.context.search is not None
+    every = call.context.search.lines
     asked = " ".join((question.text, *question.choices))
     among = set(lines)
     kept: dict[SubtitleLine, None] = {}
     left = most
-    for number, _ in call.on.search.rank(asked):
+    for number, _ in call.context.search.rank(asked):
         line = every[number]
         size = len(search_tokens(line.text))
         if line in among and line not in kept and (size <= left or not kept):

@@ -1,18 +1,17 @@
-"""What goes wrong inside a module, in words that whoever wrote the program can act on.
+"""Errors of modules, with messages that the author of a program can act on.
 
-These are ordinary failures of one program: their messages become the log that a refinement prompt shows.
-Knows nothing of how modules work.
+They are ordinary failures of a program: their messages go into the log that a refinement prompt shows.
 """
 
 from videopro.errors import VideoProError
 
 
 class ModuleError(VideoProError):
-    """A module call that cannot give a result."""
+    """A module call that cannot return a result."""
 
 
 class ArgumentError(ModuleError):
-    """A wrong argument: its type, an empty list, a window outside the video, an unknown keyword."""
+    """A wrong argument: a wrong type, an empty list, a window outside the video, an unknown keyword."""
 
 
 class NotFoundError(ModuleError):
@@ -21,8 +20,8 @@ class NotFoundError(ModuleError):
 
 
 class UnavailableError(ModuleError):
-    """A module whose model, index or subtitles this video does not have."""
+    """A module whose model, index or subtitles are missing for this video."""
 
 
 class ModelError(VideoProError):
-    """A model behind a module that cannot be loaded; a user's matter, not a program's."""
+    """A module's model that cannot be loaded; for the user to fix, not the program."""

@@ -27,9 +27,11 @@ def detect_object(
     Returns a list of boxes, best first, empty if nothing is found; a box unpacks as x0, y0, x1, y1 in pixels
     and has a label and a score.
     """
-    detector = call.on.detector
+    detector = call.context.detector
     assert detector is not None
-    (picture,) = call.look([frame], size=detector.frame_size(call.on.video.height, call.on.video.width))
+    (picture,) = call.load_frames(
+        [frame], size=detector.frame_size(call.context.video.height, call.context.video.width)
+    )
     found = detector.detect(picture, text, box_threshold=box_threshold, text_threshold=text_threshold)
     return [BoxHandle(*_pixels(one.box, frame), one.label, round(one.score, 4)) for one in found]
 
@@ -41,12 +43,12 @@ def track_object(call: CallContext, frames: Frames, text: Text) -> list[TrackHan
     Returns a list of tracks, one for each thing, empty if nothing is found; a track has times, boxes (one a
     frame, None where it is not seen), start, end and a score.
     """
-    tracker = call.on.tracker
+    tracker = call.context.tracker
     assert tracker is not None
     if len({frame.box for frame in frames}) > 1:
         raise ArgumentError("track_object(): the frames are crops of different places; give whole frames")
-    size = tracker.frame_size(call.on.video.height, call.on.video.width)
-    pictures = call.look(frames, size=size)
+    size = tracker.frame_size(call.context.video.height, call.context.video.width)
+    pictures = call.load_frames(frames, size=size)
     times = tuple(round(picture.time, 3) for picture in pictures)
     return [
         TrackHandle(
@@ -66,12 +68,12 @@ def run_ocr(call: CallContext, frame: SingleFrame) -> str:
 
     Returns the text, one piece a line from top to bottom, or "" if there is none.
     """
-    assert call.on.ocr is not None
-    (picture,) = call.look([frame])
-    return "\n".join(words.text for words in call.on.ocr.read(picture.image))
+    assert call.context.ocr is not None
+    (picture,) = call.load_frames([frame])
+    return "\n".join(words.text for words in call.context.ocr.read(picture.image))
 
 
-@module(family="extraction", remember=False)
+@module(family="extraction", cache=False)
 def crop(call: CallContext, frame: SingleFrame, box: Box) -> FrameHandle:
     """Cut out the part of a frame within a box of detect_object, or [x0, y0, x1, y1] in pixels (or all from 0
     to 1, as shares of the frame).
@@ -92,7 +94,7 @@ def crop(call: CallContext, frame: SingleFrame, box: Box) -> FrameHandle:
     return frame.part(left, top, right, bottom)
 
 
-@module(family="extraction", remember=False)
+@module(family="extraction", cache=False)
 def crop_left(call: CallContext, frame: SingleFrame) -> FrameHandle:
     """Cut out the left half of a frame.
 
@@ -101,7 +103,7 @@ def crop_left(call: CallContext, frame: SingleFrame) -> FrameHandle:
     return _half(frame, 0, 0, 0.5, 1)
 
 
-@module(family="extraction", remember=False)
+@module(family="extraction", cache=False)
 def crop_right(call: CallContext, frame: SingleFrame) -> FrameHandle:
     """Cut out the right half of a frame.
 
@@ -110,7 +112,7 @@ def crop_right(call: CallContext, frame: SingleFrame) -> FrameHandle:
     return _half(frame, 0.5, 0, 1, 1)
 
 
-@module(family="extraction", remember=False)
+@module(family="extraction", cache=False)
 def crop_top(call: CallContext, frame: SingleFrame) -> FrameHandle:
     """Cut out the upper half of a frame.
 
@@ -119,7 +121,7 @@ def crop_top(call: CallContext, frame: SingleFrame) -> FrameHandle:
     return _half(frame, 0, 0, 1, 0.5)
 
 
-@module(family="extraction", remember=False)
+@module(family="extraction", cache=False)
 def crop_bottom(call: CallContext, frame: SingleFrame) -> FrameHandle:
     """Cut out the lower half of a frame.
 
@@ -128,7 +130,7 @@ def crop_bottom(call: CallContext, frame: SingleFrame) -> FrameHandle:
     return _half(frame, 0, 0.5, 1, 1)
 
 
-@module(family="extraction", remember=False)
+@module(family="extraction", cache=False)
 def crop_left_top(call: CallContext, frame: SingleFrame) -> FrameHandle:
     """Cut out the upper left quarter of a frame.
 
@@ -137,7 +139,7 @@ def crop_left_top(call: CallContext, frame: SingleFrame) -> FrameHandle:
     return _half(frame, 0, 0, 0.5, 0.5)
 
 
-@module(family="extraction", remember=False)
+@module(family="extraction", cache=False)
 def crop_right_top(call: CallContext, frame: SingleFrame) -> FrameHandle:
     """Cut out the upper right quarter of a frame.
 
@@ -146,7 +148,7 @@ def crop_right_top(call: CallContext, frame: SingleFrame) -> FrameHandle:
     return _half(frame, 0.5, 0, 1, 0.5)
 
 
-@module(family="extraction", remember=False)
+@module(family="extraction", cache=False)
 def crop_left_bottom(call: CallContext, frame: SingleFrame) -> FrameHandle:
     """Cut out the lower left quarter of a frame.
 
@@ -155,7 +157,7 @@ def crop_left_bottom(call: CallContext, frame: SingleFrame) -> FrameHandle:
     return _half(frame, 0, 0.5, 0.5, 1)
 
 
-@module(family="extraction", remember=False)
+@module(family="extraction", cache=False)
 def crop_right_bottom(call: CallContext, frame: SingleFrame) -> FrameHandle:
     """Cut out the lower right quarter of a frame.
 

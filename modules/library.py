@@ -1,11 +1,11 @@
-"""One video's callable modules, as a program calls them: checked, counted, recorded, remembered.
+"""The modules of one video as functions that a program can call: checked, counted, recorded and cached.
 
     context = VideoContext(video, backbone, subtitles=..., index=..., ...)     # once a video
     library = ModuleLibrary(context, use_frames=executor.use_frames)         # once a program
     outcome = executor.run(program, library.functions(), inputs, prelude=library.prelude)
 
-To add a module, decorate a function with `videopro.modules.library.module`. Knows the families and their
-contexts; must not know programs, planning, runs or training.
+To add a module, decorate a function with `videopro.modules.library.module`. Does not depend on programs,
+planning, runs or training.
 """
 
 from __future__ import annotations
@@ -33,89 +33,91 @@ __all__ = ["CallCache", "ModuleLibrary", "VideoContext", "available_modules", "m
 _BUILT_IN_MODULES = (retrieval, localization, extraction, context, answering)
 
 CachedResult = tuple[Any, tuple[FrameRef, ...], int]
-"""A result, the frames that were looked at for it, and how many of the budget they took."""
+"""A result, the frames that were used for it, and how many of them counted against the budget."""
 
 
 def available_modules(context: VideoContext) -> list[Module]:
-    """The modules that have everything they need for this video and are not left out, in the order of their
+    """The modules that have everything they need for this video and are not disabled, in the order of
     registration."""
     return [
-        one
-        for one in MODULES.values()
-        if one.family not in context.without and all(context.has(need) for need in one.needs)
+        spec
+        for spec in MODULES.values()
+        if spec.family not in context.without and all(context.has(need) for need in spec.needs)
     ]
 
 
 class ModuleLibrary:
-    """The modules of one video for one program. A program's calls come one at a time; several libraries may
-    share a context and a memory from several threads.
+    """The modules of one video for one program. A program makes one call at a time; libraries on several
+    threads may share a context and a cache.
 
-    A module raises ModuleError for what the program can mend. Any other VideoProError (an unreadable video, a
-    model that cannot be reached) is no fault of the program: whoever runs it should not let it go on.
+    A module raises ModuleError for errors that the program can fix. Any other VideoProError (an unreadable
+    video, a model that cannot be reached) is not the program's fault: the caller should stop the program.
     """
 
     prelude = PRELUDE
-    """Source for the executor's child: how handles behave inside a program."""
+    """Source code for the executor's child process: how handles behave inside a program."""
 
     def __init__(
         self,
         context: VideoContext,
         *,
-        memory: CallCache[CachedResult] | None = None,
+        cache: CallCache[CachedResult] | None = None,
         use_frames: Callable[[int], None] = lambda count: None,
     ) -> None:
-        """`memory` None: the one that the process shares. `use_frames` is told, on the caller's thread and
-        before anything is decoded, how many frames a call looks at (`videopro.executor.use_frames` keeps a
-        budget); remembered calls count like others, so that a program does not fail or pass by what was asked
-        before."""
+        """`cache` None: the one shared by the process. `use_frames` is called with the number of frames that
+        a call uses, on the caller's thread and before anything is decoded (`videopro.executor.use_frames`
+        keeps a budget). Cached calls count like any other, so that a program does not pass or fail depending
+        on earlier calls."""
         self.context = context
         self.calls: list[Record] = []
-        """Every call so far, failed ones included (their result is the error)."""
+        """All calls so far, failed ones included (their result is the error)."""
         self.answers: list[AnswerHandle] = []
-        """What the answering calls gave, in order: where confidence comes from."""
+        """The results of the answering calls, in order; the source of the confidence."""
         self.frames = 0
-        """Frames looked at so far."""
+        """Frames used so far."""
         self._use_frames = use_frames
-        self._memory = memory if memory is not None else shared_cache()
+        self._cache = cache if cache is not None else shared_cache()
 
     @property
     def video(self) -> VideoHandle:
-        """What a program gets as `video`."""
+        """The program's `video`."""
         return self.context.handle
 
     def functions(self) -> dict[str, Callable[..., Any]]:
-        """The modules by name. One that lacks what it needs is there too, and says so when it is called, but
-        `api_reference` leaves it out."""
-        return {name: self._callable(one) for name, one in MODULES.items()}
+        """The modules by name. A module that lacks something it needs is included and raises UnavailableError
+        when called; `api_reference` leaves it out."""
+        return {name: self._callable(spec) for name, spec in MODULES.items()}
 
     def reference(self) -> str:
         """The API reference of this video's modules, made from their signatures and docstrings."""
         return api_reference(available_modules(self.context))
 
-    def _callable(self, one: Module) -> Callable[..., Any]:
-        @functools.wraps(one.function)
+    def _callable(self, spec: Module) -> Callable[..., Any]:
+        @functools.wraps(spec.function)
         def call(*args: Any, **keywords: Any) -> Any:
-            return self._run(one, args, keywords)
+            return self._run(spec, args, keywords)
 
-        # The module's own first parameter is no part of what a program calls.
+        # The function's first parameter, the context, is not part of what a program calls.
         del call.__wrapped__
         return call
 
-    def _run(self, one: Module, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+    def _run(self, spec: Module, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
         started = time.perf_counter()
         shown: dict[str, Any] = {
-            **{parameter.name: _plain(value) for parameter, value in zip(one.takes, args, strict=False)},
+            **{
+                parameter.name: _plain(value) for parameter, value in zip(spec.parameters, args, strict=False)
+            },
             **{name: _plain(value) for name, value in keywords.items()},
         }
         cached = False
-        looked: tuple[FrameRef, ...] = ()
+        frame_refs: tuple[FrameRef, ...] = ()
         result: Any = None
         text = ""
         try:
-            self._check_available(one)
-            bound = bind_arguments(one.name, one.takes, ALIASES, args, keywords)
-            values = check_arguments(one.name, one.takes, bound, self.context.scope)
-            (result, looked, count), cached = self._result(one, values)
+            self._check_available(spec)
+            bound = bind_arguments(spec.name, spec.parameters, ALIASES, args, keywords)
+            values = check_arguments(spec.name, spec.parameters, bound, self.context.scope)
+            (result, frame_refs, count), cached = self._result(spec, values)
             self.frames += count
             text = show(result)
         except Exception as error:
@@ -123,73 +125,75 @@ class ModuleLibrary:
             raise
         finally:
             seconds = time.perf_counter() - started
-            found = _intervals(result) if one.family == "retrieval" else ()
-            self.calls.append(Record(one.name, shown, text, looked, seconds, cached, found))
+            found = _intervals(result) if spec.family == "retrieval" else ()
+            self.calls.append(Record(spec.name, shown, text, frame_refs, seconds, cached, found))
         if isinstance(result, AnswerHandle) and not result.is_claim:
             self.answers.append(result)
         return _fresh(result)
 
-    def _check_available(self, one: Module) -> None:
-        if one.family in self.context.without:
-            group = FAMILIES[one.family].lower()
-            raise UnavailableError(f"{one.name}() cannot be used: this run is without {group}; do without it")
-        missing = next((need for need in one.needs if not self.context.has(need)), None)
+    def _check_available(self, spec: Module) -> None:
+        if spec.family in self.context.without:
+            group = FAMILIES[spec.family].lower()
+            raise UnavailableError(
+                f"{spec.name}() cannot be used: this run is without {group}; do without it"
+            )
+        missing = next((need for need in spec.needs if not self.context.has(need)), None)
         if missing is not None:
-            raise UnavailableError(f"{one.name}() cannot be used: {NEEDS[missing]}; do without it")
+            raise UnavailableError(f"{spec.name}() cannot be used: {NEEDS[missing]}; do without it")
 
-    def _result(self, one: Module, values: Mapping[str, Any]) -> tuple[CachedResult, bool]:
+    def _result(self, spec: Module, values: Mapping[str, Any]) -> tuple[CachedResult, bool]:
         def compute() -> CachedResult:
             call = CallContext(self.context, self._use_frames)
-            return one.run(call, values), tuple(call.looked), call.used
+            return spec.run(call, values), tuple(call.frame_refs), call.frames_used
 
-        if not one.is_cached:
+        if not spec.is_cached:
             return compute(), False
-        key = (one.name, self.context.identity(one.family), _key(values))
-        remembered, cached = self._memory.get(key, compute)
+        key = (spec.name, self.context.identity(spec.family), _key(values))
+        result, cached = self._cache.get(key, compute)
         if cached:
-            self._use_frames(remembered[2])
-        return remembered, cached
+            self._use_frames(result[2])
+        return result, cached
 
 
 _cache: CallCache[CachedResult] = CallCache()
 
 
 def shared_cache() -> CallCache[CachedResult]:
-    """The memory that a process shares by default."""
+    """The cache that a process shares by default."""
     return _cache
 
 
 def _key(value: Any) -> Hashable:
-    """A value of checked arguments as part of a key."""
+    """A checked argument's value as part of a cache key."""
     if isinstance(value, Handle):
         return value.key
     if isinstance(value, Mapping):
-        return tuple((name, _key(one)) for name, one in value.items())
+        return tuple((name, _key(part)) for name, part in value.items())
     if isinstance(value, list | tuple):
-        return tuple(_key(one) for one in value)
+        return tuple(_key(part) for part in value)
     return (type(value).__name__, value)
 
 
 def _fresh(value: Any) -> Any:
-    """The same with lists of its own, so that what a caller does to them is not remembered."""
+    """A copy with new lists, so that a caller that changes them does not change the cache."""
     if isinstance(value, list):
-        return [_fresh(one) for one in value]
+        return [_fresh(part) for part in value]
     if isinstance(value, tuple):
-        return tuple(_fresh(one) for one in value)
+        return tuple(_fresh(part) for part in value)
     return value
 
 
 def _intervals(value: Any) -> tuple[tuple[float, float], ...]:
-    """Where in the video the clips and lines of a result lie, in seconds."""
+    """The intervals of the clips and subtitle lines in a result, in seconds."""
     if isinstance(value, ClipHandle):
         return ((round(value.start, 3), round(value.end, 3)),)
     if isinstance(value, list | tuple):
-        return tuple(one for part in value for one in _intervals(part))
+        return tuple(interval for part in value for interval in _intervals(part))
     return ()
 
 
 def _plain(value: Any) -> Any:
-    """An argument as a trace keeps it."""
+    """An argument as stored in a trace."""
     if value is None or isinstance(value, bool | int):
         return value
     if isinstance(value, float):

@@ -14,7 +14,7 @@ from videopro.modules.errors import ArgumentError
 from videopro.video import fps_times, uniform_times
 
 
-@module(family="localization", remember=False)
+@module(family="localization", cache=False)
 def extract_frames(call: CallContext, video: Segment, num_frames: FrameCount = 32) -> list[FrameHandle]:
     """Take frames of the whole video or of a clip, evenly spread, at most one a second and at most
     num_frames.
@@ -22,10 +22,10 @@ def extract_frames(call: CallContext, video: Segment, num_frames: FrameCount = 3
     Returns a list of frames in order of time; frame.time is in seconds.
     """
     times = fps_times(video.start, video.end, 1.0, num_frames)
-    return [call.on.frame(time) for time in times]
+    return [call.context.frame(time) for time in times]
 
 
-@module(family="localization", remember=False)
+@module(family="localization", cache=False)
 def trim_frames(
     call: CallContext, video: Segment, start: Seconds, end: Seconds, num_frames: FrameCount = 64
 ) -> list[FrameHandle]:
@@ -38,7 +38,7 @@ def trim_frames(
     return _within(call, "trim_frames", video, start, end, num_frames)
 
 
-@module(family="localization", remember=False)
+@module(family="localization", cache=False)
 def trim_around(
     call: CallContext,
     video: Segment,
@@ -55,7 +55,7 @@ def trim_around(
     return _within(call, "trim_around", video, start, end, num_frames)
 
 
-@module(family="localization", remember=False)
+@module(family="localization", cache=False)
 def trim_before(
     call: CallContext,
     video: Segment,
@@ -70,7 +70,7 @@ def trim_before(
     return _within(call, "trim_before", video, timestamp - intervals, timestamp, num_frames)
 
 
-@module(family="localization", remember=False)
+@module(family="localization", cache=False)
 def trim_after(
     call: CallContext,
     video: Segment,
@@ -97,4 +97,4 @@ def _within(
             f"{name}(): {start:g}-{end:g} s lies outside the {what}, which goes from {video.start:g} to "
             f"{video.end:g} s (times are seconds of the whole video)"
         )
-    return [call.on.frame(time) for time in uniform_times(first, last, count)]
+    return [call.context.frame(time) for time in uniform_times(first, last, count)]

@@ -1,7 +1,4 @@
-"""The API reference that planners read, made from signatures and docstrings.
-
-Knows the registry and handles; nothing of planners.
-"""
+"""The API reference that planners read, made from the signatures and docstrings of modules and handles."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from collections.abc import Sequence
 from videopro.modules.calls.handles import HANDLES
 from videopro.modules.calls.registry import FAMILIES, Module
 
-# What the sandbox lets in; the tests hold it against the sandbox's own list.
+# What the sandbox allows; the tests compare it with the sandbox's own list.
 _IMPORTS = """## What a program may import
 
 Python's own modules for computing: `__future__`, `abc`, `ast`, `base64`, `bisect`, `calendar`, `cmath`,
@@ -25,18 +22,18 @@ as ISO text, a timedelta in seconds, bytes as text, a range or deque as a list."
 
 
 def api_reference(modules: Sequence[Module]) -> str:
-    """The reference of some modules, by family in the order of FAMILIES, as text in Markdown."""
+    """The reference of some modules as Markdown, by family in the order of FAMILIES."""
     parts = []
     for family, title in FAMILIES.items():
-        own = [one for one in modules if one.family == family]
+        own = [module for module in modules if module.family == family]
         if own:
             parts.append(f"## {title}\n\n" + "\n".join(map(_entry, own)))
     return "\n\n".join([*parts, _held(), _paragraphs(_IMPORTS)]) + "\n"
 
 
-def _entry(one: Module) -> str:
-    returns = f" Returns {_line(one.gives)}" if one.gives else ""
-    return f"- `{one.signature}`: {_line(one.doc)}{returns}"
+def _entry(module: Module) -> str:
+    returns = f" Returns {_line(module.returns)}" if module.returns else ""
+    return f"- `{module.signature}`: {_line(module.doc)}{returns}"
 
 
 def _held() -> str:

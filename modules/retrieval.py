@@ -27,9 +27,9 @@ def get_informative_clips(
     Returns (intervals, clips): the (start, end) in seconds of the top_k best clips in order of time, and the
     clips themselves. Fails if there is none.
     """
-    assert call.on.index is not None
+    assert call.context.index is not None
     end = video.end if total_duration is None else min(video.end, video.start + total_duration)
-    found = call.on.index.search(query, top_k, start=video.start, end=end)
+    found = call.context.index.search(query, top_k, start=video.start, end=end)
     if not found:
         raise NotFoundError(
             f"get_informative_clips(): no clip found for the query {query!r} within {video.start:.1f}-"
@@ -37,8 +37,10 @@ def get_informative_clips(
         )
     clips = []
     for number, score in sorted(found):
-        clip_start, clip_end = call.on.index.clips[number]
-        clips.append(call.on.clip(max(clip_start, video.start), min(clip_end, end), round(float(score), 4)))
+        clip_start, clip_end = call.context.index.clips[number]
+        clips.append(
+            call.context.clip(max(clip_start, video.start), min(clip_end, end), round(float(score), 4))
+        )
     return [(clip.start, clip.end) for clip in clips], clips
 
 
@@ -56,12 +58,12 @@ def get_informative_subtitles(
     Returns the top_k best lines in order of time; a line unpacks as (start, end) in seconds, and line.text is
     what is said. Fails if no line fits.
     """
-    assert call.on.search is not None
+    assert call.context.search is not None
     end = video.end if total_duration is None else min(video.end, video.start + total_duration)
-    lines = call.on.search.lines
+    lines = call.context.search.lines
     inside = [
         (number, score)
-        for number, score in call.on.search.rank(query)
+        for number, score in call.context.search.rank(query)
         if lines[number].start < end and lines[number].end > video.start
     ]
     if not inside:
@@ -70,6 +72,8 @@ def get_informative_subtitles(
             f"{video.start:.1f}-{end:.1f} s; use other words, or get_informative_clips for what is seen"
         )
     return [
-        LineHandle(call.on.video, lines[number].start, lines[number].end, round(score, 4), lines[number].text)
+        LineHandle(
+            call.context.video, lines[number].start, lines[number].end, round(score, 4), lines[number].text
+        )
         for number, score in sorted(inside[:top_k])
     ]

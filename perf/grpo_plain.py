@@ -77,7 +77,7 @@ class PlainReward:
             if self._remember:
                 self._ran[key] = execution
         right = execution.answer == row["answer"] and execution.confidence > 0
-        well_formed = not program.reasons
+        well_formed = not program.faults
         return 0.5 * right + 0.2 * well_formed + 0.3 * (well_formed and program.mode == row["oracle_mode"])
 
     def _context(self, row: dict[str, Any]) -> VideoContext:

@@ -17,14 +17,14 @@ T = TypeVar("T")
 
 
 class CallCache(Generic[T]):
-    """Results by key, the least recently used leaving beyond `most`; thread safe. Two that ask for the same
-    at once share one computation. Failures are not remembered.
+    """Results by key, the least recently used leaving beyond `max_entries`; thread safe. Two that ask for the
+    same at once share one computation. Failures are not remembered.
 
     Results are handed out as they are: they must not be changed.
     """
 
-    def __init__(self, most: int = 20_000) -> None:
-        self._results: LRUCache[Hashable, Future[T]] = LRUCache(most)
+    def __init__(self, max_entries: int = 20_000) -> None:
+        self._results: LRUCache[Hashable, Future[T]] = LRUCache(max_entries)
         self._lock = threading.Lock()
 
     def __len__(self) -> int:

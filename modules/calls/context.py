@@ -1,8 +1,7 @@
-"""What one video's modules work on, and what a single call may use of it.
+"""What the modules of a video work on, and the context of a single call.
 
-`VideoContext` is made once a video and shared by every program about it; `CallContext` is one call of a
-module, which notes the frames that it looks at. Knows videos, subtitles, backbones and the models'
-interfaces.
+A `VideoContext` is made once per video and shared by all programs about it; a `CallContext` belongs to one
+call of a module and records the frames that the call uses.
 """
 
 from __future__ import annotations
@@ -29,16 +28,16 @@ if TYPE_CHECKING:
     from videopro.modules.models.tracking import Tracker
     from videopro.modules.search.clip_index import ClipIndex
 
-# Crops are cut from frames at the video's own size: so many are in memory at once.
+# Crops are cut from frames at the video's own size; at most this many such frames are in memory at once.
 _CROP_BATCH = 8
 
 
 class VideoContext:
-    """One video and the models that its modules use; thread safe.
+    """One video and the models that its modules use. Thread-safe.
 
-    What is None is absent, and so are the modules that need it. `backbone` answers with any planner adapter
-    off if it is a `videopro.backbones.wrappers.batching.BatchingBackbone`, which also batches the calls of
-    several programs.
+    A part that is None is absent, and so are the modules that need it. If `backbone` is a
+    `videopro.backbones.wrappers.batching.BatchingBackbone`, it answers with any planner adapter off and
+    batches the calls of several programs.
     """
 
     def __init__(
@@ -57,14 +56,14 @@ class VideoContext:
         without: Collection[str] = (),
     ) -> None:
         """`text_encoder` finds subtitle lines by meaning; None: BM25 finds them by their words.
-        `can_summarize` False: the backbone cannot write a summary, and the lines themselves are given.
-        `transcript_words`: the longest transcript that fits the model's prompt. `without`: families of
-        modules that are left out, as if they were not there."""
+        `can_summarize` False: the backbone cannot write a summary, and the lines themselves are returned.
+        `transcript_words`: the longest transcript that fits into the model's prompt. `without`: families of
+        modules to leave out."""
         if transcript_words < 1:
             raise ConfigError(f"transcript_words is {transcript_words}; it must be at least 1")
         self.video = video
         self.backbone = backbone
-        # A file of subtitles without a line says nothing to search or to sum up.
+        # A subtitle file without lines has nothing to search or to summarize.
         self.subtitles = subtitles if subtitles is not None and subtitles.lines else None
         self.index = index
         self.ocr = ocr
@@ -75,18 +74,18 @@ class VideoContext:
         self.without = frozenset(without)
         self.search = SubtitleSearch(self.subtitles, text_encoder) if self.subtitles is not None else None
         self.handle = VideoHandle(video)
-        """What a program gets as `video`."""
+        """The program's `video`."""
         self.scope = Scope(self.handle, backbone.frames)
         self._identities: dict[str, str] = {}
         self._lock = threading.Lock()
 
     def has(self, need: str) -> bool:
-        """Whether a need of `videopro.modules.calls.registry.NEEDS` is met."""
+        """Whether a need (a key of `videopro.modules.calls.registry.NEEDS`) is met."""
         return getattr(self, need) is not None
 
     def identity(self, family: str) -> str:
-        """What, besides the arguments, the results of a family of modules rest on: a hash of its models
-        and settings."""
+        """A hash of the models and settings that the results of a family of modules depend on besides the
+        arguments."""
         with self._lock:
             if family not in self._identities:
                 facts = json.dumps(self._facts(family), sort_keys=True, default=str)
@@ -112,29 +111,31 @@ class VideoContext:
         return facts
 
     def frame(self, time: float) -> FrameHandle:
-        """The frame at `time` seconds, with the subtitles on then."""
+        """The frame at `time` seconds, with the subtitles shown then."""
         lines = self.subtitles.at(time) if self.subtitles is not None else ()
         return FrameHandle(self.video, time, None, "\n".join(line.text for line in lines))
 
     def clip(self, start: float, end: float, score: float | None = None) -> ClipHandle:
-        """The stretch from `start` to `end` seconds, with what is said in it."""
+        """The clip from `start` to `end` seconds, with its subtitles."""
         lines = self.subtitles.between(start, end) if self.subtitles is not None else ()
         return ClipHandle(self.video, start, end, score, "\n".join(line.text for line in lines))
 
 
 @dataclass
 class CallContext:
-    """One call of a module: the video's context, and the frames that the call looks at."""
+    """One call of a module: the video's context, and the frames that the call uses."""
 
-    on: VideoContext
+    context: VideoContext
     use_frames: Callable[[int], None] = lambda count: None
-    """Told how many frames are about to be looked at; raises when a program has looked at too many."""
-    looked: list[FrameRef] = field(default_factory=list)
-    used: int = 0
-    """What `use_frames` was told so far."""
+    """Called with the number of frames that are about to be used; raises when a program has used too many."""
+    frame_refs: list[FrameRef] = field(default_factory=list)
+    frames_used: int = 0
+    """The frames reported to `use_frames` so far."""
 
-    def look(self, handles: Sequence[FrameHandle], *, size: tuple[int, int] | None = None) -> list[Frame]:
-        """The frames behind handles, in order of time, each once; noted, and counted.
+    def load_frames(
+        self, handles: Sequence[FrameHandle], *, size: tuple[int, int] | None = None
+    ) -> list[Frame]:
+        """The frames of handles, in order of time and without duplicates. Records and counts them.
 
         Full frames come at `size` (height, width; None: the video's own), crops at the video's own
         resolution.
@@ -142,8 +143,8 @@ class CallContext:
         wanted = list({handle.key: handle for handle in handles}.values())
         wanted.sort(key=lambda handle: handle.time)
         self.use_frames(len(wanted))
-        self.used += len(wanted)
-        video = self.on.video
+        self.frames_used += len(wanted)
+        video = self.context.video
         whole = [handle for handle in wanted if handle.box is None]
         parts = [handle for handle in wanted if handle.box is not None]
         shown = dict(
@@ -157,24 +158,25 @@ class CallContext:
             some = parts[start : start + _CROP_BATCH]
             full = video.frames([handle.time for handle in some])
             shown.update({h.key: h.pixels(frame) for h, frame in zip(some, full, strict=True)})
-        # Two times may show one picture: once is enough.
+        # Two times may show the same picture: once is enough.
         seen = {(shown[handle.key].time, handle.box): shown[handle.key] for handle in wanted}
         frames = list(seen.values())
-        self.looked += [frame_ref(frame) for frame in frames]
+        self.frame_refs += [frame_ref(frame) for frame in frames]
         return frames
 
-    def see(self, handles: Sequence[FrameHandle]) -> list[Frame]:
-        """The frames as the backbone looks at them: at most as many as it takes, evenly chosen, and at the
-        size that it wants."""
+    def load_frames_for_backbone(self, handles: Sequence[FrameHandle]) -> list[Frame]:
+        """The frames as the backbone takes them: at most as many as its budget allows, evenly spaced, at the
+        size it wants."""
         ordered = sorted({handle.key: handle for handle in handles}.values(), key=lambda handle: handle.time)
-        budget = self.on.backbone.frames
+        budget = self.context.backbone.frames
         if len(ordered) > budget:
             step = len(ordered) / budget
             ordered = [ordered[int((i + 0.5) * step)] for i in range(budget)]
-        video = self.on.video
-        return self.look(ordered, size=self.on.backbone.frame_size(video.height, video.width, len(ordered)))
+        video = self.context.video
+        size = self.context.backbone.frame_size(video.height, video.width, len(ordered))
+        return self.load_frames(ordered, size=size)
 
 
 def frame_ref(frame: Frame) -> FrameRef:
-    """What a trace keeps of a frame: time, size and box."""
+    """What a trace stores about a frame: time, size and box."""
     return (round(frame.time, 3), *map(float, frame.image.shape[:2]), *(frame.box or ()))

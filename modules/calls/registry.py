@@ -1,12 +1,12 @@
-"""Registering modules: `@module(...)` on a function is all that it takes to add one.
+"""Registering modules: decorating a function with `@module(...)` is all it takes to add one.
 
     @module(family="extraction", needs=("ocr",))
     def read_signs(context: Call, frame: OneFrame, language: Text = "en") -> str:
-        \"\"\"Say what planners must know: it becomes the API reference.\"\"\"
+        \"\"\"What planners must know; it becomes the API reference.\"\"\"
 
-The function's first parameter is the call's context, the others are kinds of
-`videopro.modules.calls.arguments`; its name, signature and docstring are what planners read. Knows functions
-and arguments; nothing of videos or models.
+The function's first parameter is the call's context; the others are annotated with kinds of
+`videopro.modules.calls.arguments`. Planners read its name, signature and docstring. Does not depend on videos
+or models.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ FAMILIES: Mapping[str, str] = {
 """The families of section 3.2, in the order of the API reference."""
 
 REMOVABLE = tuple(family for family in FAMILIES if family != "answering")
-"""Families that a run can be made without (Table 3); nothing would answer without the last one."""
+"""Families that a run can leave out (Table 3); without the last one nothing would answer."""
 
 NEEDS: Mapping[str, str] = {
     "index": "no clip index was made for this video",
@@ -39,11 +39,11 @@ NEEDS: Mapping[str, str] = {
     "detector": "no object detector is set up",
     "tracker": "no object tracker is set up",
 }
-"""What a module may need of a video's context, and what to say where it is missing."""
+"""What a module may need from a video's context, and the reason to give when it is missing."""
 
 ALIASES: Mapping[str, str] = {"video_path": "video", "k": "top_k", "frame_list": "frames"}
-"""Other names of keywords, taken everywhere: the paper's listing and its figures differ, and so does the
-release."""
+"""Alternative names of keywords, accepted everywhere: the paper's listing, its figures and its release use
+different ones."""
 
 
 @dataclass(frozen=True)
@@ -53,62 +53,62 @@ class Module:
     name: str
     function: Callable[..., Any]
     family: str
-    takes: tuple[Parameter, ...]
-    gives: str
-    """What comes back, in the words of the docstring's "Returns"."""
+    parameters: tuple[Parameter, ...]
+    returns: str
+    """What the docstring says after "Returns"."""
     needs: tuple[str, ...]
     is_cached: bool
-    """Whether the result of a call stands for equal calls: one that rests on the arguments and models alone,
-    and costs more than looking it up."""
+    """Whether equal calls may reuse a result: it depends only on the arguments and models, and computing it
+    costs more than looking it up."""
     doc: str
 
     @property
     def signature(self) -> str:
         """The call as a program writes it."""
-        return signature_text(self.name, self.takes)
+        return signature_text(self.name, self.parameters)
 
     def run(self, context: Any, values: Mapping[str, Any]) -> Any:
-        """Run the function with arguments by parameter, as `videopro.modules.calls.arguments` checked
-        them."""
+        """Run the function with arguments by parameter name, checked by
+        `videopro.modules.calls.arguments`."""
         keywords = dict(values)
-        for one in self.takes:
-            if one.is_var_keyword:
-                keywords |= keywords.pop(one.name)
+        for parameter in self.parameters:
+            if parameter.is_var_keyword:
+                keywords |= keywords.pop(parameter.name)
         return self.function(context, **keywords)
 
 
 MODULES: dict[str, Module] = {}
 
 
-def module(*, family: str, needs: Sequence[str] = (), remember: bool = True) -> Callable[[F], F]:
-    """Register a function as a module and give it back unchanged.
+def module(*, family: str, needs: Sequence[str] = (), cache: bool = True) -> Callable[[F], F]:
+    """Register a function as a module and return it unchanged.
 
-    `family` is a key of FAMILIES; `needs` are keys of NEEDS; `remember` False: every call is run, since it
-    is cheaper than remembering or not the same each time. ValueError for a name that is taken, an unknown
-    family or need, or a missing docstring; TypeError for a parameter that is no kind of argument.
+    `family` is a key of FAMILIES; `needs` are keys of NEEDS; `cache` False: every call is run, because that
+    is cheaper than a look-up or the result varies. Raises ValueError for a name that is taken, an unknown
+    family or need, or a missing docstring; TypeError for a parameter without a known kind.
     """
     if family not in FAMILIES:
-        raise ValueError(f"family {family!r} is none of {', '.join(FAMILIES)}")
+        raise ValueError(f"unknown family {family!r}; choose from {', '.join(FAMILIES)}")
     unknown = [need for need in needs if need not in NEEDS]
     if unknown:
-        raise ValueError(f"need {unknown[0]!r} is none of {', '.join(NEEDS)}")
+        raise ValueError(f"unknown need {unknown[0]!r}; choose from {', '.join(NEEDS)}")
 
     def register(function: F) -> F:
         name = function.__name__
         if name in MODULES:
-            raise ValueError(f"a module {name!r} is registered already")
+            raise ValueError(f"a module named {name!r} is already registered")
         doc = inspect.getdoc(function)
         if not doc:
-            raise ValueError(f"module {name!r} needs a docstring: it is what planners read")
-        summary, _, gives = doc.partition("\nReturns ")
+            raise ValueError(f"module {name!r} needs a docstring: planners read it")
+        summary, _, returns = doc.partition("\nReturns ")
         MODULES[name] = Module(
             name,
             function,
             family,
             parameters(function),
-            gives.strip(),
+            returns.strip(),
             tuple(needs),
-            remember,
+            cache,
             summary.strip(),
         )
         return function

@@ -42,7 +42,7 @@ class SpeechRecognizer(ABC):
         """What its results rest on, JSON-able."""
 
     @abstractmethod
-    def hear(self, sound: np.ndarray) -> list[SubtitleLine]:
+    def transcribe(self, sound: np.ndarray) -> list[SubtitleLine]:
         """What is said in mono float32 samples at RATE, with times in seconds from the first sample."""
 
 
@@ -65,7 +65,7 @@ class Whisper(SpeechRecognizer):
     def identity(self) -> object:
         return ["whisper", self._name, self._language]
 
-    def hear(self, sound: np.ndarray) -> list[SubtitleLine]:
+    def transcribe(self, sound: np.ndarray) -> list[SubtitleLine]:
         import torch
 
         with self._lock, torch.inference_mode():
@@ -114,7 +114,7 @@ class FasterWhisper(SpeechRecognizer):
     def identity(self) -> object:
         return ["faster-whisper", self._name, self._language]
 
-    def hear(self, sound: np.ndarray) -> list[SubtitleLine]:
+    def transcribe(self, sound: np.ndarray) -> list[SubtitleLine]:
         with self._lock:
             # Lazy: the model works while one iterates.
             parts, _ = self._model.transcribe(sound, language=self._language)
@@ -159,7 +159,7 @@ def transcribe_video(video: Video, speech: SpeechRecognizer, root: Path) -> Subt
     end = min(video.duration, len(sound) / SAMPLE_RATE)
     lines = tuple(
         SubtitleLine(line.start, min(line.end, end), encodable(line.text))
-        for line in speech.hear(sound)
+        for line in speech.transcribe(sound)
         if line.start < end
     )
     try:

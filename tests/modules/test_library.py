@@ -73,7 +73,7 @@ def test_one_registration_adds_a_module(registered: dict[str, Any]) -> None:
 
         Returns frames.
         """
-        return [call.on.frame(float(i)) for i in range(count)]
+        return [call.context.frame(float(i)) for i in range(count)]
 
     lib = library()
     assert [frame.time for frame in lib.functions()["first_frames"]("a", count=3)] == [0.0, 1.0, 2.0]

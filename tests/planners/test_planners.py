@@ -177,7 +177,7 @@ def test_native_only_where_the_mode_is_free_and_any_part_answers() -> None:
 
 
 def outcome_of(code: str, text: str) -> tuple[str, str]:
-    library = ModuleLibrary(world.context(SceneBackbone(box_everywhere)), memory=CallCache())
+    library = ModuleLibrary(world.context(SceneBackbone(box_everywhere)), cache=CallCache())
     inputs = {"video": library.video, "question": text, "choices": list(CHOICES), "duration": 60.0}
     outcome = run(code, library.functions(), inputs, prelude=library.prelude)
     return outcome.status, outcome.log

@@ -103,7 +103,7 @@ def test_a_reply_is_a_program_whatever_it_holds(reply: str) -> None:
     program = parse_program(reply)
     assert time.process_time() - start < 10
     assert program.mode in ("native", "program")
-    assert program.well_formed == (not program.reasons)
+    assert program.well_formed == (not program.faults)
     assert len(program.digest) == 64
     assert program.planning == planning_text(reply)
     assert set(program.required) <= set(program.parameters)

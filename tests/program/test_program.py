@@ -63,7 +63,7 @@ def test_the_program_is_found(shape: str, code: str, well_formed: bool) -> None:
         program = parse_program(shape.format(code).replace("\n", newline))
         assert program.code == code
         assert program.well_formed is well_formed
-        assert bool(program.reasons) is not well_formed
+        assert bool(program.faults) is not well_formed
 
 
 def test_an_indented_program_is_moved_to_the_margin() -> None:
@@ -94,7 +94,7 @@ def test_the_planning_part() -> None:
 def test_no_program_at_all(text: str) -> None:
     program = parse_program(text)
     assert (program.code, program.parameters, program.mode) == ("", (), "program")
-    assert "There is no program." in program.reasons
+    assert "There is no program." in program.faults
 
 
 # ---- what it is -------------------------------------------------------------------------------------------
@@ -162,7 +162,7 @@ def test_program_mode(body: str) -> None:
 )
 def test_what_is_not_well_formed_is_named(code: str, reason: str) -> None:
     program = parse_program(reply(code))
-    assert reason in program.reasons
+    assert reason in program.faults
     assert not program.well_formed
 
 
@@ -191,7 +191,7 @@ def execute_command(video, question):
         print(type(error).__name__, error.__class__)
     return query_mc([Note(best(votes))], question, choices)"""
     program = parse_program(reply(code))
-    assert program.reasons == ()
+    assert program.faults == ()
     assert program.mode == "program"
 
 
@@ -264,7 +264,7 @@ def test_any_mutilated_reply_is_read() -> None:
             text[at : at + chance.choice([0, 1, 5])] = [piece]
         program = parse_program("".join(text))
         assert isinstance(program, Program)
-        assert program.well_formed is not bool(program.reasons)
+        assert program.well_formed is not bool(program.faults)
         found += bool(program.parameters)
     assert 20 < found < 390
 

@@ -356,16 +356,16 @@ def request_texts() -> Texts:
                 detector=detector,
                 tracker=DetectionTracker(detector),
             ),
-            memory=CallCache(),
+            cache=CallCache(),
         )
         eval(call, _names(lib))
         assert backbone.prompts
         asked += [f"=== {call}\n{one}\n" for one in backbone.prompts]
     long = ReadingBackbone()
-    lib = ModuleLibrary(numbered_context(long, transcript_words=6), memory=CallCache())
+    lib = ModuleLibrary(numbered_context(long, transcript_words=6), cache=CallCache())
     eval('get_subtitle_hints(V, "What breaks the bridge?", CHOICES, word_number=5)', _names(lib))
     asked += [f"=== a transcript that is too long for the prompt\n{one}\n" for one in long.prompts]
-    lib = ModuleLibrary(numbered_context(can_summarize=False), memory=CallCache())
+    lib = ModuleLibrary(numbered_context(can_summarize=False), cache=CallCache())
     told = eval('get_subtitle_hints(V, "What breaks the bridge?", CHOICES, word_number=8)', _names(lib))
     return {"modules": "".join(asked), "hints_without_summary": told, **_direct_questions()}
 
@@ -536,7 +536,7 @@ def log_texts() -> Texts:
     told = []
     for name, text in REPLIES.items():
         program = parse_program(text)
-        told.append(f"=== {name}\n" + "".join(f"{reason}\n" for reason in program.reasons))
+        told.append(f"=== {name}\n" + "".join(f"{reason}\n" for reason in program.faults))
         if not program.code.strip():
             execution, log = _run(text, context)
             told.append(f"{log}\n{_fault(execution)}\n")

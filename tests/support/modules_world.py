@@ -123,7 +123,7 @@ def context(backbone: Backbone | None = None, **models: Any) -> VideoContext:
 
 def library(backbone: Backbone | None = None, **models: Any) -> ModuleLibrary:
     """A library with a memory of its own."""
-    return ModuleLibrary(context(backbone, **models), memory=CallCache())
+    return ModuleLibrary(context(backbone, **models), cache=CallCache())
 
 
 def noise(height: int = 48, width: int = 64, seed: int = 0) -> np.ndarray:

@@ -110,7 +110,7 @@ def _turn(turn: TurnOutcome, row: RewardRow) -> dict[str, Any]:
         "answer": None,
         "confidence": None,
         "correct": None,
-        "faults": list(turn.program.reasons),
+        "faults": list(turn.program.faults),
         "module_calls": 0,
         "frames": 0,
     }

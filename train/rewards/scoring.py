@@ -109,7 +109,7 @@ def format_faults(program: Program, execution: Execution) -> tuple[str, ...]:
     refused is not. Nor is one that ended in a guess: it hid its failure from the refinement that would have
     fixed it, and would otherwise earn format and mode like an honest attempt.
     """
-    found = list(program.reasons)
+    found = list(program.faults)
     if program.parameters:
         found += _signature(program)
         unknown = [name for name in program.calls if name not in MODULES]

@@ -14,10 +14,10 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
+from videopro.executor.handle_table import HandleTable, ProtocolViolation, handle_repr
 from videopro.executor.inside import wire
 from videopro.executor.outcome import Limits, ModuleCall
 from videopro.executor.text import brief, harmless, shorten
-from videopro.executor.things import HandleTable, ProtocolViolation, handle_repr
 
 # Builtin exceptions that a message alone makes.
 _BASES = {
@@ -43,7 +43,7 @@ class ProgramException(Exception):
 
     def __init__(self, name: str, base: str, message: str) -> None:
         super().__init__(message)
-        self.told = [name, base, message]
+        self.payload = [name, base, message]
 
 
 class FrameBudget:
@@ -93,7 +93,7 @@ class HostCalls:
         self._limits = limits
         self._fatal = fatal
         self._frames = FrameBudget(limits.frames)
-        self.things = HandleTable(limits)
+        self.handles = HandleTable(limits)
         self.made: list[ModuleCall] = []
         self.called = False
         """Whether a function was called, made to its end or not."""
@@ -139,7 +139,7 @@ class HostCalls:
 
         try:
             value = self._timed(function, args, kwargs)
-            packed = self.things.pack(value, self._limits.result_bytes)
+            packed = self.handles.pack(value, self._limits.result_bytes)
         except BudgetExceeded as error:
             failed(error, error.kind)
             raise

@@ -10,9 +10,9 @@ import socket
 import struct
 import time
 
+from videopro.executor.handle_table import ProtocolViolation
 from videopro.executor.inside import wire
 from videopro.executor.outcome import Limits
-from videopro.executor.things import ProtocolViolation
 
 # Seconds until a process is there that can begin.
 _START = 30.0

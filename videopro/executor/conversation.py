@@ -19,12 +19,12 @@ from typing import Any, NoReturn
 from videopro.executor.calls import BudgetExceeded, HostCalls, ProgramException
 from videopro.executor.channel import Channel, ChannelClosed, DeadlinePassed
 from videopro.executor.ending import Ending, ResourceUse, failure
+from videopro.executor.handle_table import ProtocolViolation
 from videopro.executor.inside import wire
 from videopro.executor.inside.agreed import GRACE
 from videopro.executor.log import ErrorReport
 from videopro.executor.outcome import Limits, SandboxError, ZygoteGone
 from videopro.executor.text import shorten
-from videopro.executor.things import ProtocolViolation
 from videopro.processes import signal_name
 
 _DUMP_LINE = re.compile(rb'File "<program>", line (\d{1,7}) in (\w{1,100}|<\w{1,20}>)')
@@ -55,7 +55,7 @@ class Conversation:
         self._functions = tuple(functions)
         self._limits = limits
         self._calls = HostCalls(functions, limits, fatal)
-        self._things = self._calls.things
+        self._handles = self._calls.handles
         self.calls = self._calls.made
         self.output = ""
         self.use = ResourceUse()
@@ -81,7 +81,7 @@ class Conversation:
     def _start(self, program: str, inputs: Mapping[str, Any], prelude: str) -> bytes:
         size = self._limits.result_bytes
         try:
-            packed = {name: self._things.pack(value, size) for name, value in inputs.items()}
+            packed = {name: self._handles.pack(value, size) for name, value in inputs.items()}
         except wire.TooLarge as error:
             raise SandboxError(f"an input cannot be given to a program: {error}") from error
         start = {
@@ -144,9 +144,9 @@ class Conversation:
             elif kind == wire.PRINT:
                 self._print(content)
             elif kind == wire.RESULT:
-                return Ending(self._things.unpack(content), ())
+                return Ending(self._handles.unpack(content), ())
             elif kind == wire.ERROR:
-                return Ending(None, self._told(content))
+                return Ending(None, self._parse_errors(content))
             else:
                 raise ProtocolViolation("a message out of turn")
 
@@ -170,12 +170,12 @@ class Conversation:
         if type(content) is not list or len(content) != 3 or type(content[2]) is not int:
             raise ProtocolViolation("a call that is none")
         name, packed, line = content
-        given = self._things.unpack(packed)
+        given = self._handles.unpack(packed)
         before = self._calls.seconds
         try:
             message = wire.frame(wire.VALUE, self._calls.make(name, given, line))
         except ProgramException as raised:
-            message = wire.frame(wire.RAISE, raised.told)
+            message = wire.frame(wire.RAISE, raised.payload)
         except BudgetExceeded as breach:
             self._channel.extend(self._calls.seconds - before)
             self._channel.send(wire.frame(wire.STOP, [breach.kind, str(breach)]))
@@ -195,12 +195,12 @@ class Conversation:
                     self.output = (self.output + content)[: self._limits.output_bytes]
                 got, content = self._message()
             if got == wire.ERROR:
-                told = self._told(content)
+                told = self._parse_errors(content)
                 if told[0][0] == kind:
                     places = tuple(told[0][2])
         raise BudgetExceeded(kind, message, places)
 
-    def _told(self, content: Any) -> tuple[ErrorReport, ...]:
+    def _parse_errors(self, content: Any) -> tuple[ErrorReport, ...]:
         told: list[ErrorReport] = []
         try:
             for kind, message, places in content[:3]:

@@ -20,12 +20,12 @@ from typing import Any
 
 from videopro.executor.calls import BudgetExceeded, HostCalls, ProgramException
 from videopro.executor.ending import Ending, failure, outcome, too_long
+from videopro.executor.handle_table import ProtocolViolation
 from videopro.executor.inside import wire
 from videopro.executor.inside.agreed import ENTRY
 from videopro.executor.inside.plain import pack_plain
 from videopro.executor.outcome import DEFAULT_LIMITS, Limits, Outcome, SandboxError
 from videopro.executor.text import shorten
-from videopro.executor.things import ProtocolViolation
 
 # Feeds of a session: what comes first, the program, the call of its function. Monty numbers their files.
 _PROGRAM_FILE = "<python-input-1>"
@@ -149,7 +149,7 @@ class _Run:
 
     def hold(self, pool: Any, program: str, inputs: Mapping[str, Any], prelude: str) -> Ending:
         """Run the program to its end. Raises SandboxError when the machinery fails, and what is fatal."""
-        things = self.calls.things
+        things = self.calls.handles
         try:
             packed = {name: things.pack(value, self._limits.result_bytes) for name, value in inputs.items()}
         except wire.TooLarge as error:
@@ -214,7 +214,7 @@ class _Run:
         except ProtocolViolation as error:
             raise TypeError(str(error)) from None
         except ProgramException as raised:
-            kind, base, message = raised.told
+            kind, base, message = raised.payload
             raise getattr(builtins, base)(message if kind == base else f"{kind}: {message}") from None
         except BaseException as error:
             self._stop(error)
@@ -239,7 +239,7 @@ class _Run:
         packed = wire.pack(
             value, handle, items=limits.items, size=size, depth=limits.depth + 2, keys=wire.KEYS
         )
-        return self.calls.things.unpack(packed)
+        return self.calls.handles.unpack(packed)
 
     def _failed(self, error: Any) -> Ending:
         if isinstance(error, self._monty.MontyCrashedError):

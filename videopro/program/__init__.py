@@ -1,4 +1,4 @@
-"""A generated program: parsed, with its mode, its canonical form and what is wrong with its form."""
+"""Parsing of generated programs: mode, canonical form and faults of form."""
 
 from videopro.program.parsing import ENTRY, MAX_CHARS, Program, parse_program, planning_text
 

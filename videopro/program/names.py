@@ -1,7 +1,6 @@
-"""The names in a program: what it asks for, and what it calls without having defined it.
+"""The names in a program's syntax tree: required parameters, and calls of names that it does not define.
 
-Scopes are not told apart: a name that is bound anywhere counts as bound. Knows syntax trees; nothing of
-modules or replies.
+Scopes are not distinguished: a name that is bound anywhere counts as bound.
 """
 
 from __future__ import annotations
@@ -14,28 +13,27 @@ from collections.abc import Iterator
 def required(function: ast.FunctionDef) -> tuple[str, ...]:
     """The parameters that have no default."""
     arguments = function.args
-    plain = [one.arg for one in (*arguments.posonlyargs, *arguments.args)]
+    plain = [argument.arg for argument in (*arguments.posonlyargs, *arguments.args)]
     plain = plain[: len(plain) - len(arguments.defaults)]
     named = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
-    return (*plain, *(one.arg for one, default in named if default is None))
+    return (*plain, *(argument.arg for argument, default in named if default is None))
 
 
 def calls(tree: ast.Module) -> tuple[str, ...]:
-    """Names that are called and that neither the tree nor Python defines, each once, in the order of the
-    text."""
+    """Names that are called and that neither the tree nor Python defines, each once, in source order."""
     known = set(dir(builtins))
     called = []
     for node in ast.walk(tree):
         known.update(_bound(node))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             called.append(node.func)
-    # The walk goes level by level.
+    # `ast.walk` goes level by level.
     called.sort(key=lambda name: (name.lineno, name.col_offset))
     return tuple(dict.fromkeys(name.id for name in called if name.id not in known))
 
 
 def _bound(node: ast.AST) -> Iterator[str]:
-    """The names that a node gives a meaning to, in whatever scope."""
+    """The names that a node binds, in whatever scope."""
     found: str | None = None
     if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
         found = node.id

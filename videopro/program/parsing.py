@@ -1,10 +1,10 @@
-"""A generated program: read out of a planner's reply, judged by its form, put into a canonical form.
+"""Extract a program from a planner's reply, check its form, and bring it into a canonical form.
 
 A program is `def execute_command(video, question)` or, as planners trained elsewhere write it,
 `execute_command(video_path, question, choices, duration)`, with helper functions and imports beside it.
-What is found here is what a parser sees: the format reward and the kind of refinement rest on it, safety
-does not (that is `videopro.executor`'s). Nothing is executed or compiled. Knows no modules: whatever name a
-program calls and does not define is taken for one.
+Nothing is executed or compiled. The format reward and the kind of refinement depend on the result; safety
+does not (see `videopro.executor`). Module names are not known here: any name that a program calls and does
+not define is taken for a module.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from videopro.program.names import calls, required
 
 ENTRY = "execute_command"
 NATIVE_CALL = "query_native"
-# Wraps an answer; looks at nothing.
+# Wraps an answer without looking at the video.
 _WRAPPER = "make_result"
 
 MAX_CHARS = 64 << 10
-"""A longer program is not parsed: no honest one is a hundredth of it."""
+"""A longer program is not parsed; ordinary ones have less than a hundredth of it."""
 MAX_DEPTH = 80
-"""Syntax nested deeper than this is not put into words: the walk of it is recursive."""
+"""Syntax nested deeper than this is not accepted: it is processed recursively."""
 
 _FILE = "<reply>"
-# The parser warns of stray backslashes, which are the planner's affair and not the user's.
+# The parser warns of stray backslashes, which do not concern the user.
 warnings.filterwarnings("ignore", module=re.escape(_FILE))
 
-# What a class may define and an expression may read between two underscores.
+# Dunder names that a class may define and an expression may read.
 _PLAIN_DUNDER = re.compile(
     "__(init|post_init|repr|str|len|iter|next|getitem|setitem|contains|eq|ne|lt|le|gt|ge|hash|bool|call|enter|exit"
     "|add|sub|mul|truediv|floordiv|mod|neg|slots|match_args|name|class|doc)__"
@@ -46,32 +46,31 @@ _REACHING = frozenset((*FORBIDDEN_BUILTINS, "__import__", "globals", "locals", "
 
 @dataclass(frozen=True)
 class Program:
-    """What a reply holds."""
+    """The content of a reply."""
 
     planning: str
     """The text between the planning tags; blank without them."""
     code: str
-    """The program as it is to be run; blank where the reply holds none."""
+    """The program to run; blank if the reply has none."""
     mode: Literal["native", "program"]
-    """"native": a single `query_native` and no other call of a module. What cannot be parsed is "program"."""
+    """"native": a single `query_native` and no other module call. "program" if it cannot be parsed."""
     parameters: tuple[str, ...]
-    """Names of the parameters of `execute_command`; empty without it."""
+    """Parameter names of `execute_command`; empty without it."""
     required: tuple[str, ...]
-    """Those among them that have no default."""
+    """Those of them that have no default."""
     calls: tuple[str, ...]
-    """Names that it calls and that neither it nor Python defines: modules, or what it takes for one. Each
-    once, in the order of the text."""
-    reasons: tuple[str, ...]
-    """What is not well-formed about the reply; empty when it is. Plain sentences."""
+    """Names that it calls and that neither it nor Python defines: modules, or what it takes for them. Each
+    once, in source order."""
+    faults: tuple[str, ...]
+    """What is wrong with the reply's form, in plain sentences; empty if it is well-formed."""
     canonical: str
-    """The program as its syntax tree says it: no comments, docstrings, annotations of parameters or chosen
-    layout. Programs that share it do the same. What cannot be parsed, or written out again, stands for
-    itself."""
+    """The program unparsed from its syntax tree, without comments, docstrings, annotations and layout.
+    Programs with the same form do the same. A program that cannot be parsed or unparsed is kept as it is."""
 
     @property
     def well_formed(self) -> bool:
         """Whether the reply earns the format reward: both parts, and a program that could run."""
-        return not self.reasons
+        return not self.faults
 
     @property
     def digest(self) -> str:
@@ -80,23 +79,23 @@ class Program:
 
 
 def parse_program(reply: str) -> Program:
-    """Read a reply, whatever it holds. Never raises for its content; takes time in proportion to its length.
+    """Parse a reply. Never raises because of its content; takes time proportional to its length.
 
-    The code is taken from `<code>` tags, else from a fence, else from the first `def execute_command` on; a
-    model's thinking is left aside. An unclosed tag or fence goes on to the end.
+    The code is taken from `<code>` tags, else from a code fence, else from the first `def execute_command`
+    onwards; a model's thinking is ignored. An unclosed tag or fence extends to the end.
     """
     planning, planned, rest = _planning(_plain(reply))
     code, tagged = _code(rest)
-    reasons = []
+    faults = []
     if not planned:
-        reasons.append("There is no planning between <planning> and </planning>.")
+        faults.append("There is no planning between <planning> and </planning>.")
     if not tagged:
-        reasons.append("The program is not between <code> and </code>.")
+        faults.append("The program is not between <code> and </code>.")
     tree, why = _tree(code)
     if tree is None:
-        return Program(planning, code, "program", (), (), (), (*reasons, why), code)
+        return Program(planning, code, "program", (), (), (), (*faults, why), code)
     entries = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == ENTRY]
-    reasons += _faults(tree, entries)
+    faults += _faults(tree, entries)
     mode: Literal["native", "program"] = "native" if entries and _is_native(tree) else "program"
     return Program(
         planning,
@@ -105,13 +104,13 @@ def parse_program(reply: str) -> Program:
         _parameters(entries[-1]) if entries else (),
         required(entries[-1]) if entries else (),
         calls(tree),
-        tuple(reasons),
+        tuple(faults),
         _canonical(tree, code),
     )
 
 
 def planning_text(reply: str) -> str:
-    """The planning of a reply, as `parse_program` finds it, without a look at the program."""
+    """The planning of a reply, as `parse_program` finds it, without parsing the program."""
     return _planning(_plain(reply))[0]
 
 
@@ -119,12 +118,12 @@ def planning_text(reply: str) -> str:
 
 
 def _plain(reply: str) -> str:
-    """With one kind of line end, and without thinking."""
+    """The reply with "\\n" as its only line ending, and without thinking."""
     return _without_thinking(reply.replace("\r\n", "\n").replace("\r", "\n"))
 
 
 def _without_thinking(text: str) -> str:
-    """Without what reasoning models say to themselves. An unclosed thought is all there is."""
+    """The text without a reasoning model's thinking. An unclosed thought extends to the end."""
     end = text.rfind("</think>")
     if end >= 0:
         return text[end + len("</think>") :]
@@ -132,7 +131,7 @@ def _without_thinking(text: str) -> str:
 
 
 def _between(text: str, tag: str) -> Iterator[tuple[str, bool]]:
-    """What stands between the tags, and whether the closing one is there."""
+    """The text between the tags, and whether the closing tag is there."""
     start = text.find(f"<{tag}>")
     while start >= 0:
         start += len(tag) + 2
@@ -142,7 +141,7 @@ def _between(text: str, tag: str) -> Iterator[tuple[str, bool]]:
 
 
 def _planning(text: str) -> tuple[str, bool, str]:
-    """The planning, whether it is there and closed, and the text without it: planning may speak of tags."""
+    """The planning, whether it is there and closed, and the text without it: planning may mention tags."""
     before, opened, inside = text.partition("<planning>")
     inside, closed, after = inside.partition("</planning>")
     if not opened:
@@ -154,15 +153,15 @@ def _planning(text: str) -> tuple[str, bool, str]:
 
 
 def _code(text: str) -> tuple[str, bool]:
-    """The program's text, and whether it stood between both tags."""
+    """The program's text, and whether it was between both tags."""
     tagged = list(_between(text, "code"))
     if tagged:
         # Prose may mention the tag: the first that holds the function counts.
-        inside, closed = next((one for one in tagged if f"def {ENTRY}" in one[0]), tagged[0])
+        inside, closed = next((part for part in tagged if f"def {ENTRY}" in part[0]), tagged[0])
         return _tidy(next(iter(_fenced(inside)), inside)), closed
     fenced = list(_fenced(text))
     if fenced:
-        return _tidy(next((one for one in fenced if f"def {ENTRY}" in one), fenced[0])), False
+        return _tidy(next((part for part in fenced if f"def {ENTRY}" in part), fenced[0])), False
     return _tidy(_bare(text)), False
 
 
@@ -170,7 +169,7 @@ _FENCE = re.compile(r"^[ \t]*```[ \t]*(\w*)[^\n`]*\n", re.MULTILINE)
 
 
 def _fenced(text: str) -> Iterator[str]:
-    """What stands in fences that are of Python or say nothing."""
+    """The content of code fences marked as Python or not marked."""
     start = _FENCE.search(text)
     while start:
         end = text.find("```", start.end())
@@ -180,7 +179,7 @@ def _fenced(text: str) -> Iterator[str]:
 
 
 def _bare(text: str) -> str:
-    """The function out of prose, with the imports right before it."""
+    """The function extracted from prose, with the imports right before it."""
     lines = text.split("\n")
     first = next((n for n, line in enumerate(lines) if re.match(rf"\s*def {ENTRY}\b", line)), None)
     if first is None:
@@ -228,11 +227,13 @@ def _depth(tree: ast.AST) -> int:
 
 def _parameters(function: ast.FunctionDef) -> tuple[str, ...]:
     arguments = function.args
-    return tuple(one.arg for one in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs))
+    return tuple(
+        argument.arg for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)
+    )
 
 
 def _faults(tree: ast.Module, entries: list[ast.FunctionDef]) -> list[str]:
-    """Why a program that parses is not one that should run."""
+    """Why a program that parses should not run."""
     faults = []
     if len(entries) != 1:
         faults.append(f"It has no {ENTRY}." if not entries else f"It defines {ENTRY} more than once.")
@@ -246,7 +247,7 @@ def _faults(tree: ast.Module, entries: list[ast.FunctionDef]) -> list[str]:
 
 
 def _own(function: ast.FunctionDef) -> Iterator[ast.AST]:
-    """The nodes of a function less those of functions within it."""
+    """The nodes of a function without those of functions within it."""
     left: list[ast.AST] = list(function.body)
     while left:
         node = left.pop()
@@ -256,9 +257,9 @@ def _own(function: ast.FunctionDef) -> Iterator[ast.AST]:
 
 
 def _reaching(node: ast.AST) -> list[str]:
-    """What in a node reaches out of a program."""
+    """How a node reaches outside the program."""
     if isinstance(node, ast.Import):
-        return [f"It imports {one.name}." for one in node.names if one.name not in MODULES]
+        return [f"It imports {alias.name}." for alias in node.names if alias.name not in MODULES]
     if isinstance(node, ast.ImportFrom):
         known = node.level == 0 and node.module in MODULES
         return [] if known else [f"It imports {node.module or 'a sibling'}."]
@@ -297,7 +298,7 @@ def _is_native(tree: ast.Module) -> bool:
 
 
 class _Plain(ast.NodeTransformer):
-    """Takes out what changes nothing: docstrings and annotations."""
+    """Removes what changes nothing: docstrings and annotations."""
 
     def visit(self, node: ast.AST) -> ast.AST:
         self.generic_visit(node)
@@ -315,5 +316,5 @@ class _Plain(ast.NodeTransformer):
 def _canonical(tree: ast.Module, code: str) -> str:
     try:
         return ast.unparse(_Plain().visit(tree))
-    except ValueError:  # A number of thousands of digits; an f-string that needs more kinds of quotes.
+    except ValueError:  # A number with thousands of digits; an f-string that needs more kinds of quotes.
         return code

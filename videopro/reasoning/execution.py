@@ -54,7 +54,7 @@ def execute(
     raises.
     """
     if not program.code.strip():
-        why = " ".join(program.reasons)
+        why = " ".join(program.faults)
         error = Failure(NO_PROGRAM, "The reply holds no program.", log=f"{NO_PROGRAM}: {why}")
         execution, log = Execution("failed", error=error), error.log
     else:

@@ -26,7 +26,7 @@ def round_from_reply(
         reply.text,
         program.code or None,
         mode=program.mode if program.code.strip() else None,
-        faults=program.reasons,
+        faults=program.faults,
         notes=dict(reply.notes),
         planning=Cost(
             0.0 if seconds is None else seconds,

@@ -1,6 +1,6 @@
-"""The progress of a run on the terminal: how many, how right, how fast, how long still.
+"""The progress of a run on the terminal: questions done, accuracy, speed and time left.
 
-Reads the run's log, so that it shows what all workers of all ranks have done.
+It reads the run's log, and so covers all workers of all ranks.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from rich.text import Text
 
 from videopro.traces import TraceLog
 
-# Between two plain lines where no bar can be drawn (a file, a job's log).
+# Time between two plain lines where no bar can be drawn (a file, a job's log).
 PLAIN_SECONDS = 30.0
 
 
 class Progress:
-    """A bar over the questions `ids`; plain lines where the output is no terminal, nothing unless `shown`.
+    """A bar over the questions `ids`; plain lines if the output is not a terminal, nothing unless `shown`.
 
-    `doing` names the work; `note` gives a few words more at each look, such as what was spent.
+    `doing` names the work; `note` returns a few more words for each update, such as the money spent.
     """
 
     def __init__(
@@ -72,8 +72,8 @@ class Progress:
             self._log.close()
 
     def watch(self, log: TraceLog) -> None:
-        """Begin to follow the log, which is closed at the end; what it holds now took no time of this
-        command."""
+        """Start following the log, which is closed at the end. What it contains now does not count towards
+        this command's speed."""
         self._log = log
         self._before = self.update()
         self._began = time.monotonic()
@@ -87,7 +87,7 @@ class Progress:
             if trace.question_id in self._ids and self._log.is_done(trace.question_id):
                 letter = trace.final.letter if trace.final else None
                 self._right[trace.question_id] = trace.is_right(letter)
-        done = sum(self._log.is_done(one) for one in self._ids)
+        done = sum(self._log.is_done(question_id) for question_id in self._ids)
         right = f"right {100 * sum(self._right.values()) / len(self._right):.1f} %" if self._right else ""
         right = "  ".join(part for part in (right, self._note()) if part)
         self._bars.update(self._task, completed=done, right=right)

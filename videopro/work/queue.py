@@ -1,9 +1,8 @@
-"""The queue of a run: which questions are taken together, who holds them, and which of them killed a worker.
+"""The queue of a run: units of questions, leases on them, and the questions that crashed a worker.
 
-A unit is some questions of one video. Whoever holds the lock of its lease file works on it. The kernel gives
-a lock back when its holder dies, however it dies, so there is no lease to expire and none to break; any
-number of processes, started together or not, may work on one run. Duplicates are ruled out by the log, not
-here. Knows items and files, and nothing of methods or processes.
+A unit is some questions about one video. The process that holds the lock of its lease file works on it. The
+kernel releases a lock when its holder dies, however it dies, so leases need no expiry; any number of
+processes, started together or not, may work on one run. Duplicates are ruled out by the log, not here.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ from typing import Any, Generic, Protocol, TypeVar
 from videopro.errors import RunError
 from videopro.storage import JsonLinesLog, cannot_write, parse_json
 
-# Questions about one video that are handed out together: many enough to share the video's encoding, few
-# enough that the last video of a run does not keep one worker busy while the others have nothing left.
+# Questions about one video in a unit: enough to share the video's encoding, few enough that the last video of
+# a run does not keep one worker busy while the others have nothing left.
 UNIT_SIZE = 16
 
-# A question that was being answered alone when its worker died this often is given up: it is the cause.
+# A question is given up once its worker has died this often while answering it alone: it is the cause.
 QUARANTINE_AFTER = 2
 
 
@@ -51,7 +50,7 @@ class Unit(Generic[ItemT]):
 
 
 def units(items: Sequence[ItemT]) -> list[Unit[ItemT]]:
-    """Cut the questions of a run into units, videos in the order of their first question."""
+    """Split the questions of a run into units, with the videos in the order of their first question."""
     by_video: dict[str, list[ItemT]] = {}
     for item in items:
         by_video.setdefault(item.video_key, []).append(item)
@@ -65,7 +64,7 @@ def units(items: Sequence[ItemT]) -> list[Unit[ItemT]]:
 
 @contextmanager
 def lease(folder: Path, unit: Unit[Any]) -> Iterator[bool]:
-    """Try to hold a unit for the length of the block; False if another process holds it. Raises RunError."""
+    """Try to hold a unit for the block's duration; False if another process holds it. Raises RunError."""
     path = folder / f"{unit.key}.lease"
     try:
         file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
@@ -79,8 +78,8 @@ def lease(folder: Path, unit: Unit[Any]) -> Iterator[bool]:
             return
         except OSError as error:
             raise RunError(
-                f"{path}: this file system has no file locks ({error.strerror}), which a run needs; give an "
-                "--output on another one"
+                f"{path}: this file system has no file locks ({error.strerror}), which a run needs; choose "
+                "an --output on another one"
             ) from error
         yield True
     finally:
@@ -88,44 +87,44 @@ def lease(folder: Path, unit: Unit[Any]) -> Iterator[bool]:
 
 
 def record_crash(path: Path, ids: Sequence[str], reason: str) -> None:
-    """Note that a worker died while these questions were being answered. Only a supervisor that saw it calls
-    this: a run that was killed as a whole blames no question."""
+    """Record that a worker died while it answered these questions. Only a supervisor that saw it die calls
+    this: when a whole run is killed, no question is blamed."""
     with JsonLinesLog(path) as log:
         log.append({"ids": list(ids), "reason": reason})
 
 
 @dataclass(frozen=True)
 class CrashRecord:
-    """How often each question was in flight, and how often it was alone, when a worker died."""
+    """How often each question was in flight, and how often it ran alone, when a worker died."""
 
-    together: Counter[str]
+    in_flight: Counter[str]
     alone: Counter[str]
     reasons: dict[str, str]
 
     def must_run_alone(self, question_id: str) -> bool:
-        """Whether it should be answered alone, so that another death tells which question it was."""
-        return self.together[question_id] > 0
+        """Whether it should be answered alone, so that another crash identifies the question."""
+        return self.in_flight[question_id] > 0
 
     def is_quarantined(self, question_id: str) -> bool:
-        """Whether it should be given up."""
+        """Whether to give it up."""
         return self.alone[question_id] >= QUARANTINE_AFTER
 
 
 def read_crashes(path: Path) -> CrashRecord:
-    """The deaths recorded so far; a line that is torn, or no death, is left out."""
-    suspicion = CrashRecord(Counter(), Counter(), {})
+    """The crashes recorded so far; incomplete or invalid lines are ignored."""
+    record = CrashRecord(Counter(), Counter(), {})
     try:
         lines = path.read_bytes().split(b"\n")
     except FileNotFoundError:
-        return suspicion
+        return record
     for line in lines:
         try:
-            death = parse_json(line)
-            ids, reason = [str(one) for one in death["ids"]], str(death["reason"])
+            crash = parse_json(line)
+            ids, reason = [str(question_id) for question_id in crash["ids"]], str(crash["reason"])
         except (ValueError, TypeError, KeyError):
             continue
-        for one in ids:
-            suspicion.together[one] += 1
-            suspicion.alone[one] += len(ids) == 1
-            suspicion.reasons[one] = reason
-    return suspicion
+        for question_id in ids:
+            record.in_flight[question_id] += 1
+            record.alone[question_id] += len(ids) == 1
+            record.reasons[question_id] = reason
+    return record

@@ -33,7 +33,7 @@ def test_equal_calls_of_several_programs_are_made_once() -> None:
     shared, memory = context(backbone), CallCache[Any]()
     answers = []
     for _ in range(2):
-        lib = ModuleLibrary(shared, memory=memory)
+        lib = ModuleLibrary(shared, cache=memory)
         fns = lib.functions()
         answers.append(fns["query_mc"](fns["trim_frames"](lib.video, 8, 12, 2), "Which?", list(CHOICES)))
         answers.append(fns["query_mc"](fns["trim_frames"](lib.video, 8, 12, 2), "Whose?", list(CHOICES)))
@@ -54,12 +54,12 @@ def test_another_model_or_other_subtitles_are_asked_anew() -> None:
     one, two = ReadingBackbone(), ReadingBackbone()
     two.name = "another"
     for backbone in (one, two):
-        lib = ModuleLibrary(context(backbone), memory=memory)
+        lib = ModuleLibrary(context(backbone), cache=memory)
         lib.functions()["query_native"](lib.video, "Which?", list(CHOICES))
     assert (len(one.prompts), len(two.prompts)) == (1, 1)
     found = []
     for lines in (LINES, LINES[2:3]):
-        lib = ModuleLibrary(context(one, subtitles=Subtitles(lines, "some")), memory=memory)
+        lib = ModuleLibrary(context(one, subtitles=Subtitles(lines, "some")), cache=memory)
         found.append(len(lib.functions()["get_informative_subtitles"](lib.video, "the storm", 4)))
     assert found == [3, 1]
 
@@ -98,7 +98,7 @@ def test_failures_are_not_remembered_and_two_at_once_compute_once() -> None:
 
 
 def test_the_memory_forgets_the_least_recently_used() -> None:
-    memory = CallCache[str](most=2)
+    memory = CallCache[str](max_entries=2)
     for key in ("a", "b", "a", "c"):
         memory.get(key, lambda: "made")
     assert [memory.get(key, lambda: "anew")[0] for key in ("a", "c", "b")] == ["made", "made", "anew"]
@@ -117,7 +117,7 @@ def test_frames_are_told_to_the_budget_before_they_are_decoded() -> None:
 
     backbone = ReadingBackbone()
     memory = CallCache[Any]()
-    lib = ModuleLibrary(context(backbone), memory=memory, use_frames=use)
+    lib = ModuleLibrary(context(backbone), cache=memory, use_frames=use)
     fns = lib.functions()
     two = fns["trim_frames"](lib.video, 0, 4, num_frames=2)
     fns["query_yn"](two, "Is it so?")

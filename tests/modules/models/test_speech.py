@@ -86,7 +86,7 @@ class Counting(SpeechRecognizer):
     def identity(self) -> object:
         return [self.name]
 
-    def hear(self, sound: np.ndarray) -> list[SubtitleLine]:
+    def transcribe(self, sound: np.ndarray) -> list[SubtitleLine]:
         self.heard += 1
         return self.lines
 
@@ -128,7 +128,7 @@ def test_whisper_gives_the_times_and_texts_of_its_tokens() -> None:
 
     name = str(tiny_models.whisper())
     sound = np.random.default_rng(0).normal(size=5 * SAMPLE_RATE).astype(np.float32)
-    lines = Whisper(name, language="en", device="cpu").hear(sound)
+    lines = Whisper(name, language="en", device="cpu").transcribe(sound)
     # The same from the tokens of a plain generation, their times read by hand: <|0.64|> text <|6.38|>.
     model = WhisperForConditionalGeneration.from_pretrained(name).eval()
     processor = WhisperProcessor.from_pretrained(name)
@@ -147,7 +147,7 @@ def test_whisper_gives_the_times_and_texts_of_its_tokens() -> None:
 
 def test_sound_longer_than_whispers_window_is_heard_to_its_end() -> None:
     sound = np.random.default_rng(0).normal(size=70 * SAMPLE_RATE).astype(np.float32)
-    lines = Whisper(str(tiny_models.whisper()), language="en", device="cpu").hear(sound)
+    lines = Whisper(str(tiny_models.whisper()), language="en", device="cpu").transcribe(sound)
     assert max(line.end for line in lines) > 60
     assert [line.start for line in lines] == sorted(line.start for line in lines)
 
@@ -160,7 +160,7 @@ def test_faster_whisper_hears_with_a_converted_model(tmp_path: Path) -> None:
         str(tmp_path / "model")
     )
     sound = np.random.default_rng(0).normal(size=5 * SAMPLE_RATE).astype(np.float32)
-    lines = load_speech(f"faster-whisper:{tmp_path / 'model'}@en", device="cpu").hear(sound)
+    lines = load_speech(f"faster-whisper:{tmp_path / 'model'}@en", device="cpu").transcribe(sound)
     assert lines
     assert all(line.text and 0 <= line.start <= line.end for line in lines)
     assert [line.start for line in lines] == sorted(line.start for line in lines)
