@@ -169,7 +169,7 @@ def test_it_is_taken_where_there_is_no_seccomp(monkeypatch: pytest.MonkeyPatch) 
         raise SandboxMissing("no seccomp.")
 
     monkeypatch.setattr(executor, "Executor", none)
-    with pytest.warns(UserWarning, match=r"no seccomp\. So programs run in Monty"):
+    with pytest.warns(UserWarning, match=r"no seccomp\. Programs therefore run in Monty"):
         made = executor.open_executor()
     with made:
         assert made.run("def execute_command():\n    return 1", {}, {}).value == 1

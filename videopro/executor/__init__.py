@@ -1,8 +1,8 @@
-"""Running a program that nobody trusts: `run(program_text, functions, inputs, limits)`.
+"""Running untrusted programs: `run(program_text, functions, inputs, limits)`.
 
-The program runs in a locked CPython process of its own (`inside`), never in this one; it sees the functions
-that it is given, plain data, and opaque handles. Usable without the rest of VideoPro: it knows nothing of
-videos, modules or models, and imports nothing but the standard library.
+A program runs in its own locked CPython process (`inside`), never in this one. It sees only the functions
+that it is given, plain data and opaque handles. The package depends on the standard library and
+`videopro.errors`, not on videos, modules or models.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ _shared: tuple[int, Executor | MontyExecutor] | None = None
 
 
 def open_executor() -> Executor | MontyExecutor:
-    """The sandbox of this machine: locked processes, or Monty with a warning where the kernel has no seccomp.
+    """Open this machine's sandbox: locked processes, or Monty with a warning if the kernel has no seccomp.
 
-    Raises SandboxError where there is neither, and where the locked processes would not hold: what fails its
-    self-test is no reason to run programs in another way. Close it, or use it as a context manager.
+    Raises SandboxError if there is neither, and if the locked processes fail their self-test: a failed
+    self-test never falls back to Monty. Close the sandbox, or use it as a context manager.
     """
     try:
         return Executor()
@@ -82,7 +82,7 @@ def run(
 def _executor() -> Executor | MontyExecutor:
     global _shared
     with _lock:
-        # A fork of this process has no part in its parent's executor.
+        # A fork of this process does not use its parent's executor.
         if _shared is None or _shared[0] != os.getpid():
             _shared = os.getpid(), open_executor()
         return _shared[1]

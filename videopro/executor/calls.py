@@ -1,8 +1,6 @@
-"""A program's calls of the host's functions: made here, counted, recorded, their results fitted for the way
-back.
+"""A program's calls of host functions: they are made, counted and recorded here, and their results packed.
 
-The same for every kind of sandbox. Knows functions, budgets and the record; how a call came in and how its
-result goes back is the sandbox's.
+The same for every kind of sandbox; the sandbox receives the calls and sends the results back.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ from videopro.executor.inside import wire
 from videopro.executor.outcome import Limits, ModuleCall
 from videopro.executor.text import brief, harmless, shorten
 
-# Builtin exceptions that a message alone makes.
+# Builtin exceptions that can be constructed from a message alone.
 _BASES = {
     name: cls
     for name, cls in vars(builtins).items()
@@ -30,7 +28,7 @@ _BASES = {
 
 
 class BudgetExceeded(Exception):
-    """A budget is used up: the program ends. `kind`: the budget's name; `places`: where, if that is known."""
+    """A budget is used up and the program ends. `kind`: the budget's name; `places`: where, if known."""
 
     def __init__(self, kind: str, message: str, places: Sequence[tuple[int, str]] = ()) -> None:
         super().__init__(message)
@@ -39,7 +37,7 @@ class BudgetExceeded(Exception):
 
 
 class ProgramException(Exception):
-    """An exception that the program is to see: its name, the nearest builtin above it, its message."""
+    """An exception to raise in the program. `payload`: its name, its nearest builtin base, its message."""
 
     def __init__(self, name: str, base: str, message: str) -> None:
         super().__init__(message)
@@ -47,19 +45,19 @@ class ProgramException(Exception):
 
 
 class FrameBudget:
-    """The budget of frames of one run."""
+    """The frame budget of one run."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._used = 0
 
     def use(self, count: int) -> None:
-        """Count frames. Raises Breach."""
+        """Count frames. Raises BudgetExceeded."""
         self._used += count
         self.check()
 
     def check(self) -> None:
-        """Raises Breach when there are too many, also if a function has swallowed the first one."""
+        """Raise BudgetExceeded if there are too many, even if a function swallowed the first one."""
         if self._used > self._most:
             raise BudgetExceeded(
                 "FrameLimit", f"the program's calls looked at more than {self._most:,} frames"
@@ -70,10 +68,9 @@ _frames: ContextVar[FrameBudget | None] = ContextVar("frames", default=None)
 
 
 def use_frames(count: int) -> None:
-    """For the host's functions: this call looks at `count` frames. Ends the program that is over its budget.
+    """For host functions: count `count` frames used by this call. Ends a program that exceeds its budget.
 
-    Call it before the work is done, on the thread that the function was called on. Outside a program it does
-    nothing.
+    Call it before doing the work, on the thread that called the function. Outside a program it does nothing.
     """
     budget = _frames.get()
     if budget is not None:
@@ -81,7 +78,7 @@ def use_frames(count: int) -> None:
 
 
 class HostCalls:
-    """The calls of one program. `fatal`: what ends the program and is raised to whoever runs it."""
+    """The calls of one program. `fatal`: exceptions that end the program and are raised to the caller."""
 
     def __init__(
         self,
@@ -96,13 +93,13 @@ class HostCalls:
         self.handles = HandleTable(limits)
         self.made: list[ModuleCall] = []
         self.called = False
-        """Whether a function was called, made to its end or not."""
+        """Whether a function was called, even if it did not finish."""
         self.seconds = 0.0
-        """The functions' own time."""
+        """Time spent in the functions."""
 
     @contextmanager
     def counted(self) -> Iterator[None]:
-        """Around a run, on its thread: what `use_frames` counts is this program's."""
+        """Count what `use_frames` reports on this thread against this program, for the length of a run."""
         token = _frames.set(self._frames)
         try:
             yield
@@ -110,22 +107,22 @@ class HostCalls:
             _frames.reset(token)
 
     def make(self, name: Any, given: Any, line: int) -> Any:
-        """Call a function. Returns its result as the wire packs it.
+        """Call a function and return its result packed for the wire.
 
-        `given`: its arguments as the program's process sent them, unpacked: (args, kwargs). Raises Raised for
-        what the program is to see, Breach when a budget is used up, Forged for what is no call, and what is
-        fatal.
+        `given`: the unpacked arguments from the program's process, (args, kwargs). Raises ProgramException
+        for errors that the program sees, BudgetExceeded, ProtocolViolation for an invalid call, and the
+        `fatal` exceptions.
         """
         function = self._functions.get(name) if type(name) is str else None
-        if function is None or type(given) is not tuple or [type(one) for one in given] != [tuple, dict]:
+        if function is None or type(given) is not tuple or [type(part) for part in given] != [tuple, dict]:
             raise ProtocolViolation("a call of nothing")
         args, kwargs = given
         if not all(type(key) is str for key in kwargs):
             raise ProtocolViolation("a call with a keyword that is none")
         if len(self.made) >= self._limits.calls:
             raise BudgetExceeded("CallLimit", f"the program made more than {self._limits.calls} calls")
-        parts = [brief(one, handle_repr) for one in args]
-        parts += [f"{key}={brief(one, handle_repr)}" for key, one in kwargs.items()]
+        parts = [brief(value, handle_repr) for value in args]
+        parts += [f"{key}={brief(value, handle_repr)}" for key, value in kwargs.items()]
         shown = harmless(shorten(", ".join(parts), 400))
         begun = time.perf_counter()
         self.called = True
@@ -155,7 +152,7 @@ class HostCalls:
         except Exception as error:
             failed(error, type(error).__name__)
             raise self._raised(error) from error
-        except BaseException as error:  # No affair of the program's, and part of the record all the same.
+        except BaseException as error:  # Not for the program, but recorded all the same.
             failed(error, type(error).__name__)
             raise
         record(harmless(brief(value, handle_repr)))

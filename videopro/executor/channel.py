@@ -1,7 +1,7 @@
-"""The host's end of a program's socket: whole messages within their bounds, all of them before one deadline.
+"""The host's end of a program's socket: whole messages of bounded size, all before one deadline.
 
-Nothing that comes in is believed: sizes are checked before memory is given, and messages are counted. Knows
-sockets and time; what the messages say is `conversation`'s.
+Nothing that comes in is trusted: sizes are checked before memory is allocated, and messages are counted.
+`conversation` handles their content.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from videopro.executor.handle_table import ProtocolViolation
 from videopro.executor.inside import wire
 from videopro.executor.outcome import Limits
 
-# Seconds until a process is there that can begin.
+# Seconds until a process must be ready to begin.
 _START = 30.0
-# Seconds after which a wait looks at the clock again.
+# Seconds after which a wait checks the clock again.
 _SLICE = 1.0
-# What a dying process may still write.
+# Bytes that a dying process may still write.
 _DUMP_BYTES = 1 << 16
 
 
@@ -33,8 +33,8 @@ class DeadlinePassed(Exception):
 class Channel:
     """Messages to and from one program's process.
 
-    The deadline is `limits.wall_seconds` from `begin`. It moves forward by `extend` and nothing else,
-    whatever the time went into: waiting, reading or taking apart what came.
+    The deadline is `limits.wall_seconds` after `begin`. Only `extend` moves it forward, whatever the time was
+    spent on: waiting, reading or parsing.
     """
 
     def __init__(self, program: socket.socket, limits: Limits) -> None:
@@ -43,7 +43,7 @@ class Channel:
         self._deadline = time.monotonic() + _START
         self._armed = 0.0
         self._buffer = b""
-        # Bounds of messages; a character takes up to six bytes of JSON.
+        # Bounds on messages; a character takes up to six bytes of JSON.
         self._largest = {
             wire.READY: 8,
             wire.WALL: 1 << 12,
@@ -52,24 +52,24 @@ class Channel:
             wire.PRINT: 6 * limits.output_bytes + 64,
             wire.ERROR: 3 * 6 * limits.error_bytes + (1 << 16),
         }
-        # Output comes with a call, one over the budget included, or with the last word.
+        # Output comes with a call (including one over the budget) or with the last message.
         self._prints = limits.calls + 2
 
     def begin(self) -> None:
-        """The program begins, and its time with it."""
+        """Start the program's time."""
         self._deadline = time.monotonic() + self._seconds
 
     def extend(self, seconds: float) -> None:
-        """Move the deadline forward: this much of the time was not the program's."""
+        """Move the deadline forward by time that the program did not use."""
         self._deadline += seconds
 
     def hurry(self, seconds: float) -> None:
-        """At most this many seconds from now on."""
+        """Leave at most this many seconds from now."""
         self._deadline = min(self._deadline, time.monotonic() + seconds)
 
     def send(self, message: bytes) -> None:
-        """Send a whole message, or nothing to a process that has gone: what it said before that is still to
-        be received. Raises Late."""
+        """Send a whole message. To a process that is gone nothing is sent, and its last messages can still be
+        received. Raises DeadlinePassed."""
         left = memoryview(message)
         while left:
             self._arm()
@@ -81,7 +81,7 @@ class Channel:
                 return
 
     def receive(self) -> tuple[bytes, bytes]:
-        """The next message: its kind and its text. Raises Late, Ended and Forged."""
+        """The next message: kind and text. Raises DeadlinePassed, ChannelClosed and ProtocolViolation."""
         size = wire.HEADER.size
         while True:
             if self._buffer[:1] in wire.DUMPS:
@@ -101,7 +101,7 @@ class Channel:
             return kind, body
 
     def drain(self, seconds: float) -> None:
-        """Take in what a dying process still writes, for so long at the most."""
+        """Read what a dying process still writes, for at most this long."""
         self._deadline = time.monotonic() + seconds
         try:
             while len(self._buffer) < _DUMP_BYTES and (part := self._receive(_DUMP_BYTES)):
@@ -110,7 +110,7 @@ class Channel:
             pass
 
     def rest(self) -> bytes:
-        """What came and was no message."""
+        """What was received after the last message."""
         rest, self._buffer = self._buffer, b""
         return rest
 
@@ -135,7 +135,7 @@ class Channel:
         self._buffer = b"".join(parts)
 
     def _receive(self, most: int) -> bytes:
-        """Some bytes; none when the process has closed its socket. Raises Late."""
+        """Some bytes; empty if the process has closed its socket. Raises DeadlinePassed."""
         while True:
             self._arm()
             try:
@@ -146,8 +146,8 @@ class Channel:
                 return b""
 
     def _arm(self) -> None:
-        """Let the kernel end a wait on the socket by the deadline: two system calls fewer for each message
-        than Python's own time-outs. It is told anew only as the end comes near."""
+        """Let the kernel end a wait on the socket by the deadline: two system calls fewer per message than
+        Python's own timeouts. The timeout is set again only near the deadline."""
         left = self._deadline - time.monotonic()
         if left <= 0:
             raise DeadlinePassed

@@ -1,9 +1,8 @@
-"""The host's half of one program's run: answer its calls, hold its budgets, learn how it ended.
+"""The host's half of one program's run: answer its calls, enforce its budgets, find out how it ended.
 
-Runs on the caller's thread, so that the host's functions do too. Nothing that comes from the program's
-process is believed: values are decoded within bounds, and anything else than the protocol ends the run. A
-budget that was breached is the run's outcome, whatever the program did after. Knows messages and limits; the
-socket is `channel`'s, and how the process came to be `pool`'s.
+It runs on the caller's thread, so host functions do too. Nothing from the program's process is trusted:
+values are decoded within bounds, and anything outside the protocol ends the run. A breached budget decides
+the outcome, whatever the program did afterwards. `channel` handles the socket, `pool` the processes.
 """
 
 from __future__ import annotations
@@ -28,15 +27,15 @@ from videopro.executor.text import shorten
 from videopro.processes import signal_name
 
 _DUMP_LINE = re.compile(rb'File "<program>", line (\d{1,7}) in (\w{1,100}|<\w{1,20}>)')
-# Seconds that a process has to end by itself: after its last word, and after it was told to stop.
+# Seconds that a process has to end by itself: after its last message, and after it was told to stop.
 _LEAVE = 2.0
 _STOP = 1.0
-# Seconds in which the zygote tells of a process that it was told to end.
+# Seconds within which the zygote must report a process that it was told to end.
 _ANSWER = 30.0
 
 
 class ProgramNotStarted(SandboxError):
-    """The process ended before it ran anything of the program: another one may run it."""
+    """The process ended before the program began, so another process may run it."""
 
 
 class Conversation:
@@ -60,20 +59,20 @@ class Conversation:
         self.output = ""
         self.use = ResourceUse()
         self.zygote_gone = False
-        """Whether the process that starts programs died, or stopped to answer, meanwhile."""
+        """Whether the process that starts programs died or stopped answering during the run."""
         self._begun = False
-        self._status = 0  # How its process exited; negative: by which signal.
+        self._status = 0  # The process's exit status; negative: the signal that ended it.
 
     @property
     def called(self) -> bool:
-        """Whether it called a function of the host's, made to its end or not."""
+        """Whether it called a host function, even if the call did not finish."""
         return self._calls.called
 
     def hold(self, program: str, inputs: Mapping[str, Any], prelude: str) -> Ending:
         """Run the program to its end.
 
-        Raises ZygoteGone or NotBegun when how it would have ended is not known, another SandboxError when the
-        machinery fails, and what is fatal.
+        Raises ZygoteGone or ProgramNotStarted if its outcome is unknown, another SandboxError if the sandbox
+        fails, and the `fatal` exceptions.
         """
         with self._calls.counted():
             return self._hold(self._start(program, inputs, prelude))
@@ -124,7 +123,7 @@ class Conversation:
         return self._within_time(ending)
 
     def _ready(self) -> None:
-        """Wait until the walls stand. Nothing of the program runs before, so this much can be believed."""
+        """Wait until the walls are up. The program has not run yet, so these messages can be trusted."""
         kind, body = self._channel.receive()
         if kind == wire.WALL:
             why = wire.parse(body.decode("ascii"))
@@ -184,10 +183,10 @@ class Conversation:
         self._channel.send(message)
 
     def _unwind(self, kind: str, message: str, line: int) -> NoReturn:
-        """End a program that is over a budget, and let it say for a moment where that was."""
+        """End a program that exceeded a budget, giving it a moment to say where."""
         self._channel.hurry(_STOP)
         places: tuple[tuple[int, str], ...] = ((line, ""),) if line > 0 else ()
-        # One that does not stop by itself is ended all the same.
+        # A program that does not stop by itself is killed anyway.
         with contextlib.suppress(ChannelClosed, DeadlinePassed, ProtocolViolation):
             got, content = self._message()
             while got == wire.PRINT:
@@ -209,7 +208,7 @@ class Conversation:
                 where = [(line, function[:100]) for line, function in places[:10]]
                 if not all(type(line) is int and type(name) is str for line, name in where):
                     raise ProtocolViolation("an error that is none")
-                # A class may be called anything; a type of error is one word.
+                # A class may have any name; an error type is a single word.
                 kind = kind if re.fullmatch(r"\w{1,100}", kind) else "Exception"
                 told.append((kind, shorten(message, self._limits.error_bytes), where))
         except (TypeError, ValueError, KeyError) as error:
@@ -219,11 +218,11 @@ class Conversation:
         return tuple(told)
 
     def _died(self, dump: bytes) -> Ending:
-        """What a process that ended without a word died of."""
+        """Why a process ended without a last message."""
         status = self._status
         if not self._begun:
             raise ProgramNotStarted(f"a program's process ended before the program began ({_exit(status)})")
-        # A program may also end itself by the signals that its time ends with.
+        # A program may also send itself the signals that enforce its time limit.
         used = self.use.cpu_seconds
         timers = status in (-signal.SIGVTALRM, -signal.SIGXCPU) and used > 0.5 * self._limits.cpu_seconds
         if timers or (status == -signal.SIGKILL and used >= self._limits.cpu_seconds):
@@ -236,7 +235,7 @@ class Conversation:
         return failure("Crashed", what, _places(dump))
 
     def _within_time(self, ending: Ending) -> Ending:
-        """The ending that a program told of, or CpuLimit for one that swallowed it: the kernel knows."""
+        """The ending that a program reported, or CpuLimit if it swallowed that: the kernel knows its time."""
         if self.use.cpu_seconds <= self._limits.cpu_seconds + GRACE:
             return ending
         if ending.raised and ending.raised[0][0] == "CpuLimit":
@@ -249,8 +248,7 @@ class Conversation:
     # ---- the end of the process ---------------------------------------------------------------------------
 
     def _leave(self, order: bytes) -> bytes:
-        """`_end` for a run whose outcome is known: that its process cannot be asked for any more changes
-        nothing about it."""
+        """`_end` for a run whose outcome is known, and stays the same if the zygote no longer answers."""
         try:
             return self._end(order)
         except ZygoteGone:
@@ -258,7 +256,7 @@ class Conversation:
             return b""
 
     def _end(self, order: bytes) -> bytes:
-        """Wait for the process's end, having ordered it if need be. Returns what it dumped of its stack."""
+        """Wait for the process to end, ordering it to if necessary. Returns the dump of its stack."""
         dump = b""
         self._order(order)
         if order == b"t":
@@ -269,7 +267,7 @@ class Conversation:
             self._report.settimeout(_LEAVE)
             try:
                 ended = self._report.recv(1 << 12)
-            except TimeoutError:  # It said its last word, and stays.
+            except TimeoutError:  # It sent its last message but does not exit.
                 self._order(b"k")
                 self._report.settimeout(_ANSWER)
                 ended = self._report.recv(1 << 12)

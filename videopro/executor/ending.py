@@ -1,4 +1,4 @@
-"""How a program ended, and the Outcome that is made of it. The same for every kind of sandbox."""
+"""How a program ended, and the Outcome made from it. The same for every kind of sandbox."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from videopro.executor.text import harmless, shorten
 
 
 class Ending(NamedTuple):
-    """How a program ended, before it is put into words."""
+    """How a program ended, before it becomes an Outcome."""
 
     value: Any
     raised: tuple[ErrorReport, ...]
-    """The exception and what it came from; empty when the program returned."""
+    """The exception and its causes; empty if the program returned."""
 
 
 class ResourceUse(NamedTuple):
-    """What it used."""
+    """Resources used by the program's process."""
 
     cpu_seconds: float = 0.0
     peak_bytes: int = 0
 
 
 def lines_of(program: str) -> list[str]:
-    """A program's lines as Python counts them: it knows three line ends, and str.splitlines ten."""
+    """A program's lines as Python counts them: it has three line endings, and str.splitlines ten."""
     return program.replace("\r\n", "\n").replace("\r", "\n").split("\n")
 
 
@@ -37,7 +37,7 @@ def failure(kind: str, message: str, places: Sequence[tuple[int, str]] = ()) -> 
 
 
 def too_long(program: str, limits: Limits) -> Ending | None:
-    """The ending of a program whose text is beyond its bounds; None for one that is not."""
+    """The ending of a program whose text is too long, else None."""
     size = len(program.encode("utf-8", "surrogatepass"))
     if size <= limits.source_bytes:
         return None
@@ -53,7 +53,7 @@ def outcome(
     output: str = "",
     use: ResourceUse = ResourceUse(),  # noqa: B008 -- immutable
 ) -> Outcome:
-    """The Outcome of an ending. `begun`: the monotonic clock's time when it was asked for."""
+    """The Outcome of an ending. `begun`: the monotonic time at which the run was requested."""
     lines = lines_of(program)
     output = harmless(output)
     error = None

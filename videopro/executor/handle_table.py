@@ -1,7 +1,6 @@
-"""The host's side of handles: which objects a program holds, by numbers that mean nothing elsewhere.
+"""The host's side of handles: a table, one per run, of the objects that a program holds, by number.
 
-One table per run. A program can name only what it was given; whatever else it claims is refused. Knows the
-wire's values, and nothing of processes.
+A program can only name objects that it was given; any other number is refused.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from videopro.executor.text import shorten
 
 
 class ProtocolViolation(ValueError):
-    """What came from the program's process is nothing that an honest one sends."""
+    """The program's process sent something that violates the protocol."""
 
 
 class HandleTable:
@@ -27,17 +26,17 @@ class HandleTable:
         self._objects: list[Any] = []
 
     def pack(self, value: Any, size: int) -> Any:
-        """A value for the program: plain data as it is, anything else as a handle.
+        """Pack a value for the program: plain data as it is, anything else as a handle.
 
-        An object's declared fields are read the first time that it crosses. Raises TooLarge, and then nothing
-        of it has been given.
+        An object's declared fields are read the first time it crosses. Raises TooLarge; the program then
+        holds none of its handles.
         """
         before = len(self._objects)
         try:
             return wire.pack(value, self._pack_handle, items=size // 2, size=size, depth=self._limits.depth)
         except BaseException:
-            for one in self._objects[before:]:
-                del self._numbers[id(one)]
+            for added in self._objects[before:]:
+                del self._numbers[id(added)]
             del self._objects[before:]
             raise
 
@@ -51,7 +50,7 @@ class HandleTable:
         return {"h": [number, kind, {name: part(getattr(value, name)) for name in names}]}
 
     def unpack(self, packed: Any) -> Any:
-        """A value from the program. Raises Forged for one that no honest process sends."""
+        """Unpack a value from the program. Raises ProtocolViolation for an invalid one."""
         try:
             return wire.unpack(
                 packed,
@@ -76,7 +75,7 @@ def declared_fields(value: Any) -> tuple[str, tuple[str, ...]]:
 
 
 def handle_repr(value: Any) -> str:
-    """A host object as a log shows it: by its class's own repr, else as `Clip(start=10, end=20)`."""
+    """A host object in a log: its class's own repr, else `Clip(start=10, end=20)`."""
     if type(value).__repr__ is not object.__repr__:
         return shorten(repr(value), 120)
     kind, names = declared_fields(value)

@@ -1,8 +1,7 @@
 """The log of a failed or doubtful program, as the refinement prompt shows it (Fig. 11: "Runtime error log").
 
-Type and message, the program's own lines, the calls made so far, what it printed. Everything in it is text
-that a hostile program may have chosen: it is made harmless and bounded. Knows outcomes, and nothing of
-processes.
+It contains the error's type and message, the program's own lines, the calls made so far, and the output. A
+hostile program may have chosen any of this text, so it is sanitized and bounded.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _CALLS_SHOWN = 20
 def compose_log(
     source: Sequence[str], raised: Sequence[ErrorReport], calls: Sequence[ModuleCall], output: str, most: int
 ) -> str:
-    """The log. `source`: the program's lines. `raised`: the exception, then what it came from."""
+    """Compose the log. `source`: the program's lines. `raised`: the exception, then its causes."""
     error = []
     for number, (kind, message, places) in enumerate(raised):
         if number:
@@ -33,7 +32,7 @@ def compose_log(
         made.append("calls so far:")
         left_out = len(calls) - _CALLS_SHOWN
         for number, call in enumerate(calls, 1):
-            # The first ones tell what was looked for, the last ones what went wrong.
+            # The first calls show what the program looked for, the last ones what went wrong.
             if left_out > 0 and _CALLS_SHOWN // 2 < number <= _CALLS_SHOWN // 2 + left_out:
                 if number == _CALLS_SHOWN // 2 + 1:
                     made.append(f"  ({left_out} more)")

@@ -1,11 +1,12 @@
-"""Where the kernel has no seccomp: programs in Monty, an interpreter of a part of Python, in its own process.
+"""The fallback where the kernel has no seccomp: Monty, an interpreter of a subset of Python in its own
+process.
 
-Monty knows no generators, no inheritance and few modules: two thirds of the ordinary programs of the tests
-run, the others fail and say why. A generator expression is made whole at once (`any(...)` asks to the end), a
-handle has no `len`, an exception of a host function arrives as the nearest builtin, and calls have no line in
-the record. It offers the same `run` as the locked process. Limits of time and memory are
-Monty's; calls, frames, arguments, results, output and the log are bounded here. Needs the package
-`pydantic-monty` (the extra `monty`).
+Monty has no generators, no inheritance and few modules: two thirds of the tests' ordinary programs run, the
+others fail and say why. A generator expression is evaluated at once (`any(...)` evaluates every item), a
+handle has no `len`, an exception of a host function arrives as its nearest builtin base, and recorded calls
+have no line. `run` is the same as for locked processes. Monty limits time and memory; calls, frames,
+arguments, results, output and the log are bounded here. Needs the package `pydantic-monty` (the extra
+`monty`).
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ from videopro.executor.inside.plain import pack_plain
 from videopro.executor.outcome import DEFAULT_LIMITS, Limits, Outcome, SandboxError
 from videopro.executor.text import shorten
 
-# Feeds of a session: what comes first, the program, the call of its function. Monty numbers their files.
+# A session is fed the set-up, the program, and the call of its function. Monty numbers their files.
 _PROGRAM_FILE = "<python-input-1>"
 
-# Monty's own half of the wire. Its classes cannot inherit: `_flat` gives each class of a prelude these
-# methods.
+# Monty's half of the wire. Its classes cannot inherit: `_flat` copies these methods into each class of a
+# prelude.
 _HANDLE = """
 class Handle:
     def __init__(self, number, kind):
@@ -52,7 +53,7 @@ _known = {}
 
 def _unpack(packed):
     if isinstance(packed, list):
-        return [_unpack(one) for one in packed]
+        return [_unpack(part) for part in packed]
     if not isinstance(packed, dict):
         return packed
     for tag, content in packed.items():
@@ -63,7 +64,7 @@ def _unpack(packed):
             for key, value in content:
                 made[_unpack(key)] = _unpack(value)
             return made
-        parts = [_unpack(one) for one in content]
+        parts = [_unpack(part) for part in content]
         return tuple(parts) if tag == "t" else set(parts) if tag == "s" else frozenset(parts)
 
 def _handle(content):
@@ -79,7 +80,7 @@ def _handle(content):
 
 
 class MontyExecutor:
-    """Runs programs in Monty. A context manager, thread safe. Raises SandboxError where Monty is missing."""
+    """Runs programs in Monty. A context manager; thread-safe. Raises SandboxError if Monty is missing."""
 
     def __init__(self) -> None:
         try:
@@ -93,7 +94,7 @@ class MontyExecutor:
         self._closed = False
 
     def close(self) -> None:
-        """End Monty's processes. Calling it twice is fine."""
+        """End Monty's processes. May be called twice."""
         if not self._closed:
             self._closed = True
             self._pool.__exit__(None, None, None)
@@ -114,9 +115,9 @@ class MontyExecutor:
         *,
         fatal: tuple[type[BaseException], ...] = (),
     ) -> Outcome:
-        """Run one program and wait for it; see `Executor.run`, whose record this keeps.
+        """Run one program and wait for it; see `Executor.run`.
 
-        An exception of a function that is no builtin arrives in the program as the nearest builtin above it.
+        A function's exception that is not a builtin arrives in the program as its nearest builtin base.
         """
         if self._closed:
             raise SandboxError("this executor is closed.")
@@ -148,10 +149,10 @@ class _Run:
         self.output = ""
 
     def hold(self, pool: Any, program: str, inputs: Mapping[str, Any], prelude: str) -> Ending:
-        """Run the program to its end. Raises SandboxError when the machinery fails, and what is fatal."""
-        things = self.calls.handles
+        """Run the program to its end. Raises SandboxError if the sandbox fails, and `fatal` exceptions."""
+        handles = self.calls.handles
         try:
-            packed = {name: things.pack(value, self._limits.result_bytes) for name, value in inputs.items()}
+            packed = {name: handles.pack(value, self._limits.result_bytes) for name, value in inputs.items()}
         except wire.TooLarge as error:
             raise SandboxError(f"an input cannot be given to a program: {error}") from error
         first = [_HANDLE, _flat(prelude), _WIRE]
@@ -161,7 +162,7 @@ class _Run:
             "max_feed_duration_secs": self._limits.cpu_seconds,
             "max_memory": self._limits.memory_bytes,
             "max_total_sleep_secs": self._limits.wall_seconds,
-            # Looking up a name of the host's counts as well.
+            # Looking up one of the host's names counts as well.
             "max_suspensions": self._limits.calls * 4 + 100,
         }
         with pool.checkout(limits=allowed) as session:
@@ -220,20 +221,20 @@ class _Run:
             self._stop(error)
 
     def _stop(self, error: BaseException) -> None:
-        """End the program for something that it has no say in."""
+        """End the program for a reason that it cannot handle."""
         self._stopped = error
-        # Crosses into the program; `except Exception` does not catch it, and what does gets no further call.
+        # Raised in the program: `except Exception` does not catch it, and whatever does gets no further call.
         raise KeyboardInterrupt(str(error))
 
     def _back(self, value: Any, size: int) -> Any:
-        """A value from Monty, bounded, with the host's objects for handles."""
+        """A value from Monty, bounded, with host objects in place of handles."""
 
-        def handle(one: Any, part: Callable[[Any], Any]) -> Any:
-            if isinstance(one, self._monty.MontyClassProxy) and "_id" in one.attributes:
-                return {"h": one.attributes["_id"]}
-            if isinstance(one, self._monty.MontyClassProxy):
-                raise TypeError(f"a {one.name}, which cannot leave the program")
-            return pack_plain(one, part)
+        def handle(item: Any, part: Callable[[Any], Any]) -> Any:
+            if isinstance(item, self._monty.MontyClassProxy) and "_id" in item.attributes:
+                return {"h": item.attributes["_id"]}
+            if isinstance(item, self._monty.MontyClassProxy):
+                raise TypeError(f"a {item.name}, which cannot leave the program")
+            return pack_plain(item, part)
 
         limits = self._limits
         packed = wire.pack(
@@ -265,15 +266,15 @@ def {name}(*args, **kwargs):
 
 
 class _MissingInput(Exception):
-    """A parameter that no input gives."""
+    """A parameter without an input."""
 
 
 def _arguments(program: str, inputs: Mapping[str, Any]) -> str:
-    """The arguments of the program's function, as source: those inputs that its signature names."""
+    """The arguments of the program's function as source: the inputs that its signature names."""
     try:
         tree = ast.parse(program)
     except (SyntaxError, ValueError, MemoryError, RecursionError, SystemError):
-        return ""  # Monty has run it: what only CPython cannot read has no say.
+        return ""  # Monty has already run it, so only CPython cannot parse it.
     entries = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == ENTRY]
     if not entries:
         return ""
@@ -281,14 +282,16 @@ def _arguments(program: str, inputs: Mapping[str, Any]) -> str:
     positional = [*spec.posonlyargs, *spec.args]
     required = positional[: len(positional) - len(spec.defaults)]
     required += [
-        one for one, default in zip(spec.kwonlyargs, spec.kw_defaults, strict=True) if default is None
+        argument
+        for argument, default in zip(spec.kwonlyargs, spec.kw_defaults, strict=True)
+        if default is None
     ]
-    missing = [one.arg for one in required if one.arg not in inputs]
+    missing = [argument.arg for argument in required if argument.arg not in inputs]
     if missing:
         what = f"{', '.join(map(repr, missing))}; what it can have is {', '.join(inputs)}"
         raise _MissingInput(f"{ENTRY}() asks for {what}")
-    given = [one.arg for one in spec.posonlyargs if one.arg in inputs]
-    named = [one.arg for one in (*spec.args, *spec.kwonlyargs) if one.arg in inputs]
+    given = [argument.arg for argument in spec.posonlyargs if argument.arg in inputs]
+    named = [argument.arg for argument in (*spec.args, *spec.kwonlyargs) if argument.arg in inputs]
     if spec.kwarg:
         named += [name for name in inputs if name not in (*given, *named)]
     return ", ".join([*given, *(f"{name}={name}" for name in named)])
@@ -296,7 +299,7 @@ def _arguments(program: str, inputs: Mapping[str, Any]) -> str:
 
 @lru_cache(maxsize=32)
 def _flat(prelude: str) -> str:
-    """A prelude without inheritance: each class of handles has its bases' methods itself."""
+    """A prelude without inheritance: each handle class gets copies of its bases' methods."""
     tree = ast.parse(prelude)
     methods: dict[str, dict[str, ast.stmt]] = {"Handle": _members(ast.parse(_HANDLE).body[0])}
     for node in tree.body:
@@ -315,19 +318,19 @@ def _flat(prelude: str) -> str:
 def _members(node: ast.stmt) -> dict[str, ast.stmt]:
     assert isinstance(node, ast.ClassDef)
     members: dict[str, ast.stmt] = {}
-    for one in node.body:
-        if isinstance(one, ast.FunctionDef):
-            members[one.name] = one
-        elif isinstance(one, ast.Assign) and isinstance(one.targets[0], ast.Name):
-            # `__hash__ = Handle.__hash__`: what is inherited stands already.
-            members.pop(one.targets[0].id, None)
+    for statement in node.body:
+        if isinstance(statement, ast.FunctionDef):
+            members[statement.name] = statement
+        elif isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
+            # `__hash__ = Handle.__hash__`: the inherited method is already there.
+            members.pop(statement.targets[0].id, None)
     return members
 
 
 def warn(reason: str) -> None:
-    """Say that programs run in Monty, and why."""
+    """Warn that programs run in Monty, and why."""
     warnings.warn(
-        f"{reason} So programs run in Monty, which knows a part of Python (no generators, no inheritance, "
-        "few modules): a third of ordinary programs do not run there, and say so.",
+        f"{reason} Programs therefore run in Monty, which supports a subset of Python (no generators, no "
+        "inheritance, few modules): a third of ordinary programs fail there and say so.",
         stacklevel=4,
     )

@@ -1,4 +1,4 @@
-"""What a program may use, and what came of it. Plain records; knows nothing of processes."""
+"""Plain records: the limits of a program, and the outcome of running it."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from videopro.errors import VideoProError
 
 
 class SandboxError(VideoProError):
-    """Programs cannot be run here safely, or the machinery around them broke. Never a program's own fault."""
+    """Programs cannot be run safely here, or the sandbox itself failed. Never the program's fault."""
 
 
 class SandboxMissing(SandboxError):
-    """This machine has nothing to confine programs with: no Linux, no known processor, or no seccomp."""
+    """This machine cannot confine programs: it has no Linux, no supported processor, or no seccomp."""
 
 
 class WallBreached(SandboxError):
-    """The self-test got through a wall, or found one that cannot be raised: programs must not run here."""
+    """The self-test got through a wall, or a wall cannot be set up: programs must not run here."""
 
 
 class ZygoteGone(SandboxError):
@@ -26,41 +26,41 @@ class ZygoteGone(SandboxError):
 
 @dataclass(frozen=True)
 class Limits:
-    """The budgets of one program. Each breach is a failure that says which and how much.
+    """The budgets of one program. A breach is a failure that says which budget and how much.
 
-    A breach of processor time, wall time, output, calls or frames is what came of the program, whatever it
-    catches: `except Exception` does not catch it, and one that a bare `except` swallows counts all the same.
-    An oversized argument is an exception at the call (TooLarge), memory a MemoryError: a
-    program may catch these two and do with less.
+    A breach of processor time, wall time, output, calls or frames decides the outcome, whatever the program
+    catches: `except Exception` does not catch it, and it counts even if a bare `except` swallows it. An
+    oversized argument raises TooLarge at the call, memory a MemoryError; a program may catch these two and
+    continue with less.
     """
 
     cpu_seconds: float = 5.0
     """Processor time of the program itself."""
     wall_seconds: float = 30.0
-    """Time from the first line to the result, less what the host's functions themselves take. What the host
-    spends on reading and answering its messages counts."""
+    """Time from the first line to the result, without the time spent in host functions. The host's time for
+    reading and answering messages counts."""
     memory_bytes: int = 256 << 20
-    """Address space beyond what an empty program has."""
+    """Address space beyond that of an empty program."""
     output_bytes: int = 64 << 10
-    """Characters printed in all."""
+    """Characters printed in total."""
     calls: int = 256
     """Calls of the host's functions."""
     frames: int = 8192
-    """Frames that those functions touch, as they report with `use_frames`."""
+    """Frames that those functions use, as reported with `use_frames`."""
     argument_bytes: int = 1 << 20
-    """JSON of one call's arguments, and of what the program returns."""
+    """JSON of one call's arguments, and of the program's result."""
     result_bytes: int = 4 << 20
     """JSON of one call's result."""
     error_bytes: int = 4 << 10
     """Characters of an exception's message; a longer one is cut."""
     items: int = 10_000
-    """Values in one call's arguments or in the program's result, containers counted with their parts."""
+    """Values in one call's arguments or in the program's result, counting containers and their parts."""
     depth: int = 32
     """Containers within containers."""
     source_bytes: int = 64 << 10
     """The program's text."""
     log_chars: int = 4000
-    """The log for the refinement prompt."""
+    """Characters of the log for the refinement prompt."""
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
@@ -74,48 +74,47 @@ DEFAULT_LIMITS = Limits()
 @dataclass(frozen=True)
 class ProgramError:
     """Why a program failed. `type`: the exception's class, or the budget's name (CpuLimit, CallLimit,
-    ...).
-    """
+    ...)."""
 
     type: str
     message: str
     line: int | None = None
-    """The program's line, from 1."""
+    """The program's line, counted from 1."""
     source: str = ""
     """That line's text."""
 
 
 @dataclass(frozen=True)
 class ModuleCall:
-    """One call of a host function. Its values as short text, such as `Clip(start=10.0, end=20.0)`."""
+    """One call of a host function. Its values are short text, such as `Clip(start=10.0, end=20.0)`."""
 
     fn: str
     args: str
     result: str
     seconds: float
     error: str | None = None
-    """The exception that the function raised, or why its result did not reach the program."""
+    """The exception raised by the function, or why its result did not reach the program."""
     line: int | None = None
-    """The program's line that made the call."""
+    """The line of the program that made the call."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one program."""
+    """The outcome of one program."""
 
     status: Literal["ok", "failed", "empty"]
     """"empty": it returned None, a blank string or an empty container."""
     value: Any = None
-    """Plain data and the host's own objects; None unless "ok" or "empty"."""
+    """Plain data and host objects; None unless "ok" or "empty"."""
     error: ProgramError | None = None
     log: str = ""
-    """For the refinement prompt: what went wrong and where, the calls so far. Safe to put into a prompt."""
+    """For the refinement prompt: what went wrong, where, and the calls so far. Safe to put into a prompt."""
     calls: tuple[ModuleCall, ...] = ()
     seconds: float = 0.0
     """Wall time, host functions included."""
     cpu_seconds: float = 0.0
     """Processor time of the program's process."""
     peak_bytes: int = 0
-    """The most memory that its process had resident, the interpreter's own few MiB included."""
+    """The peak resident memory of its process, including the interpreter's own few MiB."""
     output: str = ""
     """What it printed."""

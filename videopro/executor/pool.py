@@ -1,8 +1,7 @@
-"""The reusable executor: one zygote process, and as many programs side by side as threads ask for.
+"""The reusable executor: one zygote process, and as many programs in parallel as there are calling threads.
 
-A zygote serves nobody before its self-test has passed, and one that died is replaced. There is no way around
-it: where it cannot start, nothing runs. Knows when a program may run again; one zygote is `process`'s, and
-what passes between the host and a program `conversation`'s.
+A zygote is used only after it has passed its self-test; one that died is replaced. Where no zygote can start,
+nothing runs. `process` handles a single zygote, `conversation` the run of a single program.
 """
 
 from __future__ import annotations
@@ -27,17 +26,17 @@ from videopro.executor.outcome import (
 )
 from videopro.executor.process import ZygoteProcess, compiled
 
-# How often a program is begun, and a zygote started, before the run that needs it gives up. A zygote that is
-# killed takes all threads' trials along, so there are more of these than anybody's luck is bad.
+# How often a program is tried, and a zygote started, before the run gives up. A killed zygote costs every
+# thread a trial, so there are plenty of them.
 _TRIALS = 10
 _STARTS = 5
 
 
 class Executor:
-    """Runs programs that nobody trusts, each in a locked process of its own.
+    """Runs untrusted programs, each in its own locked process.
 
-    Thread safe: every thread's programs run side by side. A context manager; `close` ends its process. Raises
-    SandboxError where programs cannot be run safely.
+    Thread-safe: programs of several threads run in parallel. A context manager; `close` ends its process.
+    Raises SandboxError if programs cannot be run safely.
     """
 
     def __init__(self) -> None:
@@ -50,7 +49,7 @@ class Executor:
         self._zygote: ZygoteProcess | None = None
         self._closed = False
         self.walls = self._serving().walls
-        """What stands around a program, seccomp apart, which always does."""
+        """The walls around a program besides seccomp, which is always there."""
 
     def run(
         self,
@@ -64,21 +63,21 @@ class Executor:
     ) -> Outcome:
         """Run one program and wait for it.
 
-        `functions`: what it may call by name; they run here, on this thread. `inputs`: global names of the
-        program, and the arguments of its `execute_command` by name, those that its signature takes. Plain
-        data (None, bool, int, float, str, list, tuple, dict, set, frozenset) crosses by value; any other
-        object as an opaque handle, with the attributes that its class names in `__program_fields__`, under
-        the name that `__program_kind__` gives (its class's own by default). `prelude`: trusted source that
-        runs before the program in its process; `class Answer(Handle)` there gives handles of the kind
-        Answer their behaviour, and its public names become the program's globals. `fatal`: exceptions of
-        functions that are no affair of the program's: they end it and are raised here, as is whatever is
+        `functions`: what the program may call by name; they run here, on this thread. `inputs`: global names
+        of the program, also passed to its `execute_command` by name as far as its signature takes them.
+        Plain data (None, bool, int, float, str, list, tuple, dict, set, frozenset) crosses by value; any
+        other object as an opaque handle with the attributes listed in its class's `__program_fields__`,
+        under the name in `__program_kind__` (by default the class's name). `prelude`: trusted source that
+        runs before the program in its process; a `class Answer(Handle)` there defines the behaviour of
+        handles of the kind Answer, and its public names become the program's globals. `fatal`: exceptions
+        of functions that the program must not see: they end it and are raised here, as is anything that is
         not an Exception.
 
-        What comes back and is not plain data crosses in its plain form (`inside.plain`): a dataclass as a
-        dict, a datetime as text, and so on.
+        What the program passes or returns crosses as plain data (`inside.plain`): a dataclass as a dict, a
+        datetime as text, and so on.
 
-        A program's failure is an Outcome. Raises SandboxError when the machinery fails: ZygoteGone when the
-        program had called a function by then, so that it cannot be run again without doing so twice.
+        A program's failure is an Outcome. Raises SandboxError if the sandbox fails: ZygoteGone if the
+        program had already called a function, and so cannot be run again without repeating the call.
         """
         begun = time.monotonic()
         refused = too_long(program_text, limits)
@@ -95,7 +94,7 @@ class Executor:
             except (ZygoteGone, ProgramNotStarted) as error:
                 if isinstance(error, ZygoteGone) or zygote.ended():
                     self._lost(zygote)
-                # A program that has called nothing can run again without anybody noticing.
+                # A program that has called nothing can safely run again.
                 if trial == _TRIALS or (conversation is not None and conversation.called):
                     raise
             else:
@@ -106,7 +105,7 @@ class Executor:
         raise AssertionError("unreachable")
 
     def close(self) -> None:
-        """End the zygote and every program that still runs. Calling it twice is fine."""
+        """End the zygote and all running programs. May be called twice."""
         with self._lock:
             self._closed = True
             zygote, self._zygote = self._zygote, None
@@ -122,7 +121,7 @@ class Executor:
     # ---- the zygote ---------------------------------------------------------------------------------------
 
     def _serving(self) -> ZygoteProcess:
-        """The zygote that serves, started if there is none. One that is seen here has passed its test."""
+        """The running zygote, started if there is none. It has passed its self-test."""
         zygote = self._zygote
         if zygote is not None:
             return zygote
@@ -134,10 +133,10 @@ class Executor:
             return self._zygote
 
     def _lost(self, zygote: ZygoteProcess) -> None:
-        """Take a zygote that died out of service; who needs one starts another."""
+        """Discard a zygote that died; the next run that needs one starts another."""
         with self._lock:
             if self._zygote is not zygote:
-                return  # Somebody else has.
+                return  # Another thread has done it.
             self._zygote = None
         zygote.stop()
 
@@ -147,5 +146,5 @@ def _started() -> ZygoteProcess:
         try:
             return ZygoteProcess()
         except ZygoteGone:
-            continue  # Killed as it came up, which says nothing about the next one.
+            continue  # Killed during its start, which says nothing about the next one.
     return ZygoteProcess()

@@ -1,7 +1,7 @@
-"""The zygote as the host holds it: started, proven by a first program, asked for processes, ended.
+"""The host's handle on a zygote: start it, test its walls, request processes from it, end it.
 
-It is started by exec with an empty environment, and is no good before a program that was let loose on its
-walls found them standing. Knows one process; when to start another is `pool`'s.
+It is started by exec with an empty environment, and used only after a probe program could not get through its
+walls. `pool` decides when to start another.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from videopro.executor.outcome import Limits, SandboxError, SandboxMissing, Wall
 from videopro.processes import signal_name
 
 _HERE = Path(__file__).resolve().parent
-# Without site, user folders, .pyc files and warnings. -I would ignore the fixed hash seed, which makes the
+# Without site, user folders, .pyc files and warnings. -I would ignore the fixed hash seed, which keeps the
 # order of a set the same in every run.
 _COMMAND = (sys.executable, "-s", "-S", "-P", "-B", "-W", "ignore", "-X", "utf8", "-c")
 _ENVIRONMENT = {"PYTHONHASHSEED": "0"}
 _MAIN = "import sys; sys.path.append({path!r}); from inside.zygote import main; main({control}, {host})"
 _START_SECONDS = 60.0
-# What the kernel says of a socket whose other end is gone, and Python of one that was closed.
+# Errors of the kernel for a socket whose other end is gone, and of Python for a closed socket.
 _GONE = (errno.EPIPE, errno.ECONNRESET, errno.ENOTCONN, errno.EBADF)
 
 
 class ZygoteProcess:
     """A process that forks a locked child for each program.
 
-    Raises ZygoteGone if it dies while it comes up, WallBreached and SandboxMissing where programs must not
-    run, another SandboxError where it cannot be started.
+    Raises ZygoteGone if it dies while it starts, WallBreached and SandboxMissing if programs must not run
+    here, another SandboxError if it cannot be started.
     """
 
     def __init__(self) -> None:
@@ -82,8 +82,8 @@ class ZygoteProcess:
 
     @contextmanager
     def child(self) -> Iterator[tuple[socket.socket, socket.socket]]:
-        """Have a child made, or wait until one may be. Gives the host's ends of its two sockets, and closes
-        them."""
+        """Request a child, waiting for a free place. Yields the host's ends of its two sockets and closes
+        them afterwards."""
         with self._room, contextlib.ExitStack() as stack:
             try:
                 program, program_child = map(stack.enter_context, socket.socketpair())
@@ -104,7 +104,7 @@ class ZygoteProcess:
             yield program, report
 
     def ended(self) -> bool:
-        """Whether it has died, or does so in this moment."""
+        """Whether it has died, or dies within half a second."""
         try:
             self._process.wait(0.5)
         except subprocess.TimeoutExpired:
@@ -112,9 +112,9 @@ class ZygoteProcess:
         return True
 
     def stop(self) -> None:
-        """End it and every program that still runs. Calling it twice is fine."""
+        """End it and all running programs. May be called twice."""
         with contextlib.suppress(OSError):
-            self._control.shutdown(socket.SHUT_RDWR)  # Lets go of whoever is sending.
+            self._control.shutdown(socket.SHUT_RDWR)  # Releases a thread that is sending.
         with self._sending:
             self._control.close()
         try:
@@ -151,7 +151,7 @@ class ZygoteProcess:
         raise SandboxError(f"{what}: {said[-1000:]}")
 
     def _test(self) -> None:
-        """Let programs loose on the walls. Raises WallBreached if any gives way."""
+        """Run probe programs against the walls. Raises WallBreached if one gives way."""
         ending = self._probe("probe()")
         if ending.raised:
             raise WallBreached(f"programs cannot be run safely here: {ending.raised[0][:2]}")
@@ -159,7 +159,7 @@ class ZygoteProcess:
             raise WallBreached(
                 f"programs cannot be run safely here: inside the sandbox this still works: {ending.value}"
             )
-        # Another ABI's system call is the end of its process, so it is a program of its own.
+        # A system call of another ABI ends its process, so it needs its own program.
         ending = self._probe(f"foreign({platform.machine()!r})")
         if ending.value != "no other ABI" and "SIGSYS" not in str(ending.raised):
             raise WallBreached(
@@ -173,19 +173,19 @@ class ZygoteProcess:
                 return conversation.hold(f"def execute_command():\n    return {call}", {}, compiled(_PROBE))
             except ZygoteGone:
                 raise
-            except ProgramNotStarted as error:  # No word on the walls: it, or the child, was killed before.
+            except ProgramNotStarted as error:  # Says nothing of the walls: zygote or child was killed.
                 raise ZygoteGone(f"the process that starts programs did not come up: {error}") from error
             except SandboxError as error:
                 raise WallBreached(f"programs cannot be run safely here: {error}") from error
 
 
-# Runs behind the walls with everything that Python has; what should fail and does not, it names.
+# Runs behind the walls with all of Python, and names what should fail but does not.
 _PROBE = (_HERE / "inside" / "probe.py").read_text(encoding="utf-8")
 
 
 @lru_cache(maxsize=32)
 def compiled(prelude: str) -> str:
-    """A prelude as the child reads it: trusted, and of this same interpreter, so that marshal will do."""
+    """A prelude as the child reads it. It is trusted and for the same interpreter, so marshal is fine."""
     if not prelude:
         return ""
     return b64encode(marshal.dumps(compile(prelude, "<prelude>", "exec"))).decode("ascii")
