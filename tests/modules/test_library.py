@@ -104,5 +104,5 @@ def test_a_registration_that_cannot_be_is_refused(registered: dict[str, Any]) ->
         with pytest.raises((ValueError, TypeError), match=told):
             module(**options)(function)  # type: ignore[arg-type]
     module(family="context")(described)
-    with pytest.raises(ValueError, match="registered already"):
+    with pytest.raises(ValueError, match="already registered"):
         module(family="context")(described)

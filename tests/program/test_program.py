@@ -83,7 +83,7 @@ def test_the_planning_part() -> None:
     cut = parse_program(f"<planning>Cut short <code>\n{NATIVE}\n</code>")
     assert cut.planning == "Cut short"
     assert cut.code == NATIVE
-    assert cut.reasons == ("There is no planning between <planning> and </planning>.",)
+    assert cut.faults == ("There is no planning between <planning> and </planning>.",)
     assert not parse_program(reply(NATIVE, "   ")).well_formed
     assert parse_program(f"<planning>Cut short\n```\n{NATIVE}\n```").code == NATIVE
 

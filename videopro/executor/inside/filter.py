@@ -156,7 +156,7 @@ def program(machine: str) -> bytes:
     for name in _FREE:
         code += [(_EQUAL, 0, 1, this.calls[name]), (_RETURN, 0, 0, ALLOW)]
     code.append(refuse)
-    return b"".join(_instruction(*one) for one in code)
+    return b"".join(_instruction(*fields) for fields in code)
 
 
 def of_process(code: bytes, pid: int) -> bytes:

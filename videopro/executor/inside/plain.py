@@ -29,7 +29,7 @@ _LISTS: tuple[Any, ...] = (range, deque, type({}.keys()), type({}.values()), typ
 def pack_plain(value: Any, part: Callable[[Any], Any]) -> Any:
     """The plain form as `wire.pack` takes it; `part` packs its parts. Raises TypeError for what has none."""
     if isinstance(value, _LISTS):
-        return [part(one) for one in value]  # One by one: the bounds count as they come.
+        return [part(item) for item in value]  # One by one: the bounds count as they come.
     return part(_plain(value))
 
 

@@ -75,7 +75,7 @@ def _hint(error: BaseException) -> str:
 
 
 def _nearest(name: str, known: Iterable[Any]) -> str:
-    names = [one for one in known if type(one) is str and one.startswith("_") == name.startswith("_")]
+    names = [other for other in known if type(other) is str and other.startswith("_") == name.startswith("_")]
     near = difflib.get_close_matches(name, names[:_MOST_NAMES], n=1, cutoff=0.7)
     return f". Did you mean: {near[0]!r}?" if near else ""
 

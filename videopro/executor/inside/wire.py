@@ -115,9 +115,9 @@ def pack(
     spent = 0
     odd = 0
 
-    def key(one: Any, left: int) -> Any:
+    def key(item: Any, left: int) -> Any:
         nonlocal odd
-        packed = walk(one, left)
+        packed = walk(item, left)
         odd += _is_odd(packed)
         if odd > keys:
             raise TooLarge(f"it holds more than {keys:,} keys or members that are no text or number")
@@ -132,50 +132,50 @@ def pack(
         if spent > size:
             raise TooLarge(f"it is larger than {size:,} bytes")
 
-    def walk(one: Any, left: int) -> Any:
-        kind = type(one)
+    def walk(item: Any, left: int) -> Any:
+        kind = type(item)
         if kind is str:
-            spend(len(one) + 2)
-            return one
-        if one is None or kind is float or kind is bool:
+            spend(len(item) + 2)
+            return item
+        if item is None or kind is float or kind is bool:
             spend(4)
-            return one
+            return item
         if kind is int:
-            if one.bit_length() > INT_BITS:
-                raise TooLarge(f"it holds an integer of {one.bit_length():,} bits, more than {INT_BITS:,}")
+            if item.bit_length() > INT_BITS:
+                raise TooLarge(f"it holds an integer of {item.bit_length():,} bits, more than {INT_BITS:,}")
             spend(4)
-            return one
+            return item
         spend(2)
         if left <= 0:
             raise TooLarge(f"it is nested more than {depth} deep")
         left -= 1
         if kind is list:
-            return [walk(part, left) for part in one]
+            return [walk(part, left) for part in item]
         if kind is tuple:
-            return {"t": [walk(part, left) for part in one]}
+            return {"t": [walk(part, left) for part in item]}
         if kind is dict:
-            return {"d": [[key(name, left), walk(part, left)] for name, part in one.items()]}
-        return subclass(one, left)
+            return {"d": [[key(name, left), walk(part, left)] for name, part in item.items()]}
+        return subclass(item, left)
 
-    def subclass(one: Any, left: int) -> Any:
+    def subclass(item: Any, left: int) -> Any:
         """Sets, and what derives from plain data (a Counter, a named tuple, an IntEnum): as its base."""
-        if isinstance(one, str):
-            return walk(str.__str__(one), left + 1)
-        if isinstance(one, int):
-            return walk(int.__int__(one), left + 1)
-        if isinstance(one, float):
-            return walk(float.__float__(one), left + 1)
-        if isinstance(one, list):
-            return [walk(part, left) for part in list.__iter__(one)]
-        if isinstance(one, tuple):
-            return {"t": [walk(part, left) for part in tuple.__iter__(one)]}
-        if isinstance(one, dict):
-            return {"d": [[key(name, left), walk(part, left)] for name, part in dict.items(one)]}
-        if isinstance(one, set):
-            return {"s": [key(part, left) for part in set.__iter__(one)]}
-        if isinstance(one, frozenset):
-            return {"z": [key(part, left) for part in frozenset.__iter__(one)]}
-        return other(one, lambda part: walk(part, left))
+        if isinstance(item, str):
+            return walk(str.__str__(item), left + 1)
+        if isinstance(item, int):
+            return walk(int.__int__(item), left + 1)
+        if isinstance(item, float):
+            return walk(float.__float__(item), left + 1)
+        if isinstance(item, list):
+            return [walk(part, left) for part in list.__iter__(item)]
+        if isinstance(item, tuple):
+            return {"t": [walk(part, left) for part in tuple.__iter__(item)]}
+        if isinstance(item, dict):
+            return {"d": [[key(name, left), walk(part, left)] for name, part in dict.items(item)]}
+        if isinstance(item, set):
+            return {"s": [key(part, left) for part in set.__iter__(item)]}
+        if isinstance(item, frozenset):
+            return {"z": [key(part, left) for part in frozenset.__iter__(item)]}
+        return other(item, lambda part: walk(part, left))
 
     return walk(value, depth)
 
@@ -193,30 +193,30 @@ def unpack(packed: Any, handle: Callable[[Any], Any], *, items: int, depth: int,
     count = 0
     odd = 0
 
-    def key(one: Any, left: int) -> Any:
+    def key(item: Any, left: int) -> Any:
         nonlocal odd
-        odd += _is_odd(one)
+        odd += _is_odd(item)
         if odd > keys:  # Before it is put in its place.
             raise TooLarge(f"it holds more than {keys:,} keys or members that are no text or number")
-        return walk(one, left)
+        return walk(item, left)
 
-    def walk(one: Any, left: int) -> Any:
+    def walk(item: Any, left: int) -> Any:
         nonlocal count
         count += 1
         if count > items:
             raise TooLarge(f"it holds more than {items:,} values")
-        kind = type(one)
+        kind = type(item)
         if kind is list:
             if left <= 0:
                 raise TooLarge(f"it is nested more than {depth} deep")
-            return [walk(part, left - 1) for part in one]
+            return [walk(part, left - 1) for part in item]
         if kind is str:
-            return _encodable(one)
+            return _encodable(item)
         if kind is not dict:
-            return one
+            return item
         if left <= 0:
             raise TooLarge(f"it is nested more than {depth} deep")
-        ((tag, content),) = one.items()
+        ((tag, content),) = item.items()
         if tag == "h":
             return handle(content)
         if type(content) is not list:

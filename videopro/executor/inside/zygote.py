@@ -105,8 +105,8 @@ class Zygote:
         if not message:
             return False
         if len(descriptors) != 2:  # The kernel drops what is one too many; the host sees its ends closed.
-            for one in descriptors:
-                os.close(one)
+            for descriptor in descriptors:
+                os.close(descriptor)
             return True
         program, report = descriptors[0], socket.socket(fileno=descriptors[1])
         try:
