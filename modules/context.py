@@ -1,7 +1,7 @@
 """Global context: what the transcript of the whole video says that bears on a question (section 3.2, A.1).
 
 A transcript that is short enough is given as it is; a longer one is summed up by the backbone as in the
-paper, over the full transcript. Knows subtitles, search, backbones and prompts.
+paper, over the full transcript.
 """
 
 from __future__ import annotations

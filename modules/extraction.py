@@ -1,7 +1,6 @@
 """Fine-grained extraction: things and text in frames, and parts of frames (section 3.2, A.1).
 
-Boxes in a program are pixels of the frame at the video's own resolution, as in the release. Knows the
-interfaces of detectors, trackers and OCR; nothing of the models behind them.
+Boxes in a program are pixels of the frame at the video's own resolution, as in the release.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ def detect_object(
         [frame], size=detector.frame_size(call.context.video.height, call.context.video.width)
     )
     found = detector.detect(picture, text, box_threshold=box_threshold, text_threshold=text_threshold)
-    return [BoxHandle(*_pixels(one.box, frame), one.label, round(one.score, 4)) for one in found]
+    return [BoxHandle(*_pixels(box.box, frame), box.label, round(box.score, 4)) for box in found]
 
 
 @module(family="extraction", needs=("tracker",))

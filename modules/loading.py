@@ -2,8 +2,8 @@
 them to one video's context.
 
 "auto" is what the paper and its release use for a real backbone, and what the pocket world brings for the
-pocket model; "none" leaves a model out, and the modules that need it with it. Nothing is replaced silently:
-a model that cannot be loaded stops the run. Knows modules by their loaders; nothing of planning or of runs.
+pocket model; "none" leaves a model out, and the modules that need it with it. Nothing is replaced silently: a
+model that cannot be loaded stops the run.
 """
 
 from __future__ import annotations

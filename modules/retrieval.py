@@ -1,7 +1,6 @@
 """Multimodal retrieval: clips by what is seen, subtitle lines by what is said (section 3.2, A.1).
 
-Clips come from the index of 10-second clips, lines from the subtitles. Knows the index's and the search's
-interfaces; nothing of how vectors are made.
+Clips come from the index of 10-second clips, lines from the subtitles.
 """
 
 from __future__ import annotations

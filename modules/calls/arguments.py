@@ -1,7 +1,7 @@
-"""The kinds of argument that modules take, checked so that an error says how to mend the call.
+"""The kinds of argument that modules take, checked so that an error says how to fix the call.
 
 A module annotates its parameters with these kinds (`query: Text`, `top_k: Count = 3`); the library checks and
-converts every argument before the module sees it. Knows handles and videos; nothing of what modules do.
+converts every argument before the module sees it.
 """
 
 from __future__ import annotations
@@ -90,14 +90,14 @@ def _frames(value: Any, scope: Scope) -> tuple[FrameHandle, ...]:
     if not isinstance(value, list | tuple):
         raise _wrong(value, "a frame or a list of frames")
     found: list[FrameHandle] = []
-    for one in value:
+    for item in value:
         # What `frames.append(extract_frames(clip))` leads to means what `extend` would have.
-        if isinstance(one, FrameHandle):
-            found.append(one)
-        elif isinstance(one, VideoHandle | ClipHandle | list | tuple):
-            found.extend(_frames(one, scope) if one else ())
+        if isinstance(item, FrameHandle):
+            found.append(item)
+        elif isinstance(item, VideoHandle | ClipHandle | list | tuple):
+            found.extend(_frames(item, scope) if item else ())
         else:
-            raise ValueError(f"must hold frames only, not {show(one, 80)} ({_type_name(one)})")
+            raise ValueError(f"must hold frames only, not {show(item, 80)} ({_type_name(item)})")
     if not found:
         raise ValueError(
             "is empty: no frame to look at. Check that the step before found something, or take frames of "
@@ -118,7 +118,7 @@ def _text(value: Any, scope: Scope) -> str:
 
 def _maybe_text(value: Any, scope: Scope) -> str:
     if isinstance(value, list | tuple):
-        return "\n".join(part for part in (_maybe_text(one, scope) for one in value) if part)
+        return "\n".join(part for part in (_maybe_text(item, scope) for item in value) if part)
     if isinstance(value, AnswerHandle):
         value = value.answer
     if not isinstance(value, str):
@@ -164,12 +164,12 @@ def _choices(value: Any, scope: Scope) -> tuple[str, ...]:
     if not isinstance(value, list | tuple):
         raise _wrong(value, "a list of 2 to 10 texts")
     texts = []
-    for one in value:
-        if isinstance(one, int | float) and not isinstance(one, bool):
-            one = str(one)
-        if not isinstance(one, str) or not one.strip():
-            raise ValueError(f"must hold texts that are not empty, not {show(one, 80)} ({_type_name(one)})")
-        texts.append(encodable(one.strip()))
+    for text in value:
+        if isinstance(text, int | float) and not isinstance(text, bool):
+            text = str(text)
+        if not isinstance(text, str) or not text.strip():
+            raise ValueError(f"must hold texts that are not empty, not {show(text, 80)} ({_type_name(text)})")
+        texts.append(encodable(text.strip()))
     if not 2 <= len(texts) <= 10:
         raise ValueError(f"has {len(texts)} options; give 2 to 10")
     # Options that carry their own letters would get a second one.
@@ -182,11 +182,11 @@ def _choices(value: Any, scope: Scope) -> tuple[str, ...]:
 def _box(value: Any, scope: Scope) -> tuple[float, float, float, float]:
     if isinstance(value, BoxHandle):
         return value.x0, value.y0, value.x1, value.y1
-    if isinstance(value, list | tuple) and value and all(isinstance(one, BoxHandle) for one in value):
+    if isinstance(value, list | tuple) and value and all(isinstance(item, BoxHandle) for item in value):
         raise ValueError("must be one box, not a list of boxes; take one of them, such as boxes[0]")
     if not isinstance(value, list | tuple) or len(value) != 4:
         raise _wrong(value, "a box from detect_object, or four numbers [x0, y0, x1, y1]")
-    x0, y0, x1, y1 = (_number(one, "four numbers [x0, y0, x1, y1]") for one in value)
+    x0, y0, x1, y1 = (_number(item, "four numbers [x0, y0, x1, y1]") for item in value)
     return x0, y0, x1, y1
 
 
@@ -228,11 +228,17 @@ def parameters(function: Callable[..., Any]) -> tuple[Parameter, ...]:
     whose annotation is no kind."""
     hints = typing.get_type_hints(function, include_extras=True)
     found = []
-    for one in list(inspect.signature(function).parameters.values())[1:]:
-        kind = _argument_type(hints.get(one.name))
+    for parameter in list(inspect.signature(function).parameters.values())[1:]:
+        kind = _argument_type(hints.get(parameter.name))
         if kind is None:
-            raise TypeError(f"module {function.__name__}: parameter {one.name!r} needs a kind of argument")
-        found.append(Parameter(one.name, kind, one.default, one.kind is inspect.Parameter.VAR_KEYWORD))
+            raise TypeError(
+                f"module {function.__name__}: parameter {parameter.name!r} needs a kind of argument"
+            )
+        found.append(
+            Parameter(
+                parameter.name, kind, parameter.default, parameter.kind is inspect.Parameter.VAR_KEYWORD
+            )
+        )
     return tuple(found)
 
 
@@ -248,11 +254,13 @@ def _argument_type(hint: Any) -> ArgumentType | None:
 def signature_text(name: str, takes: Sequence[Parameter]) -> str:
     """The call as a program writes it: "trim_frames(video, start, end, num_frames=64)"."""
     parts = []
-    for one in takes:
-        if one.is_var_keyword:
-            parts.append(f"**{one.name}")
+    for parameter in takes:
+        if parameter.is_var_keyword:
+            parts.append(f"**{parameter.name}")
         else:
-            parts.append(one.name if one.is_required else f"{one.name}={one.default!r}")
+            parts.append(
+                parameter.name if parameter.is_required else f"{parameter.name}={parameter.default!r}"
+            )
     return f"{name}({', '.join(parts)})"
 
 
@@ -266,12 +274,12 @@ def bind_arguments(
     """Arguments by parameter, defaults filled in, nothing checked yet. ArgumentError for a call that does not
     fit the signature."""
     shape = signature_text(name, takes)
-    plain = [one for one in takes if not one.is_var_keyword]
-    rest = next((one.name for one in takes if one.is_var_keyword), None)
+    plain = [parameter for parameter in takes if not parameter.is_var_keyword]
+    rest = next((parameter.name for parameter in takes if parameter.is_var_keyword), None)
     if len(args) > len(plain):
         raise ArgumentError(f"{name}() got {len(args)} arguments; call {shape}")
-    given = {one.name: value for one, value in zip(plain, args, strict=False)}
-    known = {one.name for one in plain}
+    given = {parameter.name: value for parameter, value in zip(plain, args, strict=False)}
+    known = {parameter.name for parameter in plain}
     further: dict[str, Any] = {}
     for keyword, value in keywords.items():
         real = aliases.get(keyword, keyword)
@@ -283,10 +291,10 @@ def bind_arguments(
             further[keyword] = value
         else:
             raise ArgumentError(f"{name}() got an unexpected keyword argument {keyword!r}; call {shape}")
-    missing = [one.name for one in plain if one.is_required and one.name not in given]
+    missing = [parameter.name for parameter in plain if parameter.is_required and parameter.name not in given]
     if missing:
         raise ArgumentError(f"{name}() is missing {', '.join(map(repr, missing))}; call {shape}")
-    bound = {one.name: given.get(one.name, one.default) for one in plain}
+    bound = {parameter.name: given.get(parameter.name, parameter.default) for parameter in plain}
     return bound if rest is None else {**bound, rest: further}
 
 
@@ -295,16 +303,16 @@ def check_arguments(
 ) -> dict[str, Any]:
     """The arguments as the module takes them. ArgumentError names the argument and what it must be."""
     values = {}
-    for one in takes:
-        value = bound[one.name]
-        if one.is_var_keyword or value is one.default:
-            values[one.name] = value
+    for parameter in takes:
+        value = bound[parameter.name]
+        if parameter.is_var_keyword or value is parameter.default:
+            values[parameter.name] = value
             continue
-        if value is None and one.default is None:
-            values[one.name] = None
+        if value is None and parameter.default is None:
+            values[parameter.name] = None
             continue
         try:
-            values[one.name] = one.kind.check(value, scope)
+            values[parameter.name] = parameter.kind.check(value, scope)
         except ValueError as error:
-            raise ArgumentError(f"{name}(): {one.name} {error}") from None
+            raise ArgumentError(f"{name}(): {parameter.name} {error}") from None
     return values

@@ -1,6 +1,6 @@
 """Finding named things in a picture: Grounding DINO through transformers, or a backbone's own grounding.
 
-Boxes are fractions of the picture. Knows pictures and models; nothing of programs.
+Boxes are fractions of the picture.
 """
 
 from __future__ import annotations
@@ -106,7 +106,9 @@ class GroundingDino(Detector):
             )
         ]
         return sorted(
-            (one for one in detections if _has_area(one.box)), key=lambda one: one.score, reverse=True
+            (found for found in detections if _has_area(found.box)),
+            key=lambda found: found.score,
+            reverse=True,
         )
 
 
@@ -203,7 +205,7 @@ def _boxes_in(value: Any) -> Iterator[Corners]:
                 yield from _boxes_in(value[key])
                 return
     elif isinstance(value, list):
-        if len(value) == 4 and all(isinstance(one, int | float) for one in value):
+        if len(value) == 4 and all(isinstance(part, int | float) for part in value):
             yield _four(value)
         else:
             for one in value:

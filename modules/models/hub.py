@@ -1,7 +1,4 @@
-"""Loading a model and its processor from the hub or a folder, with errors that say what to do.
-
-Knows transformers' Auto classes; nothing of what a model is for.
-"""
+"""Loading a model and its processor from the hub or a folder, with errors that say what to do."""
 
 from __future__ import annotations
 

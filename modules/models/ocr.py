@@ -1,7 +1,4 @@
-"""Reading text in a picture: RapidOCR, whose models come with the package and need no network, or EasyOCR.
-
-Knows pictures and the two libraries; nothing of programs.
-"""
+"""Reading text in a picture: RapidOCR, whose models come with the package and need no network, or EasyOCR."""
 
 from __future__ import annotations
 
@@ -58,14 +55,14 @@ class Ocr(ABC):
 
 def sort_reading_order(words: list[TextRegion]) -> list[TextRegion]:
     """By rows, top to bottom; pieces whose middles lie within half their height of each other share a row."""
-    left = sorted(words, key=lambda one: (one.box[1] + one.box[3]) / 2)
+    left = sorted(words, key=lambda line: (line.box[1] + line.box[3]) / 2)
     ordered: list[TextRegion] = []
     while left:
         first = left[0]
         middle, height = (first.box[1] + first.box[3]) / 2, first.box[3] - first.box[1]
-        row = [one for one in left if (one.box[1] + one.box[3]) / 2 - middle <= height / 2]
-        ordered += sorted(row, key=lambda one: one.box[0])
-        left = [one for one in left if one not in row]
+        row = [line for line in left if (line.box[1] + line.box[3]) / 2 - middle <= height / 2]
+        ordered += sorted(row, key=lambda line: line.box[0])
+        left = [line for line in left if line not in row]
     return ordered
 
 

@@ -1,7 +1,6 @@
 """Subtitles for a video that has none, from its sound: Whisper, by transformers or by faster-whisper.
 
-Only where a user asks for it: what is heard is a model's guess. Knows audio tracks and Whisper; nothing of
-programs.
+Only where a user asks for it: what is heard is a model's guess.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Following named things through frames: SAM 3's video model, or a detector's finds linked frame by frame.
 
-SAM 3 plays the part that DEVA has in the paper. Boxes are fractions of the picture. Knows frames and models;
-nothing of programs.
+SAM 3 plays the part that DEVA has in the paper. Boxes are fractions of the picture.
 """
 
 from __future__ import annotations

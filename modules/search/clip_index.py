@@ -9,8 +9,7 @@ Section 3.2 and A.1 of the paper (clips of 10 s). One pass over the file, with e
 time. A file of the index is named by the video's content, the encoder's identity and the clip length, so it
 outlives a move of the video and never serves another encoder. An interrupted build goes on where it stopped;
 of two processes that want the same index one builds it and the other waits; a damaged file is made again
-(`videopro.modules.search.index_file`). Knows videos and the encoders' interface; nothing of programs or
-questions.
+(`videopro.modules.search.index_file`).
 """
 
 from __future__ import annotations

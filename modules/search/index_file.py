@@ -1,7 +1,5 @@
 """The files of an index: rows of length 1, with whose they are and a hash. What is damaged, or is of another
 video or encoder, is never taken.
-
-Knows files and arrays; nothing of videos or encoders.
 """
 
 from __future__ import annotations

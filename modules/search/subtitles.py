@@ -1,6 +1,6 @@
 """Finding the subtitle lines that fit a query: by meaning with a text encoder, by words with BM25.
 
-BM25 is bm25s. Knows subtitles and encoders' interface; nothing of programs.
+BM25 is bm25s.
 """
 
 from __future__ import annotations

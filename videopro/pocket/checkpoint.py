@@ -1,8 +1,7 @@
 """Builds the pocket model's parts: tokenizer, processor, configuration and untrained weights.
 
-All of them are the classes that a real Qwen3-VL checkpoint uses, at a small size, so that `AutoProcessor`
-and `AutoModelForImageTextToText` load a saved folder. `train/pocket/language.py` trains what this builds.
-Knows the world's words, and nothing of its scripts.
+All of them are the classes that a real Qwen3-VL checkpoint uses, at a small size, so that `AutoProcessor` and
+`AutoModelForImageTextToText` load a saved folder. `train/pocket/language.py` trains what this builds.
 """
 
 import json

@@ -1,7 +1,6 @@
 """Draws the pocket world's frames: places, weather, actors that move, signs.
 
-Everything is made of numpy arrays and Pillow drawing; no picture is loaded. Knows nothing of questions,
-narration or files.
+Everything is made of numpy arrays and Pillow drawing; no picture is loaded.
 """
 
 import math

@@ -1,7 +1,7 @@
 """What the files of a made video hold: their sizes and hashes, noted when they were made, so that a file that
 was cut, damaged or swapped since is known.
 
-Encoders of other versions write other bytes, so nothing but the note tells. Knows files.
+Encoders of other versions write other bytes, so nothing but the note tells.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Writes the script of one pocket video: its scenes, who is in them, and what the narrator says when.
 
 A script is a pure function of (length, seed). Only the generator reads it: it draws the frames, writes the
-narration and asks the questions from it; models and modules get pixels and subtitles. Knows nothing of files.
+narration and asks the questions from it; models and modules get pixels and subtitles.
 """
 
 from dataclasses import dataclass

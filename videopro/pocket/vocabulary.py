@@ -1,8 +1,7 @@
 """The words of the pocket world: what can be seen, read and heard there, and how one asks about it.
 
 Settled before the long training: the tokenizer and the shipped weights rest on it, and `world.fingerprint()`
-hashes it. Every word that a question may turn on is one token of the pocket tokenizer. Knows nothing of
-drawing, files or models.
+hashes it. Every word that a question may turn on is one token of the pocket tokenizer.
 """
 
 from collections.abc import Mapping

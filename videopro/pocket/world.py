@@ -5,7 +5,7 @@
 
 A split is made once and kept; making it again after an interruption goes on where it stopped. Every file is
 written under another name and renamed when whole; one that is not as it was made (`videopro.pocket.manifest`)
-is made again. Knows scripts, drawing and files; nothing of models. Nothing else may read the scripts.
+is made again. Nothing else may read the scripts.
 """
 
 import fcntl

@@ -1,4 +1,4 @@
-"""Processes and their ends: signals, stopping from within, memory handed back to the system."""
+"""Process utilities: signal names, orderly termination, returning freed memory to the system."""
 
 from videopro.processes.freed_memory import trim_heap
 from videopro.processes.signals import signal_name

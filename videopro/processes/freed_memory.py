@@ -1,9 +1,9 @@
-"""Freed memory, handed back to the system.
+"""Return freed memory to the system.
 
-glibc keeps what is freed for the next who asks. In a process that lives long, what is kept for hours (frames)
-comes to lie between what is needed for moments (pictures being decoded, a model's activations), and the gaps
-add up: a worker whose kept frames stayed within 512 MiB held another 1,100 MiB that nobody used after 1,122
-questions, and more with every further one (`perf/memory.py`). Knows the C library, and nothing else.
+glibc keeps freed memory for later allocations. In a long-lived process, memory kept for hours (frames) is
+interleaved with memory needed for moments (pictures being decoded, a model's activations), and the gaps add
+up: a worker whose frames stayed within 512 MiB held another 1,100 MiB of unused memory after 1,122 questions,
+and more with each further one (`perf/memory.py`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def _malloc_trim() -> Any:
 
 
 def trim_heap() -> None:
-    """Give every free page back: some 50 ms for a GiB. For between two videos, not between two questions."""
+    """Return all free pages: about 50 ms per GiB. Call it between two videos, not between two questions."""
     trim = _malloc_trim()
     if trim is not None:
         trim(ctypes.c_size_t(0))

@@ -1,4 +1,4 @@
-"""What signals are called. Knows nothing else."""
+"""Names of signals."""
 
 from __future__ import annotations
 

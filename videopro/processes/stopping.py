@@ -1,7 +1,5 @@
-"""SIGTERM and SIGHUP end a command as Ctrl-C does: from within, so that it stops its processes, leaves
-nothing half-written, and says how to go on.
-
-Knows signals; nothing of any command.
+"""SIGTERM and SIGHUP end a command as Ctrl-C does: by an exception, so that it stops its processes, leaves
+nothing half-written, and says how to resume.
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ from types import FrameType
 from videopro.processes.signals import signal_name
 
 ENDING = (signal.SIGTERM, signal.SIGHUP)
-"""What a scheduler, a service manager or a terminal that is closed sends; Ctrl-C is Python's own matter."""
+"""Sent by schedulers, service managers and closing terminals; Python handles Ctrl-C itself."""
 _ALL = (signal.SIGINT, *ENDING)
 
 
@@ -30,11 +28,11 @@ class TerminationSignal(KeyboardInterrupt):
 
 @contextmanager
 def handle_termination() -> Iterator[list[int]]:
-    """Within the block the signals raise `TerminationSignal` in the main thread. Gives the list of those
-    that came, in order: an exception on the way out (a terminal that is gone cannot be written to) may hide
-    `TerminationSignal`.
+    """Raise `TerminationSignal` in the main thread for the signals that arrive within the block. Yields the
+    list of signals received, in order: an exception on the way out (writing to a terminal that is gone) may
+    hide `TerminationSignal`.
 
-    A signal that is ignored stays so (nohup). In another thread than the main one nothing is changed.
+    Ignored signals stay ignored (nohup). Does nothing in other threads than the main one.
     """
     came: list[int] = []
 
@@ -45,22 +43,22 @@ def handle_termination() -> Iterator[list[int]]:
     if threading.current_thread() is not threading.main_thread():
         yield came
         return
-    before = {one: signal.getsignal(one) for one in ENDING}
-    taken = [one for one in ENDING if before[one] != signal.SIG_IGN]
-    for one in taken:
-        signal.signal(one, stop)
+    before = {number: signal.getsignal(number) for number in ENDING}
+    taken = [number for number in ENDING if before[number] != signal.SIG_IGN]
+    for number in taken:
+        signal.signal(number, stop)
     try:
         yield came
     finally:
-        for one in taken:
-            signal.signal(one, before[one])
+        for number in taken:
+            signal.signal(number, before[number])
 
 
 @contextmanager
 def defer_signals() -> Iterator[None]:
-    """Within the block Ctrl-C and the signals wait; a process that is started then has them wait too, until
-    it says what it makes of them (`leave_signals_to_parent`)."""
-    # Started with the first process, it would let them through.
+    """Block Ctrl-C and the signals within the block. A process started there blocks them too, until it calls
+    `leave_signals_to_parent`."""
+    # If it were started with the first process, it would let them through.
     resource_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _ALL)
     try:
@@ -70,8 +68,8 @@ def defer_signals() -> Iterator[None]:
 
 
 def leave_signals_to_parent() -> None:
-    """For a process whose parent decides when it ends: what a whole group of processes gets, Ctrl-C's signal
-    too, does nothing here. Programs that it starts have the signals as usual."""
-    for one in _ALL:
-        signal.signal(one, lambda number, frame: None)
+    """For a process whose parent decides when it ends: signals sent to the whole process group, Ctrl-C's
+    included, do nothing here. Programs that it starts handle signals as usual."""
+    for number in _ALL:
+        signal.signal(number, lambda number, frame: None)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _ALL)

@@ -1,4 +1,4 @@
-"""A question with options, and reading the option that a reply settles on."""
+"""Questions with options, and extracting the chosen option from a reply."""
 
 from videopro.question.answer_extraction import extract_letter
 from videopro.question.official_extractors import OFFICIAL_EXTRACTORS

@@ -1,13 +1,12 @@
-"""Reading an option's letter out of a model's reply, whatever the reply's form.
+"""Extracting an option's letter from a model's reply, whatever the reply's form.
 
 A reply is read as a careful person would read it. A verdict in a marked place (a box, an <answer> tag, a JSON
 field, "final answer: ...") counts first; then verdicts in sentences ("the answer is C", "so it is B") and the
-letter that the reply opens or closes with; last what the model itself calls a guess ("maybe B"). Within one
-rank the reply must speak with one voice: two letters, or a letter beside another option's text, leave it
-unread, unless the model takes the earlier one back ("wait, ..."). What cannot be read is None, never a guess.
+letter that the reply opens or closes with; last what the model itself calls a guess ("maybe B"). Verdicts of
+the same rank must agree: two letters, or a letter beside another option's text, make the reply unreadable,
+unless the model retracts the earlier one ("wait, ..."). An unreadable reply is None, never a guess.
 
-The readers of published benchmarks, with their faults, are `videopro.question.official_extractors`. Knows
-questions and text, and nothing of models.
+The extractors of published benchmarks, with their faults, are in `videopro.question.official_extractors`.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _CLEAR = (
     r"(?=[ \t]*(?:$|\n|[^\w\s]|[\u3040-\u9fff]"
     r"|(?:because|since|as|is|was|due|based|for|given|and|or|with)\b))"
 )
-# Bounded, here and below: a reply that repeats one character for ever must not stall a run.
+# Bounded, here and below: a reply that repeats a character forever must not stall a run.
 _OPEN = r"[\s(\[{<\"'“‘«:【「]{0,9}"
 _CLOSE = r"[)\]}>\"'”’»】」]{0,6}"
 # A model that never stops; each of a million verdicts takes its time.
@@ -162,12 +161,11 @@ class _Verdict(NamedTuple):
 
 
 def extract_letter(reply: str, question: Question) -> str | None:
-    """The letter of the option that `reply` settles on, or None if it settles on none of this question's.
+    """The letter of the option that `reply` chooses, or None if it chooses none of this question's options.
 
-    Reads letters in any dress (B, (b), **B**, B. text, full-width, boxed, tagged, JSON), verdicts in English
-    and Chinese sentences, and a reply that is exactly one option's text. Everything inside <think> is the
-    model's own business; a reply that ends inside it has no answer. One of more than 250,000 characters
-    settles on nothing. Never raises.
+    Reads letters in any form (B, (b), **B**, B. text, full-width, boxed, tagged, JSON), verdicts in English
+    and Chinese sentences, and a reply that is exactly one option's text. Text inside <think> is ignored; a
+    reply that ends inside it has no answer, nor has one of more than 250,000 characters. Never raises.
     """
     if len(reply) > _LONGEST:
         return None

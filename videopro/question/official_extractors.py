@@ -1,9 +1,9 @@
 """How published scorers read a reply, faults included, so that official numbers can be reproduced.
 
-Written from what the released scorers do, in our own code. A reader returns what its scorer compares with the
-gold letter, which may be no option of the question at all ("T"), or None where its scorer reads
-nothing. Whether such questions leave the denominator is the benchmark's business. For reading replies well
-there is `videopro.question.answer_extraction`. Knows text and the question's letters only.
+Our own code, written after the released scorers. An extractor returns what its scorer compares with the gold
+letter, which may not be an option of the question at all ("T"), or None if its scorer finds nothing. The
+benchmark decides whether such questions leave the denominator. To read replies robustly, use
+`videopro.question.answer_extraction`.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def _nextqa(reply: str, question: Question) -> str | None:
         return None
     texts = dict(zip(question.letters, question.choices, strict=True))
     named = [letter for letter in question.letters if texts[letter].lower() in reply.lower()]
-    return max(named, key=lambda one: reply.lower().rfind(texts[one].lower()), default=None)
+    return max(named, key=lambda letter: reply.lower().rfind(texts[letter].lower()), default=None)
 
 
 OFFICIAL_EXTRACTORS: Mapping[str, Callable[[str, Question], str | None]] = {

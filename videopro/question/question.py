@@ -1,7 +1,4 @@
-"""A multiple-choice question: its text, its options and their letters.
-
-Knows nothing of videos, models or runs.
-"""
+"""A multiple-choice or open question: its text, its options and their letters."""
 
 from __future__ import annotations
 
@@ -12,14 +9,14 @@ from videopro.errors import QuestionError
 
 LETTERS = "ABCDEFGHIJ"
 
-# The gold of a question none of whose options is right by its own annotation. Official scorers count it as
-# wrong; the robust score leaves it out.
+# The gold of a question whose annotation matches none of its options. Official scorers count it as wrong; the
+# robust score leaves it out.
 NO_OPTION = "-"
 
 
 def right_letters(gold: str | None, choices: Sequence[str]) -> frozenset[str]:
-    """The letter `gold`, and those of options with the same words (real benchmarks have such twins); none
-    where the right one is not known."""
+    """The letter `gold` and the letters of options with the same text (real benchmarks have such
+    duplicates); empty if `gold` is None."""
     if gold is None:
         return frozenset()
     texts = dict(zip(LETTERS, choices, strict=False))
@@ -38,7 +35,7 @@ class Question:
     text: str
     choices: tuple[str, ...]
     is_open: bool = False
-    """Asked for an answer in words."""
+    """Whether it is to be answered in words."""
 
     def __post_init__(self) -> None:
         if isinstance(self.choices, str) or not isinstance(self.choices, Sequence):
@@ -77,7 +74,7 @@ class Question:
         """The text of an option. Raises QuestionError for a letter that is not an option of this question."""
         if letter not in self.letters:
             raise QuestionError(
-                f"{letter!r} is no option of this question; its options are {', '.join(self.letters)}: "
+                f"{letter!r} is not an option of this question; its options are {', '.join(self.letters)}: "
                 f"{self.text!r}."
             )
         return self.choices[self.letters.index(letter)]

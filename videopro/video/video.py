@@ -1,7 +1,7 @@
-"""A video file as the rest of the project sees it: frames on display at given times, with their true times.
+"""A video file: the frames on display at given times, with their true times.
 
-Frames are found by presentation time, never by counting. Knows decoding and the store of frames. Must not
-know models, questions, subtitles or runs.
+Frames are found by presentation time, never by counting. Does not depend on models, questions, subtitles or
+runs.
 """
 
 from __future__ import annotations
@@ -42,11 +42,10 @@ class Frame:
     """x0, y0, x1, y1 in 0..1 of the full frame for a crop; None for a full frame."""
 
     def crop(self, box: tuple[float, float, float, float]) -> Frame:
-        """The part within `box` (x0, y0, x1, y1 in 0..1 of this frame), to the outer pixel, at least one
-        pixel.
+        """The part within `box` (x0, y0, x1, y1 in 0..1 of this frame), rounded outwards to whole pixels.
 
-        The crop's `box` is relative to the full frame, through any number of crops. `VideoError` for a box
-        that is empty or leaves the frame.
+        The crop's `box` is relative to the full frame, through any number of crops. Raises VideoError for a
+        box that is empty or extends beyond the frame.
         """
         if len(box) != 4 or not all(math.isfinite(v) for v in box):
             raise VideoError(f"box {box!r}: give four numbers x0, y0, x1, y1 in 0..1")
@@ -71,34 +70,33 @@ class Frame:
 
 
 def _span(low: float, high: float, pixels: int) -> tuple[int, int]:
-    """Pixel range that covers low..high (0..1); a millionth of a pixel is rounding."""
+    """The pixel range that covers low..high (0..1); a millionth of a pixel counts as rounding."""
     first = min(math.floor(low * pixels + 1e-6), pixels - 1)
     return first, max(first + 1, math.ceil(high * pixels - 1e-6))
 
 
 class Video:
-    """A video file that was opened, looked at and closed again: cheap to keep, to copy and to send to a
-    process.
+    """A video file that was opened, probed and closed again: cheap to keep, copy and send to a process.
 
-    Every failure of reading is a `VideoError`, within bounded time.
+    Every failure to read it is a VideoError, raised within bounded time.
     """
 
     path: Path
     id: str
-    """Hash of the content; see `videopro.video.decoding.opening.content_id`."""
+    """Hash of the content (`videopro.video.decoding.opening.content_id`)."""
     duration: float
-    """Seconds from the start to the end of the last frame, as the data say (not the header)."""
+    """Seconds from the start to the end of the last frame, from the data (not the header)."""
     fps: float
-    """Average frames a second, as the container says; sampling does not rely on it."""
+    """Average frames per second according to the container; sampling does not depend on it."""
     width: int
     """Pixels upright (rotation applied), with square pixels."""
     height: int
     rotation: int
-    """Degrees clockwise, 0, 90, 180 or 270, by which the stored picture is turned for display; frames are
+    """Degrees clockwise (0, 90, 180 or 270) by which the stored picture is rotated for display; frames are
     upright."""
     codec: str
     notes: tuple[str, ...]
-    """What is odd about the file's times, such as a header that states another end; empty for most."""
+    """Oddities of the file's times, such as a header with a different duration; usually empty."""
 
     def __init__(self, facts: Probe, decoder: str, timeout: float, store: FrameStore | None) -> None:
         """Use `Video.open`."""
@@ -125,15 +123,15 @@ class Video:
         timeout: float = 30.0,
         store: FrameStore | None = None,
     ) -> Video:
-        """Look at a file: decode its first frame, read its last packets.
+        """Open a file: decode its first frame, read its last packets.
 
         `decoder` "torchcodec" needs TorchCodec and FFmpeg's shared libraries. `timeout`: seconds within which
-        the file must open, and later within which each wanted frame must come. `store` None: the one that the
-        process shares (`shared_store`). `VideoError` for anything but a complete file with a video track
-        whose times can be true.
+        the file must open, and later each frame be decoded. `store` None: the one shared by the process
+        (`shared_store`). Raises VideoError unless the file is complete and has a video track with plausible
+        times.
         """
         if decoder not in _DECODERS:
-            raise VideoError(f"decoder {decoder!r} is not known; choose 'pyav' or 'torchcodec'")
+            raise VideoError(f"unknown decoder {decoder!r}; choose 'pyav' or 'torchcodec'")
         if not (timeout > 0 and math.isfinite(timeout)):
             raise VideoError(f"timeout is {timeout!r}; give seconds, more than 0")
         facts = probe(Path(path), timeout)
@@ -147,15 +145,15 @@ class Video:
         return f"Video({str(self.path)!r}, {self.duration:.3f} s, {self.width}x{self.height}, {self.codec})"
 
     def frames(self, times: Sequence[float], *, size: tuple[int, int] | None = None) -> list[Frame]:
-        """The frames on display at `times` (seconds from the start), one for each time, in that order.
+        """The frames on display at `times` (seconds from the start), one per time, in that order.
 
-        On display at t is the last frame with a presentation time <= t; the first frame for an earlier t, the
-        last one for a later t. `size` is (height, width) of the result; None keeps the video's own. Frames
-        that the store holds are not decoded again; the same frame asked for twice is the same array.
+        The frame on display at t is the last one with a presentation time <= t, or the first frame for an
+        earlier t. `size` is (height, width) of the result; None keeps the video's own. Frames in the store
+        are not decoded again; the same frame requested twice is the same array.
         """
         for time in times:
             if not math.isfinite(time):
-                raise VideoError(f"{self.path}: time {time!r} is no time; give finite seconds")
+                raise VideoError(f"{self.path}: {time!r} is not a time; give finite seconds")
         height, width = size if size is not None else (self.height, self.width)
         if not (0 < height <= _LARGEST_SIDE and 0 < width <= _LARGEST_SIDE):
             raise VideoError(
@@ -176,11 +174,11 @@ class Video:
     def stream(
         self, times: Iterable[float], *, size: tuple[int, int] | None = None
     ) -> Generator[Frame, None, None]:
-        """The frames that `frames` would give, in order of time, one by one, in a single pass over the file.
+        """Yield the frames that `frames` would return, in order of time, in a single pass over the file.
 
-        Decoding runs ahead in threads by a few groups of pictures, so that a long video takes little memory
-        and whoever works on the frames need not wait. The store is neither asked nor filled. A stream that is
-        not read to its end is to be closed. `times` as in `frames`, ascending.
+        Threads decode a few groups of pictures ahead, so that a long video takes little memory and the
+        consumer need not wait. The store is neither read nor filled. Close a stream that is not read to its
+        end. `times` as in `frames`, ascending.
         """
         wanted, (height, width) = list(times), size if size is not None else (self.height, self.width)
         if any(not math.isfinite(time) for time in wanted) or wanted != sorted(wanted):
@@ -196,7 +194,7 @@ class Video:
     def _images(self, ticks: list[int], size: tuple[int, int]) -> dict[int, tuple[int, np.ndarray]]:
         """Tick -> (timestamp shown, pixels), from the store or decoded."""
         store = self._store if self._store is not None else shared_store()
-        # Decoders round colours differently: their frames are not each other's.
+        # Decoders round colours differently, so they do not share frames.
         owner = self.id if self._decoder == "pyav" else f"{self.id}:{self._decoder}"
         images: dict[int, tuple[int, np.ndarray]] = {}
 
@@ -240,7 +238,7 @@ class Video:
         try:
             state = os.stat(self.path)
         except OSError:
-            raise VideoError(f"{self.path}: is gone since it was opened") from None
+            raise VideoError(f"{self.path}: no longer exists; it was opened before") from None
         if (state.st_size, state.st_mtime_ns) != (self._facts.size, self._facts.modified):
             raise VideoError(f"{self.path}: has changed since it was opened; open it again")
 
@@ -254,14 +252,14 @@ def uniform_times(start: float, end: float, n: int) -> list[float]:
 
 
 def fps_times(start: float, end: float, fps: float, cap: int) -> list[float]:
-    """`fps` times a second over start..end, in the middle of each 1/fps, at least one; where that gives more
-    than `cap`, `cap` uniform ones instead."""
+    """`fps` times per second over start..end, in the middle of each 1/fps, at least one; if that is more than
+    `cap`, `cap` uniform times instead."""
     _check_interval(start, end)
     if not (fps > 0 and math.isfinite(fps)):
         raise VideoError(f"{fps!r} frames a second asked for; give more than 0")
     if cap < 1:
         raise VideoError(f"a cap of {cap} frames was asked for; give at least 1")
-    # A thousandth of a frame is rounding: 10 s at 0.1 frames a second is one frame, not none.
+    # A thousandth of a frame counts as rounding: 10 s at 0.1 frames per second is one frame, not none.
     n = math.floor((end - start) * fps + 1e-3)
     if n < 1 or n > cap:
         return uniform_times(start, end, max(1, min(n, cap)))

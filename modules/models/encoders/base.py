@@ -1,7 +1,7 @@
 """The two interfaces behind which every embedding model stands: for clips and texts, and for texts alone.
 
-Knows frames and arrays. Must not know any model library, index or program: a model is imported only when it
-is loaded (`videopro.modules.models.encoders.load_encoder`).
+Imports no model library: a model is imported only when it is loaded
+(`videopro.modules.models.encoders.load_encoder`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Where a checkpoint lies: a folder, or what the hub's cache has or can fetch.
-
-Knows files and the hub; nothing of what is in them.
-"""
+"""Where a checkpoint lies: a folder, or what the hub's cache has or can fetch."""
 
 from __future__ import annotations
 

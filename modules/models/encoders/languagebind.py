@@ -2,8 +2,7 @@
 
 The published preprocessing with its random mirroring left out: scaled to the short side, the middle square,
 OpenAI CLIP's mean and deviation. The published packages take a clip's first and last frame and those evenly
-between; here they are the midpoints of equal parts, so that no clip shows its neighbour's frame. Knows the
-model's parts and files; nothing of indices or questions.
+between; here they are the midpoints of equal parts, so that no clip shows its neighbour's frame.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 over time in every layer (Zhu et al. 2024, "LanguageBind").
 
 Parameters have the published checkpoints' names ("pre_layrnorm" included), so that their state dicts load as
-they are. Knows tensors; nothing of files, frames or tokenizers.
+they are.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Perception Encoder's video model (transformers' `pe_video`) as a clip encoder.
 
 Video-native: its own transformer runs over the frames. Checkpoints of the audio-video family
-(`pe_audio_video`) hold the same video model and serve as well. Knows transformers (and timm behind it);
-nothing of indices.
+(`pe_audio_video`) hold the same video model and serve as well.
 """
 
 from __future__ import annotations

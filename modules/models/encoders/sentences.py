@@ -1,7 +1,4 @@
-"""Text embedding through sentence-transformers, such as BGE-M3 for subtitle lines.
-
-Knows sentence-transformers; nothing of subtitles or questions.
-"""
+"""Text embedding through sentence-transformers, such as BGE-M3 for subtitle lines."""
 
 from __future__ import annotations
 

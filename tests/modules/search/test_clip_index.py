@@ -277,7 +277,7 @@ def test_errors_name_the_fault(video: Video, path: Path, tmp_path: Path) -> None
     shutil.copy(path, gone)
     opened = Video.open(gone)
     gone.unlink()
-    with pytest.raises(VideoError, match="is gone since it was opened"):
+    with pytest.raises(VideoError, match="no longer exists"):
         build_index(opened, NumberEncoder(), root=tmp_path)
 
 

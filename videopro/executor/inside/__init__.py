@@ -1,5 +1,5 @@
-"""What runs on the far side of the sandbox's wall: the zygote, its locked children, and the wire between.
+"""The inner side of the sandbox: the zygote, its locked children, and the wire to the host.
 
-Imported by the zygote as a package of its own, with nothing but the standard library: it must not know
-`videopro`. The host imports `agreed`, `allowed`, `filter`, `plain` and `wire` only.
+The zygote imports it as a top-level package with only the standard library: it must not import `videopro`.
+The host imports only `agreed`, `allowed`, `filter`, `plain` and `wire`.
 """

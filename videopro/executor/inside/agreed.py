@@ -1,8 +1,8 @@
-"""What both sides of the wall agree on. Knows nothing else."""
+"""Constants shared by both sides of the sandbox."""
 
 ENTRY = "execute_command"
-"""The function of a program that is called."""
+"""The function of a program to call."""
 FILE = "<program>"
 """The file name in a program's tracebacks."""
 GRACE = 0.3
-"""Seconds of processor time from the exception that says that time is up to the end."""
+"""Seconds of processor time between the exception for the time limit and the end of the process."""

@@ -1,7 +1,7 @@
 """The modules that a program may import: pure computation, loaded before the walls go up.
 
-A kindness to the model that writes programs, not the boundary: what a program reaches through them is stopped
-by the kernel (`lock`). Knows nothing of anything.
+This list gives clear errors to the model that writes programs; it is not the security boundary. Whatever a
+program reaches through these modules is stopped by the kernel (`lock`).
 """
 
 MODULES = (
@@ -46,12 +46,12 @@ MODULES = (
     "warnings",
 )
 
-# Why a module that programs ask for is not there. A numpy in every process would be 25 MB of native code to
-# copy at each fork and behind the walls; what programs hold are handles and a few numbers, never pixels.
+# Why a module that programs ask for is missing. numpy would add 25 MB of native code to each fork and to what
+# runs behind the walls; programs hold handles and a few numbers, never pixels.
 ABSENT = {"numpy": ": lists, math and statistics do what programs need"}
 
-# Imported late, in a program's name, by what it may use: by datetime and time.
+# Imported late, while a program runs, by the allowed datetime and time.
 LATE = ("_strptime",)
 
-# Builtins that reach out of a program, or around the checks of it.
+# Builtins that reach outside a program or around its checks.
 FORBIDDEN_BUILTINS = ("breakpoint", "compile", "eval", "exec", "exit", "help", "input", "open", "quit")

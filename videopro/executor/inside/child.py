@@ -1,8 +1,8 @@
-"""A program's process: lock the door, run the program, say what came of it.
+"""A program's process: close the door, run the program, report the outcome.
 
-Everything here runs beside the program and can be tampered with by it; the host therefore checks every word
-that comes out, and the kernel holds the walls. What this file owes is the ordinary case: CPython's own
-behaviour, clear errors with the program's line, budgets that `except Exception` does not catch.
+The program can tamper with everything here; the host therefore checks all that comes out, and the kernel
+enforces the walls. This file serves ordinary programs: CPython's own behaviour, clear errors with the
+program's line, budgets that `except Exception` does not catch.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ BROKEN = 70
 
 
 class LimitReached(BaseException):
-    """A limit was reached. Not an Exception: programs catch those by habit."""
+    """A limit was reached. Not an Exception, because programs habitually catch those."""
 
 
 class CpuLimit(LimitReached):
@@ -109,7 +109,7 @@ class Session:
         self.breach: LimitReached | None = None
 
     def breached(self, breach: LimitReached) -> LimitReached:
-        """Note the first budget that was breached: it is what came of the program, whatever it catches."""
+        """Record the first budget breached: it decides the outcome, whatever the program catches."""
         if self.breach is None:
             self.breach = breach
         return breach
@@ -137,7 +137,7 @@ class Session:
         )
 
     def call(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Have the host call a function. Raises what it raised."""
+        """Let the host call a function. Raises what the function raised."""
         try:
             packed = self.pack((args, kwargs), size=self.limits["argument_bytes"])
         except TypeError as error:
@@ -172,7 +172,7 @@ class Session:
         return error
 
     def function(self, name: str) -> Callable[..., Any]:
-        """The host's function of that name, as the program sees it."""
+        """The host's function of that name, for the program to call."""
 
         def module(*args: Any, **kwargs: Any) -> Any:
             return self.call(name, args, kwargs)
@@ -194,7 +194,7 @@ def _line() -> int:
 def _guarded_import(
     name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0
 ) -> Any:
-    """`import` as programs have it."""
+    """`import` for programs."""
     if level == 0 and (name in MODULES or name in LATE):
         return _REAL_IMPORT(name, globals, locals, fromlist, level)
     why = ABSENT.get(name.partition(".")[0], "")
@@ -225,7 +225,7 @@ _UNHEARD = (DeprecationWarning, PendingDeprecationWarning, ImportWarning, Resour
 
 
 def warm_up() -> None:
-    """Do in the zygote what every program's process needs."""
+    """Do once, in the zygote, what every program's process needs."""
     _BUILTINS.update(_program_builtins())
     compile("f'{1:.2f}'", FILE, "exec")
     # As CPython has them, for programs that warn; what warns of a program's syntax is not the program's word.
@@ -247,7 +247,7 @@ def _formatwarning(
 
 
 def rehearse() -> None:
-    """Use what every program uses, so that a child that waits has its own copy of the memory for it."""
+    """Use what every program uses, so that a waiting child already has its own copy of that memory."""
     random.seed(0)  # The random module takes a fresh seed in every fork; runs are to be repeatable.
     space: dict[str, Any] = {"__builtins__": _BUILTINS}
     exec(compile("def f(a):\n    return [x for x in a]\nf([1])", FILE, "exec"), space)
@@ -255,7 +255,7 @@ def rehearse() -> None:
 
 
 def _arguments(entry: Any, inputs: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-    """What to call the entry function with: those inputs that its signature names."""
+    """The arguments for the entry function: the inputs that its signature names."""
     code = getattr(entry, "__code__", None)
     if code is None:
         return [], dict(inputs)
@@ -311,8 +311,8 @@ def _run(session: Session, start: Mapping[str, Any]) -> Any:
 
 
 def _watched(session: Session, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """What the call returns. The first frame of the program in it stays known while it fails: without memory
-    CPython cannot write down where an exception passed, and the frame still knows its line."""
+    """Make the call and return its result. The program's first frame is kept for errors: without memory
+    CPython cannot record a traceback, but the frame still knows its line."""
 
     def entered(frame_: types.FrameType, event: str, argument: Any) -> None:
         if frame_.f_code.co_filename == FILE:
@@ -327,8 +327,8 @@ def _watched(session: Session, call: Callable[..., Any], *args: Any, **kwargs: A
 
 
 def _limit_time(session: Session) -> Callable[[], None]:
-    """Start the program's clock. Returns what to call when the program begins: until then it only notes that
-    time is up, and raises nothing."""
+    """Start the program's clock. Returns a function to call when the program begins: until then the end of
+    its time is recorded but not raised."""
     cpu = session.limits["cpu_seconds"]
     begun = False
 
@@ -350,10 +350,10 @@ def _limit_time(session: Session) -> Callable[[], None]:
 
 
 def main(door: lock.Door, base: int) -> None:
-    """The life of a program's process, to its end.
+    """Run a program's process to its end.
 
-    `door`: its walls. `base`: bytes of address space that the zygote has. What fails before the program runs
-    is told as a wall that cannot be raised.
+    `door`: its walls. `base`: the zygote's bytes of address space. A failure before the program runs is
+    reported as a wall that cannot be set up.
     """
     try:
         kind, start = _receive()

@@ -2,7 +2,7 @@
 
 An allow-list: computing, its memory (never executable), its one socket, its own signals, the clock.
 Everything else returns EPERM, so that a program that reaches for the system sees an ordinary
-PermissionError with a line. Pure numbers: installing it is `lock`'s. The numbers are Linux's own
+PermissionError with a line. `lock` installs the filter. The numbers are Linux's own
 (linux/seccomp.h, linux/filter.h, linux/audit.h; asm/unistd_64.h of x86, asm-generic/unistd.h for aarch64).
 """
 
@@ -20,9 +20,9 @@ MAP_SHARED = 1
 MAP_HUGETLB = 0x40000
 FUTEX_PRIVATE = 128
 OF_ANOTHER = 1 << 31
-"""The sign of a clock's number: it is the clock of the process, or descriptor, that the number names."""
+"""The sign bit of a clock id: the clock belongs to the process or descriptor that the id names."""
 SOCKET_FD = 3
-"""The one descriptor that a program's process may read and write."""
+"""The only descriptor that a program's process may read and write."""
 
 _LOAD = 0x20  # BPF_LD | BPF_W | BPF_ABS
 _EQUAL = 0x15  # BPF_JMP | BPF_JEQ | BPF_K
@@ -38,7 +38,7 @@ _ANY_PROCESS = 0x7FFFFFFF  # No process has this id.
 
 
 class Machine(NamedTuple):
-    """How a kind of processor names itself and its system calls."""
+    """The audit id and the system call numbers of a processor architecture."""
 
     audit: int
     calls: dict[str, int]
@@ -105,9 +105,9 @@ MACHINES = {
 
 
 def program(machine: str) -> bytes:
-    """The filter as an array of struct sock_filter, for any process: `of_process` addresses it.
+    """The filter as an array of struct sock_filter, for any process; `of_process` binds it to one.
 
-    KeyError for an unknown machine.
+    Raises KeyError for an unknown machine.
     """
     this = MACHINES[machine]
     code: list[tuple[int, int, int, int]] = [
@@ -160,7 +160,7 @@ def program(machine: str) -> bytes:
 
 
 def of_process(code: bytes, pid: int) -> bytes:
-    """The filter for the process `pid`, made from `program`'s."""
+    """The filter for the process `pid`, made from the result of `program`."""
     return code.replace(_instruction(_EQUAL, 1, 0, _ANY_PROCESS), _instruction(_EQUAL, 1, 0, pid))
 
 

@@ -1,9 +1,8 @@
 """Handles: what a program holds instead of a video, a frame or an answer.
 
-An id that means something to the host only, a kind, and a few read-only values. Equal and hashed by id, so
-that handles serve as dict keys. A prelude gives the handles of a kind their behaviour with `class
-Kind(Handle)`. Making one up gains nothing: the host knows which ids it gave to this program. Knows nothing
-of the host.
+A handle has an id that only the host can resolve, a kind, and a few read-only values. Handles are equal and
+hashed by id, so they can be dict keys. A prelude defines the behaviour of a kind's handles with `class
+Kind(Handle)`. Forging a handle gains nothing: the host knows which ids it gave to this program.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ class Handle:
         raise TypeError(f"a {type(self).__name__} cannot be made by a program: the modules give them")
 
     def __getattr__(self, name: str) -> Any:
-        # Only for what the class does not have.
+        # Called only for attributes that the class does not have.
         fields = object.__getattribute__(self, "_fields")
         try:
             return fields[name]
@@ -67,7 +66,7 @@ class Handles:
         self._known: dict[int, Handle] = {}
 
     def learn(self, space: Mapping[str, Any]) -> None:
-        """Take the classes of handles from a prelude's names."""
+        """Collect the handle classes among a prelude's names."""
         for name, value in space.items():
             if isinstance(value, type) and issubclass(value, Handle) and value is not Handle:
                 self._classes[name] = value
@@ -85,14 +84,14 @@ class Handles:
         kept: dict[str, Any] = {}
         object.__setattr__(handle, "_id", number)
         object.__setattr__(handle, "_fields", kept)
-        # Known before its fields are read: they may lead back to it.
+        # Registered before its fields are read: they may refer back to it.
         self._known[number] = handle
         for name, value in fields.items():
             kept[name] = unpack(value)
         return handle
 
     def pack(self, value: Any, part: Callable[[Any], Any]) -> Any:
-        """What the host is told of something that is not plain data."""
+        """Pack a value that is not plain data for the host."""
         if isinstance(value, Handle):
             return {"h": value._id}
         return pack_plain(value, part)

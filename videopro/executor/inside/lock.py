@@ -1,8 +1,7 @@
-"""The walls: what the zygote gives up once, and what each program's process gives up before its program runs.
+"""The walls: the rights that the zygote gives up once, and each program's process before its program runs.
 
-Seccomp is the one that must stand; the others (Landlock, namespaces, an empty root, another user) are set
-up where the kernel has them, and `zygote` reports which. Linux only, through libc, with nothing to install.
-Knows nothing of programs.
+Seccomp is mandatory; the others (Landlock, namespaces, an empty root, another user) are set up where the
+kernel supports them, and `zygote` returns which. Linux only, through libc, with nothing to install.
 """
 
 from __future__ import annotations
@@ -45,10 +44,10 @@ def _check(result: int, what: str) -> None:
 
 
 def zygote() -> list[str]:
-    """Close in the process that forks programs. Returns the names of the walls that stand.
+    """Confine the process that forks programs. Returns the names of the walls that are up.
 
-    Call when everything that will ever be imported is imported. `host`: the process id of who started us.
-    Raises OSError where no_new_privs cannot be set, without which there is no seccomp.
+    Call it after all imports. Raises OSError if no_new_privs cannot be set, without which there is no
+    seccomp.
     """
     _check(_prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs")
     walls = ["no_new_privs"]
@@ -63,7 +62,7 @@ def zygote() -> list[str]:
 
 
 def has_seccomp() -> bool:
-    """Whether the kernel takes filters. It looks at where the filter lies only if it does."""
+    """Whether the kernel supports filters: only then does it read the (invalid) address of the filter."""
     _prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, 0, 0, 0)
     return ctypes.get_errno() == errno.EFAULT
 
@@ -125,7 +124,7 @@ def _landlock() -> str:
 
 
 def address_space() -> int:
-    """Bytes of address space that this process has. Ask before the walls: it is read from /proc."""
+    """Bytes of address space of this process. Call it before the walls are up: it reads /proc."""
     with open("/proc/self/statm") as file:
         return int(file.read().split()[0]) * resource.getpagesize()
 
@@ -138,9 +137,9 @@ def die_with(parent: int) -> None:
 
 
 class Door:
-    """The walls of one program's process: made ready while it waits for its program, closed before that runs.
+    """The walls of one program's process: prepared while it waits for its program, closed before that runs.
 
-    `code`: `filter.program`'s. Make it in the process that it is for. Raises OSError.
+    `code`: the result of `filter.program`. Make it in the process that it confines. Raises OSError.
     """
 
     def __init__(self, code: bytes) -> None:
@@ -158,7 +157,7 @@ class Door:
         self._filter = _Filter(len(mine) // 8, mine)
 
     def close(self, memory: int, cpu_seconds: int) -> None:
-        """Close in, for good. `memory`: bytes of address space in all. Raises OSError."""
+        """Confine this process for good. `memory`: total bytes of address space. Raises OSError."""
         resource.setrlimit(resource.RLIMIT_NOFILE, (seccomp.SOCKET_FD + 1,) * 2)
         resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds + 1))
         resource.setrlimit(resource.RLIMIT_AS, (memory, memory))

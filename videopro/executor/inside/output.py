@@ -1,4 +1,4 @@
-"""What a program prints: kept in memory, bounded, handed on with the next message. Knows nothing else."""
+"""A program's output: kept in memory, bounded, sent with the next message."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 
 class Output:
-    """Stands in for sys.stdout. Raises what `breach` makes of a message when more than `size` characters were
-    written in all; the host is told one more, so that it knows too."""
+    """Replaces sys.stdout. When more than `size` characters have been written in total, raises the exception
+    that `breach` makes from a message; the host is sent one character too many, so that it notices too."""
 
     encoding = "utf-8"
     closed = False
@@ -30,14 +30,14 @@ class Output:
         return len(text)
 
     def flush(self) -> None:
-        """Nothing to do: what is written goes out with the next message."""
+        """Does nothing: output is sent with the next message."""
 
     def isatty(self) -> bool:
         """Never a terminal."""
         return False
 
     def take(self) -> str:
-        """What was written since the last time."""
+        """Return what was written since the last call."""
         if not self._parts:
             return ""
         text = "".join(self._parts)

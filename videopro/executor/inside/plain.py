@@ -1,4 +1,4 @@
-"""The plain form of what is no plain data, for its way out of a program: what its user would write for it.
+"""The plain form of values that are not plain data, used when they leave a program.
 
     dataclass instance            dict of its fields
     enum member                   its value
@@ -8,8 +8,7 @@
     bytes, bytearray              text, read as UTF-8; other bytes as \\xff
     range, deque, dict views      list
 
-Named tuples, Counters, IntEnums and the like derive from plain data and cross as that. Knows nothing of
-handles.
+Named tuples, Counters, IntEnums and the like derive from plain data and cross as that.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _LISTS: tuple[Any, ...] = (range, deque, type({}.keys()), type({}.values()), typ
 
 
 def pack_plain(value: Any, part: Callable[[Any], Any]) -> Any:
-    """The plain form as `wire.pack` takes it; `part` packs its parts. Raises TypeError for what has none."""
+    """The plain form, as `wire.pack` takes it; `part` packs its parts. Raises TypeError if there is none."""
     if isinstance(value, _LISTS):
         return [part(item) for item in value]  # One by one: the bounds count as they come.
     return part(_plain(value))

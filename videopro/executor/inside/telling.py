@@ -1,7 +1,7 @@
-"""An exception of a program in words: type, message, the program's own lines, and a hint where one is near.
+"""Describe an exception of a program: type, message, the program's own lines, and a hint if there is one.
 
-Runs in the program's process after the program has ended; what it says can be forged, and the host treats it
-so. Knows exceptions and source; nothing of sockets.
+Runs in the program's process after the program has ended. Its result can be forged, and the host treats it
+accordingly.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _message(error: BaseException) -> str:
 
 
 def _hint(error: BaseException) -> str:
-    """What a name that is not there may have meant, as CPython's own tracebacks say it."""
+    """A suggestion for a missing name, in the words of CPython's own tracebacks."""
     name: Any = getattr(error, "name", None)
     if type(name) is not str or len(name) > _LONGEST_NAME:
         return ""
@@ -103,7 +103,7 @@ def _places(error: BaseException, source: str) -> list[list[Any]]:
 
 
 def _function_at(source: str, line: int) -> str:
-    """The function that a line of a text that does not parse stands in, by its indentation; "" for none."""
+    """The function around a line of source that does not parse, found by indentation; "" for none."""
     lines = source.replace("\r\n", "\n").replace("\r", "\n").split("\n")[:line]
     margin = 1 << 30
     for number, text in enumerate(reversed(lines)):

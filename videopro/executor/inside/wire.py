@@ -1,10 +1,9 @@
 """The wire between the host and a program's process: framed messages, and values as tagged JSON.
 
-Both ends use this file; neither trusts the other with more than JSON. A frame is one byte of kind, four of
-length, and the text. Plain data crosses by value: None, bool, int, float and str as themselves, lists as
-JSON lists, everything else as an object with one key, its tag. What else there is (handles) crosses as
-`{"h": ...}` by a function that each end brings. Nothing here knows processes, limits of time, or what a
-handle is.
+Both ends use this file; neither trusts the other with more than JSON. A frame is one byte of kind, four bytes
+of length, and the text. Plain data crosses by value: None, bool, int, float and str as themselves, lists as
+JSON lists, everything else as an object with a single key, its tag. Handles cross as `{"h": ...}`, packed and
+unpacked by a function of each end.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ START = b"s"
 VALUE = b"v"
 RAISE = b"r"
 STOP = b"x"
-# From the program's process, before anything of the program runs: its walls stand, or one cannot be raised.
+# From the program's process, before the program runs: its walls are up, or one cannot be set up.
 READY = b"y"
 WALL = b"w"
 # From the program's process.
@@ -37,17 +36,17 @@ ERROR = b"e"
 DUMPS = (b"S", b"F")
 
 INT_BITS = 1024
-"""Wider integers do not cross: turning them into text takes quadratic time."""
+"""Wider integers do not cross: converting them to text takes quadratic time."""
 _INT_DIGITS = 320
 KEYS = 1000
-"""Keys and members whose hash can be chosen to collide cost quadratic time: so many may cross."""
+"""How many keys and members with a choosable hash may cross: colliding ones cost quadratic time."""
 # Smaller integers are their own hash.
 _OWN_HASH = sys.hash_info.modulus
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 class TooLarge(ValueError):
-    """A value beyond the bounds of the wire."""
+    """A value that exceeds the bounds of the wire."""
 
 
 # What JSONEncoder.encode makes anew for each text, at more than the text's own cost when that is short.
@@ -57,7 +56,7 @@ _encode = json.encoder.c_make_encoder(  # type: ignore[attr-defined]
 
 
 def frame(kind: bytes, payload: Any) -> bytes:
-    """A message as bytes. `payload`: what JSON holds, its values packed."""
+    """A message as bytes. `payload`: JSON data whose values are packed."""
     body = "".join(_encode(payload, 0)).encode("ascii")
     return HEADER.pack(kind, len(body)) + body
 
@@ -72,7 +71,7 @@ _scan = json.JSONDecoder(parse_int=_whole).raw_decode
 
 
 def parse(text: str) -> Any:
-    """JSON text to Python. Raises ValueError or RecursionError for text that is none, or a bomb."""
+    """Parse JSON text. Raises ValueError or RecursionError for invalid or malicious text."""
     value, end = _scan(text)
     if end != len(text):
         raise ValueError("more than one value")
@@ -80,7 +79,7 @@ def parse(text: str) -> Any:
 
 
 def _is_odd(key: Any) -> bool:
-    """Whether the hash of a packed key can be chosen: it is no text, no handle and no ordinary number."""
+    """Whether a packed key's hash can be chosen: it is not text, a handle or an ordinary number."""
     kind = type(key)
     if kind is dict:
         return "h" not in key
@@ -88,7 +87,7 @@ def _is_odd(key: Any) -> bool:
 
 
 def _encodable(text: str) -> str:
-    """Without lone surrogates, which no file and no socket would take."""
+    """The text without lone surrogates, which cannot be encoded for files and sockets."""
     return text if text.isascii() else _SURROGATES.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
@@ -101,12 +100,12 @@ def pack(
     depth: int,
     keys: int = 1 << 62,
 ) -> Any:
-    """Turn plain data into what JSON holds.
+    """Convert plain data to JSON data.
 
-    `other` packs whatever is not plain, given it and a function that packs its parts, or raises TypeError.
-    At most `items` values, about `size` bytes of JSON, nested at most `depth` deep, `keys` keys and members
-    that are neither text nor ordinary numbers; counted as they are met, so that shared references cannot
-    explode. Raises TooLarge.
+    `other` packs a value that is not plain, given the value and a function that packs its parts, or raises
+    TypeError. Bounds: `items` values, about `size` bytes of JSON, nesting of `depth`, and `keys` keys and
+    members that are neither text nor ordinary numbers. Values are counted as they are visited, so that
+    shared references cannot explode. Raises TooLarge.
     """
     kind = type(value)
     if value is None or kind is bool or kind is float or (kind is str and len(value) < size):
@@ -181,10 +180,10 @@ def pack(
 
 
 def unpack(packed: Any, handle: Callable[[Any], Any], *, items: int, depth: int, keys: int = 1 << 62) -> Any:
-    """The plain data that `pack` packed; `handle` makes what stands behind an `{"h": ...}`.
+    """The inverse of `pack`; `handle` resolves an `{"h": ...}`.
 
-    Text comes out encodable: a lone surrogate becomes the replacement character. Raises ValueError or
-    TypeError for anything that `pack` does not make, and TooLarge beyond the bounds.
+    Lone surrogates in text become the replacement character. Raises ValueError or TypeError for anything that
+    `pack` does not produce, and TooLarge beyond the bounds.
     """
     if type(packed) is str:
         return _encodable(packed)

@@ -6,8 +6,7 @@ control socket: a datagram with two descriptors, the program's socket and a repo
 socket goes to a child, which was forked while the last program ran and waits for it; on the report socket the
 host may ask for the child's end ("t": with a dump of its stack, "k": at once; a closed socket means "k" too),
 and reads one line of JSON when the child has ended.
-Only this process kills and reaps, so that no signal can meet a process id that was given to somebody else.
-Knows nothing of what a program is.
+Only this process kills and reaps, so that no signal can hit a process id that has been reused.
 """
 
 from __future__ import annotations
@@ -67,8 +66,8 @@ class Zygote:
         seccomp, and how many programs can run at once."""
         # Without OpenSSL, whose tables every fork would copy, hashlib has Python's own digests.
         sys.modules["_hashlib"] = None  # type: ignore[assignment]
-        # What threading and logging do after a fork is for locks that other threads held. There are none, and
-        # it took a seventh of a program's time.
+        # After a fork, threading and logging reset locks that other threads held. There are none here, and it
+        # took a seventh of a program's time.
         register, os.register_at_fork = os.register_at_fork, lambda **_: None
         for name in (*MODULES, *LATE, *_CODECS):
             importlib.import_module(name)
@@ -120,13 +119,13 @@ class Zygote:
             return True
         finally:
             os.close(program)
-        # Half of a program's time was the fork: the next one's is done while this one runs.
+        # Forking took half of a program's time, so the next child is forked while this program runs.
         with contextlib.suppress(OSError):
             self._fork()
         return True
 
     def _hand_over(self, program: int) -> int:
-        """Give a program's socket to a child. Returns its process id; raises OSError if there can be none."""
+        """Give a program's socket to a child. Returns its process id; raises OSError if there is none."""
         for trial in (1, 2):
             if self.waiting is None:
                 self._fork()
@@ -143,7 +142,7 @@ class Zygote:
         raise AssertionError("unreachable")
 
     def _fork(self) -> None:
-        """Have a child that waits for a program. Raises OSError."""
+        """Fork a child that waits for a program. Raises OSError."""
         ours, theirs = socket.socketpair()
         with theirs:
             try:
@@ -210,7 +209,7 @@ class Zygote:
 
 
 def _as_by_default() -> None:
-    """Signals as any program has them: a host in the background passes on that it ignores some."""
+    """Reset signals to their defaults: a host in the background passes on that it ignores some."""
     for number in signal.valid_signals():
         if signal.getsignal(number) is signal.SIG_IGN and number not in (signal.SIGPIPE, signal.SIGXFSZ):
             handler = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL

@@ -7,10 +7,10 @@ Four classes, each with a few forms, put into a right program's text. How often 
     misused call   12 %   an unknown keyword, a missing argument, a text for a list, arguments in wrong order
     plain bug       8 %   a wrong or undefined name, an index or an attribute that is not there, no return
 
-The other 60 % are right. A class that a program offers no place for is drawn again among the others, so
-that the share of faulty programs is the same for every kind of question; forms within a class come alike
-often. The first two classes mostly run and answer wrongly or unsurely; the last two fail, unless they sit in
-a branch that is not taken. Knows programs as text.
+The other 60 % are right. A class that a program offers no place for is drawn again among the others, so that
+the share of faulty programs is the same for every kind of question; forms within a class come alike often.
+The first two classes mostly run and answer wrongly or unsurely; the last two fail, unless they sit in a
+branch that is not taken.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 Each kind has its ways, the plain one first and then wider ones: more clips, frames checked one by one, text
 cut out before it is read. A way that calls a module which the API reference does not have is no way; a
-question that no other way fits is answered from clips that its own words find. Knows readings of questions
-and the names of modules, and of the world one thing: its five movements by name and about how far they go,
-where another teacher would have to guess from the choices. Knows nothing of videos or of what answers.
+question that no other way fits is answered from clips that its own words find. Of the world it knows a
+single thing: its five movements by name and about how far they go, where another teacher would have to guess
+from the choices.
 """
 
 from __future__ import annotations

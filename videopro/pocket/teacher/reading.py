@@ -1,7 +1,7 @@
 """What a question asks for, read from its words alone: the kinds that the pocket world asks, and any other.
 
 As somebody would read it who never saw the world: by a few words that give a kind away, in whatever order
-they come. Knows no script, no vocabulary and no list of phrasings.
+they come.
 """
 
 from __future__ import annotations

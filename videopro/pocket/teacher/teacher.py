@@ -1,10 +1,9 @@
 """The offline teacher of the pocket world: programs by kind of question, with mistakes, as a stand-in for the
 large language model that taught the paper's (GPT-5, section 4).
 
-As a planner it sees the question, its choices and the API reference, and nothing else; as a refiner the
-text of the refinement prompt, and nothing else: it does not know what it wrote before or which fault it put
-there, and errs again, though less. It reads no video, no script and no answer. Knows questions and programs
-as text.
+As a planner it sees the question, its choices and the API reference, and nothing else; as a refiner the text
+of the refinement prompt, and nothing else: it does not know what it wrote before or which fault it put there,
+and errs again, though less. It reads no video, no script and no answer.
 """
 
 from __future__ import annotations

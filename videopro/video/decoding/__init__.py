@@ -1,5 +1,4 @@
-"""Reading video files: opening them safely, finding frames by presentation time, turning them into RGB.
+"""Reading video files: open them safely, find frames by presentation time, convert them to RGB.
 
-Knows FFmpeg (through PyAV, or TorchCodec where asked for). Must not know models, questions or runs; users of
-frames go through `videopro.video.video`.
+Uses FFmpeg through PyAV, or TorchCodec on request. Use `videopro.video.video` to get frames.
 """

@@ -1,12 +1,11 @@
-"""Whether a file's clocks can be true, told from its own tables and time stamps before frames are looked for.
+"""Check whether a file's clocks can be right, from its own tables and timestamps, before frames are searched.
 
-A frame is found by its time. Where the time scale is nought, a track's pictures go on for days beyond the end
-that its header states, or the clock of a stream runs back, any time may give any picture: such a file is
-refused. What is odd and still has one picture for each time (a picture that is shown for hours, a header that
-states another end) is noted.
+Frames are found by their time. If the time scale is zero, a track's pictures last for days beyond the end in
+its header, or the clock of a stream runs backwards, any time may return any picture: such a file is refused.
+Oddities that still leave a single picture for each time (a picture shown for hours, a header with a different
+end) are noted.
 
-Knows ISO/IEC 14496-12 (MP4), ISO/IEC 13818-1 (transport and program streams). Reads a few MiB at most. Must
-not know pictures, sampling or stores.
+Covers ISO/IEC 14496-12 (MP4) and ISO/IEC 13818-1 (transport and program streams). Reads a few MiB at most.
 """
 
 from __future__ import annotations
@@ -23,12 +22,12 @@ from av.container import InputContainer
 from videopro.errors import VideoError
 from videopro.video.decoding import mp4
 
-# Two statements of a length that are so far apart are no rounding: seconds, and times the smaller one.
+# Two durations this far apart do not differ by rounding: in seconds, and as a multiple of the smaller one.
 _APART, _TIMES_APART = 60.0, 2.0
-# A picture shown for so long (s), and for so much of the video, is told.
+# A picture shown for this long (s), and for this fraction of the video, is noted.
 _LONG, _MOST = 3600.0, 0.5
 
-# Streams are looked at in so many places (all of a small file), so many bytes in each.
+# Streams are read in this many places (small files as a whole), this many bytes in each.
 _PLACES, _BLOCK = 64, 128 * 1024
 _TICKS = 90_000
 # A clock of 33 bits begins anew after 26.5 hours, which readers follow.
@@ -40,17 +39,17 @@ _TS_PACKETS = (188, 192, 204)
 
 @dataclass(frozen=True)
 class Clocks:
-    """What is known of a file's times before its packets are read."""
+    """What is known about a file's times before its packets are read."""
 
     stated: float | None
-    """Seconds that its header says that it lasts; None: it does not."""
+    """The duration in its header, in seconds; None if there is none."""
     notes: tuple[str, ...] = ()
-    """What is odd, and can be lived with."""
+    """Harmless oddities."""
 
 
 def check_clocks(container: InputContainer, path: Path, size: int) -> Clocks:
-    """Raise VideoError for a file whose times cannot be trusted, naming what would mend it. Raises OSError
-    where it cannot be read."""
+    """Raise VideoError for a file whose times cannot be trusted, naming the fix. Raises OSError if it cannot
+    be read."""
     kind = container.format.name
     with open(path, "rb") as file:
         if kind.startswith("mov,"):
@@ -62,16 +61,15 @@ def check_clocks(container: InputContainer, path: Path, size: int) -> Clocks:
 
 
 def differing(stated: float | None, shown: float) -> tuple[str, ...]:
-    """What is to be told of a header that states another length (s) than the pictures have; nothing where
-    they agree."""
+    """A note on a header whose duration (s) differs from that of the pictures; empty if they agree."""
     if stated is None or not _apart(stated, shown):
         return ()
     return (f"its header says {stated:,.0f} s, and its pictures last for {shown:,.0f} s",)
 
 
-def _apart(one: float, other: float) -> bool:
-    """Whether two statements of a length, in seconds, cannot both be meant."""
-    short, long = sorted((one, other))
+def _apart(stated: float, shown: float) -> bool:
+    """Whether two durations, in seconds, contradict each other."""
+    short, long = sorted((stated, shown))
     return long > short * _TIMES_APART and long - short > _APART
 
 
@@ -142,8 +140,8 @@ def _transport_clocks(block: bytes) -> Iterator[tuple[int, list[float]]]:
         found = packets[has]
         ids = (found[:, 1] & 0x1F) << 8 | found[:, 2]
         base = found[:, 6] << 25 | found[:, 7] << 17 | found[:, 8] << 9 | found[:, 9] << 1 | found[:, 10] >> 7
-        for one in np.unique(ids):
-            yield int(one), base[ids == one].astype(float).tolist()
+        for packet_id in np.unique(ids):
+            yield int(packet_id), base[ids == packet_id].astype(float).tolist()
         return
 
 

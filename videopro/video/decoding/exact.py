@@ -1,11 +1,9 @@
-"""The pictures on display at given ticks, exactly, for as little decoding as exactness allows.
+"""The pictures on display at given ticks, exactly, with as little decoding as possible.
 
 For each tick: seek to the key frame before it, read packets until none that follows can be shown earlier,
 choose by presentation timestamp, decode in decoding order up to the chosen picture. Ticks of one group of
-pictures are decoded in one go; pictures that nothing refers to are skipped; groups are shared out over
-threads, a container each.
-
-Knows packets, pictures and threads. Must not know stores or sampling.
+pictures are decoded in one go; pictures that nothing refers to are skipped; groups are distributed over
+threads, each with its own container.
 """
 
 from __future__ import annotations
@@ -61,7 +59,7 @@ class _Group:
 
 
 class _NotSeekable(Exception):
-    """Seeking does not come back to a key frame, or packets have no presentation time: decode in order."""
+    """Seeking does not find the key frame again, or packets have no presentation time: decode in order."""
 
 
 def processors() -> int:
@@ -78,8 +76,8 @@ def pictures_at(
 ) -> DecodedPictures:
     """The pictures on display at `ticks` (any order, within the video), as RGB of `size` (height, width).
 
-    Pictures for whose timestamp `known` is true are found but not decoded. `VideoError` when the data of a
-    wanted picture are damaged, or when no picture came for `timeout` seconds.
+    Pictures for whose timestamp `known` is true are found but not decoded. Raises VideoError if the data of a
+    wanted picture are damaged, or if no picture was decoded for `timeout` seconds.
     """
     cpus, shown = processors(), DecodedPictures()
     lock, failures, deadlines = threading.Lock(), list[BaseException](), [Deadline(timeout)]
@@ -231,7 +229,7 @@ class _GroupDecoder:
         return _Passage(start, held, times, keys, at, index)
 
     def _decode_passage(self, passage: _Passage, whole: bool) -> list[int]:
-        """Decode what the passage's ticks need; the timestamps that could not be had.
+        """Decode what the passage's ticks need; returns the timestamps that could not be decoded.
 
         Each picture is decoded from the last key frame before it, in decoding order and in time, or from the
         passage's first (`whole`).
@@ -250,7 +248,8 @@ class _GroupDecoder:
         return missing
 
     def _decode_run(self, packets: Iterable[Packet], key: int, run: set[int], passage: _Passage) -> set[int]:
-        """Decode `packets`, whose first has index `key`; the timestamps of `run` that came out whole."""
+        """Decode `packets`, the first of which has index `key`; returns the timestamps of `run` that are
+        intact."""
         times, context = passage.times, self._reader.context
         got: dict[int, np.ndarray] = {}
         sent: set[int] = set()
@@ -293,7 +292,7 @@ class _GroupDecoder:
         return set(whole)
 
     def _decode_in_order(self, ticks: list[int]) -> None:
-        """The straightforward way: every picture from the start of the file."""
+        """The fallback: decode every picture from the start of the file."""
         waiting = deque(ticks)
         with open_container(self._probe.path, self._reader.deadline) as container:
             own = Reader(container, self._probe.path, self._reader.deadline)
@@ -313,7 +312,7 @@ class _GroupDecoder:
             raise damaged(self._probe, waiting[0])
 
     def _settle(self, waiting: deque[int], at_hand: tuple[int, VideoFrame], until: int | None) -> None:
-        """Give the picture at hand to the ticks before `until` (None: to all that wait)."""
+        """Assign the current picture to the ticks before `until` (None: to all that wait)."""
         pts, picture = at_hand
         while waiting and (until is None or waiting[0] < until):
             self._shown.at[waiting.popleft()] = pts

@@ -1,8 +1,6 @@
-"""Which H.264 pictures no other picture needs, and where decoding can start, told from the packet's own
-bytes.
+"""From an H.264 packet's bytes: whether other pictures need it, and whether decoding can start at it.
 
-Knows ITU-T H.264, 7.3.1, 7.4.1 and D.1.8, and the two ways in which containers hold it. Must not know
-anything else.
+Follows ITU-T H.264, 7.3.1, 7.4.1 and D.1.8, for both ways in which containers store H.264.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ def length_size(extradata: bytes | None) -> int:
 def is_reference(packet: bytes, length: int) -> bool:
     """Whether other pictures may refer to this one: nal_ref_idc of its first slice is not 0.
 
-    True as well when no slice can be made out: then the decoder must see it.
+    Also True if no slice can be found: the decoder must then see it.
     """
     for at in _units(packet, length):
         if packet[at] & 0x1F in _SLICES:

@@ -1,7 +1,4 @@
-"""What the boxes of an MP4 or QuickTime file promise, read before FFmpeg takes their word for it.
-
-Knows ISO/IEC 14496-12. Must not know anything else.
-"""
+"""What the boxes of an MP4 or QuickTime file (ISO/IEC 14496-12) claim, read before FFmpeg relies on them."""
 
 from __future__ import annotations
 
@@ -18,8 +15,8 @@ _TO_SAMPLES = (b"moov", b"trak", b"mdia", b"minf", b"stbl")
 
 
 def promised_end(file: BinaryIO, size: int) -> int:
-    """Where the data that the header promises end, in bytes from the start: those of the data-bearing boxes,
-    or those of a video track whose samples all have one size."""
+    """Where the data claimed by the header end, in bytes from the start: the end of the data-bearing boxes,
+    or of a video track whose samples all have the same size."""
     end = 0
     for kind, _, stop in _boxes(file, 0, size):
         if kind in _WITH_DATA:
@@ -36,7 +33,7 @@ def video_samples(file: BinaryIO, size: int) -> int:
 
 @dataclass(frozen=True)
 class TrackClock:
-    """What a video track says of its times."""
+    """What a video track states about its times."""
 
     scale: int
     """Ticks a second."""
@@ -69,13 +66,12 @@ def video_clocks(file: BinaryIO, size: int) -> Iterator[TrackClock]:
 
 
 def movies(file: BinaryIO, size: int) -> int:
-    """How many videos stand one behind the other."""
+    """How many videos the file holds, one after another."""
     return sum(kind == b"moov" for kind, _, _ in _boxes(file, 0, size))
 
 
 def stated_seconds(file: BinaryIO, size: int) -> float | None:
-    """How long the movie header says that all is; None where it does not, or only speaks of a part
-    (fragments)."""
+    """The duration in the movie header; None if it is missing or only covers a part (fragments)."""
     for movie in _find(file, 0, size, (b"moov",)):
         boxes = {kind: begin for kind, begin, _ in _boxes(file, *movie)}
         if b"mvhd" in boxes and b"mvex" not in boxes:

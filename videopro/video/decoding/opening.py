@@ -1,7 +1,5 @@
-"""Opening a file that may be anything: missing, a pipe, cut off, a playlist, endless. One clear error, in
-bounded time.
-
-Knows files and FFmpeg's containers. Must not know pictures, sampling or stores.
+"""Open a file that may be anything: missing, a pipe, cut off, a playlist, endless. Failures are one clear
+error, in bounded time.
 """
 
 from __future__ import annotations
@@ -23,9 +21,8 @@ from av.video.stream import VideoStream
 from videopro.errors import VideoError
 from videopro.video.decoding import mp4
 
-# Containers that carry timestamps of their own. Everything else that FFmpeg would open is refused: still
-# pictures are no video, playlists (hls, concat, dash) make FFmpeg open whatever else they name, raw streams
-# have no times.
+# Containers with their own timestamps. Everything else that FFmpeg would open is refused: still pictures are
+# not videos, playlists (hls, concat, dash) make FFmpeg open whatever they name, raw streams have no times.
 _FORMATS = "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,flv,mpegts,mpeg,asf,ogg,gif"
 # 8K with some room. A picture beyond it could take gigabytes for the decoder's reference frames.
 MAX_PIXELS = 8192 * 4608
@@ -35,7 +32,7 @@ _MAX_PICTURES = 24 * 3600 * 240
 
 
 class Deadline:
-    """A moment by which work must be done; `renew` after visible progress starts the time anew."""
+    """A deadline for work; `renew` after visible progress restarts the time."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
@@ -45,7 +42,7 @@ class Deadline:
         self._end = time.monotonic() + self.seconds
 
     def cancel(self) -> None:
-        """Let the next check fail, in whatever thread it is made."""
+        """Make the next check fail, in whatever thread."""
         self._end = float("-inf")
 
     @property
@@ -67,10 +64,10 @@ def timeout_error(path: Path, seconds: float) -> VideoError:
 
 
 def check_file(path: Path) -> os.stat_result:
-    """The state of a readable, non-empty regular file; anything else is a `VideoError`.
+    """The state of a readable, non-empty regular file; raises VideoError for anything else.
 
-    A pipe or device could block a read for ever, and FFmpeg cannot be interrupted inside one: it is refused
-    unopened.
+    A pipe or device is refused unopened: it could block a read forever, and FFmpeg cannot be interrupted in a
+    read.
     """
     try:
         state = os.stat(path)
@@ -88,10 +85,10 @@ def check_file(path: Path) -> os.stat_result:
 
 
 def content_id(path: Path, size: int) -> str:
-    """32 hex digits that tell a file's content: SHA-256 of its size and of five blocks of 256 KiB, at the
-    start, at each quarter and at the end. A file of up to 1.25 MiB is read whole. Unlike its path, it
-    survives a move; two files that differ only between the blocks would be taken for one, which for
-    compressed video takes intent.
+    """32 hex digits that identify a file's content: SHA-256 of its size and of five blocks of 256 KiB, at the
+    start, at each quarter and at the end. A file of up to 1.25 MiB is read whole. Unlike the path, the id
+    survives a move; two files that differ only between the blocks have the same id, which for compressed
+    video takes intent.
     """
     digest = hashlib.sha256(size.to_bytes(8, "little"))
     with open(path, "rb") as file:
@@ -105,8 +102,8 @@ def content_id(path: Path, size: int) -> str:
 
 
 def check_whole(path: Path, size: int) -> None:
-    """Raise `VideoError` when the container's own sizes say that the file goes on beyond its end, or its
-    counts cannot be true.
+    """Raise VideoError if the container's own sizes extend beyond the end of the file, or its counts cannot
+    be true.
 
     Reads MP4/QuickTime boxes (ISO/IEC 14496-12), the Matroska segment (RFC 9559) and the RIFF size of AVI.
     Transport streams and the like state no size: cut anywhere, they are simply shorter.
@@ -135,7 +132,7 @@ def check_whole(path: Path, size: int) -> None:
 
 
 def _matroska_end(file: BinaryIO) -> int:
-    """Where the segment ends; 0 when it does not say (live recordings)."""
+    """Where the segment ends; 0 if it does not say (live recordings)."""
     at = 0
     for _ in range(2):
         file.seek(at)
@@ -157,8 +154,8 @@ def _matroska_end(file: BinaryIO) -> int:
 def open_container(path: Path, deadline: Deadline) -> Iterator[InputContainer]:
     """The file opened by PyAV, closed at the end of the block.
 
-    FFmpeg may open this one file and nothing else, and gives up a read or search when the time left is over.
-    Any failure of FFmpeg inside the block comes out as `VideoError`.
+    FFmpeg may open only this file, and stops a read or search when the time is up. Any failure of FFmpeg
+    within the block is raised as VideoError.
     """
     left = max(deadline.left, 0.001)
     try:
@@ -180,7 +177,7 @@ def open_container(path: Path, deadline: Deadline) -> Iterator[InputContainer]:
 
 
 def video_stream(container: InputContainer, path: Path) -> VideoStream:
-    """The stream to decode, every other one switched off. `VideoError` when there is none."""
+    """The stream to decode, with all others switched off. Raises VideoError if there is none."""
     streams = [s for s in container.streams.video if not s.disposition & av.stream.Disposition.attached_pic]
     if not streams:
         kinds = sorted({s.type for s in container.streams if s.type in ("audio", "subtitle")})

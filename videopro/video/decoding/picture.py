@@ -1,7 +1,4 @@
-"""One decoded picture as an upright RGB array of the wanted size.
-
-Knows colour matrices, ranges, scaling and display matrices. Must not know files, times or sampling.
-"""
+"""Convert a decoded picture to an upright RGB array of a given size."""
 
 from __future__ import annotations
 
@@ -30,18 +27,18 @@ _SCALING = Interpolation.BICUBIC | Interpolation.FULL_CHR_H_INT | Interpolation.
 
 
 class RgbConverter:
-    """Turns pictures into RGB; keeps swscale's tables between pictures. For one thread."""
+    """Converts pictures to RGB; keeps swscale's tables between pictures. For a single thread."""
 
     def __init__(self) -> None:
         self._scaler = VideoReformatter()
 
     def rgb(self, picture: VideoFrame, height: int, width: int, turn: Orientation) -> np.ndarray:
-        """(height, width, 3) uint8 RGB, read-only: matrix and range as the stream says, scaled, then turned
+        """(height, width, 3) uint8 RGB, read-only: matrix and range as in the stream, scaled, then rotated
         upright.
 
-        A stream that names no matrix is taken as players take it: BT.709 from 720 lines on, else BT.601. HDR
-        transfer curves are not mapped to SDR. Downscaling is bicubic with a filter widened by the ratio, so
-        it does not alias.
+        Without a matrix in the stream, the players' default is used: BT.709 from 720 lines on, else BT.601.
+        HDR transfer curves are not mapped to SDR. Downscaling is bicubic with a filter widened by the ratio,
+        so it does not alias.
         """
         if turn.swaps:
             height, width = width, height
@@ -67,8 +64,8 @@ class RgbConverter:
 
 
 class Orientation:
-    """How a picture is turned and mirrored for display: `degrees` clockwise (0, 90, 180, 270), after a
-    left-right mirroring if `mirrored`."""
+    """How a picture is rotated for display: `degrees` clockwise (0, 90, 180, 270), after left-right mirroring
+    if `mirrored`."""
 
     def __init__(self, degrees: int = 0, mirrored: bool = False) -> None:
         self.degrees = degrees
@@ -94,7 +91,7 @@ class Orientation:
 
     @property
     def swaps(self) -> bool:
-        """Whether height and width change places."""
+        """Whether height and width are swapped."""
         return self.degrees in (90, 270)
 
     def apply(self, image: np.ndarray) -> np.ndarray:

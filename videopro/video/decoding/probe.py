@@ -1,7 +1,5 @@
-"""What a file is, found once when it is opened: its stream, its true start and end, its upright size.
-
-Knows containers and one decoded picture. Must not know sampling or stores.
-"""
+"""The facts about a file, found once when it is opened: its stream, its true start and end, its upright
+size."""
 
 from __future__ import annotations
 
@@ -54,12 +52,12 @@ class Probe:
     turn: Orientation
     interlaced: bool
     notes: tuple[str, ...] = ()
-    """What is odd about its times, and can be lived with."""
+    """Harmless oddities of its times."""
 
     def tick(self, time: float) -> int:
-        """The last tick at or before `time` seconds, within the pictures that there are.
+        """The last tick at or before `time` seconds, within the video.
 
-        A nanosecond is forgiven, so that a picture's own time, rounded to a float, finds that picture.
+        A nanosecond is tolerated, so that a picture's own time, rounded to a float, finds that picture.
         """
         tick = (Fraction(time) + self.origin + Fraction(1, 10**9)) // self.time_base
         return min(max(int(tick), self.first), self.last)
@@ -70,7 +68,7 @@ class Probe:
 
 
 def probe(path: Path, timeout: float) -> Probe:
-    """Open, decode the first picture, read the last packets. `VideoError` for what cannot be used, within
+    """Open, decode the first picture, read the last packets. Raises VideoError for an unusable file, within
     `timeout` seconds (plus at most one read of the disk)."""
     deadline = Deadline(timeout)
     state = check_file(path)
@@ -141,7 +139,7 @@ def _clocks(container: InputContainer, path: Path, size: int) -> Clocks:
 
 
 def _check_index(stream: VideoStream, path: Path, size: int) -> None:
-    """An index entry beyond the end: the header promises data that are not there."""
+    """Raise VideoError for an index entry beyond the end of the file: the data are missing."""
     entries = stream.index_entries
     if len(entries) and entries[-1].pos + entries[-1].size > size:
         raise VideoError(
@@ -150,8 +148,8 @@ def _check_index(stream: VideoStream, path: Path, size: int) -> None:
 
 
 def _end(reader: Reader, first: int) -> tuple[int, int, float]:
-    """Ticks of the last picture and of its end, and the average rate, from the packets themselves: headers
-    lie."""
+    """The ticks of the last picture and of its end, and the average rate, from the packets, because headers
+    can be wrong."""
     stream = reader.stream
     assert stream.time_base is not None
     claimed = stream.duration

@@ -1,7 +1,4 @@
-"""One open container and its decoder: packets in decoding order, and the key frames to start from.
-
-Knows packets and seeking. Must not know pictures' pixels, sampling, stores or threads.
-"""
+"""One open container and its decoder: packets in decoding order, and the key frames to start from."""
 
 from __future__ import annotations
 
@@ -40,7 +37,7 @@ class Reader:
         self.stream: VideoStream = video_stream(container, path)
         self.context: VideoCodecContext = self.stream.codec_context
         self.context.options = {"max_pixels": str(MAX_PIXELS)}
-        # Threads by frame would decode ahead of every seek, for nothing.
+        # Frame threads would decode ahead of every seek for nothing.
         self.context.thread_type = "SLICE"
         self.context.thread_count = threads
         self.is_h264 = self.context.codec.canonical_name == "h264"
@@ -66,15 +63,14 @@ class Reader:
         return not self.is_h264 or h264.is_clean_start(bytes(packet), self._length)
 
     def is_needless(self, packet: Packet) -> bool:
-        """Whether no other picture refers to this one. HEVC says so only within a temporal layer, other
-        codecs not at all: False."""
+        """Whether no other picture refers to this one. False for codecs other than H.264: HEVC says so only
+        within a temporal layer, others not at all."""
         return self.is_h264 and not h264.is_reference(bytes(packet), self._length)
 
     def start_before(self, tick: int, first: int) -> SeekPoint | None:
-        """A key frame at or before a tick, the last one as far as the container knows; None when seeking
-        finds none.
+        """The last key frame at or before a tick, as far as the container knows; None if seeking finds none.
 
-        `first` is the tick of the video's first picture: no earlier key frame is looked for.
+        `first` is the tick of the video's first picture: no earlier key frame is searched for.
         """
         second = max(1, int(1 / (self.stream.time_base or 1)))
         # Transport streams are searched by decoding time, which is earlier: well before the first lies their
@@ -97,7 +93,7 @@ class Reader:
             target, step = max(earliest, target - step), 2 * step
 
     def packets_from(self, start: SeekPoint) -> Iterator[Packet]:
-        """The packets from that key frame on; none when it does not come again."""
+        """The packets from that key frame on; none if it is not found again."""
         self.container.seek(start.target, stream=self.stream)
         found = False
         for packet in self.packets():
@@ -107,6 +103,5 @@ class Reader:
 
 
 def timestamp(item: VideoFrame | Packet) -> int | None:
-    """When a picture is shown, in ticks; containers without presentation times only know the decoding
-    time."""
+    """When a picture is shown, in ticks; the decoding time in containers without presentation times."""
     return item.pts if item.pts is not None else item.dts

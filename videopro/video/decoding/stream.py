@@ -1,7 +1,6 @@
 """The pictures at many ticks, in order of time, in one pass over the file, decoded ahead of their use.
 
-The ticks are parted where a key frame lies between them, so that no part decodes what another one has. Knows
-key frames and threads. Must not know stores, sampling or what the pictures are for.
+The ticks are split at key frames, so that no part decodes what another one has decoded.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ PicturesAt = Callable[[Probe, Sequence[int], tuple[int, int], Callable[[int], bo
 
 # Pictures decoded together: enough groups for every thread, few enough for memory.
 _TOGETHER = 64
-# Pictures that wait in memory at most where no key frame lies between. What follows is decoded again from the
-# key frame on, which only a video of very long groups comes to.
+# The most pictures held in memory when no key frame lies between them. What follows is decoded again from the
+# key frame, which only happens in videos with very long groups.
 _MOST = 512
 
 
@@ -68,7 +67,7 @@ def in_order(
 
 
 def _parts(probe: Probe, ticks: Sequence[int], timeout: float) -> Iterator[list[int]]:
-    """Neighbouring ticks together, `_TOGETHER` or more, parted at key frames."""
+    """Neighbouring ticks together, `_TOGETHER` or more, split at key frames."""
     part: list[int] = []
     with open_container(probe.path, deadline := Deadline(timeout)) as container:
         reader = Reader(container, probe.path, deadline)

@@ -1,7 +1,4 @@
-"""The same pictures through TorchCodec, where it is installed and finds FFmpeg's shared libraries.
-
-Knows TorchCodec. Must not know stores or sampling.
-"""
+"""The same pictures through TorchCodec, if it is installed and finds FFmpeg's shared libraries."""
 
 from __future__ import annotations
 
@@ -26,7 +23,7 @@ _CONTAINERS = frozenset({"mov,mp4,m4a,3gp,3g2,mj2", "matroska,webm"})
 
 
 def check_usable(probe: Probe, timeout: float) -> None:
-    """`VideoError` when TorchCodec is not installed, does not load, or cannot do what this file needs."""
+    """Raise VideoError if TorchCodec is not installed, does not load, or does not support this file."""
     if probe.turn.mirrored:
         raise VideoError(f"{probe.path}: is shown mirrored, which TorchCodec does not do; use decoder 'pyav'")
     if probe.container not in _CONTAINERS:
@@ -44,8 +41,8 @@ def pictures_at(
     known: Callable[[int], bool],
     timeout: float,
 ) -> DecodedPictures:
-    """As `videopro.video.decoding.exact.pictures_at`, scaled bilinearly. TorchCodec decodes before it tells a
-    timestamp, so `known` saves memory but no decoding."""
+    """As `videopro.video.decoding.exact.pictures_at`, scaled bilinearly. TorchCodec decodes before it returns
+    a timestamp, so `known` saves memory but no decoding."""
     shown = DecodedPictures()
     stored = (probe.coded_height, probe.coded_width)
     scaled = None if size == (stored[::-1] if probe.turn.swaps else stored) else size
@@ -96,13 +93,12 @@ def _decoder(probe: Probe, file: _File, size: tuple[int, int] | None, mode: str)
 
 
 def _reason(error: BaseException) -> str:
-    """The first line: TorchCodec tells of every library that it tried."""
+    """The first line: TorchCodec lists every library that it tried."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 class _File:
-    """What TorchCodec reads from: a file whose reads fail once the time is over, so that no search is
-    endless."""
+    """The file that TorchCodec reads. Reads fail after the deadline, so that no search is endless."""
 
     def __init__(self, path: Path, timeout: float) -> None:
         self.deadline = Deadline(timeout)
