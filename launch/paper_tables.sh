@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Every table and figure of the paper in shape, on a fixed subset of the pocket test split: runs what they need,
-# then reports from the folders. Eight minutes on two cores; stopped at any time, the same command goes on.
+# then reports from the folders. Eight minutes on two cores; stopped at any time, re-run the same command to resume.
 #   bash launch/paper_tables.sh [FOLDER]                    (default: runs/paper_tables)
 #   QUESTIONS=726 bash launch/paper_tables.sh FOLDER        the whole split, for figures to record
 # WORKERS is how many processes ask (default 2). Programs are the shipped planner's; ADAPTER=FOLDER names another

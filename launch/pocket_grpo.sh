@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The paper's Table 4 on the pocket world and a CPU: a planner fine-tuned on few trajectories, reinforced on prompts about
-# other questions, whose trajectories it never sees; ends with a table. Stopped at any time, the same command goes on.
+# other questions, whose trajectories it never sees; ends with a table. Stopped at any time, re-run the same command to resume.
 #   bash launch/pocket_grpo.sh [FOLDER]          goes on where launch/pocket.sh ends (default: runs/pocket)
 #   bash launch/pocket_grpo.sh --full [FOLDER]   planners of 60 questions, three seeds, the whole test split, beside
 #                                                episodes of two turns and controls at equal compute

@@ -95,7 +95,7 @@ def test_an_interrupted_command_says_so_and_goes_on(
     process.send_signal(number)
     _, error = process.communicate(timeout=300)
     assert process.returncode == 128 + number
-    assert b"the same command goes on" in error
+    assert b"re-run the same command to resume" in error
     assert b"Traceback" not in error
 
 

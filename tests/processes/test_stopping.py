@@ -69,8 +69,8 @@ def test_a_disk_without_room_is_no_fault_of_ours(capsys: pytest.CaptureFixture[s
         raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT), "some/file")
     assert status.code == 2
     assert capsys.readouterr().err == (
-        "error: some/file: cannot be written (Disk quota exceeded); free some space on that disk, and the "
-        "same command goes on\n"
+        "error: some/file: cannot be written (Disk quota exceeded); free some space on that disk, then "
+        "re-run the same command to resume\n"
     )
     with pytest.raises(PermissionError), exit_status():
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), "some/file")

@@ -157,7 +157,7 @@ class Tracking:
                 self._trackers[name] = TRACKERS[name](self._folder, _plain(settings))
             except Exception as error:  # Whatever its package raises.
                 raise RunError(
-                    f"report_to: {name} cannot be started ({error}); mend that, or leave it out"
+                    f"report_to: {name} cannot be started ({error}); fix that, or leave it out"
                 ) from error
 
     def look(self) -> None:

@@ -1,4 +1,4 @@
-"""What to say where a file cannot be written, whatever library wrote: which, why, and what would mend it.
+"""What to say where a file cannot be written, whatever library wrote: which, why, and how to fix it.
 
 Knows errors of the system and libraries' ways to fail; nothing of what is written.
 """
@@ -27,10 +27,14 @@ def is_full(error: OSError) -> bool:
     return error.errno in _FULL
 
 
-def cannot_write(path: Path | str, error: OSError, otherwise: str = "mend that") -> str:
-    """A message for a failure to write. `otherwise`: the mend where room is not what is lacking."""
-    mend = "free some space on that disk, and the same command goes on" if is_full(error) else otherwise
-    return f"{path}: cannot be written ({error.strerror or error}); {mend}"
+def cannot_write(path: Path | str, error: OSError, otherwise: str = "fix that") -> str:
+    """A message for a failure to write. `otherwise`: the fix where space is not the problem."""
+    fix = (
+        "free some space on that disk, then re-run the same command to resume"
+        if is_full(error)
+        else otherwise
+    )
+    return f"{path}: cannot be written ({error.strerror or error}); {fix}"
 
 
 @contextmanager

@@ -118,7 +118,7 @@ class JsonLinesLog:
             except OSError as error:
                 with suppress(OSError):  # A disk in error: a torn tail is cut by whoever appends next.
                     os.ftruncate(self._file, size)
-                told = cannot_write(self.path, error, "mend that and give the same command again")
+                told = cannot_write(self.path, error, "fix that and re-run the same command")
                 raise RunError(f"{told}; what was done before is safe") from error
 
     def cut_torn_tail(self) -> None:

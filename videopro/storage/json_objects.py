@@ -63,7 +63,7 @@ def parse_json_list(text: str) -> Any:
 
 
 def read_object(text: str | bytes, where: str, error: type[VideoProError]) -> dict[str, Any]:
-    """The object that a line holds. Raises `error`, naming `where` and the mend, for anything else."""
+    """The object that a line holds. Raises `error`, naming `where` and the fix, for anything else."""
     try:
         found = parse_json(text)
     except InvalidJson as reason:
