@@ -184,7 +184,7 @@ def _answerer(
         "pixels": start.pixels,
     }
     loaded = LoadedModel(without_adapter(model), None, found.processor, start.frames, start.pixels, facts)
-    return QwenBackbone.around(loaded, name=found.name)
+    return QwenBackbone.from_loaded(loaded, name=found.name)
 
 
 def _startup_line(trainer: VideoGRPOTrainer, rows: Sequence[GRPORow]) -> str:

@@ -25,7 +25,7 @@ from tests.support.stub_server import StubServer, completion
 from videopro import prompts
 from videopro.backbones.base import Sampling
 from videopro.backbones.control_tokens import escape_control_tokens
-from videopro.backbones.server.messages import EncodedFrames, from_qwen, user_message
+from videopro.backbones.server.messages import EncodedFrames, Messages, from_qwen, user_message
 from videopro.backbones.wrappers.metered import Meter, ThreadMeter
 from videopro.benchmarks import SPECS, Item, Protocol
 from videopro.benchmarks.protocol import ROBUST
@@ -566,12 +566,16 @@ def sent_texts() -> Texts:
     return {
         "planner": _to_planner(),
         "control_tokens": escape_control_tokens(TOLD),
-        "user_message": _json(user_message(None, TOLD, False)),
-        "user_message-frame": _json(user_message(one, TOLD, False)),
-        "user_message-frames": _json(user_message(frames, TOLD, False)),
-        "user_message-video": _json(user_message(frames, TOLD, True)),
-        "chat": _json(from_qwen(chat, as_video=False, frames=4, pixels=1024)),
+        "user_message": _sent(user_message(None, TOLD, False)),
+        "user_message-frame": _sent(user_message(one, TOLD, False)),
+        "user_message-frames": _sent(user_message(frames, TOLD, False)),
+        "user_message-video": _sent(user_message(frames, TOLD, True)),
+        "chat": _sent(from_qwen(chat, as_video=False, frames=4, pixels=1024)),
     }  # fmt: skip
+
+
+def _sent(made: Messages) -> str:
+    return _json({"beside": made.extra_body, "messages": made.messages})
 
 
 def _to_planner() -> str:

@@ -66,10 +66,10 @@ class VideoCollator:
         """Tokenize a row of `as_dataset`. Raises VideoError or BackboneError."""
         if row["video"]:
             head = self._inputs.head(self._frames.frames(Path(row["video"])))
-            prompt = head.then(self._inputs.tail(row["prompt"]))
+            prompt = head.append_text(self._inputs.tail(row["prompt"]))
         else:
             prompt = self._inputs.text(row["prompt"])
-        return TokenizedExample(prompt.then(self._inputs.reply(row["reply"])), len(prompt.ids))
+        return TokenizedExample(prompt.append_text(self._inputs.reply(row["reply"])), len(prompt.ids))
 
     def __call__(self, rows: Sequence[Mapping[str, str]]) -> dict[str, Any]:
         """Collate rows of `as_dataset` into a batch."""

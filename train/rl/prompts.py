@@ -83,7 +83,7 @@ class PromptEncoder:
                 else:
                     if video not in heads:
                         heads[video] = self._head(video)
-                    encoded = heads[video].then(self._inputs.tail(text))
+                    encoded = heads[video].append_text(self._inputs.tail(text))
                     made[video, text] = self._placed(encoded, len(heads[video].ids))
             prompts.append(made[video, text])
         return prompts

@@ -239,7 +239,7 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
             seeds = [(seed, first + row) for row in numbers]
             told = functools.partial(self._submit, numbers)
             try:
-                replies = self._run.write(state, sampling, seeds, banned=self._banned, told=told)
+                replies = self._run.write(state, sampling, seeds, banned=self._banned, on_reply=told)
             except NonFiniteLogits as error:
                 ids = [self._rows[numbers[row]].id for row in error.rows]
                 raise self.stopped("the policy's output is NaN or infinite", ids) from error

@@ -113,7 +113,7 @@ class ProgramEvaluation:
                 pixels=self._pixels,
                 facts=facts,
             )
-            self._backbone = QwenBackbone.around(loaded, name=self._found.name)
+            self._backbone = QwenBackbone.from_loaded(loaded, name=self._found.name)
             self._adapted = adapter is not None
         return self._backbone
 

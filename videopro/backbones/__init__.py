@@ -64,7 +64,7 @@ def load_backbone(spec: str | BackboneConfig, **overrides: Any) -> Backbone:
     """Load a backbone by name or config.
 
     Parameters: `spec`, "pocket", a hub name, a folder, "server:MODEL@URL" or a `BackboneConfig`; `overrides`,
-    fields of `BackboneConfig`. Raises `ConfigError` for settings that cannot be, `BackboneError` for a model
+    fields of `BackboneConfig`. Raises `ConfigError` for impossible settings, `BackboneError` for a model
     that cannot be loaded.
     """
     config = read_spec(spec, **overrides) if isinstance(spec, str) else spec.but(**overrides)

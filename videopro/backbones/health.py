@@ -1,5 +1,5 @@
-"""Telling a request that cannot be served from a backbone that serves none. Knows the backbone's
-interface."""
+"""Tells one request that cannot be served from a backbone that can serve none. Knows the backbone's interface
+only."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from videopro.question import Question
 
 
 def check_alive(backbone: Backbone, message: str) -> None:
-    """Tell a request that cannot be served from a backbone that serves none: a server that is gone, a device
-    in error. Without this, every question left would be recorded as unanswerable. Raises BackboneError."""
+    """Raise BackboneError, with `message` and the cause, if the backbone can serve no request at all: a
+    server is out of reach, or a device is in error. Otherwise every remaining question would be recorded as
+    unanswerable."""
     try:
         backbone.answer(None, Question("Is one more than two?", ("yes", "no")))
     except BackboneError as error:
         raise BackboneError(
-            f"{message}\nThe backbone serves no other request either, so the run stops; what was "
-            "answered is safe, and the same command goes on once this is mended."
+            f"{message}\nThe backbone serves no other request either, so the run stops. All "
+            "finished answers are kept; fix this and give the same command again to continue."
         ) from error

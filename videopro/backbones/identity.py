@@ -1,7 +1,7 @@
-"""What a backbone would be, told without loading its weights: so that a run whose questions are all answered
-can be told from another model's.
+"""The identity that a backbone would have, without loading its weights, so that a finished run can be told
+from another model's.
 
-Knows the kinds of backbones by their own words; must not know runs.
+Knows the kinds of backbones; must not know runs.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from typing import Any
 
 from videopro.backbones.base import BackboneConfig
 
-# A server that is only asked who it is answers soon, or is away.
+# A server answers a request for its models soon, or it is out of reach.
 _SECONDS = 10.0
 
 
 def identify(config: BackboneConfig, recorded: Mapping[str, Any]) -> dict[str, object]:
-    """What `load_backbone(config).identity()` would say. From `recorded`, a run's word on its own backbone,
-    comes what only further requests to a server would tell. Raises ConfigError, and BackboneError where files
-    are missing or broken or a server is away."""
+    """What `load_backbone(config).identity()` would return. `recorded` is the identity that a run recorded of
+    its backbone; it gives what only further requests to a server would show. Raises ConfigError, and
+    BackboneError if files are missing or broken or a server is out of reach."""
     if config.kind == "server":
         from videopro.backbones.server.backbone import ServerBackbone
 

@@ -58,7 +58,7 @@ def test_a_video_for_qwen3_is_what_the_official_processor_makes(processors: Any,
     size = {"shortest_edge": 1024 * even, "longest_edge": PIXELS * even}
     expected = official(processor, frames, text, metadata, size)
     inputs = build(processor)
-    made = inputs.head(frames).then(inputs.tail(text))
+    made = inputs.head(frames).append_text(inputs.tail(text))
     assert list(made.ids) == expected["input_ids"][0].tolist()
     assert list(made.types) == expected["mm_token_type_ids"][0].tolist()
     assert torch.equal(made.tensors["video_grid_thw"], expected["video_grid_thw"])
@@ -74,7 +74,7 @@ def test_a_video_for_qwen2_5_is_what_the_official_processor_makes(processors: An
     size = {"shortest_edge": 784, "longest_edge": 84 * 56}
     expected = official(processor, frames, "How many?", metadata, size)
     inputs = build(processor, pixels=84 * 56)
-    made = inputs.head(frames).then(inputs.tail("How many?"))
+    made = inputs.head(frames).append_text(inputs.tail("How many?"))
     assert list(made.ids) == expected["input_ids"][0].tolist()
     assert torch.equal(made.tensors["video_grid_thw"], expected["video_grid_thw"])
     assert torch.equal(made.tensors["pixel_values_videos"], expected["pixel_values_videos"])
@@ -116,7 +116,7 @@ def test_one_frame_is_an_image(processors: Any) -> None:
         return_tensors="pt",
     )
     inputs = build(processor)
-    made = inputs.head([frame]).then(inputs.tail("Which?"))
+    made = inputs.head([frame]).append_text(inputs.tail("Which?"))
     assert list(made.ids) == expected["input_ids"][0].tolist()
     assert torch.equal(made.tensors["image_grid_thw"], expected["image_grid_thw"])
     assert torch.equal(made.tensors["pixel_values"], expected["pixel_values"])

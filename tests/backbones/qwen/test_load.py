@@ -235,7 +235,7 @@ def test_what_is_missing_is_named(copied: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     assert "has no config.json" in refusal(tmp_path / "empty")
     assert "cannot be had from the hub" in refusal("nobody/no-such-model")
-    assert "is no device of this machine" in refusal(copied, device_map="gpu")
+    assert "is not a device of this machine" in refusal(copied, device_map="gpu")
     lora("qwen3_vl", tmp_path / "adapter")
     assert "holds an adapter" in refusal(tmp_path / "adapter")
 

@@ -2,8 +2,8 @@
 them.
 
 One forward pass for a letter; shared prefixes for questions about one video; an adapter that goes on and off.
-Ties together prompts (`qwen_inputs`), forward passes (`qwen_run`), prefixes and loading; must not know
-benchmarks, modules or runs.
+Ties together prompts (`inputs`), forward passes (`run`), prefixes and loading; must not know benchmarks,
+modules or runs.
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ class QwenBackbone(Backbone):
         self._hold(load_model(config), config.model, config.batch_size)
 
     @classmethod
-    def around(cls, loaded: LoadedModel, *, name: str, batch_size: int = 8) -> QwenBackbone:
-        """A backbone of a model that is in memory already, such as one that is being trained.
+    def from_loaded(cls, loaded: LoadedModel, *, name: str, batch_size: int = 8) -> QwenBackbone:
+        """A backbone of a model that is in memory already, such as one in training.
 
-        The model is used as it is: its owner puts it into evaluation mode, and has its adapter on, before
+        The model's mode is not changed: the caller puts it into evaluation mode, with its adapter on, before
         the backbone is used.
         """
         self = cls.__new__(cls)
@@ -102,8 +102,8 @@ class QwenBackbone(Backbone):
         return {**self._facts, "adapter": self._facts["adapter"] if self._adapted else None}
 
     def retrained(self, state: str) -> None:
-        """Tell that the weights in training are others now: of the adapter if there is one, else all.
-        `state` names them in `identity`, on which it rests which remembered answers are still this model's.
+        """Say that the weights in training have changed: the adapter's if there is one, else all. `state`
+        names them in `identity`, so that cached answers of the earlier weights are not used.
         """
         self._facts["adapter" if self._adapter is not None else "weights"] = state
 
@@ -192,8 +192,8 @@ class QwenBackbone(Backbone):
             ]
             written = run.write(state, sampling, draws, banned=self._banned)
             return [
-                self._generation(one, before + len(part.ids))
-                for one, part in zip(written, parts, strict=True)
+                self._generation(reply, before + len(part.ids))
+                for reply, part in zip(written, parts, strict=True)
             ]
 
         return self._serve(
@@ -204,8 +204,7 @@ class QwenBackbone(Backbone):
         )
 
     def chat(self, messages: Sequence[Mapping[str, Any]], sampling: Sampling = GREEDY) -> Generation:
-        """A reply to ordinary Qwen chat messages; see `qwen_chat.read_messages` for what their parts may
-        hold."""
+        """A reply to ordinary Qwen chat messages; see `chat.read_messages` for what their parts may hold."""
         with self._guard():
             prompt = read_messages(self._inputs, messages)
             written = self._runner.write(
@@ -240,12 +239,12 @@ class QwenBackbone(Backbone):
         prompts. `even`: tails of a shared head must have one length within a batch.
         """
         results: dict[int, T] = {}
-        sights: dict[int, list[int]] = {}
+        by_visual: dict[int, list[int]] = {}
         for number, (visual, _) in enumerate(asked):
-            sights.setdefault(id(visual), []).append(number)
+            by_visual.setdefault(id(visual), []).append(number)
         alone: list[int] = []
         with self._guard():
-            for numbers in sights.values():
+            for numbers in by_visual.values():
                 visual = asked[numbers[0]][0]
                 if isinstance(visual, Prefix) or (visual is not None and len(numbers) > 1):
                     shared = self._shared(visual)
@@ -279,7 +278,7 @@ class QwenBackbone(Backbone):
         if visual is None:
             return self._inputs.text(text, one_token=one_token)
         assert not isinstance(visual, Prefix)
-        return self._inputs.head(visual).then(self._inputs.tail(text, one_token=one_token))
+        return self._inputs.head(visual).append_text(self._inputs.tail(text, one_token=one_token))
 
     def _shared(self, visual: Sequence[Frame] | Prefix) -> PromptHead:
         if isinstance(visual, QwenPrefix):
@@ -324,7 +323,7 @@ class QwenBackbone(Backbone):
 
     @contextlib.contextmanager
     def _guard(self) -> Iterator[None]:
-        """One call at a time, without gradients, and a clear word when memory runs out."""
+        """One call at a time, without gradients, and a clear error when memory runs out."""
         with self._lock, torch.inference_mode():
             try:
                 yield
@@ -335,7 +334,7 @@ class QwenBackbone(Backbone):
                 ) from error
 
     def close(self) -> None:
-        """Let go of the model; prefixes keep their memory until they are closed."""
+        """Release the model; prefixes keep their memory until they are closed."""
         with self._lock:
             self._run = None
             self._adapter = None

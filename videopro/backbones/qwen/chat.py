@@ -136,4 +136,5 @@ def _resized(image: np.ndarray, size: tuple[int, int]) -> np.ndarray:
     # A copy, since torch must not write into a frame that others share.
     pixels = torch.tensor(image).permute(2, 0, 1)
     made = tvF.resize(pixels, list(size), interpolation=tvF.InterpolationMode.BICUBIC, antialias=True)
-    return made.permute(1, 2, 0).numpy()
+    resized: np.ndarray = made.permute(1, 2, 0).numpy()
+    return resized

@@ -79,7 +79,7 @@ def _concatenate_outputs(outputs: Sequence[Any], device: torch.device) -> Any:
     """Features of several rows as if the tower had seen them in one call."""
     kind = type(outputs[0])
     made: dict[str, Any] = {
-        "pooler_output": tuple(one.to(device) for output in outputs for one in output.pooler_output)
+        "pooler_output": tuple(part.to(device) for output in outputs for part in output.pooler_output)
     }
     if outputs[0].get("deepstack_features") is not None:
         layers = zip(*(output.deepstack_features for output in outputs), strict=True)

@@ -46,10 +46,10 @@ class EncodedPrompt:
     """Qwen2.5-VL: seconds between temporal patches, one a video."""
     features: Mapping[str, Any] = field(default_factory=dict)
     """Of `image` and `video` what the vision tower made of the pixels, which are then left out; see
-    `qwen_features`."""
+    `videopro.backbones.qwen.features`."""
 
-    def then(self, tail: EncodedPrompt) -> EncodedPrompt:
-        """This part and then a part of text."""
+    def append_text(self, tail: EncodedPrompt) -> EncodedPrompt:
+        """This part followed by a part of text."""
         return replace(self, ids=self.ids + tail.ids, types=self.types + tail.types)
 
 
@@ -143,7 +143,8 @@ class QwenInputs:
         return max(self._ends, key=rendered.rfind)
 
     def _tokens(self, text: str) -> list[int]:
-        return self.tokenizer(text, add_special_tokens=False)["input_ids"]
+        ids: list[int] = self.tokenizer(text, add_special_tokens=False)["input_ids"]
+        return ids
 
     def text(self, text: str, *, one_token: bool = False) -> EncodedPrompt:
         """A prompt without anything to look at."""
@@ -240,7 +241,7 @@ class QwenInputs:
         return int(size[0]), int(size[1])
 
     def _even(self, n_frames: int) -> int:
-        step = self._video.temporal_patch_size
+        step: int = self._video.temporal_patch_size
         return -(-n_frames // step) * step
 
     def as_video(self, frames: Sequence[Frame]) -> SizedVideo:

@@ -18,7 +18,7 @@ from safetensors import SafetensorError
 from transformers import AutoConfig, AutoModelForImageTextToText, AutoProcessor, PreTrainedModel
 from transformers.models.auto.modeling_auto import MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING
 from transformers.processing_utils import ProcessorMixin
-from transformers.utils import cached_file
+from transformers.utils.hub import cached_file
 
 from videopro.backbones.base import DEFAULT_FRAMES, DEFAULT_PIXELS, BackboneConfig, check_keys
 from videopro.backbones.fingerprint import folder_fingerprint
@@ -95,8 +95,7 @@ def load_weights(found: Checkpoint, device: torch.device | None, **options: Any)
         some = ", ".join(sorted(info["missing_keys"])[:3])
         raise BackboneError(
             f"model {name!r}: {len(info['missing_keys'])} weights are missing ({some}, ...) and would be "
-            "random; "
-            "the folder or download is incomplete, or the checkpoint is of another architecture"
+            "random; the folder or download is incomplete, or the checkpoint is of another architecture"
         )
     # Where the weights are by now: a GPU reads them all in a moment.
     damaged = non_finite(model.named_parameters())
@@ -118,7 +117,7 @@ def _holding(folder: Path, parameter: str) -> str:
 
 
 def load_model(config: BackboneConfig) -> LoadedModel:
-    """Load what `config` names; `BackboneError` or `ConfigError` with the mend otherwise."""
+    """Load what `config` names; raises `BackboneError` or `ConfigError` with the fix otherwise."""
     name = config.model
     found = find_checkpoint(name)
     device_map, device = _device(config)
@@ -215,9 +214,8 @@ def _unreachable(name: str, source: str, error: BaseException) -> str:
             f"model {name!r}: a file is missing or broken ({_first_line(error)}); save or download it again"
         )
     return (
-        f"model {name!r} is no folder here and cannot be had from the hub ({_first_line(error)}); check "
-        "the name and "
-        "the network, set HF_TOKEN for a gated model, or give a local folder"
+        f"model {name!r} is not a folder here and cannot be downloaded from the hub ({_first_line(error)}); "
+        "check the name and the network, set HF_TOKEN for a gated model, or give a local folder"
     )
 
 
@@ -283,7 +281,7 @@ def _device(config: BackboneConfig) -> tuple[str | None, torch.device]:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
         raise BackboneError(
-            f"device_map {config.device_map!r} is no device of this machine ({_first_line(error)}); use "
+            f"device_map {config.device_map!r} is not a device of this machine ({_first_line(error)}); use "
             "'cpu', 'cuda', "
             "'cuda:N' or 'auto'"
         ) from error

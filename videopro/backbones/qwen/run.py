@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 from transformers import Cache, PreTrainedModel
-from transformers.generation import (
+from transformers.generation.logits_process import (
     LogitsProcessorList,
     SuppressTokensLogitsProcessor,
     TemperatureLogitsWarper,
@@ -31,11 +31,11 @@ from videopro.errors import BackboneError
 
 
 class NonFiniteLogits(BackboneError):
-    """A model's output is NaN, so that it says nothing about any token; `rows` of the batch."""
+    """A model's output is NaN for these `rows` of the batch."""
 
     def __init__(self, rows: Sequence[int]) -> None:
         super().__init__(
-            "the model's output is no numbers (NaN): its weights or its adapter are damaged, or its dtype is "
+            "the model's output is NaN: its weights or its adapter are damaged, or its dtype is "
             "too narrow for it; load them again, or use dtype 'fp32'"
         )
         self.rows = tuple(rows)
@@ -92,14 +92,16 @@ class QwenRun:
     def device(self) -> torch.device:
         """Where inputs go."""
         embeddings: Any = self.model.get_input_embeddings()
-        return embeddings.weight.device
+        device: torch.device = embeddings.weight.device
+        return device
 
     # Forward passes
 
     def last_logits(self, rows: Sequence[EncodedPrompt]) -> torch.Tensor:
         """Logits of the token after each row, (rows, vocabulary) float32, from one forward pass."""
         out = self.model(**self._batch(rows, self._positions(rows)), use_cache=False, logits_to_keep=1)
-        return out.logits[:, -1].float().to(self.device)
+        logits: torch.Tensor = out.logits[:, -1].float()
+        return logits.to(self.device)
 
     def share(self, head: EncodedPrompt) -> PromptHead:
         """Run a head once and keep what its continuations need."""
@@ -224,7 +226,7 @@ class QwenRun:
         ids = self._left([row.ids for row in rows], self._pad)
         types = self._left([row.types for row in rows], 0)
         core: Any = self.model.model
-        positions, _ = core.get_rope_index(ids, types, attention_mask=self._mask(rows), **extra)
+        positions: torch.Tensor = core.get_rope_index(ids, types, attention_mask=self._mask(rows), **extra)[0]
         return positions
 
     def _batch(self, rows: Sequence[EncodedPrompt], positions: torch.Tensor) -> dict[str, torch.Tensor]:
@@ -247,11 +249,11 @@ class QwenRun:
         seeds: Sequence[tuple[int | None, int]],
         *,
         banned: Sequence[int],
-        told: Callable[[int, SampledReply], None] = lambda row, reply: None,
+        on_reply: Callable[[int, SampledReply], None] = lambda row, reply: None,
     ) -> list[SampledReply]:
         """Write a reply for each row of `state`; `seeds` are a seed and a number for each, which together
-        seed what it draws; `banned` are token ids that are never written; `told` is called with each row's
-        reply as soon as it is whole, while others are still being written.
+        seed what it draws; `banned` are token ids that are never written; `on_reply` is called with each
+        row's reply as soon as it is whole, while others are still being written.
 
         Log-probabilities are those of the model's own distribution, before temperature, top-p and banned
         tokens. Raises NonFiniteLogits.
@@ -288,7 +290,7 @@ class QwenRun:
                     continue
                 if token in self._ends:
                     written[i] = replace(written[i], end=(token, logprob))
-                    told(i, written[i])
+                    on_reply(i, written[i])
                 else:
                     written[i].ids.append(token)
                     written[i].logprobs.append(logprob)
@@ -300,9 +302,9 @@ class QwenRun:
                 state, tokens = self.fork(state, rows), tokens[rows]
                 batch = [batch[row] for row in rows]
             state = self._step(state, tokens)
-        for i, one in enumerate(written):
-            if not one.ended:
-                told(i, one)
+        for i, reply in enumerate(written):
+            if not reply.ended:
+                on_reply(i, reply)
         return written
 
 

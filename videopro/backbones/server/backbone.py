@@ -1,7 +1,7 @@
 """A VideoLLM behind any OpenAI-compatible endpoint with log-probabilities: vLLM, SGLang, OpenAI.
 
-Knows what is asked and how an answer is read. How requests travel is `server_http`, how frames are sent
-`server_messages`, how replies are read `server_replies`. Knows nothing of benchmarks, modules or runs.
+Decides what is asked and how an answer is read. Requests are sent by `http`, frames written by `messages` and
+replies read by `replies`. Knows nothing of benchmarks, modules or runs.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 # Fields of a request's body that the backbone itself decides.
-_OURS = {
+_OWN_FIELDS = {
     "model",
     "messages",
     "max_tokens",
@@ -104,7 +104,7 @@ class ServerBackbone(Backbone):
     """A served VideoLLM.
 
     Parameters: `config` with kind "server"; `sleep` and `uniform` replace waiting and chance in the back-off.
-    The server is first spoken to when it is first needed. Safe to use from several threads; together they
+    The first request is sent when something is first asked. Safe to use from several threads; together they
     keep at most `config.concurrency` requests in flight.
 
     Video: with `config.video` "video" frames are sent as one video, with "frames" as pictures after their
@@ -116,8 +116,8 @@ class ServerBackbone(Backbone):
     Thinking is turned off where the server is vLLM or SGLang (by its own word in /models), as local models
     have it; `extra_body` can turn it on for written replies. Letters need it off.
 
-    Raises `ConfigError` for settings that cannot be; every call raises `BackboneError` for a server that is
-    away, refuses, does not know the model or gives no log-probabilities.
+    Raises `ConfigError` for impossible settings. Every call raises `BackboneError` for a server that is out
+    of reach, refuses, does not know the model or gives no log-probabilities.
     """
 
     def __init__(
@@ -147,8 +147,8 @@ class ServerBackbone(Backbone):
     def identity(self, *, form: Any = None) -> dict[str, object]:
         """Model, what the server says of its weights, and everything that shapes a request.
 
-        The address is not part of it: the same model at another port answers the same. Speaks to the server
-        at the first call. `form`: how videos are sent, where that would have to be found out.
+        The address is not part of it: the same model at another port answers the same. The first call
+        asks the server. `form`: how videos are sent, where that would have to be found out.
         """
         card = self._model_card()
         return {
@@ -173,7 +173,7 @@ class ServerBackbone(Backbone):
     def answer_batch(self, requests: Sequence[ChoiceRequest]) -> list[Answer]:
         """Questions in one request each, one token a reply, up to `concurrency` at a time.
 
-        See `server_replies` for which token counts and for letters outside the 20 that a server lists.
+        See `replies` for which token counts and for letters outside the 20 that a server lists.
         """
         texts = [
             prompts.multiple_choice(request.question) if request.prompt is None else request.prompt
@@ -208,7 +208,7 @@ class ServerBackbone(Backbone):
         return self._write(rows, sampling, seeds)
 
     def chat(self, messages: Sequence[Mapping[str, Any]], sampling: Sampling = GREEDY) -> Generation:
-        """A reply to Qwen chat messages; see `server_messages.from_qwen` for what parts may hold."""
+        """A reply to Qwen chat messages; see `messages.from_qwen` for what parts may hold."""
         has_video = any(
             isinstance(part, Mapping) and ("video" in part or part.get("type") == "video")
             for message in messages
@@ -290,7 +290,7 @@ class ServerBackbone(Backbone):
         def body(row: Callable[[], Messages], fields: Mapping[str, Any]) -> dict[str, Any]:
             made = row()
             merged = {"model": model, "messages": made.messages, "logprobs": True, **fields, **extra}
-            for name, value in made.beside.items():
+            for name, value in made.extra_body.items():
                 merged[name] = {**value, **merged[name]} if name in merged else value
             return merged
 
@@ -372,6 +372,6 @@ def _check(config: BackboneConfig) -> None:
         raise ConfigError(f"backbone: timeout is {config.timeout!r}; it must be more than 0 s")
     if config.retries < 0:
         raise ConfigError(f"backbone: retries is {config.retries!r}; it must be 0 or more")
-    taken = sorted(_OURS & set(config.extra_body))
+    taken = sorted(_OWN_FIELDS & set(config.extra_body))
     if taken:
         raise ConfigError(f"backbone: extra_body sets {', '.join(taken)}, which every call sets itself")

@@ -64,10 +64,10 @@ class EncodedFrames:
 
 @dataclass(frozen=True)
 class Messages:
-    """A request's messages, and what has to stand beside them in the request's body."""
+    """A request's messages, and further fields of the request's body that they need."""
 
     messages: list[dict[str, Any]]
-    beside: dict[str, Any]
+    extra_body: dict[str, Any]
 
 
 def fit_pixels(height: int, width: int, pixels: int) -> tuple[int, int]:
@@ -125,9 +125,10 @@ def user_message(encoded: EncodedFrames | None, text: str, as_video: bool) -> Me
     """One user turn: what is to be seen first, so that requests about it share a prefix, then the text."""
     if encoded is None or not encoded.jpegs:
         return Messages([{"role": "user", "content": escape_control_tokens(text)}], {})
-    parts, beside = visual_parts(encoded, as_video)
+    parts, extra_body = visual_parts(encoded, as_video)
     return Messages(
-        [{"role": "user", "content": [*parts, {"type": "text", "text": escape_control_tokens(text)}]}], beside
+        [{"role": "user", "content": [*parts, {"type": "text", "text": escape_control_tokens(text)}]}],
+        extra_body,
     )
 
 
@@ -159,7 +160,7 @@ def from_qwen(messages: Sequence[Mapping[str, Any]], *, as_video: bool, frames: 
     as_video = as_video and len(videos) == 1 and not addresses
 
     out: list[dict[str, Any]] = []
-    beside: dict[str, Any] = {}
+    extra_body: dict[str, Any] = {}
     for role, content in turns:
         if isinstance(content, str):
             out.append({"role": role, "content": content})
@@ -169,11 +170,11 @@ def from_qwen(messages: Sequence[Mapping[str, Any]], *, as_video: bool, frames: 
             if isinstance(part, EncodedFrames):
                 more, times = visual_parts(part, as_video)
                 parts += more
-                beside.update(times)
+                extra_body.update(times)
             else:
                 parts.append(part)
         out.append({"role": role, "content": parts})
-    return Messages(out, beside)
+    return Messages(out, extra_body)
 
 
 def _image_part(picture: str) -> dict[str, Any]:
@@ -229,7 +230,8 @@ def _picture(source: Any) -> np.ndarray | Image.Image:
     if isinstance(source, np.ndarray | Image.Image):
         return source
     if hasattr(source, "image") and hasattr(source, "time"):
-        return source.image
+        image: np.ndarray = source.image
+        return image
     if not isinstance(source, str | Path):
         raise BackboneError(f"a picture must be a path, an address, an array or a PIL image, not {source!r}")
     path = _local(source)
