@@ -234,7 +234,7 @@ def test_what_is_missing_is_named(copied: Path, tmp_path: Path) -> None:
     assert "is a file" in refusal(copied / "config.json")
     (tmp_path / "empty").mkdir()
     assert "has no config.json" in refusal(tmp_path / "empty")
-    assert "cannot be had from the hub" in refusal("nobody/no-such-model")
+    assert "cannot be downloaded from the hub" in refusal("nobody/no-such-model")
     assert "is not a device of this machine" in refusal(copied, device_map="gpu")
     lora("qwen3_vl", tmp_path / "adapter")
     assert "holds an adapter" in refusal(tmp_path / "adapter")
