@@ -292,7 +292,7 @@ def main() -> None:
     print(f"{'':<13} {'ms/program':>11} {'cpu':>7} {'us/call':>9} {'cpu':>7} {'programs/s':>11} {'equal':>7}")
     for name, row in rows.items():
         same = f"{row['equal']}/{len(ORDINARY)}" if "equal" in row else "-"
-        program, cpu, call, call_cpu, rate = (row.get(one, nan) for one in _COLUMNS)
+        program, cpu, call, call_cpu, rate = (row.get(name, nan) for name in _COLUMNS)
         print(
             f"{name:<13} {program:>11.2f} {cpu:>7.2f} {call:>9.1f} {call_cpu:>7.1f} {rate:>11.0f} {same:>7}"
         )

@@ -104,7 +104,7 @@ def main() -> None:
     processor.image_processor.size = {"shortest_edge": 32 * 32, "longest_edge": given.pixels}
 
     def pictures(row: str) -> list[str]:
-        return [str(one) for one in sorted((path.parent / "frames" / row.replace("/", "_")).glob("*.jpg"))]
+        return [str(path) for path in sorted((path.parent / "frames" / row.replace("/", "_")).glob("*.jpg"))]
 
     text = ("video", "subtitles", "question", "answer", "oracle_mode")
     features = Features(

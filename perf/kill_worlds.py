@@ -33,7 +33,7 @@ class KillTarget:
     name: str
     module: str
     words: Callable[[Path], list[str]]
-    looks: Callable[[Path], Mapping[str, ProgressCounter]]
+    counters: Callable[[Path], Mapping[str, ProgressCounter]]
     """By phase, of a run's folder."""
     found: Callable[[Path], Any]
     """Of a run's folder: what is the same in every run, as JSON has it."""
@@ -49,9 +49,9 @@ def sizes(folder: Path, *patterns: str) -> ProgressCounter:
     def look() -> object:
         found = {}
         for pattern in patterns:
-            for one in folder.glob(pattern):
+            for path in folder.glob(pattern):
                 try:
-                    found[one.name] = one.stat().st_size
+                    found[path.name] = path.stat().st_size
                 except OSError:  # It went meanwhile.
                     continue
         return found
@@ -74,15 +74,17 @@ def _synthesis(folder: Path) -> list[str]:
     return [*of, "--model", "pocket", "--teacher", "pocket-teacher", "--output", str(folder / "run")]
 
 
-def _looks_of_questions(lines: str, ends: tuple[str, ...]) -> Callable[[Path], Mapping[str, ProgressCounter]]:
-    def looks(folder: Path) -> Mapping[str, ProgressCounter]:
+def _counters_of_questions(
+    lines: str, ends: tuple[str, ...]
+) -> Callable[[Path], Mapping[str, ProgressCounter]]:
+    def counters(folder: Path) -> Mapping[str, ProgressCounter]:
         return {
             "saving": sizes(folder, "run/config.yaml", "run/.*.new", "run/work/*", "cache/index/*/*"),
             "writing": sizes(folder, f"run/{lines}"),
             "end": sizes(folder, *(f"run/{name}" for name in ends)),
         }
 
-    return looks
+    return counters
 
 
 def _traces(file: Path) -> Any:
@@ -94,9 +96,9 @@ def _traces(file: Path) -> Any:
 
 def _timeless(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: _timeless(one) for name, one in value.items() if name not in _TIMES}
+        return {name: _timeless(item) for name, item in value.items() if name not in _TIMES}
     if isinstance(value, list):
-        return [_timeless(one) for one in value]
+        return [_timeless(item) for item in value]
     return value
 
 
@@ -129,7 +131,9 @@ def _digest(content: bytes) -> str:
 def checkpoints(run: Path) -> list[Path]:
     """A run's checkpoints, the latest first."""
     return sorted(
-        run.glob(f"{CHECKPOINT}[0-9]*"), key=lambda one: int(one.name.removeprefix(CHECKPOINT)), reverse=True
+        run.glob(f"{CHECKPOINT}[0-9]*"),
+        key=lambda path: int(path.name.removeprefix(CHECKPOINT)),
+        reverse=True,
     )
 
 
@@ -151,7 +155,7 @@ def _grpo(folder: Path) -> list[str]:
     return _training(folder, "grpo", "--adapter", "pocket-sft", *few, *short, "--modules", none)
 
 
-def _looks_of_training(folder: Path) -> Mapping[str, ProgressCounter]:
+def _counters_of_training(folder: Path) -> Mapping[str, ProgressCounter]:
     aside = f"run/{UNFINISHED}"
     return {
         "saving": sizes(folder, f"{aside}/checkpoint-*/*", "run/checkpoint-*"),
@@ -170,12 +174,12 @@ def _trained(folder: Path) -> Any:
             (checkpoints(run)[0] / "adapter_model.safetensors").read_bytes()
         ),
         "last checkpoint's optimizer": _digest((checkpoints(run)[0] / "optimizer.pt").read_bytes()),
-        "checkpoints": [one.name for one in checkpoints(run)],
+        "checkpoints": [path.name for path in checkpoints(run)],
         # The last line is about the last command alone.
         "history": [_untimed(line) for line in history if "train_runtime" not in line],
         "programs": programs.read_text(encoding="utf-8").splitlines() if programs.exists() else [],
-        "tables": sorted(one.name for one in (run / "completions").glob("*")),
-        "left": [one.name for one in run.glob(f"{UNFINISHED}*")],
+        "tables": sorted(path.name for path in (run / "completions").glob("*")),
+        "left": [path.name for path in run.glob(f"{UNFINISHED}*")],
     }
 
 
@@ -184,13 +188,13 @@ def _untimed(line: Mapping[str, Any]) -> dict[str, Any]:
 
 
 KILL_TARGETS = {
-    one.name: one
-    for one in (
+    target.name: target
+    for target in (
         KillTarget(
             "infer",
             "videopro.infer",
             _infer,
-            _looks_of_questions("traces.jsonl", ("summary.json", ".summary.json.new")),
+            _counters_of_questions("traces.jsonl", ("summary.json", ".summary.json.new")),
             _answered,
             "each question once; traces but for times, costs and what was remembered, numbers to 1e-6 "
             "(batches differ after a resume); the summary's accuracy",
@@ -200,7 +204,7 @@ KILL_TARGETS = {
             "synthesis",
             "videopro.data_synthesis.run",
             _synthesis,
-            _looks_of_questions(
+            _counters_of_questions(
                 "records.jsonl",
                 ("*sft.jsonl*", ".sft.jsonl*", ".grpo.jsonl*", "grpo.jsonl", "*ard.*", ".*ard.*"),
             ),
@@ -211,7 +215,7 @@ KILL_TARGETS = {
             "sft",
             "videopro.train.sft",
             _sft,
-            _looks_of_training,
+            _counters_of_training,
             _trained,
             "the bytes of the adapter and of the last checkpoint's adapter and optimizer; the losses",
         ),
@@ -219,7 +223,7 @@ KILL_TARGETS = {
             "grpo",
             "videopro.train.grpo",
             _grpo,
-            _looks_of_training,
+            _counters_of_training,
             _trained,
             "the bytes of the adapter and of the last checkpoint's adapter and optimizer; every program that "
             "was run, once; rewards and losses",

@@ -96,13 +96,13 @@ class KillResults:
 class RunningCommand:
     """A command that is running, in a group of processes of its own."""
 
-    def __init__(self, world: KillTarget, folder: Path) -> None:
+    def __init__(self, target: KillTarget, folder: Path) -> None:
         (folder / "cache").mkdir(parents=True, exist_ok=True)
         self.began = time.monotonic()
         self.status: int | None = None
         self._pid = os.fork()
         if not self._pid:
-            _become(world, folder)
+            _become(target, folder)
 
     @property
     def seconds(self) -> float:
@@ -125,7 +125,7 @@ class RunningCommand:
         self.status = os.waitstatus_to_exitcode(status)
 
 
-def _become(world: KillTarget, folder: Path) -> None:
+def _become(target: KillTarget, folder: Path) -> None:
     """In the fork: be the command. Never returns."""
     status = 70
     try:
@@ -134,10 +134,10 @@ def _become(world: KillTarget, folder: Path) -> None:
         os.dup2(log, 1)
         os.dup2(log, 2)
         os.environ["VIDEOPRO_CACHE"] = str(folder / "cache")
-        words = world.words(folder)
-        if not world.in_fork:
-            os.execv(sys.executable, [sys.executable, "-m", world.module, *words])
-        status = importlib.import_module(world.module).main(words)
+        words = target.words(folder)
+        if not target.in_fork:
+            os.execv(sys.executable, [sys.executable, "-m", target.module, *words])
+        status = importlib.import_module(target.module).main(words)
         sys.stdout.flush()
     except BaseException:
         traceback.print_exc()
@@ -146,17 +146,17 @@ def _become(world: KillTarget, folder: Path) -> None:
         os._exit(status)
 
 
-def progress_counters(world: KillTarget, folder: Path) -> dict[str, ProgressCounter]:
+def progress_counters(target: KillTarget, folder: Path) -> dict[str, ProgressCounter]:
     """What to look at in each phase but the start; for work at all of it."""
-    looks = dict(world.looks(folder))
+    looks = dict(target.counters(folder))
     every = tuple(looks.values())
     return {**looks, "work": lambda: [look() for look in every]}
 
 
-def run_uninterrupted(world: KillTarget, folder: Path) -> ReferenceRun:
+def run_uninterrupted(target: KillTarget, folder: Path) -> ReferenceRun:
     """The run that the others are compared with. Raises SystemExit where it fails."""
-    started = RunningCommand(world, folder)
-    looks = {phase: (look, look()) for phase, look in progress_counters(world, folder).items()}
+    started = RunningCommand(target, folder)
+    looks = {phase: (look, look()) for phase, look in progress_counters(target, folder).items()}
     changes: Counter[str] = Counter()
     first = 0.0
     while not started.ended():
@@ -168,8 +168,8 @@ def run_uninterrupted(world: KillTarget, folder: Path) -> ReferenceRun:
                 first = first or started.seconds
         time.sleep(POLL_SECONDS)
     if started.status:
-        raise SystemExit(f"{world.name} fails by itself:\n{(folder / 'log').read_text()[-4000:]}")
-    return ReferenceRun(started.seconds, first, dict(changes), world.found(folder))
+        raise SystemExit(f"{target.name} fails by itself:\n{(folder / 'log').read_text()[-4000:]}")
+    return ReferenceRun(started.seconds, first, dict(changes), target.found(folder))
 
 
 def wait(
@@ -207,7 +207,7 @@ def wait(
 
 
 def trial(
-    world: KillTarget,
+    target: KillTarget,
     number: int,
     folder: Path,
     whole: ReferenceRun,
@@ -221,9 +221,9 @@ def trial(
     killed = Counter(one.phase for one in outcome.kills)
     fewest = sorted(PHASES, key=lambda phase: (killed[phase], chance.random()))
     phases = sorted(fewest[: min(KILLS_A_TRIAL, most - len(outcome.kills))], key=PHASES.index)
-    looks = progress_counters(world, folder)
+    looks = progress_counters(target, folder)
     for place, phase in enumerate((*phases, None)):
-        started = RunningCommand(world, folder)
+        started = RunningCommand(target, folder)
         outcome.starts += 1
         if phase is not None:
             changes = wait(started, looks.get(phase), phase, whole, 1 / (place + 1), chance)
@@ -241,7 +241,7 @@ def trial(
         return
     outcome.finished += 1
     try:
-        found = world.found(folder)
+        found = target.found(folder)
     except (AssertionError, OSError, ValueError, KeyError, IndexError) as error:
         outcome.faults.append(f"trial {number}: {type(error).__name__}: {error}")
         return

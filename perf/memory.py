@@ -86,7 +86,7 @@ class Sampler:
     def sample(self) -> dict[str, float]:
         """Memory now, in MiB."""
         used, free = malloc_mib()
-        children = sum(one.memory_full_info().uss for one in self._process.children(recursive=True))
+        children = sum(child.memory_full_info().uss for child in self._process.children(recursive=True))
         return {
             "questions": self.questions,
             "seconds": round(time.monotonic() - self._began, 1),
@@ -132,12 +132,12 @@ def summarize_samples(store_mib: int, made: dict[str, Any]) -> dict[str, Any]:
     tenth = max(1, len(samples) // 10)
     tenths = [samples[at : at + tenth] for at in range(0, len(samples) - tenth + 1, tenth)]
     last = samples[-1]
-    full = next((one for one in samples if one["store_mib"] >= 0.99 * store_mib), None)
+    full = next((sample for sample in samples if sample["store_mib"] >= 0.99 * store_mib), None)
     return {
         "questions": last["questions"],
         "start_mib": made["start"]["rss_mib"],
         "store_full_after_questions": full["questions"] if full else None,
-        "peak_mib": max(one["rss_mib"] for one in samples),
+        "peak_mib": max(sample["rss_mib"] for sample in samples),
         "end_mib": last["rss_mib"],
         "end_store_mib": last["store_mib"],
         "remembered_calls": last["calls"],
@@ -145,7 +145,7 @@ def summarize_samples(store_mib: int, made: dict[str, Any]) -> dict[str, Any]:
         "emptied_mib": made["emptied"]["rss_mib"],
         "questions_by_tenth": [part[-1]["questions"] for part in tenths],
         **{
-            f"{name}_by_tenth": [round(statistics.median(one[name] for one in part), 1) for part in tenths]
+            f"{name}_by_tenth": [round(statistics.median(row[name] for row in part), 1) for part in tenths]
             for name in ("rss_mib", "used_mib", "free_mib", "store_mib")
         },
     }

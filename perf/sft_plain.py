@@ -49,7 +49,7 @@ def main() -> None:
         return {
             "prompt": [{"role": "user", "content": user.removeprefix("<video>")}],
             "completion": [{"role": "assistant", "content": reply}],
-            "images": [str(one) for one in sorted(where.glob("*.jpg"))],
+            "images": [str(path) for path in sorted(where.glob("*.jpg"))],
         }
 
     model_settings.lora_target_modules = LANGUAGE  # type: ignore[assignment]

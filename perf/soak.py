@@ -243,14 +243,14 @@ def soak(options: argparse.Namespace) -> dict[str, Any]:
         "beside": "other work of the same machine; see the samples' load",
         "programs": sum(counter.total() for counter in run.outcomes.values()),
         "kills": run.kills,
-        "lost_with_a_killed_zygote": sum(one["lost with its zygote"] for one in run.outcomes.values()),
+        "lost_with_a_killed_zygote": sum(counts["lost with its zygote"] for counts in run.outcomes.values()),
         "faults": run.faults,
         "harm": harm,
         "processes_left": len(_mine()),
         "descriptors": _quarters(run.samples, "descriptors"),
         "rss_mib": _quarters(run.samples, "rss_mib"),
         "held_mib": _quarters(run.samples, "held_mib"),
-        "outcomes": {name: dict(one.most_common()) for name, one in sorted(run.outcomes.items())},
+        "outcomes": {name: dict(counts.most_common()) for name, counts in sorted(run.outcomes.items())},
         "samples": run.samples,
         "cores": os.cpu_count(),
         "python": platform.python_version(),
@@ -260,7 +260,7 @@ def soak(options: argparse.Namespace) -> dict[str, Any]:
 
 def _quarters(samples: list[dict[str, float]], name: str) -> dict[str, float]:
     """Medians of the quarters of the time, the most, and what is left when all programs have ended."""
-    values = [one[name] for one in samples]
+    values = [sample[name] for sample in samples]
     cut = max(len(values) // 4, 1)
     medians = {
         f"quarter_{n + 1}": statistics.median(values[n * cut : (n + 1) * cut] or values) for n in range(4)
@@ -271,7 +271,7 @@ def _quarters(samples: list[dict[str, float]], name: str) -> dict[str, float]:
 def verdict(record: dict[str, Any]) -> list[str]:
     """What is not as it should be."""
     wrong = [f"{len(record['faults'])} faults"] if record["faults"] else []
-    wrong += [f"harm: {one}" for one in record["harm"]]
+    wrong += [f"harm: {harm}" for harm in record["harm"]]
     if record["processes_left"]:
         wrong.append(f"{record['processes_left']} processes are left")
     held = record["held_mib"]

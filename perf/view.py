@@ -136,7 +136,7 @@ def _round(kind: Any, words: dict[str, Any], draw: random.Random) -> Round:
             line=13,
         )
     )
-    letters = {one: sure if one == letter else (1 - sure) / 3 for one in "ABCD"}
+    letters = {choice: sure if choice == letter else (1 - sure) / 3 for choice in "ABCD"}
     execution = Execution(
         "ok", letter, sure, letters, None, letter, None, tuple(calls), Cost(3.0, {}, 80, 20, 5000, 1)
     )
