@@ -9,11 +9,11 @@ model that cannot be loaded stops the run.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from videopro.backbones.base import Backbone
 from videopro.backbones.fingerprint import folder_fingerprint
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from videopro.modules.models.speech import SpeechRecognizer
     from videopro.modules.search.clip_index import ClipIndex
 
+LoadedT = TypeVar("LoadedT")
 ModelPart = Literal["encoder", "text_encoder", "ocr", "detector", "tracker"]
 
 # The release's models, as far as they are settings of ours; tracking is by linking the detector's boxes,
@@ -194,14 +195,15 @@ class ModuleModels:
 
         return self._once("speech", lambda: load_speech(self._speech_name))
 
-    def _once(self, part: str, load: Any) -> Any:
+    def _once(self, part: str, load: Callable[[], LoadedT]) -> LoadedT:
         if part not in self._loaded:
             try:
                 self._loaded[part] = load()
             except (ModelError, ConfigError) as error:
                 hint = "" if part == "speech" else f" (or do without it: --options {part}=none)"
                 raise type(error)(f"{error}{hint}") from error
-        return self._loaded[part]
+        loaded: LoadedT = self._loaded[part]
+        return loaded
 
 
 def _folder(name: str) -> Path | None:

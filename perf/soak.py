@@ -31,8 +31,9 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from tests.support import hostile_programs  # noqa: F401  registers the families
+from tests.support.hostile_families import FAMILIES
 from tests.support.hostile_neighbours import FOUND
-from tests.support.hostile_programs import FAMILIES
 from tests.support.hostile_world import LIMITS, Surroundings
 from tests.support.program_world import ORDINARY, PRELUDE, AnswerOnHost, World, natively
 from videopro.executor import Executor, Outcome, ZygoteGone

@@ -50,7 +50,8 @@ class SubtitleSearch:
         if self._vectors is None:
             self._vectors = self._encoder.encode_texts([line.text for line in self.lines])
         (wanted,) = self._encoder.encode_queries([query])
-        return self._vectors @ wanted
+        scores: np.ndarray = self._vectors @ wanted
+        return scores
 
     def _by_words(self, query: str) -> np.ndarray:
         if self._bm25 is None:
@@ -60,7 +61,8 @@ class SubtitleSearch:
         ]
         if not known:
             return np.zeros(len(self.lines), dtype=np.float32)
-        return self._bm25.get_scores(known)
+        scores: np.ndarray = self._bm25.get_scores(known)
+        return scores
 
 
 def search_tokens(text: str) -> list[str]:

@@ -76,7 +76,8 @@ def declared_fields(value: Any) -> tuple[str, tuple[str, ...]]:
 
 def handle_repr(value: Any) -> str:
     """A host object in a log: its class's own repr, else `Clip(start=10, end=20)`."""
-    if type(value).__repr__ is not object.__repr__:
+    own: object = type(value).__repr__
+    if own is not object.__repr__:
         return shorten(repr(value), 120)
     kind, names = declared_fields(value)
     shown = []

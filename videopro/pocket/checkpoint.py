@@ -100,8 +100,8 @@ def build_tokenizer() -> PreTrainedTokenizerFast:
     # ignore_merges: a known word is taken as it is; with no merges, an unknown one is spelled in bytes.
     tokenizer = Tokenizer(models.BPE(vocab=vocabulary_, merges=[], ignore_merges=True))
     split = pre_tokenizers.Split(Regex(_PIECES), behavior="isolated")
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([split, byte])  # type: ignore[assignment]
-    tokenizer.decoder = decoders.ByteLevel()  # type: ignore[assignment]
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([split, byte])
+    tokenizer.decoder = decoders.ByteLevel()
     tokenizer.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in SPECIAL])
     tokenizer.add_tokens([AddedToken(tag, special=False, normalized=False) for tag in TAGS])
     fast = PreTrainedTokenizerFast(

@@ -141,7 +141,8 @@ class Layer(nn.Module):
 
     def forward(self, x: Tensor, *, causal: bool = False) -> Tensor:
         x = x + self.self_attn(self.layer_norm1(x), causal=causal)
-        return x + self.mlp(self.layer_norm2(x))
+        out: Tensor = x + self.mlp(self.layer_norm2(x))
+        return out
 
 
 class VideoLayer(Layer):

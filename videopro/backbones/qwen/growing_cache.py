@@ -21,7 +21,7 @@ class GrowingLayer(DynamicLayer):
     larger tensors. Not for passes that keep gradients: what they saved would be written over."""
 
     def __init__(self, layer: DynamicLayer) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.__dict__.update(layer.__dict__)
         self._keys_room: torch.Tensor | None = None
         self._values_room: torch.Tensor | None = None

@@ -104,7 +104,8 @@ def load_weights(found: Checkpoint, device: torch.device | None, **options: Any)
             f"model {name!r}: {_holding(found.folder, damaged)} holds NaN or infinite weights; download or "
             "save the checkpoint again"
         )
-    return model
+    whole: PreTrainedModel = model
+    return whole
 
 
 def _holding(folder: Path, parameter: str) -> str:

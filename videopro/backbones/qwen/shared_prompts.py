@@ -105,7 +105,7 @@ class SharedCache(Cache):
         self._rows = _Rows(of, len(first.keys))
         super().__init__(layers=[SharedLayer(layer, self._rows) for layer in prompts.layers])  # type: ignore[arg-type]
 
-    def reorder_cache(self, beam_idx: torch.Tensor) -> None:  # type: ignore[override]
+    def reorder_cache(self, beam_idx: torch.Tensor) -> None:
         """Have these rows, each as often as it is named."""
         prompts, of = self._rows.of[beam_idx].unique(return_inverse=True)
         self._rows = _Rows(of, len(prompts))

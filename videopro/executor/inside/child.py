@@ -167,7 +167,7 @@ class Session:
             made = parent if name == base else type(name, (parent,), {"__module__": "builtins"})
             self.errors[name, base] = made
         # Without __init__, which for some classes asks for more than a message.
-        error = made.__new__(made)
+        error: BaseException = made.__new__(made)
         error.args = (message,)
         return error
 
@@ -361,8 +361,8 @@ def main(door: lock.Door, base: int) -> None:
             os._exit(BROKEN)
         session = Session(start)
         limits = session.limits
-        sys.stdout = sys.stderr = session.output  # type: ignore[assignment]
-        sys.stdin = None  # type: ignore[assignment]
+        sys.stdout = sys.stderr = session.output
+        sys.stdin = None
         # Address space to let go of when a program has used up its own, so that there is room to say so.
         reserve = mmap.mmap(-1, 2 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         gc.enable()

@@ -87,7 +87,7 @@ def probe() -> list[str]:
     worked = []
     for name, attempt in ATTEMPTS.items():
         try:
-            attempt()
+            attempt()  # type: ignore[no-untyped-call]
         except PermissionError:
             continue
         except Exception as error:

@@ -20,6 +20,7 @@ import av.error
 import numpy as np
 from av.packet import Packet
 from av.video.frame import VideoFrame
+from av.video.stream import VideoStream
 
 from videopro.errors import VideoError
 from videopro.video.decoding.opening import Deadline, open_container
@@ -138,7 +139,7 @@ class _Passage:
     order."""
 
     start: SeekPoint
-    held: list[Packet] | None
+    held: list[Packet[VideoStream]] | None
     """None when they are too many to keep."""
     times: list[int]
     """Timestamp of each."""
@@ -198,7 +199,7 @@ class _GroupDecoder:
     def _look(self, start: SeekPoint, ticks: list[int]) -> _Passage:
         """Read packets until no picture for `ticks` (ascending) can follow, and choose by presentation
         time."""
-        held: list[Packet] | None = []
+        held: list[Packet[VideoStream]] | None = []
         held_bytes = 0
         times: list[int] = []
         keys: list[int] = []
@@ -247,7 +248,9 @@ class _GroupDecoder:
             missing += [times[place] for place in run if times[place] not in got]
         return missing
 
-    def _decode_run(self, packets: Iterable[Packet], key: int, run: set[int], passage: _Passage) -> set[int]:
+    def _decode_run(
+        self, packets: Iterable[Packet[VideoStream]], key: int, run: set[int], passage: _Passage
+    ) -> set[int]:
         """Decode `packets`, the first of which has index `key`; returns the timestamps of `run` that are
         intact."""
         times, context = passage.times, self._reader.context

@@ -43,7 +43,7 @@ class Reader:
         self.is_h264 = self.context.codec.canonical_name == "h264"
         self._length = h264.length_size(self.context.extradata) if self.is_h264 else 0
 
-    def packets(self) -> Iterator[Packet]:
+    def packets(self) -> Iterator[Packet[VideoStream]]:
         """The packets from here to the end, in decoding order."""
         for packet in self.container.demux(self.stream):
             self.deadline.check(self.path)
@@ -56,13 +56,13 @@ class Reader:
             yield from self.context.decode(packet)
         yield from self.context.decode(None)
 
-    def is_start(self, packet: Packet) -> bool:
+    def is_start(self, packet: Packet[VideoStream]) -> bool:
         """Whether decoding can start here, exactly."""
         if not packet.is_keyframe or packet.pts is None:
             return False
         return not self.is_h264 or h264.is_clean_start(bytes(packet), self._length)
 
-    def is_needless(self, packet: Packet) -> bool:
+    def is_needless(self, packet: Packet[VideoStream]) -> bool:
         """Whether no other picture refers to this one. False for codecs other than H.264: HEVC says so only
         within a temporal layer, others not at all."""
         return self.is_h264 and not h264.is_reference(bytes(packet), self._length)
@@ -92,7 +92,7 @@ class Reader:
                 return None
             target, step = max(earliest, target - step), 2 * step
 
-    def packets_from(self, start: SeekPoint) -> Iterator[Packet]:
+    def packets_from(self, start: SeekPoint) -> Iterator[Packet[VideoStream]]:
         """The packets from that key frame on; none if it is not found again."""
         self.container.seek(start.target, stream=self.stream)
         found = False
@@ -102,6 +102,6 @@ class Reader:
                 yield packet
 
 
-def timestamp(item: VideoFrame | Packet) -> int | None:
+def timestamp(item: VideoFrame | Packet[VideoStream]) -> int | None:
     """When a picture is shown, in ticks; the decoding time in containers without presentation times."""
     return item.pts if item.pts is not None else item.dts
