@@ -79,18 +79,20 @@ def _native(known: Sequence[Trace], tau: float) -> dict[str, int]:
     return {
         "right and confident": sum(oracle_mode(trace, tau) == "native" for trace in known),
         "right and unsure": sum(
-            execution.answer in right and not is_confident(execution, tau) for execution, right in pairs
+            execution.answer.letter in right and not is_confident(execution, tau)
+            for execution, right in pairs
         ),
         "wrong and confident": sum(
-            execution.answer not in right and is_confident(execution, tau) for execution, right in pairs
+            execution.answer.letter not in right and is_confident(execution, tau)
+            for execution, right in pairs
         ),
         "wrong and unsure": sum(
-            execution.answer is not None
-            and execution.answer not in right
+            execution.answer.letter is not None
+            and execution.answer.letter not in right
             and not is_confident(execution, tau)
             for execution, right in pairs
         ),
-        "no letter": sum(execution.answer is None for execution, _ in pairs),
+        "no letter": sum(execution.answer.letter is None for execution, _ in pairs),
     }
 
 
@@ -119,9 +121,9 @@ def _programs(known: Sequence[Trace], tau: float, wanted: Callable[[Round], bool
             if execution.status == "failed" and execution.error is not None
         ),
         "gave no answer": sum(execution.status == "empty" for execution, _ in executions),
-        "right": sum(execution.answer in right for execution, right in answered),
+        "right": sum(execution.answer.letter in right for execution, right in answered),
         "right and confident": sum(
-            execution.answer in right and is_confident(execution, tau) for execution, right in answered
+            execution.answer.letter in right and is_confident(execution, tau) for execution, right in answered
         ),
         "asked to be refined": sum(
             refinement_needed(round, right, tau) is not None for round, right in rounds

@@ -143,9 +143,9 @@ def _grpo_rows(trace: Trace, tau: float, folder: Path) -> list[dict[str, Any]]:
             "prompt": task.prompt,
             "program": task.program or None,
             "log": task.log or None,
-            "native_answer": native.answer,
+            "native_answer": native.answer.letter,
             # More digits would differ with what else was in the batch.
-            "native_confidence": round(native.confidence, 4),
+            "native_confidence": round(native.answer.confidence, 4),
             "oracle_mode": oracle_mode(trace, tau),
             "family": trace.groups.get("family"),
             "length": trace.groups.get("duration"),

@@ -29,7 +29,6 @@ from videopro.data_synthesis.rules import (
 from videopro.data_synthesis.teacher import Refusal, Teacher
 from videopro.errors import QUESTION_ERRORS, BackboneError, VideoError, VideoProError
 from videopro.executor import Limits
-from videopro.methods.base import Result, failed_result
 from videopro.modules.library import VideoContext, available_modules
 from videopro.modules.loading import ModuleModels
 from videopro.modules.reference import api_reference
@@ -45,7 +44,7 @@ from videopro.reasoning import (
     round_from_reply,
     run_parallel,
 )
-from videopro.traces import Cost, Reply, Round, VideoRef
+from videopro.traces import Cost, Result, Round, VideoRef, failed_result
 from videopro.video import Video, load_subtitles
 
 
@@ -199,8 +198,8 @@ class Explorer:
 
     def _natively(self, states: Sequence[_QuestionState], context: VideoContext) -> None:
         def answer(state: _QuestionState) -> None:
-            execution = answer_natively(state.item.question, context, counted=self._counted)
-            state.rounds.append(Round("native", execution.raw, execution=execution, mode="native"))
+            execution = answer_natively(state.item.question, context, thread_meter=self._counted)
+            state.rounds.append(Round("native", execution.answer.raw, execution=execution, mode="native"))
 
         self._run_parallel([(state, partial(answer, state)) for state in states])
 
@@ -209,7 +208,7 @@ class Explorer:
 
         def run(state: _QuestionState, place: int, program: Program) -> None:
             execution, _ = execute(
-                program, state.item.question, context, limits=Limits(), counted=self._counted
+                program, state.item.question, context, limits=Limits(), thread_meter=self._counted
             )
             state.rounds[place] = replace(state.rounds[place], execution=execution)
 
@@ -259,6 +258,5 @@ def _result(state: _QuestionState, context: VideoContext) -> Result:
         return failed_result(error, rounds)
     native = rounds[NATIVE].execution
     assert native is not None
-    reply = Reply(native.answer, native.confidence, dict(native.letters), native.raw)
     notes = ("no subtitles",) if context.subtitles is None else ()
-    return Result(rounds, reply, reply, settled=NATIVE, notes=notes, cost=cost_of_rounds(rounds))
+    return Result(rounds, native.answer, native.answer, NATIVE, notes=notes, cost=cost_of_rounds(rounds))

@@ -97,7 +97,7 @@ def refinement_needed(round: Round, right: Collection[str], tau: float) -> Refin
     if execution.status == "failed":
         # A reply without a program leaves nothing to fix.
         return refinement_kind(execution, round.mode or "program") if round.program else None
-    if is_confident(execution, tau) and execution.answer in right:
+    if is_confident(execution, tau) and execution.answer.letter in right:
         return None
     if round.prompt_kind != "native" and round.mode != "program":
         # A program of a single look is the native answer again.
@@ -193,8 +193,8 @@ def _best_program(trace: Trace, rejected: Counter[str]) -> tuple[int, Program] |
         assert round.execution is not None
         if best is not None:
             rejected["R2: right, and another was more confident"] += 1
-        if best is None or round.execution.confidence > confidence:
-            best, confidence = (place, program), round.execution.confidence
+        if best is None or round.execution.answer.confidence > confidence:
+            best, confidence = (place, program), round.execution.answer.confidence
     return best
 
 
@@ -234,7 +234,7 @@ def _corrects(before: Execution | None, after: Execution | None, right: Collecti
     """Whether an answer, known to be right, is better than the one before: that was wrong, or less sure."""
     assert before is not None
     assert after is not None
-    return before.answer not in right or after.confidence > before.confidence
+    return before.answer.letter not in right or after.answer.confidence > before.answer.confidence
 
 
 # ---- what both share ---------------------------------------------------------------------------------------
@@ -251,11 +251,11 @@ def _unfit(round: Round, program: Program, right: Collection[str]) -> str | None
         return "no program in the reply"
     if execution.status == "failed":
         return f"failed ({execution.error.type if execution.error else 'unknown'})"
-    if execution.answer is None:
+    if execution.answer.letter is None:
         return "gave no answer"
-    if execution.answer not in right:
+    if execution.answer.letter not in right:
         return "wrong answer"
-    if execution.confidence <= 0:
+    if execution.answer.confidence <= 0:
         return "right, but no answering call said so"
     # Missing tags are added; any other fault of form remains.
     faults = parse_program(_reply(program)).faults

@@ -11,7 +11,7 @@ source "$(dirname "$0")/setup.sh" report
 adapter=${ADAPTER:-pocket-sft}
 strategy=$(basename "$adapter")
 # All questions of a video are planned in one batch; greedily, as the planner was judged on val.
-planner=(--backbone "adapter=$adapter" batch_size=12 --options together=12 temperature=0)
+planner=(--backbone "adapter=$adapter" batch_size=12 --options max_parallel=12 temperature=0)
 
 answer() { # NAME METHOD [settings]
     local name=$1 method=$2

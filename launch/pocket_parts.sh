@@ -2,7 +2,7 @@
 # Every part leaves alone what is there already, so that a script that was stopped goes on.
 
 # All questions of a video are planned in one batch. Greedy programs are right more often than sampled ones (on val).
-written="--options together=12 temperature=0"
+written="--options max_parallel=12 temperature=0"
 
 synthesize() { # NAME QUESTIONS
     python -m videopro.data_synthesis.run --config configs/synthesis/pocket.yaml --limit "$2" --output "$folder/$1"

@@ -6,16 +6,16 @@ nothing of how frames were found.
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
 
 from videopro import prompts
-from videopro.backbones.base import YES_NO, Answer, ChoiceRequest, Sampling, YesNoRequest
+from videopro.backbones.base import YES_NO, ChoiceRequest, Sampling, YesNoRequest
 from videopro.modules.calls.arguments import AnyValue, Choices, Count, Frames, OptionalText, Segment, Text
 from videopro.modules.calls.context import CallContext
 from videopro.modules.calls.handles import AnswerHandle, FrameHandle, shorten
 from videopro.modules.calls.registry import module
 from videopro.modules.errors import ArgumentError
-from videopro.question import Question
+from videopro.question import Answer, Question
 from videopro.video import Frame, uniform_times
 
 WORDS_IN_REPLY = 64
@@ -30,7 +30,8 @@ def query_native(call: CallContext, video: Segment, question: Text, choices: Cho
     """
     times = uniform_times(video.start, video.end, call.context.backbone.frames)
     frames = call.load_frames_for_backbone([FrameHandle(video.video, time) for time in times])
-    return _choose(call, frames, Question(question, choices), "", "native")
+    asked = Question(question, choices)
+    return AnswerHandle(_choose(call, frames, asked, ""), "native", asked.choices)
 
 
 @module(family="answering")
@@ -42,7 +43,9 @@ def query_mc(
 
     Returns an answer: `letter, confidence = query_mc(...)`; the answer itself may be returned.
     """
-    return _choose(call, call.load_frames_for_backbone(frames), Question(question, choices), context, "mc")
+    asked = Question(question, choices)
+    answer = _choose(call, call.load_frames_for_backbone(frames), asked, context)
+    return AnswerHandle(answer, "mc", asked.choices)
 
 
 @module(family="answering")
@@ -55,7 +58,7 @@ def query_yn(call: CallContext, frames: Frames, question: Text, context: Optiona
     (answer,) = call.context.backbone.yes_no_batch(
         [YesNoRequest(call.load_frames_for_backbone(frames), prompt)]
     )
-    return _handle(answer, "yes_no", YES_NO)
+    return AnswerHandle(answer, "yes_no", YES_NO)
 
 
 @module(family="answering")
@@ -69,7 +72,8 @@ def query_frames(
     prompt = prompts.with_context(context, prompts.open_ended(question))
     images = call.load_frames_for_backbone(frames)
     reply = call.context.backbone.generate(images, prompt, Sampling(WORDS_IN_REPLY))
-    return AnswerHandle(reply.text.strip(), reply.confidence, reply.text, "frames")
+    answer = Answer(None, reply.confidence, {}, reply.text, reply.tokens_in, len(reply.token_ids))
+    return AnswerHandle(answer, "frames")
 
 
 @module(family="answering")
@@ -88,10 +92,10 @@ def query_count(
     # that is good at letters only can do it.
     numbers = [str(number) for number in range(most)]
     question = Question(prompts.count(text), (*numbers, f"{most} or more"))
-    answer = _choose(call, call.load_frames_for_backbone(frames), question, context, "count")
-    number = str(question.letters.index(answer.answer)) if answer.answer else ""
+    answer = _choose(call, call.load_frames_for_backbone(frames), question, context)
+    number = str(question.letters.index(answer.letter)) if answer.letter else None
     chances = {str(i): answer.letters[letter] for i, letter in enumerate(question.letters)}
-    return AnswerHandle(number, answer.confidence, answer.raw_output, "count", letters=chances)
+    return AnswerHandle(replace(answer, letter=number, letters=chances), "count")
 
 
 @module(family="answering", cache=False)
@@ -124,20 +128,11 @@ def make_result(
     claim = min(max(float(confidence), 0.0), 1.0) if confidence == confidence else 0.0
     if isinstance(raw_output, AnswerHandle):
         raw_output = raw_output.raw_output
-    return AnswerHandle(
-        text, claim, shorten(str(raw_output), 4000) or text, "result", extra=metadata, source=source
-    )
+    claimed = Answer(text or None, claim, raw=shorten(str(raw_output), 4000) or text)
+    return AnswerHandle(claimed, "result", extra=metadata, source=source)
 
 
-def _choose(
-    call: CallContext, frames: list[Frame], question: Question, context: str, mode: str
-) -> AnswerHandle:
+def _choose(call: CallContext, frames: list[Frame], question: Question, context: str) -> Answer:
     prompt = prompts.with_context(context, prompts.multiple_choice(question))
     (answer,) = call.context.backbone.answer_batch([ChoiceRequest(frames, question, prompt)])
-    return _handle(answer, mode, question.choices)
-
-
-def _handle(answer: Answer, mode: str, choices: Any) -> AnswerHandle:
-    return AnswerHandle(
-        answer.letter or "", answer.confidence, answer.raw, mode, tuple(choices), dict(answer.letters)
-    )
+    return answer

@@ -72,11 +72,11 @@ class PlainReward:
                 shared_cache().clear()
             question = Question(row["question"], tuple(row["choices"]))
             execution, _ = execute(
-                program, question, self._context(row), limits=Limits(), counted=self._counted
+                program, question, self._context(row), limits=Limits(), thread_meter=self._counted
             )
             if self._remember:
                 self._ran[key] = execution
-        right = execution.answer == row["answer"] and execution.confidence > 0
+        right = execution.answer.letter == row["answer"] and execution.answer.confidence > 0
         well_formed = not program.faults
         return 0.5 * right + 0.2 * well_formed + 0.3 * (well_formed and program.mode == row["oracle_mode"])
 

@@ -26,8 +26,9 @@ from rich.console import Console
 from rich.table import Table
 
 from videopro.benchmarks.base import ROBUST, Protocol
+from videopro.question import Answer
 from videopro.runs import RunFolder, RunTail
-from videopro.traces import SCHEMA, Call, Cost, Execution, Reply, Round, Trace, VideoRef
+from videopro.traces import SCHEMA, Call, Cost, Execution, Round, Trace, VideoRef
 from videopro.view.site import write_pages
 
 RESULTS = Path(__file__).with_suffix(".json")
@@ -73,22 +74,23 @@ def make_sample_trace(number: int, draw: random.Random) -> Trace:
     """A question with its programs and calls."""
     words = {"thing": draw.choice(FAMILIES), "place": f"place {number % 97}", "k": 3, "n": 8}
     rounds = tuple(_round(kind, words, draw) for kind in ("plan", "program_refinement")[: 1 + number % 2])
-    final = _reply(rounds[-1])
+    final = _answer(rounds[-1])
     return Trace(
-        SCHEMA,
-        "made-up",
-        f"question_{number:05d}",
-        VideoRef(f"/nowhere/{number % VIDEOS:04d}.mp4", f"{number % VIDEOS:04d}", "", DURATION),
-        f"What happens to the {words['thing']} at {words['place']} after the {draw.choice(FAMILIES)}?",
-        ("it stays", "it leaves", "it breaks", "it is hidden"),
-        draw.choice("ABBB"),
-        {"family": draw.choice(FAMILIES), "duration": draw.choice(("short", "medium", "long"))},
-        rounds,
-        _reply(rounds[0]),
-        final,
-        len(rounds) - 1,
-        len(rounds) - 1,
-        final.letter,
+        schema=SCHEMA,
+        run_key="made-up",
+        question_id=f"question_{number:05d}",
+        video=VideoRef(f"/nowhere/{number % VIDEOS:04d}.mp4", f"{number % VIDEOS:04d}", "", DURATION),
+        question=f"What happens to the {words['thing']} at {words['place']} "
+        f"after the {draw.choice(FAMILIES)}?",
+        choices=("it stays", "it leaves", "it breaks", "it is hidden"),
+        gold=draw.choice("ABBB"),
+        groups={"family": draw.choice(FAMILIES), "duration": draw.choice(("short", "medium", "long"))},
+        rounds=rounds,
+        first=_answer(rounds[0]),
+        final=final,
+        selected=len(rounds) - 1,
+        refined=len(rounds) - 1,
+        official=final.letter,
         cost=Cost(draw.uniform(1, 30), {"backbone": 1.0}, 80, 20, 5000, 400),
         evidence=((600.0, 620.0),),
     )
@@ -138,16 +140,16 @@ def _round(kind: Any, words: dict[str, Any], draw: random.Random) -> Round:
     )
     letters = {choice: sure if choice == letter else (1 - sure) / 3 for choice in "ABCD"}
     execution = Execution(
-        "ok", letter, sure, letters, None, letter, None, tuple(calls), Cost(3.0, {}, 80, 20, 5000, 1)
+        "ok", Answer(letter, sure, letters, letter), calls=tuple(calls), cost=Cost(3.0, {}, 80, 20, 5000, 1)
     )
     return Round(
         kind, f"<planning>\nLook for it.\n</planning>\n<code>\n{code}\n</code>", code, execution, "program"
     )
 
 
-def _reply(one: Round) -> Reply:
+def _answer(one: Round) -> Answer:
     assert one.execution is not None
-    return Reply(one.execution.answer, one.execution.confidence, one.execution.letters, one.execution.raw)
+    return one.execution.answer
 
 
 def time_to_paint(page: Page, deed: str, until: str) -> float:

@@ -21,12 +21,13 @@ from videopro.backbones.wrappers.metered import Meter
 from videopro.benchmarks import Item, Protocol
 from videopro.benchmarks.base import ROBUST
 from videopro.cli import exit_status
-from videopro.errors import ConfigError
+from videopro.errors import ConfigError, VideoProError
 from videopro.methods import MethodFlags
-from videopro.methods.base import MethodContext, Result
+from videopro.methods.base import MethodContext
 from videopro.question import Question
 from videopro.settings import from_command_line, setting
 from videopro.storage import encodable
+from videopro.traces import Result
 from videopro.video import Video, has_embedded_subtitles, load_subtitles, uniform_times
 
 PROG = "python -m videopro.ask"
@@ -88,7 +89,12 @@ def ask(config: AskConfig, *, load: Callable[..., Backbone] = load_backbone) -> 
     backbone = load(config.model, **config.backbone)
     try:
         context = MethodContext(
-            video, backbone, Protocol(parser=ROBUST), meter=Meter(), seed=config.seed, watch=ConsoleObserver()
+            video,
+            backbone,
+            Protocol(parser=ROBUST),
+            meter=Meter(),
+            seed=config.seed,
+            observer=ConsoleObserver(),
         )
         if question is None:
             reply = _in_words(config, context)
@@ -104,6 +110,8 @@ def ask(config: AskConfig, *, load: Callable[..., Backbone] = load_backbone) -> 
             subtitles=config.subtitles or own,
         )
         result = method.run(item, context)
+        if result.error is not None:
+            raise VideoProError(result.error.message)
         show_answer(result, question)
         return result
     finally:

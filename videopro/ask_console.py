@@ -12,10 +12,9 @@ from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 
-from videopro.methods.base import Result
 from videopro.program import parse_program
 from videopro.question import Question
-from videopro.traces import FALLBACK, Call, Execution, Round
+from videopro.traces import FALLBACK, Call, Execution, Result, Round
 
 _TITLES = {
     "plan": "program",
@@ -32,7 +31,7 @@ class ConsoleObserver:
     def __init__(self) -> None:
         self._lock = threading.Lock()
 
-    def wrote(self, round: Round) -> None:
+    def on_reply(self, round: Round) -> None:
         """The plan and the program."""
         with self._lock:
             print_line(f"\n{_TITLES[round.prompt_kind]} ({round.planning.seconds:.1f} s)", "bold")
@@ -48,7 +47,7 @@ class ConsoleObserver:
             for fault in round.faults:
                 print_line(f"not well-formed: {fault}", "yellow")
 
-    def called(self, call: Call) -> None:
+    def on_call(self, call: Call) -> None:
         """One call."""
         with self._lock:
             arguments = ", ".join(f"{name}={value}" for name, value in call.args.items())
@@ -56,16 +55,17 @@ class ConsoleObserver:
             print_line(f"{call.fn}({arguments})", "cyan")
             print_line(f"  {call.result}  ({call.seconds:.2f} s{remembered})", "dim")
 
-    def ended(self, execution: Execution) -> None:
+    def on_execution(self, execution: Execution) -> None:
         """What the program gave."""
         with self._lock:
             if execution.error is not None:
                 line = f", line {execution.error.line}" if execution.error.line is not None else ""
                 print_line(f"failed: {execution.error.type}{line}: {execution.error.message}", "red")
-            elif execution.answer is None:
+            elif execution.answer.letter is None:
                 print_line("it gave no answer", "red")
             else:
-                print_line(f"it answered {execution.answer}, confidence {execution.confidence:.3f}", "green")
+                answer = execution.answer
+                print_line(f"it answered {answer.letter}, confidence {answer.confidence:.3f}", "green")
 
 
 def show_answer(result: Result, question: Question) -> None:
@@ -74,7 +74,7 @@ def show_answer(result: Result, question: Question) -> None:
     assert reply is not None
     if len(result.rounds) > 1 or result.rounds[0].prompt_kind != "native":
         print_line("")
-    if result.settled is not None and result.rounds[result.settled].prompt_kind == FALLBACK:
+    if result.selected is not None and result.rounds[result.selected].prompt_kind == FALLBACK:
         print_line("no program gave an answer: this is the model's direct one", "yellow")
     if reply.letter is None:
         print_line(f"no option: the model says {reply.raw!r}" if reply.raw else "no answer", "bold")

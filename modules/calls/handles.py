@@ -13,6 +13,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from videopro.question import Answer
 from videopro.video import Frame, Video
 
 PixelBox = tuple[int, int, int, int]
@@ -248,21 +249,36 @@ class AnswerHandle(Handle):
     __program_kind__ = "Answer"
     __program_fields__ = ("answer", "confidence", "raw_output", "metadata", "mode")
 
-    answer: str
-    """A letter, "Yes" or "No", a number in digits, or words; "" when the reply could not be read."""
-    confidence: float
-    """0 to 1. Eq. 2 for an answering call; for `make_result` what the program claims."""
-    raw_output: str
+    given: Answer
+    """What the model answered; of a claim, what the program says it is."""
     mode: str
     """"native", "mc", "yes_no", "count", "frames", or "result" for what `make_result` claims."""
     choices: tuple[str, ...] = ()
     """The options, where the answer is the letter of one."""
-    letters: Mapping[str, float] = field(default_factory=dict)
-    """Probability of each letter (or of Yes and No), where there are any."""
     extra: Mapping[str, Any] = field(default_factory=dict)
     """What `make_result` was given beside the answer."""
     source: AnswerHandle | None = None
     """For `make_result`: the answer that it was made from, if it was given one."""
+
+    @property
+    def answer(self) -> str:
+        """A letter, "Yes" or "No", a number in digits, or words; "" when the reply could not be read."""
+        return self.given.raw.strip() if self.mode == "frames" else self.given.letter or ""
+
+    @property
+    def confidence(self) -> float:
+        """0 to 1. Eq. 2 for an answering call; for `make_result` what the program claims."""
+        return self.given.confidence
+
+    @property
+    def raw_output(self) -> str:
+        """The model's reply."""
+        return self.given.raw
+
+    @property
+    def letters(self) -> Mapping[str, float]:
+        """Probability of each letter (or of Yes and No), where there are any."""
+        return self.given.letters
 
     @property
     def is_claim(self) -> bool:

@@ -7,33 +7,19 @@ questions; nothing of how programs run.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 from typing import Any
 
 from videopro.modules.calls.handles import AnswerHandle, shorten
-from videopro.question import Question, extract_letter
-
-
-@dataclass(frozen=True)
-class ProgramAnswer:
-    """The answer of one program."""
-
-    letter: str | None
-    """An option of the question, or None: the program gave no answer."""
-    confidence: float
-    """Eq. 2 of the answering call that the letter came from; 0.0 if it came from none."""
-    letters: Mapping[str, float] = field(default_factory=dict)
-    """Probability of each of the question's letters in that call."""
-    claim: float | None = None
-    """The confidence that the program claimed for itself."""
-    raw: str = ""
-    """What an official scorer reads: the reply of the model, else what the program returned as text."""
+from videopro.question import Answer, Question, extract_letter
 
 
 def read_program_answer(
     value: Any, question: Question, answers: Sequence[AnswerHandle] = ()
-) -> ProgramAnswer:
+) -> tuple[Answer, float | None]:
     """Read what a program returned: an answer, (answer, confidence), a mapping with "answer", or a text.
+    Returns its answer, with the confidence of the answering call that the letter came from (0.0 if it came
+    from none), and the confidence that the program claimed for itself, if it did.
 
     `answers` are those of the program's answering calls, in order (`ModuleLibrary.answers`). A bare letter
     or text belongs to the last call that gave it; an answer about other options, to the option of the
@@ -57,30 +43,29 @@ def read_program_answer(
     text = value.answer if isinstance(value, AnswerHandle) else value
     text = text.strip() if isinstance(text, str) else ("" if text is None else str(text))
     if not text:
-        return ProgramAnswer(None, 0.0, claim=claim, raw=made.raw_output if made is not None else "")
+        return Answer(raw=made.raw_output if made is not None else ""), claim
     if made is not None:
         letter = _letter_of(made, question)
         if letter is not None:
-            return _answer_of_call(made, letter, question, claim)
+            return _answer_of_call(made, letter, question), claim
     letter = extract_letter(text, question)
     raw = value.raw_output if isinstance(value, AnswerHandle) else shorten(text, 4000)
     if letter is None:
-        return ProgramAnswer(None, 0.0, claim=claim, raw=raw)
+        return Answer(raw=raw), claim
     for made in reversed(answers):
         if _letter_of(made, question) == letter:
-            return _answer_of_call(made, letter, question, claim)
-    return ProgramAnswer(letter, 0.0, claim=claim, raw=raw)
+            return _answer_of_call(made, letter, question), claim
+    return Answer(letter, raw=raw), claim
 
 
-def _answer_of_call(
-    made: AnswerHandle, letter: str, question: Question, claim: float | None
-) -> ProgramAnswer:
+def _answer_of_call(made: AnswerHandle, letter: str, question: Question) -> Answer:
+    """The answer of a call, in the question's own letters."""
     letters: Mapping[str, float] = {}
     if made.choices and set(made.choices) <= set(question.choices):
         letters = dict.fromkeys(question.letters, 0.0)
         for own, choice in zip(made.letters, made.choices, strict=True):
             letters[_letter_at(question, made, own, choice)] = made.letters[own]
-    return ProgramAnswer(letter, made.confidence, letters, claim, made.raw_output)
+    return replace(made.given, letter=letter, letters=letters)
 
 
 def _letter_of(made: AnswerHandle, question: Question) -> str | None:

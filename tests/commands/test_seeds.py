@@ -11,14 +11,15 @@ import pytest
 
 from videopro import seeds
 from videopro.errors import ConfigError, RunError
+from videopro.question import Answer
 from videopro.runs import RunFolder
 from videopro.scoring import metrics as scoring
 from videopro.scoring import oracle_modes
 from videopro.traces import (
+    SCHEMA,
     Cost,
     Execution,
     Failure,
-    Reply,
     Round,
     Trace,
     TraceLog,
@@ -27,13 +28,15 @@ from videopro.traces import (
 )
 
 
-def reply(letter: str | None, confidence: float = 0.9) -> Reply:
-    return Reply(letter, confidence if letter else 0.0, {}, letter or "")
+def reply(letter: str | None, confidence: float = 0.9) -> Answer:
+    return Answer(letter, confidence if letter else 0.0, {}, letter or "")
 
 
 def ran(answer: str | None, confidence: float = 0.9, calls: float = 2.0) -> Execution:
     status: Literal["ok", "empty"] = "ok" if answer else "empty"
-    return Execution(status, answer, confidence if answer else 0.0, cost=Cost(seconds=1.0, calls=calls))
+    return Execution(
+        status, Answer(answer, confidence if answer else 0.0), cost=Cost(seconds=1.0, calls=calls)
+    )
 
 
 def program(mode: Literal["native", "program"], answer: str | None, *, faults: tuple[str, ...] = ()) -> Round:
@@ -54,7 +57,7 @@ def trace(number: int, *rounds: Round, answer: str | None = "A", first: str | No
     for attempt in rounds:
         cost = cost + attempt.planning + (attempt.execution.cost if attempt.execution else Cost())
     return Trace(
-        schema=2,
+        schema=SCHEMA,
         run_key="0",
         question_id=f"q{number}",
         video=VideoRef(f"v{number // 2}.mp4", f"v{number // 2}"),
@@ -64,7 +67,7 @@ def trace(number: int, *rounds: Round, answer: str | None = "A", first: str | No
         rounds=rounds,
         first=reply(first),
         final=reply(answer),
-        settled=len(rounds) - 1,
+        selected=len(rounds) - 1,
         refined=len(rounds) - 1,
         official=answer,
         cost=cost,

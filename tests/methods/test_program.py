@@ -32,7 +32,7 @@ from videopro.modules.loading import ModuleModels
 from videopro.modules.reference import api_reference
 from videopro.pocket.teacher.faults import SHARES
 from videopro.settings import from_command_line
-from videopro.traces import Cost, read_traces
+from videopro.traces import SCHEMA, Cost, read_traces
 
 CONFIGS = ROOT / "configs" / "compare"
 
@@ -81,7 +81,7 @@ def test_the_backbone_plans_from_the_video_and_answers_without_its_adapter() -> 
     assert "Available functions" not in request.text, "an adapter was trained on the short form"
     assert [adapted for _, adapted in backbone.asked] == [False]
     assert result.final is not None
-    assert (result.final.letter, result.settled, result.refined) == ("D", 0, 0)
+    assert (result.final.letter, result.selected, result.refined) == ("D", 0, 0)
     assert [(r.prompt_kind, r.mode) for r in result.rounds] == [("plan", "native")]
     # 12 frames for the planner, 12 looked at by the program; 200 tokens of the one prompt, 112 of the other.
     assert (result.cost.frames, result.cost.calls, result.cost.tokens_in) == (24, 2, 312)
@@ -162,7 +162,7 @@ def test_costs_of_several_questions_add_up_to_what_was_done(monkeypatch: pytest.
     assert backbone.prefixes == 1
     # Where they take turns it is one encoding too; and what the modules remember costs nothing again.
     backbone = SceneBackbone(lambda request: NATIVE)
-    turns = create("adaptive", {**OPTIONS, "together": 1}).run_video(items, context(backbone))
+    turns = create("adaptive", {**OPTIONS, "max_parallel": 1}).run_video(items, context(backbone))
     in_turn = sum((result.cost for _, result in turns), Cost())
     assert (round(in_turn.frames, 6), in_turn.calls, in_turn.tokens_in, backbone.prefixes) == (12, 3, 600, 1)
     assert total.seconds <= outer.take().seconds
@@ -185,16 +185,16 @@ def test_a_run_with_the_teacher_and_what_its_summary_says(
     traces = read_traces(output / "traces.jsonl")
     assert len(traces) == 6
     for trace in traces:
-        assert trace.schema == 2
+        assert trace.schema == SCHEMA
         assert trace.error is None
         # The fake answers with 0.9: below this tau every answer is refined.
         assert trace.refined == 1
         assert [one.prompt_kind for one in trace.rounds[:1]] == ["plan"]
-        assert trace.settled is not None
+        assert trace.selected is not None
         assert trace.final is not None
-        counts = trace.rounds[trace.settled].execution
+        counts = trace.rounds[trace.selected].execution
         assert counts is not None
-        assert counts.answer == trace.final.letter
+        assert counts.answer == trace.final
         assert trace.rounds[0].notes["fault"] in ("none", *SHARES)
     summary = json.loads((output / "summary.json").read_text())
     assert summary["modes"]["program"] == 1.0
@@ -368,7 +368,7 @@ def test_a_group_left_out_raises_in_programs_and_leaves_the_reference(
     result = cut.run(item(), context(SceneBackbone()))
     first = result.rounds[0].execution
     assert first is not None
-    assert (first.status, first.answer) == ("failed", None)
+    assert (first.status, first.answer.letter) == ("failed", None)
     assert first.error is not None
     assert (first.error.type, first.error.line) == ("UnavailableError", 2)
     assert (

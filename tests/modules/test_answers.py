@@ -11,9 +11,9 @@ from tests.support.modules_world import CHOICES, ReadingBackbone, library, video
 from videopro.executor import run
 from videopro.modules.calls.handles import AnswerHandle, BoxHandle, ClipHandle, LineHandle
 from videopro.modules.calls.prelude import PRELUDE
-from videopro.modules.calls.results import ProgramAnswer, read_program_answer
+from videopro.modules.calls.results import read_program_answer
 from videopro.modules.library import ModuleLibrary
-from videopro.question import Question
+from videopro.question import Answer, Question
 
 QUESTION = Question("Which colour?", CHOICES)
 
@@ -27,7 +27,8 @@ def inside(expression: str, **handles: Any) -> Any:
 
 
 def answer(text: str, mode: str = "mc", confidence: float = 0.8, **more: Any) -> AnswerHandle:
-    return AnswerHandle(text, confidence, text, mode, **more)
+    letters = more.pop("letters", {})
+    return AnswerHandle(Answer(text or None, confidence, letters, text), mode, **more)
 
 
 # ---- inside a program ------------------------------------------------------------------------------------
@@ -139,8 +140,14 @@ def execute_command(video, question):
     # 11-15 s in quarters: frames at 11.5, 12.5, 13.5, 14.5 s are pictures 46, 50, 54, 58.
     assert backbone.seen == [[46], [50], [54], [58], [50]]
     assert backbone.prompts[-1].startswith("At 12.5 s: Which colour?\nA. red")
-    read = read_program_answer(outcome.value, QUESTION, lib.answers)
-    assert read == ProgramAnswer("C", 0.8, {"A": 0.05, "B": 0.05, "C": 0.8}, 0.8, "C")
+    read, claim = read_program_answer(outcome.value, QUESTION, lib.answers)
+    assert (read.letter, read.confidence, read.letters, read.raw, claim) == (
+        "C",
+        0.8,
+        {"A": 0.05, "B": 0.05, "C": 0.8},
+        "C",
+        0.8,
+    )
 
 
 # ---- what is asked ---------------------------------------------------------------------------------------
@@ -196,7 +203,7 @@ def mc(
 ) -> AnswerHandle:
     own = "ABCDEFGH"[: len(choices)]
     letters = {one: confidence if one == letter else 0.02 for one in own}
-    return AnswerHandle(letter, confidence, letter, mode, choices, letters)
+    return AnswerHandle(Answer(letter or None, confidence, letters, letter), mode, choices)
 
 
 def claimed(answer: Any, confidence: float) -> AnswerHandle:
@@ -232,16 +239,16 @@ def claimed(answer: Any, confidence: float) -> AnswerHandle:
 def test_confidence_comes_from_answering_calls_only(
     value: Any, answers: list[AnswerHandle], letter: str | None, confidence: float, claim: float | None
 ) -> None:
-    read = read_program_answer(value, QUESTION, answers)
-    assert (read.letter, read.confidence, read.claim) == (letter, confidence, claim)
+    read, claimed = read_program_answer(value, QUESTION, answers)
+    assert (read.letter, read.confidence, claimed) == (letter, confidence, claim)
 
 
 def test_make_result_claims_and_no_more() -> None:
-    assert read_program_answer(claimed("B", 1.0), QUESTION, []) == ProgramAnswer("B", 0.0, {}, 1.0, "B")
-    read = read_program_answer(claimed("B", 1.0), QUESTION, [mc("B", 0.4)])
-    assert (read.letter, read.confidence, read.claim) == ("B", 0.4, 1.0)
-    read = read_program_answer(claimed(claimed(mc("C", 0.3), 0.8), 0.95), QUESTION, [mc("C", 0.6)])
-    assert (read.letter, read.confidence, read.claim) == ("C", 0.3, 0.95)
+    assert read_program_answer(claimed("B", 1.0), QUESTION, []) == (Answer("B", raw="B"), 1.0)
+    read, claim = read_program_answer(claimed("B", 1.0), QUESTION, [mc("B", 0.4)])
+    assert (read.letter, read.confidence, claim) == ("B", 0.4, 1.0)
+    read, claim = read_program_answer(claimed(claimed(mc("C", 0.3), 0.8), 0.95), QUESTION, [mc("C", 0.6)])
+    assert (read.letter, read.confidence, claim) == ("C", 0.3, 0.95)
     lib = library()
     made = lib.functions()["make_result"]("B", confidence=2.0, reason="seen", raw_output=mc("A"))
     assert (made.confidence, made.metadata, made.raw_output) == (
@@ -254,27 +261,27 @@ def test_make_result_claims_and_no_more() -> None:
 
 def test_an_answer_about_other_options_means_the_same_text() -> None:
     # Asked with two of the three options, in another order: its A is the question's C.
-    read = read_program_answer(mc("A", 0.7, ("blue", "red")), QUESTION)
+    read, _ = read_program_answer(mc("A", 0.7, ("blue", "red")), QUESTION)
     assert (read.letter, read.confidence) == ("C", 0.7)
     assert read.letters == {"A": 0.02, "B": 0.0, "C": 0.7}
     # Options of another question: the letter as it stands says nothing sure about this one.
-    read = read_program_answer(mc("A", 0.7, ("yes", "no")), QUESTION)
+    read, _ = read_program_answer(mc("A", 0.7, ("yes", "no")), QUESTION)
     assert (read.letter, read.confidence, read.letters) == ("A", 0.0, {})
-    assert read_program_answer("A", QUESTION, [mc("A", 0.7, ("yes", "no"))]).confidence == 0.0
+    assert read_program_answer("A", QUESTION, [mc("A", 0.7, ("yes", "no"))])[0].confidence == 0.0
 
 
 def test_yes_numbers_and_words_are_the_option_that_reads_so() -> None:
     yes_no = Question("Is it?", ("No", "Yes"))
-    assert read_program_answer(answer("Yes", "yes_no", 0.7), yes_no).letter == "B"
+    assert read_program_answer(answer("Yes", "yes_no", 0.7), yes_no)[0].letter == "B"
     numbers = Question("How many?", ("2", "3", "4"))
-    read = read_program_answer(answer("3", "count", 0.6), numbers)
+    read, _ = read_program_answer(answer("3", "count", 0.6), numbers)
     assert (read.letter, read.confidence) == ("B", 0.6)
     # "A man" is words, and no option A.
-    assert read_program_answer(answer("A man", "frames", 0.6), QUESTION).letter is None
-    assert read_program_answer(answer("Blue.", "frames", 0.6), QUESTION).letter == "C"
+    assert read_program_answer(answer("A man", "frames", 0.6), QUESTION)[0].letter is None
+    assert read_program_answer(answer("Blue.", "frames", 0.6), QUESTION)[0].letter == "C"
 
 
 def test_options_that_repeat_keep_their_own_letters() -> None:
     twice = Question("Which?", ("red", "red", "blue"))
-    read = read_program_answer(mc("B", 0.7, ("red", "red", "blue")), twice)
+    read, _ = read_program_answer(mc("B", 0.7, ("red", "red", "blue")), twice)
     assert (read.letter, read.letters) == ("B", {"A": 0.02, "B": 0.7, "C": 0.02})

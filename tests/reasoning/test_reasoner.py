@@ -34,8 +34,8 @@ from videopro.modules import library as module_library
 from videopro.modules.calls.cache import CallCache
 from videopro.planners import PlanRequest
 from videopro.question import Question
-from videopro.reasoning import Reasoner, ReasoningResult, ReasoningSettings, ReasoningTask
-from videopro.traces import AnswerRule, Call, Cost, Execution, Round, is_confident, select_answer
+from videopro.reasoning import Reasoner, ReasoningSettings, ReasoningTask
+from videopro.traces import AnswerRule, Call, Cost, Execution, Result, Round, is_confident, select_answer
 from videopro.video import Frame
 
 WIDER = reply(
@@ -60,17 +60,22 @@ def reason(
     backbone: SceneBackbone | None = None,
     is_fine_tuned: bool = True,
     visual: Any = None,
-    watch: Any = None,
+    observer: Any = None,
     **settings: Any,
-) -> tuple[list[ReasoningResult], ScriptedPlanner]:
+) -> tuple[list[Result], ScriptedPlanner]:
     """Reason with a planner that writes by kind of request."""
     answers = backbone if backbone is not None else SceneBackbone()
-    counted = ThreadMeter()
-    modules = world.context(MeteredBackbone(BatchingBackbone(answers), counted))
+    thread_meter = ThreadMeter()
+    modules = world.context(MeteredBackbone(BatchingBackbone(answers), thread_meter))
     by_kind = writes if callable(writes) else lambda request: writes[request.kind]  # type: ignore[index]
     planner = ScriptedPlanner(by_kind, is_fine_tuned=is_fine_tuned)
     reasoner = Reasoner(
-        planner, ReasoningSettings(**settings), counted=counted, visual=visual, seed=7, watch=watch
+        planner,
+        ReasoningSettings(**settings),
+        thread_meter=thread_meter,
+        visual=visual,
+        seed=7,
+        observer=observer,
     )
     return reasoner.reason([ReasoningTask(one, modules) for one in questions]), planner
 
@@ -106,11 +111,11 @@ return query_mc(extract_frames(clips[0]), question, choices)"""
     ]  # fmt: skip
 
 
-def kinds(reasoned: ReasoningResult) -> list[str]:
+def kinds(reasoned: Result) -> list[str]:
     return [one.prompt_kind for one in reasoned.rounds]
 
 
-def final(reasoned: ReasoningResult) -> tuple[str | None, float]:
+def final(reasoned: Result) -> tuple[str | None, float]:
     assert reasoned.final is not None
     return reasoned.final.letter, round(reasoned.final.confidence, 6)
 
@@ -120,7 +125,7 @@ def final(reasoned: ReasoningResult) -> tuple[str | None, float]:
 
 
 def made(letter: str | None, confidence: float = 0.0, status: Any = None) -> Execution:
-    return Execution(status or ("ok" if letter else "empty"), letter, confidence)
+    return Execution(status or ("ok" if letter else "empty"), Answer(letter, confidence))
 
 
 FAILED = made(None, status="failed")
@@ -128,7 +133,7 @@ SURE, UNSURE, SURER, SAME = made("A", 0.75), made("B", 0.5), made("C", 0.6), mad
 
 
 @pytest.mark.parametrize(
-    ("executions", "how", "settled", "refined"),
+    ("executions", "how", "selected", "refined"),
     [
         ([SURE], "last", 0, 0),
         ([UNSURE], "last", 0, 0),
@@ -154,16 +159,16 @@ SURE, UNSURE, SURER, SAME = made("A", 0.75), made("B", 0.5), made("C", 0.6), mad
         ([UNSURE, SURE, SURER], "last", 1, 1),
     ],
 )
-def test_which_answer_counts(executions: list[Execution], how: Any, settled: int, refined: int) -> None:
+def test_which_answer_counts(executions: list[Execution], how: Any, selected: int, refined: int) -> None:
     decision = select_answer(executions, 0.75, how)
-    assert (decision.settled, decision.refined) == (settled, refined)
+    assert (decision.selected, decision.refined) == (selected, refined)
 
 
 def test_a_sweep_with_fewer_rounds_is_the_run_with_fewer_rounds() -> None:
     executions = [UNSURE, SURER, SAME]
-    assert [select_answer(executions, 0.75, "last", most).settled for most in (0, 1, 2, 5)] == [0, 1, 2, 2]
-    assert select_answer(executions, 0.5, "last").settled == 0
-    assert select_answer(executions, 0.55, "last").settled == 1
+    assert [select_answer(executions, 0.75, "last", most).selected for most in (0, 1, 2, 5)] == [0, 1, 2, 2]
+    assert select_answer(executions, 0.5, "last").selected == 0
+    assert select_answer(executions, 0.55, "last").selected == 1
 
 
 def test_tau_is_inclusive_and_an_answer_is_needed() -> None:
@@ -181,7 +186,7 @@ def test_tau_is_inclusive_and_an_answer_is_needed() -> None:
 
 def test_a_confident_answer_is_not_refined() -> None:
     (one,), _ = reason({"plan": LOCAL})
-    assert (kinds(one), final(one), one.settled, one.refined) == (["plan"], ("B", 0.9), 0, 0)
+    assert (kinds(one), final(one), one.selected, one.refined) == (["plan"], ("B", 0.9), 0, 0)
     assert one.first == one.final
 
 
@@ -196,7 +201,7 @@ def test_a_confident_answer_is_not_refined() -> None:
 )
 def test_what_went_wrong_decides_the_refinement(first: str, kind: str) -> None:
     (one,), planner = reason({"plan": first, kind: LOCAL})
-    assert (kinds(one), final(one), one.settled, one.refined) == (["plan", kind], ("B", 0.9), 1, 1)
+    assert (kinds(one), final(one), one.selected, one.refined) == (["plan", kind], ("B", 0.9), 1, 1)
     prompt = planner.requests[1].prompt
     program = one.rounds[0].program
     assert program
@@ -218,7 +223,7 @@ def test_tau_decides_and_is_inclusive() -> None:
 def test_a_claim_spares_no_refinement() -> None:
     (one,), _ = reason({"plan": CLAIMED, "program_refinement": LOCAL})
     assert one.rounds[0].execution is not None
-    assert (one.rounds[0].execution.answer, one.rounds[0].execution.confidence) == ("C", 0.0)
+    assert (one.rounds[0].execution.answer.letter, one.rounds[0].execution.answer.confidence) == ("C", 0.0)
     assert one.rounds[0].execution.claim == 0.99
     assert final(one) == ("B", 0.9)
 
@@ -226,7 +231,7 @@ def test_a_claim_spares_no_refinement() -> None:
 def test_refinements_below_another_bound_are_stored_without_a_say() -> None:
     (one,), _ = reason({"plan": LOCAL, "program_refinement": WIDER}, refine_below=0.95)
     assert (kinds(one), final(one)) == (["plan", "program_refinement"], ("B", 0.9))
-    assert (one.settled, one.refined) == (0, 0)
+    assert (one.selected, one.refined) == (0, 0)
 
 
 def test_a_program_whose_sandbox_was_killed_is_run_again() -> None:
@@ -261,7 +266,7 @@ def test_rounds_end_when_the_answer_is_sure_or_the_rounds_are_used_up() -> None:
     replies = iter([BROKEN, NATIVE, WIDER, LOCAL, LOCAL])
     (one,), _ = reason(lambda request: next(replies), max_rounds=9)
     assert kinds(one) == ["plan", "bug_fix", "native_refinement", "program_refinement"]
-    assert (final(one), one.settled, one.refined) == (("B", 0.9), 3, 3)
+    assert (final(one), one.selected, one.refined) == (("B", 0.9), 3, 3)
     (one,), _ = reason({"plan": BROKEN}, max_rounds=0)
     assert (kinds(one), final(one)) == (["plan"], (None, 0.0))
 
@@ -276,8 +281,8 @@ def test_the_last_or_the_best_answer_counts() -> None:
     writes = {"plan": NATIVE, "native_refinement": spread}
     (last,), _ = reason(writes)
     (best,), _ = reason(writes, rule=AnswerRule("best"))
-    assert (final(last), last.settled) == (("A", round(1 / 3 - 0.1, 6)), 1)
-    assert (final(best), best.settled) == (("D", 0.4), 0)
+    assert (final(last), last.selected) == (("A", round(1 / 3 - 0.1, 6)), 1)
+    assert (final(best), best.selected) == (("D", 0.4), 0)
     assert last.refined == best.refined == 1
     assert last.first == best.final
 
@@ -286,7 +291,7 @@ def test_where_no_program_answered_a_direct_answer_does_if_wanted() -> None:
     broken = {"plan": BROKEN, "bug_fix": BROKEN}
     (one,), _ = reason(broken, rule=AnswerRule(fallback="native"))
     assert kinds(one) == ["plan", "bug_fix", "fallback"]
-    assert (final(one), one.settled, one.refined) == (("D", 0.4), 2, 1)
+    assert (final(one), one.selected, one.refined) == (("D", 0.4), 2, 1)
     assert one.rounds[2].execution is not None
     assert [call.fn for call in one.rounds[2].execution.calls] == ["query_native"]
     assert one.first is not None
@@ -301,9 +306,9 @@ def test_a_failed_refinement_falls_back_unless_the_answer_before_it_counts() -> 
     assert (kinds(paper), final(paper)) == (["plan", "program_refinement"], (None, 0.0))
     (fallen,), _ = reason(lost, rule=AnswerRule(fallback="native"))
     assert kinds(fallen) == ["plan", "program_refinement", "fallback"]
-    assert (final(fallen), fallen.settled) == (("D", 0.4), 2)
+    assert (final(fallen), fallen.selected) == (("D", 0.4), 2)
     (kept,), _ = reason(lost, rule=AnswerRule("last-answered", "native"))
-    assert (kinds(kept), kept.settled) == (["plan", "program_refinement"], 0)
+    assert (kinds(kept), kept.selected) == (["plan", "program_refinement"], 0)
     assert kept.final == kept.first
 
 
@@ -312,7 +317,7 @@ def test_a_fallback_that_only_another_tau_calls_for_is_stored() -> None:
     lost = {"plan": NATIVE, "native_refinement": BROKEN}
     (one,), _ = reason(lost, tau=0.3, refine_below=0.9, rule=AnswerRule(fallback="native"))
     assert kinds(one) == ["plan", "native_refinement", "fallback"]
-    assert (final(one), one.settled, one.refined) == (("D", 0.4), 0, 0)
+    assert (final(one), one.selected, one.refined) == (("D", 0.4), 0, 0)
 
 
 def test_a_reply_without_a_program_is_a_failure_that_can_be_mended() -> None:
@@ -399,13 +404,14 @@ def test_what_is_wrong_with_one_question_leaves_the_others() -> None:
         replace(QUESTION, text="What else is red?"),
     ]
     out, _ = reason({"plan": LOCAL, "bug_fix": LOCAL}, questions)
-    assert [None if one.error is None else str(one.error) for one in out] == [
+    assert [None if one.error is None else one.error.message for one in out] == [
         None,
         "the planner is gone",
         "cannot serve this request",
         None,
     ]
-    assert isinstance(out[1].error, BackboneError)
+    assert out[1].error is not None
+    assert out[1].error.type == BackboneError.__name__
     assert [final(out[0]), final(out[3])] == [("B", 0.9), ("B", 0.9)]
     assert out[2].final is None
     assert kinds(out[2]) == ["plan"], "what was done before is kept"
@@ -416,7 +422,8 @@ def test_a_model_that_fails_is_no_fault_of_a_program_that_hides_it() -> None:
         "try:\n    return query_native(video, question, choices)\nexcept Exception:\n    return 'A'"
     )
     (one,), _ = reason({"plan": hidden}, [Question("Which? (refuse)", QUESTION.choices)])
-    assert isinstance(one.error, BackboneError)
+    assert one.error is not None
+    assert one.error.type == BackboneError.__name__
     assert one.final is None
 
 
@@ -425,9 +432,11 @@ def test_a_fault_of_ours_stops_the_run() -> None:
         def search(self, *args: Any, **options: Any) -> Any:
             raise ZeroDivisionError("a fault on purpose")
 
-    counted = ThreadMeter()
-    modules = world.context(MeteredBackbone(BatchingBackbone(SceneBackbone()), counted), index=Faulty())
-    reasoner = Reasoner(ScriptedPlanner(lambda request: LOCAL), ReasoningSettings(), counted=counted)
+    thread_meter = ThreadMeter()
+    modules = world.context(MeteredBackbone(BatchingBackbone(SceneBackbone()), thread_meter), index=Faulty())
+    reasoner = Reasoner(
+        ScriptedPlanner(lambda request: LOCAL), ReasoningSettings(), thread_meter=thread_meter
+    )
     with pytest.raises(ZeroDivisionError, match="on purpose"):
         reasoner.reason([ReasoningTask(QUESTION, modules)])
 
@@ -441,12 +450,12 @@ def test_programs_run_side_by_side() -> None:
             meeting.wait()
             return super().search(*args, **options)
 
-    counted = ThreadMeter()
-    modules = world.context(MeteredBackbone(BatchingBackbone(SceneBackbone()), counted), index=Meeting())
+    thread_meter = ThreadMeter()
+    modules = world.context(MeteredBackbone(BatchingBackbone(SceneBackbone()), thread_meter), index=Meeting())
     # Different words, or the second call would be the first one's, remembered.
     planner = ScriptedPlanner(lambda request: LOCAL.replace('"red"', f'"red {request.question.text}"'))
     questions = [replace(QUESTION, text=f"Which {i}?") for i in range(2)]
-    out = Reasoner(planner, ReasoningSettings(together=2), counted=counted).reason(
+    out = Reasoner(planner, ReasoningSettings(max_parallel=2), thread_meter=thread_meter).reason(
         [ReasoningTask(one, modules) for one in questions]
     )
     assert [final(one) for one in out] == [("B", 0.9)] * 2
@@ -488,23 +497,23 @@ def test_calls_are_recorded_with_arguments_results_and_frames() -> None:
     assert (clips.args["query"], clips.args["top_k"]) == ("red", 1)
     assert "Clip(10.0-20.0 s)" in clips.result
     assert [frame[0] for frame in query.frames] == [10.5 + i for i in range(10)]
-    assert (execution.raw, execution.letters["B"]) == ("B", pytest.approx(0.9))
+    assert (execution.answer.raw, execution.answer.letters["B"]) == ("B", pytest.approx(0.9))
 
 
 def test_a_watcher_is_told_in_order() -> None:
     told: list[str] = []
 
     class Watch:
-        def wrote(self, round: Round) -> None:
+        def on_reply(self, round: Round) -> None:
             told.append(f"wrote {round.prompt_kind}")
 
-        def called(self, call: Call) -> None:
+        def on_call(self, call: Call) -> None:
             told.append(f"called {call.fn}")
 
-        def ended(self, execution: Execution) -> None:
+        def on_execution(self, execution: Execution) -> None:
             told.append(f"ended {execution.status}")
 
-    reason({"plan": BROKEN, "bug_fix": LOCAL}, watch=Watch())
+    reason({"plan": BROKEN, "bug_fix": LOCAL}, observer=Watch())
     assert told == [
         "wrote plan",
         "ended failed",
@@ -522,7 +531,7 @@ def test_a_watcher_is_told_in_order() -> None:
         ({"tau": 1.5}, "tau is 1.5"),
         ({"max_rounds": -1}, "max_rounds is -1"),
         ({"tau": 0.8, "refine_below": 0.7}, "refine_below is 0.7"),
-        ({"together": 0}, "together is 0"),
+        ({"max_parallel": 0}, "max_parallel is 0"),
     ],
 )
 def test_settings_that_cannot_be_are_refused(settings: dict[str, Any], told: str) -> None:

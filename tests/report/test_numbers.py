@@ -101,12 +101,12 @@ def unsure(first: float = 0.6, second: float = 0.8) -> Trace:
 def test_a_lower_tau_takes_back_a_refinement() -> None:
     kept = rescore_at_tau(unsure(), 0.75, AnswerRule("last-answered", "native"))
     assert kept.final is not None
-    assert (kept.final.letter, kept.refined, kept.settled, len(kept.rounds)) == ("A", 1, 1, 2)
+    assert (kept.final.letter, kept.refined, kept.selected, len(kept.rounds)) == ("A", 1, 1, 2)
     assert kept.cost.seconds == pytest.approx(3.25)
     # 0.6 is confident where tau is 0.6 (inclusive): the first answer stands, and costs one round.
     lower = rescore_at_tau(unsure(), 0.6, AnswerRule("last-answered", "native"))
     assert lower.final is not None
-    assert (lower.final.letter, lower.final.confidence, lower.refined, lower.settled) == ("B", 0.6, 0, 0)
+    assert (lower.final.letter, lower.final.confidence, lower.refined, lower.selected) == ("B", 0.6, 0, 0)
     assert len(lower.rounds) == 1
     assert lower.cost.seconds == pytest.approx(1.75)
     assert lower.cost.calls == pytest.approx(3.0)
@@ -116,7 +116,7 @@ def test_a_lower_tau_takes_back_a_refinement() -> None:
 
 def test_a_higher_tau_takes_what_was_stored() -> None:
     """A run with tau 0.5 and refine_below 0.9 let 0.6 stand and stored the refinement."""
-    stored = trace(1, [program("B", 0.6), program("A", 0.8)], settled=0, refined=0)
+    stored = trace(1, [program("B", 0.6), program("A", 0.8)], selected=0, refined=0)
     assert stored.final is not None
     assert stored.final.letter == "B"
     raised = rescore_at_tau(stored, 0.75, AnswerRule("last-answered", "native"))
@@ -129,17 +129,17 @@ def test_a_higher_tau_takes_what_was_stored() -> None:
     assert without_stored_rounds(unsure()) == unsure()
     best = rescore_at_tau(trace(1, [program("B", 0.6), program("A", 0.5)]), 0.9, AnswerRule("best"))
     assert best.final is not None
-    assert (best.final.letter, best.settled, best.refined) == ("B", 0, 1)
+    assert (best.final.letter, best.selected, best.refined) == ("B", 0, 1)
 
 
 def test_a_fallback_stays_under_every_tau() -> None:
     """No program answered, so the direct answer was asked for; 0.25 + 2 * 1.5 + 1 s."""
     rounds = [program(None), program(None, kind="bug_fix"), direct_round("A", 0.4, kind=FALLBACK)]
-    fallen = trace(1, rounds, settled=2, refined=1)
+    fallen = trace(1, rounds, selected=2, refined=1)
     for tau in (0.0, 0.4, 0.9):
         found = rescore_at_tau(fallen, tau, AnswerRule("last-answered", "native"))
         assert found.final is not None
-        assert (found.final.letter, found.refined, found.settled, len(found.rounds)) == ("A", 1, 2, 3)
+        assert (found.final.letter, found.refined, found.selected, len(found.rounds)) == ("A", 1, 2, 3)
         assert found.cost.seconds == pytest.approx(4.25)
     assert without_stored_rounds(fallen) == fallen
     first = rescore_before_refinement(fallen)
@@ -179,6 +179,6 @@ def test_the_sweep_is_what_runs_with_that_tau_record(tau: float, monkeypatch: py
     stored, real = run(tau=0.3, refine_below=0.95), run(tau=tau)
     found = rescore_at_tau(stored, tau, AnswerRule())
     assert len(stored.rounds) == 2
-    assert (found.final, found.settled, found.refined) == (real.final, real.settled, real.refined)
+    assert (found.final, found.selected, found.refined) == (real.final, real.selected, real.refined)
     assert len(found.rounds) == len(real.rounds) == (1 if tau <= 0.4 else 2)
     assert (found.cost.calls, found.cost.frames) == pytest.approx((real.cost.calls, real.cost.frames))

@@ -100,7 +100,7 @@ def lost_run(folder: Path, **settings: Any) -> Path:
     return write_run(
         folder,
         [
-            trace(0, [program("A", 0.5), program(None, kind="program_refinement")], settled=1),
+            trace(0, [program("A", 0.5), program(None, kind="program_refinement")], selected=1),
             trace(1, [program(None), program("A", 0.9, kind="bug_fix")]),
             trace(2, [program(None), program(None, kind="bug_fix")]),
             trace(3, [program("B", 0.9)]),
@@ -177,7 +177,7 @@ def test_efficiency(tmp_path: Path) -> None:
 
 def test_efficiency_leaves_stored_refinements_out(tmp_path: Path) -> None:
     rounds = [program("A", 0.8), program("B", 0.85, kind="program_refinement")]
-    stored = [trace(0, rounds, settled=0, refined=0), trace(1, rounds, settled=0, refined=0)]
+    stored = [trace(0, rounds, selected=0, refined=0), trace(1, rounds, selected=0, refined=0)]
     path = write_run(tmp_path / "v", stored, method="videopro", refine_below=0.9)
     found = table("efficiency", path)
     # Twice before refinement and four times after, since no question is without an answer.
@@ -255,7 +255,7 @@ def test_training_strategies(tmp_path: Path) -> None:
 def test_modes(tmp_path: Path) -> None:
     """One of four native, two of four refined; one of two answered directly after all."""
     rounds = [program(None), program(None, kind="bug_fix"), direct_round("A", 0.4, kind=FALLBACK)]
-    fallen = [trace(0, rounds, settled=2, refined=1), trace(1, [program("A", 0.9)])]
+    fallen = [trace(0, rounds, selected=2, refined=1), trace(1, [program("A", 0.9)])]
     path = write_run(tmp_path / "f", fallen, method="videopro", tau=0.7)
     found = table("modes", f"one={planned_run(tmp_path / 'v')}", f"two={path}")
     assert column(found, "native, %") == ["25.0", "0.0"]
@@ -309,7 +309,7 @@ def test_accuracy_over_tau(tmp_path: Path) -> None:
 def test_a_sweep_by_each_rule(tmp_path: Path) -> None:
     """A at 0.5, whose refinement fails: above 0.5 it is lost by the paper's rule, and the fallback, B,
     takes its place; the latest answer stays."""
-    lost = [trace(0, [program("A", 0.5), program(None, kind="program_refinement")], settled=1)]
+    lost = [trace(0, [program("A", 0.5), program(None, kind="program_refinement")], selected=1)]
     path = write_run(tmp_path / "v", lost, method="videopro", refine_below=0.9)
     native = write_run(tmp_path / "n", answers("B"))
     found = table("tau", path, native)

@@ -8,25 +8,26 @@ from typing import Any
 
 import pytest
 
+from videopro.question import Answer
 from videopro.scoring import QuestionScore, paired_difference, program_metrics, records_of
-from videopro.traces import FALLBACK, Cost, Execution, Failure, Reply, Round, Trace, VideoRef
+from videopro.traces import FALLBACK, SCHEMA, Cost, Execution, Failure, Round, Trace, VideoRef
 
 
 def trace(
     name: str, gold: str, rounds: list[Round], first: str | None, last: str | None, refined: int
 ) -> Trace:
     return Trace(
-        2,
-        "key",
-        name,
-        VideoRef("v", "v"),
-        "Q?",
-        ("a", "b"),
-        gold,
+        schema=SCHEMA,
+        run_key="key",
+        question_id=name,
+        video=VideoRef("v", "v"),
+        question="Q?",
+        choices=("a", "b"),
+        gold=gold,
         rounds=tuple(rounds),
-        first=Reply(first, 0.5 if first else 0.0, {}, ""),
-        final=Reply(last, 0.5 if last else 0.0, {}, ""),
-        settled=len(rounds) - 1 if rounds[-1].prompt_kind == FALLBACK else refined,
+        first=Answer(first, 0.5 if first else 0.0, {}, ""),
+        final=Answer(last, 0.5 if last else 0.0, {}, ""),
+        selected=len(rounds) - 1 if rounds[-1].prompt_kind == FALLBACK else refined,
         refined=refined,
         cost=Cost(tokens_out=len(rounds) * 10),
     )
@@ -34,7 +35,7 @@ def trace(
 
 def one_round(kind: str, raw: str, status: Any, mode: Any, fault: str = "") -> Round:
     error = Failure("NameError", "x") if status == "failed" else None
-    execution = Execution(status, "A" if status == "ok" else None, error=error)
+    execution = Execution(status, Answer("A" if status == "ok" else None), error=error)
     return Round(kind, raw, "x", execution, mode=mode, notes={"fault": fault} if fault else {})
 
 

@@ -13,11 +13,10 @@ from typing import Any
 import pytest
 
 from videopro.benchmarks import Benchmark
-from videopro.methods.base import Result
 from videopro.methods.tracing import make_trace
-from videopro.question import extract_letter
+from videopro.question import Answer, extract_letter
 from videopro.runs import summarize
-from videopro.traces import Call, Execution, Failure, Reply, Round, Trace, VideoRef
+from videopro.traces import Call, Execution, Failure, Result, Round, Trace, VideoRef
 
 Intervals = Sequence[tuple[float, float]]
 
@@ -122,14 +121,14 @@ def traces_of(
         else:
             raw = replies[item.id]
             letter = None if item.question.is_open else extract_letter(raw, item.question)
-            reply = Reply(letter, 0.5 if letter else 0.0, {}, raw)
+            reply = Answer(letter, 0.5 if letter else 0.0, {}, raw)
             calls = tuple(
                 Call("get_informative_clips", {}, "", intervals=(interval,))
                 for interval in (found or {}).get(item.id, ())
             )
-            execution = Execution("ok" if letter else "empty", letter, raw=raw, calls=calls)
+            execution = Execution("ok" if letter else "empty", Answer(letter, raw=raw), calls=calls)
             only = Round("native", raw, execution=execution, mode="native")
-            result = Result((only,), reply, reply, settled=0)
+            result = Result((only,), reply, reply, selected=0)
         trace = make_trace(item, result, video, run_key="key", protocol=benchmark.protocol)
         # Through the file and back.
         traces.append(Trace.from_line(trace.to_line()))

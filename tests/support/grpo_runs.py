@@ -13,6 +13,7 @@ from tests.support.training_runs import (
     flags,
 )
 from videopro.program import parse_program
+from videopro.question import Answer
 from videopro.traces import Execution, Failure
 from videopro.train.rewards.runs import ProgramOutcome, TurnOutcome
 
@@ -54,7 +55,7 @@ class SomeRewards:
     def run(self, rows: Any, replies: Any) -> list[TurnOutcome]:
         """Some programs fail, so that episodes of one turn and of two are mixed."""
         failed = Execution("failed", error=Failure("NameError", "no"))
-        right = Execution("ok", "A", 0.9)
+        right = Execution("ok", Answer("A", 0.9))
         return [
             TurnOutcome(
                 reply,

@@ -44,7 +44,7 @@ from videopro.modules.reference import api_reference
 from videopro.planners.api import ApiPlanner
 from videopro.planners.base import PlanRequest
 from videopro.program import parse_program
-from videopro.question import Question
+from videopro.question import Answer, Question
 from videopro.reasoning import build_refinement, execute
 from videopro.traces import Execution, Failure
 from videopro.video import Video
@@ -122,7 +122,7 @@ def _doubtful_refinements(question: Question, known: str) -> list[tuple[str, str
     found = []
     for program in (parse_program(NATIVE), parse_program(LOCAL)):
         for answer, execution in (
-            ("", Execution("ok", "B", 0.4)),
+            ("", Execution("ok", Answer("B", 0.4))),
             ("-unanswered", Execution("empty")),
         ):
             for shows in ("program", "result", "log"):
@@ -544,7 +544,7 @@ def log_texts() -> Texts:
 
 
 def _run(text: str, context: VideoContext) -> tuple[Execution, str]:
-    return execute(parse_program(text), QUESTION, context, limits=LIMITS, counted=ThreadMeter())
+    return execute(parse_program(text), QUESTION, context, limits=LIMITS, thread_meter=ThreadMeter())
 
 
 def _fault(execution: Execution) -> str:

@@ -9,8 +9,9 @@ from typing import Any, Literal
 
 import yaml
 
+from videopro.question import Answer
 from videopro.runs import RunFolder, run_key
-from videopro.traces import FALLBACK, Cost, Execution, Failure, Reply, Round, Trace, TraceLog, VideoRef
+from videopro.traces import FALLBACK, SCHEMA, Cost, Execution, Failure, Round, Trace, TraceLog, VideoRef
 
 PLANNED = {
     "planner": "self",
@@ -27,7 +28,7 @@ def program_execution(answer: str | None, confidence: float, *, seconds: float =
     cost = Cost(seconds=seconds, frames=4.0, calls=2.0)
     if answer is None:
         return Execution("failed", error=Failure("NameError", "no such name"), cost=cost)
-    return Execution("ok", answer, confidence, raw=answer, cost=cost)
+    return Execution("ok", Answer(answer, confidence, raw=answer), cost=cost)
 
 
 def program(
@@ -52,7 +53,7 @@ def trace(
     number: int,
     rounds: Sequence[Round],
     *,
-    settled: int | None = None,
+    selected: int | None = None,
     refined: int | None = None,
     video: str | None = None,
     minutes: float = 1.0,
@@ -61,7 +62,7 @@ def trace(
     **changes: Any,
 ) -> Trace:
     """Question `number` (of video number // 2 where none is named), whose right answer is A."""
-    place = len(rounds) - 1 if settled is None else settled
+    place = len(rounds) - 1 if selected is None else selected
     cost = Cost(seconds=0.25)  # what all questions of the video share
     for attempt in rounds:
         cost = cost + attempt.planning + (attempt.execution.cost if attempt.execution else Cost())
@@ -69,11 +70,11 @@ def trace(
     for at in (0, place):
         found = rounds[at].execution
         assert found is not None
-        replies.append(Reply(found.answer, found.confidence, {}, found.raw))
+        replies.append(found.answer)
     key = video or f"v{number // 2}"
     return Trace(
         **{
-            "schema": 2,
+            "schema": SCHEMA,
             "run_key": "0123456789abcdef",
             "question_id": f"q{number}",
             "video": VideoRef(f"{key}.mp4", key, "hash", 60 * minutes),
@@ -84,7 +85,7 @@ def trace(
             "rounds": tuple(rounds),
             "first": replies[0],
             "final": replies[1],
-            "settled": place,
+            "selected": place,
             "refined": place if refined is None else refined,
             "official": replies[1].letter,
             "cost": cost,
@@ -96,7 +97,7 @@ def trace(
 def unreadable(number: int) -> Trace:
     """A question whose video cannot be read."""
     error = Failure("VideoError", "there is no such file")
-    nothing: dict[str, Any] = {"rounds": (), "first": None, "final": None, "settled": None, "official": None}
+    nothing: dict[str, Any] = {"rounds": (), "first": None, "final": None, "selected": None, "official": None}
     return replace(trace(number, [direct_round("A", 0.5)]), error=error, cost=Cost(), **nothing)
 
 

@@ -40,7 +40,7 @@ def written(program: str, planning: str = "Look at frames.") -> str:
 
 def answered(letter: str | None, confidence: float) -> Execution:
     status: Any = "ok" if letter is not None else "empty"
-    return Execution(status, letter, confidence if letter is not None else 0.0, raw=letter or "")
+    return Execution(status, Answer(letter, confidence if letter is not None else 0.0, raw=letter or ""))
 
 
 def crashed(log: str = "NameError: no frames (line 2)", type: str = "NameError") -> Execution:
@@ -49,7 +49,7 @@ def crashed(log: str = "NameError: no frames (line 2)", type: str = "NameError")
 
 def native(letter: str | None, confidence: float) -> Round:
     execution = answered(letter, confidence)
-    return Round("native", execution.raw, execution=execution, mode="native")
+    return Round("native", execution.answer.raw, execution=execution, mode="native")
 
 
 def program(
@@ -72,15 +72,15 @@ def program(
 
 def record(*rounds: Round, gold: str | None = "A", **changes: Any) -> Trace:
     trace = Trace(
-        SCHEMA,
-        "key",
-        "q1",
-        VideoRef("/videos/v.mp4", "v", "content", 60.0),
-        "Which colour is shown?",
-        CHOICES,
-        gold,
-        {"family": "attribute", "duration": "long"},
         rounds,
+        schema=SCHEMA,
+        run_key="key",
+        question_id="q1",
+        video=VideoRef("/videos/v.mp4", "v", "content", 60.0),
+        question="Which colour is shown?",
+        choices=CHOICES,
+        gold=gold,
+        groups={"family": "attribute", "duration": "long"},
     )
     return replace(trace, **changes)
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from videopro.question import Answer
 from videopro.traces import (
+    SCHEMA,
     Call,
     Cost,
     Execution,
     Failure,
-    Reply,
     Round,
     Trace,
     VideoRef,
@@ -18,7 +19,7 @@ from videopro.traces import (
 
 def make(question_id: str = "q1", **changes: object) -> Trace:
     trace = Trace(
-        schema=1,
+        schema=SCHEMA,
         run_key="abc",
         question_id=question_id,
         video=VideoRef("v.mp4", "v", "hash", 12.5),
@@ -46,8 +47,8 @@ def make(question_id: str = "q1", **changes: object) -> Trace:
                 ),
             ),
         ),
-        first=Reply("B", 0.25, {"A": 0.1, "B": 0.25}, "B"),
-        final=Reply(None, 0.0, {"A": 0.1, "B": 0.2}, "Hmm"),
+        first=Answer("B", 0.25, {"A": 0.1, "B": 0.25}, "B"),
+        final=Answer(None, 0.0, {"A": 0.1, "B": 0.2}, "Hmm"),
         cost=Cost(1.5, {"decode": 1.0}, 4, 2, 100, 3),
         versions={"videopro": "0"},
     )

@@ -11,8 +11,9 @@ from pathlib import Path
 
 from tests.support.making_videos import make
 from videopro.benchmarks.base import ROBUST, Protocol
+from videopro.question import Answer
 from videopro.runs import RunFolder, run_key
-from videopro.traces import SCHEMA, Call, Cost, Execution, Failure, Reply, Round, Trace, TraceLog, VideoRef
+from videopro.traces import SCHEMA, Call, Cost, Execution, Failure, Round, Trace, TraceLog, VideoRef
 
 IDENTITY = {"protocol": {"benchmark": "made", **Protocol(parser=ROBUST).identity()}}
 RATE = 4
@@ -36,23 +37,18 @@ SECOND = """def execute_command(video, question):
     return query_mc(parts, question, choices)"""
 
 
-def reply(letter: str | None, confidence: float) -> Reply:
+def reply(letter: str | None, confidence: float) -> Answer:
     rest = (1 - confidence) / 3
     letters = {option: confidence if option == letter else rest for option in "ABCD"}
-    return Reply(letter, confidence, letters, letter or "Hm")
+    return Answer(letter, confidence, letters, letter or "Hm")
 
 
-def execution(given: Reply, *calls: Call, seconds: float = 1.0) -> Execution:
+def execution(given: Answer, *calls: Call, seconds: float = 1.0) -> Execution:
     return Execution(
         "ok" if given.letter else "empty",
-        given.letter,
-        given.confidence,
-        given.letters,
-        None,
-        given.raw,
-        None,
-        calls,
-        Cost(seconds, {"backbone": seconds / 2}, 4, 1, 300, 1),
+        given,
+        calls=calls,
+        cost=Cost(seconds, {"backbone": seconds / 2}, 4, 1, 300, 1),
     )
 
 
@@ -175,7 +171,7 @@ def refined(video: VideoRef) -> Trace:
         before,
         after,
         refined=1,
-        settled=1,
+        selected=1,
         evidence=((2.0, 3.0),),
     )
 
@@ -185,42 +181,40 @@ def trace(
     video: VideoRef,
     question: str,
     rounds: tuple[Round, ...],
-    first: Reply | None,
-    final: Reply | None,
+    first: Answer | None,
+    final: Answer | None,
     *,
     gold: str | None = "A",
     choices: tuple[str, ...] = CHOICES,
     family: str = "attribute",
     refined: int = 0,
-    settled: int | None = 0,
+    selected: int | None = 0,
     error: Failure | None = None,
     evidence: tuple[tuple[float, ...], ...] = (),
 ) -> Trace:
     return Trace(
-        SCHEMA,
-        run_key(IDENTITY),
-        id,
-        video,
-        question,
-        choices,
-        gold,
-        {"family": family, "duration": "short"},
-        rounds,
-        first,
-        final,
-        settled,
-        refined,
-        final.letter if final else None,
-        error,
-        (),
-        Cost(3.0, {}, 8, 2, 600, 40),
-        {"videopro": "0"},
-        None,
-        evidence,
+        schema=SCHEMA,
+        run_key=run_key(IDENTITY),
+        question_id=id,
+        video=video,
+        question=question,
+        choices=choices,
+        gold=gold,
+        groups={"family": family, "duration": "short"},
+        rounds=rounds,
+        first=first,
+        final=final,
+        selected=selected,
+        refined=refined,
+        official=final.letter if final else None,
+        error=error,
+        cost=Cost(3.0, {}, 8, 2, 600, 40),
+        versions={"videopro": "0"},
+        evidence=evidence,
     )
 
 
-def direct(letter: str | None, confidence: float, raw: str = "") -> tuple[tuple[Round, ...], Reply, Reply]:
+def direct(letter: str | None, confidence: float, raw: str = "") -> tuple[tuple[Round, ...], Answer, Answer]:
     given = reply(letter, confidence)
     call = Call("answer", {"frames": 2}, raw or given.raw, (whole(0), whole(40)))
     return (Round("native", given.raw, execution=execution(given, call), mode="native"),), given, given
@@ -243,7 +237,7 @@ def traces(root: Path) -> list[Trace]:
         error=broken,
         calls=(Call("get_subtitle_hints", {"question": HOSTILE}, f"'{HOSTILE}'", line=2),),
     )
-    none = Reply(None, 0.0, {}, "")
+    none = Answer(None, 0.0, {}, "")
     return [
         trace("right", video, "Which is shown?", *direct("A", 0.95), family="gist"),
         trace("wrong", video, "Which is shown now?", *direct("C", 0.6)),
@@ -256,7 +250,7 @@ def traces(root: Path) -> list[Trace]:
             (),
             None,
             None,
-            settled=None,
+            selected=None,
             error=Failure("VideoError", "no such file"),
         ),
         trace(

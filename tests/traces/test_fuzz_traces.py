@@ -13,53 +13,51 @@ from hypothesis import strategies as st
 
 from tests.support.fuzzing import FUZZ, json_bytes, mutated
 from videopro.errors import RunError
+from videopro.question import Answer
 from videopro.scoring import GROUP_SEPARATOR
-from videopro.traces import SCHEMA, Call, Cost, Execution, Failure, Reply, Round, Trace, VideoRef, read_traces
+from videopro.traces import SCHEMA, Call, Cost, Execution, Failure, Round, Trace, VideoRef, read_traces
 
 CALL = Call("query_native", {"question": "What?", "n": 1}, "B", ((1.0, 64, 64),), 0.5, True, ((0.0, 1.0),), 3)
 EXECUTION = Execution(
     "ok",
-    "B",
-    0.9,
-    {"A": 0.1, "B": 0.9},
+    Answer("B", 0.9, {"A": 0.1, "B": 0.9}, "B", 300, 1),
     0.5,
-    "B",
     Failure("ValueError", "no", 2, "log"),
     (CALL,),
     Cost(1.0, {"a": 1}),
 )
 TRACE = Trace(
-    SCHEMA,
-    "key",
-    "q1",
-    VideoRef("a.mp4", "a", "id", 10.0, "a.srt"),
-    "What?",
-    ("red", "blue"),
-    "B",
-    {"family": f"count{GROUP_SEPARATOR}order"},
-    (
+    rounds=(
         Round(
             "program", "<code>", "def f(): pass", EXECUTION, "program", ("a",), {"fault": "b"}, Cost(2.0), 0
         ),
     ),
-    Reply("B", 0.9, {"B": 0.9}, "B"),
-    Reply("B", 0.9, {"B": 0.9}, "B"),
-    0,
-    1,
-    "B",
-    Failure("VideoError", "gone"),
-    ("note",),
-    Cost(1.0, {"decode": 0.5}, 1.0, 2.0, 3.0, 4.0),
-    {"videopro": "1"},
-    "in words",
-    ((1.0, 2.0),),
+    first=Answer("B", 0.9, {"B": 0.9}, "B"),
+    final=Answer("B", 0.9, {"B": 0.9}, "B"),
+    selected=0,
+    refined=1,
+    error=Failure("VideoError", "gone"),
+    notes=("note",),
+    cost=Cost(1.0, {"decode": 0.5}, 1.0, 2.0, 3.0, 4.0),
+    schema=SCHEMA,
+    run_key="key",
+    question_id="q1",
+    video=VideoRef("a.mp4", "a", "id", 10.0, "a.srt"),
+    question="What?",
+    choices=("red", "blue"),
+    gold="B",
+    groups={"family": f"count{GROUP_SEPARATOR}order"},
+    official="B",
+    versions={"videopro": "1"},
+    reference="in words",
+    evidence=((1.0, 2.0),),
 )
 GOOD = json.loads(TRACE.to_line())
 
 
 def test_the_trace_that_is_changed_has_every_field() -> None:
     assert Trace.from_line(TRACE.to_line()) == dataclasses.replace(TRACE)
-    assert all(GOOD[field.name] for field in dataclasses.fields(Trace) if field.name != "settled")
+    assert all(GOOD[field.name] for field in dataclasses.fields(Trace) if field.name != "selected")
 
 
 @FUZZ
@@ -74,11 +72,11 @@ def test_a_line_is_a_trace_or_a_run_error(line: bytes) -> None:
     assert Trace.from_line(trace.to_line()) == trace
     # What every report does.
     trace.is_right(trace.official)
-    assert trace.settled is None or trace.rounds[trace.settled].raw is not None
+    assert trace.selected is None or trace.rounds[trace.selected].raw is not None
     sum(trace.cost.stages.values())
     for round in trace.rounds:
         if round.execution is not None:
-            assert all(isinstance(p, float) for p in round.execution.letters.values())
+            assert all(isinstance(p, float) for p in round.execution.answer.letters.values())
 
 
 @FUZZ

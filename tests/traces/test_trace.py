@@ -18,11 +18,12 @@ import pytest
 
 from tests.support.traces import make
 from videopro.errors import RunError
+from videopro.question import Answer
 from videopro.traces import (
     SCHEMA,
     Cost,
+    Execution,
     Failure,
-    Reply,
     Trace,
     TraceLog,
     read_traces,
@@ -52,7 +53,7 @@ def test_reads_what_the_format_says() -> None:
         "final": {"letter": "A", "confidence": 1, "letters": {"A": 1}, "raw": "A", "more": []},
     }
     trace = Trace.from_line(json.dumps(line).encode())
-    assert (trace.schema, trace.video.duration, trace.choices, trace.error) == (2, 0.0, ("x", "y"), None)
+    assert (trace.schema, trace.video.duration, trace.choices, trace.error) == (SCHEMA, 0.0, ("x", "y"), None)
     assert trace.final is not None
     assert trace.final.confidence == 1.0
 
@@ -72,9 +73,22 @@ def test_broken_lines_say_what_is_wrong(line: bytes, told: str) -> None:
         Trace.from_line(line)
 
 
+def test_a_line_of_schema_2_is_read() -> None:
+    line = b"""{"schema": 2, "run_key": "k", "question_id": "q", "video": {"path": "v.mp4", "key": "v"},
+        "question": "Which?", "choices": ["a", "b"], "gold": "B", "settled": 0, "refined": 0,
+        "rounds": [{"prompt_kind": "plan", "raw": "<code>", "program": "x", "execution": {"status": "ok",
+            "answer": "B", "confidence": 0.9, "letters": {"A": 0.1, "B": 0.9}, "claim": 0.5, "raw": "B."}}],
+        "first": {"letter": "B", "confidence": 0.9, "letters": {"A": 0.1, "B": 0.9}, "raw": "B."}}"""
+    trace = Trace.from_line(line)
+    answer = Answer("B", 0.9, {"A": 0.1, "B": 0.9}, "B.")
+    assert (trace.schema, trace.selected, trace.first) == (SCHEMA, 0, answer)
+    assert trace.rounds[0].execution == Execution("ok", answer, claim=0.5)
+    assert Trace.from_line(trace.to_line()) == trace
+
+
 def test_no_nan_gets_into_a_log() -> None:
     with pytest.raises(RunError, match="q1"):
-        make(final=Reply("A", math.nan, {}, "A")).to_line()
+        make(final=Answer("A", math.nan, {}, "A")).to_line()
 
 
 def test_costs_add_up_when_shared() -> None:

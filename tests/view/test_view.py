@@ -18,6 +18,7 @@ from tests.support import view_world as world
 from tests.support.making_videos import make, read_number
 from tests.support.reason_world import video as scene_video
 from videopro.modules.calls.handles import AnswerHandle, BoxHandle, FrameHandle, LineHandle, show
+from videopro.question import Answer
 from videopro.traces import Call
 from videopro.video import Video
 from videopro.view import thumbnails
@@ -94,8 +95,8 @@ def test_results_are_read_as_the_modules_show_them() -> None:
         Box((1.0, 2.0, 30.0, 40.0), quoted, 0.81),
         Box((0.0, 0.0, 5.0, 6.0), "b", 0.3),
     ]
-    assert answer_in(show(AnswerHandle("No", 0.8764, "No", "yes_no"))) == ("No", 0.876)
-    assert answer_in(show([AnswerHandle("No", 0.8764, "No", "yes_no")])) is None
+    assert answer_in(show(AnswerHandle(Answer("No", 0.8764, raw="No"), "yes_no"))) == ("No", 0.876)
+    assert answer_in(show([AnswerHandle(Answer("No", 0.8764, raw="No"), "yes_no")])) is None
     assert lines_in(show([LineHandle(video, 1.0, 2.5, None, "Hello 'you'")])) == [
         SpokenLine(1.0, 2.5, "Hello 'you'")
     ]
@@ -137,9 +138,11 @@ def test_states_and_marks(tmp_path: Path) -> None:
     fallen = replace(
         traces["refined"], rounds=(*traces["refined"].rounds, replace(right, prompt_kind="fallback"))
     )
-    assert row(replace(fallen, settled=len(fallen.rounds) - 1))["marks"] == ["refined", "fallback"]
+    assert row(replace(fallen, selected=len(fallen.rounds) - 1))["marks"] == ["refined", "fallback"]
     # Rounds that were stored for other thresholds are no refinement of this run.
-    assert row(replace(traces["refined"], refined=0, settled=0, final=traces["refined"].first))["marks"] == []
+    assert (
+        row(replace(traces["refined"], refined=0, selected=0, final=traces["refined"].first))["marks"] == []
+    )
 
 
 def test_a_page_holds_what_happened(tmp_path: Path) -> None:

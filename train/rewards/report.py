@@ -76,7 +76,7 @@ def batch_metrics(scored: Sequence[RewardedRollout]) -> dict[str, float]:
         every = [[execution for _, execution in turns] for turns in tried]
         found["module_calls"] = _mean([sum(len(execution.calls) for execution in turns) for turns in every])
         found["frames"] = _mean([sum(map(_frames, turns)) for turns in every])
-        answered = [run.confidence for run in executions if run.answer is not None]
+        answered = [run.answer.confidence for run in executions if run.answer.letter is not None]
         if answered:
             found["confidence"] = _mean(answered)
         found["refined"] = _mean([len(turns) > 1 for turns in tried])
@@ -118,8 +118,8 @@ def _turn(turn: TurnOutcome, row: RewardRow) -> dict[str, Any]:
         told |= {
             "status": execution.status,
             "error": execution.error.type if execution.error is not None else None,
-            "answer": execution.answer,
-            "confidence": execution.confidence,
+            "answer": execution.answer.letter,
+            "confidence": execution.answer.confidence,
             "correct": is_right(execution, row.right),
             "faults": list(format_faults(turn.program, execution)),
             "module_calls": len(execution.calls),

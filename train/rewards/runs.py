@@ -157,7 +157,7 @@ class ProgramRunner:
         try:
             context = self._context(row)
             execution, log = execute(
-                program, row.question, context, limits=self._limits, counted=self._counted
+                program, row.question, context, limits=self._limits, thread_meter=self._counted
             )
         except (VideoError, SubtitleError) as error:
             self._leave_out(f"video {row.video}", error)

@@ -69,8 +69,10 @@ def score(
     wanted = wanted_mode(kind, oracle)
     consistent = None if wanted is None else float(right_form[0] and program.mode == wanted)
     # Every turn of the episode was needed.
-    settled = select_answer([execution for _, execution in attempts], math.inf, final).settled
-    return Rewards(accuracy_reward(attempts[settled][1], right, accuracy), float(all(right_form)), consistent)
+    selected = select_answer([execution for _, execution in attempts], math.inf, final).selected
+    return Rewards(
+        accuracy_reward(attempts[selected][1], right, accuracy), float(all(right_form)), consistent
+    )
 
 
 def accuracy_reward(execution: Execution, right: Collection[str], accuracy: str) -> float:
@@ -83,22 +85,23 @@ def accuracy_reward(execution: Execution, right: Collection[str], accuracy: str)
     """
     if accuracy == ANSWER:
         return float(is_right(execution, right))
-    if execution.answer is None or execution.confidence <= 0:
+    answer = execution.answer
+    if answer.letter is None or answer.confidence <= 0:
         return 0.0
-    if not execution.letters:
-        return execution.confidence * is_right(execution, right)
-    return sum(execution.letters.get(letter, 0.0) for letter in right) / sum(execution.letters.values())
+    if not answer.letters:
+        return answer.confidence * is_right(execution, right)
+    return sum(answer.letters.get(letter, 0.0) for letter in right) / sum(answer.letters.values())
 
 
 def is_right(execution: Execution, right: Collection[str]) -> bool:
     """Whether the answer is right and an answering call gave it. A letter that the program states of itself
     looked at nothing, and is right by chance (R1 to R4 refuse it too)."""
-    return execution.answer in right and execution.confidence > 0
+    return execution.answer.letter in right and execution.answer.confidence > 0
 
 
 def is_guess(execution: Execution) -> bool:
     """Whether the program answered, and no answering call did."""
-    return execution.answer is not None and execution.confidence <= 0
+    return execution.answer.letter is not None and execution.answer.confidence <= 0
 
 
 def format_faults(program: Program, execution: Execution) -> tuple[str, ...]:

@@ -23,12 +23,12 @@ from videopro.backbones.qwen.load import Checkpoint, LoadedModel
 from videopro.backbones.wrappers.metered import Meter
 from videopro.benchmarks.base import Item
 from videopro.errors import VideoError
-from videopro.methods import Method, MethodContext, Result
-from videopro.methods.base import failed_result
+from videopro.methods import Method, MethodContext
 from videopro.question import right_letters
 from videopro.reasoning import ReasoningSettings
 from videopro.scoring import Mode, PlanRecord, oracle_mode, plan_record, planning_metrics
 from videopro.storage import write_atomically
+from videopro.traces import Result, failed_result
 from videopro.train.runtime.held_out import EvalQuestions
 from videopro.video import Video
 

@@ -16,9 +16,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 from videopro.errors import ConfigError
+from videopro.question import Answer, Question
 
 if TYPE_CHECKING:
-    from videopro.question import Question
     from videopro.video import Frame
 
 YES_NO = ("Yes", "No")
@@ -26,28 +26,6 @@ YES_NO = ("Yes", "No")
 # The paper's settings: frames a call, and pixels a frame (64 merged patches of 28 x 28).
 DEFAULT_FRAMES = 64
 DEFAULT_PIXELS = 50_176
-
-
-@dataclass(frozen=True)
-class Answer:
-    """A choice among letters (or Yes and No), with the confidence of Eq. 2.
-
-    A letter is one token, so Eq. 2 has L = 1 and the confidence is that token's probability under the softmax
-    over the full vocabulary.
-    """
-
-    letter: str | None
-    """The option letter, or "Yes"/"No"; None when the most likely reply is none of them (unparsed)."""
-    confidence: float
-    """Probability of `letter`, 0 to 1; 0.0 when unparsed."""
-    letters: Mapping[str, float]
-    """Probability of each option's letter, not renormalised: the sum is what the model gives to letters at
-    all."""
-    raw: str
-    """Text of the most likely token, or the reply of a server."""
-    tokens_in: int
-    """Prompt tokens, visual ones included, those of a shared prefix included."""
-    tokens_out: int
 
 
 @dataclass(frozen=True)

@@ -102,9 +102,9 @@ def _macro(records: Sequence[QuestionScore], over: str, protocol: Protocol) -> f
 
 def retrieved(trace: Trace) -> list[tuple[float, float]]:
     """The intervals (s) that retrieval returned in the round whose answer counts."""
-    if trace.settled is None:
+    if trace.selected is None:
         return []
-    execution = trace.rounds[trace.settled].execution
+    execution = trace.rounds[trace.selected].execution
     calls = execution.calls if execution is not None else ()
     return [(start, end) for call in calls for start, end in call.intervals]
 

@@ -7,22 +7,41 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from videopro.errors import ConfigError
-from videopro.methods.base import Method, MethodContext, Result
+from videopro.methods.base import Method, MethodContext
 from videopro.methods.native import NativeMethod
 from videopro.methods.program import FALLBACK_HELP, FINAL_HELP, AdaptiveMethod, ProgramMethod, VideoProMethod
 from videopro.modules.calls.registry import REMOVABLE
 from videopro.settings import build_settings, did_you_mean, setting
 
-__all__ = ["METHODS", "MethodContext", "Method", "Result", "MethodFlags", "create"]
+__all__ = ["METHODS", "MethodContext", "Method", "MethodFlags", "create"]
 
 METHODS: Mapping[str, type[Method]] = {
     method.name: method for method in (NativeMethod, ProgramMethod, AdaptiveMethod, VideoProMethod)
 }
 
+_FORMER_NAMES = {"together": "max_parallel"}
+
 
 def create(name: str, options: Mapping[str, Any]) -> Method:
     """The method `name` with its options. Raises ConfigError for an unknown method or option."""
-    return _method(name)(build_settings(_method(name).Settings, options, f"method {name}"))
+    method = _method(name)
+    return method(build_settings(method.Settings, _renamed(method, options), f"method {name}"))
+
+
+def _renamed(method: type[Method], options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options by their names of today: commands and run folders of older versions say `together`."""
+    known = {one.name for one in fields(method.Settings)}
+    renamed = dict(options)
+    for former, name in _FORMER_NAMES.items():
+        if former not in options or name not in known:
+            continue
+        if name in options:
+            raise ConfigError(
+                f"method {method.name}: {former!r} is the former name of {name!r}, and both are given; "
+                f"leave {former!r} out"
+            )
+        renamed[name] = renamed.pop(former)
+    return renamed
 
 
 def _method(name: str) -> type[Method]:

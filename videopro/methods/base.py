@@ -7,41 +7,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict
 from typing import Any, ClassVar
 
 from videopro.backbones.base import Backbone
 from videopro.backbones.wrappers.metered import Meter, MeteredBackbone
 from videopro.benchmarks.base import Item, Protocol
-from videopro.errors import QUESTION_ERRORS, ConfigError
+from videopro.errors import ConfigError
 from videopro.reasoning import Observer
-from videopro.traces import Cost, Failure, Reply, Round
+from videopro.traces import Cost, Result
 from videopro.video import Frame, Subtitles, Video, load_subtitles
-
-
-@dataclass(frozen=True)
-class Result:
-    """What a method made of one question: an answer (`final`, perhaps unparsed) or an error, never
-    neither."""
-
-    rounds: tuple[Round, ...] = ()
-    first: Reply | None = None
-    """The answer before any refinement."""
-    final: Reply | None = None
-    error: Failure | None = None
-    settled: int | None = None
-    """The place in `rounds` of the answer that counts."""
-    refined: int = 0
-    """Refinements that the method's own settings called for."""
-    notes: tuple[str, ...] = ()
-    cost: Cost = field(default_factory=Cost)
-
-
-def failed_result(error: Exception, rounds: tuple[Round, ...] = ()) -> Result:
-    """The result of a question that could not be answered; `error` is one of QUESTION_ERRORS."""
-    # The broad class, not a subclass of it: what leaves a denominator is decided by this word.
-    kind = next(one for one in QUESTION_ERRORS if isinstance(error, one))
-    return Result(rounds=rounds, error=Failure(kind.__name__, str(error)))
 
 
 class MethodContext:
@@ -59,14 +34,14 @@ class MethodContext:
         *,
         meter: Meter,
         seed: int = 0,
-        watch: Observer | None = None,
+        observer: Observer | None = None,
     ) -> None:
         self.video = video
         self.meter = meter
         self.backbone = MeteredBackbone(backbone, meter)
         """Counts calls, tokens and seconds in `meter`; `backbone.inner` is the backbone itself, for a method
         that counts in another way."""
-        self.watch = watch
+        self.observer = observer
         """Told what happens while it happens; None: nobody looks on."""
         self.protocol = protocol
         self.seed = seed
@@ -121,20 +96,12 @@ class Method(ABC):
             )
 
     @abstractmethod
-    def run(self, item: Item, context: MethodContext) -> Result:
-        """Answer one question. Raises one of QUESTION_ERRORS if it cannot be answered; any other exception
-        is a fault of ours and stops the run."""
-
     def run_video(self, items: Sequence[Item], context: MethodContext) -> Iterator[tuple[Item, Result]]:
         """Answer questions about the context's video, giving each result, with its cost, as soon as it is
-        there.
+        there. A question that cannot be answered has its error in its result and takes no other with it; any
+        exception is a fault of ours, or concerns the whole run, and stops it."""
 
-        A method that can share work between them overrides this; a question that cannot be answered must not
-        take the others with it.
-        """
-        for item in items:
-            try:
-                result = self.run(item, context)
-            except QUESTION_ERRORS as error:
-                result = failed_result(error)
-            yield item, replace(result, cost=context.meter.take())
+    def run(self, item: Item, context: MethodContext) -> Result:
+        """Answer one question."""
+        ((_, result),) = self.run_video([item], context)
+        return result

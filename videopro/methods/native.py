@@ -10,13 +10,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from videopro import prompts
-from videopro.backbones.base import Answer, ChoiceRequest, GenerateRequest, Sampling, Visual
+from videopro.backbones.base import ChoiceRequest, GenerateRequest, Sampling, Visual
 from videopro.benchmarks.base import Item, Protocol
-from videopro.errors import BackboneError, ConfigError, SubtitleError, VideoError
-from videopro.methods.base import Method, MethodContext, Result, failed_result
-from videopro.question import extract_letter
+from videopro.errors import QUESTION_ERRORS, BackboneError, ConfigError, SubtitleError, VideoError
+from videopro.methods.base import Method, MethodContext
+from videopro.question import Answer, extract_letter
 from videopro.settings import setting
-from videopro.traces import Call, Execution, FrameRef, Reply, Round
+from videopro.traces import Call, Execution, FrameRef, Result, Round, failed_result
 from videopro.video import Frame, SubtitleLine, fps_times, uniform_times
 
 # CG-Bench shows at most so many frames of a clue.
@@ -72,8 +72,8 @@ class NativeMethod(Method):
     def check_open_questions(cls, open_questions: int) -> None:
         """Open questions are answered in words."""
 
-    def run(self, item: Item, context: MethodContext) -> Result:
-        """Answer one question from frames over what is shown of the video."""
+    def _alone(self, item: Item, context: MethodContext) -> Result:
+        """Answer one question from frames over what is shown of the video. Raises one of QUESTION_ERRORS."""
         frames = self._frames(context, item.shown)
         prompt, notes = self._prompt(item, frames, context)
         if _is_written(item, context):
@@ -89,7 +89,12 @@ class NativeMethod(Method):
         if results is None:
             # One request that cannot be served makes a batch fail; alone, each question fails or passes by
             # itself.
-            yield from super().run_video(items, context)
+            for item in items:
+                try:
+                    result = self._alone(item, context)
+                except QUESTION_ERRORS as error:
+                    result = failed_result(error)
+                yield item, replace(result, cost=context.meter.take())
             return
         cost = context.meter.take().share(len(items))
         for item, result in zip(items, results, strict=True):
@@ -223,14 +228,10 @@ def frame_refs(frames: Sequence[Frame]) -> tuple[FrameRef, ...]:
 
 
 def _result(answer: Answer, frames: Sequence[Frame], notes: tuple[str, ...]) -> Result:
-    reply = Reply(answer.letter, answer.confidence, dict(answer.letters), answer.raw)
     execution = Execution(
-        status="ok" if answer.letter is not None else "empty",
-        answer=answer.letter,
-        confidence=answer.confidence,
-        letters=dict(answer.letters),
-        raw=answer.raw,
+        "ok" if answer.letter is not None else "empty",
+        answer,
         calls=(Call("answer", {"frames": len(frames)}, answer.raw, frame_refs(frames)),),
     )
     only = Round("native", answer.raw, execution=execution, mode="native")
-    return Result((only,), reply, reply, settled=0, notes=notes)
+    return Result((only,), answer, answer, selected=0, notes=notes)

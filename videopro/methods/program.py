@@ -17,14 +17,14 @@ from videopro.backbones.wrappers.batching import BatchingBackbone
 from videopro.backbones.wrappers.metered import MeteredBackbone, ThreadMeter
 from videopro.benchmarks.base import Item
 from videopro.errors import QUESTION_ERRORS, ConfigError
-from videopro.methods.base import Method, MethodContext, Result, failed_result
+from videopro.methods.base import Method, MethodContext
 from videopro.modules.calls.registry import REMOVABLE
 from videopro.modules.library import VideoContext
 from videopro.modules.loading import ModuleModels, ModuleSettings, is_pocket
 from videopro.planners import Planner, check_planner, load_planner, teacher_of
-from videopro.reasoning import Reasoner, ReasoningResult, ReasoningSettings, ReasoningTask, RefinementShows
+from videopro.reasoning import Reasoner, ReasoningSettings, ReasoningTask, RefinementShows
 from videopro.settings import did_you_mean, setting
-from videopro.traces import AnswerRule, Cost, FallbackRule, FinalRule
+from videopro.traces import AnswerRule, Cost, FallbackRule, FinalRule, Result, failed_result
 from videopro.video import uniform_times
 
 FINAL_HELP = (
@@ -74,7 +74,7 @@ class ProgramSettings(ModuleSettings):
         default=(),
         metadata=setting(f"groups of modules that programs do without: {', '.join(REMOVABLE)} (Table 3)"),
     )
-    together: int = field(default=8, metadata=setting("questions of a video that go side by side"))
+    max_parallel: int = field(default=8, metadata=setting("questions of a video that go side by side"))
 
     def __post_init__(self) -> None:
         check_planner(self.planner)
@@ -99,7 +99,7 @@ class ProgramSettings(ModuleSettings):
 
     def reasoning(self) -> ReasoningSettings:
         """The same as `videopro.reasoning.reasoner` takes it. Raises ConfigError."""
-        return ReasoningSettings(max_rounds=0, rule=self.rule, together=self.together)
+        return ReasoningSettings(max_rounds=0, rule=self.rule, max_parallel=self.max_parallel)
 
     @property
     def rule(self) -> AnswerRule:
@@ -130,7 +130,7 @@ class VideoProSettings(ProgramSettings):
             refine_below=self.refine_below,
             rule=self.rule,
             shows=self.refinement_shows,
-            together=self.together,
+            max_parallel=self.max_parallel,
         )
 
 
@@ -147,7 +147,7 @@ class BaseProgramMethod(Method):
     def identity(self) -> dict[str, Any]:
         facts = super().identity()
         # How many go side by side changes nothing but time, and a key decides no answer.
-        del facts["together"]
+        del facts["max_parallel"]
         del facts["api_key_env"]
         # Under another name than once: "last" meant the latest answer in older runs, and is refused there.
         final = facts.pop("final")
@@ -161,17 +161,8 @@ class BaseProgramMethod(Method):
             facts["teacher"] = teacher_of(self.settings.planner).identity()
         return facts
 
-    def run(self, item: Item, context: MethodContext) -> Result:
-        """Answer one question."""
-        with ExitStack() as stack:
-            reasoner, modules = self._prepare(item, context, stack)
-            (reasoned,) = reasoner.reason([ReasoningTask(item.question, modules)])
-        if reasoned.error is not None:
-            raise reasoned.error
-        return replace(_result(reasoned, modules), cost=_left(context, [reasoned]) + reasoned.cost)
-
     def run_video(self, items: Sequence[Item], context: MethodContext) -> Iterator[tuple[Item, Result]]:
-        """Answer questions side by side, `together` of them at a time."""
+        """Answer questions side by side, `max_parallel` of them at a time."""
         # Questions about one video may list different subtitles, and a context has one.
         groups: dict[tuple[Any, float], list[Item]] = {}
         for item in items:
@@ -189,12 +180,12 @@ class BaseProgramMethod(Method):
                 return
             # Frames, index and encoding of the video are every question's, whenever its turn is.
             prepared = context.meter.take().share(len(items))
-            for start in range(0, len(items), self.settings.together):
-                some = items[start : start + self.settings.together]
+            for start in range(0, len(items), self.settings.max_parallel):
+                some = items[start : start + self.settings.max_parallel]
                 reasoned = reasoner.reason([ReasoningTask(item.question, modules) for item in some])
                 shared = prepared + _left(context, reasoned).share(len(some))
                 for item, one in zip(some, reasoned, strict=True):
-                    yield item, replace(_result(one, modules), cost=shared + one.cost)
+                    yield item, replace(one, cost=shared + one.cost)
 
     def _prepare(self, item: Item, context: MethodContext, stack: ExitStack) -> tuple[Reasoner, VideoContext]:
         """The reasoner and the modules for questions with this one's subtitles; `stack` ends what they
@@ -205,18 +196,18 @@ class BaseProgramMethod(Method):
         backbone = context.backbone.inner
         planner, models = self._load(backbone)
         adapter = None if self.settings.answer_adapter == "on" else False
-        counted = ThreadMeter()
-        answerer = MeteredBackbone(BatchingBackbone(backbone, adapter=adapter), counted)
+        thread_meter = ThreadMeter()
+        answerer = MeteredBackbone(BatchingBackbone(backbone, adapter=adapter), thread_meter)
         subtitles = context.subtitles(item) if self.settings.subtitles == "listed" else None
-        with context.meter.stage("modules"), counted.into(context.meter):
+        with context.meter.stage("modules"), thread_meter.into(context.meter):
             modules = models.context(context.video, answerer, subtitles, self.settings.without)
         reasoner = Reasoner(
             planner,
             replace(self.settings.reasoning(), adaptive=self.adaptive),
-            counted=counted,
+            thread_meter=thread_meter,
             visual=self._visual(planner, context, stack),
             seed=context.seed,
-            watch=context.watch,
+            observer=context.observer,
         )
         return reasoner, modules
 
@@ -272,21 +263,8 @@ class VideoProMethod(BaseProgramMethod):
     adaptive = True
 
 
-def _left(context: MethodContext, reasoned: Sequence[ReasoningResult]) -> Cost:
+def _left(context: MethodContext, reasoned: Sequence[Result]) -> Cost:
     """What the meter has that is no question's own."""
     own = sum(one.cost.seconds for one in reasoned)
     taken = context.meter.take()
     return replace(taken, seconds=max(0.0, taken.seconds - own))
-
-
-def _result(reasoned: ReasoningResult, modules: VideoContext) -> Result:
-    if reasoned.error is not None:
-        return failed_result(reasoned.error, reasoned.rounds)
-    return Result(
-        reasoned.rounds,
-        reasoned.first,
-        reasoned.final,
-        settled=reasoned.settled,
-        refined=reasoned.refined,
-        notes=("no subtitles",) if modules.subtitles is None else (),
-    )

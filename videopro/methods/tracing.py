@@ -12,14 +12,14 @@ from importlib import metadata
 
 from videopro import __version__
 from videopro.benchmarks.base import ROBUST, Item, Protocol
-from videopro.methods.base import Result
 from videopro.question import OFFICIAL_EXTRACTORS, extract_letter
-from videopro.traces import SCHEMA, Trace, VideoRef
+from videopro.traces import SCHEMA, Result, Trace, VideoRef
 
 
 def make_trace(item: Item, result: Result, video: VideoRef, *, run_key: str, protocol: Protocol) -> Trace:
     """The record of one question."""
     return Trace(
+        **vars(result),
         schema=SCHEMA,
         run_key=run_key,
         question_id=item.id,
@@ -30,15 +30,7 @@ def make_trace(item: Item, result: Result, video: VideoRef, *, run_key: str, pro
         reference=item.reference,
         evidence=item.evidence,
         groups=dict(item.groups),
-        rounds=result.rounds,
-        first=result.first,
-        final=result.final,
-        settled=result.settled,
-        refined=result.refined,
         official=official_letter(result, item, protocol),
-        error=result.error,
-        notes=result.notes,
-        cost=result.cost,
         versions=versions(),
     )
 

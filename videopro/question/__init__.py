@@ -1,7 +1,16 @@
-"""Questions with options, and extracting the chosen option from a reply."""
+"""Questions with options, their answers, and extracting the chosen option from a reply."""
 
+from videopro.question.answer import Answer
 from videopro.question.answer_extraction import extract_letter
 from videopro.question.official_extractors import OFFICIAL_EXTRACTORS
 from videopro.question.question import LETTERS, NO_OPTION, Question, right_letters
 
-__all__ = ["LETTERS", "NO_OPTION", "OFFICIAL_EXTRACTORS", "Question", "extract_letter", "right_letters"]
+__all__ = [
+    "Answer",
+    "LETTERS",
+    "NO_OPTION",
+    "OFFICIAL_EXTRACTORS",
+    "Question",
+    "extract_letter",
+    "right_letters",
+]

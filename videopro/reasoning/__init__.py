@@ -3,7 +3,7 @@
 from videopro.reasoning.execution import INPUTS, NO_PROGRAM, answer_natively, execute
 from videopro.reasoning.observer import Observer
 from videopro.reasoning.parallel import run_parallel
-from videopro.reasoning.reasoner import Reasoner, ReasoningResult, ReasoningSettings, ReasoningTask
+from videopro.reasoning.reasoner import Reasoner, ReasoningSettings, ReasoningTask
 from videopro.reasoning.refinement import (
     Refinement,
     RefinementShows,
@@ -18,7 +18,6 @@ __all__ = [
     "INPUTS",
     "NO_PROGRAM",
     "ReasoningSettings",
-    "ReasoningResult",
     "Reasoner",
     "Refinement",
     "RefinementShows",

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 from videopro.backbones.wrappers.metered import Meter, ThreadMeter
 from videopro.errors import BackboneError, ConfigError, SubtitleError, VideoError, VideoProError
 from videopro.executor import BudgetExceeded, Limits, Outcome, ZygoteGone, run, use_frames
-from videopro.modules.calls.results import ProgramAnswer, read_program_answer
+from videopro.modules.calls.results import read_program_answer
 from videopro.modules.errors import ModelError
 from videopro.modules.library import ModuleLibrary, VideoContext
 from videopro.program import Program
-from videopro.question import Question
+from videopro.question import Answer, Question
 from videopro.reasoning.observer import Observer
 from videopro.traces import Call, Cost, Execution, Failure
 
@@ -44,12 +44,12 @@ def execute(
     context: VideoContext,
     *,
     limits: Limits,
-    counted: ThreadMeter,
-    watch: Observer | None = None,
+    thread_meter: ThreadMeter,
+    observer: Observer | None = None,
 ) -> tuple[Execution, str]:
     """Run a program on this thread. Returns what came of it, and the log for a refinement prompt.
 
-    `counted` is the meter behind the context's backbone. A program's failure is an execution; raises
+    `thread_meter` is the meter behind the context's backbone. A program's failure is an execution; raises
     VideoProError for what is wrong with the video, the model or the machinery, and whatever a fault of ours
     raises.
     """
@@ -58,9 +58,9 @@ def execute(
         error = Failure(NO_PROGRAM, "The reply holds no program.", log=f"{NO_PROGRAM}: {why}")
         execution, log = Execution("failed", error=error), error.log
     else:
-        execution, log = _run(program, question, context, limits, counted, watch)
-    if watch is not None:
-        watch.ended(execution)
+        execution, log = _run(program, question, context, limits, thread_meter, observer)
+    if observer is not None:
+        observer.on_execution(execution)
     return execution, log
 
 
@@ -69,15 +69,15 @@ def _run(
     question: Question,
     context: VideoContext,
     limits: Limits,
-    counted: ThreadMeter,
-    watch: Observer | None,
+    thread_meter: ThreadMeter,
+    observer: Observer | None,
 ) -> tuple[Execution, str]:
     try:
-        return _run_once(program, question, context, limits, counted, watch)
+        return _run_once(program, question, context, limits, thread_meter, observer)
     except ZygoteGone:
         # The executor runs no program twice that has called something. Modules change nothing and remember
         # what they gave, so here it may be: else one process killed for want of memory would end a training.
-        return _run_once(program, question, context, limits, counted, watch)
+        return _run_once(program, question, context, limits, thread_meter, observer)
 
 
 def _run_once(
@@ -85,17 +85,17 @@ def _run_once(
     question: Question,
     context: VideoContext,
     limits: Limits,
-    counted: ThreadMeter,
-    watch: Observer | None,
+    thread_meter: ThreadMeter,
+    observer: Observer | None,
 ) -> tuple[Execution, str]:
     library = ModuleLibrary(context, use_frames=use_frames)
     values = (library.video, library.video, question.text, list(question.choices), context.video.duration)
     inputs: Mapping[str, Any] = dict(zip(INPUTS, values, strict=True))
     functions = {
-        name: _guard_module(function, library, watch) for name, function in library.functions().items()
+        name: _guard_module(function, library, observer) for name, function in library.functions().items()
     }
     meter = Meter()
-    with counted.into(meter):
+    with thread_meter.into(meter):
         try:
             outcome = run(program.code, functions, inputs, limits, library.prelude, fatal=_FATAL)
         except _ModuleBug as fault:
@@ -107,9 +107,9 @@ def _run_once(
         return Execution(
             "failed", error=error, calls=_calls_with_lines(outcome, library), cost=cost
         ), outcome.log
-    answer = read_program_answer(outcome.value, question, library.answers)
-    execution = replace(
-        _execution_of_answer(answer, library, cost), calls=_calls_with_lines(outcome, library)
+    answer, claim = read_program_answer(outcome.value, question, library.answers)
+    execution = Execution(
+        _status(answer), answer, claim, calls=_calls_with_lines(outcome, library), cost=cost
     )
     return execution, _answerless_log(outcome, answer)
 
@@ -123,33 +123,23 @@ def _calls_with_lines(outcome: Outcome, library: ModuleLibrary) -> tuple[Call, .
 
 
 def answer_natively(
-    question: Question, context: VideoContext, *, counted: ThreadMeter, watch: Observer | None = None
+    question: Question, context: VideoContext, *, thread_meter: ThreadMeter, observer: Observer | None = None
 ) -> Execution:
     """The direct answer of the native program, without a program."""
     library = ModuleLibrary(context)
     meter = Meter()
-    with counted.into(meter):
-        query = _guard_module(library.functions()["query_native"], library, watch)
+    with thread_meter.into(meter):
+        query = _guard_module(library.functions()["query_native"], library, observer)
         value = query(library.video, question.text, list(question.choices))
-    return _execution_of_answer(
-        read_program_answer(value, question, library.answers), library, _cost(meter, library)
-    )
+    answer, claim = read_program_answer(value, question, library.answers)
+    return Execution(_status(answer), answer, claim, calls=tuple(library.calls), cost=_cost(meter, library))
 
 
-def _execution_of_answer(answer: ProgramAnswer, library: ModuleLibrary, cost: Cost) -> Execution:
-    return Execution(
-        status="ok" if answer.letter is not None else "empty",
-        answer=answer.letter,
-        confidence=answer.confidence,
-        letters=dict(answer.letters),
-        claim=answer.claim,
-        raw=answer.raw,
-        calls=tuple(library.calls),
-        cost=cost,
-    )
+def _status(answer: Answer) -> Literal["ok", "empty"]:
+    return "ok" if answer.letter is not None else "empty"
 
 
-def _answerless_log(outcome: Outcome, answer: ProgramAnswer) -> str:
+def _answerless_log(outcome: Outcome, answer: Answer) -> str:
     """The log of a program that came to its end."""
     if answer.letter is not None:
         return outcome.log
@@ -165,7 +155,7 @@ def _cost(meter: Meter, library: ModuleLibrary) -> Cost:
 
 
 def _guard_module(
-    function: Callable[..., Any], library: ModuleLibrary, watch: Observer | None
+    function: Callable[..., Any], library: ModuleLibrary, observer: Observer | None
 ) -> Callable[..., Any]:
     def call(*args: Any, **keywords: Any) -> Any:
         try:
@@ -175,7 +165,7 @@ def _guard_module(
         except Exception as error:
             raise _ModuleBug(error) from error
         finally:
-            if watch is not None:
-                watch.called(library.calls[-1])
+            if observer is not None:
+                observer.on_call(library.calls[-1])
 
     return call

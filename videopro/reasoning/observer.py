@@ -13,11 +13,11 @@ from videopro.traces import Call, Execution, Round
 class Observer(Protocol):
     """Told in order; with several questions side by side, what is told of them is mixed."""
 
-    def wrote(self, round: Round) -> None:
+    def on_reply(self, round: Round) -> None:
         """A planner's reply, not run yet."""
 
-    def called(self, call: Call) -> None:
+    def on_call(self, call: Call) -> None:
         """A module was called and came back, perhaps with an error."""
 
-    def ended(self, execution: Execution) -> None:
+    def on_execution(self, execution: Execution) -> None:
         """The program came to its end."""

@@ -28,7 +28,17 @@ from videopro.reasoning.parallel import run_parallel
 from videopro.reasoning.refinement import RefinementShows, build_refinement
 from videopro.reasoning.rounds import cost_of_rounds, round_from_reply
 from videopro.reasoning.seeding import prompt_seed
-from videopro.traces import FALLBACK, AnswerRule, Cost, Execution, Reply, Round, is_confident, select_answer
+from videopro.traces import (
+    FALLBACK,
+    AnswerRule,
+    Cost,
+    Execution,
+    Result,
+    Round,
+    failed_result,
+    is_confident,
+    select_answer,
+)
 
 
 @dataclass(frozen=True)
@@ -50,7 +60,7 @@ class ReasoningSettings:
     """What a prompt for a refinement of an unsure answer shows: the program alone as in the paper (Figs. 12
     and
     13), its result too, or result and log."""
-    together: int = 8
+    max_parallel: int = 8
     """Programs that run side by side."""
 
     def __post_init__(self) -> None:
@@ -62,8 +72,8 @@ class ReasoningSettings:
             raise ConfigError(
                 f"refine_below is {self.refine_below}; it must lie between tau, which is {self.tau}, and 1"
             )
-        if self.together < 1:
-            raise ConfigError(f"together is {self.together}; it must be at least 1")
+        if self.max_parallel < 1:
+            raise ConfigError(f"max_parallel is {self.max_parallel}; it must be at least 1")
 
     @property
     def stored_below(self) -> float:
@@ -77,24 +87,6 @@ class ReasoningTask:
 
     question: Question
     context: VideoContext
-
-
-@dataclass(frozen=True)
-class ReasoningResult:
-    """What came of a task: an answer, perhaps unparsed, or an error."""
-
-    rounds: tuple[Round, ...] = ()
-    first: Reply | None = None
-    final: Reply | None = None
-    settled: int | None = None
-    refined: int = 0
-    error: VideoProError | None = None
-    """One of QUESTION_ERRORS."""
-
-    @property
-    def cost(self) -> Cost:
-        """What planning and running took."""
-        return cost_of_rounds(self.rounds)
 
 
 @dataclass
@@ -116,7 +108,7 @@ class _TaskState:
 class Reasoner:
     """Reasons about the questions of one video.
 
-    `planner` writes the programs, seeing `visual` if it sees videos; `counted` is the meter behind the
+    `planner` writes the programs, seeing `visual` if it sees videos; `thread_meter` is the meter behind the
     backbone of the tasks' contexts; `seed` fixes what is drawn: with equal seeds the same question gets the
     same draws in whatever company.
     """
@@ -126,21 +118,21 @@ class Reasoner:
         planner: Planner,
         settings: ReasoningSettings,
         *,
-        counted: ThreadMeter,
+        thread_meter: ThreadMeter,
         visual: Visual = None,
         limits: Limits | None = None,
         seed: int = 0,
-        watch: Observer | None = None,
+        observer: Observer | None = None,
     ) -> None:
         self._planner = planner
         self._settings = settings
-        self._counted = counted
+        self._thread_meter = thread_meter
         self._visual = visual if planner.sees_video else None
         self._limits = limits if limits is not None else Limits()
         self._seed = seed
-        self._watch = watch
+        self._observer = observer
 
-    def reason(self, tasks: Sequence[ReasoningTask]) -> list[ReasoningResult]:
+    def reason(self, tasks: Sequence[ReasoningTask]) -> list[Result]:
         """What came of each task, in their order. Raises VideoProError for what concerns the run and not a
         single question, and whatever a fault of ours raises."""
         states = [_TaskState(task) for task in tasks]
@@ -197,8 +189,8 @@ class Reasoner:
                 continue
             round, state.program = round_from_reply(request.kind, reply, seconds=seconds)
             state.rounds.append(round)
-            if self._watch is not None:
-                self._watch.wrote(round)
+            if self._observer is not None:
+                self._observer.on_reply(round)
 
     def _run(self, states: Sequence[_TaskState]) -> None:
         def one(state: _TaskState) -> Execution:
@@ -208,8 +200,8 @@ class Reasoner:
                 state.task.question,
                 state.task.context,
                 limits=self._limits,
-                counted=self._counted,
-                watch=self._watch,
+                thread_meter=self._thread_meter,
+                observer=self._observer,
             )
             return execution
 
@@ -224,7 +216,9 @@ class Reasoner:
         each took, so that sums over a run are the run's."""
         began = time.perf_counter()
         done: list[tuple[_TaskState, Execution]] = []
-        for state, result in zip(states, run_parallel(states, work, self._settings.together), strict=True):
+        for state, result in zip(
+            states, run_parallel(states, work, self._settings.max_parallel), strict=True
+        ):
             if isinstance(result, VideoProError):
                 state.error = result
             else:
@@ -260,28 +254,36 @@ class Reasoner:
 
     # ---- the end -------------------------------------------------------------------------------------------
 
-    def _finished(self, state: _TaskState) -> ReasoningResult:
+    def _finished(self, state: _TaskState) -> Result:
         if state.error is not None:
-            return ReasoningResult(tuple(state.rounds), error=state.error)
+            return _failed(state)
         executions = state.executions
-        decision = select_answer(executions, self._settings.tau, self._settings.rule.final)
-        settled = decision.settled
+        selection = select_answer(executions, self._settings.tau, self._settings.rule.final)
+        selected = selection.selected
         if self._settings.rule.fallback == "native" and self._is_unanswered(executions):
 
             def natively(state: _TaskState) -> Execution:
                 return answer_natively(
-                    state.task.question, state.task.context, counted=self._counted, watch=self._watch
+                    state.task.question,
+                    state.task.context,
+                    thread_meter=self._thread_meter,
+                    observer=self._observer,
                 )
 
             for _, direct in self._run_parallel([state], natively):
-                state.rounds.append(Round(FALLBACK, direct.raw, execution=direct, mode="native"))
+                state.rounds.append(Round(FALLBACK, direct.answer.raw, execution=direct, mode="native"))
             if state.error is not None:
-                return ReasoningResult(tuple(state.rounds), error=state.error)
-            if executions[settled].answer is None:
-                settled = len(state.rounds) - 1
-        final = state.executions[settled]
-        return ReasoningResult(
-            tuple(state.rounds), _reply(executions[0]), _reply(final), settled, decision.refined
+                return _failed(state)
+            if executions[selected].answer.letter is None:
+                selected = len(state.rounds) - 1
+        return Result(
+            tuple(state.rounds),
+            executions[0].answer,
+            state.executions[selected].answer,
+            selected,
+            selection.refined,
+            notes=("no subtitles",) if state.task.context.subtitles is None else (),
+            cost=cost_of_rounds(state.rounds),
         )
 
     def _is_unanswered(self, executions: Sequence[Execution]) -> bool:
@@ -291,13 +293,14 @@ class Reasoner:
         first = select_answer(executions, settings.tau, final).refined
         last = select_answer(executions, settings.stored_below, final).refined
         return any(
-            executions[select_answer(executions[: end + 1], math.inf, final).settled].answer is None
+            executions[select_answer(executions[: end + 1], math.inf, final).selected].answer.letter is None
             for end in range(first, last + 1)
         )
 
 
-def _reply(execution: Execution) -> Reply:
-    return Reply(execution.answer, execution.confidence, dict(execution.letters), execution.raw)
+def _failed(state: _TaskState) -> Result:
+    assert state.error is not None
+    return replace(failed_result(state.error, tuple(state.rounds)), cost=cost_of_rounds(state.rounds))
 
 
 def _scaled(cost: Cost, factor: float) -> Cost:

@@ -57,7 +57,11 @@ def build_refinement(
     """The kind of refinement that follows this execution of the program, and its prompt. `log`: of the
     run."""
     kind = refinement_kind(execution, program.mode)
-    result = "" if shows == "program" else prompts.result_line(execution.answer, execution.confidence)
+    result = (
+        ""
+        if shows == "program"
+        else prompts.result_line(execution.answer.letter, execution.answer.confidence)
+    )
     if kind != "bug_fix" and shows != "log":
         log = ""
     return kind, refinement_prompt(kind, question, program.code, log=log, result=result, reference=reference)

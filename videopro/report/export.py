@@ -182,9 +182,9 @@ def _said(trace: Trace) -> Iterator[tuple[str, str]]:
 def _outcome(execution: Execution) -> str:
     if execution.error is not None:
         return f"failed: {execution.error.type}: {execution.error.message}"
-    if execution.answer is None:
+    if execution.answer.letter is None:
         return "no answer"
-    return f"answer {execution.answer}, confidence {execution.confidence:.3f}"
+    return f"answer {execution.answer.letter}, confidence {execution.answer.confidence:.3f}"
 
 
 def _usage(traces: tuple[Trace, ...]) -> dict[str, int]:

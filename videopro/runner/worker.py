@@ -18,11 +18,11 @@ from videopro.backbones.wrappers.metered import Meter
 from videopro.benchmarks.base import Item
 from videopro.benchmarks.base import Protocol as BenchmarkProtocol
 from videopro.errors import BackboneError, VideoError
-from videopro.methods.base import Method, MethodContext, Result, failed_result
+from videopro.methods.base import Method, MethodContext
 from videopro.methods.tracing import make_trace
 from videopro.processes import trim_heap
 from videopro.runs import RunFolder
-from videopro.traces import Failure, TraceLog, VideoRef
+from videopro.traces import Failure, Result, TraceLog, VideoRef, failed_result
 from videopro.video import Video
 from videopro.work import Unit, lease, read_crashes
 

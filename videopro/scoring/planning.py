@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
 from videopro.question import right_letters
-from videopro.traces import Execution, Failure, Reply, Round, Trace, is_confident
+from videopro.traces import Execution, Result, Trace, is_confident
 
 Mode = Literal["native", "program"]
 
@@ -34,7 +34,7 @@ class PlanRecord:
 
 def oracle_mode(native: Execution, right: Collection[str], tau: float) -> Mode:
     """m* of A.3: native if the native answer is confident and one of the `right` letters."""
-    return "native" if is_confident(native, tau) and native.answer in right else "program"
+    return "native" if is_confident(native, tau) and native.answer.letter in right else "program"
 
 
 def oracle_modes(native: Iterable[Trace], tau: float) -> dict[str, Mode]:
@@ -49,22 +49,9 @@ def oracle_modes(native: Iterable[Trace], tau: float) -> dict[str, Mode]:
     return found
 
 
-class HasRounds(Protocol):
-    """What a method returned for a question: a `Result`, or a trace."""
-
-    @property
-    def rounds(self) -> tuple[Round, ...]: ...
-
-    @property
-    def final(self) -> Reply | None: ...
-
-    @property
-    def error(self) -> Failure | None: ...
-
-
 def plan_record(
     question_id: str,
-    answered: HasRounds,
+    answered: Result,
     oracle: Mapping[str, Mode],
     *,
     gold: str | None,

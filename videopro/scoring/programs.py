@@ -8,7 +8,8 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from videopro.traces import FALLBACK, Reply, Round, Trace
+from videopro.question import Answer
+from videopro.traces import FALLBACK, Round, Trace
 
 
 def program_metrics(traces: Sequence[Trace]) -> dict[str, Any]:
@@ -53,7 +54,7 @@ def program_metrics(traces: Sequence[Trace]) -> dict[str, Any]:
 
 def is_fallback(trace: Trace) -> bool:
     """Whether the answer that counts is the fallback's: a direct answer, as no program returned any."""
-    return trace.settled is not None and trace.rounds[trace.settled].prompt_kind == FALLBACK
+    return trace.selected is not None and trace.rounds[trace.selected].prompt_kind == FALLBACK
 
 
 def counted(trace: Trace) -> tuple[Round, ...]:
@@ -105,5 +106,5 @@ def _status(attempt: Round) -> str:
     return attempt.execution.status if attempt.execution is not None else ""
 
 
-def _is_right(trace: Trace, reply: Reply | None) -> bool:
-    return reply is not None and trace.is_right(reply.letter)
+def _is_right(trace: Trace, answer: Answer | None) -> bool:
+    return answer is not None and trace.is_right(answer.letter)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from videopro.errors import RunError
-from videopro.traces.record import FALLBACK, Cost, Execution, Reply, Round, Trace
+from videopro.traces.record import FALLBACK, Cost, Round, Trace
 from videopro.traces.selection import AnswerRule, FallbackRule, select_answer
 
 
@@ -59,36 +59,36 @@ def _rescored_by_selection(
         return trace
     decision = select_answer(executions, tau, rule.final)
     rounds = tuple(programs[: decision.refined + 1])
-    return _with_rounds(trace, rounds, decision.settled, decision.refined, rule.fallback, native)
+    return _with_rounds(trace, rounds, decision.selected, decision.refined, rule.fallback, native)
 
 
 def _with_rounds(
     trace: Trace,
     rounds: tuple[Round, ...],
-    settled: int,
+    selected: int,
     refined: int,
     fallback: FallbackRule,
     native: Trace | None,
 ) -> Trace:
-    """The trace with these of its rounds alone, and a direct answer behind them where `settled` has none."""
+    """The trace with these of its rounds alone, and a direct answer behind them where `selected` has none."""
     cost = trace.cost
-    answer = rounds[settled].execution
-    if fallback == "native" and (answer is None or answer.answer is None):
+    execution = rounds[selected].execution
+    if fallback == "native" and (execution is None or execution.answer.letter is None):
         direct = next((one for one in trace.rounds if one.prompt_kind == FALLBACK), None)
         if direct is None:
             direct, more = _direct(trace, native)
             cost += more
         rounds = (*rounds, direct)
-        settled = len(rounds) - 1
-        answer = direct.execution
+        selected = len(rounds) - 1
+        execution = direct.execution
     left = [one for one in trace.rounds if not any(one is kept for kept in rounds)]
-    is_same = trace.settled is not None and trace.rounds[trace.settled] is rounds[settled]
-    is_first = rounds[settled] is trace.rounds[0]
+    is_same = trace.selected is not None and trace.rounds[trace.selected] is rounds[selected]
+    is_first = rounds[selected] is trace.rounds[0]
     return replace(
         trace,
         rounds=rounds,
-        final=trace.first if is_first or answer is None else _reply(answer),
-        settled=settled,
+        final=trace.first if is_first or execution is None else execution.answer,
+        selected=selected,
         refined=refined,
         official=trace.official if is_same else None,
         cost=_without(cost, left),
@@ -168,19 +168,15 @@ def rescore_always_program(trace: Trace, program: Trace) -> Trace:
 
 def without_stored_rounds(trace: Trace) -> Trace:
     """The trace without the rounds that were only stored for other thresholds, and without what they cost."""
-    if trace.settled is None:
+    if trace.selected is None:
         return trace
-    counts = trace.rounds[trace.settled]
+    counts = trace.rounds[trace.selected]
     stored = [one for one in trace.rounds[trace.refined + 1 :] if one is not counts]
     if not stored:
         return trace
     kept = tuple(one for one in trace.rounds if not any(one is other for other in stored))
-    settled = next(place for place, one in enumerate(kept) if one is counts)
-    return replace(trace, rounds=kept, settled=settled, cost=_without(trace.cost, stored))
-
-
-def _reply(execution: Execution) -> Reply:
-    return Reply(execution.answer, execution.confidence, dict(execution.letters), execution.raw)
+    selected = next(place for place, one in enumerate(kept) if one is counts)
+    return replace(trace, rounds=kept, selected=selected, cost=_without(trace.cost, stored))
 
 
 def _without(whole: Cost, rounds: Iterable[Round]) -> Cost:

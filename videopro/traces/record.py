@@ -16,11 +16,11 @@ from dataclasses import dataclass, field, fields
 from functools import cache
 from typing import Any, Literal, TypeAlias
 
-from videopro.errors import RunError
-from videopro.question import right_letters
+from videopro.errors import QUESTION_ERRORS, RunError
+from videopro.question import Answer, right_letters
 from videopro.storage import parse_json
 
-SCHEMA = 2
+SCHEMA = 3
 
 FALLBACK = "fallback"
 """The prompt kind of the direct answer that is asked for where no program gave one."""
@@ -111,16 +111,11 @@ class Execution:
     """What came of one round: of a program, or of the backbone's direct answer."""
 
     status: Literal["ok", "failed", "empty"]
-    answer: str | None = None
-    """Option letter."""
-    confidence: float = 0.0
-    """Eq. 2; 0.0 unless an answering call made it."""
-    letters: Mapping[str, float] = field(default_factory=dict)
-    """Probability of each option's letter, not renormalised."""
+    answer: Answer = field(default_factory=Answer)
+    """The answer; one without a letter where there is none. Its confidence is 0.0 unless an answering call
+    made it."""
     claim: float | None = None
     """The confidence that a program claimed for itself."""
-    raw: str = ""
-    """What an official scorer reads of this answer."""
     error: Failure | None = None
     calls: tuple[Call, ...] = ()
     cost: Cost = field(default_factory=Cost)
@@ -152,15 +147,32 @@ class Round:
 
 
 @dataclass(frozen=True)
-class Reply:
-    """An answer as it is scored."""
+class Result:
+    """What was made of one question: an answer (`final`, perhaps without a letter) or an error, never
+    neither."""
 
-    letter: str | None
-    """None: unparsed."""
-    confidence: float
-    letters: Mapping[str, float]
-    raw: str
-    """What an official scorer reads."""
+    rounds: tuple[Round, ...] = ()
+    first: Answer | None = None
+    """The answer before any refinement."""
+    final: Answer | None = None
+    """The answer that counts; None only beside an `error`."""
+    selected: int | None = None
+    """The place in `rounds` of the answer that counts; None without rounds. Those behind it were stored for
+    other thresholds (`refine_below`), or gave nothing better."""
+    refined: int = 0
+    """Refinements that the run's own settings called for."""
+    error: Failure | None = None
+    """Why there is no answer: a broken video, a request that could not be served, a worker that died."""
+    notes: tuple[str, ...] = ()
+    """What a reader of the result should know, such as subtitles that the benchmark does not have."""
+    cost: Cost = field(default_factory=Cost)
+
+
+def failed_result(error: Exception, rounds: tuple[Round, ...] = ()) -> Result:
+    """The result of a question that could not be answered; `error` is one of QUESTION_ERRORS."""
+    # The broad class, not a subclass of it: what leaves a denominator is decided by this word.
+    kind = next(one for one in QUESTION_ERRORS if isinstance(error, one))
+    return Result(rounds, error=Failure(kind.__name__, str(error)))
 
 
 @dataclass(frozen=True)
@@ -178,9 +190,10 @@ class VideoRef:
     """The file of subtitles that synthesis gave to its modules; empty: none, or not told."""
 
 
-@dataclass(frozen=True)
-class Trace:
-    """Everything that happened to one question, and everything that scoring it again needs."""
+@dataclass(frozen=True, kw_only=True)
+class Trace(Result):
+    """Everything that happened to one question, and everything that scoring it again needs: its result, what
+    was asked, and in which run."""
 
     schema: int
     run_key: str
@@ -192,23 +205,8 @@ class Trace:
     """Letter of the right option; None where the benchmark keeps it to itself, and for an open question; "-"
     where none is right by its own annotation."""
     groups: Mapping[str, str] = field(default_factory=dict)
-    rounds: tuple[Round, ...] = ()
-    first: Reply | None = None
-    """The answer before any refinement."""
-    final: Reply | None = None
-    """The answer that counts; None only beside an `error`."""
-    settled: int | None = None
-    """The place in `rounds` of the answer that counts; None without rounds. Those behind it were stored for
-    other thresholds (`refine_below`), or gave nothing better."""
-    refined: int = 0
-    """Refinements that this run's own settings called for."""
     official: str | None = None
     """The letter that the benchmark's official reader takes from `final.raw`."""
-    error: Failure | None = None
-    """Why there is no answer: a broken video, a request that could not be served, a worker that died."""
-    notes: tuple[str, ...] = ()
-    """What a reader of the result should know, such as subtitles that the benchmark does not have."""
-    cost: Cost = field(default_factory=Cost)
     versions: Mapping[str, str] = field(default_factory=dict)
     reference: str | None = None
     """The answer in words that a judge compares an open answer with."""
@@ -247,10 +245,29 @@ class Trace:
             raise LaterSchema(
                 f"written by a later version of videopro (schema {schema}; this one reads up to {SCHEMA})"
             )
+        if type(schema) is int and schema < 3:
+            content = _upgraded(content)
         trace: Trace = _read(cls, content, "trace")
-        if trace.settled is not None and not 0 <= trace.settled < len(trace.rounds):
-            raise RunError(f"trace.settled is {trace.settled}, and there are {len(trace.rounds)} rounds")
+        if trace.selected is not None and not 0 <= trace.selected < len(trace.rounds):
+            raise RunError(f"trace.selected is {trace.selected}, and there are {len(trace.rounds)} rounds")
         return trace
+
+
+def _upgraded(content: Mapping[str, Any]) -> dict[str, Any]:
+    """A trace of schema 2 or older as schema 3 has it: `selected` was called "settled", and an execution held
+    the fields of its answer itself, with the letter as "answer"."""
+    upgraded = {"selected": content.get("settled"), **content, "schema": 3}
+    if isinstance(rounds := content.get("rounds"), list):
+        upgraded["rounds"] = [_upgraded_round(one) for one in rounds]
+    return upgraded
+
+
+def _upgraded_round(one: Any) -> Any:
+    if not isinstance(one, dict) or not isinstance(execution := one.get("execution"), dict):
+        return one
+    answer = {"letter": execution.get("answer")}
+    answer |= {name: execution[name] for name in ("confidence", "letters", "raw") if name in execution}
+    return {**one, "execution": {**execution, "answer": answer}}
 
 
 @cache

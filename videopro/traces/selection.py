@@ -44,7 +44,7 @@ def recorded_rule(settings: Mapping[str, object]) -> AnswerRule:
 class Selection:
     """What a run with some threshold makes of the executions of one question."""
 
-    settled: int
+    selected: int
     """The place of the answer that counts."""
     refined: int
     """Refinements that the threshold calls for, among those that there are."""
@@ -52,7 +52,11 @@ class Selection:
 
 def is_confident(execution: Execution, tau: float) -> bool:
     """Whether an execution needs no refinement: it has an answer, and c >= tau (inclusive)."""
-    return execution.status == "ok" and execution.answer is not None and execution.confidence >= tau
+    return (
+        execution.status == "ok"
+        and execution.answer.letter is not None
+        and execution.answer.confidence >= tau
+    )
 
 
 def select_answer(
@@ -72,11 +76,11 @@ def select_answer(
     last = len(executions) - 1 if most is None else min(most, len(executions) - 1)
     while end < last and not is_confident(executions[end], tau):
         end += 1
-    answered = [i for i in range(end + 1) if executions[i].answer is not None]
+    answered = [i for i in range(end + 1) if executions[i].answer.letter is not None]
     if final == "last" or not answered:
-        settled = end
+        selected = end
     elif final == "last-answered":
-        settled = answered[-1]
+        selected = answered[-1]
     else:
-        settled = max(answered, key=lambda i: (executions[i].confidence, -i))
-    return Selection(settled, end)
+        selected = max(answered, key=lambda i: (executions[i].answer.confidence, -i))
+    return Selection(selected, end)

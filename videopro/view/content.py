@@ -12,8 +12,9 @@ from typing import Any
 from videopro.benchmarks.base import NO_OPTION
 from videopro.benchmarks.metrics import JudgeGrade
 from videopro.program import planning_text
+from videopro.question import Answer
 from videopro.scoring import counted, is_fallback
-from videopro.traces import Call, Cost, Execution, Reply, Round, Trace
+from videopro.traces import Call, Cost, Execution, Round, Trace
 from videopro.view.listing import lines_of_calls, listing
 from videopro.view.pictures import Picture, picture_of, set_name, spread, strip_times
 from videopro.view.readings import answer_in, boxes_in, lines_in, part_in
@@ -94,10 +95,10 @@ def page(
             "strip": [{"time": picture.time, "key": picture.key} for picture in strip],
         },
         "evidence": [[_short(time) for time in span] for span in trace.evidence],
-        "first": _reply(trace.first),
-        "final": _reply(trace.final),
+        "first": _answer(trace.first),
+        "final": _answer(trace.final),
         "official": trace.official,
-        "settled": trace.settled,
+        "selected": trace.selected,
         "refined": trace.refined,
         "error": asdict(trace.error) if trace.error is not None else None,
         "notes": list(trace.notes),
@@ -192,24 +193,24 @@ def _execution(execution: Execution | None) -> dict[str, Any] | None:
         return None
     return {
         "status": execution.status,
-        "answer": execution.answer,
-        "confidence": _short(execution.confidence),
+        "answer": execution.answer.letter,
+        "confidence": _short(execution.answer.confidence),
         "claim": execution.claim,
-        "letters": _letters(execution.letters),
-        "raw": execution.raw,
+        "letters": _letters(execution.answer.letters),
+        "raw": execution.answer.raw,
         "error": asdict(execution.error) if execution.error is not None else None,
         "cost": _cost(execution.cost),
     }
 
 
-def _reply(reply: Reply | None) -> dict[str, Any] | None:
-    if reply is None:
+def _answer(answer: Answer | None) -> dict[str, Any] | None:
+    if answer is None:
         return None
     return {
-        "letter": reply.letter,
-        "confidence": _short(reply.confidence),
-        "letters": _letters(reply.letters),
-        "raw": reply.raw,
+        "letter": answer.letter,
+        "confidence": _short(answer.confidence),
+        "letters": _letters(answer.letters),
+        "raw": answer.raw,
     }
 
 

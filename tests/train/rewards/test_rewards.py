@@ -12,6 +12,7 @@ from tests.support.reason_world import BROKEN, LOCAL, NATIVE, NOTHING, reply
 from tests.support.reward_world import make, row, rows, score
 from videopro.errors import DatasetError
 from videopro.program import parse_program
+from videopro.question import Answer
 from videopro.traces import Execution
 from videopro.train.rewards.functions import ProgramRewards
 from videopro.train.rewards.rows import texts_of
@@ -171,12 +172,12 @@ def test_the_modes_of_a_3_are_those_of_the_oracle() -> None:
 @pytest.mark.parametrize(
     ("execution", "right", "answer", "probability"),
     [
-        (Execution("ok", "A", 0.6, {"A": 0.6, "B": 0.2, "C": 0.0}), {"B"}, 0.0, 0.25),
-        (Execution("ok", "A", 0.6, {"A": 0.6, "B": 0.2, "C": 0.0}), {"A"}, 1.0, 0.75),
-        (Execution("ok", "A", 0.6, {"A": 0.6, "B": 0.2, "C": 0.0}), {"A", "B"}, 1.0, 1.0),
-        (Execution("ok", "A", 0.7), {"A"}, 1.0, 0.7),  # in words: no letters
-        (Execution("ok", "A", 0.7), {"B"}, 0.0, 0.0),
-        (Execution("ok", "A", 0.0, {"A": 0.6, "B": 0.2}), {"A"}, 0.0, 0.0),  # a guess
+        (Execution("ok", Answer("A", 0.6, {"A": 0.6, "B": 0.2, "C": 0.0})), {"B"}, 0.0, 0.25),
+        (Execution("ok", Answer("A", 0.6, {"A": 0.6, "B": 0.2, "C": 0.0})), {"A"}, 1.0, 0.75),
+        (Execution("ok", Answer("A", 0.6, {"A": 0.6, "B": 0.2, "C": 0.0})), {"A", "B"}, 1.0, 1.0),
+        (Execution("ok", Answer("A", 0.7)), {"A"}, 1.0, 0.7),  # in words: no letters
+        (Execution("ok", Answer("A", 0.7)), {"B"}, 0.0, 0.0),
+        (Execution("ok", Answer("A", 0.0, {"A": 0.6, "B": 0.2})), {"A"}, 0.0, 0.0),  # a guess
         (Execution("failed"), {"A"}, 0.0, 0.0),
     ],
 )

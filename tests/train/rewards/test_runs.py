@@ -114,7 +114,7 @@ def test_a_program_that_was_begun_ahead_is_not_begun_again() -> None:
         future = rewards.submit(checked(), LOCAL)
         ran = future.result(60)
         assert ran.execution is not None
-        assert (ran.execution.answer, rewards.executions) == ("B", 1)
+        assert (ran.execution.answer.letter, rewards.executions) == ("B", 1)
         assert score(rewards, rows(2), [LOCAL, NATIVE]) == [(1, 1, 1), (0, 1, 0)]
         assert rewards.executions == 2
 
@@ -160,7 +160,7 @@ def test_a_turn_before_the_last_gives_what_its_refinement_shows() -> None:
     assert "NameError" in failed.log
     assert "clips" in failed.log
     assert fine.execution is not None
-    assert (fine.execution.answer, fine.execution.confidence) == ("B", pytest.approx(0.9))
+    assert (fine.execution.answer.letter, fine.execution.answer.confidence) == ("B", pytest.approx(0.9))
 
 
 # ---- failures of programs ----------------------------------------------------------------------------------

@@ -51,7 +51,9 @@ def asked_by_inference(text: str, tau: float) -> tuple[str, str] | None:
     """The kind and the prompt of the refinement that inference asks for after this reply."""
     planner, counted = ScriptedPlanner(lambda request: text), ThreadMeter()
     context = SceneModels().context(video(), MeteredBackbone(SceneBackbone(), counted), None)
-    Reasoner(planner, ReasoningSettings(tau=tau), counted=counted).reason([ReasoningTask(QUESTION, context)])
+    Reasoner(planner, ReasoningSettings(tau=tau), thread_meter=counted).reason(
+        [ReasoningTask(QUESTION, context)]
+    )
     followed = planner.requests[1:]
     return (followed[0].kind, followed[0].prompt) if followed else None
 

@@ -15,12 +15,12 @@ from tests.support.qwen_models import PIXELS, checkpoint, load
 from videopro.backbones.qwen.backbone import QwenBackbone
 from videopro.backbones.qwen.load import find_checkpoint
 from videopro.errors import BenchmarkError, DatasetError
-from videopro.methods import Result
 from videopro.modules import library
 from videopro.modules.calls.cache import CallCache
+from videopro.question import Answer
 from videopro.scoring import PlanRecord, planning_metrics
 from videopro.scoring import plan_record as of_first
-from videopro.traces import Reply
+from videopro.traces import Result
 from videopro.train.finetune.trainer import VideoSFTTrainer
 from videopro.train.runtime.evaluation import ProgramEvaluation
 from videopro.train.runtime.held_out import EvalQuestions, load_eval_questions
@@ -66,7 +66,7 @@ def test_figures_without_oracles_or_questions() -> None:
 
 
 def test_an_option_with_the_right_ones_words_is_right() -> None:
-    answered = Result(final=Reply("C", 0.9, {}, "C"))
+    answered = Result(final=Answer("C", 0.9, {}, "C"))
     assert of_first("q", answered, {}, gold="A", choices=("red", "blue", "red")).correct
     assert not of_first("q", answered, {}, gold="A", choices=("red", "blue", "green")).correct
     assert not of_first("q", Result(), {}, gold="A", choices=("red", "blue")).correct

@@ -117,14 +117,14 @@
 
   function turn(page, round, place, pictures) {
     const { execution } = round;
-    const isStored = page.settled !== null && place > page.refined && place !== page.settled;
+    const isStored = page.selected !== null && place > page.refined && place !== page.selected;
     const hasGone = round.listing.some((line) => line.mark === "-");
     const body = el("section.round", { "data-round": place + 1 },
       el("h2", {},
         page.rounds.length > 1 ? el("span.number", {}, place + 1) : null,
         KINDS[round.kind] ?? round.kind,
         round.mode && round.program !== null ? el("span.tag", {}, round.mode) : null,
-        page.rounds.length > 1 && page.settled === place ? el("span.tag.counts", {}, "counts") : null,
+        page.rounds.length > 1 && page.selected === place ? el("span.tag.counts", {}, "counts") : null,
         isStored ? el("span.tag", { title: "made for other thresholds; without a say in this run's answer" }, "stored only") : null,
         Object.entries(round.notes).filter(([, value]) => value !== "none").map(([name, value]) => el("span.tag.aside", {}, `${name}: ${value}`)),
         hasGone ? el("label.toggle", {}, el("input", {
