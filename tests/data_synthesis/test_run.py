@@ -33,13 +33,13 @@ from tests.support.synthesis_world import (
     record,
 )
 from videopro import prompts
-from videopro.backbones.base import Answer, ChoiceRequest
+from videopro.backbones.base import ChoiceRequest
 from videopro.benchmarks import load
 from videopro.data_synthesis.datasets import Datasets, assemble
 from videopro.data_synthesis.decontamination import EvaluationVideos
 from videopro.data_synthesis.run import main
 from videopro.program import parse_program
-from videopro.question import Question
+from videopro.question import Answer, Question
 from videopro.traces import Trace, VideoRef, read_traces
 from videopro.video import Frame, Video
 

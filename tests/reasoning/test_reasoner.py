@@ -26,14 +26,14 @@ from tests.support.reason_world import (
     reply,
 )
 from videopro import executor
-from videopro.backbones.base import Answer, ChoiceRequest
+from videopro.backbones.base import ChoiceRequest
 from videopro.backbones.wrappers.batching import BatchingBackbone
 from videopro.backbones.wrappers.metered import Meter, MeteredBackbone, ThreadMeter
 from videopro.errors import BackboneError, ConfigError
 from videopro.modules import library as module_library
 from videopro.modules.calls.cache import CallCache
 from videopro.planners import PlanRequest
-from videopro.question import Question
+from videopro.question import Answer, Question
 from videopro.reasoning import Reasoner, ReasoningSettings, ReasoningTask
 from videopro.traces import AnswerRule, Call, Cost, Execution, Result, Round, is_confident, select_answer
 from videopro.video import Frame

@@ -17,7 +17,6 @@ from typing import Any
 from videopro.backbones.base import (
     GREEDY,
     YES_NO,
-    Answer,
     Backbone,
     ChoiceRequest,
     GenerateRequest,
@@ -28,6 +27,7 @@ from videopro.backbones.base import (
     YesNoRequest,
 )
 from videopro.errors import BackboneError
+from videopro.question import Answer
 from videopro.video import Frame
 
 

@@ -17,8 +17,9 @@ import av
 import numpy as np
 
 from tests.support.fake_backbone import FakeBackbone, sure_of
-from videopro.backbones.base import Answer, Backbone, ChoiceRequest, GenerateRequest
+from videopro.backbones.base import Backbone, ChoiceRequest, GenerateRequest
 from videopro.errors import BackboneError
+from videopro.question import Answer
 from videopro.video import Frame
 
 COLOURS = {"red": (200, 30, 30), "green": (30, 180, 30), "blue": (30, 30, 200), "grey": (120, 120, 120)}

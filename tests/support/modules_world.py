@@ -15,8 +15,9 @@ import numpy as np
 
 from tests.support.fake_backbone import FakeBackbone, sure_of, visual_frames
 from tests.support.making_videos import make, read_number
-from videopro.backbones.base import YES_NO, Answer, Backbone, ChoiceRequest, GenerateRequest
+from videopro.backbones.base import YES_NO, Backbone, ChoiceRequest, GenerateRequest
 from videopro.modules.library import CallCache, ModuleLibrary, VideoContext
+from videopro.question import Answer
 from videopro.video import Frame, SubtitleLine, Subtitles, Video
 
 RATE = 4

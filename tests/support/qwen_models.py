@@ -33,9 +33,9 @@ from transformers.models.qwen3_vl import Qwen3VLProcessor
 from transformers.models.qwen3_vl.video_processing_qwen3_vl import Qwen3VLVideoProcessor
 from transformers.video_utils import VideoMetadata
 
-from videopro.backbones.base import Answer, BackboneConfig
+from videopro.backbones.base import BackboneConfig
 from videopro.backbones.qwen.backbone import QwenBackbone
-from videopro.question import Question
+from videopro.question import Answer, Question
 from videopro.video import Frame
 
 PIXELS = 64 * 64

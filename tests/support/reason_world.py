@@ -15,12 +15,12 @@ import numpy as np
 
 from tests.support.fake_backbone import FakeBackbone, sure_of, unparsed
 from tests.support.fakes import COLOURS
-from videopro.backbones.base import YES_NO, Answer, Backbone, ChoiceRequest, GenerateRequest
+from videopro.backbones.base import YES_NO, Backbone, ChoiceRequest, GenerateRequest
 from videopro.errors import BackboneError
 from videopro.modules.library import VideoContext
 from videopro.modules.models.ocr import Ocr, TextRegion
 from videopro.planners import Planner, PlannerReply, PlanRequest
-from videopro.question import Question
+from videopro.question import Answer, Question
 from videopro.video import Frame, SubtitleLine, Subtitles, Video
 
 SCENES = ("grey", "red", "grey", "blue", "grey", "green")

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.fakes import ColourBackbone, make_benchmark
-from videopro.backbones.base import Answer, ChoiceRequest
+from videopro.backbones.base import ChoiceRequest
+from videopro.question import Answer
 from videopro.traces import SCHEMA, Execution, Failure, Round, Trace, VideoRef
 from videopro.video import Frame
 

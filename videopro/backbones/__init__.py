@@ -9,7 +9,6 @@ from importlib import import_module
 from typing import Any
 
 from videopro.backbones.base import (
-    Answer,
     Backbone,
     BackboneConfig,
     ChoiceRequest,
@@ -20,6 +19,7 @@ from videopro.backbones.base import (
     YesNoRequest,
 )
 from videopro.errors import ConfigError
+from videopro.question import Answer
 
 __all__ = [
     "Answer",

@@ -12,10 +12,10 @@ import pytest
 from tests.support import qwen_models
 from tests.support.modules_world import CHOICES, ReadingBackbone, video
 from videopro import prompts
-from videopro.backbones.base import Answer, ChoiceRequest, GenerateRequest, Sampling, YesNoRequest
+from videopro.backbones.base import ChoiceRequest, GenerateRequest, Sampling, YesNoRequest
 from videopro.backbones.wrappers.batching import BatchingBackbone
 from videopro.errors import BackboneError, ConfigError
-from videopro.question import Question
+from videopro.question import Answer, Question
 
 
 def request(time: float, text: str = "Which?") -> ChoiceRequest:

@@ -20,7 +20,6 @@ from videopro import prompts
 from videopro.backbones.base import (
     GREEDY,
     YES_NO,
-    Answer,
     Backbone,
     BackboneConfig,
     ChoiceRequest,
@@ -37,6 +36,7 @@ from videopro.backbones.qwen.load import LoadedModel, load_model
 from videopro.backbones.qwen.prefix import QwenPrefix
 from videopro.backbones.qwen.run import NonFiniteLogits, PromptHead, QwenRun, SampledReply
 from videopro.errors import BackboneError
+from videopro.question import Answer
 
 if TYPE_CHECKING:
     from videopro.video import Frame

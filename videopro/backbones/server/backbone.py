@@ -24,7 +24,6 @@ from videopro.backbones.base import (
     DEFAULT_PIXELS,
     GREEDY,
     YES_NO,
-    Answer,
     Backbone,
     BackboneConfig,
     ChoiceRequest,
@@ -49,6 +48,7 @@ from videopro.backbones.server.messages import (
 from videopro.backbones.server.probe import detect_video_form
 from videopro.backbones.server.replies import NO_LOGPROBS, TOP_LOGPROBS, read_choice, read_generation
 from videopro.errors import BackboneError, ConfigError
+from videopro.question import Answer
 
 if TYPE_CHECKING:
     from videopro.backbones.server.completion import Completion

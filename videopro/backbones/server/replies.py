@@ -17,8 +17,9 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
-from videopro.backbones.base import Answer, Generation
+from videopro.backbones.base import Generation
 from videopro.errors import BackboneError
+from videopro.question import Answer
 from videopro.storage import encodable
 
 if TYPE_CHECKING:

@@ -11,7 +11,6 @@ from typing import Any
 
 from videopro.backbones.base import (
     GREEDY,
-    Answer,
     Backbone,
     ChoiceRequest,
     GenerateRequest,
@@ -20,6 +19,7 @@ from videopro.backbones.base import (
     Sampling,
     YesNoRequest,
 )
+from videopro.question import Answer
 from videopro.video import Frame
 
 

@@ -17,7 +17,6 @@ from typing import Any, TypeVar
 
 from videopro.backbones.base import (
     GREEDY,
-    Answer,
     Backbone,
     ChoiceRequest,
     GenerateRequest,
@@ -28,6 +27,7 @@ from videopro.backbones.base import (
 )
 from videopro.backbones.wrappers.base import BackboneWrapper
 from videopro.errors import BackboneError, ConfigError
+from videopro.question import Answer
 from videopro.video import Frame
 
 Request = TypeVar("Request")

@@ -14,7 +14,6 @@ from typing import Any
 
 from videopro.backbones.base import (
     GREEDY,
-    Answer,
     Backbone,
     ChoiceRequest,
     GenerateRequest,
@@ -24,6 +23,7 @@ from videopro.backbones.base import (
     YesNoRequest,
 )
 from videopro.backbones.wrappers.base import BackboneWrapper
+from videopro.question import Answer
 from videopro.traces import Cost
 from videopro.video import Frame
 
