@@ -152,7 +152,7 @@ def test_check_says_what_is_missing(tmp_path: Path, capsys: pytest.CaptureFixtur
     told = capsys.readouterr().out
     assert "questions: 4" in told
     assert "broken records: 1" in told
-    assert "'X' is no option" in told
+    assert "'X' is not an option" in told
     assert "videos: 2 of 4 found" in told
     assert "missing: video-id_03, video-id_04; 2 questions" in told
     assert "not unpacked? videos_chunked_01.zip" in told

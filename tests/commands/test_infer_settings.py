@@ -224,7 +224,7 @@ BAD_LINES = [
     ('{"id": "a", "video": "v.mp4", "question": "Q", "choices": "xy"}', "'choices' must be a list"),
     (
         '{"id": "a", "video": "v.mp4", "question": "Q", "choices": ["x", "y"], "answer": "C"}',
-        "'C' is no option",
+        "'C' is not an option",
     ),
     ('{"id": "a", "question": "Q", "choices": ["x", "y"]}', "field 'video' is missing"),
     ('{"id": 3, "video": "v.mp4", "question": "Q", "choices": ["x", "y"]}', "field 'id' is 3"),

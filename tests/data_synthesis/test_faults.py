@@ -112,7 +112,7 @@ def test_a_folder_of_something_else_is_refused(
     out.mkdir()
     (out / "thesis.txt").write_text("mine")
     assert main(flags(root, out, stub), load=load_moody) == 2
-    assert "holds 'thesis.txt'" in capsys.readouterr().err
+    assert "contains 'thesis.txt'" in capsys.readouterr().err
     (out / "thesis.txt").unlink()
     (out / "config.yaml").write_text(yaml.safe_dump({"identity": {"method": "native"}}))
     assert main(flags(root, out, stub, "--assemble-only"), load=load_moody) == 2

@@ -162,7 +162,7 @@ def test_cg_bench_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ({"right_answer": "F"}, "'F' is no option"),
+        ({"right_answer": "F"}, "'F' is not an option"),
         ({"choices": "a, b"}, "field 'choices' is 'a, b'; it must be a list of texts"),
         ({"choices": ["one"]}, "2 to 10 options"),
         ({"video_uid": "../up"}, "'video_uid' is '../up'"),

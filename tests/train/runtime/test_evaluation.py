@@ -122,7 +122,7 @@ def test_questions_of_a_folder(tmp_path: Path) -> None:
     ("changes", "said"),
     [
         ({"oracle_mode": "both"}, "oracle_mode is 'both'"),
-        ({"answer": "Z"}, "'Z' is no option"),
+        ({"answer": "Z"}, "'Z' is not an option"),
         ({"choices": "ab"}, "'choices' is 'ab'"),
         ({"video": None}, "'video' is None"),
     ],
