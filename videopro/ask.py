@@ -59,7 +59,7 @@ class AskConfig(MethodFlags):
 
 
 def main(argv: Sequence[str] | None = None, *, load: Callable[..., Backbone] = load_backbone) -> int:
-    """The command line. Returns the exit status: 0, or 2 for what the user can mend."""
+    """The command line. Returns the exit status: 0, or 2 for an error that the user can fix."""
     with exit_status("stopped") as status:
         config = from_command_line(
             AskConfig, sys.argv[1:] if argv is None else argv, PROG, "Ask one question about a video file."

@@ -2,7 +2,7 @@
 
     python -m videopro.infer --benchmark pocket --split test --method native --model pocket --output runs/NAME
 
-Killed at any moment, the same command goes on, with any number of workers; a larger --limit adds questions.
+Killed at any moment, the same command resumes, with any number of workers; a larger --limit adds questions.
 `accelerate launch -m videopro.infer ...` places one worker on each GPU. Knows the parts by their interfaces
 and puts them together; the work itself is in `videopro.runner`.
 """
@@ -99,8 +99,9 @@ class InferConfig(MethodFlags):
 
 
 def main(argv: Sequence[str] | None = None, *, load: Callable[..., Backbone] = load_backbone) -> int:
-    """The command line. Returns the exit status: 0, 1 for a fault of ours, 2 for what the user can mend, 130
-    when interrupted. `load(model, **settings)` makes the backbone in each worker (tests give their own)."""
+    """The command line. Returns the exit status: 0, 1 for an internal error, 2 for an error that the user can
+    fix, 130 when interrupted. `load(model, **settings)` makes the backbone in each worker (tests give their
+    own)."""
     with exit_status() as status:
         config = from_command_line(
             InferConfig,
@@ -177,7 +178,7 @@ class _PreparedRun:
 def run(config: InferConfig, *, load: Callable[..., Backbone] = load_backbone) -> dict[str, Any] | None:
     """Answer the questions, print the table, and return the summary (None on ranks above 0).
 
-    Raises VideoProError for what the user can mend, WorkerBug for a fault of ours.
+    Raises VideoProError for an error that the user can fix, WorkerBug for an internal error.
     """
     start = check(config, load=load)
     _cut_torn_line(start.folder)

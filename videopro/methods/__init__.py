@@ -53,8 +53,7 @@ def _method(name: str) -> type[Method]:
 @dataclass(frozen=True, kw_only=True)
 class MethodFlags:
     """Settings of methods that are asked for often enough to have flags of their own: `--tau 0.8` says the
-    same
-    as `--options tau=0.8`. None: not given."""
+    same as `--options tau=0.8`. None: not given."""
 
     planner: str | None = field(
         default=None,
@@ -77,8 +76,7 @@ class MethodFlags:
 
     def options_with_flags(self, method: str, options: Mapping[str, Any]) -> dict[str, Any]:
         """The options of a method with what the flags say. Raises ConfigError for an unknown method, a flag
-        that
-        the method does not have, or one that says something else than an option."""
+        that the method does not have, or one that says something else than an option."""
         known = {one.name for one in fields(_method(method).Settings)}
         given = self.given_flags()
         for name, value in given.items():

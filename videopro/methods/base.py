@@ -99,7 +99,7 @@ class Method(ABC):
     def run_video(self, items: Sequence[Item], context: MethodContext) -> Iterator[tuple[Item, Result]]:
         """Answer questions about the context's video, giving each result, with its cost, as soon as it is
         there. A question that cannot be answered has its error in its result and takes no other with it; any
-        exception is a fault of ours, or concerns the whole run, and stops it."""
+        exception is an internal error, or concerns the whole run, and stops it."""
 
     def run(self, item: Item, context: MethodContext) -> Result:
         """Answer one question."""

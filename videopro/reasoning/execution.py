@@ -27,7 +27,7 @@ INPUTS = ("video", "video_path", "question", "choices", "duration")
 
 
 class _ModuleBug(Exception):
-    """A module met a fault of ours, which is no failure of the program's: `error`."""
+    """A module raised an internal error, which is not the program's failure: `error`."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__(str(error))
@@ -50,8 +50,7 @@ def execute(
     """Run a program on this thread. Returns what came of it, and the log for a refinement prompt.
 
     `thread_meter` is the meter behind the context's backbone. A program's failure is an execution; raises
-    VideoProError for what is wrong with the video, the model or the machinery, and whatever a fault of ours
-    raises.
+    VideoProError for what is wrong with the video, the model or the machinery, and any internal error.
     """
     if not program.code.strip():
         why = " ".join(program.faults)

@@ -58,8 +58,7 @@ class ReasoningSettings:
     """Which answer counts, and what answers where no program did."""
     shows: RefinementShows = "program"
     """What a prompt for a refinement of an unsure answer shows: the program alone as in the paper (Figs. 12
-    and
-    13), its result too, or result and log."""
+    and 13), its result too, or result and log."""
     max_parallel: int = 8
     """Programs that run side by side."""
 
@@ -134,7 +133,7 @@ class Reasoner:
 
     def reason(self, tasks: Sequence[ReasoningTask]) -> list[Result]:
         """What came of each task, in their order. Raises VideoProError for what concerns the run and not a
-        single question, and whatever a fault of ours raises."""
+        single question, and any internal error."""
         states = [_TaskState(task) for task in tasks]
         first: PromptKind = "plan" if self._settings.adaptive else "plan_program"
         self._turn(states, lambda state: (first, self._plan_prompt(state)))
@@ -212,8 +211,7 @@ class Reasoner:
         self, states: Sequence[_TaskState], work: Callable[[_TaskState], Execution]
     ) -> list[tuple[_TaskState, Execution]]:
         """The executions of those that came to one. What ran at the same time shares the wall time by how
-        long
-        each took, so that sums over a run are the run's."""
+        long each took, so that sums over a run are the run's."""
         began = time.perf_counter()
         done: list[tuple[_TaskState, Execution]] = []
         for state, result in zip(

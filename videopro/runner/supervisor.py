@@ -123,7 +123,7 @@ class Supervisor:
     def run(self) -> None:
         """Returns when every question of the run is done.
 
-        Raises what a worker raised (VideoProError), WorkerBug for a fault of ours, RunError when workers keep
+        Raises what a worker raised (VideoProError), WorkerBug for an internal error, RunError if workers keep
         dying; KeyboardInterrupt passes. No worker is left behind in any case.
         """
         fruitless, last = 0, 0

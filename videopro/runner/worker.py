@@ -53,7 +53,7 @@ def run_worker(job: WorkerJob, method: Method, backbone: Backbone, report: Repor
     """Answer questions until every one of the run is done, by whomever.
 
     Raises RunError if the log cannot be written, BackboneError if the backbone serves nothing any more, and
-    whatever a fault of ours raises; what was answered before is in the log.
+    any internal error; what was answered before is in the log.
     """
     log = TraceLog(job.folder.traces, run_key=job.run_key, redo_errors=job.redo_errors)
     try:
