@@ -14,8 +14,7 @@ from functools import partial
 
 from videopro import prompts
 from videopro.backbones import Backbone
-from videopro.backbones.wrappers.batching import BatchingBackbone
-from videopro.backbones.wrappers.metered import Meter, MeteredBackbone, ThreadMeter
+from videopro.backbones.wrappers import BatchingBackbone, Meter, MeteredBackbone, ThreadMeter
 from videopro.benchmarks import Item
 from videopro.data_synthesis.rules import (
     NATIVE,

@@ -6,7 +6,7 @@ python -m videopro.modules > docs/modules.md
 from __future__ import annotations
 
 from videopro.modules import library  # noqa: F401  registers the modules
-from videopro.modules.calls.registry import MODULES
+from videopro.modules.calls import MODULES
 from videopro.modules.reference import api_reference
 
 _OPENING = """# Modules

@@ -10,10 +10,20 @@ from dataclasses import replace
 
 from videopro import prompts
 from videopro.backbones.base import YES_NO, ChoiceRequest, Sampling, YesNoRequest
-from videopro.modules.calls.arguments import AnyValue, Choices, Count, Frames, OptionalText, Segment, Text
-from videopro.modules.calls.context import CallContext
-from videopro.modules.calls.handles import AnswerHandle, FrameHandle, shorten
-from videopro.modules.calls.registry import module
+from videopro.modules.calls import (
+    AnswerHandle,
+    AnyValue,
+    CallContext,
+    Choices,
+    Count,
+    FrameHandle,
+    Frames,
+    OptionalText,
+    Segment,
+    Text,
+    module,
+    shorten,
+)
 from videopro.modules.errors import ArgumentError
 from videopro.question import Answer, Question
 from videopro.video import Frame, uniform_times

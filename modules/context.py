@@ -10,11 +10,9 @@ from collections.abc import Sequence
 
 from videopro import prompts
 from videopro.backbones.base import Sampling
-from videopro.modules.calls.arguments import Choices, Count, PositiveSeconds, Segment, Text
-from videopro.modules.calls.context import CallContext
-from videopro.modules.calls.registry import module
+from videopro.modules.calls import CallContext, Choices, Count, PositiveSeconds, Segment, Text, module
 from videopro.modules.errors import NotFoundError
-from videopro.modules.search.subtitles import search_tokens
+from videopro.modules.search import search_tokens
 from videopro.question import Question
 from videopro.video import SubtitleLine
 

@@ -5,12 +5,20 @@ Boxes in a program are pixels of the frame at the video's own resolution, as in 
 
 from __future__ import annotations
 
-from videopro.modules.calls.arguments import Box, Frames, SingleFrame, Text, UnitInterval
-from videopro.modules.calls.context import CallContext
-from videopro.modules.calls.handles import BoxHandle, FrameHandle, TrackHandle
-from videopro.modules.calls.registry import module
+from videopro.modules.calls import (
+    Box,
+    BoxHandle,
+    CallContext,
+    FrameHandle,
+    Frames,
+    SingleFrame,
+    Text,
+    TrackHandle,
+    UnitInterval,
+    module,
+)
 from videopro.modules.errors import ArgumentError
-from videopro.modules.models.detection import Corners
+from videopro.modules.models import Corners
 
 
 @module(family="extraction", needs=("detector",))

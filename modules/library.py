@@ -16,12 +16,25 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 from videopro.modules import answering, context, extraction, localization, retrieval
-from videopro.modules.calls.arguments import bind_arguments, check_arguments
-from videopro.modules.calls.cache import CallCache
-from videopro.modules.calls.context import CallContext, VideoContext
-from videopro.modules.calls.handles import AnswerHandle, ClipHandle, Handle, VideoHandle, show
-from videopro.modules.calls.prelude import PRELUDE
-from videopro.modules.calls.registry import ALIASES, FAMILIES, MODULES, NEEDS, Module, module
+from videopro.modules.calls import (
+    ALIASES,
+    FAMILIES,
+    MODULES,
+    NEEDS,
+    PRELUDE,
+    AnswerHandle,
+    CallCache,
+    CallContext,
+    ClipHandle,
+    Handle,
+    Module,
+    VideoContext,
+    VideoHandle,
+    bind_arguments,
+    check_arguments,
+    module,
+    show,
+)
 from videopro.modules.errors import UnavailableError
 from videopro.modules.reference import api_reference
 from videopro.traces import Call as Record

@@ -24,10 +24,9 @@ from videopro.settings import setting
 from videopro.video import Subtitles, Video
 
 if TYPE_CHECKING:
+    from videopro.modules.models import Ocr, SpeechRecognizer
     from videopro.modules.models.encoders import TextEncoder, VideoTextEncoder
-    from videopro.modules.models.ocr import Ocr
-    from videopro.modules.models.speech import SpeechRecognizer
-    from videopro.modules.search.clip_index import ClipIndex
+    from videopro.modules.search import ClipIndex
 
 LoadedT = TypeVar("LoadedT")
 ModelPart = Literal["encoder", "text_encoder", "ocr", "detector", "tracker"]
@@ -126,12 +125,12 @@ class ModuleModels:
         `without`: families of modules that are left out. Raises ModelError or ConfigError for models that
         cannot be had, VideoError for the video."""
         if subtitles is None and self._speech_name != "none":
-            from videopro.modules.models.speech import transcribe_video
+            from videopro.modules.models import transcribe_video
 
             subtitles = transcribe_video(video, self._speech(), self._root / "speech")
         detector = None
         if self.names["detector"] != "none":
-            from videopro.modules.models.detection import load_detector
+            from videopro.modules.models import load_detector
 
             name = self.names["detector"]
             # The backbone's own grounding belongs to the backbone that is given; others are loaded once.
@@ -141,7 +140,7 @@ class ModuleModels:
                 detector = self._once("detector", lambda: load_detector(name, backbone))
         tracker = None
         if self.names["tracker"] != "none" and (detector is not None or self.names["tracker"] != "detector"):
-            from videopro.modules.models.tracking import load_tracker
+            from videopro.modules.models import load_tracker
 
             name = self.names["tracker"]
             if name == "detector":
@@ -165,7 +164,7 @@ class ModuleModels:
         encoder = self._encoder()
         if encoder is None:
             return None
-        from videopro.modules.search.clip_index import build_index
+        from videopro.modules.search import build_index
 
         return build_index(video, encoder, root=self._root / "index")
 
@@ -186,12 +185,12 @@ class ModuleModels:
     def _ocr(self) -> Ocr | None:
         if self.names["ocr"] == "none":
             return None
-        from videopro.modules.models.ocr import load_ocr
+        from videopro.modules.models import load_ocr
 
         return self._once("ocr", lambda: load_ocr(self.names["ocr"]))
 
     def _speech(self) -> SpeechRecognizer:
-        from videopro.modules.models.speech import load_speech
+        from videopro.modules.models import load_speech
 
         return self._once("speech", lambda: load_speech(self._speech_name))
 

@@ -6,10 +6,17 @@ windows and sampling; nothing of models.
 
 from __future__ import annotations
 
-from videopro.modules.calls.arguments import FrameCount, PositiveSeconds, Seconds, Segment
-from videopro.modules.calls.context import CallContext
-from videopro.modules.calls.handles import ClipHandle, FrameHandle, VideoHandle
-from videopro.modules.calls.registry import module
+from videopro.modules.calls import (
+    CallContext,
+    ClipHandle,
+    FrameCount,
+    FrameHandle,
+    PositiveSeconds,
+    Seconds,
+    Segment,
+    VideoHandle,
+    module,
+)
 from videopro.modules.errors import ArgumentError
 from videopro.video import fps_times, uniform_times
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Sequence
 
-from videopro.modules.calls.handles import HANDLES
-from videopro.modules.calls.registry import FAMILIES, Module
+from videopro.modules.calls import FAMILIES, HANDLES, Module
 
 # What the sandbox allows; the tests compare it with the sandbox's own list.
 _IMPORTS = """## What a program may import

@@ -5,10 +5,16 @@ Clips come from the index of 10-second clips, lines from the subtitles.
 
 from __future__ import annotations
 
-from videopro.modules.calls.arguments import Count, PositiveSeconds, Segment, Text
-from videopro.modules.calls.context import CallContext
-from videopro.modules.calls.handles import ClipHandle, LineHandle
-from videopro.modules.calls.registry import module
+from videopro.modules.calls import (
+    CallContext,
+    ClipHandle,
+    Count,
+    LineHandle,
+    PositiveSeconds,
+    Segment,
+    Text,
+    module,
+)
 from videopro.modules.errors import NotFoundError
 
 

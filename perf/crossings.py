@@ -21,7 +21,7 @@ from typing import Any
 
 from videopro import benchmarks, methods
 from videopro.backbones import load_backbone
-from videopro.runner.worker import WorkerJob, run_worker
+from videopro.runner import WorkerJob, run_worker
 from videopro.runs import RunFolder
 from videopro.work import units
 

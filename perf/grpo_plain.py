@@ -21,8 +21,8 @@ from transformers import AutoModelForImageTextToText, AutoProcessor
 from trl import GRPOConfig, GRPOTrainer, ModelConfig, TrlParser
 
 from videopro.backbones import load_backbone, read_spec
-from videopro.backbones.qwen.load import find_checkpoint
-from videopro.backbones.wrappers.metered import MeteredBackbone, ThreadMeter
+from videopro.backbones.qwen import find_checkpoint
+from videopro.backbones.wrappers import MeteredBackbone, ThreadMeter
 from videopro.executor import Limits
 from videopro.modules.library import VideoContext, shared_cache
 from videopro.modules.loading import ModuleModels, ModuleSettings

@@ -31,7 +31,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from decode import RATE, make_ten_minutes, read_number, versions
 
 from videopro.modules.models.encoders import VideoTextEncoder, load_encoder
-from videopro.modules.search.clip_index import CLIP_SECONDS, build_index, clip_bounds
+from videopro.modules.search import CLIP_SECONDS, build_index, clip_bounds
 from videopro.video import Frame, FrameStore, Video
 
 RESULTS = Path(__file__).with_suffix(".json")

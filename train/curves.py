@@ -22,7 +22,7 @@ from transformers.trainer_utils import get_last_checkpoint
 from videopro.cli import exit_status
 from videopro.errors import RunError
 from videopro.storage import parse_json
-from videopro.train.runtime.record import RECORD
+from videopro.train.runtime import RECORD
 
 History = Sequence[Mapping[str, Any]]
 Series = dict[int, float]

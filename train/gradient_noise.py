@@ -29,9 +29,9 @@ from transformers.trainer_utils import get_last_checkpoint
 from videopro.cli import exit_status
 from videopro.errors import ConfigError
 from videopro.train import grpo, sft
-from videopro.train.finetune.config import VideoSFTConfig
-from videopro.train.rl.config import VideoGRPOConfig
-from videopro.train.runtime.settings import read_settings
+from videopro.train.finetune import VideoSFTConfig
+from videopro.train.rl import VideoGRPOConfig
+from videopro.train.runtime import read_settings
 
 STAGES: dict[str, tuple[Any, Any]] = {
     "grpo": (VideoGRPOConfig, grpo.train),

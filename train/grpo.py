@@ -25,22 +25,31 @@ from trl import ModelConfig
 from videopro.backbones import load_backbone, read_spec
 from videopro.backbones.base import Backbone
 from videopro.backbones.fingerprint import folder_fingerprint
-from videopro.backbones.qwen.backbone import QwenBackbone
-from videopro.backbones.qwen.inputs import QwenInputs
-from videopro.backbones.qwen.load import LoadedModel
+from videopro.backbones.qwen import LoadedModel, QwenBackbone, QwenInputs
 from videopro.errors import ConfigError
 from videopro.modules.loading import ModuleModels, ModuleSettings, is_pocket
 from videopro.settings import build_settings
-from videopro.train.rewards.functions import ProgramRewards
-from videopro.train.rl.config import TWO_TURN, VideoGRPOConfig
-from videopro.train.rl.data import GRPORow, as_dataset, read_grpo_rows
-from videopro.train.rl.episodes import RefinementTurns
-from videopro.train.rl.prompts import PromptEncoder
-from videopro.train.rl.trainer import VideoGRPOTrainer
-from videopro.train.runtime.loop import run_training
-from videopro.train.runtime.settings import read_settings, run_command
-from videopro.train.runtime.setup import TrainingRows, TrainingSetup
-from videopro.train.runtime.trainable import load_trainable, put_trained, without_adapter
+from videopro.train.rewards import ProgramRewards
+from videopro.train.rl import (
+    TWO_TURN,
+    GRPORow,
+    PromptEncoder,
+    RefinementTurns,
+    VideoGRPOConfig,
+    VideoGRPOTrainer,
+    as_dataset,
+    read_grpo_rows,
+)
+from videopro.train.runtime import (
+    TrainingRows,
+    TrainingSetup,
+    load_trainable,
+    put_trained,
+    read_settings,
+    run_command,
+    run_training,
+    without_adapter,
+)
 
 # What decides which weights a run ends with, beside what any training's settings decide.
 _GRPO_SETTINGS = (

@@ -20,13 +20,13 @@ from typing import Any
 import torch
 
 from videopro.backbones import read_spec
-from videopro.backbones.qwen.load import DEFAULTS_FILE, find_checkpoint, load_model
+from videopro.backbones.qwen import DEFAULTS_FILE, find_checkpoint, load_model
 from videopro.cli import exit_status
 from videopro.errors import ConfigError
 from videopro.settings import from_command_line, setting
 from videopro.storage import writing
 from videopro.storage.finite_weights import non_finite
-from videopro.train.runtime.checkpoint_files import publish_checkpoint
+from videopro.train.runtime import publish_checkpoint
 
 PROG = "python -m videopro.train.merge"
 

@@ -27,11 +27,10 @@ from videopro.program import Program, parse_program
 from videopro.reasoning import derive_seed
 from videopro.settings import build_settings, from_command_line, setting
 from videopro.storage import InvalidJson, JsonLinesLog, parse_json, write_atomically
-from videopro.train.finetune.data import PLACEHOLDER
-from videopro.train.rewards.functions import ProgramRewards
-from videopro.train.rewards.scoring import score
-from videopro.train.rl.data import KINDS, GRPORow, read_grpo_rows
-from videopro.train.runtime.rows import digest
+from videopro.train.finetune import PLACEHOLDER
+from videopro.train.rewards import ProgramRewards, score
+from videopro.train.rl import KINDS, GRPORow, read_grpo_rows
+from videopro.train.runtime import digest
 from videopro.video import Video, uniform_times
 
 PROG = "python -m videopro.train.rejection"

@@ -20,14 +20,24 @@ from transformers import TrainerCallback
 from trl import ModelConfig
 
 from videopro.errors import ConfigError
-from videopro.train.finetune.collator import VideoCollator, as_dataset
-from videopro.train.finetune.config import VideoSFTConfig
-from videopro.train.finetune.data import SFTRow, read_rows
-from videopro.train.finetune.trainer import VideoSFTTrainer
-from videopro.train.runtime.loop import run_training
-from videopro.train.runtime.settings import read_settings, run_command
-from videopro.train.runtime.setup import TrainingRows, TrainingSetup
-from videopro.train.runtime.trainable import load_trainable, put_trained, trained_parts
+from videopro.train.finetune import (
+    SFTRow,
+    VideoCollator,
+    VideoSFTConfig,
+    VideoSFTTrainer,
+    as_dataset,
+    read_rows,
+)
+from videopro.train.runtime import (
+    TrainingRows,
+    TrainingSetup,
+    load_trainable,
+    put_trained,
+    read_settings,
+    run_command,
+    run_training,
+    trained_parts,
+)
 
 # Settings that decide the final weights, besides those of every training run.
 _SFT_SETTINGS = ("vision", "projector", "vision_lr", "projector_lr", "neftune_noise_alpha")

@@ -17,7 +17,7 @@ from typing import Any
 from videopro import methods, prompts
 from videopro.ask_console import ConsoleObserver, print_line, show_answer
 from videopro.backbones import Backbone, Generation, Sampling, load_backbone, read_spec
-from videopro.backbones.wrappers.metered import Meter
+from videopro.backbones.wrappers import Meter
 from videopro.benchmarks import Item, Protocol
 from videopro.benchmarks.base import ROBUST
 from videopro.cli import exit_status

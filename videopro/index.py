@@ -20,7 +20,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from videopro.cli import exit_status
 from videopro.errors import ConfigError, VideoError
 from videopro.modules.models.encoders import VideoTextEncoder, load_encoder
-from videopro.modules.search.clip_index import CLIP_SECONDS, ClipIndex, build_index, clip_bounds, index_path
+from videopro.modules.search import CLIP_SECONDS, ClipIndex, build_index, clip_bounds, index_path
 from videopro.settings import from_command_line, setting
 from videopro.video import Video
 

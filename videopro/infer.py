@@ -26,9 +26,7 @@ from videopro.benchmarks import PRESETS, Benchmark, Item
 from videopro.cli import exit_status
 from videopro.errors import ConfigError
 from videopro.methods import MethodFlags
-from videopro.runner.supervisor import Supervisor, place_workers
-from videopro.runner.tracking import Tracking, check_trackers
-from videopro.runner.worker import WorkerJob
+from videopro.runner import Supervisor, Tracking, WorkerJob, check_trackers, place_workers
 from videopro.runs import (
     RUN_FIELDS,
     RunFolder,

@@ -1,0 +1,78 @@
+"""How a program calls a module: registration, argument checks, handles and the context of a video."""
+
+from videopro.modules.calls.arguments import (
+    AnyValue,
+    Box,
+    Choices,
+    Count,
+    FrameCount,
+    Frames,
+    OptionalText,
+    PositiveSeconds,
+    Seconds,
+    Segment,
+    SingleFrame,
+    Text,
+    UnitInterval,
+    bind_arguments,
+    check_arguments,
+)
+from videopro.modules.calls.cache import CallCache
+from videopro.modules.calls.context import CallContext, VideoContext
+from videopro.modules.calls.handles import (
+    HANDLES,
+    AnswerHandle,
+    BoxHandle,
+    ClipHandle,
+    FrameHandle,
+    Handle,
+    LineHandle,
+    TrackHandle,
+    VideoHandle,
+    shorten,
+    show,
+)
+from videopro.modules.calls.prelude import PRELUDE
+from videopro.modules.calls.registry import ALIASES, FAMILIES, MODULES, NEEDS, REMOVABLE, Module, module
+from videopro.modules.calls.results import read_program_answer
+
+__all__ = [
+    "ALIASES",
+    "AnswerHandle",
+    "AnyValue",
+    "Box",
+    "BoxHandle",
+    "CallCache",
+    "CallContext",
+    "Choices",
+    "ClipHandle",
+    "Count",
+    "FAMILIES",
+    "FrameCount",
+    "FrameHandle",
+    "Frames",
+    "HANDLES",
+    "Handle",
+    "LineHandle",
+    "MODULES",
+    "Module",
+    "NEEDS",
+    "OptionalText",
+    "PRELUDE",
+    "PositiveSeconds",
+    "REMOVABLE",
+    "Seconds",
+    "Segment",
+    "SingleFrame",
+    "Text",
+    "TrackHandle",
+    "UnitInterval",
+    "VideoContext",
+    "VideoHandle",
+    "bind_arguments",
+    "check_arguments",
+    "module",
+    "read_program_answer",
+    "shorten",
+    "show",
+]

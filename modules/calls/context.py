@@ -17,16 +17,14 @@ from videopro.backbones.base import Backbone
 from videopro.errors import ConfigError
 from videopro.modules.calls.arguments import Scope
 from videopro.modules.calls.handles import ClipHandle, FrameHandle, VideoHandle
-from videopro.modules.search.subtitles import SubtitleSearch
+from videopro.modules.search import SubtitleSearch
 from videopro.traces import FrameRef
 from videopro.video import Frame, Subtitles, Video
 
 if TYPE_CHECKING:
-    from videopro.modules.models.detection import Detector
+    from videopro.modules.models import Detector, Ocr, Tracker
     from videopro.modules.models.encoders import TextEncoder
-    from videopro.modules.models.ocr import Ocr
-    from videopro.modules.models.tracking import Tracker
-    from videopro.modules.search.clip_index import ClipIndex
+    from videopro.modules.search import ClipIndex
 
 # Crops are cut from frames at the video's own size; at most this many such frames are in memory at once.
 _CROP_BATCH = 8

@@ -1,0 +1,22 @@
+"""Search in a video: the index of its clips, and its subtitles."""
+
+from videopro.modules.search.clip_index import (
+    CLIP_SECONDS,
+    ClipIndex,
+    build_index,
+    clip_bounds,
+    default_root,
+    index_path,
+)
+from videopro.modules.search.subtitles import SubtitleSearch, search_tokens
+
+__all__ = [
+    "CLIP_SECONDS",
+    "ClipIndex",
+    "SubtitleSearch",
+    "build_index",
+    "clip_bounds",
+    "default_root",
+    "index_path",
+    "search_tokens",
+]

@@ -13,7 +13,7 @@ from tests.support.fuzzing import FUZZ, json_bytes, mutated, odd_text
 from tests.support.server_cases import COLOURS
 from tests.support.stub_server import StubFault, StubServer, completion, entry
 from videopro.backbones import BackboneConfig
-from videopro.backbones.server.backbone import ServerBackbone
+from videopro.backbones.server import ServerBackbone
 from videopro.backbones.server.completion import InvalidReply, read_completion, read_models
 from videopro.backbones.server.http import retry_after
 from videopro.backbones.server.replies import read_choice, read_generation

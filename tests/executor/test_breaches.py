@@ -20,7 +20,8 @@ from tests.support.sandbox_runs import RAW, failed, run
 from videopro.executor import Executor, Limits, MontyExecutor, Outcome, use_frames
 from videopro.executor.conversation import Conversation
 from videopro.processes import signal_name
-from videopro.runner.supervisor import Placement, Supervisor
+from videopro.runner import Supervisor
+from videopro.runner.supervisor import Placement
 
 
 @pytest.fixture(scope="module")

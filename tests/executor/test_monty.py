@@ -21,7 +21,7 @@ from videopro.executor import (
     WallBreached,
     use_frames,
 )
-from videopro.modules.calls.prelude import PRELUDE as LIBRARY_PRELUDE
+from videopro.modules.calls import PRELUDE as LIBRARY_PRELUDE
 
 # What Monty 1.4.0 gives otherwise than CPython: the name of an exception of the host's, a generator
 # expression that is made whole at once, the last digit that round() leaves, the module's name.

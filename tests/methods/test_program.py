@@ -19,14 +19,13 @@ from tests.support.infer_world import SRT
 from tests.support.method_world import NO_MODELS, OPTIONS, context, item
 from tests.support.reason_world import BROKEN, NATIVE, QUESTION, SceneBackbone, ScriptedPlanner
 from videopro import ask, compare, infer, prompts
-from videopro.backbones.wrappers.metered import Meter
+from videopro.backbones.wrappers import Meter
 from videopro.errors import ConfigError
 from videopro.infer import InferConfig
 from videopro.methods import create
 from videopro.methods import program as program_module
 from videopro.modules import library as module_library
-from videopro.modules.calls.cache import CallCache
-from videopro.modules.calls.registry import MODULES
+from videopro.modules.calls import MODULES, CallCache
 from videopro.modules.library import available_modules
 from videopro.modules.loading import ModuleModels
 from videopro.modules.reference import api_reference

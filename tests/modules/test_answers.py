@@ -9,9 +9,14 @@ import pytest
 
 from tests.support.modules_world import CHOICES, ReadingBackbone, library, video
 from videopro.executor import run
-from videopro.modules.calls.handles import AnswerHandle, BoxHandle, ClipHandle, LineHandle
-from videopro.modules.calls.prelude import PRELUDE
-from videopro.modules.calls.results import read_program_answer
+from videopro.modules.calls import (
+    PRELUDE,
+    AnswerHandle,
+    BoxHandle,
+    ClipHandle,
+    LineHandle,
+    read_program_answer,
+)
 from videopro.modules.library import ModuleLibrary
 from videopro.question import Answer, Question
 

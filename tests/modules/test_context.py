@@ -10,7 +10,7 @@ import pytest
 from tests.support.modules_world import LINES, ReadingBackbone, library, subtitles
 from videopro.errors import ConfigError
 from videopro.modules.errors import NotFoundError
-from videopro.modules.search.subtitles import SubtitleSearch, search_tokens
+from videopro.modules.search import SubtitleSearch, search_tokens
 from videopro.video import SubtitleLine, Subtitles
 
 WHOLE = "\n".join(line.text for line in LINES)

@@ -7,10 +7,7 @@ from typing import Any
 import pytest
 
 from tests.support.modules_world import library
-from videopro.modules.calls.arguments import Count, Text
-from videopro.modules.calls.context import CallContext
-from videopro.modules.calls.handles import FrameHandle
-from videopro.modules.calls.registry import MODULES
+from videopro.modules.calls import MODULES, CallContext, Count, FrameHandle, Text
 from videopro.modules.errors import ArgumentError
 from videopro.modules.library import module
 

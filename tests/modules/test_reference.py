@@ -6,8 +6,7 @@ import subprocess
 import sys
 
 from tests.support import ROOT
-from videopro.modules.calls.handles import HANDLES
-from videopro.modules.calls.registry import FAMILIES, MODULES
+from videopro.modules.calls import FAMILIES, HANDLES, MODULES
 from videopro.modules.library import ModuleLibrary
 from videopro.modules.reference import api_reference
 

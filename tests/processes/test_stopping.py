@@ -23,7 +23,8 @@ from tests.support.number_encoder import NumberEncoder
 from videopro.cli import exit_status
 from videopro.errors import BenchmarkError, ConfigError, RunError
 from videopro.infer import main
-from videopro.modules.search.clip_index import build_index, load_index
+from videopro.modules.search import build_index
+from videopro.modules.search.clip_index import load_index
 from videopro.pocket import world
 from videopro.video import Video
 from videopro.work import read_crashes, record_crash

@@ -27,11 +27,10 @@ from tests.support.reason_world import (
 )
 from videopro import executor
 from videopro.backbones.base import ChoiceRequest
-from videopro.backbones.wrappers.batching import BatchingBackbone
-from videopro.backbones.wrappers.metered import Meter, MeteredBackbone, ThreadMeter
+from videopro.backbones.wrappers import BatchingBackbone, Meter, MeteredBackbone, ThreadMeter
 from videopro.errors import BackboneError, ConfigError
 from videopro.modules import library as module_library
-from videopro.modules.calls.cache import CallCache
+from videopro.modules.calls import CallCache
 from videopro.planners import PlanRequest
 from videopro.question import Answer, Question
 from videopro.reasoning import Reasoner, ReasoningSettings, ReasoningTask

@@ -12,7 +12,7 @@ from videopro.methods import create
 from videopro.methods import program as program_module
 from videopro.methods.tracing import make_trace
 from videopro.modules import library as module_library
-from videopro.modules.calls.cache import CallCache
+from videopro.modules.calls import CallCache
 from videopro.modules.loading import ModuleModels
 from videopro.scoring import QuestionScore, weighted_accuracy, weighted_difference
 from videopro.scoring import metrics as scoring

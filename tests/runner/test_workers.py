@@ -18,7 +18,7 @@ import pytest
 from tests.support.fakes import make_benchmark
 from tests.support.infer_world import check_complete, finish, flags, lines, rewrite, start, wait_for
 from tests.support.infer_world import root as root
-from videopro.runner.supervisor import place_workers
+from videopro.runner import place_workers
 
 
 def children(pid: int) -> list[int]:

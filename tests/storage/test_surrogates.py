@@ -24,7 +24,7 @@ from tests.support.synthesis_world import load_moody, teach
 from videopro import infer
 from videopro.backbones import BackboneConfig
 from videopro.backbones.base import ChoiceRequest
-from videopro.backbones.server.backbone import ServerBackbone
+from videopro.backbones.server import ServerBackbone
 from videopro.data_synthesis.run import main
 from videopro.modules.models.ocr import _text_region
 from videopro.question import Question

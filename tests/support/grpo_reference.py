@@ -8,8 +8,8 @@ from typing import Any
 import torch
 
 from tests.support.sft_reference import _processed
-from videopro.train.finetune.data import SFTRow
-from videopro.train.rl.data import GRPORow
+from videopro.train.finetune import SFTRow
+from videopro.train.rl import GRPORow
 
 
 def expected(family: str, model: Any, processor: Any, row: GRPORow, reply: list[int]) -> torch.Tensor:

@@ -15,7 +15,8 @@ from tests.support.training_runs import (
 from videopro.program import parse_program
 from videopro.question import Answer
 from videopro.traces import Execution, Failure
-from videopro.train.rewards.runs import ProgramOutcome, TurnOutcome
+from videopro.train.rewards import TurnOutcome
+from videopro.train.rewards.runs import ProgramOutcome
 
 
 def arguments(output: Path, **changes: Any) -> list[str]:

@@ -13,14 +13,10 @@ from transformers import AutoModelForImageTextToText
 from tests.support import sft_world as world
 from tests.support.qwen_models import PIXELS, checkpoint
 from videopro import prompts
-from videopro.backbones.qwen.load import find_checkpoint
-from videopro.backbones.qwen.run import SampledReply
-from videopro.train.rl.config import VideoGRPOConfig
-from videopro.train.rl.data import GRPORow, as_dataset
-from videopro.train.rl.prompts import PromptEncoder
+from videopro.backbones.qwen import SampledReply, find_checkpoint
+from videopro.train.rl import GRPORow, PromptEncoder, VideoGRPOConfig, VideoGRPOTrainer, as_dataset
 from videopro.train.rl.rollouts import Rollout
-from videopro.train.rl.trainer import VideoGRPOTrainer
-from videopro.train.runtime.frame_cache import FrameCache
+from videopro.train.runtime import FrameCache
 from videopro.train.runtime.trainable import choose_trained
 
 FAMILIES = ("qwen2_5_vl", "qwen3_vl")

@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.support import reason_world as world
 from tests.support.reason_world import QUESTION, SceneBackbone
-from videopro.backbones.wrappers.metered import Meter
+from videopro.backbones.wrappers import Meter
 from videopro.benchmarks import Item, Protocol
 from videopro.benchmarks.base import ROBUST
 from videopro.methods import MethodContext

@@ -26,7 +26,7 @@ from videopro import prompts
 from videopro.backbones.base import Sampling
 from videopro.backbones.control_tokens import escape_control_tokens
 from videopro.backbones.server.messages import EncodedFrames, Messages, from_qwen, user_message
-from videopro.backbones.wrappers.metered import Meter, ThreadMeter
+from videopro.backbones.wrappers import Meter, ThreadMeter
 from videopro.benchmarks import SPECS, Item, Protocol
 from videopro.benchmarks.protocol import ROBUST
 from videopro.data_synthesis.rules import NATIVE_REPLY, grpo_tasks, select_trajectories
@@ -34,8 +34,7 @@ from videopro.data_synthesis.teacher import Teacher
 from videopro.data_synthesis.teacher_log import ReplyLog, TeacherBudget
 from videopro.executor import Limits
 from videopro.methods import MethodContext, create
-from videopro.modules.calls.handles import VideoHandle
-from videopro.modules.calls.registry import REMOVABLE
+from videopro.modules.calls import REMOVABLE, VideoHandle
 from videopro.modules.errors import ModuleError
 from videopro.modules.library import CallCache, ModuleLibrary, VideoContext, available_modules
 from videopro.modules.models.detection import BackboneDetector

@@ -34,7 +34,7 @@ from transformers.models.qwen3_vl.video_processing_qwen3_vl import Qwen3VLVideoP
 from transformers.video_utils import VideoMetadata
 
 from videopro.backbones.base import BackboneConfig
-from videopro.backbones.qwen.backbone import QwenBackbone
+from videopro.backbones.qwen import QwenBackbone
 from videopro.question import Answer, Question
 from videopro.video import Frame
 

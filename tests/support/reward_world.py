@@ -13,8 +13,7 @@ from typing import Any
 from tests.support.reason_world import QUESTION, SceneBackbone, SceneIndex, video
 from videopro.modules.library import VideoContext, shared_cache
 from videopro.modules.loading import ModuleModels, ModuleSettings
-from videopro.train.rewards.functions import ProgramRewards
-from videopro.train.rewards.rows import RewardRow, read_row
+from videopro.train.rewards import ProgramRewards, RewardRow, read_row
 
 
 class SceneModels(ModuleModels):

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from PIL import Image
 
-from videopro.backbones.server.backbone import ServerBackbone
+from videopro.backbones.server import ServerBackbone
 from videopro.question import Question
 from videopro.video import Frame
 

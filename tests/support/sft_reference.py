@@ -13,7 +13,7 @@ from transformers.video_utils import VideoMetadata
 from tests.support import sft_world as world
 from tests.support.qwen_models import FAMILIES, PIXELS, reference
 from tests.support.sft_world import FRAMES
-from videopro.train.finetune.data import SFTRow
+from videopro.train.finetune import SFTRow
 from videopro.video import Video
 
 RATE = 0.05

@@ -15,16 +15,18 @@ from trl import ModelConfig
 from tests.support.making_videos import make
 from tests.support.qwen_models import PIXELS, checkpoint
 from videopro import prompts
-from videopro.backbones.qwen.inputs import QwenInputs
-from videopro.backbones.qwen.load import find_checkpoint
+from videopro.backbones.qwen import QwenInputs, find_checkpoint
 from videopro.question import Question
-from videopro.train.finetune.collator import VideoCollator, as_dataset
-from videopro.train.finetune.config import VideoSFTConfig
-from videopro.train.finetune.data import SFTRow, read_rows
-from videopro.train.finetune.trainer import VideoSFTTrainer
-from videopro.train.runtime.finite_steps import ROW_IDS
-from videopro.train.runtime.frame_cache import FrameCache
-from videopro.train.runtime.trainable import choose_trained, trained_parts
+from videopro.train.finetune import (
+    SFTRow,
+    VideoCollator,
+    VideoSFTConfig,
+    VideoSFTTrainer,
+    as_dataset,
+    read_rows,
+)
+from videopro.train.runtime import ROW_IDS, FrameCache, trained_parts
+from videopro.train.runtime.trainable import choose_trained
 
 FRAMES = 4
 QUESTIONS = (

@@ -12,7 +12,7 @@ import pytest
 from tests.support.stub_server import StubServer, completion, text_of
 from tests.support.synthesis_world import NO_MODELS, make_questions, teach
 from videopro.modules import library as module_library
-from videopro.modules.calls.cache import CallCache
+from videopro.modules.calls import CallCache
 
 KEY = "sk-very-secret-key"
 

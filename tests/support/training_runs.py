@@ -23,7 +23,7 @@ from trl import ModelConfig
 from tests.support import ROOT
 from tests.support import sft_world as world
 from tests.support.qwen_models import PIXELS, checkpoint
-from videopro.train.runtime.settings import read_settings
+from videopro.train.runtime import read_settings
 
 NO_MODELS = json.dumps(dict.fromkeys(("encoder", "text_encoder", "ocr", "detector"), "none"))
 LORA = {

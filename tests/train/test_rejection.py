@@ -14,7 +14,7 @@ from tests.support.reason_world import BROKEN, LOCAL, NATIVE, QUESTION, SceneBac
 from tests.support.reward_world import make, row
 from videopro.backbones.base import GREEDY, GenerateRequest, Generation, Sampling
 from videopro.train import rejection
-from videopro.train.finetune.data import read_rows
+from videopro.train.finetune import read_rows
 from videopro.video import Frame
 
 WORDED = LOCAL.replace("A plan.", "Another plan.").replace("    intervals", "    # at red\n    intervals")

@@ -17,7 +17,7 @@ from PIL import Image
 from tests.support import view_world as world
 from tests.support.making_videos import make, read_number
 from tests.support.reason_world import video as scene_video
-from videopro.modules.calls.handles import AnswerHandle, BoxHandle, FrameHandle, LineHandle, show
+from videopro.modules.calls import AnswerHandle, BoxHandle, FrameHandle, LineHandle, show
 from videopro.question import Answer
 from videopro.traces import Call
 from videopro.video import Video

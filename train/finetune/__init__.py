@@ -1,0 +1,16 @@
+"""Supervised fine-tuning on rows with videos."""
+
+from videopro.train.finetune.collator import VideoCollator, as_dataset
+from videopro.train.finetune.config import VideoSFTConfig
+from videopro.train.finetune.data import PLACEHOLDER, SFTRow, read_rows
+from videopro.train.finetune.trainer import VideoSFTTrainer
+
+__all__ = [
+    "PLACEHOLDER",
+    "SFTRow",
+    "VideoCollator",
+    "VideoSFTConfig",
+    "VideoSFTTrainer",
+    "as_dataset",
+    "read_rows",
+]

@@ -14,10 +14,9 @@ from typing import Any
 import torch
 from datasets import Dataset
 
-from videopro.backbones.qwen.inputs import EncodedPrompt, QwenInputs
+from videopro.backbones.qwen import EncodedPrompt, QwenInputs
 from videopro.train.finetune.data import SFTRow
-from videopro.train.runtime.finite_steps import ROW_IDS
-from videopro.train.runtime.frame_cache import FrameCache
+from videopro.train.runtime import ROW_IDS, FrameCache
 
 IGNORE_INDEX = -100
 """The label of tokens without a loss."""

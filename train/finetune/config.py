@@ -8,7 +8,7 @@ from typing import Any
 from trl import SFTConfig
 
 from videopro.errors import ConfigError
-from videopro.train.runtime.config import MODULES_HELP, TrainingConfig, check_choice
+from videopro.train.runtime import MODULES_HELP, TrainingConfig, check_choice
 
 CHOICES = ("frozen", "trained")
 

@@ -12,9 +12,7 @@ from trl import SFTTrainer
 
 from videopro.train.finetune.config import VideoSFTConfig
 from videopro.train.finetune.sharded_head import gather_head
-from videopro.train.runtime.dummy_vision import DummyVision
-from videopro.train.runtime.trainable import Part, parameter_groups
-from videopro.train.runtime.trainer import RunTrainer
+from videopro.train.runtime import DummyVision, Part, RunTrainer, parameter_groups
 
 
 class VideoSFTTrainer(RunTrainer, SFTTrainer):

@@ -18,7 +18,7 @@ from pathlib import Path
 from rich.progress import track
 
 from videopro.modules.models.encoders import load_encoder
-from videopro.modules.search.clip_index import build_index, default_root
+from videopro.modules.search import build_index, default_root
 from videopro.pocket import world
 from videopro.scoring import clustered_interval
 from videopro.video import Video

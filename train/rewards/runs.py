@@ -17,11 +17,10 @@ from cachetools import LRUCache
 
 from videopro.backbones.base import Backbone
 from videopro.backbones.health import check_alive
-from videopro.backbones.wrappers.batching import BatchingBackbone
-from videopro.backbones.wrappers.metered import Meter, MeteredBackbone, ThreadMeter
+from videopro.backbones.wrappers import BatchingBackbone, Meter, MeteredBackbone, ThreadMeter
 from videopro.errors import BackboneError, SubtitleError, VideoError, VideoProError
 from videopro.executor import Limits
-from videopro.modules.calls.cache import CallCache
+from videopro.modules.calls import CallCache
 from videopro.modules.library import VideoContext
 from videopro.modules.loading import ModuleModels
 from videopro.program import Program, parse_program

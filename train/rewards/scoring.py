@@ -11,7 +11,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from videopro.modules import library  # noqa: F401  registers the modules
-from videopro.modules.calls.registry import MODULES
+from videopro.modules.calls import MODULES
 from videopro.planners import PromptKind
 from videopro.program import ENTRY, Program
 from videopro.reasoning import INPUTS

@@ -10,9 +10,9 @@ from trl import GRPOConfig
 from videopro.errors import ConfigError
 from videopro.reasoning import ReasoningSettings
 from videopro.traces import FinalRule
-from videopro.train.rewards.scoring import ACCURACIES, ANSWER
+from videopro.train.rewards import ACCURACIES, ANSWER
 from videopro.train.rl.data import KINDS
-from videopro.train.runtime.config import MODULES_HELP, TrainingConfig, check_choice
+from videopro.train.runtime import MODULES_HELP, TrainingConfig, check_choice
 
 SINGLE, TWO_TURN = "single", "two_turn"
 EPISODES = (SINGLE, TWO_TURN)

@@ -19,7 +19,7 @@ from videopro.errors import DatasetError
 from videopro.question import Question
 from videopro.reasoning import Refinement
 from videopro.storage import read_json_lines
-from videopro.train.rewards.rows import RewardRow, read_row
+from videopro.train.rewards import RewardRow, read_row
 
 KINDS = ("plan", *get_args(Refinement))
 

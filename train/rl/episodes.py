@@ -15,7 +15,7 @@ from typing import Protocol
 from videopro.planners import PLAN_KINDS
 from videopro.reasoning import build_refinement
 from videopro.traces import is_confident
-from videopro.train.rewards.runs import TurnOutcome
+from videopro.train.rewards import TurnOutcome
 from videopro.train.rl.data import GRPORow
 
 

@@ -18,11 +18,16 @@ import torch
 import transformers
 from cachetools import LRUCache
 
-from videopro.backbones.qwen.features import encode_vision, features_bytes, takes_features
-from videopro.backbones.qwen.inputs import EncodedPrompt, QwenInputs
-from videopro.backbones.qwen.run import QwenRun
+from videopro.backbones.qwen import (
+    EncodedPrompt,
+    QwenInputs,
+    QwenRun,
+    encode_vision,
+    features_bytes,
+    takes_features,
+)
 from videopro.train.rl.data import GRPORow
-from videopro.train.runtime.frame_cache import FrameCache
+from videopro.train.runtime import FrameCache
 
 
 @dataclass(frozen=True, eq=False)

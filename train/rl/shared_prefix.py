@@ -20,8 +20,7 @@ from dataclasses import dataclass
 
 import torch
 
-from videopro.backbones.qwen.features import visual_inputs
-from videopro.backbones.qwen.run import QwenRun
+from videopro.backbones.qwen import QwenRun, visual_inputs
 from videopro.errors import ConfigError
 from videopro.train.rl.prompts import PolicyPrompt
 

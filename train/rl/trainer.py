@@ -21,19 +21,15 @@ from trl.models import unwrap_model_for_generation
 from trl.trainer.utils import RepeatSampler, split_tensor_dict
 
 from videopro.backbones.base import Sampling
-from videopro.backbones.qwen.features import visual_inputs
-from videopro.backbones.qwen.run import NonFiniteLogits, QwenRun, SampledReply
+from videopro.backbones.qwen import NonFiniteLogits, QwenRun, SampledReply, visual_inputs
 from videopro.errors import ConfigError
-from videopro.train.rewards.rows import ROW
+from videopro.train.rewards import ROW
 from videopro.train.rl.config import VideoGRPOConfig
 from videopro.train.rl.data import GRPORow, chat, row_from_columns
 from videopro.train.rl.prompts import PolicyPrompt, PromptEncoder, batches_by_length
 from videopro.train.rl.rollouts import Rollout, Turns, conversation
 from videopro.train.rl.shared_prefix import check_shareable, pack
-from videopro.train.runtime.dummy_vision import DummyVision
-from videopro.train.runtime.finite_steps import ROW_IDS
-from videopro.train.runtime.trainable import part_of
-from videopro.train.runtime.trainer import RunTrainer
+from videopro.train.runtime import ROW_IDS, DummyVision, RunTrainer, part_of
 
 MakePrompts = Callable[[QwenRun, bool], PromptEncoder]
 """Takes the policy's forward passes, and whether its vision tower and projector are frozen."""

@@ -1,0 +1,47 @@
+"""What all trainers share: settings, trainable parts, checkpoints, evaluation and the loop."""
+
+from videopro.train.runtime.checkpoint_files import publish_checkpoint
+from videopro.train.runtime.config import MODULES_HELP, TrainingConfig, check_choice
+from videopro.train.runtime.dummy_vision import DummyVision
+from videopro.train.runtime.finite_steps import ROW_IDS
+from videopro.train.runtime.frame_cache import FrameCache
+from videopro.train.runtime.loop import run_training
+from videopro.train.runtime.record import RECORD
+from videopro.train.runtime.rows import digest
+from videopro.train.runtime.settings import read_settings, run_command
+from videopro.train.runtime.setup import TrainingRows, TrainingSetup
+from videopro.train.runtime.trainable import (
+    Part,
+    load_trainable,
+    parameter_groups,
+    part_of,
+    put_trained,
+    trained_parts,
+    without_adapter,
+)
+from videopro.train.runtime.trainer import RunTrainer
+
+__all__ = [
+    "DummyVision",
+    "FrameCache",
+    "MODULES_HELP",
+    "Part",
+    "RECORD",
+    "ROW_IDS",
+    "RunTrainer",
+    "TrainingConfig",
+    "TrainingRows",
+    "TrainingSetup",
+    "check_choice",
+    "digest",
+    "load_trainable",
+    "parameter_groups",
+    "part_of",
+    "publish_checkpoint",
+    "put_trained",
+    "read_settings",
+    "run_command",
+    "run_training",
+    "trained_parts",
+    "without_adapter",
+]

@@ -18,9 +18,8 @@ from trl.models import unwrap_model_for_generation
 from videopro import methods
 from videopro.backbones.base import Backbone
 from videopro.backbones.fingerprint import folder_fingerprint
-from videopro.backbones.qwen.backbone import QwenBackbone
-from videopro.backbones.qwen.load import Checkpoint, LoadedModel
-from videopro.backbones.wrappers.metered import Meter
+from videopro.backbones.qwen import Checkpoint, LoadedModel, QwenBackbone
+from videopro.backbones.wrappers import Meter
 from videopro.benchmarks.base import Item
 from videopro.errors import VideoError
 from videopro.methods import Method, MethodContext

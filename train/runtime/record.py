@@ -17,7 +17,7 @@ from transformers import TrainingArguments
 from trl import ModelConfig
 
 from videopro.backbones.fingerprint import folder_fingerprint
-from videopro.backbones.qwen.load import DEFAULTS_FILE, Checkpoint
+from videopro.backbones.qwen import DEFAULTS_FILE, Checkpoint
 from videopro.errors import RunError
 from videopro.storage import parse_json, write_atomically
 

@@ -17,8 +17,7 @@ from rich.progress import Progress
 from trl import ModelConfig
 
 from videopro.backbones import read_spec
-from videopro.backbones.qwen.inputs import QwenInputs
-from videopro.backbones.qwen.load import Checkpoint, find_checkpoint
+from videopro.backbones.qwen import Checkpoint, QwenInputs, find_checkpoint
 from videopro.errors import ConfigError
 from videopro.modules.loading import cache_root
 from videopro.train.runtime.config import TrainingConfig

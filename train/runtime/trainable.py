@@ -19,7 +19,7 @@ from transformers import PreTrainedModel
 from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled
 from trl import ModelConfig, get_peft_config, get_quantization_config
 
-from videopro.backbones.qwen.load import Checkpoint, attach_adapter, load_weights
+from videopro.backbones.qwen import Checkpoint, attach_adapter, load_weights
 from videopro.errors import ConfigError
 
 Part = Literal["language", "projector", "vision"]

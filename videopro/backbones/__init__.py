@@ -69,9 +69,9 @@ def load_backbone(spec: str | BackboneConfig, **overrides: Any) -> Backbone:
     """
     config = read_spec(spec, **overrides) if isinstance(spec, str) else spec.but(**overrides)
     if config.kind == "server":
-        from videopro.backbones.server.backbone import ServerBackbone
+        from videopro.backbones.server import ServerBackbone
 
         return ServerBackbone(config)
-    from videopro.backbones.qwen.backbone import QwenBackbone
+    from videopro.backbones.qwen import QwenBackbone
 
     return QwenBackbone(config)

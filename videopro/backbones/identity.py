@@ -20,13 +20,13 @@ def identify(config: BackboneConfig, recorded: Mapping[str, Any]) -> dict[str, o
     its backbone; it gives what only further requests to a server would show. Raises ConfigError, and
     BackboneError if files are missing or broken or a server is out of reach."""
     if config.kind == "server":
-        from videopro.backbones.server.backbone import ServerBackbone
+        from videopro.backbones.server import ServerBackbone
 
         server = ServerBackbone(config.but(retries=0, timeout=min(config.timeout, _SECONDS)))
         try:
             return server.identity(form=recorded.get("video"))
         finally:
             server.close()
-    from videopro.backbones.qwen.load import checkpoint_facts, find_checkpoint
+    from videopro.backbones.qwen import checkpoint_facts, find_checkpoint
 
     return checkpoint_facts(config, find_checkpoint(config.model))

@@ -10,7 +10,7 @@ from videopro.errors import ConfigError
 from videopro.methods.base import Method, MethodContext
 from videopro.methods.native import NativeMethod
 from videopro.methods.program import FALLBACK_HELP, FINAL_HELP, AdaptiveMethod, ProgramMethod, VideoProMethod
-from videopro.modules.calls.registry import REMOVABLE
+from videopro.modules.calls import REMOVABLE
 from videopro.settings import build_settings, did_you_mean, setting
 
 __all__ = ["METHODS", "MethodContext", "Method", "MethodFlags", "create"]

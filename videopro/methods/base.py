@@ -11,7 +11,7 @@ from dataclasses import asdict
 from typing import Any, ClassVar
 
 from videopro.backbones.base import Backbone
-from videopro.backbones.wrappers.metered import Meter, MeteredBackbone
+from videopro.backbones.wrappers import Meter, MeteredBackbone
 from videopro.benchmarks.base import Item, Protocol
 from videopro.errors import ConfigError
 from videopro.reasoning import Observer

@@ -13,12 +13,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
 from videopro.backbones.base import Backbone, Sampling, Visual
-from videopro.backbones.wrappers.batching import BatchingBackbone
-from videopro.backbones.wrappers.metered import MeteredBackbone, ThreadMeter
+from videopro.backbones.wrappers import BatchingBackbone, MeteredBackbone, ThreadMeter
 from videopro.benchmarks.base import Item
 from videopro.errors import QUESTION_ERRORS, ConfigError
 from videopro.methods.base import Method, MethodContext
-from videopro.modules.calls.registry import REMOVABLE
+from videopro.modules.calls import REMOVABLE
 from videopro.modules.library import VideoContext
 from videopro.modules.loading import ModuleModels, ModuleSettings, is_pocket
 from videopro.planners import Planner, check_planner, load_planner, teacher_of

@@ -14,8 +14,7 @@ from functools import partial
 from typing import Any
 
 from videopro.backbones.base import BackboneConfig, Sampling
-from videopro.backbones.server.completion import Completion
-from videopro.backbones.server.http import Endpoint, RequestRefused
+from videopro.backbones.server import Completion, Endpoint, RequestRefused
 from videopro.errors import BackboneError, ConfigError, RunError
 from videopro.planners.base import (
     PLAN_SAMPLING,

@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
-from videopro.backbones.wrappers.metered import Meter, ThreadMeter
+from videopro.backbones.wrappers import Meter, ThreadMeter
 from videopro.errors import BackboneError, ConfigError, SubtitleError, VideoError, VideoProError
 from videopro.executor import BudgetExceeded, Limits, Outcome, ZygoteGone, run, use_frames
-from videopro.modules.calls.results import read_program_answer
+from videopro.modules.calls import read_program_answer
 from videopro.modules.errors import ModelError
 from videopro.modules.library import ModuleLibrary, VideoContext
 from videopro.program import Program

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from videopro import prompts
 from videopro.backbones.base import Visual
-from videopro.backbones.wrappers.metered import ThreadMeter
+from videopro.backbones.wrappers import ThreadMeter
 from videopro.errors import QUESTION_ERRORS, ConfigError, VideoProError
 from videopro.executor import Limits
 from videopro.modules.library import VideoContext, available_modules

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from videopro.modules.calls.registry import FAMILIES, REMOVABLE
+from videopro.modules.calls import FAMILIES, REMOVABLE
 from videopro.report.rules import natives_for
 from videopro.report.runs import ReportRun, by_dataset, protocol_notes, question_notes
 from videopro.report.section import MissingRuns, Section

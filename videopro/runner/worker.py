@@ -14,7 +14,7 @@ from typing import Protocol
 
 from videopro.backbones.base import Backbone
 from videopro.backbones.health import check_alive
-from videopro.backbones.wrappers.metered import Meter
+from videopro.backbones.wrappers import Meter
 from videopro.benchmarks.base import Item
 from videopro.benchmarks.base import Protocol as BenchmarkProtocol
 from videopro.errors import BackboneError, VideoError

@@ -26,7 +26,7 @@ from tests.support.qwen_models import (
 )
 from videopro import prompts
 from videopro.backbones.base import ChoiceRequest, Sampling
-from videopro.backbones.qwen.backbone import QwenBackbone
+from videopro.backbones.qwen import QwenBackbone
 from videopro.errors import BackboneError
 
 ALL = list(FAMILIES)

@@ -12,7 +12,8 @@ from transformers import AutoProcessor
 from transformers.video_utils import VideoMetadata
 
 from tests.support.qwen_models import pictures, save_checkpoint, template
-from videopro.backbones.qwen.inputs import QwenInputs, escape_control_tokens
+from videopro.backbones.qwen import QwenInputs
+from videopro.backbones.qwen.inputs import escape_control_tokens
 from videopro.errors import BackboneError
 from videopro.video import Frame
 

@@ -28,7 +28,7 @@ from videopro import prompts
 from videopro.backbones import BackboneConfig, fingerprint, load_backbone, read_spec
 from videopro.backbones.fingerprint import folder_fingerprint
 from videopro.backbones.identity import identify
-from videopro.backbones.qwen.backbone import QwenBackbone
+from videopro.backbones.qwen import QwenBackbone
 from videopro.errors import BackboneError, ConfigError
 
 

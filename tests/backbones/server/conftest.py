@@ -10,7 +10,7 @@ import pytest
 from tests.support.server_cases import KEY_ENV, BackoffDelays, Make
 from tests.support.stub_server import StubServer
 from videopro.backbones import BackboneConfig
-from videopro.backbones.server.backbone import ServerBackbone
+from videopro.backbones.server import ServerBackbone
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ import pytest
 from tests.support.server_cases import COLOURS, KEY, KEY_ENV, LN_05, BackoffDelays, Make
 from tests.support.stub_server import BadRequest, StubFault, StubServer, completion, entry, letter, text_of
 from videopro.backbones import BackboneConfig, ChoiceRequest
+from videopro.backbones.server import ServerBackbone
 from videopro.backbones.server import http as server_http
-from videopro.backbones.server.backbone import ServerBackbone
 from videopro.backbones.server.http import retry_after
 from videopro.errors import BackboneError
 

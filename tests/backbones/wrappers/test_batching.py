@@ -13,7 +13,7 @@ from tests.support import qwen_models
 from tests.support.modules_world import CHOICES, ReadingBackbone, video
 from videopro import prompts
 from videopro.backbones.base import ChoiceRequest, GenerateRequest, Sampling, YesNoRequest
-from videopro.backbones.wrappers.batching import BatchingBackbone
+from videopro.backbones.wrappers import BatchingBackbone
 from videopro.errors import BackboneError, ConfigError
 from videopro.question import Answer, Question
 

@@ -75,7 +75,7 @@ def test_wrong_calls_say_how_to_mend_them(
 
 
 def test_a_program_cannot_bring_another_video() -> None:
-    from videopro.modules.calls.handles import VideoHandle
+    from videopro.modules.calls import VideoHandle
 
     other = Video.open(video().path)
     other.id = "another"

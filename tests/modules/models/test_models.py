@@ -15,15 +15,10 @@ from tests.support import tiny_models
 from tests.support.modules_world import ReadingBackbone, library, noise
 from videopro.errors import ConfigError
 from videopro.modules.errors import ArgumentError, ModelError
-from videopro.modules.models.detection import (
-    BackboneDetector,
-    Detection,
-    GroundingDino,
-    load_detector,
-    parse_boxes,
-)
-from videopro.modules.models.ocr import RapidOcr, TextRegion, load_ocr, sort_reading_order
-from videopro.modules.models.tracking import DetectionTracker, Sam3Tracker, link_detections, load_tracker
+from videopro.modules.models import load_detector, load_ocr, load_tracker
+from videopro.modules.models.detection import BackboneDetector, Detection, GroundingDino, parse_boxes
+from videopro.modules.models.ocr import RapidOcr, TextRegion, sort_reading_order
+from videopro.modules.models.tracking import DetectionTracker, Sam3Tracker, link_detections
 from videopro.video import Frame
 
 # ---- Grounding DINO --------------------------------------------------------------------------------------

@@ -16,14 +16,8 @@ from tests.support import tiny_models
 from tests.support.making_videos import make, numbered
 from videopro.errors import ConfigError, SubtitleError
 from videopro.modules.errors import ModelError
-from videopro.modules.models.speech import (
-    SAMPLE_RATE,
-    SpeechRecognizer,
-    Whisper,
-    extract_audio,
-    load_speech,
-    transcribe_video,
-)
+from videopro.modules.models import SpeechRecognizer, load_speech, transcribe_video
+from videopro.modules.models.speech import SAMPLE_RATE, Whisper, extract_audio
 from videopro.video import SubtitleLine, Video
 
 TONE = 440.0

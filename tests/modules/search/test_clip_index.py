@@ -24,7 +24,8 @@ from tests.support.tiny_encoders import languagebind_folder
 from videopro import index as command
 from videopro.errors import ConfigError, VideoError
 from videopro.modules.errors import ModelError
-from videopro.modules.search.clip_index import build_index, clip_bounds, default_root, index_path, load_index
+from videopro.modules.search import build_index, clip_bounds, default_root, index_path
+from videopro.modules.search.clip_index import load_index
 from videopro.modules.search.index_file import DamagedIndex, read_rows, write_rows
 from videopro.video import Frame, Video
 from videopro.video.decoding import exact, stream

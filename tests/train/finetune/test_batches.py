@@ -12,13 +12,13 @@ from tests.support.qwen_models import PIXELS, reference
 from tests.support.qwen_models import load as load_backbone
 from tests.support.sft_reference import conversation, own_loss
 from videopro.backbones.base import Sampling
-from videopro.backbones.wrappers.metered import Meter
+from videopro.backbones.wrappers import Meter
 from videopro.benchmarks.base import ROBUST, Protocol
 from videopro.errors import BackboneError
 from videopro.methods import MethodContext
 from videopro.planners import PlanRequest
 from videopro.planners.backbone import BackbonePlanner
-from videopro.train.runtime.dummy_vision import DummyVision
+from videopro.train.runtime import DummyVision
 from videopro.video import Video, uniform_times
 
 FAMILIES = ("qwen2_5_vl", "qwen3_vl")

@@ -13,8 +13,8 @@ import pytest
 from tests.support import sft_world as world
 from tests.support.making_videos import make, read_number
 from videopro.errors import ConfigError, DatasetError, VideoError
-from videopro.train.finetune.data import SFTRow, read_rows
-from videopro.train.runtime.frame_cache import FrameCache
+from videopro.train.finetune import SFTRow, read_rows
+from videopro.train.runtime import FrameCache
 from videopro.train.runtime.rows import drop_unreadable
 
 

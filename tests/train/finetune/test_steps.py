@@ -15,9 +15,10 @@ from transformers import PreTrainedModel
 from tests.support import sft_world as world
 from tests.support.qwen_models import checkpoint, reference
 from tests.support.sft_reference import EVERYTHING, PLAIN, RATE, assert_same, expected_step
-from videopro.backbones.qwen.load import find_checkpoint
+from videopro.backbones.qwen import find_checkpoint
 from videopro.errors import ConfigError
-from videopro.train.runtime.trainable import choose_trained, linear_pattern, load_trainable, part_of
+from videopro.train.runtime import load_trainable, part_of
+from videopro.train.runtime.trainable import choose_trained, linear_pattern
 
 FAMILIES = ("qwen2_5_vl", "qwen3_vl")
 

@@ -14,7 +14,7 @@ from videopro.errors import DatasetError
 from videopro.program import parse_program
 from videopro.question import Answer
 from videopro.traces import Execution
-from videopro.train.rewards.functions import ProgramRewards
+from videopro.train.rewards import ProgramRewards
 from videopro.train.rewards.rows import texts_of
 from videopro.train.rewards.scoring import accuracy_reward, format_faults, wanted_mode
 

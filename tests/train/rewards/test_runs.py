@@ -26,10 +26,9 @@ from videopro.executor import Limits, SandboxError
 from videopro.modules.library import VideoContext
 from videopro.program import Program, parse_program
 from videopro.reasoning import execution
+from videopro.train.rewards import ROW, runs
 from videopro.train.rewards import rows as rows_module
-from videopro.train.rewards import runs
 from videopro.train.rewards.report import ERRORS
-from videopro.train.rewards.rows import ROW
 
 BLUE = LOCAL.replace('"red"', '"blue"')
 STUCK = reply("while True:\n    pass\nreturn query_mc(extract_frames(video), question, choices)")

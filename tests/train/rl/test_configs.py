@@ -9,8 +9,7 @@ import pytest
 from trl import ModelConfig
 
 from tests.support.training_runs import read_config
-from videopro.train.rl.config import VideoGRPOConfig
-from videopro.train.rl.data import KINDS
+from videopro.train.rl import KINDS, VideoGRPOConfig
 
 
 def read(name: str, tmp_path: Path) -> tuple[VideoGRPOConfig, ModelConfig]:

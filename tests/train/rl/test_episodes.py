@@ -28,11 +28,10 @@ from tests.support.reward_world import (
     rows,
     score,
 )
-from videopro.backbones.wrappers.metered import MeteredBackbone, ThreadMeter
+from videopro.backbones.wrappers import MeteredBackbone, ThreadMeter
 from videopro.reasoning import Reasoner, ReasoningSettings, ReasoningTask
 from videopro.traces import FinalRule
-from videopro.train.rl.data import GRPORow
-from videopro.train.rl.episodes import RefinementTurns
+from videopro.train.rl import GRPORow, RefinementTurns
 from videopro.train.rl.rollouts import Rollout
 
 UNSURE = reply("return query_mc(extract_frames(video, num_frames=12), question, choices)")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from videopro.backbones.qwen.inputs import EncodedPrompt
+from videopro.backbones.qwen import EncodedPrompt
 from videopro.train.rl.prompts import PolicyPrompt, batches_by_length
 
 

@@ -26,10 +26,9 @@ from tests.support.training_runs import (
 )
 from videopro.backbones.base import ChoiceRequest
 from videopro.train import grpo as command
-from videopro.train.rl.config import VideoGRPOConfig
-from videopro.train.rl.data import as_dataset
-from videopro.train.runtime.settings import read_settings
-from videopro.train.runtime.trainable import choose_trained, without_adapter
+from videopro.train.rl import VideoGRPOConfig, as_dataset
+from videopro.train.runtime import read_settings, without_adapter
+from videopro.train.runtime.trainable import choose_trained
 
 
 def run(output: Path, **changes: Any) -> Any:

@@ -15,9 +15,9 @@ from tests.support import grpo_world as grpo
 from tests.support.grpo_reference import assert_gradients, expected
 from tests.support.grpo_world import FAMILIES
 from tests.support.qwen_models import reference
-from videopro.backbones.qwen.features import takes_features
+from videopro.backbones.qwen import takes_features
 from videopro.errors import ConfigError
-from videopro.train.rl.data import GRPORow
+from videopro.train.rl import GRPORow
 
 REPLIES = [[40, 50, 60, 70, 80], [41, 51], [90, 91, 92, 93], [42], [33, 34, 35]]
 CHOSEN = [0, 0, 1, 0, 4]

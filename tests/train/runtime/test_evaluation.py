@@ -12,16 +12,15 @@ from peft.tuners.lora import LoraLayer
 
 from tests.support import sft_world as world
 from tests.support.qwen_models import PIXELS, checkpoint, load
-from videopro.backbones.qwen.backbone import QwenBackbone
-from videopro.backbones.qwen.load import find_checkpoint
+from videopro.backbones.qwen import QwenBackbone, find_checkpoint
 from videopro.errors import BenchmarkError, DatasetError
 from videopro.modules import library
-from videopro.modules.calls.cache import CallCache
+from videopro.modules.calls import CallCache
 from videopro.question import Answer
 from videopro.scoring import PlanRecord, planning_metrics
 from videopro.scoring import plan_record as of_first
 from videopro.traces import Result
-from videopro.train.finetune.trainer import VideoSFTTrainer
+from videopro.train.finetune import VideoSFTTrainer
 from videopro.train.runtime.evaluation import ProgramEvaluation
 from videopro.train.runtime.held_out import EvalQuestions, load_eval_questions
 

@@ -25,11 +25,10 @@ from videopro.modules.models.encoders import load_encoder
 from videopro.storage.finite_weights import non_finite
 from videopro.train import grpo as grpo_command
 from videopro.train import merge, sft
-from videopro.train.finetune import collator
-from videopro.train.finetune.config import VideoSFTConfig
+from videopro.train.finetune import VideoSFTConfig, collator
+from videopro.train.runtime import read_settings
 from videopro.train.runtime.checkpoint_faults import find_fault
 from videopro.train.runtime.checkpoint_files import checkpoints
-from videopro.train.runtime.settings import read_settings
 
 NAN, INF = float("nan"), float("inf")
 # The weights grow beyond their dtype in the first step, and the second has a loss of NaN.

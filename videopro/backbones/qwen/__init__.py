@@ -1,0 +1,37 @@
+"""Qwen-VL models through transformers. Importing this package imports torch and transformers."""
+
+from videopro.backbones.qwen.backbone import QwenBackbone
+from videopro.backbones.qwen.features import encode_vision, features_bytes, takes_features, visual_inputs
+from videopro.backbones.qwen.inputs import EncodedPrompt, QwenInputs
+from videopro.backbones.qwen.load import (
+    DEFAULTS_FILE,
+    Checkpoint,
+    LoadedModel,
+    attach_adapter,
+    checkpoint_facts,
+    find_checkpoint,
+    load_model,
+    load_weights,
+)
+from videopro.backbones.qwen.run import NonFiniteLogits, QwenRun, SampledReply
+
+__all__ = [
+    "Checkpoint",
+    "DEFAULTS_FILE",
+    "EncodedPrompt",
+    "LoadedModel",
+    "NonFiniteLogits",
+    "QwenBackbone",
+    "QwenInputs",
+    "QwenRun",
+    "SampledReply",
+    "attach_adapter",
+    "checkpoint_facts",
+    "encode_vision",
+    "features_bytes",
+    "find_checkpoint",
+    "load_model",
+    "load_weights",
+    "takes_features",
+    "visual_inputs",
+]
