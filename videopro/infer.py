@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -287,29 +287,20 @@ def _answer(
     """Have every question answered that is not, by workers of this process and of any other rank."""
     folder, protocol = start.folder, start.benchmark.protocol
     ids = [item.id for item in start.items]
-    with Progress(ids, shown=rank == 0) as progress, ExitStack() as stack:
-
-        def answered() -> int:
-            tracking.look()
-            return progress.update()
-
-        def prepare(model: dict[str, object]) -> WorkerJob:
-            key = folder.open(_as_mapping(config), {**start.identity, "model": model})
-            stack.enter_context(folder.running(ids))
+    supervisor = Supervisor(
+        place_workers(config.workers, os.environ),
+        partial(load, config.model, **config.backbone),
+        (config.method, start.options),
+    )
+    with Progress(ids, shown=rank == 0) as progress, supervisor:
+        identity = {**start.identity, "model": supervisor.model_identity()}
+        key = folder.open(_as_mapping(config), identity)
+        job = WorkerJob(folder, key, tuple(units(start.items)), protocol, config.seed, config.redo_errors)
+        with folder.running(ids):
             tracking.open(read_yaml(folder.config), RunTail(folder, protocol))
             progress.watch(folder.log(redo_errors=config.redo_errors))
-            return WorkerJob(
-                folder, key, tuple(units(start.items)), protocol, config.seed, config.redo_errors
-            )
-
-        supervisor = Supervisor(
-            place_workers(config.workers, os.environ),
-            partial(load, config.model, **config.backbone),
-            (config.method, start.options),
-            prepare,
-            answered,
-        )
-        supervisor.run()
+            for _ in supervisor.run(job, progress.update):
+                tracking.look()
 
 
 def _as_mapping(config: InferConfig) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """The supervisor of a run's workers on one machine: starts them, sees them die, starts others, stops them.
 
-Workers share the queue by themselves (`videopro.work.queue`), so the supervisor hands out nothing: it
-watches. A worker ends when the channel to its supervisor ends, whatever ended it. Knows processes and
-channels; must not know questions beyond their ids, and imports no model library.
+Workers share the queue by themselves (`videopro.work.queue`), so the supervisor hands out no questions: it
+watches. A worker ends when the channel to its supervisor ends, whatever ended it. No model library is
+imported here; a worker's `load` does that.
 """
 
 from __future__ import annotations
@@ -14,11 +14,13 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import Any, TypeAlias
+from types import TracebackType
+from typing import Any, Self, TypeAlias
 
 from tqdm import tqdm
 
@@ -63,13 +65,13 @@ def place_workers(workers: int, environment: Mapping[str, str]) -> Placement:
     are divided evenly, unless OMP_NUM_THREADS says how many a worker gets.
     """
     rank = int(environment.get("RANK", "0"))
-    visible = [one for one in environment.get("CUDA_VISIBLE_DEVICES", "").split(",") if one]
+    visible = [device for device in environment.get("CUDA_VISIBLE_DEVICES", "").split(",") if device]
     devices: tuple[str, ...] = ()
     if "LOCAL_RANK" in environment:
         local = int(environment["LOCAL_RANK"])
         devices = (visible[local % len(visible)] if visible else str(local),)
     elif workers > 1:
-        devices = tuple(visible) if visible else tuple(str(one) for one in range(_device_count()))
+        devices = tuple(visible) if visible else tuple(map(str, range(_device_count())))
     cores = len(os.sched_getaffinity(0))
     here = workers * int(environment.get("LOCAL_WORLD_SIZE", "1"))
     threads = int(environment.get("OMP_NUM_THREADS", max(1, cores // here)))
@@ -95,56 +97,74 @@ class _WorkerProcess:
 class Supervisor:
     """Runs workers until all of them find nothing left to do.
 
-    `load` makes the backbone inside each worker. `prepare(identity)` is called once, with the identity of the
-    backbone that the first worker loaded, and gives the job: this is where the run's folder is made, so that
-    a model that cannot be loaded leaves no trace. `answered()` is called a few times a second and tells how
-    many questions of the run are done.
+    A context manager: no worker is left behind when it ends. `load` makes the backbone inside each worker.
+    First ask for `model_identity()`, then give the workers their job with `run(job, ...)`: a run's folder is
+    made in between, so that a model that cannot be loaded leaves no trace.
     """
 
-    def __init__(
-        self,
-        placement: Placement,
-        load: Loader,
-        method: tuple[str, Mapping[str, Any]],
-        prepare: Callable[[dict[str, object]], WorkerJob],
-        answered: Callable[[], int],
-    ) -> None:
-        self.deaths = 0
-        """Workers that died and were replaced."""
+    def __init__(self, placement: Placement, load: Loader, method: tuple[str, Mapping[str, Any]]) -> None:
         self._placement = placement
         self._load = load
         self._method = method
-        self._prepare = prepare
-        self._answered = answered
         self._identity: dict[str, object] | None = None
         self._job: WorkerJob | None = None
         self._workers: list[_WorkerProcess] = []
+        self._fruitless = 0
+        """Deaths in a row without another answer."""
 
-    def run(self) -> None:
-        """Returns when every question of the run is done.
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop()
+
+    def model_identity(self) -> dict[str, object]:
+        """Start the workers and wait for the first one to load its backbone. Raises as `run`."""
+        for index in range(self._placement.workers):
+            self._workers.append(self._start(index))
+        while self._identity is None:
+            self._replace(self._wait())
+        return self._identity
+
+    def run(self, job: WorkerJob, answered: Callable[[], int]) -> Iterator[int]:
+        """Give the workers their job. Yields a few times a second how many questions of the run are done, as
+        `answered` counts them, until all of them are.
 
         Raises what a worker raised (VideoProError), WorkerBug for an internal error, RunError if workers keep
-        dying; KeyboardInterrupt passes. No worker is left behind in any case.
+        dying; KeyboardInterrupt passes.
         """
-        fruitless, last = 0, 0
-        try:
-            self._workers = [self._start(index) for index in range(self._placement.workers)]
-            while self._workers:
-                wait([one.channel for one in self._workers], timeout=0.2)
-                ended = [worker for worker in self._workers if self._listen(worker)]
-                if self._job is not None and (answered := self._answered()) > last:
-                    fruitless, last = 0, answered
-                for worker in ended:
-                    self._workers.remove(worker)
-                    if worker.error is not None:
-                        raise worker.error
-                    if worker.process.exitcode == 0:
-                        continue
-                    fruitless += 1
-                    self._died(worker, fruitless)
-                    self._workers.append(self._start(worker.index))
-        finally:
-            self._stop()
+        self._job = job
+        for worker in self._workers:
+            if worker.ready:
+                # A death in the meantime is noticed by the next wait.
+                with suppress(OSError):
+                    worker.channel.send(job)
+        before = 0
+        while self._workers:
+            ended = self._wait()
+            done = answered()
+            if done > before:
+                self._fruitless, before = 0, done
+            self._replace(ended)
+            yield done
+
+    def _wait(self) -> list[_WorkerProcess]:
+        """Wait for messages of the workers, briefly. Returns the workers that have ended."""
+        wait([worker.channel for worker in self._workers], timeout=0.2)
+        return [worker for worker in self._workers if self._listen(worker)]
+
+    def _replace(self, ended: Sequence[_WorkerProcess]) -> None:
+        """Start another worker for each one that died; raise what a worker raised."""
+        for worker in ended:
+            self._workers.remove(worker)
+            if worker.error is not None:
+                raise worker.error
+            if worker.process.exitcode != 0:
+                self._fruitless += 1
+                self._died(worker)
+                self._workers.append(self._start(worker.index))
 
     def _start(self, index: int) -> _WorkerProcess:
         context = multiprocessing.get_context("spawn")
@@ -191,29 +211,30 @@ class Supervisor:
         return False
 
     def _agree(self, worker: _WorkerProcess, identity: dict[str, object]) -> None:
-        if self._job is None:
-            self._identity, self._job = identity, self._prepare(identity)
+        if self._identity is None:
+            self._identity = identity
         elif identity != self._identity:
             raise RunError(
                 f"worker {worker.index} loaded another model than the others ({identity} against "
                 f"{self._identity}); was it changed in the meantime? Give the same command again"
             )
-        worker.channel.send(self._job)
+        if self._job is not None:
+            worker.channel.send(self._job)
 
-    def _died(self, worker: _WorkerProcess, fruitless: int) -> None:
+    def _died(self, worker: _WorkerProcess) -> None:
         """Decide what a death means. Raises RunError if starting another worker is of no use."""
         code = worker.process.exitcode
         how = f"killed by signal {-code} ({signal_name(-code)})" if code < 0 else f"exit status {code}"
-        if not worker.ready and fruitless > 1:
+        if not worker.ready and self._fruitless > 1:
             raise RunError(
                 f"worker {worker.index} died twice while it loaded the model ({how}); is there enough memory "
                 f"for {self._placement.workers} workers?"
             )
-        if fruitless >= MAX_CRASHES_WITHOUT_RESULT * self._placement.workers:
+        if self._fruitless >= MAX_CRASHES_WITHOUT_RESULT * self._placement.workers:
             raise RunError(
-                f"workers died {fruitless} times without one more answer, the last one {how}; see the logs"
+                f"workers died {self._fruitless} times without one more answer, the last one {how}; see the "
+                "logs"
             )
-        self.deaths += 1
         if self._job is not None:
             if worker.answering:
                 reason = f"the worker that answered it died ({how})"
@@ -232,33 +253,33 @@ class Supervisor:
 
 
 class _Channel:
-    """A worker's end of the channel: it tells, waits for its job, and dies with its supervisor."""
+    """A worker's end of the channel: it reports, waits for its job, and dies with its supervisor."""
 
     def __init__(self, channel: Connection) -> None:
         self._channel = channel
-        self._told = threading.Event()
+        self._has_job = threading.Event()
         self._job: WorkerJob | None = None
         threading.Thread(target=self._watch, daemon=True).start()
 
     def job(self) -> WorkerJob:
-        self._told.wait()
+        self._has_job.wait()
         assert self._job is not None
         return self._job
 
-    def tell(self, kind: str, content: Any) -> None:
+    def send(self, kind: str, content: Any) -> None:
         try:
             self._channel.send((kind, content))
         except OSError:
             os._exit(1)
 
     def answering(self, ids: Sequence[str]) -> None:
-        self.tell("answering", list(ids))
+        self.send("answering", list(ids))
 
     def _watch(self) -> None:
         try:
             while True:
                 self._job = self._channel.recv()
-                self._told.set()
+                self._has_job.set()
         except (EOFError, OSError):
             # The supervisor is gone. Whatever this worker is in the middle of is safe to leave: a torn line
             # is cut, a lease is given back by the kernel.
@@ -274,31 +295,31 @@ def _main(
 ) -> None:
     """A worker process."""
     leave_signals_to_parent()
-    # A lock between processes, which tqdm else makes for its bars, would be told as leaked whenever a worker
-    # is ended.
+    # A lock between processes, which tqdm makes for its bars otherwise, would be reported as leaked
+    # whenever a worker is ended.
     tqdm.set_lock(threading.RLock())
     channel = _Channel(connection)
     log = Path("a file")
     try:
         backbone = load()
-        channel.tell("ready", backbone.identity())
+        channel.send("ready", backbone.identity())
         job = channel.job()
         log = job.folder.logs / f"rank{placement.rank}-worker{index}.log"
         _log_to(log)
         run_worker(job, create(*method), backbone, channel)
         backbone.close()
     except VideoProError as error:
-        channel.tell("error", error)
+        channel.send("error", error)
         sys.exit(2)
     except OSError as error:
         if not is_full(error):
-            channel.tell("error", WorkerBug(traceback.format_exc()))
+            channel.send("error", WorkerBug(traceback.format_exc()))
             sys.exit(1)
         # Most likely what libraries print, which goes to the log.
-        channel.tell("error", RunError(cannot_write(error.filename or log, error)))
+        channel.send("error", RunError(cannot_write(error.filename or log, error)))
         sys.exit(2)
     except Exception:
-        channel.tell("error", WorkerBug(traceback.format_exc()))
+        channel.send("error", WorkerBug(traceback.format_exc()))
         sys.exit(1)
 
 
