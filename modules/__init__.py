@@ -1,5 +1,5 @@
 """The video modules that programs call."""
 
-# The folder stands at the top of the checkout, and is the package videopro.modules: one name for each module.
+# The folder lies at the top of the checkout and is linked as videopro.modules: import it by that name only.
 if __name__ != "videopro.modules":
     raise ImportError(f"{__name__!r} is not importable: import 'videopro.modules'")

@@ -1,7 +1,6 @@
-"""Reasoning and answers: the backbone asked about the video or about frames, with its confidence (Eq. 2).
+"""Reasoning and answers: questions to the backbone about the video or frames, with its confidence (Eq. 2).
 
-Only these calls make a confidence; `make_result` records what a program claims. Knows backbones and prompts;
-nothing of how frames were found.
+Confidence comes from these calls only; `make_result` records what a program claims.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from videopro.question import Answer, Question
 from videopro.video import Frame, uniform_times
 
 WORDS_IN_REPLY = 64
-"""Tokens of an answer in words at most."""
+"""The longest answer of `query_frames`, in tokens."""
 
 
 @module(family="answering")
@@ -40,8 +39,8 @@ def query_native(call: CallContext, video: Segment, question: Text, choices: Cho
     """
     times = uniform_times(video.start, video.end, call.context.backbone.frames)
     frames = call.load_frames_for_backbone([FrameHandle(video.video, time) for time in times])
-    asked = Question(question, choices)
-    return AnswerHandle(_choose(call, frames, asked, ""), "native", asked.choices)
+    multiple_choice = Question(question, choices)
+    return AnswerHandle(_choose(call, frames, multiple_choice, ""), "native", multiple_choice.choices)
 
 
 @module(family="answering")
@@ -53,9 +52,9 @@ def query_mc(
 
     Returns an answer: `letter, confidence = query_mc(...)`; the answer itself may be returned.
     """
-    asked = Question(question, choices)
-    answer = _choose(call, call.load_frames_for_backbone(frames), asked, context)
-    return AnswerHandle(answer, "mc", asked.choices)
+    multiple_choice = Question(question, choices)
+    answer = _choose(call, call.load_frames_for_backbone(frames), multiple_choice, context)
+    return AnswerHandle(answer, "mc", multiple_choice.choices)
 
 
 @module(family="answering")
@@ -98,14 +97,14 @@ def query_count(
     """
     if most > 9:
         raise ArgumentError(f"query_count(): most is {most}; it must be 1 to 9")
-    # The number is chosen among options, not written: one pass, the confidence of a letter, and a backbone
-    # that is good at letters only can do it.
+    # The number is chosen among options, not written: this takes one pass, gives the confidence of a letter,
+    # and works with a backbone that can only choose letters.
     numbers = [str(number) for number in range(most)]
     question = Question(prompts.count(text), (*numbers, f"{most} or more"))
     answer = _choose(call, call.load_frames_for_backbone(frames), question, context)
-    number = str(question.letters.index(answer.letter)) if answer.letter else None
-    chances = {str(i): answer.letters[letter] for i, letter in enumerate(question.letters)}
-    return AnswerHandle(replace(answer, letter=number, letters=chances), "count")
+    digit = str(question.letters.index(answer.letter)) if answer.letter else None
+    probabilities = {str(i): answer.letters[letter] for i, letter in enumerate(question.letters)}
+    return AnswerHandle(replace(answer, letter=digit, letters=probabilities), "count")
 
 
 @module(family="answering", cache=False)
@@ -134,7 +133,7 @@ def make_result(
         raise ArgumentError(
             f"make_result(): confidence must be a number from 0 to 1, not {type(confidence).__name__}"
         )
-    # A claim beyond 0..1, or none (nan), claims nothing more than its bound.
+    # Clipped to 0..1; NaN counts as 0.
     claim = min(max(float(confidence), 0.0), 1.0) if confidence == confidence else 0.0
     if isinstance(raw_output, AnswerHandle):
         raw_output = raw_output.raw_output

@@ -1,7 +1,7 @@
-"""Global context: what the transcript of the whole video says that bears on a question (section 3.2, A.1).
+"""Global context: what the transcript of the whole video says about a question (section 3.2, A.1).
 
-A transcript that is short enough is given as it is; a longer one is summed up by the backbone as in the
-paper, over the full transcript.
+A short transcript is returned as it is. A longer one is summarized by the backbone, over the full transcript
+as in the paper.
 """
 
 from __future__ import annotations
@@ -40,45 +40,44 @@ def get_subtitle_hints(
             f"get_subtitle_hints(): nothing is said within {video.start:.1f}-{end:.1f} s about {question!r}; "
             "use what is seen instead"
         )
-    if _length(lines) <= word_number:
+    if _word_count(lines) <= word_number:
         return _text(lines)
-    asked = Question(question, choices)
+    multiple_choice = Question(question, choices)
     if not call.context.can_summarize:
-        return _text(_relevant(call, lines, asked, word_number))
-    if _length(lines) > call.context.transcript_words:
-        lines = _relevant(call, lines, asked, call.context.transcript_words)
+        return _text(_relevant_lines(call, lines, multiple_choice, word_number))
+    if _word_count(lines) > call.context.transcript_words:
+        lines = _relevant_lines(call, lines, multiple_choice, call.context.transcript_words)
     reply = call.context.backbone.generate(
-        # A token is three quarters of a word or so; twice that, so that no summary is cut off by a long name.
+        # A token is about three quarters of a word; doubled, so that long names do not cut a summary off.
         None,
-        prompts.summarize(asked, _text(lines), word_number),
+        prompts.summarize(multiple_choice, _text(lines), word_number),
         Sampling(max(64, word_number * 8 // 3)),
     )
     return reply.text.strip()
 
 
-def _relevant(
-    call: CallContext, lines: Sequence[SubtitleLine], question: Question, most: int
+def _relevant_lines(
+    call: CallContext, lines: Sequence[SubtitleLine], question: Question, max_words: int
 ) -> list[SubtitleLine]:
-    """The lines that fit the question and its options best, as many as make up `most` words (one at least),
-    in order of time. NotFoundError if none fits."""
+    """The lines that best match the question and its options, up to `max_words` words in total (but at least
+    one line), in order of time. NotFoundError if none matches."""
     assert call.context.search is not None
-    every = call.context.search.lines
-    asked = " ".join((question.text, *question.choices))
-    among = set(lines)
-    kept: dict[SubtitleLine, None] = {}
-    left = most
-    for number, _ in call.context.search.rank(asked):
-        line = every[number]
-        size = len(search_tokens(line.text))
-        if line in among and line not in kept and (size <= left or not kept):
-            kept[line] = None
-            left -= size
+    query = " ".join((question.text, *question.choices))
+    allowed = set(lines)
+    kept: set[SubtitleLine] = set()
+    words_left = max_words
+    for number, _ in call.context.search.rank(query):
+        line = call.context.search.lines[number]
+        size = _word_count([line])
+        if line in allowed and line not in kept and (size <= words_left or not kept):
+            kept.add(line)
+            words_left -= size
     if not kept:
-        raise NotFoundError(f"get_subtitle_hints(): no subtitle line has to do with {asked!r}")
+        raise NotFoundError(f"get_subtitle_hints(): no subtitle line has to do with {query!r}")
     return [line for line in lines if line in kept]
 
 
-def _length(lines: Sequence[SubtitleLine]) -> int:
+def _word_count(lines: Sequence[SubtitleLine]) -> int:
     return sum(len(search_tokens(line.text)) for line in lines)
 
 

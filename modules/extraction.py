@@ -1,6 +1,6 @@
-"""Fine-grained extraction: things and text in frames, and parts of frames (section 3.2, A.1).
+"""Fine-grained extraction: objects, tracks and text in frames, and crops (section 3.2, A.1).
 
-Boxes in a program are pixels of the frame at the video's own resolution, as in the release.
+Boxes in a program are in pixels of the frame at the video's own resolution, as in the release.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def detect_object(
         [frame], size=detector.frame_size(call.context.video.height, call.context.video.width)
     )
     found = detector.detect(picture, text, box_threshold=box_threshold, text_threshold=text_threshold)
-    return [BoxHandle(*_pixels(box.box, frame), box.label, round(box.score, 4)) for box in found]
+    return [BoxHandle(*_rounded(_in_pixels(box.box, frame)), box.label, round(box.score, 4)) for box in found]
 
 
 @module(family="extraction", needs=("tracker",))
@@ -63,7 +63,7 @@ def track_object(call: CallContext, frames: Frames, text: Text) -> list[TrackHan
             text,
             round(track.score, 4),
             times,
-            tuple(None if box is None else _pixels(box, frames[0]) for box in track.boxes),
+            tuple(None if box is None else _rounded(_in_pixels(box, frames[0])) for box in track.boxes),
         )
         for number, track in enumerate(tracker.track(pictures, text), start=1)
     ]
@@ -88,9 +88,9 @@ def crop(call: CallContext, frame: SingleFrame, box: Box) -> FrameHandle:
     Returns a frame.
     """
     x0, y0, x1, y1 = box
-    # A box of at most one pixel is never meant.
+    # No program means a box within the first pixel, so these are shares.
     if max(abs(value) for value in box) <= 1:
-        x0, y0, x1, y1 = x0 * frame.width, y0 * frame.height, x1 * frame.width, y1 * frame.height
+        x0, y0, x1, y1 = _in_pixels(box, frame)
     left, top = max(min(x0, x1), 0.0), max(min(y0, y1), 0.0)
     right, bottom = min(max(x0, x1), frame.width), min(max(y0, y1), frame.height)
     if left >= right or top >= bottom:
@@ -101,88 +101,33 @@ def crop(call: CallContext, frame: SingleFrame, box: Box) -> FrameHandle:
     return frame.part(left, top, right, bottom)
 
 
-@module(family="extraction", cache=False)
-def crop_left(call: CallContext, frame: SingleFrame) -> FrameHandle:
-    """Cut out the left half of a frame.
+def _register_crop(name: str, part: str, box: Corners) -> None:
+    """Register a module that cuts out `box` (shares of the frame), which planners read of as `part`."""
 
-    Returns a frame.
-    """
-    return _half(frame, 0, 0, 0.5, 1)
+    def crop_part(call: CallContext, frame: SingleFrame) -> FrameHandle:
+        return frame.part(*_in_pixels(box, frame))
 
-
-@module(family="extraction", cache=False)
-def crop_right(call: CallContext, frame: SingleFrame) -> FrameHandle:
-    """Cut out the right half of a frame.
-
-    Returns a frame.
-    """
-    return _half(frame, 0.5, 0, 1, 1)
+    crop_part.__name__ = crop_part.__qualname__ = name
+    crop_part.__doc__ = f"Cut out the {part} of a frame.\n\nReturns a frame."
+    module(family="extraction", cache=False)(crop_part)
 
 
-@module(family="extraction", cache=False)
-def crop_top(call: CallContext, frame: SingleFrame) -> FrameHandle:
-    """Cut out the upper half of a frame.
-
-    Returns a frame.
-    """
-    return _half(frame, 0, 0, 1, 0.5)
-
-
-@module(family="extraction", cache=False)
-def crop_bottom(call: CallContext, frame: SingleFrame) -> FrameHandle:
-    """Cut out the lower half of a frame.
-
-    Returns a frame.
-    """
-    return _half(frame, 0, 0.5, 1, 1)
+_register_crop("crop_left", "left half", (0, 0, 0.5, 1))
+_register_crop("crop_right", "right half", (0.5, 0, 1, 1))
+_register_crop("crop_top", "upper half", (0, 0, 1, 0.5))
+_register_crop("crop_bottom", "lower half", (0, 0.5, 1, 1))
+_register_crop("crop_left_top", "upper left quarter", (0, 0, 0.5, 0.5))
+_register_crop("crop_right_top", "upper right quarter", (0.5, 0, 1, 0.5))
+_register_crop("crop_left_bottom", "lower left quarter", (0, 0.5, 0.5, 1))
+_register_crop("crop_right_bottom", "lower right quarter", (0.5, 0.5, 1, 1))
 
 
-@module(family="extraction", cache=False)
-def crop_left_top(call: CallContext, frame: SingleFrame) -> FrameHandle:
-    """Cut out the upper left quarter of a frame.
-
-    Returns a frame.
-    """
-    return _half(frame, 0, 0, 0.5, 0.5)
-
-
-@module(family="extraction", cache=False)
-def crop_right_top(call: CallContext, frame: SingleFrame) -> FrameHandle:
-    """Cut out the upper right quarter of a frame.
-
-    Returns a frame.
-    """
-    return _half(frame, 0.5, 0, 1, 0.5)
-
-
-@module(family="extraction", cache=False)
-def crop_left_bottom(call: CallContext, frame: SingleFrame) -> FrameHandle:
-    """Cut out the lower left quarter of a frame.
-
-    Returns a frame.
-    """
-    return _half(frame, 0, 0.5, 0.5, 1)
-
-
-@module(family="extraction", cache=False)
-def crop_right_bottom(call: CallContext, frame: SingleFrame) -> FrameHandle:
-    """Cut out the lower right quarter of a frame.
-
-    Returns a frame.
-    """
-    return _half(frame, 0.5, 0.5, 1, 1)
-
-
-def _half(frame: FrameHandle, x0: float, y0: float, x1: float, y1: float) -> FrameHandle:
-    """A part by shares of the frame."""
-    return frame.part(x0 * frame.width, y0 * frame.height, x1 * frame.width, y1 * frame.height)
-
-
-def _pixels(box: Corners, frame: FrameHandle) -> Corners:
+def _in_pixels(box: Corners, frame: FrameHandle) -> Corners:
+    """A box given in shares of the frame, in pixels."""
     x0, y0, x1, y1 = box
-    return (
-        round(x0 * frame.width, 1),
-        round(y0 * frame.height, 1),
-        round(x1 * frame.width, 1),
-        round(y1 * frame.height, 1),
-    )
+    return x0 * frame.width, y0 * frame.height, x1 * frame.width, y1 * frame.height
+
+
+def _rounded(box: Corners) -> Corners:
+    x0, y0, x1, y1 = box
+    return round(x0, 1), round(y0, 1), round(x1, 1), round(y1, 1)

@@ -1,11 +1,10 @@
 """The modules of one video as functions that a program can call: checked, counted, recorded and cached.
 
-    context = VideoContext(video, backbone, subtitles=..., index=..., ...)     # once a video
-    library = ModuleLibrary(context, use_frames=executor.use_frames)         # once a program
+    context = VideoContext(video, backbone, subtitles=..., index=..., ...)     # once per video
+    library = ModuleLibrary(context, use_frames=executor.use_frames)         # once per program
     outcome = executor.run(program, library.functions(), inputs, prelude=library.prelude)
 
-To add a module, decorate a function with `videopro.modules.library.module`. Does not depend on programs,
-planning, runs or training.
+To add a module, decorate a function with `videopro.modules.library.module`.
 """
 
 from __future__ import annotations
@@ -110,13 +109,13 @@ class ModuleLibrary:
         def call(*args: Any, **keywords: Any) -> Any:
             return self._run(spec, args, keywords)
 
-        # The function's first parameter, the context, is not part of what a program calls.
+        # Hide the signature: a program does not pass the first parameter, the context.
         del call.__wrapped__
         return call
 
     def _run(self, spec: Module, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
         started = time.perf_counter()
-        shown: dict[str, Any] = {
+        trace_args: dict[str, Any] = {
             **{
                 parameter.name: _plain(value) for parameter, value in zip(spec.parameters, args, strict=False)
             },
@@ -138,8 +137,8 @@ class ModuleLibrary:
             raise
         finally:
             seconds = time.perf_counter() - started
-            found = _intervals(result) if spec.family == "retrieval" else ()
-            self.calls.append(Record(spec.name, shown, text, frame_refs, seconds, cached, found))
+            intervals = _intervals(result) if spec.family == "retrieval" else ()
+            self.calls.append(Record(spec.name, trace_args, text, frame_refs, seconds, cached, intervals))
         if isinstance(result, AnswerHandle) and not result.is_claim:
             self.answers.append(result)
         return _fresh(result)

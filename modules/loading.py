@@ -1,9 +1,8 @@
-"""Which models stand behind the modules of a run: from settings to models, loaded once a process, and from
-them to one video's context.
+"""Loads the models behind the modules, once per process, and makes the context of each video from them.
 
-"auto" is what the paper and its release use for a real backbone, and what the pocket world brings for the
-pocket model; "none" leaves a model out, and the modules that need it with it. Nothing is replaced silently: a
-model that cannot be loaded stops the run.
+"auto" is what the paper and its release use for a real backbone, and the shipped models for the pocket model;
+"none" leaves out a model and the modules that need it. There is no silent fallback: a model that cannot be
+loaded stops the run.
 """
 
 from __future__ import annotations
@@ -31,8 +30,7 @@ if TYPE_CHECKING:
 LoadedT = TypeVar("LoadedT")
 ModelPart = Literal["encoder", "text_encoder", "ocr", "detector", "tracker"]
 
-# The release's models, as far as they are settings of ours; tracking is by linking the detector's boxes,
-# since SAM 3 has to be asked for at its hub.
+# The release's models, except for tracking: it links the detector's boxes, since SAM 3 is gated on the hub.
 REAL: Mapping[ModelPart, str] = {
     "encoder": "languagebind",
     "text_encoder": "BAAI/bge-m3",
@@ -56,32 +54,33 @@ class ModuleSettings:
     encoder: str = field(
         default="auto",
         metadata=setting(
-            "for clips: pocket, languagebind, clip, siglip2, pe_video, each with :FOLDER, or none"
+            "clip encoder: pocket, languagebind, clip, siglip2 or pe_video (with :FOLDER), or none"
         ),
     )
     text_encoder: str = field(
-        default="auto", metadata=setting("for subtitle lines: a sentence-transformers name; none: BM25")
+        default="auto", metadata=setting("subtitle encoder: a sentence-transformers name; none: BM25")
     )
     ocr: str = field(default="auto", metadata=setting("rapidocr, easyocr:en or none"))
     detector: str = field(default="auto", metadata=setting("backbone, grounding-dino:NAME or none"))
     tracker: str = field(default="auto", metadata=setting("detector, sam3:NAME or none"))
     speech: str = field(
         default="none",
-        metadata=setting("makes subtitles where a video has none: whisper:NAME, faster-whisper:NAME"),
+        metadata=setting("transcribes videos without subtitles: whisper:NAME, faster-whisper:NAME or none"),
     )
     summarize: bool | None = field(
-        default=None, metadata=setting("long transcripts summed up by the backbone; unset: not by pocket")
+        default=None, metadata=setting("the backbone summarizes long transcripts; unset: except pocket")
     )
 
     def resolved(self, is_pocket: bool) -> dict[str, str]:
         """Every part with "auto" replaced."""
-        usual = POCKET if is_pocket else REAL
-        return {part: own if (own := getattr(self, part)) != "auto" else usual[part] for part in usual}
+        defaults = POCKET if is_pocket else REAL
+        chosen = {part: getattr(self, part) for part in defaults}
+        return {part: defaults[part] if name == "auto" else name for part, name in chosen.items()}
 
 
 def is_pocket(backbone: Backbone) -> bool:
     """Whether a backbone is the shipped pocket model, with or without an adapter."""
-    # By name: the pocket world stands above the modules.
+    # Imported by name: the pocket package is a layer above the modules.
     shipped = import_module("videopro.pocket").model_dir
     try:
         return bool(Path(backbone.name).resolve() == shipped().resolve())
@@ -90,12 +89,12 @@ def is_pocket(backbone: Backbone) -> bool:
 
 
 def cache_root() -> Path:
-    """Where indexes and made subtitles are kept."""
+    """Where indexes and transcripts are kept: $VIDEOPRO_CACHE, else ~/.cache/videopro."""
     return Path(os.environ.get("VIDEOPRO_CACHE", Path.home() / ".cache" / "videopro"))
 
 
 class ModuleModels:
-    """The models, loaded when they are first needed. Thread safe as far as one thread makes contexts."""
+    """The models, loaded on first use. Contexts must be made by one thread at a time."""
 
     def __init__(self, settings: ModuleSettings, *, pocket: bool, root: Path | None = None) -> None:
         """`pocket`: the backbone is the pocket model. `root`: where indexes are kept; None:
@@ -108,7 +107,7 @@ class ModuleModels:
         self._loaded: dict[str, Any] = {}
 
     def identity(self) -> dict[str, object]:
-        """What a run's key hashes: names, and what lies in the folders among them."""
+        """What a run's key hashes: the models' names, and the contents of those that are folders."""
         names = {**self.names, "speech": self._speech_name}
         folders = {part: folder for part, name in names.items() if (folder := _folder(name))}
         weights = {part: folder_fingerprint(folder) for part, folder in folders.items()}
@@ -121,9 +120,9 @@ class ModuleModels:
         subtitles: Subtitles | None,
         without: Collection[str] = (),
     ) -> VideoContext:
-        """What one video's modules work on; its clips are indexed if they have not been. `backbone` answers;
-        `without`: families of modules that are left out. Raises ModelError or ConfigError for models that
-        cannot be had, VideoError for the video."""
+        """The context of one video's modules; its clips are indexed if needed. `backbone` answers;
+        `without`: families of modules to leave out. Raises ModelError or ConfigError for a model that cannot
+        be loaded, VideoError for an unreadable video."""
         if subtitles is None and self._speech_name != "none":
             from videopro.modules.models import transcribe_video
 
@@ -133,7 +132,7 @@ class ModuleModels:
             from videopro.modules.models import load_detector
 
             name = self.names["detector"]
-            # The backbone's own grounding belongs to the backbone that is given; others are loaded once.
+            # The backbone's own grounding depends on the given backbone; other detectors are loaded once.
             if name == "backbone":
                 detector = load_detector(name, backbone)
             else:
@@ -199,14 +198,14 @@ class ModuleModels:
             try:
                 self._loaded[part] = load()
             except (ModelError, ConfigError) as error:
-                hint = "" if part == "speech" else f" (or do without it: --options {part}=none)"
+                hint = "" if part == "speech" else f" (or run without it: --options {part}=none)"
                 raise type(error)(f"{error}{hint}") from error
         loaded: LoadedT = self._loaded[part]
         return loaded
 
 
 def _folder(name: str) -> Path | None:
-    """The folder that a model's name stands for, if it is one of this machine."""
+    """The local folder that a model's name refers to, if it does."""
     from videopro.modules.models.encoders import pocket_folder
 
     folder = pocket_folder() if name == "pocket" else Path(name.partition(":")[2] or name)

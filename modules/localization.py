@@ -1,7 +1,6 @@
-"""Temporal localization: the frames of a stretch of the video, with the subtitles on at their times (A.1).
+"""Temporal localization: frames of a part of the video, with the subtitles shown at their times (A.1).
 
-Frames are references; nothing is decoded here. Times are seconds of the whole video, also for a clip. Knows
-windows and sampling; nothing of models.
+Frames are references; nothing is decoded here. Times are seconds of the whole video, also for a clip.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ def trim_frames(
     """
     if end <= start:
         raise ArgumentError(f"trim_frames(): start is {start:g} and end is {end:g}; start must come first")
-    return _within(call, "trim_frames", video, start, end, num_frames)
+    return _frames_within(call, "trim_frames", video, start, end, num_frames)
 
 
 @module(family="localization", cache=False)
@@ -59,7 +58,7 @@ def trim_around(
     Returns a list of frames in order of time.
     """
     start, end = timestamp - intervals / 2, timestamp + intervals / 2
-    return _within(call, "trim_around", video, start, end, num_frames)
+    return _frames_within(call, "trim_around", video, start, end, num_frames)
 
 
 @module(family="localization", cache=False)
@@ -74,7 +73,7 @@ def trim_before(
 
     Returns a list of frames in order of time.
     """
-    return _within(call, "trim_before", video, timestamp - intervals, timestamp, num_frames)
+    return _frames_within(call, "trim_before", video, timestamp - intervals, timestamp, num_frames)
 
 
 @module(family="localization", cache=False)
@@ -89,19 +88,19 @@ def trim_after(
 
     Returns a list of frames in order of time.
     """
-    return _within(call, "trim_after", video, timestamp, timestamp + intervals, num_frames)
+    return _frames_within(call, "trim_after", video, timestamp, timestamp + intervals, num_frames)
 
 
-def _within(
+def _frames_within(
     call: CallContext, name: str, video: VideoHandle | ClipHandle, start: float, end: float, count: int
 ) -> list[FrameHandle]:
     """Frames of the part of start..end that lies in the video or clip. A window that reaches over an edge is
-    cut, as a program that takes a few seconds more on each side expects; one wholly outside is an error."""
+    clipped, since programs often add a few seconds on each side; ArgumentError for one wholly outside."""
     first, last = max(start, video.start), min(end, video.end)
     if first >= last:
-        what = "video" if isinstance(video, VideoHandle) else "clip"
+        segment = "video" if isinstance(video, VideoHandle) else "clip"
         raise ArgumentError(
-            f"{name}(): {start:g}-{end:g} s lies outside the {what}, which goes from {video.start:g} to "
+            f"{name}(): {start:g}-{end:g} s lies outside the {segment}, which goes from {video.start:g} to "
             f"{video.end:g} s (times are seconds of the whole video)"
         )
     return [call.context.frame(time) for time in uniform_times(first, last, count)]

@@ -1,4 +1,4 @@
-"""The API reference that planners read, made from the signatures and docstrings of modules and handles."""
+"""The API reference that planners read, generated from the code of modules and handles."""
 
 from __future__ import annotations
 
@@ -21,31 +21,31 @@ as ISO text, a timedelta in seconds, bytes as text, a range or deque as a list."
 
 
 def api_reference(modules: Sequence[Module]) -> str:
-    """The reference of some modules as Markdown, by family in the order of FAMILIES."""
+    """The reference of these modules as Markdown, by family in the order of FAMILIES."""
     parts = []
     for family, title in FAMILIES.items():
-        own = [module for module in modules if module.family == family]
-        if own:
-            parts.append(f"## {title}\n\n" + "\n".join(map(_entry, own)))
-    return "\n\n".join([*parts, _held(), _paragraphs(_IMPORTS)]) + "\n"
+        members = [module for module in modules if module.family == family]
+        if members:
+            parts.append(f"## {title}\n\n" + "\n".join(map(_entry, members)))
+    return "\n\n".join([*parts, _handles(), _paragraphs(_IMPORTS)]) + "\n"
 
 
 def _entry(module: Module) -> str:
-    returns = f" Returns {_line(module.returns)}" if module.returns else ""
-    return f"- `{module.signature}`: {_line(module.doc)}{returns}"
+    returns = f" Returns {_one_line(module.returns)}" if module.returns else ""
+    return f"- `{module.signature}`: {_one_line(module.doc)}{returns}"
 
 
-def _held() -> str:
+def _handles() -> str:
     lines = ["## What a program holds", ""]
-    for kind in HANDLES:
-        fields = ", ".join(kind.__program_fields__)
-        lines.append(f"- {kind.__program_kind__} ({fields}): {_line(inspect.getdoc(kind) or '')}")
+    for handle in HANDLES:
+        fields = ", ".join(handle.__program_fields__)
+        lines.append(f"- {handle.__program_kind__} ({fields}): {_one_line(inspect.getdoc(handle) or '')}")
     return "\n".join(lines)
 
 
 def _paragraphs(text: str) -> str:
-    return "\n\n".join(map(_line, text.split("\n\n")))
+    return "\n\n".join(map(_one_line, text.split("\n\n")))
 
 
-def _line(text: str) -> str:
+def _one_line(text: str) -> str:
     return " ".join(text.split())
