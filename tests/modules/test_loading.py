@@ -43,7 +43,7 @@ def test_models_are_loaded_once_and_what_is_none_is_absent(
         loaded.append(spec)
         return world.ColourOcr()
 
-    monkeypatch.setattr("videopro.modules.models.ocr.load_ocr", load)
+    monkeypatch.setattr("videopro.modules.models.load_ocr", load)
     models = ModuleModels(
         ModuleSettings(**{**NO_MODELS, "ocr": "rapidocr", "detector": "backbone"}), pocket=True, root=tmp_path
     )
