@@ -1,10 +1,11 @@
-"""How many of the project's files a question crosses on its way to its trace.
+"""How many of the project's files a question crosses on its way to its trace, and a GRPO row to its reward.
 
     python perf/crossings.py
 
 Runs one question of the pocket test split, native and by a program of the shipped planner, and counts the
 files in which a function of the project runs from the moment a worker looks for work until the trace is on
-the disk. What runs inside the sandbox's own process is not counted. `core` leaves out the insides of the
+the disk. For GRPO: one row with a reply that crops and asks, from reading the file until the rewards are
+returned. What runs inside the sandbox's own process is not counted. `core` leaves out the insides of the
 model, the decoder, the sandbox and the modules' models, which a reader takes as given.
 """
 
@@ -14,15 +15,20 @@ import json
 import sys
 import tempfile
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 from videopro import benchmarks, methods
 from videopro.backbones import load_backbone
+from videopro.benchmarks import Benchmark, Item
+from videopro.modules.loading import ModuleModels, ModuleSettings
 from videopro.runner import WorkerJob, run_worker
 from videopro.runs import RunFolder
+from videopro.train.rewards import ProgramRewards
+from videopro.train.rl import as_dataset, read_grpo_rows
 from videopro.work import units
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -34,53 +40,102 @@ SETTINGS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 }
 
 
+# Opens the video, picks frames in the middle and asks about them.
+REPLY = """<planning>One look at the middle is enough.</planning>
+<code>
+def execute_command(video, question, choices):
+    frames = trim_frames(video, 1.0, 5.0, num_frames=4)
+    return query_mc(frames, question, choices)
+</code>"""
+
+
 class _Silent:
     def answering(self, ids: Sequence[str]) -> None:
-        """Nobody is told."""
+        """Nothing to report to."""
 
 
-def crossed(method: str) -> set[str]:
-    """The files, relative to the checkout, that one question crosses by a method."""
-    options, backbone_settings = SETTINGS[method]
-    benchmark = benchmarks.load("pocket", split="test")
-    items = benchmark.select(limit=1)
-    if benchmark.fetch is not None:
-        benchmark.fetch(items)
-    backbone = load_backbone("pocket", **backbone_settings)
+@contextmanager
+def files_run() -> Iterator[set[str]]:
+    """The project's files, relative to the checkout, in which a function runs inside the block. The set is
+    filled at its end."""
+    seen: set[str] = set()
     files: set[str] = set()
 
     def note(frame: FrameType, event: str, arg: object) -> None:
         if event == "call":
-            files.add(frame.f_code.co_filename)
+            seen.add(frame.f_code.co_filename)
 
+    threading.setprofile(note)
+    sys.setprofile(note)
+    try:
+        yield files
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)  # type: ignore[arg-type]
+    paths = {Path(name).resolve() for name in seen if name.endswith(".py")}
+    inside = {str(path.relative_to(ROOT)) for path in paths if path.is_relative_to(ROOT)}
+    files.update(name for name in inside if name.startswith(FOLDERS))
+
+
+def question_to_trace(method: str, item: Item, benchmark: Benchmark) -> set[str]:
+    """The files that a question crosses by a method."""
+    options, backbone_settings = SETTINGS[method]
+    backbone = load_backbone("pocket", **backbone_settings)
     with tempfile.TemporaryDirectory() as temporary:
         folder = RunFolder(Path(temporary) / "run")
         key = folder.open({}, {"crossings": method})
-        job = WorkerJob(folder, key, tuple(units(items)), benchmark.protocol, 0)
+        job = WorkerJob(folder, key, tuple(units([item])), benchmark.protocol, 0)
         answering = methods.create(method, options)
-        threading.setprofile(note)
-        sys.setprofile(note)
-        try:
+        with files_run() as files:
             run_worker(job, answering, backbone, _Silent())
-        finally:
-            sys.setprofile(None)
-            threading.setprofile(None)  # type: ignore[arg-type]
     backbone.close()
-    paths = {Path(name).resolve() for name in files if name.endswith(".py")}
-    inside = {str(path.relative_to(ROOT)) for path in paths if path.is_relative_to(ROOT)}
-    return {name for name in inside if name.startswith(FOLDERS)}
+    return files
+
+
+def row_to_reward(item: Item) -> set[str]:
+    """The files that a row of a grpo.jsonl crosses, with a reply, until its rewards are there."""
+    backbone = load_backbone("pocket")
+    question = item.question
+    row = {
+        "id": "crossings/plan",
+        "kind": "plan",
+        "prompt": question.text,
+        "video": str(item.video.absolute()),
+        "question": question.text,
+        "choices": list(question.choices),
+        "answer": item.answer,
+        "oracle_mode": "program",
+    }
+    completions = [[{"role": "assistant", "content": REPLY}]]
+    with tempfile.TemporaryDirectory() as temporary:
+        path = Path(temporary) / "grpo.jsonl"
+        path.write_text(json.dumps(row) + "\n")
+        models = ModuleModels(ModuleSettings(), pocket=True)
+        with files_run() as files, ProgramRewards(backbone, modules=models) as rewards:
+            columns = as_dataset(read_grpo_rows(path)).to_dict()
+            prompts = columns.pop("prompt")
+            values = [
+                function(prompts, completions, [list(range(40))], **columns) for function in rewards.functions
+            ]
+    backbone.close()
+    if any(value != [1.0] for value in values[1:]):
+        raise SystemExit(f"the reply was not run as a program: rewards {values}")
+    return files
 
 
 def main() -> None:
     """Print the counts and the files as JSON."""
-    for method in SETTINGS:
-        files = crossed(method)
+    benchmark = benchmarks.load("pocket", split="test")
+    (item,) = benchmark.select(limit=1)
+    if benchmark.fetch is not None:
+        benchmark.fetch([item])
+    crossed = {
+        f"question to trace, {method}": question_to_trace(method, item, benchmark) for method in SETTINGS
+    }
+    crossed["GRPO row to reward"] = row_to_reward(item)
+    for way, files in crossed.items():
         core = sorted(name for name in files if not name.startswith(INSIDES))
-        print(
-            json.dumps(
-                {"method": method, "files": len(files), "core": len(core), "core_files": core}, indent=1
-            )
-        )
+        print(json.dumps({"way": way, "files": len(files), "core": len(core), "core_files": core}, indent=1))
 
 
 if __name__ == "__main__":
