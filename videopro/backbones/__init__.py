@@ -1,6 +1,6 @@
-"""VideoLLMs: transformers' Qwen-VL family and any OpenAI-compatible server, behind one interface.
+"""VideoLLMs behind one interface: the Qwen-VL family in transformers, and any OpenAI-compatible server.
 
-Importing this package loads no model library; `load_backbone` imports the one that is asked for.
+Importing this package loads no model library; `load_backbone` imports the one it needs.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ __all__ = [
 
 
 def read_spec(spec: str, **overrides: Any) -> BackboneConfig:
-    """The config that a short name stands for.
+    """The config for a model's short name.
 
-    "pocket" is the shipped model, whose adapters have short names too (`videopro.pocket.PLANNERS`);
-    "server:MODEL@URL" is a served one; anything else is a hub name or a folder. Raises `ConfigError` for a
-    spec of no known form or an unknown override.
+    "pocket" is the bundled model, whose adapters have short names too (`videopro.pocket.PLANNERS`);
+    "server:MODEL@URL" is a served model; anything else is a hub name or a folder. Raises `ConfigError` for a
+    malformed spec or an unknown override.
     """
     settings: dict[str, Any] = {"model": spec}
     if spec == "pocket":
-        # By name: the pocket world stands above backbones, whose planners it has.
+        # Imported by name: `pocket` is a higher layer than `backbones`.
         pocket = import_module("videopro.pocket")
         settings = {"model": str(pocket.model_dir())}
         if overrides.get("adapter") in pocket.PLANNERS:
@@ -63,9 +63,9 @@ def read_spec(spec: str, **overrides: Any) -> BackboneConfig:
 def load_backbone(spec: str | BackboneConfig, **overrides: Any) -> Backbone:
     """Load a backbone by name or config.
 
-    Parameters: `spec`, "pocket", a hub name, a folder, "server:MODEL@URL" or a `BackboneConfig`; `overrides`,
-    fields of `BackboneConfig`. Raises `ConfigError` for impossible settings, `BackboneError` for a model
-    that cannot be loaded.
+    `spec` is "pocket", a hub name, a folder, "server:MODEL@URL" or a `BackboneConfig`; `overrides` are fields
+    of `BackboneConfig`. Raises `ConfigError` for invalid settings and `BackboneError` for a model that cannot
+    be loaded.
     """
     config = read_spec(spec, **overrides) if isinstance(spec, str) else spec.but(**overrides)
     if config.kind == "server":

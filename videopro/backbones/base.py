@@ -1,7 +1,6 @@
-"""The one interface behind which every VideoLLM stands, and the records that pass through it.
+"""The interface that every VideoLLM implements, with its requests, replies and settings.
 
-Knows frames and questions. Must not know any model library, benchmark, module or run: a backbone is imported
-only when it is loaded (`videopro.backbones.load_backbone`).
+Imports no model library: a backbone is imported only when it is loaded (`videopro.backbones.load_backbone`).
 """
 
 from __future__ import annotations
@@ -23,21 +22,21 @@ if TYPE_CHECKING:
 
 YES_NO = ("Yes", "No")
 
-# The paper's settings: frames a call, and pixels a frame (64 merged patches of 28 x 28).
+# The paper's settings: frames per call, and pixels per frame (64 merged patches of 28 x 28).
 DEFAULT_FRAMES = 64
 DEFAULT_PIXELS = 50_176
 
 
 @dataclass(frozen=True)
 class Generation:
-    """A written reply."""
+    """A generated reply."""
 
     text: str
     token_ids: tuple[int, ...]
-    """The reply's tokens without the end-of-sequence token; empty from a server that does not tell them."""
+    """The reply's tokens without the end-of-sequence token; empty if a server does not report them."""
     logprobs: tuple[float, ...]
-    """Natural log-probability of each token under the full-vocabulary softmax of the model itself:
-    temperature, top-p and banned tokens change what is drawn, never these numbers."""
+    """Natural log-probability of each token under the model's own softmax over the full vocabulary, before
+    temperature, top-p and banned tokens are applied."""
     finish: Literal["stop", "length"]
     tokens_in: int
 
@@ -50,24 +49,24 @@ class Generation:
 
 
 class Prefix(ABC):
-    """A video that was encoded once and that many requests share; made by `Backbone.prefix`.
+    """A video that is encoded once and shared by many requests; created by `Backbone.prefix`.
 
-    It holds memory of the backbone until `close()` (or the end of its `with` block). It belongs to the
-    backbone and to the adapter state that made it; any other use is a `BackboneError`.
+    It holds the backbone's memory until `close()` (or the end of its `with` block). It can be used only with
+    the backbone and the adapter state that created it; any other use raises `BackboneError`.
     """
 
     frames: tuple[Frame, ...]
     tokens: int
-    """Prompt tokens that a request on this prefix does not pay again."""
+    """Prompt tokens that a request on this prefix does not process again."""
 
     @property
     @abstractmethod
     def closed(self) -> bool:
-        """Whether the memory was given back."""
+        """Whether the memory has been released."""
 
     @abstractmethod
     def close(self) -> None:
-        """Give the memory back; a second call does nothing."""
+        """Release the memory; calling it again does nothing."""
 
     def __enter__(self) -> Self:
         return self
@@ -78,8 +77,8 @@ class Prefix(ABC):
         self.close()
 
 
-# What a model looks at: frames in the order in which they are shown (one frame goes as an image), a shared
-# prefix, or nothing (text only).
+# What a model is shown: frames in order (a single frame is sent as an image), a shared prefix, or None (text
+# only).
 Visual: TypeAlias = "Sequence[Frame] | Prefix | None"
 
 
@@ -113,8 +112,8 @@ class GenerateRequest:
     visual: Visual
     text: str
     seed: int | None = None
-    """Fixes what sampling draws for this request, whatever its place in a batch: the same as that seed in a
-    call of its own. None: `Sampling.seed` and the request's place in the batch."""
+    """Seeds the sampling of this request, whatever its place in a batch: it draws the same tokens as in a
+    call of its own with that seed. None: `Sampling.seed` and the request's place in the batch."""
 
     def __post_init__(self) -> None:
         _check_seed(self.seed)
@@ -122,22 +121,22 @@ class GenerateRequest:
 
 @dataclass(frozen=True)
 class Sampling:
-    """How a reply is written. The defaults are greedy: the most likely token each time.
+    """How a reply is generated. The default is greedy decoding.
 
-    Raises ConfigError for a value out of its range.
+    Raises ConfigError for a value out of range.
 
     >>> Sampling(max_new_tokens=1024, temperature=0.7, seed=3).top_p
     1.0
     """
 
     max_new_tokens: int = 256
-    """Longest reply, in tokens; at least 1."""
+    """Maximum reply length in tokens; at least 1."""
     temperature: float = 0.0
-    """0 is greedy; above 0, logits are divided by it and a token is drawn."""
+    """0: greedy; above 0: logits are divided by it and a token is sampled."""
     top_p: float = 1.0
-    """Draw among the most likely tokens whose probabilities sum to this, above 0 and at most 1 (1: all)."""
+    """Sample from the most likely tokens whose probabilities sum to this; above 0, at most 1 (1: all)."""
     seed: int | None = None
-    """Fixes what is drawn, 0 or more; None: another draw each time."""
+    """Random seed, 0 or more; None: a different sample each time."""
 
     def __post_init__(self) -> None:
         if self.max_new_tokens < 1:
@@ -154,7 +153,7 @@ GREEDY = Sampling()
 
 @dataclass(frozen=True)
 class BackboneConfig:
-    """What to load and how. Only `model` is needed.
+    """What to load and how. Only `model` is required.
 
     >>> BackboneConfig(model="Qwen/Qwen3-VL-8B-Instruct", dtype="bf16").kind
     'qwen'
@@ -164,9 +163,9 @@ class BackboneConfig:
     """Hub name or folder (`qwen`), or the name by which the server knows the model (`server`)."""
     kind: Literal["qwen", "server"] = "qwen"
     frames: int | None = None
-    """Frames a call; None: `videopro.json` in the model's folder, else 64."""
+    """Maximum frames per call; None: `videopro.json` in the model's folder, else 64."""
     pixels: int | None = None
-    """Pixels a frame at most (height x width after resizing); None: `videopro.json`, else 50,176."""
+    """Maximum pixels per frame (height x width after resizing); None: `videopro.json`, else 50,176."""
 
     # qwen
     adapter: str | None = None
@@ -178,26 +177,26 @@ class BackboneConfig:
     """"cpu", "cuda", "cuda:1", or "auto" to spread over several devices; None: the first accelerator, else
     the CPU."""
     batch_size: int = 8
-    """Requests in one forward pass at most."""
+    """Maximum requests in one forward pass."""
 
     # server
     base_url: str | None = None
     """Address of an OpenAI-compatible endpoint, such as http://localhost:8000/v1."""
     api_key_env: str | None = None
-    """Environment variable that holds the key; the key itself is never written anywhere. None:
-    OPENAI_API_KEY for OpenAI's own address, and no key for any other."""
+    """Environment variable that holds the API key; the key itself is never written anywhere. None:
+    OPENAI_API_KEY for OpenAI's own address, no key for any other."""
     concurrency: int = 8
-    """Requests in flight at most."""
+    """Maximum requests in flight."""
     timeout: float = 300.0
-    """Seconds for one request."""
+    """Time limit of one request, in seconds."""
     retries: int = 4
-    """Further tries after a failure that may pass."""
+    """Maximum retries after a transient failure."""
     video: Literal["auto", "video", "frames"] = "auto"
-    """How frames are sent: as a video where the server takes one, always, or never."""
+    """How frames are sent: as a video if the server accepts one ("auto"), always as a video, or as images."""
     adapter_model: str | None = None
-    """The name by which the server knows `model` with its LoRA adapter (vLLM: --lora-modules NAME=PATH)."""
+    """The server's name for `model` with its LoRA adapter (vLLM: --lora-modules NAME=PATH)."""
     extra_body: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    """Further fields of every request, such as {"chat_template_kwargs": {"enable_thinking": True}}."""
+    """Extra fields for every request, such as {"chat_template_kwargs": {"enable_thinking": True}}."""
 
     def __post_init__(self) -> None:
         if not self.model:
@@ -217,14 +216,15 @@ class BackboneConfig:
 
     @classmethod
     def from_mapping(cls, settings: Mapping[str, Any]) -> BackboneConfig:
-        """Settings as read from YAML. An unknown key is a `ConfigError` that names the nearest known one."""
+        """The config for settings read from YAML. Raises `ConfigError` for an unknown key and names the
+        nearest known one."""
         check_keys(settings, [field.name for field in fields(cls)])
         if "model" not in settings:
             raise ConfigError("backbone: 'model' is missing; give a hub name, a folder or 'pocket'")
         return cls(**settings)
 
     def but(self, **changes: Any) -> BackboneConfig:
-        """A copy with some settings changed; an unknown one is a `ConfigError`."""
+        """A copy with some settings changed. Raises `ConfigError` for an unknown setting."""
         check_keys(changes, [field.name for field in fields(self)])
         return replace(self, **changes)
 
@@ -238,7 +238,7 @@ _ALLOWED: Mapping[str, tuple[str, ...]] = {
 
 
 def check_keys(settings: Mapping[str, Any], known: Sequence[str]) -> None:
-    """Raise `ConfigError` for the first key that is not known, naming the nearest one."""
+    """Raise `ConfigError` for the first unknown key, naming the nearest known one."""
     for key in settings:
         if key not in known:
             near = difflib.get_close_matches(str(key), known, n=1)
@@ -247,7 +247,7 @@ def check_keys(settings: Mapping[str, Any], known: Sequence[str]) -> None:
 
 
 class Backbone(ABC):
-    """A VideoLLM. Every method raises `BackboneError` when the model or server cannot serve the request.
+    """A VideoLLM. Every method raises `BackboneError` if the model or server cannot serve the request.
 
     `visual` is a sequence of frames in the order in which they are shown, a `Prefix` of this backbone, or
     None for text only. Batched calls return results in the order of the requests, equal to single calls up
@@ -257,59 +257,59 @@ class Backbone(ABC):
     name: str
     """The model as the user named it."""
     frames: int
-    """Frame budget of one call; a longer sequence is a `BackboneError`."""
+    """Maximum frames per call; a longer sequence raises `BackboneError`."""
 
     @abstractmethod
     def identity(self) -> dict[str, object]:
-        """What a run's key hashes, JSON-able: model, fingerprint of the weights and of the adapter, dtype,
-        attention, frames, pixels. Two backbones with equal identities give the same answers up to
-        rounding."""
+        """JSON-serializable facts that go into a run's key: model, fingerprints of the weights and of the
+        adapter, dtype, attention, frames, pixels. Backbones with equal identities give the same answers up
+        to rounding."""
 
     @abstractmethod
     def frame_size(self, height: int, width: int, n_frames: int) -> tuple[int, int] | None:
         """(height, width) to which the model would resize `n_frames` frames of (height, width) pixels, so
-        that they can be decoded at that size at once. None: the server resizes; decode as you like."""
+        that they can be decoded at that size directly. None: the server resizes; decode at any size."""
 
     def answer(self, visual: Visual, question: Question, *, prompt: str | None = None) -> Answer:
-        """One multiple-choice question; `prompt` defaults to `prompts.multiple_choice(question)`."""
+        """Answer one multiple-choice question; `prompt` defaults to `prompts.multiple_choice(question)`."""
         return self.answer_batch([ChoiceRequest(visual, question, prompt)])[0]
 
     @abstractmethod
     def answer_batch(self, requests: Sequence[ChoiceRequest]) -> list[Answer]:
-        """Several multiple-choice questions, about one or several visuals."""
+        """Answer several multiple-choice questions, about one or several visuals."""
 
     def yes_no(self, visual: Visual, text: str) -> Answer:
-        """The prompt `text` answered with Yes or No (write it with `prompts.yes_no`)."""
+        """Answer the prompt `text` (see `prompts.yes_no`) with Yes or No."""
         return self.yes_no_batch([YesNoRequest(visual, text)])[0]
 
     @abstractmethod
     def yes_no_batch(self, requests: Sequence[YesNoRequest]) -> list[Answer]:
-        """Several yes-or-no questions, about one or several visuals."""
+        """Answer several yes-or-no questions, about one or several visuals."""
 
     def generate(self, visual: Visual, text: str, sampling: Sampling = GREEDY) -> Generation:
-        """A written reply to the prompt `text`."""
+        """Generate a reply to the prompt `text`."""
         return self.generate_batch([GenerateRequest(visual, text)], sampling)[0]
 
     @abstractmethod
     def generate_batch(
         self, requests: Sequence[GenerateRequest], sampling: Sampling = GREEDY
     ) -> list[Generation]:
-        """Several written replies. With `sampling.seed`, what row i draws depends on (seed, i) only; a
-        request's own seed takes the place of both."""
+        """Generate several replies. With `sampling.seed`, row i samples from (seed, i) only; a request's own
+        seed replaces both."""
 
     @abstractmethod
     def chat(self, messages: Sequence[Mapping[str, Any]], sampling: Sampling = GREEDY) -> Generation:
-        """A reply to ordinary Qwen chat messages with text, image and video parts."""
+        """Generate a reply to ordinary Qwen chat messages with text, image and video parts."""
 
     @abstractmethod
     def prefix(self, frames: Sequence[Frame]) -> Prefix:
-        """Encode frames once, to be used as `visual` in any number of calls."""
+        """Encode frames once, for use as `visual` in any number of calls."""
 
     @abstractmethod
     def adapter(self, enabled: bool) -> AbstractContextManager[None]:
-        """Within the block, the adapter is on or off. A backbone without an adapter raises when asked to turn
-        one on; turning off what is not there does nothing."""
+        """Turn the adapter on or off within a `with` block. Without an adapter, turning it on raises
+        `BackboneError` and turning it off does nothing."""
 
     @abstractmethod
     def close(self) -> None:
-        """Give memory and connections back."""
+        """Release memory and connections."""

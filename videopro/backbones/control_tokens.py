@@ -1,4 +1,4 @@
-"""Keeps text that was found in a video from acting as the marks of a chat. Knows no model."""
+"""Keeps text from a video, such as subtitles, from acting as control tokens of the chat template."""
 
 import re
 
@@ -6,9 +6,9 @@ _CONTROL = re.compile(r"<\|(\w+)\|>")
 
 
 def escape_control_tokens(text: str) -> str:
-    """The text with control tokens of the chat form broken up: `<|im_end|>` becomes `< |im_end| >`.
+    """The text with its control tokens broken up: `<|im_end|>` becomes `< |im_end| >`.
 
-    What subtitles or signs say can then neither end a turn nor stand for pixels. Processors and servers read
-    control tokens wherever they are written.
+    Text from subtitles or signs can then neither end a turn nor stand for pixels. Processors and servers
+    interpret control tokens wherever they occur.
     """
     return _CONTROL.sub(r"< |\1| >", text)

@@ -1,7 +1,4 @@
-"""A cheap fingerprint of a folder with a model in it, so that a run knows with what it was made.
-
-Knows files; must not know any model library.
-"""
+"""A cheap fingerprint of a model's folder, by which a run records the weights it used."""
 
 from __future__ import annotations
 
@@ -9,10 +6,10 @@ import hashlib
 from pathlib import Path
 
 _WHOLE = 64 * 2**20
-"""Bytes up to which a file is read as a whole."""
+"""Largest file, in bytes, that is hashed completely."""
 _BLOCK = 2**20
 _BLOCKS = 16
-# What changes a model's answers; training states, logs, cards and what was measured of it do not.
+# Files that affect a model's answers; training states, logs, cards and measurements do not.
 _PATTERNS = ("*.safetensors", "*.bin", "*.json", "*.jinja", "*.txt", "*.model")
 _IGNORED = ("trainer_state.json", "training_record.json", "figures.json")
 
@@ -20,9 +17,9 @@ _IGNORED = ("trainer_state.json", "training_record.json", "figures.json")
 def folder_fingerprint(folder: Path) -> str:
     """16 hex digits over the names and contents of a model's files.
 
-    A file of up to 64 MiB counts as a whole; of a larger one the size and 16 blocks of 1 MiB, evenly spread
-    from the first byte (a safetensors header with every tensor's name, type and place) to the last. Weights
-    that differ only between the blocks look alike: training changes all of them.
+    A file of up to 64 MiB is hashed completely. Of a larger file, the size and 16 blocks of 1 MiB are hashed,
+    evenly spread from the first byte (the safetensors header with every tensor's name, type and offset) to
+    the last. Weights that differ only between the blocks get the same fingerprint; training changes all.
     """
     whole = hashlib.sha256()
     for path in sorted({path for pattern in _PATTERNS for path in folder.glob(pattern)}):

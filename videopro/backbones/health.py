@@ -1,5 +1,4 @@
-"""Tells one request that cannot be served from a backbone that can serve none. Knows the backbone's interface
-only."""
+"""Distinguishes one request that cannot be served from a backbone that can serve none."""
 
 from __future__ import annotations
 
@@ -10,12 +9,12 @@ from videopro.question import Question
 
 def check_alive(backbone: Backbone, message: str) -> None:
     """Raise BackboneError, with `message` and the cause, if the backbone can serve no request at all: a
-    server is out of reach, or a device is in error. Otherwise every remaining question would be recorded as
+    server is unreachable, or a device has failed. Otherwise every remaining question would be recorded as
     unanswerable."""
     try:
         backbone.answer(None, Question("Is one more than two?", ("yes", "no")))
     except BackboneError as error:
         raise BackboneError(
             f"{message}\nThe backbone serves no other request either, so the run stops. All "
-            "finished answers are kept; fix this and give the same command again to continue."
+            "finished answers are kept; fix this and re-run the same command to resume."
         ) from error

@@ -1,8 +1,5 @@
-"""The identity that a backbone would have, without loading its weights, so that a finished run can be told
-from another model's.
-
-Knows the kinds of backbones; must not know runs.
-"""
+"""The identity that a backbone would have, without loading its weights, to tell whether a finished run used
+the same model."""
 
 from __future__ import annotations
 
@@ -11,14 +8,14 @@ from typing import Any
 
 from videopro.backbones.base import BackboneConfig
 
-# A server answers a request for its models soon, or it is out of reach.
+# A server that does not list its models within this time counts as unreachable.
 _SECONDS = 10.0
 
 
 def identify(config: BackboneConfig, recorded: Mapping[str, Any]) -> dict[str, object]:
-    """What `load_backbone(config).identity()` would return. `recorded` is the identity that a run recorded of
-    its backbone; it gives what only further requests to a server would show. Raises ConfigError, and
-    BackboneError if files are missing or broken or a server is out of reach."""
+    """What `load_backbone(config).identity()` would return. `recorded` is the identity that a run recorded;
+    it supplies what would otherwise need further requests to a server. Raises ConfigError, and BackboneError
+    if files are missing or broken or a server is unreachable."""
     if config.kind == "server":
         from videopro.backbones.server import ServerBackbone
 

@@ -162,7 +162,7 @@ def test_parts_that_cannot_be_read_are_named(tmp_path: Path) -> None:
         own.chat(user({"type": "video", "video": str(tmp_path / "nowhere.mp4")}, "Which?"))
     with pytest.raises(BackboneError, match="1 frames"):
         own.chat(user({"type": "video", "video": pictures(1)}, "Which?"))
-    with pytest.raises(BackboneError, match="'video' holds no image and no video"):
+    with pytest.raises(BackboneError, match="'video' has neither an image nor a video"):
         own.chat(user({"type": "video"}, "Which?"))
     with pytest.raises(BackboneError, match="nframes should in interval"):
         own.chat(user({"type": "video", "video": str(clip(tmp_path / "a.mp4")), "nframes": 400}, "Which?"))

@@ -109,7 +109,7 @@ def letter_fault() -> StubFault:
     [
         ([{"type": "audio", "audio": "x.wav"}], "'audio' is not known"),
         ([{"type": "image", "image": "no/such.png"}], "no/such.png"),
-        ([{"type": "image", "image": 5}], "picture must be"),
+        ([{"type": "image", "image": 5}], "image must be"),
         ([{"type": "video", "video": []}], "empty list"),
         ([{"type": "video", "video": 5}], "video must be"),
         (None, "'role' and 'content'"),

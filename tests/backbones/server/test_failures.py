@@ -52,10 +52,10 @@ def test_retry_after_is_kept_to(stub: StubServer, make: Make, waits: BackoffDela
         (StubFault(503, {"error": {"message": "loading"}}), "loading"),
         (StubFault(408, {"error": {"message": "late"}}), "late"),
         (StubFault(200, letter("A", [("A", -1.0)]), cut=True), "cannot be reached"),
-        (StubFault(200, b'{"choices": [{"mess'), "no chat completion"),
-        (StubFault(200, b"<html>hello</html>"), "no chat completion"),
-        (StubFault(200, b"\xff\xfe"), "no chat completion"),
-        (StubFault(200, b"[]"), "no chat completion"),
+        (StubFault(200, b'{"choices": [{"mess'), "not a chat completion"),
+        (StubFault(200, b"<html>hello</html>"), "not a chat completion"),
+        (StubFault(200, b"\xff\xfe"), "not a chat completion"),
+        (StubFault(200, b"[]"), "not a chat completion"),
         (StubFault(200, {"choices": []}), "no choices"),
         (StubFault(200, {"object": "chat.completion"}), "no choices"),
         (StubFault(200, {"choices": [{"index": 0}]}), "no message"),
@@ -185,7 +185,7 @@ def test_a_key_that_was_not_named_for_a_server_stays_here(
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     with StubServer(key=KEY) as stub:
-        with pytest.raises(BackboneError, match=r"wants a key; name the variable.*api_key_env"):
+        with pytest.raises(BackboneError, match=r"requires a key; set .*api_key_env"):
             make(stub, api_key_env=None).answer(None, COLOURS)
         assert make(stub, api_key_env="OPENAI_API_KEY").answer(None, COLOURS).letter == "A"
 
@@ -197,7 +197,7 @@ def test_the_key_is_sent_and_never_told(
     caplog.set_level(logging.DEBUG)
     with StubServer(models=models, key="another") as stub:
         backbone = make(stub)
-        with pytest.raises(BackboneError, match=f"wants a key.*{KEY_ENV}"):
+        with pytest.raises(BackboneError, match=f"requires a key.*{KEY_ENV}"):
             backbone.answer(None, COLOURS)
         monkeypatch.setenv(KEY_ENV, KEY)
         backbone = make(stub)
@@ -256,9 +256,9 @@ def test_a_server_without_a_list_of_models_will_do(make: Make) -> None:
         (completion("A", None), "no log-probabilities.*--max-logprobs"),
         (completion("A", []), "no log-probabilities.*--max-logprobs"),
         (completion("A", [entry("token_id:32", -0.1)]), "--return-tokens-as-token-ids"),
-        (completion("A", [entry("A", float("nan"))]), "no number"),
-        (completion("A", [entry("A", 1e300)]), "no number"),
-        (completion("A", [entry("A", -0.1, [("A", -0.1), ("B", float("inf"))])]), "no number"),
+        (completion("A", [entry("A", float("nan"))]), "not 0 or less"),
+        (completion("A", [entry("A", 1e300)]), "not 0 or less"),
+        (completion("A", [entry("A", -0.1, [("A", -0.1), ("B", float("inf"))])]), "not 0 or less"),
         (completion("A", [entry("A", -0.1)], finish="content_filter"), "content_filter"),
         ({**completion("A", [entry("A", -0.1)]), "usage": None}, "usage"),
     ],
@@ -304,7 +304,7 @@ def test_a_broken_list_of_models_is_tried_again_and_then_told(
         def answer(self, seen: Any) -> StubFault:
             return StubFault(200, body, {"Content-Type": "application/json"})
 
-    with Broken() as stub, pytest.raises(BackboneError, match="no chat completion") as caught:
+    with Broken() as stub, pytest.raises(BackboneError, match="not a chat completion") as caught:
         make(stub, retries=2).identity()
     assert len(waits) == 2
     assert stub.url in str(caught.value)

@@ -1,9 +1,7 @@
-"""Transformers' Qwen vision-language models as a backbone: Qwen2.5-VL, Qwen3-VL, Qwen3.5 and what follows
-them.
+"""The backbone for Qwen vision-language models in transformers: Qwen2.5-VL, Qwen3-VL, Qwen3.5 and newer.
 
-One forward pass for a letter; shared prefixes for questions about one video; an adapter that goes on and off.
-Ties together prompts (`inputs`), forward passes (`run`), prefixes and loading; must not know benchmarks,
-modules or runs.
+A letter takes one forward pass, questions about one video share its prefix, and an adapter can be switched on
+and off. Combines prompts (`inputs`), forward passes (`run`), prefixes and loading.
 """
 
 from __future__ import annotations
@@ -47,37 +45,37 @@ T = TypeVar("T")
 class QwenBackbone(Backbone):
     """A Qwen vision-language model in this process.
 
-    Frames carry their true times into Qwen3-VL and later; Qwen2.5-VL takes one interval a video and gets the
-    mean spacing of the frames. Requests about the same sequence of frames (the same object) in one batched
-    call share its encoding.
+    Qwen3-VL and newer receive the true time of each frame; Qwen2.5-VL takes one interval per video and
+    receives the mean spacing of the frames. Requests about the same sequence of frames (the same object) in
+    one batched call share its encoding.
 
-    Threads: one lock holds every call and every `adapter` block, so calls from several threads run one after
-    another and a thread inside an `adapter` block keeps the others waiting until it leaves.
+    Thread-safe: one lock covers every call and every `adapter` block, so calls from several threads run one
+    after another, and other threads wait while a thread is inside an `adapter` block.
     """
 
     def __init__(self, config: BackboneConfig) -> None:
-        """Load the model; `BackboneError` says what is missing."""
-        self._hold(load_model(config), config.model, config.batch_size)
+        """Load the model. Raises `BackboneError` or `ConfigError` if it cannot be loaded."""
+        self._set_up(load_model(config), config.model, config.batch_size)
 
     @classmethod
     def from_loaded(cls, loaded: LoadedModel, *, name: str, batch_size: int = 8) -> QwenBackbone:
-        """A backbone of a model that is in memory already, such as one in training.
+        """A backbone for a model that is already in memory, such as one in training.
 
         The model's mode is not changed: the caller puts it into evaluation mode, with its adapter on, before
-        the backbone is used.
+        using the backbone.
         """
         self = cls.__new__(cls)
-        self._hold(loaded, name, batch_size)
+        self._set_up(loaded, name, batch_size)
         return self
 
-    def _hold(self, loaded: LoadedModel, name: str, batch_size: int) -> None:
+    def _set_up(self, loaded: LoadedModel, name: str, batch_size: int) -> None:
         self.name = name
         self.frames = loaded.frames
         self.pixels = loaded.pixels
         self._batch = batch_size
         self._facts = dict(loaded.facts)
         self._adapter = loaded.adapter
-        self._adapted = loaded.adapter is not None
+        self._adapter_on = loaded.adapter is not None
         self._lock = threading.RLock()
         tokenizer = loaded.processor.tokenizer
         self._tokenizer = tokenizer
@@ -86,7 +84,7 @@ class QwenBackbone(Backbone):
         if tokenizer.eos_token_id is not None:
             ends.append(tokenizer.eos_token_id)
         if not ends:
-            raise BackboneError(f"model {name!r} names no end-of-sequence token; set one in its tokenizer")
+            raise BackboneError(f"model {name!r} has no end-of-sequence token; set one in its tokenizer")
         pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else ends[0]
         self._run: QwenRun | None = QwenRun(loaded.model, ends=ends, pad=pad)
         self._inputs = QwenInputs(
@@ -98,22 +96,22 @@ class QwenBackbone(Backbone):
     # What it is
 
     def identity(self) -> dict[str, object]:
-        """What a run's key hashes; the adapter's fingerprint only while the adapter is on."""
-        return {**self._facts, "adapter": self._facts["adapter"] if self._adapted else None}
+        """See `Backbone.identity`; has the adapter's fingerprint only while the adapter is on."""
+        return {**self._facts, "adapter": self._facts["adapter"] if self._adapter_on else None}
 
     def retrained(self, state: str) -> None:
-        """Say that the weights in training have changed: the adapter's if there is one, else all. `state`
-        names them in `identity`, so that cached answers of the earlier weights are not used.
+        """Record that training has changed the weights: the adapter's if there is one, else the model's.
+        `state` stands for them in `identity`, so that cached answers of the earlier weights are not used.
         """
         self._facts["adapter" if self._adapter is not None else "weights"] = state
 
     def frame_size(self, height: int, width: int, n_frames: int) -> tuple[int, int]:
-        """(height, width) to which `n_frames` frames of (height, width) pixels would be resized."""
+        """(height, width) to which the processor resizes `n_frames` frames of (height, width) pixels."""
         return self._inputs.frame_size(height, width, n_frames)
 
     @property
     def device(self) -> torch.device:
-        """Where the model takes its inputs."""
+        """The device of the model's inputs."""
         return self._runner.device
 
     @property
@@ -125,8 +123,8 @@ class QwenBackbone(Backbone):
     # Choosing
 
     def answer_batch(self, requests: Sequence[ChoiceRequest]) -> list[Answer]:
-        """Several multiple-choice questions, each from one forward pass."""
-        asked = [
+        """Answer several multiple-choice questions, each in one forward pass."""
+        questions = [
             (
                 request.visual,
                 request.prompt if request.prompt is not None else prompts.multiple_choice(request.question),
@@ -134,13 +132,13 @@ class QwenBackbone(Backbone):
             )
             for request in requests
         ]
-        return self._choose(asked)
+        return self._choose(questions)
 
     def yes_no_batch(self, requests: Sequence[YesNoRequest]) -> list[Answer]:
-        """Several yes-or-no questions, each from one forward pass."""
+        """Answer several yes-or-no questions, each in one forward pass."""
         return self._choose([(request.visual, request.text, YES_NO) for request in requests])
 
-    def _choose(self, asked: Sequence[tuple[Visual, str, Sequence[str]]]) -> list[Answer]:
+    def _choose(self, questions: Sequence[tuple[Visual, str, Sequence[str]]]) -> list[Answer]:
         def rows(
             numbers: Sequence[int], shared: PromptHead | None, parts: Sequence[EncodedPrompt]
         ) -> list[Answer]:
@@ -148,21 +146,23 @@ class QwenBackbone(Backbone):
             logits = run.last_logits(parts) if shared is None else run.last_logits_after(shared, parts)
             before = 0 if shared is None else shared.length
             return [
-                self._read(row, asked[number][2], before + len(part.ids))
+                self._read(row, questions[number][2], before + len(part.ids))
                 for number, row, part in zip(numbers, logits, parts, strict=True)
             ]
 
-        return self._serve([(visual, text) for visual, text, _ in asked], rows, one_token=True, even=False)
+        return self._serve(
+            [(visual, text) for visual, text, _ in questions], rows, one_token=True, even=False
+        )
 
     def _read(self, logits: torch.Tensor, replies: Sequence[str], tokens_in: int) -> Answer:
         unseen = [reply for reply in replies if reply not in self._replies]
         if unseen:
             self._replies.update(self._inputs.reply_tokens(unseen))
-        chances = logits.softmax(-1)
-        letters = {reply: float(chances[self._replies[reply]]) for reply in replies}
+        probabilities = logits.softmax(-1)
+        letters = {reply: float(probabilities[self._replies[reply]]) for reply in replies}
         if any(map(math.isnan, letters.values())):
             raise NonFiniteLogits([0])
-        top = int(chances.argmax())
+        top = int(probabilities.argmax())
         letter = next((reply for reply in replies if self._replies[reply] == top), None)
         return Answer(
             letter=letter,
@@ -178,7 +178,7 @@ class QwenBackbone(Backbone):
     def generate_batch(
         self, requests: Sequence[GenerateRequest], sampling: Sampling = GREEDY
     ) -> list[Generation]:
-        """Several written replies. The model's own sampling settings are not used, only `sampling`."""
+        """Generate several replies with `sampling`; the model's own generation config is not used."""
 
         def rows(
             numbers: Sequence[int], shared: PromptHead | None, parts: Sequence[EncodedPrompt]
@@ -204,7 +204,7 @@ class QwenBackbone(Backbone):
         )
 
     def chat(self, messages: Sequence[Mapping[str, Any]], sampling: Sampling = GREEDY) -> Generation:
-        """A reply to ordinary Qwen chat messages; see `chat.read_messages` for what their parts may hold."""
+        """Generate a reply to ordinary Qwen chat messages; see `chat.read_messages` for their parts."""
         with self._guard():
             prompt = read_messages(self._inputs, messages)
             written = self._runner.write(
@@ -223,43 +223,44 @@ class QwenBackbone(Backbone):
             tokens_in=tokens_in,
         )
 
-    # Serving many
+    # Batching
 
     def _serve(
         self,
-        asked: Sequence[tuple[Visual, str]],
+        requests: Sequence[tuple[Visual, str]],
         rows: Callable[[Sequence[int], PromptHead | None, Sequence[EncodedPrompt]], list[T]],
         *,
         one_token: bool,
         even: bool,
     ) -> list[T]:
-        """Group requests by what they look at, run each group in batches, and put the results in order.
+        """Group requests by their visual, run each group in batches, and return the results in order.
 
-        `rows` gets the numbers of some requests, the head that they share or None, and their tails or whole
-        prompts. `even`: tails of a shared head must have one length within a batch.
+        `rows` receives the indices of a batch's requests, their shared head or None, and their tails or whole
+        prompts. `even`: the tails in a batch must have the same length.
         """
         results: dict[int, T] = {}
         by_visual: dict[int, list[int]] = {}
-        for number, (visual, _) in enumerate(asked):
+        for number, (visual, _) in enumerate(requests):
             by_visual.setdefault(id(visual), []).append(number)
         alone: list[int] = []
         with self._guard():
             for numbers in by_visual.values():
-                visual = asked[numbers[0]][0]
+                visual = requests[numbers[0]][0]
                 if isinstance(visual, Prefix) or (visual is not None and len(numbers) > 1):
                     shared = self._shared(visual)
-                    tails = {n: self._inputs.tail(asked[n][1], one_token=one_token) for n in numbers}
-                    for some in self._batches(numbers, {n: len(tails[n].ids) for n in numbers}, even=even):
-                        done = rows(some, shared, [tails[n] for n in some])
-                        results.update(zip(some, done, strict=True))
+                    tails = {n: self._inputs.tail(requests[n][1], one_token=one_token) for n in numbers}
+                    lengths = {n: len(tails[n].ids) for n in numbers}
+                    for batch in self._batches(numbers, lengths, even=even):
+                        done = rows(batch, shared, [tails[n] for n in batch])
+                        results.update(zip(batch, done, strict=True))
                 else:
                     alone.extend(numbers)
-            # Encoded batch by batch, so that no more pixels are held than one batch needs.
+            # Encoded batch by batch, so that only one batch's pixels are in memory.
             for start in range(0, len(alone), self._batch):
-                some = alone[start : start + self._batch]
-                whole = [self._whole(*asked[n], one_token=one_token) for n in some]
-                results.update(zip(some, rows(some, None, whole), strict=True))
-        return [results[number] for number in range(len(asked))]
+                batch = alone[start : start + self._batch]
+                whole = [self._whole(*requests[n], one_token=one_token) for n in batch]
+                results.update(zip(batch, rows(batch, None, whole), strict=True))
+        return [results[number] for number in range(len(requests))]
 
     def _batches(
         self, numbers: Sequence[int], lengths: Mapping[int, int], *, even: bool
@@ -282,7 +283,7 @@ class QwenBackbone(Backbone):
 
     def _shared(self, visual: Sequence[Frame] | Prefix) -> PromptHead:
         if isinstance(visual, QwenPrefix):
-            return visual.use(self, adapted=self._adapted)
+            return visual.use(self, adapted=self._adapter_on)
         if isinstance(visual, Prefix):
             raise BackboneError(
                 "this prefix was made by another kind of backbone; make one with prefix(frames)"
@@ -290,21 +291,21 @@ class QwenBackbone(Backbone):
         return self._runner.share(self._inputs.head(visual))
 
     def prefix(self, frames: Sequence[Frame]) -> QwenPrefix:
-        """Encode frames once; later calls attend to its keys and values, or to a copy where the model has
-        layers that cannot share them, and run only their own tokens."""
+        """Encode frames once. Later calls run only their own tokens and attend to the prefix's keys and
+        values, or to a copy of them if the model has layers that cannot share them."""
         with self._guard():
             shared = self._runner.share(self._inputs.head(frames))
-            return QwenPrefix(frames, shared, owner=self, adapted=self._adapted)
+            return QwenPrefix(frames, shared, owner=self, adapted=self._adapter_on)
 
-    # Adapter, errors, end
+    # Adapter, errors, closing
 
     @contextlib.contextmanager
     def adapter(self, enabled: bool) -> Iterator[None]:
-        """Within the block the adapter is on or off; other threads wait until the block ends."""
+        """Turn the adapter on or off within a `with` block; other threads wait until the block ends."""
         if enabled and self._adapter is None:
             raise BackboneError(f"backbone {self.name!r} has no adapter; name one in the setting 'adapter'")
         with self._lock:
-            before = self._adapted
+            before = self._adapter_on
             self._switch(enabled)
             try:
                 yield
@@ -312,18 +313,18 @@ class QwenBackbone(Backbone):
                 self._switch(before)
 
     def _switch(self, enabled: bool) -> None:
-        if self._adapter is None or enabled == self._adapted:
+        if self._adapter is None or enabled == self._adapter_on:
             return
         layers: Any = self._adapter.base_model
         if enabled:
             layers.enable_adapter_layers()
         else:
             layers.disable_adapter_layers()
-        self._adapted = enabled
+        self._adapter_on = enabled
 
     @contextlib.contextmanager
     def _guard(self) -> Iterator[None]:
-        """One call at a time, without gradients, and a clear error when memory runs out."""
+        """Run one call at a time, without gradients; running out of memory raises `BackboneError`."""
         with self._lock, torch.inference_mode():
             try:
                 yield

@@ -1,7 +1,7 @@
-"""Ordinary Qwen chat messages (text, image and video parts) to a prompt's tensors.
+"""Turns ordinary Qwen chat messages (text, image and video parts) into a prompt's tensors.
 
-`qwen-vl-utils` reads images wherever they lie and says how many frames a video part means; frames come from
-this project's own decoder, so that their times are true. Knows messages; must not know weights or sampling.
+`qwen-vl-utils` reads images from any source and decides how many frames a video part has; the frames come
+from this project's decoder, so that their times are exact.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from videopro.video import Frame, Video
 
 
 def read_messages(inputs: QwenInputs, messages: Sequence[Mapping[str, Any]]) -> EncodedPrompt:
-    """The prompt of chat messages, up to where the reply starts.
+    """The prompt for chat messages, up to where the reply starts.
 
-    An image part is {"type": "image", "image": X} with a path, a file:// or http(s):// address, base64 or a
-    PIL image; `min_pixels`, `max_pixels`, `resized_height` and `resized_width` are kept to. A video part is
-    {"type": "video", "video": X} with a path or file:// address (`nframes` or `fps`, `min_frames`,
-    `max_frames`, `video_start`, `video_end`), a list of images (`sample_fps`), or a list of `Frame`;
-    `max_pixels` bounds a frame, `total_pixels` the video. Unless a part says otherwise, the budgets of the
-    backbone hold. Raises `BackboneError` for a part that cannot be read, `VideoError` for a video.
+    An image part is {"type": "image", "image": X}, where X is a path, a file:// or http(s):// URL, base64 or
+    a PIL image; `min_pixels`, `max_pixels`, `resized_height` and `resized_width` are respected. A video part
+    is {"type": "video", "video": X}, where X is a path or file:// URL (with `nframes` or `fps`,
+    `min_frames`, `max_frames`, `video_start`, `video_end`), a list of images (`sample_fps`), or a list of
+    `Frame`; `max_pixels` bounds a frame, `total_pixels` the video. By default the backbone's budgets apply.
+    Raises `BackboneError` for a part that cannot be read, `VideoError` for a video that cannot be decoded.
     """
     if not messages:
         raise BackboneError("no chat messages; give at least one with role 'user'")
@@ -46,14 +46,14 @@ def read_messages(inputs: QwenInputs, messages: Sequence[Mapping[str, Any]]) -> 
         elif "image" in part or "image_url" in part:
             images.append(_image(inputs, part))
         else:
-            raise BackboneError(f"a chat part of type {part.get('type')!r} holds no image and no video")
+            raise BackboneError(f"a chat part of type {part.get('type')!r} has neither an image nor a video")
     return inputs.encode(
         inputs.render([_plain(message) for message in messages]), videos=videos, images=images
     )
 
 
 def _plain(message: Mapping[str, Any]) -> dict[str, Any]:
-    """The message as the template needs it: parts by kind, texts without control tokens."""
+    """The message as the chat template expects it: parts by type, texts without control tokens."""
     content = message["content"]
     if isinstance(content, str):
         return {**message, "content": [{"type": "text", "text": escape_control_tokens(content)}]}
@@ -69,13 +69,13 @@ def _plain(message: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _image(inputs: QwenInputs, part: Mapping[str, Any]) -> np.ndarray:
-    asked = {"max_pixels": max(inputs.pixels, inputs.patch**2), "min_pixels": inputs.patch**2, **part}
+    options = {"max_pixels": max(inputs.pixels, inputs.patch**2), "min_pixels": inputs.patch**2, **part}
     try:
         # qwen-vl-utils multiplies the patch by the merge size itself.
-        picture = fetch_image(asked, image_patch_size=inputs.patch // SPATIAL_MERGE_SIZE)
+        picture = fetch_image(options, image_patch_size=inputs.patch // SPATIAL_MERGE_SIZE)
     except (OSError, ValueError, AssertionError) as error:
         raise BackboneError(
-            f"the image of a chat message cannot be read ({error}); check its path or address"
+            f"the image of a chat message cannot be read ({error}); check its path or URL"
         ) from error
     return np.asarray(picture)
 
@@ -85,7 +85,7 @@ def _video(inputs: QwenInputs, part: Mapping[str, Any]) -> SizedVideo:
     if isinstance(source, str):
         return inputs.as_video(_decoded(inputs, part, source.removeprefix("file://")))
     if len(source) < 2:
-        raise BackboneError(f"a video part holds {len(source)} frames; give a path, or two frames at least")
+        raise BackboneError(f"a video part has {len(source)} frames; give a path or at least two frames")
     if all(isinstance(frame, Frame) for frame in source):
         frames = list(source)
     else:
@@ -104,15 +104,15 @@ def _decoded(inputs: QwenInputs, part: Mapping[str, Any], path: str) -> list[Fra
     end = min(float(part.get("video_end") or video.duration), video.duration)
     total = round((end - start) * video.fps)
     keys = ("nframes", "fps", "min_frames", "max_frames")
-    asked = {key: part[key] for key in keys if key in part}
-    if "nframes" not in asked:
-        asked.setdefault("max_frames", min(inputs.frames, total))
+    sampling = {key: part[key] for key in keys if key in part}
+    if "nframes" not in sampling:
+        sampling.setdefault("max_frames", min(inputs.frames, total))
     try:
-        count = smart_nframes(asked, total, video.fps)
+        count = smart_nframes(sampling, total, video.fps)
     except (ValueError, AssertionError) as error:
         raise BackboneError(f"video part {path!r}: {error}") from error
     size = _size(inputs, part, video.height, video.width, count)
-    # The first frame, the last one, and evenly between: what qwen-vl-utils' own readers take.
+    # The first frame, the last one, and evenly between: as in qwen-vl-utils' own readers.
     return video.frames(np.linspace(start, end - 1 / video.fps, count).tolist(), size=size)
 
 
@@ -124,17 +124,17 @@ def _size(
         return inputs.frame_size(height, width, count, pixels=4 * max(height, inputs.patch) * width)
     pixels = int(part.get("max_pixels", inputs.pixels))
     if "total_pixels" in part:
-        # As in qwen-vl-utils, where a temporal patch counts once.
+        # As in qwen-vl-utils, which counts a temporal patch once.
         pixels = min(pixels, int(part["total_pixels"]) * FRAME_FACTOR // count)
     return inputs.frame_size(height, width, count, pixels=pixels)
 
 
 def _resized(image: np.ndarray, size: tuple[int, int]) -> np.ndarray:
-    """The image at (height, width), by the filter that the processors use."""
+    """The image resized to (height, width) with the processors' filter."""
     if image.shape[:2] == size:
         return image
-    # A copy, since torch must not write into a frame that others share.
+    # A copy, because the frame is shared and torch must not write into it.
     pixels = torch.tensor(image).permute(2, 0, 1)
-    made = tvF.resize(pixels, list(size), interpolation=tvF.InterpolationMode.BICUBIC, antialias=True)
-    resized: np.ndarray = made.permute(1, 2, 0).numpy()
+    output = tvF.resize(pixels, list(size), interpolation=tvF.InterpolationMode.BICUBIC, antialias=True)
+    resized: np.ndarray = output.permute(1, 2, 0).numpy()
     return resized

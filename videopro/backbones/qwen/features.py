@@ -1,8 +1,8 @@
-"""What a Qwen vision tower makes of a prompt's pixels, computed once and given to the model in their place.
+"""Vision features: a Qwen vision tower's output for a prompt's pixels, computed once and passed to the model
+instead of the pixels.
 
-Where the tower is frozen its features are as constant as the pixels: the prompt, its replies, every log-prob
-pass and every later step may share them, adapters on the language model or not. Knows models and encoded
-prompts; must not know what is asked about them.
+If the tower is frozen, its features never change: the prompt, its replies, every log-prob pass and every
+later training step can share them, with or without adapters on the language model.
 """
 
 from __future__ import annotations
@@ -21,54 +21,58 @@ GRIDS = {"image": "image_grid_thw", "video": "video_grid_thw"}
 
 
 def takes_features(core: type) -> bool:
-    """Whether modules of the class that holds `visual` take features in place of pixels: those of
-    transformers 5.18 and newer. Older ones pass them on to the language model, which leaves them out."""
+    """Whether `core`, the model class that has `visual`, accepts features instead of pixels. It does in
+    transformers 5.18 and newer; older versions pass them to the language model, which ignores them."""
     return "mm_encoder_outputs" in inspect.signature(core.forward).parameters  # type: ignore[attr-defined]
 
 
 def encode_vision(core: Any, row: EncodedPrompt, device: torch.device) -> EncodedPrompt:
-    """The prompt with features in place of its pixels. `core` is the module that holds `visual` and the
-    language model; gradients are for the caller to turn off."""
+    """The prompt with features instead of pixels. `core` is the module that has `visual` and the language
+    model; the caller turns gradients off."""
     features: dict[str, Any] = {}
     for kind, name in PIXELS.items():
         if name in row.tensors:
-            made = getattr(core, f"get_{kind}_features")(
+            output = getattr(core, f"get_{kind}_features")(
                 row.tensors[name].to(device), row.tensors[GRIDS[kind]].to(device), return_dict=True
             )
-            # Only what the language model takes: the tower's last hidden state would be kept for nothing.
-            features[kind] = type(made)(**{key: made[key] for key in _TAKEN if made.get(key) is not None})
-    kept = {name: one for name, one in row.tensors.items() if name not in PIXELS.values()}
+            # The language model does not use the tower's last hidden state, so it is not kept.
+            features[kind] = type(output)(
+                **{key: output[key] for key in _USED_OUTPUTS if output.get(key) is not None}
+            )
+    kept = {name: tensor for name, tensor in row.tensors.items() if name not in PIXELS.values()}
     return replace(row, tensors=kept, features=features)
 
 
-_TAKEN = ("pooler_output", "deepstack_features")
+_USED_OUTPUTS = ("pooler_output", "deepstack_features")
 
 
 def grids(rows: Sequence[EncodedPrompt], device: torch.device) -> dict[str, torch.Tensor]:
-    """Patches of each row's videos and images in time, height and width, (videos, 3), one after another."""
-    return _joined(rows, GRIDS.values(), device)
+    """The patch grids (time, height, width) of all rows' videos and images, concatenated: (videos, 3)."""
+    return _concatenated(rows, GRIDS.values(), device)
 
 
 def visual_inputs(rows: Sequence[EncodedPrompt], device: torch.device) -> dict[str, Any]:
-    """What the model takes for what these rows show: grids, and features or pixels, one after another.
+    """The model's visual inputs for these rows: grids, and features or pixels, concatenated.
 
-    Rows that show something must be alike in having features or pixels (ValueError).
+    Raises ValueError if some rows have features and others have pixels.
     """
-    showing = [row for row in rows if row.tensors]
-    looked = [row for row in showing if row.features]
-    if looked and len(looked) < len(showing):
+    visual_rows = [row for row in rows if row.tensors]
+    encoded = [row for row in visual_rows if row.features]
+    if encoded and len(encoded) < len(visual_rows):
         raise ValueError("some rows have features and others pixels; a model takes one of them")
-    made: dict[str, Any] = {**grids(rows, device), **_joined(rows, PIXELS.values(), device)}
-    if looked:
-        made["mm_encoder_outputs"] = {
-            kind: _concatenate_outputs([row.features[kind] for row in looked if kind in row.features], device)
+    inputs: dict[str, Any] = {**grids(rows, device), **_concatenated(rows, PIXELS.values(), device)}
+    if encoded:
+        inputs["mm_encoder_outputs"] = {
+            kind: _concatenate_outputs(
+                [row.features[kind] for row in encoded if kind in row.features], device
+            )
             for kind in PIXELS
-            if any(kind in row.features for row in looked)
+            if any(kind in row.features for row in encoded)
         }
-    return made
+    return inputs
 
 
-def _joined(
+def _concatenated(
     rows: Sequence[EncodedPrompt], names: Iterable[str], device: torch.device
 ) -> dict[str, torch.Tensor]:
     parts = {name: [row.tensors[name] for row in rows if name in row.tensors] for name in names}
@@ -76,22 +80,22 @@ def _joined(
 
 
 def _concatenate_outputs(outputs: Sequence[Any], device: torch.device) -> Any:
-    """Features of several rows as if the tower had seen them in one call."""
-    kind = type(outputs[0])
-    made: dict[str, Any] = {
+    """The features of several rows as one call of the tower would return them."""
+    output_class = type(outputs[0])
+    values: dict[str, Any] = {
         "pooler_output": tuple(part.to(device) for output in outputs for part in output.pooler_output)
     }
     if outputs[0].get("deepstack_features") is not None:
         layers = zip(*(output.deepstack_features for output in outputs), strict=True)
-        made["deepstack_features"] = [
-            tuple(one.to(device) for part in layer for one in part) for layer in layers
+        values["deepstack_features"] = [
+            tuple(tensor.to(device) for part in layer for tensor in part) for layer in layers
         ]
-    return kind(**made)
+    return output_class(**values)
 
 
 def features_bytes(features: Mapping[str, Any]) -> int:
-    """Bytes that a row's features hold."""
-    return sum(_bytes(one) for one in features.values())
+    """The size of a row's features in bytes."""
+    return sum(_bytes(value) for value in features.values())
 
 
 def _bytes(value: Any) -> int:

@@ -1,9 +1,8 @@
-"""Frames and prompts to the tensors of a Qwen vision-language model, through the model's own processor.
+"""Turns frames and prompts into the tensors of a Qwen vision-language model, with the model's own processor.
 
 A prompt has two parts. The *head* runs from its first token to the end of the last visual part; the *tail* is
-the rest: the question, and the header of the reply. A head is made once a video and shared; both parts
-together are token for token what the official processor makes of the whole. Knows processors and frames; must
-not know weights, caches or sampling.
+the rest: the question and the header of the reply. A head is encoded once per video and shared; head and tail
+together equal, token for token, what the official processor gives for the whole prompt.
 """
 
 from __future__ import annotations
@@ -28,34 +27,33 @@ from videopro.errors import BackboneError
 if TYPE_CHECKING:
     from videopro.video import Frame
 
-# <|im_end|>, <|video_pad|> and the like, written in a question, a subtitle or a sign.
 _SHORTEST_INTERVAL = 1e-3
-"""Seconds between two frames at least, where a model takes one interval: frames of equal times have none."""
+"""Minimum seconds between two frames, for models that take one interval: frames may have equal times."""
 
 
 @dataclass(frozen=True)
 class EncodedPrompt:
-    """Tokens of a prompt or of a part of it, with the visual tensors that they stand for."""
+    """Tokens of a prompt, or of a part of it, with its visual tensors."""
 
     ids: tuple[int, ...]
     types: tuple[int, ...]
-    """For each token 0 (text), 1 (image) or 2 (video)."""
+    """The type of each token: 0 (text), 1 (image) or 2 (video)."""
     tensors: Mapping[str, torch.Tensor] = field(default_factory=dict)
-    """Of `pixel_values`, `image_grid_thw`, `pixel_values_videos`, `video_grid_thw` what there is."""
+    """Any of `pixel_values`, `image_grid_thw`, `pixel_values_videos`, `video_grid_thw`."""
     intervals: tuple[float, ...] = ()
-    """Qwen2.5-VL: seconds between temporal patches, one a video."""
+    """Qwen2.5-VL only: seconds between temporal patches, one per video."""
     features: Mapping[str, Any] = field(default_factory=dict)
-    """Of `image` and `video` what the vision tower made of the pixels, which are then left out; see
+    """The vision tower's output by `image` and `video`, if computed; it replaces the pixels in `tensors`. See
     `videopro.backbones.qwen.features`."""
 
     def append_text(self, tail: EncodedPrompt) -> EncodedPrompt:
-        """This part followed by a part of text."""
+        """This prompt followed by a text-only part."""
         return replace(self, ids=self.ids + tail.ids, types=self.types + tail.types)
 
 
 class QwenInputs:
-    """Prompts for one processor. `frames` and `pixels` are the budgets of `BackboneConfig`; `device` is where
-    pixels are normalised and laid out in patches."""
+    """Encodes prompts with one processor. `frames` and `pixels` are the budgets of `BackboneConfig`; pixels
+    are normalised and split into patches on `device`."""
 
     def __init__(self, processor: ProcessorMixin, *, frames: int, pixels: int, device: torch.device) -> None:
         self.processor = processor
@@ -64,20 +62,20 @@ class QwenInputs:
         self.pixels = pixels
         self._device = device
         self._video = processor.video_processor
-        # Qwen3-VL and later write a time before every temporal patch and share one pixel budget among the
-        # frames; Qwen2-VL and Qwen2.5-VL take one interval a video and a budget for each frame.
+        # Qwen3-VL and newer write a time before every temporal patch and share one pixel budget among the
+        # frames; Qwen2-VL and Qwen2.5-VL take one interval per video and one budget per frame.
         if isinstance(self._video, Qwen3VLVideoProcessor):
             self.has_times = True
         elif isinstance(self._video, Qwen2VLVideoProcessor):
             self.has_times = False
         else:
             raise BackboneError(
-                f"the video processor {type(self._video).__name__} is none that this version knows; "
+                f"the video processor {type(self._video).__name__} is not supported; "
                 "use a Qwen2.5-VL, Qwen3-VL, Qwen3.5 or newer Qwen checkpoint of the same form"
             )
         self.patch: int = self._video.patch_size * self._video.merge_size
-        """Pixels along the side of what becomes one token."""
-        # A template that knows no thinking would have transformers warn of the setting at every prompt.
+        """Side in pixels of the square that becomes one token."""
+        # Transformers warns at every prompt if the template does not use the setting.
         template = str(processor.chat_template or processor.tokenizer.chat_template)
         self._thinking: dict[str, Any] = {"enable_thinking": False} if "enable_thinking" in template else {}
         self._ends = ("<|vision_end|>", "<|video_pad|>", "<|image_pad|>")
@@ -87,26 +85,29 @@ class QwenInputs:
     # Tokens
 
     def token_id(self, token: str) -> int:
-        """Id of a token that must be in the vocabulary."""
+        """The id of a token. Raises `BackboneError` if it is not in the vocabulary."""
         known = self.tokenizer.get_vocab().get(token)
         if known is None:
-            raise BackboneError(f"the tokenizer has no token {token!r}; a Qwen vision-language tokenizer has")
+            raise BackboneError(
+                f"the tokenizer has no token {token!r}, so it is not a Qwen vision-language tokenizer"
+            )
         return int(known)
 
     def visual_tokens(self) -> list[int]:
-        """Ids that stand for pixels; a model must never write them."""
+        """Ids of tokens that stand for pixels; a model must never generate them."""
         names = ("<|video_pad|>", "<|image_pad|>", "<|vision_start|>", "<|vision_end|>", "<|vision_pad|>")
         vocabulary = self.tokenizer.get_vocab()
         return sorted(vocabulary[name] for name in names if name in vocabulary)
 
     def reply_tokens(self, replies: Sequence[str]) -> dict[str, int]:
-        """The single token with which each reply starts, right after the header of the assistant's turn.
+        """The id of each reply as a single token right after the header of the assistant's turn.
 
-        Other tokens that hold the same letter (with a leading space, in another script) are other replies:
-        only this one counts, since it is what the model writes when it answers with the letter alone.
+        Other tokens with the same letter (with a leading space, in another script) are other replies: only
+        this one counts, because the model writes it when it answers with the letter alone. Raises
+        `BackboneError` for a reply that is not a single token.
         """
         header = self.tail("", one_token=True)
-        found = {}
+        tokens = {}
         for reply in replies:
             ids = self.tail("", one_token=True, reply=reply).ids
             if ids[:-1] != header.ids:
@@ -114,16 +115,16 @@ class QwenInputs:
                     f"the tokenizer does not write {reply!r} as one token after the assistant's header; "
                     "one-letter answers need that"
                 )
-            found[reply] = ids[-1]
-        return found
+            tokens[reply] = ids[-1]
+        return tokens
 
     # Text
 
     def render(self, messages: Sequence[Mapping[str, Any]], *, one_token: bool = False) -> str:
         """Chat messages as text, up to where the reply starts.
 
-        Models that think are asked not to (`enable_thinking`); where a template opens a thinking block all
-        the same and one token is wanted, the block is closed at once.
+        Thinking is turned off (`enable_thinking`). If the template opens a thinking block anyway and a
+        one-token reply is wanted, the block is closed at once.
         """
         text = self.processor.apply_chat_template(
             [dict(message) for message in messages],
@@ -136,9 +137,9 @@ class QwenInputs:
         return text
 
     def _last_mark(self, rendered: str) -> str:
-        """The special token that closes the visual part of a rendered prompt.
+        """The special token that ends the visual part of a rendered prompt.
 
-        A template may leave the marks around a video to the processor: then its placeholder is the last.
+        Some templates leave the markers around a video to the processor; then it is the placeholder.
         """
         return max(self._ends, key=rendered.rfind)
 
@@ -147,42 +148,42 @@ class QwenInputs:
         return ids
 
     def text(self, text: str, *, one_token: bool = False) -> EncodedPrompt:
-        """A prompt without anything to look at."""
+        """A text-only prompt."""
         ids = self._tokens(self.render(_user([], text), one_token=one_token))
         return EncodedPrompt(tuple(ids), (0,) * len(ids))
 
     def tail(self, text: str, *, one_token: bool = False, reply: str = "") -> EncodedPrompt:
-        """What comes after the visual part: the prompt, the end of the user's turn, the assistant's
-        header."""
+        """The part after the visual part: the text, the end of the user's turn and the assistant's header."""
         rendered = self.render(_user([{"type": "video"}], text), one_token=one_token)
-        # Tokenised behind the token that ends the head, so that nothing is taken for the start of a text.
+        # Tokenised with the head's last token in front, since a tokenizer may treat the start of a text
+        # differently.
         after = rendered[rendered.rindex(self._last_mark(rendered)) :] + reply
         ids = self._tokens(after)[1:]
         return EncodedPrompt(tuple(ids), (0,) * len(ids))
 
     def reply(self, text: str) -> EncodedPrompt:
-        """A whole reply with the token that ends its turn, as it follows a prompt: what a model that writes
-        this reply writes. `BackboneError` for a reply that holds control tokens.
+        """A whole reply with the token that ends its turn, as a model would generate it after a prompt.
+        Raises `BackboneError` for a reply with control tokens.
 
-        Tokenised apart from the prompt, as it is written token by token behind the prompt's tokens.
+        It is tokenised separately from the prompt, because generation never merges tokens with the prompt's.
         """
         if escape_control_tokens(text) != text:
             raise BackboneError(
-                "a reply holds control tokens of the chat form, such as <|im_end|>; take them out"
+                "a reply contains control tokens of the chat template, such as <|im_end|>; remove them"
             )
         ids = (*self._tokens(text), self._end_of_turn)
         return EncodedPrompt(ids, (0,) * len(ids))
 
     @cached_property
     def _end_of_turn(self) -> int:
-        """The token behind a reply, which must be the one that generation stops at."""
+        """The token that ends a reply; it must be the one at which generation stops."""
         end = self.tokenizer.eos_token
         turns = [{"role": "user", "content": "?"}, {"role": "assistant", "content": "Yes"}]
         turn = self.processor.apply_chat_template(turns, tokenize=False)
         if not end or not turn[turn.rindex("Yes") + len("Yes") :].startswith(end):
             raise BackboneError(
                 f"the chat template does not end a reply with the tokenizer's end-of-sequence token {end!r}; "
-                "a model trained so would not learn to stop: set the tokenizer's eos_token"
+                "a model trained this way would not learn to stop: set the tokenizer's eos_token"
             )
         return self.token_id(end)
 
@@ -191,12 +192,12 @@ class QwenInputs:
     def head(self, frames: Sequence[Frame]) -> EncodedPrompt:
         """The shared start of every prompt about these frames.
 
-        Several frames of one size are one video: with their true times for Qwen3-VL and later; with the mean
-        spacing for Qwen2.5-VL, which takes one interval a video, so scattered frames lose their own times
-        there. An odd number is filled up by repeating the last frame, as the processor itself does. One frame
-        is an image. Frames of several sizes (crops) are images, each after its time. Frames are never
-        enlarged, unless crops are among them: then to nine tenths of the pixel budget at least, since
-        enlarging is what one crops for.
+        Several frames of one size are sent as a video: with their true times for Qwen3-VL and newer; with the
+        mean spacing for Qwen2.5-VL, which takes one interval per video, so uneven times are lost there. An
+        odd number is padded by repeating the last frame, as the processor does. A single frame is an image.
+        Frames of several sizes (crops) are images, each after its time. Frames are never enlarged, unless
+        there are crops among them: then to at least nine tenths of the pixel budget, since a crop is meant to
+        show more detail. Raises `BackboneError` for no frames or more than the budget.
         """
         self._check(frames)
         shapes = {frame.image.shape for frame in frames}
@@ -222,8 +223,8 @@ class QwenInputs:
     def frame_size(
         self, height: int, width: int, n_frames: int, *, pixels: int | None = None
     ) -> tuple[int, int]:
-        """(height, width) that the processor gives each of `n_frames` whole frames of (height, width) pixels,
-        with at most `pixels` (by default the budget) a frame."""
+        """(height, width) to which the processor resizes each of `n_frames` whole frames of (height, width)
+        pixels, with at most `pixels` (default: the budget) per frame."""
         low, high = self.patch**2, pixels or self.pixels
         if n_frames < 2 or not self.has_times:
             size = image_resize(height, width, self.patch, min_pixels=low, max_pixels=max(low, high))
@@ -246,26 +247,26 @@ class QwenInputs:
 
     def as_video(self, frames: Sequence[Frame]) -> SizedVideo:
         """Several frames of one size as one video with their times."""
-        # Filled up here: the processor would do so later, but computes an odd video's size from another
-        # number of frames than it then makes patches of, and may enlarge frames that fit.
-        filled = [*frames, *[frames[-1]] * (self._even(len(frames)) - len(frames))]
-        # At one frame a second an index is a time; indices may be fractions.
-        times: list[Any] = [frame.time for frame in filled]
-        pixels = np.stack([frame.image for frame in filled])
+        # Padded here: the processor pads too, but computes an odd video's size before it does so, and may
+        # enlarge frames that fit.
+        padded = [*frames, *[frames[-1]] * (self._even(len(frames)) - len(frames))]
+        # At one frame per second an index is a time; indices may be fractions.
+        times: list[Any] = [frame.time for frame in padded]
+        pixels = np.stack([frame.image for frame in padded])
         if self.has_times:
-            metadata = VideoMetadata(total_num_frames=len(filled), fps=1.0, frames_indices=times)
+            metadata = VideoMetadata(total_num_frames=len(padded), fps=1.0, frames_indices=times)
         else:
             spacing = (max(times) - min(times)) / (len(frames) - 1)
             metadata = VideoMetadata(
-                total_num_frames=len(filled),
+                total_num_frames=len(padded),
                 fps=1 / max(spacing, _SHORTEST_INTERVAL),
-                frames_indices=list(range(len(filled))),
+                frames_indices=list(range(len(padded))),
             )
         return SizedVideo(pixels, metadata)
 
     def _size(self, share: int, floor: int) -> dict[str, int]:
-        """Pixel bounds that spend `pixels` on a frame, and no more, for a processor that bounds `share`
-        frames."""
+        """The processor's size limits that give each frame at most `pixels`; the processor applies them to
+        `share` frames together."""
         low = max(self.patch**2, floor)
         return {"shortest_edge": low * share, "longest_edge": max(low, self.pixels) * share}
 
@@ -293,15 +294,15 @@ class QwenInputs:
         images: Sequence[np.ndarray] = (),
         size: Mapping[str, int] | None = None,
     ) -> EncodedPrompt:
-        """A rendered text with the videos and images of its placeholders, in order, through the processor.
+        """Encode a rendered text with the videos and images for its placeholders, in order.
 
-        `size` None: videos and images already have sizes that the model takes, and keep them.
+        `size` None: videos and images keep their sizes, which must already suit the model.
         """
         resizing = {"do_resize": False} if size is None else {"size": dict(size)}
         common = {"input_data_format": "channels_last", "device": str(self._device), **resizing}
         options: dict[str, Any] = {"text_kwargs": {"add_special_tokens": False}}
         if images:
-            # Copies, since torch takes no arrays that are read-only.
+            # Copies, because torch does not accept read-only arrays.
             options["images"] = [np.array(image) for image in images]
             options["images_kwargs"] = common
         if videos:
@@ -312,25 +313,25 @@ class QwenInputs:
                 "return_metadata": True,
                 "video_metadata": [video.metadata for video in videos],
             }
-            # Some versions offer a cap of their own, with another floor, and are to lose it again.
+            # Some transformers versions cap the pixels of a frame themselves, with another minimum.
             if "cap_pixels_per_frame" in type(self._video).valid_kwargs.__annotations__:
                 options["videos_kwargs"]["cap_pixels_per_frame"] = False
-        made = self.processor(text=[text], **options)
+        output = self.processor(text=[text], **options)
         names = ("pixel_values", "image_grid_thw", "pixel_values_videos", "video_grid_thw")
         return EncodedPrompt(
-            tuple(made["input_ids"][0]),
-            tuple(made["mm_token_type_ids"][0]),
-            {name: torch.as_tensor(made[name]) for name in names if name in made},
-            tuple(float(seconds) for seconds in made.get("second_per_grid_ts", ())),
+            tuple(output["input_ids"][0]),
+            tuple(output["mm_token_type_ids"][0]),
+            {name: torch.as_tensor(output[name]) for name in names if name in output},
+            tuple(float(seconds) for seconds in output.get("second_per_grid_ts", ())),
         )
 
 
 @dataclass(frozen=True)
 class SizedVideo:
-    """Frames as the processor takes them."""
+    """A video in the processor's format."""
 
     pixels: np.ndarray
-    """(frames, height, width, 3) uint8; as many frames as temporal patches hold."""
+    """(frames, height, width, 3) uint8; the number of frames is a multiple of the temporal patch size."""
     metadata: VideoMetadata
 
 

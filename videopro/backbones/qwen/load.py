@@ -1,7 +1,4 @@
-"""Loading a Qwen vision-language checkpoint: config, weights, processor, adapter; and saying clearly why not.
-
-Knows files, the hub and transformers' Auto classes; must not know frames or prompts.
-"""
+"""Loads a Qwen vision-language checkpoint (config, weights, processor, adapter), with clear errors."""
 
 from __future__ import annotations
 
@@ -27,7 +24,7 @@ from videopro.storage import parse_json
 from videopro.storage.finite_weights import non_finite, non_finite_in
 
 DEFAULTS_FILE = "videopro.json"
-"""In a checkpoint's folder: {"frames": N, "pixels": P}, the budgets that it was made for."""
+"""In a checkpoint's folder: {"frames": N, "pixels": P}, the budgets it was trained for."""
 
 
 @dataclass(frozen=True)
@@ -35,22 +32,22 @@ class LoadedModel:
     """A checkpoint in memory."""
 
     model: PreTrainedModel
-    """The base model; an adapter's layers are in it."""
+    """The base model, with the adapter's layers inserted."""
     adapter: PeftModel | None
-    """The same model's adapter, to turn it on and off."""
+    """The adapter around the same model, to turn it on and off."""
     processor: ProcessorMixin
     frames: int
     pixels: int
     facts: Mapping[str, object]
-    """What `Backbone.identity` says."""
+    """What `Backbone.identity` returns."""
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A checkpoint that was found to be one, all but its weights."""
+    """A valid checkpoint, without its weights."""
 
     name: str
-    """As the user named it."""
+    """The name that the user gave."""
     source: str
     """Folder or hub name."""
     folder: Path
@@ -58,13 +55,13 @@ class Checkpoint:
     """The model's config."""
     processor: ProcessorMixin
     frames: int
-    """The budgets that it was made for."""
+    """The budgets it was trained for; see `DEFAULTS_FILE`."""
     pixels: int
 
 
 def find_checkpoint(name: str) -> Checkpoint:
-    """The checkpoint of a name, without its weights; `BackboneError` or `ConfigError` with the mend
-    otherwise."""
+    """The checkpoint for a name, without its weights. Raises `BackboneError` or `ConfigError`, which say how
+    to fix the problem."""
     source = _source(name, "model")
     settings = _settings(name, source)
     folder = _folder(source)
@@ -74,7 +71,7 @@ def find_checkpoint(name: str) -> Checkpoint:
 
 
 def load_weights(found: Checkpoint, device: torch.device | None, **options: Any) -> PreTrainedModel:
-    """The model of a checkpoint, moved to `device` unless that is None; `options` are from_pretrained's.
+    """Load a checkpoint's model and move it to `device` unless that is None; `options` go to from_pretrained.
     Raises BackboneError for weights that are broken, incomplete or too large."""
     name = found.name
     try:
@@ -92,24 +89,24 @@ def load_weights(found: Checkpoint, device: torch.device | None, **options: Any)
     except (OSError, ValueError, RuntimeError, ImportError, KeyError, SafetensorError) as error:
         raise BackboneError(f"model {name!r}: its weights cannot be loaded ({_first_line(error)})") from error
     if info["missing_keys"]:
-        some = ", ".join(sorted(info["missing_keys"])[:3])
+        examples = ", ".join(sorted(info["missing_keys"])[:3])
         raise BackboneError(
-            f"model {name!r}: {len(info['missing_keys'])} weights are missing ({some}, ...) and would be "
+            f"model {name!r}: {len(info['missing_keys'])} weights are missing ({examples}, ...) and would be "
             "random; the folder or download is incomplete, or the checkpoint is of another architecture"
         )
-    # Where the weights are by now: a GPU reads them all in a moment.
+    # Checked after the move to the device: a GPU does this quickly.
     damaged = non_finite(model.named_parameters())
     if damaged is not None:
         raise BackboneError(
-            f"model {name!r}: {_holding(found.folder, damaged)} holds NaN or infinite weights; download or "
+            f"model {name!r}: {_locate(found.folder, damaged)} holds NaN or infinite weights; download or "
             "save the checkpoint again"
         )
     whole: PreTrainedModel = model
     return whole
 
 
-def _holding(folder: Path, parameter: str) -> str:
-    """The file and tensor that is damaged, by the name that it has in the file."""
+def _locate(folder: Path, parameter: str) -> str:
+    """The damaged file and tensor, by the tensor's name in the file."""
     for file in sorted(folder.glob("*.safetensors")):
         name = non_finite_in(file)
         if name is not None:
@@ -118,7 +115,8 @@ def _holding(folder: Path, parameter: str) -> str:
 
 
 def load_model(config: BackboneConfig) -> LoadedModel:
-    """Load what `config` names; raises `BackboneError` or `ConfigError` with the fix otherwise."""
+    """Load the model and adapter of `config`. Raises `BackboneError` or `ConfigError`, which say how to fix
+    the problem."""
     name = config.model
     found = find_checkpoint(name)
     device_map, device = _device(config)
@@ -143,14 +141,14 @@ def load_model(config: BackboneConfig) -> LoadedModel:
 
 
 def checkpoint_facts(config: BackboneConfig, found: Checkpoint) -> dict[str, object]:
-    """What `Backbone.identity` says of a checkpoint, with its adapter on; reads its files, and loads nothing.
-    Raises BackboneError."""
+    """What `Backbone.identity` returns for a checkpoint with its adapter on; reads files but loads no
+    weights. Raises BackboneError."""
     _, device = _device(config)
-    made: Any = MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING[type(found.settings)]
+    model_class: Any = MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING[type(found.settings)]
     return {
         "kind": "qwen",
         "model": Path(found.source).name if Path(found.source).is_dir() else found.source,
-        "class": made.__name__,
+        "class": model_class.__name__,
         "weights": folder_fingerprint(found.folder),
         "adapter": folder_fingerprint(_folder(_source(config.adapter, "adapter"), "adapter_config.json"))
         if config.adapter
@@ -167,12 +165,12 @@ def _first_line(error: BaseException) -> str:
 
 
 def _source(name: str, what: str) -> str:
-    """The path of an existing folder, else a hub name."""
+    """The path of an existing folder, else the hub name. Raises BackboneError for a name that is neither."""
     path = Path(name).expanduser()
     if path.is_dir():
         return str(path)
     if path.exists():
-        raise BackboneError(f"{what} {name!r} is a file; name the folder that holds its config and weights")
+        raise BackboneError(f"{what} {name!r} is a file; give the folder with its config and weights")
     if name.startswith((".", "/", "~")) or name.count("/") != 1:
         raise BackboneError(
             f"{what} {name!r}: there is no such folder; give an existing one or a hub name such as "
@@ -182,11 +180,11 @@ def _source(name: str, what: str) -> str:
 
 
 def _settings(name: str, source: str) -> Any:
-    """The checkpoint's config, which must be that of a Qwen model with vision."""
+    """The checkpoint's config. Raises BackboneError unless it is that of a Qwen model with vision."""
     if Path(source).is_dir() and not (Path(source) / "config.json").is_file():
         hint = ""
         if (Path(source) / "adapter_config.json").is_file():
-            hint = " (it holds an adapter: name its base as the model and this folder as 'adapter')"
+            hint = " (it contains an adapter: give its base as the model and this folder as 'adapter')"
         raise BackboneError(
             f"model {name!r}: the folder has no config.json{hint}; save_pretrained writes one"
         )
@@ -196,15 +194,14 @@ def _settings(name: str, source: str) -> Any:
         raise BackboneError(_unreachable(name, source, error)) from error
     except (ValueError, KeyError) as error:
         raise BackboneError(
-            f"model {name!r}: its config cannot be read ({_first_line(error)}); a newer transformers may "
-            "know it"
+            f"model {name!r}: its config cannot be read ({_first_line(error)}); it may need a newer "
+            "transformers"
         ) from error
     known = type(settings) in MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING
     if not known or not settings.model_type.startswith("qwen") or "vision_config" not in settings.to_dict():
         raise BackboneError(
             f"model {name!r} is of type {settings.model_type!r}, not a Qwen model with vision; use "
-            "Qwen2.5-VL, "
-            "Qwen3-VL, Qwen3.5 or newer, or serve it and use 'server:MODEL@URL'"
+            "Qwen2.5-VL, Qwen3-VL, Qwen3.5 or newer, or serve it and use 'server:MODEL@URL'"
         )
     return settings
 
@@ -226,15 +223,13 @@ def _processor(name: str, source: str) -> ProcessorMixin:
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise BackboneError(
             f"model {name!r}: its processor cannot be loaded ({_first_line(error)}); save it beside the "
-            "weights with "
-            "AutoProcessor.from_pretrained(BASE).save_pretrained(FOLDER)"
+            "weights with AutoProcessor.from_pretrained(BASE).save_pretrained(FOLDER)"
         ) from error
-    # Without a processor's files the Auto class hands back a bare tokenizer.
+    # Without a processor's files, AutoProcessor returns a bare tokenizer.
     if not isinstance(processor, ProcessorMixin) or "video_processor" not in processor.get_attributes():
         raise BackboneError(
             f"model {name!r}: the processor is missing (found only {type(processor).__name__}); save it "
-            "beside the "
-            "weights with AutoProcessor.from_pretrained(BASE).save_pretrained(FOLDER)"
+            "beside the weights with AutoProcessor.from_pretrained(BASE).save_pretrained(FOLDER)"
         )
     if processor.chat_template is None:
         raise BackboneError(
@@ -244,7 +239,7 @@ def _processor(name: str, source: str) -> ProcessorMixin:
 
 
 def _folder(source: str, file: str = "config.json") -> Path:
-    """The folder with the checkpoint's files: itself, or its place in the hub's cache."""
+    """The folder with the checkpoint's files: `source` itself, or its folder in the hub cache."""
     if Path(source).is_dir():
         return Path(source)
     try:
@@ -254,7 +249,7 @@ def _folder(source: str, file: str = "config.json") -> Path:
 
 
 def _defaults(folder: Path) -> dict[str, int]:
-    """The budgets that the checkpoint's own folder names, else the paper's."""
+    """The budgets in the checkpoint's `DEFAULTS_FILE`, else the paper's."""
     path = folder / DEFAULTS_FILE
     found: dict[str, int] = {}
     if path.is_file():
@@ -263,7 +258,7 @@ def _defaults(folder: Path) -> dict[str, int]:
         except ValueError as error:
             raise ConfigError(f"{path}: not JSON ({_first_line(error)})") from error
         if not isinstance(found, dict):
-            raise ConfigError(f"{path}: must hold an object with 'frames' or 'pixels', not {found!r}")
+            raise ConfigError(f"{path}: must be a JSON object with 'frames' or 'pixels', not {found!r}")
         check_keys(found, ("frames", "pixels"))
         for key, value in found.items():
             if not isinstance(value, int) or value < 1:
@@ -272,7 +267,8 @@ def _defaults(folder: Path) -> dict[str, int]:
 
 
 def _device(config: BackboneConfig) -> tuple[str | None, torch.device]:
-    """What to hand to from_pretrained, and the device where inputs go. None: move the whole model there."""
+    """The device_map for from_pretrained (None: move the whole model to the device), and the device for
+    inputs."""
     if config.device_map in ("auto", "balanced", "sequential"):
         return config.device_map, torch.device("cuda" if torch.cuda.is_available() else "cpu")
     if config.device_map is None:
@@ -283,8 +279,7 @@ def _device(config: BackboneConfig) -> tuple[str | None, torch.device]:
     except (RuntimeError, AssertionError) as error:
         raise BackboneError(
             f"device_map {config.device_map!r} is not a device of this machine ({_first_line(error)}); use "
-            "'cpu', 'cuda', "
-            "'cuda:N' or 'auto'"
+            "'cpu', 'cuda', 'cuda:N' or 'auto'"
         ) from error
     return None, device
 
@@ -296,14 +291,14 @@ def _dtype(config: BackboneConfig, device: torch.device) -> torch.dtype:
 
 
 def attach_adapter(model: PreTrainedModel, adapter: str, name: str, *, trained: bool = False) -> PeftModel:
-    """Put an adapter's layers into the model; every weight of its file must have a place there, and none be
-    left. Its weights are frozen unless they are to be `trained`. Raises BackboneError."""
+    """Insert an adapter's layers into the model. Its weights are frozen unless `trained`. Raises
+    BackboneError unless the weights of the adapter's file match the inserted layers exactly."""
     source = _source(adapter, "adapter")
     if Path(source).is_dir() and not (Path(source) / "adapter_config.json").is_file():
         raise BackboneError(
-            f"adapter {adapter!r}: the folder has no adapter_config.json; peft's save_pretrained does"
+            f"adapter {adapter!r}: the folder has no adapter_config.json; peft's save_pretrained writes one"
         )
-    with warnings.catch_warnings(record=True) as said:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
             settings = PeftConfig.from_pretrained(source)
@@ -312,7 +307,7 @@ def attach_adapter(model: PreTrainedModel, adapter: str, name: str, *, trained: 
             weights = load_peft_weights(source, device="cpu")
         except (OSError, ValueError, RuntimeError, KeyError, TypeError, SafetensorError) as error:
             raise BackboneError(
-                f"adapter {adapter!r} does not fit model {name!r} ({_first_line(error)}); use the base that "
+                f"adapter {adapter!r} does not fit model {name!r} ({_first_line(error)}); use the base model "
                 "it was trained on"
             ) from error
     damaged = non_finite(weights.items())
@@ -321,15 +316,16 @@ def attach_adapter(model: PreTrainedModel, adapter: str, name: str, *, trained: 
             f"adapter {adapter!r}: its file (adapter_model.safetensors in {source}) holds NaN or infinite "
             f"weights, the first in tensor {damaged}; train it again, or take an earlier checkpoint"
         )
-    # peft only warns of weights that it did not find, and is silent about those it had no place for. Names
-    # cannot be compared: peft itself maps those of older versions.
-    lacking = [str(one.message) for one in said if "missing adapter keys" in str(one.message)]
+    # peft only warns about missing weights and says nothing about unexpected ones. Names cannot be compared:
+    # peft renames the weights of older versions.
+    messages = [str(warning.message) for warning in caught]
+    missing = [message for message in messages if "missing adapter keys" in message]
     expected = len(get_peft_model_state_dict(adapted))
-    if lacking or len(weights) != expected:
+    if missing or len(weights) != expected:
         raise BackboneError(
             f"adapter {adapter!r} does not fit model {name!r}: its file has {len(weights)} weights and "
-            f"{expected} are needed ({', '.join(lacking)[:200]}); use the base that it was trained on"
+            f"{expected} are needed ({', '.join(missing)[:200]}); use the base model it was trained on"
         )
-    for one in said:
-        warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
+    for warning in caught:
+        warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
     return adapted if trained else adapted.eval().requires_grad_(False)

@@ -1,7 +1,4 @@
-"""A video's shared prefix on a Qwen model: its visual encoding, keys and values, computed once.
-
-Knows what it holds and who may use it; must not know how it was made.
-"""
+"""A video's shared prefix on a Qwen model: its visual encoding, keys and values, computed once."""
 
 from __future__ import annotations
 
@@ -19,8 +16,8 @@ if TYPE_CHECKING:
 
 
 class QwenPrefix(Prefix):
-    """See `Prefix`. `owner` is the backbone that made it and `adapted` whether its adapter was on: keys and
-    values of one state are wrong in the other."""
+    """See `Prefix`. `owner` is the backbone that made it, and `adapted` is whether its adapter was on: keys
+    and values computed in one adapter state are wrong in the other."""
 
     def __init__(self, frames: Sequence[Frame], shared: PromptHead, *, owner: object, adapted: bool) -> None:
         self.frames = tuple(frames)
@@ -31,18 +28,19 @@ class QwenPrefix(Prefix):
 
     @property
     def closed(self) -> bool:
-        """Whether the memory was given back."""
+        """Whether the memory has been released."""
         return self._shared is None
 
     @property
     def nbytes(self) -> int:
-        """Bytes that its keys, values and states hold; 0 once closed."""
+        """Size of its keys, values and states in bytes; 0 once closed."""
         if self._shared is None:
             return 0
         return sum(_bytes(vars(layer)) for layer in self._shared.cache.layers)
 
     def use(self, owner: object, *, adapted: bool) -> PromptHead:
-        """What was computed, for `owner` in its present adapter state; `BackboneError` for any other."""
+        """The encoded head. Raises `BackboneError` if the prefix is closed, belongs to another backbone or
+        was made in another adapter state."""
         if self._shared is None:
             raise BackboneError("this prefix is closed; make a new one with backbone.prefix(frames)")
         if owner is not self._owner:
@@ -58,7 +56,7 @@ class QwenPrefix(Prefix):
         return self._shared
 
     def close(self) -> None:
-        """Give the memory back; a second call does nothing."""
+        """Release the memory; calling it again does nothing."""
         self._shared = None
 
 

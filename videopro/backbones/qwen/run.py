@@ -1,7 +1,6 @@
-"""Running a Qwen vision-language model: batches, positions, caches, sampling.
+"""Runs a Qwen vision-language model: batches, positions, caches, sampling.
 
-Positions are computed here and passed on, since the model would else keep those of its last call and use them
-for the next. Knows token ids and tensors; must not know frames, prompts, processors or letters.
+Positions are computed here and passed to the model, which would otherwise reuse those of its last call.
 """
 
 from __future__ import annotations
@@ -43,13 +42,12 @@ class NonFiniteLogits(BackboneError):
 
 @dataclass(frozen=True)
 class PromptHead:
-    """A prompt's head after its forward pass: what a later token needs to know of it."""
+    """A prompt's head after its forward pass: what later tokens need."""
 
     cache: Cache
     length: int
     following: int
-    """M-RoPE position of the token that follows; a video takes other positions than its tokens have
-    places."""
+    """M-RoPE position of the next token; a video's positions differ from its tokens' indices."""
 
 
 @dataclass
@@ -58,8 +56,8 @@ class DecodingState:
 
     cache: Cache
     mask: torch.Tensor  # (rows, tokens so far), 1 for a token and 0 for padding
-    deltas: torch.Tensor  # (rows, 1), M-RoPE: what to add to a place in the row to get a position
-    logits: torch.Tensor  # (rows, vocabulary), float32, of the next token
+    deltas: torch.Tensor  # (rows, 1), M-RoPE: offset from a token's index in the row to its position
+    logits: torch.Tensor  # (rows, vocabulary), float32, for the next token
 
 
 @dataclass(frozen=True)
@@ -69,16 +67,16 @@ class SampledReply:
     ids: list[int]
     logprobs: list[float]
     end: tuple[int, float] | None = None
-    """The token that ended it and its log-probability; None where the length did."""
+    """The token that ended it and its log-probability; None if the length limit ended it."""
 
     @property
     def ended(self) -> bool:
-        """Whether the model ended it."""
+        """Whether the model ended it with an end token."""
         return self.end is not None
 
 
 class QwenRun:
-    """Forward passes of one model. `ends` are the token ids that end a reply, `pad` fills up shorter rows."""
+    """Forward passes of one model. `ends` are the token ids that end a reply; `pad` pads shorter rows."""
 
     def __init__(self, model: PreTrainedModel, *, ends: Sequence[int], pad: int) -> None:
         self.model = model
@@ -86,11 +84,11 @@ class QwenRun:
         self._pad = pad
         layers = model.config.get_text_config().to_dict().get("layer_types") or ()
         self.is_recurrent = any(layer not in ("full_attention", "sliding_attention") for layer in layers)
-        """Whether some layers carry a state along the tokens; padding between tokens would enter it."""
+        """Whether some layers carry a recurrent state, which padding between tokens would change."""
 
     @property
     def device(self) -> torch.device:
-        """Where inputs go."""
+        """The device for inputs."""
         embeddings: Any = self.model.get_input_embeddings()
         device: torch.device = embeddings.weight.device
         return device
@@ -104,15 +102,15 @@ class QwenRun:
         return logits.to(self.device)
 
     def share(self, head: EncodedPrompt) -> PromptHead:
-        """Run a head once and keep what its continuations need."""
+        """Run a head once and keep what its tails need."""
         positions, following = self.positions(head)
         batch = self._batch([head], positions)
         out = self.model(**batch, use_cache=True, logits_to_keep=1)
         return PromptHead(out.past_key_values, len(head.ids), following)
 
     def positions(self, head: EncodedPrompt) -> tuple[torch.Tensor, int]:
-        """M-RoPE positions of a head, (3, 1, tokens), and that of a token of text behind it."""
-        # A token of text behind the head shows where the model's own rule lets text go on.
+        """M-RoPE positions of a head, (3, 1, tokens), and the position of a text token after it."""
+        # The model's own rule is applied to the head with one text token appended.
         longer = replace(head, ids=(*head.ids, self._pad), types=(*head.types, 0))
         positions = self._positions([longer])
         return positions[..., :-1], int(positions[0, 0, -1])
@@ -121,32 +119,31 @@ class QwenRun:
         """Logits of the token after each tail of a shared head, (rows, vocabulary) float32, from one forward
         pass.
 
-        Tails are padded on the right, where padding is behind every token that counts.
+        Tails are padded on the right, after every real token.
         """
         width = max(len(tail.ids) for tail in tails)
         ids = self._tensor([[*tail.ids, *[self._pad] * (width - len(tail.ids))] for tail in tails])
         mask = self._tensor([[1] * len(tail.ids) + [0] * (width - len(tail.ids)) for tail in tails])
         last = mask.sum(-1) - 1
         keep = last.unique()
-        # Logits of every place where some row ends; each row then takes its own.
+        # Logits at each index where a row ends; each row then selects its own.
         logits, _ = self._continue(shared, ids, mask, keep=keep)
         return logits[torch.arange(len(tails), device=logits.device), torch.searchsorted(keep, last)]
 
     def start(self, rows: Sequence[EncodedPrompt]) -> DecodingState:
-        """Run prompts, to write replies to them."""
+        """Run prompts, to generate replies to them."""
         positions = self._positions(rows)
         batch = self._batch(rows, positions)
         out = self.model(**batch, use_cache=True, logits_to_keep=1)
         logits = out.logits[:, -1].float().to(self.device)
         mask = batch["attention_mask"]
-        # The reply goes on behind the last token, as in one pass over prompt and reply. The deltas of
-        # get_rope_index go on above the highest position instead, which a Qwen2.5-VL video of many seconds
-        # puts elsewhere.
+        # The reply continues from the last token's position, as in one pass over prompt and reply. The deltas
+        # of get_rope_index continue from the highest position, which differs for a long Qwen2.5-VL video.
         deltas = positions[0, :, -1:] + 1 - mask.sum(-1, keepdim=True)
         return DecodingState(out.past_key_values, mask, deltas, logits)
 
     def fork(self, state: DecodingState, rows: Sequence[int]) -> DecodingState:
-        """A batch of these rows of a batch, each as often as it is named. `state` is used up."""
+        """A batch with these rows of `state`, each as often as it is listed. `state` cannot be used again."""
         index = self._tensor([list(rows)])[0]
         cache = state.cache
         if len(rows) > len(state.mask) and can_share(self.model, cache):
@@ -156,8 +153,8 @@ class QwenRun:
         return DecodingState(cache, state.mask[index], state.deltas[index], state.logits[index])
 
     def start_after(self, shared: PromptHead, tails: Sequence[EncodedPrompt]) -> DecodingState:
-        """Run tails of a shared head, to write replies to them. All of one length where the model is
-        recurrent."""
+        """Run tails of a shared head, to generate replies to them. With a recurrent model, all tails must
+        have the same length."""
         mask = self._mask(tails)
         logits, cache = self._continue(
             shared, self._left([tail.ids for tail in tails], self._pad), mask, keep=1
@@ -174,7 +171,7 @@ class QwenRun:
         if can_share(self.model, shared.cache):
             cache: Cache = SharedCache(shared.cache, first)
         else:
-            # A copy, since the pass appends to it, and never cut back: recurrent layers cannot be.
+            # A copy, because the pass appends to it and recurrent layers cannot be cropped back.
             cache = copy.deepcopy(shared.cache)
             if rows > 1:
                 cache.reorder_cache(first)  # type: ignore[arg-type]
@@ -218,7 +215,7 @@ class QwenRun:
         return self._tensor([[0] * (width - len(row.ids)) + [1] * len(row.ids) for row in rows])
 
     def _positions(self, rows: Sequence[EncodedPrompt]) -> torch.Tensor:
-        """M-RoPE positions by the model's own rule, (3, rows, tokens), for rows padded on the left."""
+        """M-RoPE positions from the model's own rule, (3, rows, tokens), for rows padded on the left."""
         extra = grids(rows, self.device)
         intervals = [seconds for row in rows for seconds in row.intervals]
         if intervals:
@@ -230,7 +227,7 @@ class QwenRun:
         return positions
 
     def _batch(self, rows: Sequence[EncodedPrompt], positions: torch.Tensor) -> dict[str, torch.Tensor]:
-        """What the model takes for rows padded on the left."""
+        """The model's inputs for rows padded on the left."""
         mask = self._mask(rows)
         return {
             "input_ids": self._left([row.ids for row in rows], self._pad),
@@ -240,7 +237,7 @@ class QwenRun:
             **visual_inputs(rows, self.device),
         }
 
-    # Writing
+    # Generation
 
     def write(
         self,
@@ -251,12 +248,12 @@ class QwenRun:
         banned: Sequence[int],
         on_reply: Callable[[int, SampledReply], None] = lambda row, reply: None,
     ) -> list[SampledReply]:
-        """Write a reply for each row of `state`; `seeds` are a seed and a number for each, which together
-        seed what it draws; `banned` are token ids that are never written; `on_reply` is called with each
-        row's reply as soon as it is whole, while others are still being written.
+        """Generate a reply for each row of `state`.
 
-        Log-probabilities are those of the model's own distribution, before temperature, top-p and banned
-        tokens. Raises NonFiniteLogits.
+        `seeds` has a seed and a number for each row, which together seed its sampling; `banned` are token ids
+        that are never generated; `on_reply` is called with each row's reply as soon as it is complete, while
+        others are still being generated. Log-probabilities are those of the model's own distribution, before
+        temperature, top-p and banned tokens. Raises NonFiniteLogits.
         """
         warpers = LogitsProcessorList()
         if banned:
@@ -265,26 +262,29 @@ class QwenRun:
             warpers.append(TemperatureLogitsWarper(float(sampling.temperature)))
             if sampling.top_p < 1:
                 warpers.append(TopPLogitsWarper(sampling.top_p))
-        draws = [_generator(self.device, seed, number) for seed, number in seeds]
+        generators = [_generator(self.device, seed, number) for seed, number in seeds]
         written = [SampledReply([], []) for _ in seeds]
         give_room(state.cache)
-        no_ids: Any = None  # none of these processors looks at what was written before
-        batch = list(range(len(seeds)))  # which reply each row of the state is
+        no_ids: Any = None  # none of these processors uses the previous tokens
+        batch = list(range(len(seeds)))  # the reply that each row of the state belongs to
         for step in range(sampling.max_new_tokens):
             warped = warpers(no_ids, state.logits)
             if sampling.temperature > 0:
-                # A row of NaN is found below, where it costs no waiting for the device.
-                chances = warped.softmax(-1).nan_to_num(nan=1.0)
+                # A row of NaN is detected below, without another synchronisation with the device.
+                probabilities = warped.softmax(-1).nan_to_num(nan=1.0)
                 tokens = torch.cat(
-                    [torch.multinomial(chances[row], 1, generator=draws[i]) for row, i in enumerate(batch)]
+                    [
+                        torch.multinomial(probabilities[row], 1, generator=generators[i])
+                        for row, i in enumerate(batch)
+                    ]
                 )
             else:
                 tokens = warped.argmax(-1)
             logprobs = state.logits.log_softmax(-1).gather(1, tokens[:, None])[:, 0]
             chosen = list(zip(batch, tokens.tolist(), logprobs.tolist(), strict=True))
-            lost = [i for i, _, logprob in chosen if math.isnan(logprob)]
-            if lost:
-                raise NonFiniteLogits(lost)
+            non_finite = [i for i, _, logprob in chosen if math.isnan(logprob)]
+            if non_finite:
+                raise NonFiniteLogits(non_finite)
             for i, token, logprob in chosen:
                 if written[i].ended:
                     continue
@@ -298,7 +298,8 @@ class QwenRun:
             if not rows or step + 1 == sampling.max_new_tokens:
                 break
             if len(rows) <= len(batch) * 7 // 8:
-                # Replies that have ended need no more passes; leaving them out copies the others' cache.
+                # Finished replies need no more passes; dropping them copies the cache of the others, so it is
+                # done only for an eighth of the batch or more.
                 state, tokens = self.fork(state, rows), tokens[rows]
                 batch = [batch[row] for row in rows]
             state = self._step(state, tokens)
@@ -309,19 +310,18 @@ class QwenRun:
 
 
 def _places(mask: torch.Tensor) -> torch.Tensor:
-    """Each token's place in its row, padding not counted; (rows, tokens)."""
+    """Each token's index in its row, padding not counted; (rows, tokens)."""
     return (mask.cumsum(-1) - 1).clamp(min=0)
 
 
 def _text_positions(mask: torch.Tensor, deltas: torch.Tensor | int) -> torch.Tensor:
-    """Positions of text tokens: place, then the same position in time, height and width; (4, rows,
-    tokens)."""
+    """Positions of text tokens, (4, rows, tokens): index, then the position in time, height and width."""
     places = _places(mask)
     return torch.cat([places[None], (places + deltas)[None].expand(3, -1, -1)])
 
 
 def _generator(device: torch.device, seed: int | None, row: int) -> torch.Generator:
-    """A source of chance of one row's own, so that neither its neighbours nor torch's global one matter."""
+    """A random generator for one row, independent of other rows and of torch's global generator."""
     generator = torch.Generator(device)
     if seed is None:
         generator.seed()

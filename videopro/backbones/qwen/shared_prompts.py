@@ -1,10 +1,9 @@
-"""Rows that begin alike attend to one copy of what they share.
+"""Attention for rows that share a prompt: its keys and values are stored once, not once per row.
 
 Several replies to a prompt, or several questions about a video, begin with the same keys and values. The
-library's cache holds them once a row, and each pass reads them all: for a long video that is most of what
-writing costs, in memory and in time. Here they are held once a prompt; a row has keys and values of its own
-tokens only. Equals ordinary attention up to rounding. For layers of full attention and passes without
-gradients. Knows tensors; must not know prompts, replies or what is written.
+library's cache stores them for each row, and each pass reads them all: for a long video that is most of the
+memory and time of generation. Here a row stores keys and values of its own tokens only. Equals ordinary
+attention up to rounding. Only for full-attention layers and passes without gradients.
 """
 
 from __future__ import annotations
@@ -23,29 +22,29 @@ from transformers.masking_utils import sdpa_mask
 from videopro.backbones.qwen.growing_cache import GrowingLayer
 
 _NAME = "videopro_shared_prompts"
-_ATTENDS = ("sdpa", "eager")
-"""Ways to attend in place of which this one may stand: those that take a mask of every row."""
+_REPLACEABLE = ("sdpa", "eager")
+"""Attention implementations that this one can replace: those that take a mask for every row."""
 
 _cache: ContextVar[SharedCache | None] = ContextVar("shared prompts", default=None)
 
 
 class _Rows:
-    """Which prompt each row begins with, on one device; worked out once for all layers there."""
+    """Which prompt each row begins with, on one device; computed once for all layers there."""
 
     def __init__(self, of: torch.Tensor, prompts: int) -> None:
-        """`of`: (rows,), the prompt of each row, of so many."""
+        """`of`: (rows,), the index of each row's prompt; `prompts`: how many prompts there are."""
         self.of = of
         counts = torch.bincount(of, minlength=prompts)
         width = int(counts.max())
         order = torch.argsort(of, stable=True)
         nth = torch.arange(len(of), device=of.device) - (counts.cumsum(0) - counts)[of[order]]
         self.places = torch.empty_like(of)
-        """(rows,): where each row stands when those of a prompt are side by side, as in `slots`."""
+        """(rows,): the index of each row in the flattened `slots`."""
         self.places[order] = of[order] * width + nth
         slots = of.new_zeros(prompts * width)
         slots[self.places] = torch.arange(len(of), device=of.device)
         self.slots = slots.view(prompts, width)
-        """(prompts, most rows of one): row numbers, filled up with 0."""
+        """(prompts, most rows of one prompt): the rows of each prompt, padded with 0."""
         self._elsewhere: dict[torch.device, _Rows] = {}
 
     def on(self, device: torch.device) -> _Rows:
@@ -55,35 +54,35 @@ class _Rows:
         if device not in self._elsewhere:
             there = self._elsewhere[device] = copy.copy(self)
             there.of, there.places, there.slots = (
-                one.to(device) for one in (self.of, self.places, self.slots)
+                tensor.to(device) for tensor in (self.of, self.places, self.slots)
             )
         return self._elsewhere[device]
 
 
 class SharedLayer(GrowingLayer):
-    """A layer whose rows begin with prompts: `keys` and `values`, (rows, heads, tokens, size), are of each
-    row's own tokens."""
+    """A cache layer whose rows begin with shared prompts: `keys` and `values`, (rows, heads, tokens, size),
+    hold only each row's own tokens."""
 
     def __init__(self, prompts: DynamicLayer, rows: _Rows) -> None:
-        """`prompts`: a layer with a row a prompt; it is read and not changed."""
+        """`prompts`: a layer with one row per prompt; it is not changed."""
         super().__init__(DynamicLayer())
         assert prompts.keys is not None
         assert prompts.values is not None
         self.prompt_keys, self.prompt_values = prompts.keys, prompts.values
         self.lazy_initialization(prompts.keys, prompts.values)
         self.keys, self.values = (
-            one.new_empty((len(rows.of), one.shape[1], 0, one.shape[3]))
-            for one in (prompts.keys, prompts.values)
+            tensor.new_empty((len(rows.of), tensor.shape[1], 0, tensor.shape[3]))
+            for tensor in (prompts.keys, prompts.values)
         )
         self.rows = rows.on(prompts.keys.device)
 
     def get_seq_length(self) -> int:
-        """Tokens of a row, with its prompt's."""
+        """Tokens of a row, including its prompt's."""
         assert self.keys is not None
         return self.prompt_keys.shape[-2] + self.keys.shape[-2]
 
     def keep(self, chosen: torch.Tensor, prompts: torch.Tensor, rows: _Rows) -> None:
-        """Have these rows and prompts of those that are there; `rows`: which then begins with which."""
+        """Keep only the rows `chosen` and these prompts; `rows` is their new assignment."""
         assert self.keys is not None
         assert self.values is not None
         device = self.keys.device
@@ -95,18 +94,18 @@ class SharedLayer(GrowingLayer):
 
 
 class SharedCache(Cache):
-    """A cache of rows that begin as those of another one."""
+    """A cache whose rows begin with the rows of another cache."""
 
     layers: list[SharedLayer]  # type: ignore[assignment]
 
     def __init__(self, prompts: Cache, of: torch.Tensor) -> None:
-        """`prompts` is left as it is; `of`: (rows,), as which of its rows each begins."""
+        """`prompts` is not changed; `of`: (rows,), the row of `prompts` that each row begins with."""
         first: Any = prompts.layers[0]
         self._rows = _Rows(of, len(first.keys))
         super().__init__(layers=[SharedLayer(layer, self._rows) for layer in prompts.layers])  # type: ignore[arg-type]
 
     def reorder_cache(self, beam_idx: torch.Tensor) -> None:
-        """Have these rows, each as often as it is named."""
+        """Select these rows, each as often as it is listed."""
         prompts, of = self._rows.of[beam_idx].unique(return_inverse=True)
         self._rows = _Rows(of, len(prompts))
         for layer in self.layers:
@@ -114,15 +113,15 @@ class SharedCache(Cache):
 
 
 def can_share(model: PreTrainedModel, cache: Cache) -> bool:
-    """Whether the rows of a cache may share their prompts."""
+    """Whether the rows of a cache can share their prompts with this model."""
     config = model.config.get_text_config()
     plain = all(type(layer) is DynamicLayer or type(layer) is GrowingLayer for layer in cache.layers)
-    return plain and config._attn_implementation in _ATTENDS
+    return plain and config._attn_implementation in _REPLACEABLE
 
 
 @contextmanager
 def attending(model: PreTrainedModel, cache: Cache) -> Iterator[None]:
-    """Within the block the model's passes over a `SharedCache` attend to its prompts too."""
+    """Within the block, the model's passes over a `SharedCache` attend to its prompts too."""
     if not isinstance(cache, SharedCache):
         yield
         return
@@ -146,21 +145,21 @@ def _attend(
     **settings: Any,
 ) -> tuple[torch.Tensor, None]:
     """Attention of `query`, (rows, heads, new, size), to the layer's prompts and to the rows' own `key` and
-    `value`, (rows, fewer heads, tokens, size); `attention_mask`: (rows, 1, new, all tokens). Gives (rows,
+    `value`, (rows, key heads, tokens, size); `attention_mask`: (rows, 1, new, all tokens). Returns (rows,
     new, heads, size)."""
     cache = _cache.get()
     assert cache is not None
     layer = cache.layers[module.layer_idx]
     rows, heads, new, size = query.shape
     shared = key.shape[1]
-    # The heads that share keys, side by side as if they were more tokens.
-    asked = query.reshape(rows, shared, heads // shared * new, size)
-    asked = asked * (scaling if scaling is not None else size**-0.5)
-    together = _beside(asked, layer.rows.slots)
+    # Heads that share keys are treated as more tokens.
+    grouped = query.reshape(rows, shared, heads // shared * new, size)
+    grouped = grouped * (scaling if scaling is not None else size**-0.5)
+    by_prompt = _by_prompt(grouped, layer.rows.slots)
     scores = torch.cat(
         [
-            _apart(together @ layer.prompt_keys.transpose(-1, -2), layer.rows),
-            asked @ key.transpose(-1, -2),
+            _by_row(by_prompt @ layer.prompt_keys.transpose(-1, -2), layer.rows),
+            grouped @ key.transpose(-1, -2),
         ],
         dim=-1,
     ).view(rows, shared, -1, new, layer.get_seq_length())
@@ -168,35 +167,36 @@ def _attend(
         scores = scores.masked_fill(~attention_mask[:, :, None], torch.finfo(scores.dtype).min)
     else:
         scores = _causal(scores)
-    weights = scores.softmax(-1, dtype=torch.float32).to(query.dtype).view(*asked.shape[:3], -1)
+    weights = scores.softmax(-1, dtype=torch.float32).to(query.dtype).view(*grouped.shape[:3], -1)
     to_prompt, to_own = weights.split([layer.prompt_keys.shape[-2], key.shape[-2]], dim=-1)
-    found = _apart(_beside(to_prompt, layer.rows.slots) @ layer.prompt_values, layer.rows) + to_own @ value
-    return found.view(rows, heads, new, -1).transpose(1, 2).contiguous(), None
+    from_prompt = _by_row(_by_prompt(to_prompt, layer.rows.slots) @ layer.prompt_values, layer.rows)
+    output = from_prompt + to_own @ value
+    return output.view(rows, heads, new, -1).transpose(1, 2).contiguous(), None
 
 
-def _beside(values: torch.Tensor, slots: torch.Tensor) -> torch.Tensor:
-    """(rows, heads, n, size) as (prompts, heads, rows of a prompt x n, size)."""
+def _by_prompt(values: torch.Tensor, slots: torch.Tensor) -> torch.Tensor:
+    """Turn (rows, heads, n, size) into (prompts, heads, rows of a prompt x n, size)."""
     _, heads, n, size = values.shape
     prompts, width = slots.shape
-    some = values[slots.flatten()].view(prompts, width, heads, n, size)
-    return some.transpose(1, 2).reshape(prompts, heads, width * n, size)
+    grouped = values[slots.flatten()].view(prompts, width, heads, n, size)
+    return grouped.transpose(1, 2).reshape(prompts, heads, width * n, size)
 
 
-def _apart(values: torch.Tensor, rows: _Rows) -> torch.Tensor:
-    """The other way round."""
+def _by_row(values: torch.Tensor, rows: _Rows) -> torch.Tensor:
+    """The inverse of `_by_prompt`."""
     prompts, heads, whole, size = values.shape
     width = rows.slots.shape[1]
-    some = values.view(prompts, heads, width, whole // width, size).transpose(1, 2)
-    return some.reshape(prompts * width, heads, whole // width, size)[rows.places]
+    separated = values.view(prompts, heads, width, whole // width, size).transpose(1, 2)
+    return separated.reshape(prompts * width, heads, whole // width, size)[rows.places]
 
 
 def _causal(scores: torch.Tensor) -> torch.Tensor:
-    """Where there is no mask: no new token sees those behind it."""
+    """Apply a causal mask: no new token attends to later ones."""
     new, whole = scores.shape[-2:]
     if new == 1:
         return scores
-    seen = torch.ones(new, whole, dtype=torch.bool, device=scores.device).tril(whole - new)
-    return scores.masked_fill(~seen, torch.finfo(scores.dtype).min)
+    visible = torch.ones(new, whole, dtype=torch.bool, device=scores.device).tril(whole - new)
+    return scores.masked_fill(~visible, torch.finfo(scores.dtype).min)
 
 
 AttentionInterface.register(_NAME, _attend)

@@ -1,7 +1,6 @@
-"""A VideoLLM behind any OpenAI-compatible endpoint with log-probabilities: vLLM, SGLang, OpenAI.
+"""The backbone for an OpenAI-compatible endpoint with log-probabilities: vLLM, SGLang, OpenAI.
 
-Decides what is asked and how an answer is read. Requests are sent by `http`, frames written by `messages` and
-replies read by `replies`. Knows nothing of benchmarks, modules or runs.
+`http` sends requests, `messages` encodes frames and `replies` reads replies.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Fields of a request's body that the backbone itself decides.
+# Request fields that the backbone sets itself, so `extra_body` may not.
 _OWN_FIELDS = {
     "model",
     "messages",
@@ -71,11 +70,11 @@ _OWN_FIELDS = {
 
 
 class ServerPrefix(Prefix):
-    """Frames that were made into JPEGs once.
+    """Frames encoded as JPEGs once.
 
-    The server keeps the rest: requests begin with the same bytes, so its own prefix and picture caches (vLLM
-    and SGLang: on by default) save the encoding and the keys and values. How much was saved it does not tell,
-    so `tokens` is 0. Nothing here depends on an adapter: the prefix serves with it on and off.
+    The server caches the rest: requests begin with the same bytes, so its own prefix and image caches (vLLM
+    and SGLang: on by default) save the encoding and the keys and values. It does not report how much it
+    saved, so `tokens` is 0. Nothing here depends on an adapter: the prefix works with it on and off.
     """
 
     tokens = 0
@@ -103,21 +102,21 @@ class ServerPrefix(Prefix):
 class ServerBackbone(Backbone):
     """A served VideoLLM.
 
-    Parameters: `config` with kind "server"; `sleep` and `uniform` replace waiting and chance in the back-off.
-    The first request is sent when something is first asked. Safe to use from several threads; together they
-    keep at most `config.concurrency` requests in flight.
+    `config` has kind "server"; tests replace the waiting and the randomness of the back-off with `sleep` and
+    `uniform`. Nothing is sent until the first call. Thread-safe; all threads together have at most
+    `config.concurrency` requests in flight.
 
-    Video: with `config.video` "video" frames are sent as one video, with "frames" as pictures after their
-    times, and with "auto" the first call about several frames finds out (two small requests): as a video if
-    the server takes one *and* the times that are sent along show in the prompt's length, else as pictures.
-    Qwen2.5-VL has no written times, so "auto" sends it pictures with times; "video" is cheaper there, and
-    leaves it the average interval at best.
+    Video: with `config.video` "video", frames are sent as one video; with "frames", as images after their
+    times; with "auto", the first call about several frames probes the server with two small requests: frames
+    are sent as a video if the server accepts one *and* the frames' times change the prompt's length, else as
+    images. Qwen2.5-VL does not write times, so "auto" sends it images with times; "video" is cheaper there,
+    but preserves the mean interval at best.
 
-    Thinking is turned off where the server is vLLM or SGLang (by its own word in /models), as local models
-    have it; `extra_body` can turn it on for written replies. Letters need it off.
+    Thinking is turned off if /models says that the server is vLLM or SGLang, as for local models;
+    `extra_body` can turn it on for generated replies. One-letter answers need it off.
 
-    Raises `ConfigError` for impossible settings. Every call raises `BackboneError` for a server that is out
-    of reach, refuses, does not know the model or gives no log-probabilities.
+    Raises `ConfigError` for invalid settings. Every call raises `BackboneError` if the server is
+    unreachable, refuses, does not know the model or returns no log-probabilities.
     """
 
     def __init__(
@@ -137,18 +136,18 @@ class ServerBackbone(Backbone):
         self._lock = threading.RLock()
         self._card: Mapping[str, Any] | None = None
         self._form: Literal["video", "frames"] | None = None if config.video == "auto" else config.video
-        # Per thread: one question's planner and another's answerer may run at the same time.
+        # Per thread: one question's planner and another question's answers may run at the same time.
         self._adapter_on: ContextVar[bool] = ContextVar(
             "adapter_on", default=config.adapter_model is not None
         )
 
-    # -- what it is
+    # -- identity
 
     def identity(self, *, form: Any = None) -> dict[str, object]:
-        """Model, what the server says of its weights, and everything that shapes a request.
+        """Model, what the server reports about its weights, and everything that affects a request.
 
-        The address is not part of it: the same model at another port answers the same. The first call
-        asks the server. `form`: how videos are sent, where that would have to be found out.
+        The address is not part of it: the same model at another port gives the same answers. The first call
+        queries the server. `form`: how videos are sent, if known; saves probing the server.
         """
         card = self._model_card()
         return {
@@ -165,15 +164,16 @@ class ServerBackbone(Backbone):
         }
 
     def frame_size(self, height: int, width: int, n_frames: int) -> tuple[int, int] | None:
-        """The size at which frames are sent: within `pixels`, in multiples of 32, never enlarged."""
+        """The (height, width) at which frames are sent: at most `pixels`, in multiples of 32, never
+        enlarged."""
         return fit_pixels(height, width, self.pixels)
 
     # -- calls
 
     def answer_batch(self, requests: Sequence[ChoiceRequest]) -> list[Answer]:
-        """Questions in one request each, one token a reply, up to `concurrency` at a time.
+        """Answer questions, one request and one reply token each, up to `concurrency` at a time.
 
-        See `replies` for which token counts and for letters outside the 20 that a server lists.
+        See `replies` for which token counts, and for letters outside the 20 that a server lists.
         """
         texts = [
             prompts.multiple_choice(request.question) if request.prompt is None else request.prompt
@@ -186,7 +186,7 @@ class ServerBackbone(Backbone):
         ]
 
     def yes_no_batch(self, requests: Sequence[YesNoRequest]) -> list[Answer]:
-        """Yes-or-no questions, asked and read like letters."""
+        """Answer yes-or-no questions, in the same way as letters."""
         replies = self._choose(
             [request.visual for request in requests], [request.text for request in requests]
         )
@@ -195,7 +195,7 @@ class ServerBackbone(Backbone):
     def generate_batch(
         self, requests: Sequence[GenerateRequest], sampling: Sampling = GREEDY
     ) -> list[Generation]:
-        """Written replies. Row 0 draws with `sampling.seed` itself, row i with a seed made of it and i."""
+        """Generate replies. Row 0 uses `sampling.seed` itself, row i a seed derived from it and i."""
         as_video = self._as_video([request.visual for request in requests])
         rows = [
             functools.partial(self._message, request.visual, request.text, as_video) for request in requests
@@ -208,7 +208,7 @@ class ServerBackbone(Backbone):
         return self._write(rows, sampling, seeds)
 
     def chat(self, messages: Sequence[Mapping[str, Any]], sampling: Sampling = GREEDY) -> Generation:
-        """A reply to Qwen chat messages; see `messages.from_qwen` for what parts may hold."""
+        """Generate a reply to Qwen chat messages; see `messages.from_qwen` for their parts."""
         has_video = any(
             isinstance(part, Mapping) and ("video" in part or part.get("type") == "video")
             for message in messages
@@ -228,9 +228,9 @@ class ServerBackbone(Backbone):
 
     @contextmanager
     def adapter(self, enabled: bool) -> Iterator[None]:
-        """Within the block this thread's calls go to `config.adapter_model` (on) or `config.model` (off).
+        """Within the block, this thread's calls go to `config.adapter_model` (on) or `config.model` (off).
 
-        An adapter is on at the start if there is one. Raises `BackboneError` when there is none to turn on.
+        An adapter, if there is one, is on at the start. Raises `BackboneError` if there is none to turn on.
         """
         if enabled and self.config.adapter_model is None:
             raise BackboneError(
@@ -244,7 +244,7 @@ class ServerBackbone(Backbone):
             self._adapter_on.reset(token)
 
     def close(self) -> None:
-        """Cancel what is in flight and close the connections."""
+        """Cancel requests in flight and close the connections."""
         self._endpoint.close()
 
     # -- requests
@@ -288,9 +288,9 @@ class ServerBackbone(Backbone):
         extra = self._extra_body()
 
         def body(row: Callable[[], Messages], fields: Mapping[str, Any]) -> dict[str, Any]:
-            made = row()
-            merged = {"model": model, "messages": made.messages, "logprobs": True, **fields, **extra}
-            for name, value in made.extra_body.items():
+            encoded = row()
+            merged = {"model": model, "messages": encoded.messages, "logprobs": True, **fields, **extra}
+            for name, value in encoded.extra_body.items():
                 merged[name] = {**value, **merged[name]} if name in merged else value
             return merged
 
@@ -322,10 +322,10 @@ class ServerBackbone(Backbone):
         counts = [len(visual.frames if isinstance(visual, Prefix) else visual or ()) for visual in visuals]
         return max(counts, default=0) > 1 and self._video_form() == "video"
 
-    # -- what the server is
+    # -- the server's properties
 
     def _model_card(self) -> Mapping[str, Any]:
-        """What /models says of the model; empty if the server has no such list. Asked once."""
+        """The model's entry in /models; empty if the server has no such list. Requested once."""
         with self._lock:
             if self._card is None:
                 cards = {str(card.get("id")): card for card in self._endpoint.models()}
@@ -355,7 +355,7 @@ class ServerBackbone(Backbone):
 
 
 def row_seed(seed: int, place: int) -> int:
-    """The seed of row `place` of a batch, 0 to 2**31 - 1: `seed` itself for the first."""
+    """The seed for row `place` of a batch, 0 to 2**31 - 1; row 0 gets `seed` itself."""
     if place == 0:
         return seed
     return int(np.random.SeedSequence([seed, place]).generate_state(1)[0]) >> 1
@@ -372,6 +372,6 @@ def _check(config: BackboneConfig) -> None:
         raise ConfigError(f"backbone: timeout is {config.timeout!r}; it must be more than 0 s")
     if config.retries < 0:
         raise ConfigError(f"backbone: retries is {config.retries!r}; it must be 0 or more")
-    taken = sorted(_OWN_FIELDS & set(config.extra_body))
-    if taken:
-        raise ConfigError(f"backbone: extra_body sets {', '.join(taken)}, which every call sets itself")
+    reserved = sorted(_OWN_FIELDS & set(config.extra_body))
+    if reserved:
+        raise ConfigError(f"backbone: extra_body sets {', '.join(reserved)}, which every call sets itself")

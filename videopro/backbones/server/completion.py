@@ -1,9 +1,7 @@
-"""What is read of a server's replies, checked where they come in: the parts of a chat completion that the
-project uses, each of its own type, or `InvalidReply`.
+"""Parses and validates a server's replies: the fields of a chat completion that this project uses.
 
-Servers leave out and add fields as they like, so nothing else is looked at. Whether a reply holds what a call
-needs (log-probabilities, token counts) is `server_replies`' to judge. Knows the shape of OpenAI's API, and
-nothing of HTTP.
+Servers omit and add fields as they like, so other fields are ignored. `replies` checks that a reply has what
+a call needs, such as log-probabilities and token counts.
 """
 
 from __future__ import annotations
@@ -15,25 +13,25 @@ from pydantic import BaseModel, Field, ValidationError
 
 from videopro.storage import InvalidJson, parse_json
 
-# No prompt or vocabulary is larger; a number beyond it is no count.
+# An upper bound for token ids and token counts; a larger number is invalid.
 _Count = Annotated[int, Field(ge=0, le=2**40)]
-# Characters of a server's words on an error.
+# Maximum characters of a server's error message.
 _WORDS = 400
 
 
 class InvalidReply(Exception):
-    """A reply that is no chat completion, or no list of models; the message says why."""
+    """A reply that is not a chat completion, or not a list of models; the message says why."""
 
 
 class TopToken(BaseModel):
-    """A token that the model might have written, and its log-probability."""
+    """A candidate token and its log-probability."""
 
     token: str
     logprob: Annotated[float, Field(strict=True)]
 
 
 class Token(TopToken):
-    """A token that it wrote, and the likeliest ones in its place."""
+    """A generated token, with the most likely candidates for its place."""
 
     top_logprobs: list[TopToken] | None = None
 
@@ -43,7 +41,7 @@ class Logprobs(BaseModel):
 
 
 class Message(BaseModel):
-    """Its text, and thoughts that the server set apart from it."""
+    """The reply's text, and its thoughts if the server separates them."""
 
     content: str | None = None
     reasoning_content: str | None = None
@@ -70,7 +68,7 @@ class Completion(BaseModel):
 
 
 def read_completion(body: bytes) -> Completion:
-    """The completion in a reply's body. Raises Malformed."""
+    """The completion in a reply's body. Raises InvalidReply."""
     content = _object(body)
     if content.get("error"):
         raise InvalidReply(f"an error: {_error_text(content['error'])}")
@@ -88,7 +86,7 @@ def read_completion(body: bytes) -> Completion:
 
 
 def read_models(body: bytes) -> list[dict[str, Any]]:
-    """The entries of a list of models. Raises Malformed."""
+    """The entries of a list of models. Raises InvalidReply."""
     cards = _object(body).get("data")
     if not isinstance(cards, list) or not all(isinstance(card, dict) for card in cards):
         raise InvalidReply("no list of models in it")

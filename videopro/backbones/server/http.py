@@ -1,19 +1,16 @@
-"""Requests to an OpenAI-compatible endpoint: bounded in number, retried where that can help, told apart when
-they fail.
+"""Requests to an OpenAI-compatible endpoint: limited in number, with retries and clear errors.
 
-Knows HTTP and the `openai` client. Knows nothing of frames, questions or confidence.
+One event loop in its own thread runs all requests of a backbone, from any thread. Waiting can be interrupted
+at any time: on Ctrl-C, requests in flight are cancelled, their connections closed, and the KeyboardInterrupt
+is raised in the caller.
 
-One event loop in a thread of its own carries every request of a backbone, whichever thread asks. Waiting can
-be interrupted at any time: on Ctrl-C the requests in flight are cancelled, their connections closed, and the
-interrupt goes on to the caller.
+Retried, with exponential back-off and jitter or after the time in Retry-After: 408, 409, 425, 429, every 5xx,
+time-outs, refused and dropped connections, replies that are not chat completions. Not retried: any other 4xx,
+and an exhausted quota.
 
-Retried, with exponential back-off and jitter or after what Retry-After asks: 408, 409, 425, 429, every 5xx,
-time-outs, refused and dropped connections, replies that are no chat completion. Not retried: any other 4xx,
-and a quota that is used up.
-
-The key goes into the Authorization header and nowhere else. Error messages and log lines are built from the
-server's address and words, with the key cut out of them, and never chain the client's own exceptions, whose
-text a server can fill.
+The API key is sent in the Authorization header and appears nowhere else. Error messages and log lines are
+built from the server's address and its messages, with the key removed. They never chain the client's own
+exceptions, whose text the server controls.
 """
 
 from __future__ import annotations
@@ -42,20 +39,20 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-# Seconds before the first further try; doubled for each one after it.
+# Seconds before the first retry; doubled for each further one.
 FIRST_DELAY = 0.5
 LONGEST_DELAY = 30.0
-# A server that asks for more is not waited for.
+# A longer Retry-After ends the retries.
 LONGEST_RETRY_AFTER = 300.0
 CONNECT_TIMEOUT = 10.0
-# Characters of a server's own words in a message.
+# Maximum characters of a server's own message in an error message.
 WORDS = 400
-# Bytes; the longest reply with 20 log-probabilities a token has a few MiB.
+# Bytes; the longest reply with 20 log-probabilities per token has a few MiB.
 LARGEST_BODY = 256 << 20
-# Models that a message names.
+# Maximum models listed in an error message.
 _OFFERED = 20
 
-_PASSING_STATUS = {408, 409, 425, 429}
+_TRANSIENT_STATUS = {408, 409, 425, 429}
 
 
 class RequestRefused(BackboneError):
@@ -67,14 +64,14 @@ class RequestRefused(BackboneError):
 
 
 class _IncompleteReply(Exception):
-    """A reply that broke off; the text is the name of the error."""
+    """A reply that broke off; the message is the name of the underlying error."""
 
 
 class Endpoint:
     """An OpenAI-compatible endpoint.
 
-    Parameters: `config` (base_url, api_key_env, concurrency, timeout, retries); `sleep` (seconds) and
-    `uniform` (a number in 0..1) stand in for waiting and for chance, so that tests need neither.
+    `config` supplies base_url, api_key_env, concurrency, timeout and retries. Tests replace waiting and
+    randomness with `sleep` (takes seconds) and `uniform` (returns a number in 0..1).
     """
 
     def __init__(
@@ -100,20 +97,20 @@ class Endpoint:
     def complete(
         self, bodies: Sequence[Callable[[], Mapping[str, Any]]], *, retry_5xx: bool = True
     ) -> list[Completion]:
-        """Replies in the order of `bodies`, each a function that makes one request's body.
+        """Replies in the order of `bodies`, each a function that builds one request's body.
 
-        Bodies are made when their turn comes, so that no more than `concurrency` of them are in memory. The
-        first failure cancels the rest. `retry_5xx` False takes a 500 or 501 as a final word (some servers
-        answer so to what they do not support).
+        Bodies are built when their turn comes, so that at most `concurrency` of them are in memory. The first
+        failure cancels the rest. With `retry_5xx` False, a 500 or 501 is not retried (some servers reply with
+        it to what they do not support). Raises BackboneError.
         """
         return self._wait(self._complete_all(bodies, retry_5xx))
 
     def models(self) -> list[dict[str, Any]]:
-        """What the server offers: the entries of /models, empty if it does not tell."""
+        """The entries of /models; empty if the server does not list its models."""
         return self._wait(self._models())
 
     def close(self) -> None:
-        """Cancel what is in flight and close the connections; a second call does nothing."""
+        """Cancel requests in flight and close the connections; calling it again does nothing."""
         with self._lock:
             loop, self._loop, self._closed = self._loop, None, True
         if loop is None or self._pid != os.getpid():
@@ -142,14 +139,14 @@ class Endpoint:
         with self._lock:
             if self._closed:
                 raise BackboneError(f"server {self.url}: this backbone was closed")
-            # A forked child has none of its parent's threads, and must not use its connections.
+            # A forked child has none of its parent's threads and must not use its connections.
             if self._loop is None or self._pid != os.getpid():
                 self._loop = asyncio.new_event_loop()
                 self._pid = os.getpid()
                 self._slots = asyncio.Semaphore(self._config.concurrency)
                 self._client = openai.AsyncOpenAI(
                     base_url=self._config.base_url,
-                    # The client wants one; a server that needs none ignores it.
+                    # The client requires a key; a server that needs none ignores it.
                     api_key=self._key or "none",
                     timeout=openai.Timeout(self._config.timeout, connect=CONNECT_TIMEOUT),
                     max_retries=0,
@@ -184,7 +181,7 @@ class Endpoint:
     async def _complete(self, body: Callable[[], Mapping[str, Any]], retry_5xx: bool) -> Completion:
         assert self._slots is not None
         async with self._slots:
-            # Encoding pictures takes the processor; other requests' replies are read meanwhile.
+            # In a thread: encoding images takes CPU time, while other requests' replies are read.
             fields = dict(await asyncio.to_thread(body))
             named = {name: fields.pop(name) for name in ("model", "messages")}
 
@@ -193,11 +190,11 @@ class Endpoint:
                 chat = self._client.chat.completions.with_streaming_response
                 async with chat.create(**named, extra_body=fields) as response:
                     body = await _body(response)
-                # A long list of log-probabilities takes the processor.
+                # In a thread: parsing a long list of log-probabilities takes CPU time.
                 return await asyncio.to_thread(read_completion, body)
 
             try:
-                return await self._tried(request, retry_5xx)
+                return await self._retry(request, retry_5xx)
             except openai.NotFoundError as error:
                 raise await self._not_found(str(named["model"]), error) from None
 
@@ -206,12 +203,12 @@ class Endpoint:
             assert self._client is not None
             async with self._client.models.with_streaming_response.list() as response:
                 body = await _body(response)
-            # Another page (a proxy's, a welcome) tells nothing of models.
+            # A proxy's or welcome page is not a list of models.
             is_json = "json" in response.headers.get("content-type", "json")
             return read_models(body) if is_json else []
 
         try:
-            return await self._tried(request, True)
+            return await self._retry(request, True)
         except openai.NotFoundError:
             return []
         except RequestRefused as refused:
@@ -219,8 +216,9 @@ class Endpoint:
                 return []
             raise
 
-    async def _tried(self, request: Callable[[], Awaitable[T]], retry_5xx: bool) -> T:
-        """The reply of `request`, tried again as the module says. `openai.NotFoundError` is the caller's."""
+    async def _retry(self, request: Callable[[], Awaitable[T]], retry_5xx: bool) -> T:
+        """The reply of `request`, retried as the module's docstring says. The caller handles
+        `openai.NotFoundError`."""
         for attempt in range(self._config.retries + 1):
             try:
                 return await asyncio.wait_for(request(), self._config.timeout)
@@ -232,15 +230,17 @@ class Endpoint:
                 InvalidReply,
                 _IncompleteReply,
             ) as error:
-                failure, delay = self._judge(error, attempt, retry_5xx)
+                failure, delay = self._classify(error, attempt, retry_5xx)
             if delay is None or attempt == self._config.retries:
                 raise failure
-            logger.warning("%s; trying again in %.1f s", failure, delay)
+            logger.warning("%s; retrying in %.1f s", failure, delay)
             await self._sleep(delay)
         raise AssertionError("unreachable")
 
-    def _judge(self, error: Exception, attempt: int, retry_5xx: bool) -> tuple[BackboneError, float | None]:
-        """What went wrong in our words, and how long to wait before another try (None: do not try)."""
+    def _classify(
+        self, error: Exception, attempt: int, retry_5xx: bool
+    ) -> tuple[BackboneError, float | None]:
+        """The error to raise, and the seconds to wait before a retry (None: do not retry)."""
         tries = f"{attempt + 1} of {self._config.retries + 1} tries"
         delay = min(LONGEST_DELAY, FIRST_DELAY * 2**attempt) * (0.5 + 0.5 * self._uniform())
         if isinstance(error, TimeoutError | openai.APITimeoutError):
@@ -252,48 +252,49 @@ class Endpoint:
                 delay,
             )
         if isinstance(error, openai.APIStatusError):
-            return self._judge_status(error, tries, delay, retry_5xx)
+            return self._classify_status(error, tries, delay, retry_5xx)
         if isinstance(error, openai.APIConnectionError | _IncompleteReply):
             cause = type(error.__cause__).__name__ if error.__cause__ is not None else "connection error"
-            why = str(error) if isinstance(error, _IncompleteReply) else cause
+            reason = str(error) if isinstance(error, _IncompleteReply) else cause
             return (
                 BackboneError(
-                    f"server {self.url} cannot be reached ({why}, {tries}); start it (as in: vllm serve "
-                    f"{self._config.model}), or mend the backbone's 'base_url'"
+                    f"server {self.url} cannot be reached ({reason}, {tries}); start it (such as: vllm serve "
+                    f"{self._config.model}), or fix the backbone's 'base_url'"
                 ),
                 delay,
             )
         return (
             BackboneError(
-                f"server {self.url} gave a reply that is no chat completion ({self._scrub(str(error))}; "
-                f"{tries}); is the backbone's 'base_url' an OpenAI-compatible address, as in http://HOST:PORT/v1?"
+                f"server {self.url} gave a reply that is not a chat completion ({self._scrub(str(error))}; "
+                f"{tries}); is the backbone's 'base_url' an OpenAI-compatible address, as in "
+                "http://HOST:PORT/v1?"
             ),
             delay,
         )
 
-    def _judge_status(
+    def _classify_status(
         self, error: openai.APIStatusError, tries: str, delay: float, retry_5xx: bool
     ) -> tuple[BackboneError, float | None]:
         status = error.status_code
         words = self._words(error)
         if status in (401, 403):
-            # The words are left out: servers repeat parts of the key in them.
+            # The server's message is left out: it may repeat parts of the key.
             if self._key:
-                given = f"refused the key in the environment variable {self._key_env}"
+                problem = f"refused the key in the environment variable {self._key_env}"
             elif self._key_env:
-                given = f"wants a key; put it into the environment variable {self._key_env}"
+                problem = f"requires a key; put it into the environment variable {self._key_env}"
             else:
-                given = "wants a key; name the variable that holds it as the backbone's 'api_key_env'"
-            return RequestRefused(f"server {self.url} {given} (status {status})", status), None
+                problem = "requires a key; set the backbone's 'api_key_env' to the variable that holds it"
+            return RequestRefused(f"server {self.url} {problem} (status {status})", status), None
         if status == 429:
             failure = RequestRefused(
-                f"server {self.url} takes no more requests at present ({tries}): {words}; lower the "
+                f"server {self.url} accepts no more requests for now ({tries}): {words}; lower the "
                 "backbone's 'concurrency' or raise its 'retries'",
                 status,
             )
             if error.code == "insufficient_quota":
                 return failure, None
-        elif status >= 500 or status in _PASSING_STATUS:
+        elif status >= 500 or status in _TRANSIENT_STATUS:
             failure = RequestRefused(
                 f"server {self.url} failed with status {status} ({tries}): {words}; see the server's own log",
                 status,
@@ -304,13 +305,13 @@ class Endpoint:
             return RequestRefused(
                 f"server {self.url} refused the request (status {status}): {words}", status
             ), None
-        asked = retry_after(error.response.headers)
-        if asked is None:
+        seconds = retry_after(error.response.headers)
+        if seconds is None:
             return failure, delay
-        if asked > LONGEST_RETRY_AFTER:
+        if seconds > LONGEST_RETRY_AFTER:
             return failure, None
-        # Not all at the same moment.
-        return failure, asked + FIRST_DELAY * self._uniform()
+        # Jitter, so that not all requests retry at the same moment.
+        return failure, seconds + FIRST_DELAY * self._uniform()
 
     async def _not_found(self, model: str, error: openai.NotFoundError) -> RequestRefused:
         try:
@@ -319,7 +320,7 @@ class Endpoint:
             offered = []
         if not offered:
             return RequestRefused(
-                f"server {self.url} has no chat completions there, or no model {model!r} (status 404: "
+                f"server {self.url} has no chat completions endpoint, or no model {model!r} (status 404: "
                 f"{self._words(error)}); is 'base_url' right, as in http://HOST:PORT/v1?",
                 404,
             )
@@ -350,7 +351,7 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
 
 
 async def _body(response: openai.AsyncAPIResponse[Any]) -> bytes:
-    """The whole body of a reply. Raises _Broken where it breaks off, Malformed where it does not end."""
+    """The body of a reply. Raises _IncompleteReply if it breaks off, InvalidReply if it is too large."""
     body = bytearray()
     try:
         async for part in response.iter_bytes():
@@ -372,25 +373,25 @@ def _dumped(body: Any) -> str:
 
 
 def unknown_model(url: str, model: str, offered: Sequence[str]) -> str:
-    """What to say when a server does not know a model."""
+    """The error message for a model that a server does not have."""
     more = f" and {len(offered) - _OFFERED} more" if len(offered) > _OFFERED else ""
     return f"server {url} has no model {model!r}; it offers: {', '.join(offered[:_OFFERED])}{more}"
 
 
 def _default_key_env(url: str) -> str | None:
-    """A key is given to nobody but whom it is for, unless the user says so."""
+    """OPENAI_API_KEY for OpenAI's own address only, so that the key is not sent to other servers."""
     return "OPENAI_API_KEY" if urlsplit(url).hostname == "api.openai.com" else None
 
 
 def public_url(url: str) -> str:
-    """An address without user name, password and query."""
+    """A URL without user name, password and query."""
     parts = urlsplit(url)
     host = parts.netloc.rpartition("@")[2]
     return urlunsplit((parts.scheme, host, parts.path.rstrip("/"), "", ""))
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds that a reply's Retry-After asks for (a number or a date: RFC 9110, 10.2.3), or None."""
+    """Seconds to wait by a reply's Retry-After (a number or a date: RFC 9110, 10.2.3), or None."""
     value = headers.get("retry-after")
     if not value:
         return None

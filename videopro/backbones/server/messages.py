@@ -1,23 +1,19 @@
-"""Frames and Qwen chat messages as the content parts of an OpenAI-compatible chat request.
+"""Turns frames and Qwen chat messages into the content parts of an OpenAI-compatible chat request.
 
-Knows frames, pictures and the two forms in which servers take them. Knows nothing of HTTP, answers or
-questions.
-
-Two forms:
+Frames have two forms:
 
 *Video*: one `video_url` part whose data URL is `data:video/jpeg;base64,` and the frames' JPEGs, joined by
-commas. That is vLLM's form for frames that were already sampled; their places in time go beside the messages
-as `media_io_kwargs` (`frames_indices` over `fps`; vLLM pull requests 37301 and 40133; read in 0.33.0). The
-indices count milliseconds, so Qwen3-VL and later get every frame's true time, at even and uneven spacing.
-Servers before that, and Qwen2.5-VL (one interval a video), lose the times; SGLang (read in 0.5.23) decodes
-whole files only and rejects this form. Whether a server keeps the times is found out by
-`videopro.backbones.server.backbone`.
+commas. This is vLLM's form for sampled frames; their times are sent beside the messages as `media_io_kwargs`
+(`frames_indices` over `fps`; vLLM pull requests 37301 and 40133; checked in 0.33.0). The indices count
+milliseconds, so Qwen3-VL and newer get every frame's true time, at even and uneven spacing. Older servers,
+and Qwen2.5-VL (one interval per video), lose the times; SGLang (checked in 0.5.23) decodes whole files only
+and rejects this form. `videopro.backbones.server.probe` detects whether a server keeps the times.
 
-*Frames*: one `image_url` part a frame, each after its `<t seconds>` text, the words that Qwen3-VL's own
-processor writes before the frames of a video. Every server with images takes it; it costs about twice the
-visual tokens, since frames are not merged in pairs. (Qwen3-VL's image processor enlarges pictures below
-65,536 pixels unless the request's `extra_body` says otherwise through `mm_processor_kwargs`.) Frames of
-several sizes (crops) always go this way.
+*Frames*: one `image_url` part per frame, each after a `<t seconds>` text, which Qwen3-VL's own processor
+writes before the frames of a video. Every server that accepts images supports it; it costs about twice the
+visual tokens, because frames are not merged in pairs. (Qwen3-VL's image processor enlarges images below
+65,536 pixels unless the request's `extra_body` changes that with `mm_processor_kwargs`.) Frames of several
+sizes (crops) always use this form.
 """
 
 from __future__ import annotations
@@ -40,16 +36,15 @@ from videopro.errors import BackboneError, VideoError
 if TYPE_CHECKING:
     from videopro.video import Frame
 
-# Both Qwen3-VL (16-pixel patches merged 2 x 2) and later resize to multiples of this; sending such sizes
-# spares a second resampling at the server.
+# Qwen3-VL (16-pixel patches merged 2 x 2) and newer resize to multiples of this; sending such sizes avoids a
+# second resampling at the server.
 SIZE_STEP = 32
 # Time steps of `frames_indices` in a second.
 TICKS = 1000
-# qwen-vl-utils' default for frame lists and videos that name no rate.
+# qwen-vl-utils' default for frame lists and videos without a rate.
 DEFAULT_SAMPLE_FPS = 2.0
 # Near-lossless: small rendered text stays readable, and a 50,176-pixel frame is about 15 KB.
 JPEG_QUALITY = 95
-# <|im_end|>, <|video_pad|> and the like, written in a question, a subtitle or a sign.
 
 
 @dataclass(frozen=True)
@@ -64,16 +59,16 @@ class EncodedFrames:
 
 @dataclass(frozen=True)
 class Messages:
-    """A request's messages, and further fields of the request's body that they need."""
+    """A request's messages, and the extra request fields that they need."""
 
     messages: list[dict[str, Any]]
     extra_body: dict[str, Any]
 
 
 def fit_pixels(height: int, width: int, pixels: int) -> tuple[int, int]:
-    """(height, width) within `pixels`, its aspect kept, in multiples of 32 and at least 32.
+    """(height, width) scaled down to at most `pixels`, aspect ratio kept, in multiples of 32 and at least 32.
 
-    What is small enough stays as it is: nothing is ever enlarged.
+    A size that already fits is returned unchanged: nothing is enlarged.
     """
     if height * width <= pixels:
         return height, width
@@ -85,7 +80,7 @@ def fit_pixels(height: int, width: int, pixels: int) -> tuple[int, int]:
 
 
 def jpeg(image: np.ndarray | Image.Image, pixels: int) -> str:
-    """An RGB picture ((H, W, 3) uint8, or PIL) as a base64 JPEG of at most `pixels` pixels."""
+    """Encode an RGB image ((H, W, 3) uint8, or PIL) as a base64 JPEG of at most `pixels` pixels."""
     picture = image if isinstance(image, Image.Image) else Image.fromarray(np.asarray(image, dtype=np.uint8))
     picture = picture.convert("RGB")
     height, width = fit_pixels(picture.height, picture.width, pixels)
@@ -106,9 +101,9 @@ def encode_frames(frames: Sequence[Frame], pixels: int) -> EncodedFrames:
 
 
 def visual_parts(encoded: EncodedFrames, as_video: bool) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """The content parts of some frames, and the request fields that carry their times.
+    """The content parts for frames, and the request fields that carry their times.
 
-    One frame is a picture without a time, as in every backbone.
+    A single frame is an image without a time, as in every backbone.
     """
     if len(encoded.jpegs) == 1:
         return [_image_part(encoded.jpegs[0])], {}
@@ -122,7 +117,7 @@ def visual_parts(encoded: EncodedFrames, as_video: bool) -> tuple[list[dict[str,
 
 
 def user_message(encoded: EncodedFrames | None, text: str, as_video: bool) -> Messages:
-    """One user turn: what is to be seen first, so that requests about it share a prefix, then the text."""
+    """One user turn: first the frames, so that requests about them share a prefix, then the text."""
     if encoded is None or not encoded.jpegs:
         return Messages([{"role": "user", "content": escape_control_tokens(text)}], {})
     parts, extra_body = visual_parts(encoded, as_video)
@@ -133,16 +128,16 @@ def user_message(encoded: EncodedFrames | None, text: str, as_video: bool) -> Me
 
 
 def from_qwen(messages: Sequence[Mapping[str, Any]], *, as_video: bool, frames: int, pixels: int) -> Messages:
-    """Ordinary Qwen chat messages as OpenAI ones; local pictures and videos are read here.
+    """Convert ordinary Qwen chat messages to OpenAI ones; local images and videos are read here.
 
-    A video part names a file (`fps`, `nframes`, `max_frames`, `video_start`, `video_end` as in
-    qwen-vl-utils; at most `frames` frames, spread evenly where `fps` would give more) or a list of pictures
-    (`sample_fps`). `max_pixels` bounds a picture or frame, `pixels` where it is not
-    given. Addresses (http, https, data) go to the server as they are, unsampled. A request that holds more
-    than one video sends frames, because a server takes one set of times a request.
+    A video part is a file (`fps`, `nframes`, `max_frames`, `video_start`, `video_end` as in qwen-vl-utils; at
+    most `frames` frames, spread evenly if `fps` would give more) or a list of images (`sample_fps`).
+    `max_pixels`, by default `pixels`, bounds each image or frame. URLs (http, https, data) are passed to the
+    server unchanged. A request with more than one video sends frames, because a server takes one set of times
+    per request.
 
-    Raises `BackboneError` for a part of no known kind or a picture that cannot be read, `VideoError` for a
-    video that cannot be.
+    Raises `BackboneError` for a part of unknown type or an image that cannot be read, `VideoError` for a
+    video that cannot be read.
     """
     turns: list[tuple[str, str | list[dict[str, Any] | EncodedFrames]]] = []
     for message in messages:
@@ -183,8 +178,8 @@ def _image_part(picture: str) -> dict[str, Any]:
 
 def _video_times(times: Sequence[float]) -> dict[str, Any]:
     indices = [max(0, round(time * TICKS)) for time in times]
-    # The span counts half a gap behind the last frame, so that frames at the midpoints of equal parts span
-    # their whole interval.
+    # The duration includes half a gap after the last frame, so that frames at the midpoints of equal parts
+    # cover their whole interval.
     gap = (indices[-1] - indices[0]) / (len(indices) - 1)
     total = indices[-1] + max(1, round(gap / 2))
     return {
@@ -233,13 +228,13 @@ def _picture(source: Any) -> np.ndarray | Image.Image:
         image: np.ndarray = source.image
         return image
     if not isinstance(source, str | Path):
-        raise BackboneError(f"a picture must be a path, an address, an array or a PIL image, not {source!r}")
+        raise BackboneError(f"an image must be a path, a URL, an array or a PIL image, not {source!r}")
     path = _local(source)
     try:
         with Image.open(path) as picture:
             return picture.convert("RGB")
     except (OSError, UnidentifiedImageError) as error:
-        raise BackboneError(f"picture {path} cannot be read: {error}") from None
+        raise BackboneError(f"image {path} cannot be read: {error}") from None
 
 
 def _local(source: str | Path) -> Path:
@@ -255,7 +250,7 @@ def _read_video(
     if isinstance(source, list | tuple):
         return _listed_frames(source, part, frames, pixels)
     if not isinstance(source, str | Path):
-        raise BackboneError(f"a video must be a path, an address or a list of pictures, not {source!r}")
+        raise BackboneError(f"a video must be a path, a URL or a list of images, not {source!r}")
 
     from videopro.video import Video, fps_times, uniform_times
 
@@ -278,7 +273,7 @@ def _read_video(
 def _listed_frames(source: Sequence[Any], part: Mapping[str, Any], frames: int, pixels: int) -> EncodedFrames:
     check_budget(len(source), frames)
     if not source:
-        raise BackboneError("a video part holds an empty list of pictures")
+        raise BackboneError("a video part has an empty list of images")
     rate = float(part.get("sample_fps") or DEFAULT_SAMPLE_FPS)
     pictures = [_picture(item) for item in source]
     return EncodedFrames(
@@ -289,7 +284,7 @@ def _listed_frames(source: Sequence[Any], part: Mapping[str, Any], frames: int, 
 
 
 def check_budget(count: int, frames: int) -> None:
-    """Raise `BackboneError` when a call holds more frames than its budget."""
+    """Raise `BackboneError` if a call has more frames than its budget."""
     if count > frames:
         raise BackboneError(
             f"{count} frames in one call; the budget is {frames}: sample fewer, or raise the backbone's "

@@ -1,7 +1,4 @@
-"""Whether a server takes sampled frames as a video, and keeps their times.
-
-Knows how such a video is sent and what comes back. Knows nothing of questions or HTTP.
-"""
+"""Detects whether a server accepts sampled frames as a video and keeps their times."""
 
 from __future__ import annotations
 
@@ -23,20 +20,21 @@ logger = logging.getLogger(__name__)
 
 ProbeRequest = tuple[Callable[[], Messages], Mapping[str, Any]]
 
-# Where the frames are said to lie, in seconds: the later ones take more digits to write.
+# Start times in seconds: later times take more digits, and so more tokens.
 _STARTS = (0, 100_000)
-# What servers answer to a part that they do not know or a video that they cannot read; a 500 too, and so that
-# is not tried again.
-_NOT_TAKEN = {400, 404, 413, 415, 422, 500, 501}
+# How servers refuse a part that they do not know or a video that they cannot read. A 500 is among them, so it
+# is not retried.
+_UNSUPPORTED = {400, 404, 413, 415, 422, 500, 501}
 
 
 def detect_video_form(
     send: Callable[[Sequence[ProbeRequest]], list[Completion]], frames: int, pixels: int, server: str
 ) -> Literal["video", "frames"]:
-    """Send a blank video twice, said to lie at different times: only true times make prompts of two lengths.
+    """Send a blank video twice, with different start times: if the server keeps times, the two prompts differ
+    in length.
 
-    It has as many frames as a call may hold, so that a server's own cap on frames is met here. `send` raises
-    `RequestRefused` for a refused request; refusals that are not about the video go on to the caller.
+    It has as many frames as a call may have, so that a server's own limit on frames is detected. `send`
+    raises `RequestRefused` for a refused request; refusals that are not about the video reach the caller.
     """
     blank = jpeg(np.full((128, 128, 3), 127, dtype=np.uint8), pixels)
     count = max(2, frames)
@@ -48,8 +46,8 @@ def detect_video_form(
     try:
         near, far = send(rows)
     except RequestRefused as refused:
-        if refused.status in _NOT_TAKEN:
-            logger.info("%s takes no sampled video: %s", server, refused)
+        if refused.status in _UNSUPPORTED:
+            logger.info("%s does not accept sampled video: %s", server, refused)
             return "frames"
         raise
     return "video" if prompt_tokens(near, server) != prompt_tokens(far, server) else "frames"

@@ -1,13 +1,11 @@
-"""A chat-completions reply with log-probabilities, read as an `Answer` or a `Generation`.
+"""Reads an `Answer` or a `Generation` from a chat completion with log-probabilities.
 
-Knows the reply's shape and Eq. 2. Knows nothing of HTTP, frames or questions.
-
-Which token counts for a letter: the reply's first token, and only if its text, without the white space
-around it, is exactly that letter. A tokenizer may hold several such tokens ("A", " A"). Eq. 2 is the
-probability of the one token that was answered with, so of several variants the likeliest one counts and
-they are never added up; `letters[answer.letter]` is then `answer.confidence`, as with a local model. A server
-lists the 20 likeliest tokens: a letter outside them gets 0.0; its true probability is at most that of the
-last one listed, and so at most 1/21.
+Which token counts for a letter: the reply's first token, and only if its text, without surrounding white
+space, is exactly that letter. A tokenizer may have several such tokens ("A", " A"). Eq. 2 is the probability
+of the single token that was generated, so only the most likely variant counts and variants are never summed;
+`letters[answer.letter]` then equals `answer.confidence`, as with a local model. A server lists the 20 most
+likely tokens: a letter outside them gets 0.0; its true probability is at most that of the last listed token,
+and so at most 1/21.
 """
 
 from __future__ import annotations
@@ -26,29 +24,29 @@ if TYPE_CHECKING:
     from videopro.backbones.server.completion import Choice, Completion, Token
 
 TOP_LOGPROBS = 20
-# A probability of 1 may come out above it by so much.
+# Rounding may make a log-probability positive by at most this.
 _ROUNDING = 1e-2
 
 NO_LOGPROBS = (
-    "gives no log-probabilities, without which there is no confidence. vLLM gives them unless it was started "
-    "with --max-logprobs below 20; of other servers and of OpenAI's models choose one that supports "
+    "gives no log-probabilities, which confidence needs. vLLM gives them unless it was started "
+    "with --max-logprobs below 20; with other servers and OpenAI, choose a model that supports "
     "'logprobs' and 'top_logprobs'"
 )
 THINKS = (
-    "thinks before it answers, so its first token is no letter; turn thinking off: extra_body "
-    '{"chat_template_kwargs": {"enable_thinking": false}}, or a model without it'
+    "thinks before it answers, so its first token is not a letter; turn thinking off with extra_body "
+    '{"chat_template_kwargs": {"enable_thinking": false}}, or use a model without it'
 )
 
-# End-of-sequence tokens as servers spell them, where they list them at all.
+# End-of-sequence tokens as servers write them, if they list them at all.
 _END = re.compile(r"<\|[^|<>]*\|>|<｜[^｜<>]*｜>|</s>|<eos>|<end_of_turn>|<turn\|>|")
 _THINK_START = "<think>"
 _THINK_END = "</think>"
 
 
 def read_choice(reply: Completion, labels: Sequence[str], server: str) -> Answer:
-    """The answer among `labels` (letters, or Yes and No) that a one-token reply gives.
+    """Read a one-token reply as an answer among `labels` (letters, or Yes and No).
 
-    Raises `BackboneError`, naming `server`, for a reply without log-probabilities or with thoughts in it.
+    Raises `BackboneError`, naming `server`, for a reply without log-probabilities or with thoughts.
     """
     choice = reply.choices[0]
     tokens_in, tokens_out = _usage(reply, server)
@@ -66,7 +64,7 @@ def read_choice(reply: Completion, labels: Sequence[str], server: str) -> Answer
         )
         for label in labels
     }
-    # max keeps the first of equals: the token that the server itself answered with.
+    # On a tie, max keeps the first: the token that the server itself generated.
     best, logprob = max(listed, key=lambda entry: entry[1])
     letter = best.strip()
     if letter not in letters:
@@ -75,11 +73,11 @@ def read_choice(reply: Completion, labels: Sequence[str], server: str) -> Answer
 
 
 def read_generation(reply: Completion, server: str) -> Generation:
-    """The written reply, its end-of-sequence token left out.
+    """Read a generated reply, without its end-of-sequence token.
 
-    Thoughts that a server sets apart (`reasoning_content`, `reasoning`) are neither in the text nor in the
-    log-probabilities. `token_ids` are there if the server lists them (vLLM: extra_body
-    {"return_token_ids": true}).
+    Thoughts that a server separates (`reasoning_content`, `reasoning`) are neither in the text nor in the
+    log-probabilities. `token_ids` is filled if the server lists them (vLLM: extra_body
+    {"return_token_ids": true}). Raises `BackboneError`, naming `server`.
     """
     choice = reply.choices[0]
     tokens_in, _ = _usage(reply, server)
@@ -89,7 +87,7 @@ def read_generation(reply: Completion, server: str) -> Generation:
     if ids and len(ids) != len(entries):
         raise BackboneError(f"{server} lists {len(ids)} token ids but {len(entries)} log-probabilities")
     if _thoughts(choice):
-        # Without a closing mark the budget ran out within the thoughts: there is no reply.
+        # Without an end marker, the token budget ran out during the thoughts: there is no reply.
         ends = [place for place, entry in enumerate(entries) if entry.token.strip() == _THINK_END]
         start = ends[-1] + 1 if ends else len(entries)
         while start < len(entries) and not entries[start].token.strip():
@@ -117,19 +115,19 @@ def _probability(logprob: float) -> float:
 
 
 def _entries(choice: Choice, server: str) -> list[Token]:
-    """What the server lists for each token of the reply; empty only for an empty reply."""
+    """The listed log-probabilities of each token of the reply; empty only for an empty reply."""
     listed = choice.logprobs.content if choice.logprobs is not None else None
     if listed is None or (not listed and choice.message.content):
         raise BackboneError(f"{server} {NO_LOGPROBS}")
     for entry in listed:
         numbers = [entry.logprob, *(top.logprob for top in entry.top_logprobs or ())]
-        if not all(number <= _ROUNDING for number in numbers):  # nor is NaN
+        if not all(number <= _ROUNDING for number in numbers):  # also catches NaN
             raise BackboneError(
-                f"{server} lists a log-probability that is no number of 0 or less, at token {entry.token!r}"
+                f"{server} lists a log-probability that is not 0 or less, at token {entry.token!r}"
             )
         if re.fullmatch(r"token_id:\d+", entry.token):
             raise BackboneError(
-                f"{server} names tokens by their ids; start it without --return-tokens-as-token-ids"
+                f"{server} returns tokens as ids; start it without --return-tokens-as-token-ids"
             )
     return list(listed)
 
@@ -149,5 +147,5 @@ def _finish(choice: Choice, server: str) -> Literal["stop", "length"]:
 
 def _usage(reply: Completion, server: str) -> tuple[int, int]:
     if reply.usage is None:
-        raise BackboneError(f"{server} does not tell how many tokens it read ('usage' is missing)")
+        raise BackboneError(f"{server} does not report token counts ('usage' is missing)")
     return reply.usage.prompt_tokens, reply.usage.completion_tokens

@@ -1,7 +1,4 @@
-"""A backbone that stands in front of another one.
-
-Knows the backbone's interface only.
-"""
+"""The base class of backbones that wrap another backbone."""
 
 from __future__ import annotations
 
@@ -24,11 +21,11 @@ from videopro.video import Frame
 
 
 class BackboneWrapper(Backbone):
-    """Forwards every call to the backbone `inner`; a subclass overrides what it changes."""
+    """Forwards every call to the backbone `inner`; subclasses override what they change."""
 
     def __init__(self, inner: Backbone) -> None:
         self.inner = inner
-        """The backbone behind this one."""
+        """The wrapped backbone."""
         self.name = inner.name
         self.frames = inner.frames
 

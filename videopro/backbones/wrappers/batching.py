@@ -1,8 +1,7 @@
 """One backbone for many programs: calls that arrive while it is busy are served together as one batch.
 
-Each of the programs that run side by side makes one request at a time. A caller that finds the backbone free
-takes all waiting requests, up to a number; no request waits for others to join it. Knows the backbone's
-interface only.
+Programs that run concurrently make one request at a time each. A caller that finds the backbone free serves
+all waiting requests, up to a limit; no request waits for others to join it.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ class _PendingRequests:
     """One caller's requests."""
 
     kind: tuple[object, ...]
-    """Calls of equal kind may share a batch. A fresh `object()` in it equals no other, so the call is served
+    """Calls of equal kind may share a batch. A new `object()` in it equals no other, so that call is served
     alone."""
     requests: Sequence[Any]
     serve: Callable[[Sequence[Any]], Sequence[Any]]
@@ -47,24 +46,24 @@ class _PendingRequests:
 
 
 class BatchingBackbone(BackboneWrapper):
-    """A backbone that serves single calls from several threads in batches; thread safe.
+    """A backbone that serves single calls from several threads in batches; thread-safe.
 
-    It answers with the adapter off (DESIGN.md: who answers inside modules), or on, or as it is (None).
-    If a batch fails, each caller's requests are tried again alone, so that a request that cannot be served
-    fails its own caller only. Sampled replies are not batched unless each request has a seed of its own,
-    because what a row draws depends on its place.
+    It answers with the adapter off (modules are answered by the base model), on, or as it is (None). If a
+    batch fails, each caller's requests are retried separately, so that a request that cannot be served fails
+    only its own caller. Sampled replies are not batched unless each request has its own seed, because a row's
+    samples depend on its place in the batch.
     """
 
     def __init__(self, inner: Backbone, *, adapter: bool | None = False, max_batch: int = 64) -> None:
-        """`max_batch`: requests in one batch at most, unless one caller brings more. Raises ConfigError if
-        that is not positive."""
+        """`max_batch`: maximum requests in a batch, unless a single caller has more. Raises ConfigError if it
+        is not positive."""
         if max_batch < 1:
             raise ConfigError(f"batching: max_batch is {max_batch}; it must be at least 1")
         super().__init__(inner)
         self.requests = 0
         """Requests served so far."""
         self.batches = 0
-        """Batches that they were served in."""
+        """Batches served so far."""
         self._adapter = adapter
         self._max_batch = max_batch
         self._queue: deque[_PendingRequests] = deque()
@@ -106,7 +105,9 @@ class BatchingBackbone(BackboneWrapper):
         return self._submit(("prefix",), [frames], serve)[0]
 
     def adapter(self, enabled: bool) -> AbstractContextManager[None]:
-        raise BackboneError("this backbone answers with one adapter setting for all; switch the one inside")
+        raise BackboneError(
+            "this backbone has one adapter setting for all callers; switch the wrapped backbone's instead"
+        )
 
     def _submit(
         self,
@@ -127,7 +128,7 @@ class BatchingBackbone(BackboneWrapper):
         return mine.done.result()
 
     def _next_batch(self) -> list[_PendingRequests]:
-        """The first in the queue, and those of its kind for which there is room."""
+        """The first in the queue, and the others of its kind that fit."""
         with self._queue_lock:
             first = self._queue.popleft()
             batch, left = [first], deque[_PendingRequests]()
@@ -151,7 +152,7 @@ class BatchingBackbone(BackboneWrapper):
             for pending in batch:
                 self._serve([pending])
         except BaseException as error:
-            # An internal error or an interruption: no caller may wait for ever.
+            # An internal error or an interruption: no caller may wait forever.
             for pending in batch:
                 if not pending.done.done():
                     pending.done.set_exception(error)

@@ -1,7 +1,4 @@
-"""Counting what an answer costs: meters, and a backbone whose calls they count.
-
-Knows the backbone's interface and the trace's `Cost`, and nothing of methods.
-"""
+"""Measures what an answer costs: meters, and a backbone whose calls they count."""
 
 from __future__ import annotations
 
@@ -29,15 +26,15 @@ from videopro.video import Frame
 
 
 class CostCounter(ABC):
-    """Takes costs."""
+    """Something that costs are added to."""
 
     @abstractmethod
     def add(self, cost: Cost) -> None:
-        """Count frames, calls or tokens."""
+        """Add frames, calls, tokens or seconds."""
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Count the seconds of a block under `name`."""
+        """Add the wall time of a `with` block under `name`."""
         started = time.perf_counter()
         try:
             yield
@@ -46,7 +43,7 @@ class CostCounter(ABC):
 
 
 class Meter(CostCounter):
-    """Adds up costs until they are taken. One thread at a time."""
+    """Adds up costs until they are taken. Not thread-safe."""
 
     def __init__(self) -> None:
         self._cost = Cost()
@@ -56,7 +53,7 @@ class Meter(CostCounter):
         self._cost = self._cost + cost
 
     def take(self) -> Cost:
-        """Everything since the last call, `seconds` being the wall time since then."""
+        """The costs since the last call; `seconds` is the wall time since then."""
         now = time.perf_counter()
         cost = self._cost + Cost(seconds=now - self._since)
         self._cost, self._since = Cost(), now
@@ -64,8 +61,8 @@ class Meter(CostCounter):
 
 
 class ThreadMeter(CostCounter):
-    """Counts into the meter that the calling thread has chosen, so that programs which share one backbone are
-    counted apart."""
+    """Counts into the meter that the calling thread has chosen, so that programs that share a backbone are
+    counted separately."""
 
     def __init__(self) -> None:
         self._chosen = threading.local()
@@ -88,7 +85,7 @@ class ThreadMeter(CostCounter):
 
 
 class MeteredBackbone(BackboneWrapper):
-    """The same backbone, whose calls are counted: stage "backbone", and "encode" for prefixes."""
+    """A backbone whose calls are counted: stage "backbone", and "encode" for prefixes."""
 
     def __init__(self, inner: Backbone, meter: CostCounter) -> None:
         super().__init__(inner)
