@@ -2,8 +2,8 @@
 
     python -m videopro.ask film.mp4 "What does she pick up?" --choices "a cup" "a book" --model pocket
 
-With choices it goes the same way as a benchmark's question; without, the model answers in its own words. What
-a program does is shown as it happens (`videopro.ask_console`).
+With choices, the question is answered like a benchmark's; without, the model answers in its own words.
+Programs are shown while they run (`videopro.ask_console`).
 """
 
 from __future__ import annotations
@@ -70,13 +70,13 @@ def main(argv: Sequence[str] | None = None, *, load: Callable[..., Backbone] = l
 
 def ask(config: AskConfig, *, load: Callable[..., Backbone] = load_backbone) -> Result | Generation:
     """Answer the question and print the answer. Raises VideoProError."""
-    # A shell hands over bytes that are no UTF-8 as halves of characters.
+    # A shell passes bytes that are not UTF-8 as lone surrogates.
     config = replace(
         config,
         question=encodable(config.question),
         choices=tuple(map(encodable, config.choices)),
     )
-    # Everything that can be wrong with the request is found before a model is loaded.
+    # Mistakes in the request are found before a model is loaded.
     question = Question(config.question, config.choices) if config.choices else None
     method = methods.create(config.method, _options(config))
     if question is None and config.method != "native":
@@ -119,8 +119,8 @@ def ask(config: AskConfig, *, load: Callable[..., Backbone] = load_backbone) -> 
 
 
 def _options(config: AskConfig) -> dict[str, Any]:
-    """Whoever asks wants an answer, so one is kept that a refinement lost, and the model answers where no
-    program did; subtitles that are given are meant to be read. Flags and `--options` still say otherwise."""
+    """Defaults that favour an answer: one that a refinement lost is kept, the model answers if no program
+    did, and given subtitles are shown. Flags and `--options` override them."""
     options = config.options_with_flags(config.method, config.options)
     if config.method != "native":
         return {"final": "last-answered", "fallback": "native", **options}

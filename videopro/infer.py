@@ -3,8 +3,7 @@
     python -m videopro.infer --benchmark pocket --split test --method native --model pocket --output runs/NAME
 
 Killed at any moment, the same command resumes, with any number of workers; a larger --limit adds questions.
-`accelerate launch -m videopro.infer ...` places one worker on each GPU. Knows the parts by their interfaces
-and puts them together; the work itself is in `videopro.runner`.
+`accelerate launch -m videopro.infer ...` places one worker on each GPU.
 """
 
 from __future__ import annotations
@@ -55,10 +54,10 @@ class InferConfig(MethodFlags):
         )
     )
     model: str = field(metadata=setting("pocket, a hub name, a folder, or server:MODEL@URL"))
-    output: Path = field(metadata=setting("folder of the run; resumed if it holds the same run"))
+    output: Path = field(metadata=setting("folder of the run; resumed if it has the same run"))
     split: str = field(default="", metadata=setting("split of the benchmark; unset: its usual one"))
     root: Path | None = field(
-        default=None, metadata=setting("folder of the benchmark's files; only pocket can do without")
+        default=None, metadata=setting("folder of the benchmark's files; required except for pocket")
     )
     annotations: str = field(
         default="",
@@ -67,9 +66,7 @@ class InferConfig(MethodFlags):
     protocol: str = field(
         default="", metadata=setting("how the benchmark is asked and scored; unset: its usual protocol")
     )
-    skip_broken: bool = field(
-        default=False, metadata=setting("leave out records of the benchmark that are broken")
-    )
+    skip_broken: bool = field(default=False, metadata=setting("skip broken records of the benchmark"))
     world_seed: int | None = field(default=None, metadata=setting("seed of pocket's split 'fresh'"))
     method: str = field(default="native", metadata=setting("one of " + ", ".join(methods.METHODS)))
     options: dict[str, Any] = field(
@@ -89,7 +86,7 @@ class InferConfig(MethodFlags):
         default=1, metadata=setting("worker processes (under accelerate launch: for each rank)")
     )
     redo_errors: bool = field(
-        default=False, metadata=setting("answer questions again whose recorded result is an error")
+        default=False, metadata=setting("answer questions again that ended in an error")
     )
     report_to: tuple[str, ...] = field(
         default=(), metadata=setting("send the summary's numbers to wandb, trackio or tensorboard")
@@ -110,17 +107,16 @@ def main(argv: Sequence[str] | None = None, *, load: Callable[..., Backbone] = l
         )
         runs = expand_preset(config)
         if len(runs) > 1:
-            for one in runs:
-                check(one, load=load)
-        for one in runs:
-            run(one, load=load)
+            for each in runs:
+                check(each, load=load)
+        for each in runs:
+            run(each, load=load)
     return status.code
 
 
 def expand_preset(config: InferConfig) -> list[InferConfig]:
-    """The runs that settings stand for: themselves, or one for each benchmark of a preset, whose splits,
-    protocols and frames are the preset's. Raises VideoProError, for a benchmark that is not there too, before
-    the first of them is run."""
+    """The runs for these settings: one, or one for each benchmark of a preset, with the preset's splits,
+    protocols and frames. Raises VideoProError, also for a missing benchmark, before any of them is run."""
     if config.benchmark not in PRESETS:
         return [config]
     parts, frames = PRESETS[config.benchmark]
@@ -160,7 +156,7 @@ def expand_preset(config: InferConfig) -> list[InferConfig]:
 
 @dataclass(frozen=True)
 class _PreparedRun:
-    """A run that may begin or go on: its settings and its folder agree."""
+    """A run that can start or resume: its settings and its folder agree."""
 
     folder: RunFolder
     benchmark: Benchmark
@@ -168,7 +164,7 @@ class _PreparedRun:
     options: Mapping[str, Any]
     items: Sequence[Item]
     identity: Mapping[str, Any]
-    """All but the model's."""
+    """What the run's key hashes, except for the model."""
     is_done: bool
     """Whether every question has its answer."""
 
@@ -194,10 +190,10 @@ def run(config: InferConfig, *, load: Callable[..., Backbone] = load_backbone) -
 
 
 def check(config: InferConfig, *, load: Callable[..., Backbone] = load_backbone) -> _PreparedRun:
-    """Find out whether the run may begin or go on, and change nothing. A run that has answers left to make
-    has its model compared by the workers, that load it; one that has none, here.
+    """Check whether the run can start or resume, without changing anything. The workers check the model when
+    they load it; if every question is answered already, it is checked here.
 
-    Raises VideoProError: for settings that cannot be, or a folder of another run.
+    Raises VideoProError for invalid settings, or a folder of another run.
     """
     if config.workers < 1:
         raise ConfigError(f"workers is {config.workers}; it must be at least 1")
@@ -205,7 +201,7 @@ def check(config: InferConfig, *, load: Callable[..., Backbone] = load_backbone)
     options = config.options_with_flags(config.method, config.options)
     methods.create(config.method, options)
     if load is load_backbone:
-        # Settings that cannot be are found before anything is loaded.
+        # Invalid settings are found before anything is loaded.
         read_spec(config.model, **config.backbone)
     folder = RunFolder(config.output)
     folder.check()
@@ -243,19 +239,17 @@ def check(config: InferConfig, *, load: Callable[..., Backbone] = load_backbone)
 
 
 def _cut_torn_line(folder: RunFolder) -> None:
-    """Cut what a killed writer left half-written."""
+    """Cut a line that a killed writer left half-written."""
     if not folder.traces.exists():
         return
     with closing(folder.log()) as log:
         log.refresh()
         if log.torn:
-            print(
-                "a torn line, left by a killed run, was cut; its question is answered again", file=sys.stderr
-            )
+            print("cut a torn line that a killed run left; its question is answered again", file=sys.stderr)
 
 
 def _summarized(config: InferConfig, start: _PreparedRun, tracking: Tracking) -> dict[str, Any]:
-    """Write the summary, print its table, send its numbers."""
+    """Write the summary, print its table, and send it to the trackers."""
     folder, benchmark, method = start.folder, start.benchmark, start.method
     settings = read_yaml(folder.config)
     about = {
@@ -284,7 +278,7 @@ def _summarized(config: InferConfig, start: _PreparedRun, tracking: Tracking) ->
 def _answer(
     config: InferConfig, start: _PreparedRun, load: Callable[..., Backbone], rank: int, tracking: Tracking
 ) -> None:
-    """Have every question answered that is not, by workers of this process and of any other rank."""
+    """Answer the remaining questions, with workers of this process and of the other ranks."""
     folder, protocol = start.folder, start.benchmark.protocol
     ids = [item.id for item in start.items]
     supervisor = Supervisor(
@@ -304,7 +298,7 @@ def _answer(
 
 
 def _as_mapping(config: InferConfig) -> dict[str, Any]:
-    """The settings as YAML can hold them; a folder path is written as it was given."""
+    """The settings for YAML; paths are written as they were given."""
     return {
         key: str(value) if isinstance(value, Path) else list(value) if isinstance(value, tuple) else value
         for key, value in asdict(config).items()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 import yaml
@@ -28,24 +29,33 @@ from videopro.runs import read_grade, read_official
 from videopro.traces import read_traces
 
 
-class Here:
-    """Stands for the supervisor: one worker in this process (`tests.commands.test_infer` has the real
-    ones)."""
+class InProcessSupervisor:
+    """Replaces the supervisor: one worker in this process (`tests.commands.test_infer` has the real one)."""
 
-    def __init__(self, placement: Any, load: Any, method: Any, prepare: Any, answered: Any) -> None:
-        self._load, self._method, self._prepare = load, method, prepare
+    def __init__(self, placement: Any, load: Any, method: Any) -> None:
+        self._method = method
+        self._backbone = load()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._backbone.close()
 
     def answering(self, ids: Any) -> None:
         pass
 
-    def run(self) -> None:
-        backbone = self._load()
-        run_worker(self._prepare(backbone.identity()), create(*self._method), backbone, self)
+    def model_identity(self) -> Any:
+        return self._backbone.identity()
+
+    def run(self, job: Any, answered: Callable[[], int]) -> Iterator[int]:
+        run_worker(job, create(*self._method), self._backbone, self)
+        yield answered()
 
 
 @pytest.fixture(autouse=True)
 def _in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("videopro.infer.Supervisor", Here)
+    monkeypatch.setattr("videopro.infer.Supervisor", InProcessSupervisor)
 
 
 def coloured(root: Path) -> None:
@@ -118,7 +128,7 @@ def test_native_follows_the_protocol() -> None:
     assert NativeMethod.follow(shows, {"frames": 3}) == {"frames": 3, "subtitles": "frames"}
     assert NativeMethod.follow(shows, {"subtitles": "none"}) == {"subtitles": "none"}
     assert NativeMethod.follow(Protocol(ROBUST), {}) == {}
-    with pytest.raises(ConfigError, match="protocol 'bare' is without"):
+    with pytest.raises(ConfigError, match="protocol 'bare' has none"):
         NativeMethod.follow(without, {"subtitles": "all"})
 
 

@@ -29,8 +29,8 @@ def create(name: str, options: Mapping[str, Any]) -> Method:
 
 
 def _renamed(method: type[Method], options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options by their names of today: commands and run folders of older versions say `together`."""
-    known = {one.name for one in fields(method.Settings)}
+    """The options under their current names; commands and run folders of older versions say `together`."""
+    known = _setting_names(method)
     renamed = dict(options)
     for former, name in _FORMER_NAMES.items():
         if former not in options or name not in known:
@@ -44,6 +44,10 @@ def _renamed(method: type[Method], options: Mapping[str, Any]) -> dict[str, Any]
     return renamed
 
 
+def _setting_names(method: type[Method]) -> set[str]:
+    return {setting.name for setting in fields(method.Settings)}
+
+
 def _method(name: str) -> type[Method]:
     if name not in METHODS:
         raise ConfigError(f"unknown method {name!r}; {did_you_mean(name, list(METHODS))}")
@@ -52,8 +56,8 @@ def _method(name: str) -> type[Method]:
 
 @dataclass(frozen=True, kw_only=True)
 class MethodFlags:
-    """Settings of methods that are asked for often enough to have flags of their own: `--tau 0.8` says the
-    same as `--options tau=0.8`. None: not given."""
+    """Common settings of methods, as flags: `--tau 0.8` is the same as `--options tau=0.8`. None: not
+    given."""
 
     planner: str | None = field(
         default=None,
@@ -62,8 +66,10 @@ class MethodFlags:
     planner_frames: int | None = field(
         default=None, metadata=setting("frames in the planner's prompt; 0: none")
     )
-    tau: float | None = field(default=None, metadata=setting("a confidence below it asks for a refinement"))
-    max_rounds: int | None = field(default=None, metadata=setting("refinements of a question at most"))
+    tau: float | None = field(
+        default=None, metadata=setting("answers with a confidence below this are refined")
+    )
+    max_rounds: int | None = field(default=None, metadata=setting("maximum refinements of a question"))
     refine_below: float | None = field(
         default=None, metadata=setting("store refinements up to this confidence, for other tau")
     )
@@ -75,16 +81,14 @@ class MethodFlags:
     )
 
     def options_with_flags(self, method: str, options: Mapping[str, Any]) -> dict[str, Any]:
-        """The options of a method with what the flags say. Raises ConfigError for an unknown method, a flag
-        that the method does not have, or one that says something else than an option."""
-        known = {one.name for one in fields(_method(method).Settings)}
+        """The options of a method with the given flags. Raises ConfigError for an unknown method, a flag that
+        the method does not have, or a flag that contradicts an option."""
+        known = _setting_names(_method(method))
         given = self.given_flags()
         for name, value in given.items():
             flag = f"--{name.replace('_', '-')}"
             if name not in known:
-                having = [
-                    m.name for m in METHODS.values() if name in {one.name for one in fields(m.Settings)}
-                ]
+                having = [other.name for other in METHODS.values() if name in _setting_names(other)]
                 raise ConfigError(f"{flag}: method {method!r} has none; methods with it: {', '.join(having)}")
             if name in options and options[name] != value:
                 raise ConfigError(f"{flag} is {value!r}, and --options says {name}={options[name]!r}")
@@ -92,5 +96,5 @@ class MethodFlags:
 
     def given_flags(self) -> dict[str, Any]:
         """The flags that were given, by the name of the setting."""
-        every = {one.name: getattr(self, one.name) for one in fields(MethodFlags)}
-        return {name: value for name, value in every.items() if value is not None}
+        values = {flag.name: getattr(self, flag.name) for flag in fields(MethodFlags)}
+        return {name: value for name, value in values.items() if value is not None}

@@ -1,7 +1,4 @@
-"""What a method is: a way from a question to an answer, with a record of every round.
-
-Knows videos, subtitles, questions, backbones and traces. Must not know run folders, workers or scoring.
-"""
+"""The interface of a method: how it answers a question, with a record of every round."""
 
 from __future__ import annotations
 
@@ -20,10 +17,10 @@ from videopro.video import Frame, Subtitles, Video, load_subtitles
 
 
 class MethodContext:
-    """What a method may use while it answers the questions of one video, with a meter on all of it.
+    """What a method uses to answer the questions about one video. Everything is metered.
 
-    `backbone` counts calls, tokens and seconds by itself; decode through `frames`, and wrap other
-    work worth telling apart in `with context.meter.stage("name")`.
+    `backbone` counts calls, tokens and seconds. Decode with `frames`, and wrap other work that deserves a
+    stage of its own in `with context.meter.stage("name")`.
     """
 
     def __init__(
@@ -39,16 +36,16 @@ class MethodContext:
         self.video = video
         self.meter = meter
         self.backbone = MeteredBackbone(backbone, meter)
-        """Counts calls, tokens and seconds in `meter`; `backbone.inner` is the backbone itself, for a method
-        that counts in another way."""
+        """Counts calls, tokens and seconds in `meter`; `backbone.inner` is the uncounted backbone, for a
+        method with a meter of its own."""
         self.observer = observer
-        """Told what happens while it happens; None: nobody looks on."""
+        """Notified while a question is answered; None: no observer."""
         self.protocol = protocol
         self.seed = seed
-        """Seed of everything random in a method."""
+        """Seed of all random choices of a method."""
 
     def frames(self, times: Sequence[float]) -> list[Frame]:
-        """The frames on display at `times` (s), at the size that the backbone looks at."""
+        """The frames on display at `times` (s), at the size that the backbone uses."""
         size = self.backbone.frame_size(self.video.height, self.video.width, len(times))
         with self.meter.stage("decode"):
             frames = self.video.frames(times, size=size)
@@ -67,8 +64,8 @@ class MethodContext:
 
 
 class Method(ABC):
-    """A way to answer questions. `Settings` is a frozen dataclass whose fields say what they are `about`; a
-    method holds no state between questions, so that any worker may answer any of them."""
+    """A way to answer questions. `Settings` is a frozen dataclass whose fields carry help texts (`setting`).
+    A method keeps no state between questions, so any worker may answer any of them."""
 
     name: ClassVar[str]
     Settings: ClassVar[type]
@@ -77,18 +74,18 @@ class Method(ABC):
         self.settings = settings
 
     def identity(self) -> dict[str, Any]:
-        """What the run's key hashes of this method: its name and settings, JSON-able."""
+        """What the run's key hashes of this method: its name and settings, JSON-serializable."""
         return {"name": self.name, **asdict(self.settings)}
 
     @classmethod
     def follow(cls, protocol: Protocol, options: Mapping[str, Any]) -> dict[str, Any]:
-        """The options with what the protocol decides where they are silent. Raises ConfigError for options
-        that contradict it."""
+        """The options, with the protocol's values for those that are not given. Raises ConfigError for
+        options that contradict the protocol."""
         return dict(options)
 
     @classmethod
     def check_open_questions(cls, open_questions: int) -> None:
-        """Raise ConfigError if this method cannot answer open questions and there are some."""
+        """Raise ConfigError if there are open questions and this method cannot answer them."""
         if open_questions:
             raise ConfigError(
                 f"method {cls.name!r} answers questions with options, and {open_questions} of these are "
@@ -97,9 +94,9 @@ class Method(ABC):
 
     @abstractmethod
     def run_video(self, items: Sequence[Item], context: MethodContext) -> Iterator[tuple[Item, Result]]:
-        """Answer questions about the context's video, giving each result, with its cost, as soon as it is
-        there. A question that cannot be answered has its error in its result and takes no other with it; any
-        exception is an internal error, or concerns the whole run, and stops it."""
+        """Answer questions about the context's video, yielding each result, with its cost, as soon as it is
+        ready. A question that cannot be answered has its error in its result and does not affect the others;
+        an exception is an internal error or concerns the whole run, and stops it."""
 
     def run(self, item: Item, context: MethodContext) -> Result:
         """Answer one question."""

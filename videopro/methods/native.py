@@ -1,6 +1,6 @@
 """The native method: frames sampled over the whole video, one direct answer.
 
-It is what every other method is compared with, and what adaptive methods fall back to for easy questions.
+The baseline of every other method, and what adaptive methods use for easy questions.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from videopro.settings import setting
 from videopro.traces import Call, Execution, FrameRef, Result, Round, failed_result
 from videopro.video import Frame, SubtitleLine, fps_times, uniform_times
 
-# CG-Bench shows at most so many frames of a clue.
+# CG-Bench's limit of frames for a clue.
 _CLUE_FRAMES = 32
 
 
@@ -57,38 +57,37 @@ class NativeMethod(Method):
 
     @classmethod
     def follow(cls, protocol: Protocol, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Show the subtitles that the protocol shows."""
-        asked = options.get("subtitles")
-        if protocol.subtitles == "none" and asked not in (None, "none"):
+        """Use the protocol's subtitles unless the options say otherwise."""
+        subtitles = options.get("subtitles")
+        if protocol.subtitles == "none" and subtitles not in (None, "none"):
             raise ConfigError(
-                f"native: subtitles is {asked!r}, and protocol {protocol.name!r} is without; leave it out, "
+                f"native: subtitles is {subtitles!r}, and protocol {protocol.name!r} has none; leave it out, "
                 "or give another --protocol"
             )
-        if asked is None and protocol.subtitles not in ("none", "offered"):
+        if subtitles is None and protocol.subtitles not in ("none", "offered"):
             return {**options, "subtitles": protocol.subtitles}
         return dict(options)
 
     @classmethod
     def check_open_questions(cls, open_questions: int) -> None:
-        """Open questions are answered in words."""
+        """Open questions are fine: they are answered in words."""
 
     def _alone(self, item: Item, context: MethodContext) -> Result:
         """Answer one question from frames over what is shown of the video. Raises one of QUESTION_ERRORS."""
         frames = self._frames(context, item.shown)
         prompt, notes = self._prompt(item, frames, context)
-        if _is_written(item, context):
-            return self._written([item], frames, frames, [prompt], [notes], context)[0]
+        if _is_generated(item, context):
+            return self._generate([item], frames, frames, [prompt], [notes], context)[0]
         answer = context.backbone.answer(frames, item.question, prompt=prompt)
         return _result(answer, frames, notes)
 
     def run_video(self, items: Sequence[Item], context: MethodContext) -> Iterator[tuple[Item, Result]]:
-        """Answer all questions in one batch on a shared prefix. What was shared is paid in equal parts."""
-        # Questions that are shown different parts of the video share nothing.
-        alike = len({item.shown for item in items}) == 1
-        results = self._together(items, context) if len(items) > 1 and alike else None
+        """Answer all questions in one batch on a shared prefix, and divide the cost equally."""
+        # Questions that are shown different parts of the video share no prefix.
+        share_frames = len({item.shown for item in items}) == 1
+        results = self._batch(items, context) if len(items) > 1 and share_frames else None
         if results is None:
-            # One request that cannot be served makes a batch fail; alone, each question fails or passes by
-            # itself.
+            # One bad request fails the whole batch; sent alone, only that one fails.
             for item in items:
                 try:
                     result = self._alone(item, context)
@@ -100,61 +99,59 @@ class NativeMethod(Method):
         for item, result in zip(items, results, strict=True):
             yield item, replace(result, cost=cost)
 
-    def _together(self, items: Sequence[Item], context: MethodContext) -> list[Result] | None:
+    def _batch(self, items: Sequence[Item], context: MethodContext) -> list[Result] | None:
         try:
             frames = self._frames(context, items[0].shown)
         except VideoError as error:
             return [failed_result(error) for _ in items]
-        asked: dict[int, tuple[str, tuple[str, ...]]] = {}
+        prompts_and_notes: dict[int, tuple[str, tuple[str, ...]]] = {}
         results: dict[int, Result] = {}
         for i, item in enumerate(items):
             try:
-                asked[i] = self._prompt(item, frames, context)
+                prompts_and_notes[i] = self._prompt(item, frames, context)
             except SubtitleError as error:
                 results[i] = failed_result(error)
-        if asked:
-            places = list(asked)
-            words = [asked[i][0] for i in places]
-            notes = [asked[i][1] for i in places]
+        if prompts_and_notes:
+            numbers = list(prompts_and_notes)
+            texts = [prompts_and_notes[i][0] for i in numbers]
+            notes = [prompts_and_notes[i][1] for i in numbers]
             try:
                 with context.backbone.prefix(frames) as prefix:
-                    some = [items[i] for i in places]
-                    if _is_written(some[0], context):
-                        made = self._written(some, prefix, frames, words, notes, context)
-                    else:
-                        made = self._chosen(some, prefix, frames, words, notes, context)
+                    batch = [items[i] for i in numbers]
+                    answer = self._generate if _is_generated(batch[0], context) else self._choose
+                    answered = answer(batch, prefix, frames, texts, notes, context)
             except BackboneError:
                 return None
-            results.update(zip(places, made, strict=True))
+            results.update(zip(numbers, answered, strict=True))
         return [results[i] for i in range(len(items))]
 
-    def _chosen(
+    def _choose(
         self,
         items: Sequence[Item],
         visual: Visual,
         frames: Sequence[Frame],
-        words: Sequence[str],
+        texts: Sequence[str],
         notes: Sequence[tuple[str, ...]],
         context: MethodContext,
     ) -> list[Result]:
-        """Letters from the distribution over the next token."""
+        """Choose each letter by the distribution over the next token."""
         answers = context.backbone.answer_batch(
-            [ChoiceRequest(visual, item.question, text) for item, text in zip(items, words, strict=True)]
+            [ChoiceRequest(visual, item.question, text) for item, text in zip(items, texts, strict=True)]
         )
         return [_result(answer, frames, own) for answer, own in zip(answers, notes, strict=True)]
 
-    def _written(
+    def _generate(
         self,
         items: Sequence[Item],
         visual: Visual,
         frames: Sequence[Frame],
-        words: Sequence[str],
+        texts: Sequence[str],
         notes: Sequence[tuple[str, ...]],
         context: MethodContext,
     ) -> list[Result]:
-        """Replies in words, and the letters that they settle on."""
+        """Generate replies in words, and read a letter in each."""
         replies = context.backbone.generate_batch(
-            [GenerateRequest(visual, text) for text in words], Sampling(context.protocol.reply_tokens)
+            [GenerateRequest(visual, text) for text in texts], Sampling(context.protocol.reply_tokens)
         )
         results = []
         for item, reply, own in zip(items, replies, notes, strict=True):
@@ -176,7 +173,7 @@ class NativeMethod(Method):
     def _prompt(
         self, item: Item, frames: Sequence[Frame], context: MethodContext
     ) -> tuple[str, tuple[str, ...]]:
-        """The prompt, and notes on what it lacks."""
+        """The prompt, and notes on what is missing from it."""
         lines, notes = self._lines(item, frames, context)
         official = context.protocol.answer_prompt
         if official is not None:
@@ -203,13 +200,13 @@ class NativeMethod(Method):
         return [line for line in subtitles.lines if any(line.start <= t <= line.end for t in times)], ()
 
 
-def _is_written(item: Item, context: MethodContext) -> bool:
+def _is_generated(item: Item, context: MethodContext) -> bool:
     return item.question.is_open or context.protocol.reply == "text"
 
 
 def _clue_times(shown: Sequence[tuple[float, float]], duration: float, budget: int) -> list[float]:
-    """Times spread over intervals in proportion to their lengths, one in each at least (CG-Bench's clue
-    accuracy, run/utils.py: there at most 32)."""
+    """Times (s) spread over intervals in proportion to their lengths, at least one in each (CG-Bench's clue
+    accuracy, run/utils.py, which shows at most 32 frames)."""
     inside = [(min(start, duration), min(end, duration)) for start, end in sorted(shown)]
     total = sum(end - start for start, end in inside)
     count = min(budget, _CLUE_FRAMES)
@@ -221,7 +218,7 @@ def _clue_times(shown: Sequence[tuple[float, float]], duration: float, budget: i
 
 
 def frame_refs(frames: Sequence[Frame]) -> tuple[FrameRef, ...]:
-    """What a trace keeps of frames: times, sizes and boxes."""
+    """What a trace stores of frames: times, sizes and boxes."""
     return tuple(
         (round(frame.time, 3), *map(float, frame.image.shape[:2]), *(frame.box or ())) for frame in frames
     )

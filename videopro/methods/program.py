@@ -35,7 +35,7 @@ FALLBACK_HELP = "what answers where that is no answer: none, or native (the mode
 
 @dataclass(frozen=True)
 class ProgramSettings(ModuleSettings):
-    """Settings of every method that writes programs; those of ModuleSettings say what models stand behind the
+    """Settings of every method that writes programs; those of ModuleSettings choose the models behind the
     modules."""
 
     planner: str = field(
@@ -73,7 +73,7 @@ class ProgramSettings(ModuleSettings):
         default=(),
         metadata=setting(f"groups of modules that programs do without: {', '.join(REMOVABLE)} (Table 3)"),
     )
-    max_parallel: int = field(default=8, metadata=setting("questions of a video that go side by side"))
+    max_parallel: int = field(default=8, metadata=setting("questions of a video that run in parallel"))
 
     def __post_init__(self) -> None:
         check_planner(self.planner)
@@ -97,7 +97,7 @@ class ProgramSettings(ModuleSettings):
         return Sampling(self.max_new_tokens, self.temperature, self.top_p)
 
     def reasoning(self) -> ReasoningSettings:
-        """The same as `videopro.reasoning.reasoner` takes it. Raises ConfigError."""
+        """These settings for the `Reasoner`. Raises ConfigError."""
         return ReasoningSettings(max_rounds=0, rule=self.rule, max_parallel=self.max_parallel)
 
     @property
@@ -110,8 +110,8 @@ class ProgramSettings(ModuleSettings):
 class VideoProSettings(ProgramSettings):
     """Settings of the method with refinement."""
 
-    tau: float = field(default=0.75, metadata=setting("a confidence below it asks for a refinement"))
-    max_rounds: int = field(default=1, metadata=setting("refinements of a question at most"))
+    tau: float = field(default=0.75, metadata=setting("answers with a confidence below this are refined"))
+    max_rounds: int = field(default=1, metadata=setting("maximum refinements of a question"))
     refine_below: float | None = field(
         default=None, metadata=setting("store refinements up to this confidence, for other tau; unset: tau")
     )
@@ -134,7 +134,7 @@ class VideoProSettings(ProgramSettings):
 
 
 class BaseProgramMethod(Method):
-    """What the three share."""
+    """What the three methods share."""
 
     adaptive: ClassVar[bool]
     settings: ProgramSettings
@@ -145,14 +145,15 @@ class BaseProgramMethod(Method):
 
     def identity(self) -> dict[str, Any]:
         facts = super().identity()
-        # How many go side by side changes nothing but time, and a key decides no answer.
+        # Neither parallelism nor the API key changes an answer.
         del facts["max_parallel"]
         del facts["api_key_env"]
-        # Under another name than once: "last" meant the latest answer in older runs, and is refused there.
+        # Not called "final" as in older runs, where "last" meant the latest answer: resuming those is
+        # refused.
         final = facts.pop("final")
         if self.settings.reasoning().max_rounds > 0:
             facts["final_answer"] = final
-        # Left out where it is empty, so that older runs keep their keys.
+        # Left out if empty, so that older runs keep their keys.
         without = facts.pop("without")
         if without:
             facts["without"] = sorted(set(without))
@@ -161,7 +162,7 @@ class BaseProgramMethod(Method):
         return facts
 
     def run_video(self, items: Sequence[Item], context: MethodContext) -> Iterator[tuple[Item, Result]]:
-        """Answer questions side by side, `max_parallel` of them at a time."""
+        """Answer questions in parallel, `max_parallel` at a time."""
         # Questions about one video may list different subtitles, and a context has one.
         groups: dict[tuple[Any, float], list[Item]] = {}
         for item in items:
@@ -177,21 +178,20 @@ class BaseProgramMethod(Method):
                 cost = context.meter.take().share(len(items))
                 yield from ((item, replace(failed_result(error), cost=cost)) for item in items)
                 return
-            # Frames, index and encoding of the video are every question's, whenever its turn is.
+            # Frames, index and encoding of the video are shared by all questions.
             prepared = context.meter.take().share(len(items))
             for start in range(0, len(items), self.settings.max_parallel):
-                some = items[start : start + self.settings.max_parallel]
-                reasoned = reasoner.reason([ReasoningTask(item.question, modules) for item in some])
-                shared = prepared + _left(context, reasoned).share(len(some))
-                for item, one in zip(some, reasoned, strict=True):
-                    yield item, replace(one, cost=shared + one.cost)
+                batch = items[start : start + self.settings.max_parallel]
+                results = reasoner.reason([ReasoningTask(item.question, modules) for item in batch])
+                shared = prepared + _shared_cost(context, results).share(len(batch))
+                for item, result in zip(batch, results, strict=True):
+                    yield item, replace(result, cost=shared + result.cost)
 
     def _prepare(self, item: Item, context: MethodContext, stack: ExitStack) -> tuple[Reasoner, VideoContext]:
-        """The reasoner and the modules for questions with this one's subtitles; `stack` ends what they
-        hold.
-        """
-        # Without the context's meter: the planner counts its own calls, and calls of programs are counted by
-        # thread, above the batches in which they meet.
+        """The reasoner and the modules for questions with this item's subtitles; `stack` releases their
+        resources."""
+        # Not the metered backbone: the planner counts its own calls, and calls of programs are counted per
+        # thread, before they are batched.
         backbone = context.backbone.inner
         planner, models = self._load(backbone)
         adapter = None if self.settings.answer_adapter == "on" else False
@@ -211,7 +211,7 @@ class BaseProgramMethod(Method):
         return reasoner, modules
 
     def _visual(self, planner: Planner, context: MethodContext, stack: ExitStack) -> Visual:
-        """The video as the planner sees it: encoded once for all questions and refinements."""
+        """The video for the planner, encoded once for all questions and refinements; None: text only."""
         count = self.settings.planner_frames
         count = context.backbone.frames if count is None else count
         if not planner.sees_video or count == 0:
@@ -220,7 +220,7 @@ class BaseProgramMethod(Method):
         return stack.enter_context(context.backbone.prefix(frames))
 
     def _load(self, backbone: Backbone) -> tuple[Planner, ModuleModels]:
-        """The planner and the models for a backbone, loaded once."""
+        """The planner and the module models for a backbone, loaded once."""
         if self._loaded is None or self._loaded[0] is not backbone:
             settings = self.settings
             facts = backbone.identity()
@@ -247,7 +247,7 @@ class ProgramMethod(BaseProgramMethod):
 
 
 class AdaptiveMethod(BaseProgramMethod):
-    """A single look or several steps, as the planner decides, without refinement (section 3.4)."""
+    """Native or several steps, as the planner decides, without refinement (section 3.4)."""
 
     name = "adaptive"
     Settings = ProgramSettings
@@ -262,8 +262,8 @@ class VideoProMethod(BaseProgramMethod):
     adaptive = True
 
 
-def _left(context: MethodContext, reasoned: Sequence[Result]) -> Cost:
-    """What the meter has that is no question's own."""
-    own = sum(one.cost.seconds for one in reasoned)
+def _shared_cost(context: MethodContext, results: Sequence[Result]) -> Cost:
+    """The metered cost that belongs to no single question."""
+    own = sum(result.cost.seconds for result in results)
     taken = context.meter.take()
     return replace(taken, seconds=max(0.0, taken.seconds - own))

@@ -1,7 +1,4 @@
-"""From the result of a question to its trace.
-
-Knows results, items and traces; nothing of run folders or workers.
-"""
+"""Makes the trace of a question from its result."""
 
 from __future__ import annotations
 
@@ -36,7 +33,7 @@ def make_trace(item: Item, result: Result, video: VideoRef, *, run_key: str, pro
 
 
 def official_letter(result: Result, item: Item, protocol: Protocol) -> str | None:
-    """What the benchmark's own scorer reads in the reply."""
+    """The letter that the benchmark's own scorer reads in the reply; None for an open question."""
     if result.final is None or item.question.is_open:
         return None
     reader = extract_letter if protocol.parser == ROBUST else OFFICIAL_EXTRACTORS[protocol.parser]
@@ -45,7 +42,7 @@ def official_letter(result: Result, item: Item, protocol: Protocol) -> str | Non
 
 @cache
 def versions() -> Mapping[str, str]:
-    """Versions of what an answer depends on."""
+    """Versions of the packages that an answer depends on."""
     names = ("torch", "transformers", "av")
     return {
         "videopro": __version__,

@@ -11,8 +11,7 @@ from videopro.reasoning.refinement import (
     refinement_kind,
     refinement_prompt,
 )
-from videopro.reasoning.rounds import cost_of_rounds, round_from_reply
-from videopro.reasoning.seeding import derive_seed, prompt_seed
+from videopro.reasoning.rounds import cost_of_rounds, derive_seed, prompt_seed, round_from_reply
 
 __all__ = [
     "INPUTS",

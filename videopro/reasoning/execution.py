@@ -1,7 +1,4 @@
-"""Running one program about one question with the modules of its video: from a program to an Execution.
-
-Knows the executor, the module library and traces; nothing of planners or of what comes of a bad result.
-"""
+"""Runs one program about one question with the modules of its video."""
 
 from __future__ import annotations
 
@@ -21,9 +18,9 @@ from videopro.reasoning.observer import Observer
 from videopro.traces import Call, Cost, Execution, Failure
 
 NO_PROGRAM = "NoProgram"
-# "video_path" is the release's name of the same thing.
+# "video_path" is the release's name for "video".
 INPUTS = ("video", "video_path", "question", "choices", "duration")
-"""What a program has without defining it, and what its `execute_command` may ask for."""
+"""Names that are defined in a program, and the parameters that its `execute_command` may have."""
 
 
 class _ModuleBug(Exception):
@@ -34,7 +31,7 @@ class _ModuleBug(Exception):
         self.error = error
 
 
-# What ends a program whatever it catches: nothing that it did is the cause, and its answer would say nothing.
+# Errors that end a program even if it catches them: they are not its fault, and an answer after one is void.
 _FATAL = (VideoError, SubtitleError, BackboneError, ConfigError, ModelError, _ModuleBug)
 
 
@@ -47,10 +44,10 @@ def execute(
     thread_meter: ThreadMeter,
     observer: Observer | None = None,
 ) -> tuple[Execution, str]:
-    """Run a program on this thread. Returns what came of it, and the log for a refinement prompt.
+    """Run a program on this thread. Returns its execution, and the log for a refinement prompt.
 
-    `thread_meter` is the meter behind the context's backbone. A program's failure is an execution; raises
-    VideoProError for what is wrong with the video, the model or the machinery, and any internal error.
+    `thread_meter` is the meter of the context's backbone. A failed program has an execution too; raises
+    VideoProError for an error of the video, the model or the sandbox, and any internal error.
     """
     if not program.code.strip():
         why = " ".join(program.faults)

@@ -1,7 +1,4 @@
-"""Who looks on while a question is answered: told of each program, each call and each result as it happens.
-
-Knows traces; nothing of how programs come about.
-"""
+"""Observers are notified of each program, call and result while a question is answered."""
 
 from __future__ import annotations
 
@@ -11,13 +8,13 @@ from videopro.traces import Call, Execution, Round
 
 
 class Observer(Protocol):
-    """Told in order; with several questions side by side, what is told of them is mixed."""
+    """Notified in order; events of questions that run in parallel are interleaved."""
 
     def on_reply(self, round: Round) -> None:
-        """A planner's reply, not run yet."""
+        """The planner replied; its program has not run yet."""
 
     def on_call(self, call: Call) -> None:
-        """A module was called and came back, perhaps with an error."""
+        """A module call returned or failed."""
 
     def on_execution(self, execution: Execution) -> None:
-        """The program came to its end."""
+        """The program ended."""

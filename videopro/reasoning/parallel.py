@@ -1,7 +1,4 @@
-"""Running one function over several items on threads, where an item may fail without ending the others.
-
-Knows the errors that concern a single question; nothing of programs or planners.
-"""
+"""Runs a function over items on threads; an item may fail without ending the others."""
 
 from __future__ import annotations
 
@@ -18,10 +15,10 @@ Value = TypeVar("Value")
 def run_parallel(
     items: Sequence[Item], work: Callable[[Item], Value], at_once: int
 ) -> list[Value | VideoProError]:
-    """What `work` returned for each item, in order, or the question's error (QUESTION_ERRORS) that it raised.
+    """What `work` returned for each item, in order, or the error in QUESTION_ERRORS that it raised.
 
-    At most `at_once` items run at the same time. Any other exception is raised, after the other items
-    have ended.
+    At most `at_once` items run at the same time. Any other exception is raised after the other items have
+    finished.
     """
 
     def attempt(item: Item) -> Value | VideoProError:

@@ -1,8 +1,7 @@
 """Adaptive reasoning and self-refinement (sections 3.4, 3.5): plan, run, refine what failed or is unsure.
 
-Several questions about one video go through it together: their programs are asked for in one batch and run
-side by side, their module calls meeting in batches on the backbone. Knows planners, programs and how they
-run, and prompts; must not know benchmarks, right answers, run folders or training.
+Questions about one video are reasoned about together: their programs are requested in one batch and run in
+parallel, and their module calls share batches on the backbone. Nothing here sees the correct answers.
 """
 
 from __future__ import annotations
@@ -26,8 +25,7 @@ from videopro.reasoning.execution import answer_natively, execute
 from videopro.reasoning.observer import Observer
 from videopro.reasoning.parallel import run_parallel
 from videopro.reasoning.refinement import RefinementShows, build_refinement
-from videopro.reasoning.rounds import cost_of_rounds, round_from_reply
-from videopro.reasoning.seeding import prompt_seed
+from videopro.reasoning.rounds import cost_of_rounds, prompt_seed, round_from_reply
 from videopro.traces import (
     FALLBACK,
     AnswerRule,
@@ -43,28 +41,28 @@ from videopro.traces import (
 
 @dataclass(frozen=True)
 class ReasoningSettings:
-    """How a question is reasoned about. Raises ConfigError for settings that cannot be."""
+    """How a question is reasoned about. Raises ConfigError for invalid settings."""
 
     adaptive: bool = True
-    """Whether the planner may choose a single look; else it is asked for several steps."""
+    """Whether the planner may choose native mode; else it is asked for a program of several steps."""
     tau: float = 0.75
-    """Confident means c >= tau (section 4)."""
+    """An answer with confidence c is confident if c >= tau (section 4)."""
     max_rounds: int = 1
-    """Refinements at most."""
+    """Maximum number of refinements."""
     refine_below: float | None = None
-    """Answers below this confidence are refined too, and the refinements stored for other thresholds, without
-    a say in this run's answer; None: `tau`."""
+    """Answers below this confidence are refined too. These refinements are stored for reports at other
+    thresholds and do not change this run's answer. None: `tau`."""
     rule: AnswerRule = field(default_factory=AnswerRule)
-    """Which answer counts, and what answers where no program did."""
+    """Which answer counts, and the fallback if no program answered."""
     shows: RefinementShows = "program"
     """What a prompt for a refinement of an unsure answer shows: the program alone as in the paper (Figs. 12
     and 13), its result too, or result and log."""
     max_parallel: int = 8
-    """Programs that run side by side."""
+    """Maximum programs running in parallel."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.tau <= 1:
-            raise ConfigError(f"tau is {self.tau}; it must lie in 0..1")
+            raise ConfigError(f"tau is {self.tau}; it must be between 0 and 1")
         if self.max_rounds < 0:
             raise ConfigError(f"max_rounds is {self.max_rounds}; it must be 0 or more")
         if self.refine_below is not None and not self.tau <= self.refine_below <= 1:
@@ -90,26 +88,26 @@ class ReasoningTask:
 
 @dataclass
 class _TaskState:
-    """A task on its way."""
+    """A task in progress."""
 
     task: ReasoningTask
     rounds: list[Round] = field(default_factory=list)
     program: Program | None = None
-    """The latest one."""
+    """The latest program."""
     log: str = ""
     error: VideoProError | None = None
 
     @property
     def executions(self) -> list[Execution]:
-        return [one.execution for one in self.rounds if one.execution is not None]
+        return [round.execution for round in self.rounds if round.execution is not None]
 
 
 class Reasoner:
     """Reasons about the questions of one video.
 
-    `planner` writes the programs, seeing `visual` if it sees videos; `thread_meter` is the meter behind the
-    backbone of the tasks' contexts; `seed` fixes what is drawn: with equal seeds the same question gets the
-    same draws in whatever company.
+    `planner` writes the programs, and is shown `visual` if it accepts videos. `thread_meter` is the meter of
+    the backbone in the tasks' contexts. With equal `seed`s the same question gets the same samples, whichever
+    questions are reasoned about with it.
     """
 
     def __init__(
@@ -132,15 +130,17 @@ class Reasoner:
         self._observer = observer
 
     def reason(self, tasks: Sequence[ReasoningTask]) -> list[Result]:
-        """What came of each task, in their order. Raises VideoProError for what concerns the run and not a
-        single question, and any internal error."""
+        """The result of each task, in order. Raises VideoProError for an error that concerns the whole run
+        and not a single question, and any internal error."""
         states = [_TaskState(task) for task in tasks]
         first: PromptKind = "plan" if self._settings.adaptive else "plan_program"
         self._turn(states, lambda state: (first, self._plan_prompt(state)))
         below = self._settings.stored_below
         for _ in range(self._settings.max_rounds):
             unsure = [
-                one for one in states if one.error is None and not is_confident(one.executions[-1], below)
+                state
+                for state in states
+                if state.error is None and not is_confident(state.executions[-1], below)
             ]
             if not unsure:
                 break
@@ -171,18 +171,18 @@ class Reasoner:
 
     def _write(self, states: Sequence[_TaskState], requests: Sequence[PlanRequest]) -> None:
         began = time.perf_counter()
-        written: list[PlannerReply | VideoProError] = []
+        replies: list[PlannerReply | VideoProError] = []
         try:
-            written += self._planner.write(requests)
+            replies += self._planner.write(requests)
         except QUESTION_ERRORS:
-            # One request that cannot be served makes a batch fail; alone, each fails or passes by itself.
+            # One bad request fails the whole batch; sent alone, only that one fails.
             for request in requests:
                 try:
-                    written += self._planner.write([request])
+                    replies += self._planner.write([request])
                 except QUESTION_ERRORS as error:
-                    written.append(error)
+                    replies.append(error)
         seconds = (time.perf_counter() - began) / len(requests)
-        for state, request, reply in zip(states, requests, written, strict=True):
+        for state, request, reply in zip(states, requests, replies, strict=True):
             if isinstance(reply, VideoProError):
                 state.error = reply
                 continue
@@ -192,7 +192,7 @@ class Reasoner:
                 self._observer.on_reply(round)
 
     def _run(self, states: Sequence[_TaskState]) -> None:
-        def one(state: _TaskState) -> Execution:
+        def run_program(state: _TaskState) -> Execution:
             assert state.program is not None
             execution, state.log = execute(
                 state.program,
@@ -204,14 +204,14 @@ class Reasoner:
             )
             return execution
 
-        for state, execution in self._run_parallel(states, one):
+        for state, execution in self._run_parallel(states, run_program):
             state.rounds[-1] = replace(state.rounds[-1], execution=execution)
 
     def _run_parallel(
         self, states: Sequence[_TaskState], work: Callable[[_TaskState], Execution]
     ) -> list[tuple[_TaskState, Execution]]:
-        """The executions of those that came to one. What ran at the same time shares the wall time by how
-        long each took, so that sums over a run are the run's."""
+        """The states whose work succeeded, with their executions. Executions that ran in parallel share the
+        wall time in proportion to their own times, so that a run's sum is the run's time."""
         began = time.perf_counter()
         done: list[tuple[_TaskState, Execution]] = []
         for state, result in zip(
@@ -224,7 +224,9 @@ class Reasoner:
         wall = time.perf_counter() - began
         spent = sum(execution.cost.seconds for _, execution in done)
         factor = min(1.0, wall / spent) if spent > 0 else 1.0
-        return [(state, replace(one, cost=_scaled(one.cost, factor))) for state, one in done]
+        return [
+            (state, replace(execution, cost=_scaled(execution.cost, factor))) for state, execution in done
+        ]
 
     # ---- prompts -------------------------------------------------------------------------------------------
 
@@ -250,7 +252,7 @@ class Reasoner:
             reference=self._reference(state),
         )
 
-    # ---- the end -------------------------------------------------------------------------------------------
+    # ---- results -------------------------------------------------------------------------------------------
 
     def _finished(self, state: _TaskState) -> Result:
         if state.error is not None:
@@ -285,8 +287,8 @@ class Reasoner:
         )
 
     def _is_unanswered(self, executions: Sequence[Execution]) -> bool:
-        """Whether the programs leave the question without an answer, under this run's threshold or one up to
-        which refinements are stored: a sweep over thresholds is to find its fallback."""
+        """Whether the programs leave the question without an answer, at this run's threshold or at any for
+        which refinements are stored: a sweep over thresholds needs the fallback too."""
         settings, final = self._settings, self._settings.rule.final
         first = select_answer(executions, settings.tau, final).refined
         last = select_answer(executions, settings.stored_below, final).refined
@@ -302,7 +304,7 @@ def _failed(state: _TaskState) -> Result:
 
 
 def _scaled(cost: Cost, factor: float) -> Cost:
-    """The same cost with its times shortened."""
+    """The cost with its times multiplied by `factor`."""
     return replace(
         cost,
         seconds=cost.seconds * factor,

@@ -1,7 +1,4 @@
-"""Which refinement a program gets, and its prompt (section 3.5): the same in inference, synthesis and GRPO.
-
-Knows prompts, programs and executions; nothing of planners or of when a refinement is called for.
-"""
+"""Which refinement a program gets, and its prompt (section 3.5), for inference, synthesis and GRPO alike."""
 
 from __future__ import annotations
 
@@ -20,8 +17,8 @@ RefinementShows = Literal["program", "result", "log"]
 
 
 def refinement_kind(execution: Execution, mode: Literal["native", "program"]) -> Refinement:
-    """The refinement of a program of this mode: a failure asks for a bug fix, an empty or unsure answer for a
-    better program than the native one or than the one of several steps."""
+    """The refinement for a program of this mode: a failure gets a bug fix; an empty or unsure answer gets a
+    native or program refinement, by the program's mode."""
     if execution.status == "failed":
         return "bug_fix"
     return "native_refinement" if mode == "native" else "program_refinement"
@@ -36,8 +33,8 @@ def refinement_prompt(
     result: str = "",
     reference: str = "",
 ) -> str:
-    """The prompt that shows this program. `log`: of its run, which a bug fix always shows; `result`: its
-    answer in words, for an unsure one; `reference`: the API reference, for planners that were not trained."""
+    """The prompt that shows this program. `log`: the log of its run, always shown for a bug fix; `result`:
+    its unsure answer in words; `reference`: the API reference, for planners that were not fine-tuned."""
     if kind == "bug_fix":
         return prompts.bug_fix(question, program, log, reference=reference)
     if kind == "native_refinement":
@@ -54,8 +51,8 @@ def build_refinement(
     shows: RefinementShows = "program",
     reference: str = "",
 ) -> tuple[Refinement, str]:
-    """The kind of refinement that follows this execution of the program, and its prompt. `log`: of the
-    run."""
+    """The kind of refinement for this execution of the program, and its prompt. `log`: the execution's
+    log."""
     kind = refinement_kind(execution, program.mode)
     result = (
         ""

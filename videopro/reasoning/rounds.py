@@ -1,24 +1,40 @@
-"""A trace's round from a planner's reply, and what rounds cost.
-
-Knows planners' replies, programs and traces; nothing of how a program is run.
-"""
+"""A round of reasoning, as inference and synthesis share it: its seed, its record, and its cost."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Iterable
 
 from videopro.planners import PlannerReply, PromptKind
 from videopro.program import Program, parse_program
+from videopro.question import Question
 from videopro.traces import Cost, Round
+
+
+def derive_seed(*parts: object) -> int:
+    """A seed in 0..2**31 - 1 from JSON-serializable parts. Recorded runs depend on these numbers."""
+    digest = hashlib.sha256(json.dumps(list(parts)).encode()).digest()
+    return int.from_bytes(digest[:4], "big") >> 1
+
+
+def prompt_seed(seed: int, kind: PromptKind, number: int, question: Question) -> int:
+    """The seed of one planner request: from the run's seed, the kind of prompt, the request's number among
+    those of its kind or turn, and the text of the question.
+
+    The same question gets the same seed in any order and on any machine. Nothing enters that the prompt does
+    not show, so a seed cannot leak the answer.
+    """
+    return derive_seed(seed, kind, number, question.text, question.choices)
 
 
 def round_from_reply(
     kind: PromptKind, reply: PlannerReply, *, seconds: float | None = None, refines: int | None = None
 ) -> tuple[Round, Program]:
-    """The round of a reply, not run yet, and the program in it.
+    """The round of a reply, before it is run, and the reply's program.
 
-    `seconds`: wall time of writing it, for the stage "plan"; None where it was not measured. `refines`: the
-    place of the round that it refines (synthesis).
+    `seconds`: wall time of generating the reply, recorded as stage "plan"; None if it was not measured.
+    `refines`: index of the round that it refines (synthesis).
     """
     program = parse_program(reply.text)
     round = Round(
@@ -41,7 +57,7 @@ def round_from_reply(
 
 
 def cost_of_rounds(rounds: Iterable[Round]) -> Cost:
-    """What planning and running took, summed."""
+    """The cost of planning and running all rounds."""
     cost = Cost()
     for round in rounds:
         cost += round.planning

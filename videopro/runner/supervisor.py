@@ -35,22 +35,22 @@ from videopro.work import record_crash
 # Makes the backbone, inside a worker. Must be picklable: a function of a module, or a partial of one.
 Loader: TypeAlias = Callable[[], Backbone]
 
-# Deaths in a row, for each worker, without a single further answer, after which the run stops.
+# The run stops after this many crashes in a row for each worker without another answer.
 MAX_CRASHES_WITHOUT_RESULT = 6
 
 
 @dataclass(frozen=True)
 class Placement:
-    """Where the workers run: their number, the devices they share in turn, CPU threads for each."""
+    """Where the workers run: how many, on which devices, with how many CPU threads each."""
 
     workers: int
     threads: int
     devices: tuple[str, ...] = ()
-    """Values for CUDA_VISIBLE_DEVICES, worker i taking number i modulo their count; empty: leave it alone."""
+    """Values for CUDA_VISIBLE_DEVICES, which the workers take in turn; empty: leave it unset."""
     rank: int = 0
 
     def environment(self, index: int) -> dict[str, str]:
-        """Variables that the worker is started with."""
+        """Environment variables for worker number `index`."""
         variables = {"OMP_NUM_THREADS": str(self.threads)}
         if self.devices:
             variables["CUDA_VISIBLE_DEVICES"] = self.devices[index % len(self.devices)]
@@ -60,9 +60,9 @@ class Placement:
 def place_workers(workers: int, environment: Mapping[str, str]) -> Placement:
     """Where `workers` worker processes of this process run.
 
-    Started once by rank and device (accelerate launch, torchrun: LOCAL_RANK), they all use this rank's
-    device; else several workers take the machine's devices in turn, and a single one sees them all. The cores
-    are divided evenly, unless OMP_NUM_THREADS says how many a worker gets.
+    Under accelerate launch or torchrun (LOCAL_RANK is set), they all use this rank's device. Otherwise
+    several workers take the machine's devices in turn, and a single worker sees them all. CPU cores are
+    divided evenly, unless OMP_NUM_THREADS says how many a worker gets.
     """
     rank = int(environment.get("RANK", "0"))
     visible = [device for device in environment.get("CUDA_VISIBLE_DEVICES", "").split(",") if device]
@@ -193,7 +193,7 @@ class Supervisor:
         return _WorkerProcess(index, process, ours)
 
     def _listen(self, worker: _WorkerProcess) -> bool:
-        """Take in what a worker says; True when it has ended."""
+        """Read a worker's messages; True when it has ended."""
         try:
             while worker.channel.poll():
                 kind, content = worker.channel.recv()
@@ -216,13 +216,13 @@ class Supervisor:
         elif identity != self._identity:
             raise RunError(
                 f"worker {worker.index} loaded another model than the others ({identity} against "
-                f"{self._identity}); was it changed in the meantime? Give the same command again"
+                f"{self._identity}); was it changed in the meantime? Re-run the same command"
             )
         if self._job is not None:
             worker.channel.send(self._job)
 
     def _died(self, worker: _WorkerProcess) -> None:
-        """Decide what a death means. Raises RunError if starting another worker is of no use."""
+        """Record a worker's death. Raises RunError if starting another worker would be of no use."""
         code = worker.process.exitcode
         how = f"killed by signal {-code} ({signal_name(-code)})" if code < 0 else f"exit status {code}"
         if not worker.ready and self._fruitless > 1:
@@ -232,18 +232,18 @@ class Supervisor:
             )
         if self._fruitless >= MAX_CRASHES_WITHOUT_RESULT * self._placement.workers:
             raise RunError(
-                f"workers died {self._fruitless} times without one more answer, the last one {how}; see the "
-                "logs"
+                f"workers died {self._fruitless} times in a row without another answer, the last one {how}; "
+                "see the logs"
             )
         if self._job is not None:
             if worker.answering:
                 reason = f"the worker that answered it died ({how})"
                 record_crash(self._job.folder.crashes, worker.answering, reason)
-            print(f"worker {worker.index} died ({how}); another one takes its place", file=sys.stderr)
+            print(f"worker {worker.index} died ({how}); starting another", file=sys.stderr)
 
     def _stop(self) -> None:
         for worker in self._workers:
-            # Closing the channel ends the worker; what does not end by itself is killed.
+            # Closing the channel ends the worker; one that does not end in time is killed.
             worker.channel.close()
         for worker in self._workers:
             worker.process.join(timeout=5)
@@ -281,8 +281,8 @@ class _Channel:
                 self._job = self._channel.recv()
                 self._has_job.set()
         except (EOFError, OSError):
-            # The supervisor is gone. Whatever this worker is in the middle of is safe to leave: a torn line
-            # is cut, a lease is given back by the kernel.
+            # The supervisor is gone. Anything may be left unfinished: a torn line is cut later, and the
+            # kernel releases the lease.
             os._exit(1)
 
 
@@ -315,7 +315,7 @@ def _main(
         if not is_full(error):
             channel.send("error", WorkerBug(traceback.format_exc()))
             sys.exit(1)
-        # Most likely what libraries print, which goes to the log.
+        # Most likely the log, which receives what libraries print.
         channel.send("error", RunError(cannot_write(error.filename or log, error)))
         sys.exit(2)
     except Exception:
@@ -324,8 +324,7 @@ def _main(
 
 
 def _log_to(path: Path) -> None:
-    """Send what libraries print to a log of the run: two workers' progress bars make no terminal better.
-    Raises RunError."""
+    """Redirect what libraries print to a log of the run, away from the terminal. Raises RunError."""
     try:
         file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
         os.write(file, f"-- {time.strftime('%Y-%m-%d %H:%M:%S')} pid {os.getpid()}\n".encode())
@@ -336,5 +335,5 @@ def _log_to(path: Path) -> None:
     os.dup2(file, 1)
     os.dup2(file, 2)
     os.close(file)
-    # A fault in native code leaves its stack in the log.
+    # A crash in native code leaves its stack in the log.
     faulthandler.enable()

@@ -1,10 +1,8 @@
-"""Sends a run's numbers to wandb, trackio or tensorboard: the summary's own, while the run goes on and at its
+"""Sends a run's metrics to wandb, trackio or tensorboard: those of its summary, during the run and at its
 end.
 
 accelerate's trackers do the same, but only behind a `PartialState`, which joins the process group that
 torchrun's variables name. The ranks of a run form none, so the first one would wait for the others.
-
-Knows those packages (none is needed unless it is asked for) and flat numbers; nothing of questions.
 """
 
 from __future__ import annotations
@@ -25,19 +23,19 @@ from videopro.runs import RunFolder, RunTail
 from videopro.settings import did_you_mean
 
 SECONDS = 30.0
-"""Between two looks at a run that goes on."""
+"""Time between two updates of a run in progress."""
 _PROJECT = "videopro"
 
 
 def flat(numbers: Any, name: str = "") -> Iterator[tuple[str, float]]:
-    """The numbers of a summary under one name each: "groups/family/count/accuracy". What is no number, or
-    none, is left out."""
+    """The numbers of a summary, each under one name such as "groups/family/count/accuracy". Values that are
+    not numbers are left out."""
     if isinstance(numbers, Mapping):
         for key, value in numbers.items():
             yield from flat(value, f"{name}/{key}" if name else str(key))
     elif isinstance(numbers, list | tuple):
-        for place, value in enumerate(numbers):
-            yield from flat(value, f"{name}/{place}")
+        for index, value in enumerate(numbers):
+            yield from flat(value, f"{name}/{index}")
     elif isinstance(numbers, int | float) and not isinstance(numbers, bool):
         yield name, float(numbers)
 

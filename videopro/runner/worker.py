@@ -1,8 +1,7 @@
 """One worker: takes units from the queue, answers their questions, appends the traces.
 
-It tells its supervisor what it is doing through a channel, and ends when the channel does, so that no worker
-outlives its supervisor. Knows methods, backbones and the log; must not know how it was started or how many
-others there are. Imports no model library: the `load` function that it is given does.
+It reports to its supervisor through a channel, and ends when the channel does, so that no worker outlives its
+supervisor. How many other workers there are makes no difference to it.
 """
 
 from __future__ import annotations
@@ -26,15 +25,15 @@ from videopro.traces import Failure, Result, TraceLog, VideoRef, failed_result
 from videopro.video import Video
 from videopro.work import Unit, lease, read_crashes
 
-# How often a worker without work looks whether another one has left some.
+# How often an idle worker checks whether another worker has left work.
 IDLE_SECONDS = 0.2
 
 
 class Reporter(Protocol):
-    """What a worker tells while it works."""
+    """What a worker reports while it works."""
 
     def answering(self, ids: Sequence[str]) -> None:
-        """It begins with these questions, all at once; none: it is between questions."""
+        """The worker starts on these questions; empty: it is between questions."""
 
 
 @dataclass(frozen=True)
@@ -50,10 +49,10 @@ class WorkerJob:
 
 
 def run_worker(job: WorkerJob, method: Method, backbone: Backbone, report: Reporter) -> None:
-    """Answer questions until every one of the run is done, by whomever.
+    """Answer questions until all questions of the run are done, by this worker or another.
 
-    Raises RunError if the log cannot be written, BackboneError if the backbone serves nothing any more, and
-    any internal error; what was answered before is in the log.
+    Raises RunError if the log cannot be written, BackboneError if the backbone no longer answers, and any
+    internal error; earlier answers are in the log.
     """
     log = TraceLog(job.folder.traces, run_key=job.run_key, redo_errors=job.redo_errors)
     try:
@@ -67,7 +66,7 @@ def run_worker(job: WorkerJob, method: Method, backbone: Backbone, report: Repor
                 with lease(job.folder.leases, unit) as mine:
                     if not mine:
                         continue
-                    # What the last holder finished is in the log by now.
+                    # The log has what the lease's last holder finished.
                     log.refresh()
                     items = [item for item in unit.items if not log.is_done(item.id)]
                     if items:
@@ -83,7 +82,7 @@ def run_worker(job: WorkerJob, method: Method, backbone: Backbone, report: Repor
 def _answer(
     items: list[Item], job: WorkerJob, method: Method, backbone: Backbone, log: TraceLog, report: Reporter
 ) -> None:
-    """Answer open questions about one video and log them."""
+    """Answer the remaining questions about one video and log them."""
     deaths = read_crashes(job.folder.crashes)
     groups: list[list[Item]] = [[item for item in items if not deaths.must_run_alone(item.id)]]
     for item in items:
