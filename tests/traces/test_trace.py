@@ -148,11 +148,11 @@ def test_broken_line_within_is_named(tmp_path: Path) -> None:
 OWN, OTHER = make("a"), make("b", run_key="other")
 ALIEN = [
     # What the file holds, the run's key, what is told.
-    ((OWN, OTHER), "abc", "line 2 is of another run (run_key 'other', and this run's is 'abc')"),
-    ((OTHER, OWN), "abc", "line 1 is of another run (run_key 'other', and this run's is 'abc')"),
+    ((OWN, OTHER), "abc", "line 2 is of another run (run_key 'other'; this run's is 'abc')"),
+    ((OTHER, OWN), "abc", "line 1 is of another run (run_key 'other'; this run's is 'abc')"),
     ((OTHER,), "abc", "line 1 is of another run"),
     # A file without its config: the first line says whose it is.
-    ((OTHER, OWN), None, "line 2 is of another run (run_key 'abc', and this run's is 'other')"),
+    ((OTHER, OWN), None, "line 2 is of another run (run_key 'abc'; this run's is 'other')"),
     ((OWN, OTHER, OTHER, OWN, OTHER), "abc", "lines 2 to 3 and 5 (3 in all) are of another run"),
     ((OWN, OTHER) * 9, "abc", "lines 2, 4, 6, 8, 10 and others (9 in all) are of another run"),
     ((OWN, make("b", schema=SCHEMA + 1)), "abc", "line 2: written by a later version of videopro"),

@@ -139,7 +139,7 @@ def _joined(form: str, codec: str, counts: tuple[int, ...]) -> Callable[[Path], 
 
 _BAD: dict[str, tuple[Callable[[Path], object], str]] = {
     "missing": (lambda path: None, "no such file"),
-    "folder": (lambda path: path.mkdir(), "folder"),
+    "folder": (lambda path: path.mkdir(), "is a directory"),
     "empty": (lambda path: path.write_bytes(b""), "empty"),
     "text": (lambda path: path.write_text("this is not a video\n" * 1000), "cannot read it as a video"),
     "noise": (lambda path: path.write_bytes(np.random.default_rng(0).bytes(300_000)), "cannot read it"),

@@ -210,9 +210,9 @@ def test_longvideobench_without_speech(tmp_path: Path) -> None:
     ("text", "says"),
     [
         ('[{"start": "0:0:1"', "broken JSON"),
-        ('{"lines": []}', "no list of lines"),
+        ('{"lines": []}', "not a list of lines"),
         ('[{"start": "0:0:1", "line": "x"}]', "line 0 .*KeyError: 'end'"),
-        ('[{"start": "x:0:1", "end": "0:0:2", "line": "x"}]', "'x:0:1' is no time"),
+        ('[{"start": "x:0:1", "end": "0:0:2", "line": "x"}]', "'x:0:1' is not a time"),
         ('[{"timestamp": [1], "text": "x"}]', "line 0"),
         ('[{"timestamp": [1, 2], "text": 3}]', "line 0"),
         ('["x"]', "line 0"),
@@ -231,7 +231,7 @@ def test_broken_longvideobench_is_named(tmp_path: Path, text: str, says: str) ->
 @pytest.mark.parametrize(
     ("data", "says"),
     [
-        (b"", "is empty; fetch it again"),
+        (b"", "is empty; download it again"),
         (b" \r\n\n", "is empty"),
         (b"\xef\xbb\xbf", "is empty"),
         (b"Hello\nBye\n", "holds no times"),
@@ -241,11 +241,11 @@ def test_broken_longvideobench_is_named(tmp_path: Path, text: str, says: str) ->
         (PLAIN.encode("utf-16")[:-1], "save it as UTF-8"),
         (
             PLAIN.replace("00:00:03,000 --> 00:00:04,250", "00:00:03 --> 00:00:04").encode(),
-            "no line of times",
+            "not a line of times",
         ),
         (
             PLAIN.replace("00:00:03,000 --> 00:00:04,250", "00:03,000 --> 00:04,000").encode(),
-            "no line of times",
+            "not a line of times",
         ),
     ],
 )

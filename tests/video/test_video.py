@@ -278,7 +278,7 @@ def test_what_is_odd_about_times_is_told_and_lived_with(
     for name, words in (
         ("longer.mkv", "its header says 3,600 s, and its pictures last for 2 s"),
         ("still.mp4", "one picture is shown for 10,800 of its 10,800 s"),
-        ("two.mp4", "only the first is seen"),
+        ("two.mp4", "only the first is used"),
     ):
         caplog.clear()
         video = Video.open(tmp_path / name, store=FrameStore())

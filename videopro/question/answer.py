@@ -1,7 +1,4 @@
-"""One answer to a question, with its confidence: the same record from the backbone to the trace.
-
-Knows nothing of models, programs or runs.
-"""
+"""An answer to a question with its confidence: the same record from the backbone to the trace."""
 
 from __future__ import annotations
 
@@ -11,23 +8,23 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Answer:
-    """What was answered, with the confidence of Eq. 2.
+    """An answer with the confidence of Eq. 2.
 
     A letter is one token, so Eq. 2 has L = 1 and the confidence is that token's probability under the softmax
     over the full vocabulary.
     """
 
     letter: str | None = None
-    """The option's letter, "Yes" or "No", or a number that was counted; None when the reply is none of them,
-    and for an answer in words, which `raw` holds."""
+    """The option's letter, "Yes" or "No", or a counted number; None if the reply is none of these, and for an
+    answer in words, which `raw` holds."""
     confidence: float = 0.0
-    """Eq. 2, 0 to 1; 0.0 when there is no letter, and for a letter that no answering call gave."""
+    """Eq. 2, in 0..1; 0.0 if there is no letter, and for a letter that no answering call gave."""
     letters: Mapping[str, float] = field(default_factory=dict)
-    """Probability of each option's letter, not renormalised: the sum is what the model gives to letters at
-    all. Empty where the reply was written, not chosen."""
+    """Probability of each option's letter, not renormalised: the sum is the mass that the model puts on
+    letters. Empty if the reply was free text."""
     raw: str = ""
-    """What an official scorer reads: the text of the most likely token, or the reply."""
+    """The text that an official scorer reads: the most likely token, or the reply."""
     tokens_in: int = 0
-    """Prompt tokens of the call, visual ones included, those of a shared prefix included; 0 where no call
-    gave the answer, and in traces of schema 2 and older."""
+    """Prompt tokens of the call, including visual tokens and those of a shared prefix; 0 if no call gave the
+    answer, and in traces of schema 2 and older."""
     tokens_out: int = 0

@@ -3,8 +3,8 @@
 A reply is read as a careful person would read it. A verdict in a marked place (a box, an <answer> tag, a JSON
 field, "final answer: ...") counts first; then verdicts in sentences ("the answer is C", "so it is B") and the
 letter that the reply opens or closes with; last what the model itself calls a guess ("maybe B"). Verdicts of
-the same rank must agree: two letters, or a letter beside another option's text, make the reply unreadable,
-unless the model retracts the earlier one ("wait, ..."). An unreadable reply is None, never a guess.
+the same rank must agree: two letters, or a letter with another option's text, make the reply unreadable,
+unless the model retracts the earlier verdict ("wait, ..."). An unreadable reply is None, never a guess.
 
 The extractors of published benchmarks, with their faults, are in `videopro.question.official_extractors`.
 """
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 # ---- letters ----------------------------------------------------------------------------------------------
 # What follows a letter decides whether it is one: "B-roll", "C++", "D'Artagnan" are words.
 _ENDS = r"(?![A-Za-z0-9_\u00c0-\u024f'’+#]|-[A-Za-z0-9])"
-# "A" and "I" are words themselves, as a lower-case letter may be: only an end, punctuation or a reason after
-# them makes them letters.
+# "A" and "I" are also words, as a lower-case letter may be: they are letters only before an end, punctuation
+# or a reason.
 _CLEAR = (
     r"(?=[ \t]*(?:$|\n|[^\w\s]|[\u3040-\u9fff]"
     r"|(?:because|since|as|is|was|due|based|for|given|and|or|with)\b))"
@@ -34,9 +34,9 @@ _CLEAR = (
 # Bounded, here and below: a reply that repeats a character forever must not stall a run.
 _OPEN = r"[\s(\[{<\"'“‘«:【「]{0,9}"
 _CLOSE = r"[)\]}>\"'”’»】」]{0,6}"
-# A model that never stops; each of a million verdicts takes its time.
+# Longer replies come from a model that never stops; a million verdicts would take too long.
 _LONGEST = 250_000
-_NEAR = 400  # characters round a letter that bear on it
+_NEAR = 400  # characters around a letter that affect its reading
 _LOOSE = rf"{_OPEN}(?P<letter>[B-HJ-Z]{_ENDS}|[A-Za-z]{_ENDS}{_CLEAR})"
 _STRICT = rf"{_OPEN}(?P<letter>[A-Z]{_ENDS}{_CLEAR})"
 
@@ -119,7 +119,7 @@ _MORE = re.compile(
     rf"{_OPEN}(?P<letter>[A-Z]){_ENDS}{_CLEAR}"
 )
 
-# ---- what takes a verdict back ----------------------------------------------------------------------------
+# ---- retractions and denials ------------------------------------------------------------------------------
 _CLAUSE_START = re.compile(r"(?i)[.!?;:,\n]|\b(?:so|but|thus|hence|therefore|because|and|however)\b")
 _NEGATED = re.compile(
     r"(?i)n['’]t\b|\b(?:not|never|neither|nor|none|no|doubt|unlikely|cannot|if|whether|unless|suppose|assuming"
@@ -151,7 +151,7 @@ _ONLY_LETTERS = re.compile(r"(?:[A-Z](?:[.,;:)/\s]+|$)){3,}")
 
 
 class _Contradiction(Exception):
-    """The reply contradicts itself at the rank that decides."""
+    """The reply contradicts itself at the deciding rank."""
 
 
 class _Verdict(NamedTuple):
@@ -165,7 +165,7 @@ def extract_letter(reply: str, question: Question) -> str | None:
 
     Reads letters in any form (B, (b), **B**, B. text, full-width, boxed, tagged, JSON), verdicts in English
     and Chinese sentences, and a reply that is exactly one option's text. Text inside <think> is ignored; a
-    reply that ends inside it has no answer, nor has one of more than 250,000 characters. Never raises.
+    reply that ends inside it has no answer, nor has a reply of more than 250,000 characters. Never raises.
     """
     if len(reply) > _LONGEST:
         return None
@@ -174,23 +174,23 @@ def extract_letter(reply: str, question: Question) -> str | None:
     if not text:
         return None
     try:
-        letter = _one(_marked(text, question)) or _prose(text, question)
+        letter = _common_letter(_marked(text, question)) or _prose(text, question)
     except _Contradiction:
         return None
     return letter if letter in question.letters else None
 
 
 def _after_thinking(text: str) -> str:
-    # A template may have put the opening tag into the prompt, so that only the closing one is in the reply.
+    # If the template put the opening tag into the prompt, only the closing tag is in the reply.
     text = _THOUGHT_CLOSE.split(text)[-1]
     return _THOUGHT_OPEN.split(text)[0]
 
 
 def _marked(text: str, question: Question) -> Iterator[str | None]:
-    """What each marked place says: boxes, JSON fields, <answer> tags."""
+    """The letter in each marked place: boxes, JSON fields, <answer> tags."""
     yield from _boxes_and_fields(text, question)
     for body in _answer_tags(text):
-        yield _one(_boxes_and_fields(body, question)) or _prose(body, question)
+        yield _common_letter(_boxes_and_fields(body, question)) or _prose(body, question)
 
 
 def _boxes_and_fields(text: str, question: Question) -> Iterator[str | None]:
@@ -202,8 +202,7 @@ def _boxes_and_fields(text: str, question: Question) -> Iterator[str | None]:
 
 
 def _answer_tags(text: str) -> Iterator[str]:
-    """What stands in <answer> tags; of tags within each other the innermost speaks. An unclosed one goes on
-    to the end."""
+    """The texts in <answer> tags; of nested tags only the innermost. An unclosed tag extends to the end."""
     opening: re.Match[str] | None = None
     for tag in _ANSWER_TAG.finditer(text):
         if not tag["close"]:
@@ -216,7 +215,7 @@ def _answer_tags(text: str) -> Iterator[str]:
 
 
 def _fields(text: str) -> Iterator[str]:
-    """The values of the answer fields of an object in JSON or nearly so ({'answer': 'C'}, {answer: C})."""
+    """The values of the answer fields of an object in JSON or similar ({'answer': 'C'}, {answer: C})."""
     try:
         found = parse_json(text).items()
     except ValueError:
@@ -226,8 +225,9 @@ def _fields(text: str) -> Iterator[str]:
             yield str(value) if isinstance(value, str | int | float) else ""
 
 
-def _one(letters: Iterator[str | None]) -> str | None:
-    """The letter on which all marked places agree; None if there are none; unreadable otherwise."""
+def _common_letter(letters: Iterator[str | None]) -> str | None:
+    """The letter on which all marked places agree; None if there are none. Raises _Contradiction
+    otherwise."""
     first = next(letters, "")
     if first == "":
         return None
@@ -237,7 +237,7 @@ def _one(letters: Iterator[str | None]) -> str | None:
 
 
 def _prose(text: str, question: Question) -> str | None:
-    """Read text that has no marked place."""
+    """Read text without marked places."""
     if match := _BARE.match(text.strip()):
         return match["letter"].upper()
     plain = _plain(text)
@@ -263,13 +263,13 @@ def _prose(text: str, question: Question) -> str | None:
 
 
 def _plain(text: str) -> str:
-    """Text without markup, and without objects whose fields are no answers."""
+    """Text without markup, and without objects whose fields are not answers."""
     text = _OBJECT.sub(lambda found: " " if ":" in found[0] else found[0], text)
     return _MARKUP.sub(" ", _TAG.sub(" ", _LATEX.sub(r"\1", text))).strip()
 
 
 def _without_list(text: str, question: Question) -> tuple[set[str], str]:
-    """Take a list of lettered options out; return the letters that it marks as right, and the other text."""
+    """Remove a list of lettered options; return the letters that it marks as right, and the other text."""
     lines = text.split("\n")
     labelled = [(i, m) for i, line in enumerate(lines) if (m := _LETTERED_LINE.match(line)) and m["tail"]]
     if len({match["letter"] for _, match in labelled}) < 2:
@@ -297,12 +297,12 @@ def _verdicts(pattern: re.Pattern[str], text: str, question: Question) -> Iterat
             raise _Contradiction
         _check_tail(letter, tail, question)
         # "The answer is C major": an option whose text begins like a letter.
-        told = _by_text(_sentence(text[match.start("letter") : match.end() + _NEAR]), question)
-        yield _Verdict(told or letter, match.start(), match.end())
+        by_text = _by_text(_sentence(text[match.start("letter") : match.end() + _NEAR]), question)
+        yield _Verdict(by_text or letter, match.start(), match.end())
 
 
 def _taken_back(text: str, match: re.Match[str]) -> bool:
-    """Whether the clause that the verdict stands in denies, questions or supposes it."""
+    """Whether the clause of the verdict denies, questions or supposes it."""
     before = text[max(0, match.start() - _NEAR) : match.start()]
     starts = [found.end() for found in _CLAUSE_START.finditer(before)]
     clause = before[starts[-1] if starts else 0 :] + text[match.start() : match.start("letter")]
@@ -312,7 +312,7 @@ def _taken_back(text: str, match: re.Match[str]) -> bool:
 
 def _option_text_verdicts(text: str, question: Question) -> list[_Verdict]:
     """Verdicts that give an option's text instead of its letter: "The answer is red"."""
-    told = []
+    verdicts = []
     for match in _OPTION_TEXT_VERDICT.finditer(text):
         sentence = _sentence(match["text"])
         named, letter = _NAMED_AFTER.search(sentence), None
@@ -323,12 +323,12 @@ def _option_text_verdicts(text: str, question: Question) -> list[_Verdict]:
             raise _Contradiction
         before = text[max(0, match.start() - _NEAR) : match.start()].split("\n")[-1]
         if letter and not _NEGATED.search(before):
-            told.append(_Verdict(letter, match.start(), match.end()))
-    return told
+            verdicts.append(_Verdict(letter, match.start(), match.end()))
+    return verdicts
 
 
 def _first_and_last(text: str, question: Question) -> list[_Verdict]:
-    """The letter (or option) that the text opens with, and the lone letter that it closes with."""
+    """Verdicts from the letter (or option) that opens the text, and from a lone letter that ends it."""
     found = []
     first_line = text.split("\n", 1)[0].strip()
     if match := _BARE.match(first_line):
@@ -339,7 +339,7 @@ def _first_and_last(text: str, question: Question) -> list[_Verdict]:
         form = next(name for name, letter in match.groupdict().items() if letter and name != "tail")
         letter = match[form].upper()
         own = letter in question.letters and _is_text(match["tail"], question.choice(letter))
-        # Labels A, B, ... in one line are a list of the options, and its first letter no verdict.
+        # Labels A, B, ... in one line are a list of the options, whose first letter is not a verdict.
         listed = letter == "A" and "B" in _INLINE_LABEL.findall(first_line)
         more = _MORE.match(text, match.end(form))
         if (
@@ -359,7 +359,7 @@ def _first_and_last(text: str, question: Question) -> list[_Verdict]:
 
 
 def _agreed(verdicts: list[_Verdict], text: str) -> str:
-    """The letter on which the verdicts agree; the last one where the model says that it corrects itself."""
+    """The letter on which the verdicts agree, or the last one if the model says that it corrects itself."""
     verdicts = sorted(verdicts, key=lambda verdict: verdict.end)
     last = verdicts[-1].letter
     others = [verdict for verdict in verdicts if verdict.letter != last]
@@ -369,7 +369,7 @@ def _agreed(verdicts: list[_Verdict], text: str) -> str:
 
 
 def _check_tail(letter: str, tail: str, question: Question) -> None:
-    """Refuse a letter that is followed by another option's text or by another letter: which one is meant?"""
+    """Raise _Contradiction for a letter that is followed by another option's text or by another letter."""
     tail = re.sub(rf"^{_CLOSE}\s*[.):,\-–—=]*\s*", "", tail)
     for part in (tail.split("\n")[0], _sentence(tail)):
         fits = [
@@ -388,7 +388,7 @@ def _check_tail(letter: str, tail: str, question: Question) -> None:
 
 
 def _by_label(text: str, question: Question) -> str | None:
-    """The letter of "A red": a letter and its own option's text, no sign between them."""
+    """The letter of "A red": a letter and its own option's text, without punctuation between them."""
     letter, _, words = text.strip().partition(" ")
     return letter if letter in question.letters and _is_text(words, question.choice(letter)) else None
 
@@ -397,7 +397,7 @@ def _sentence(text: str) -> str:
     return re.split(r"[.!?](?=\s|$)|\n", text.lstrip(), maxsplit=1)[0]
 
 
-# A reply is held against the same few options at each of its verdicts.
+# Cached, because every verdict of a reply is compared with the same few options.
 @lru_cache(maxsize=256)
 def _words(text: str) -> str:
     text = unicodedata.normalize("NFKC", text).casefold()
@@ -409,7 +409,7 @@ def _is_text(text: str, choice: str) -> bool:
 
 
 def _by_text(text: str, question: Question) -> str | None:
-    """The letter of the only option with this text. A lone letter is read as a letter, never as a text."""
+    """The letter of the only option with this text. A single letter never counts as a text."""
     if len(_words(text)) < 2 and not _words(text).isdigit():
         return None
     fits = [

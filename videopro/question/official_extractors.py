@@ -1,4 +1,4 @@
-"""How published scorers read a reply, faults included, so that official numbers can be reproduced.
+"""The answer extraction of published scorers, faults included, so that official numbers can be reproduced.
 
 Our own code, written after the released scorers. An extractor returns what its scorer compares with the gold
 letter, which may not be an option of the question at all ("T"), or None if its scorer finds nothing. The
@@ -27,7 +27,7 @@ def _first_capital(reply: str, phrases: tuple[str, ...], letters: str) -> str | 
 def _videomme(reply: str, question: Question) -> str | None:
     """Video-MME, evaluation/eval_your_results.py of BradyFU/Video-MME (also lmms-eval's task `videomme`).
 
-    Cuts four phrases out of the reply and takes the first capital A to D of what is left, inside words too:
+    Removes four phrases from the reply and takes the first capital A to D of the rest, inside words too:
     "Answer: D" is A, "Based on ..." is B. Missing commas in its list join the last four phrases into two that
     never occur, so "Best answer:" and "The correct option is" stay. Replies without such a capital leave the
     denominator (in lmms-eval they stay in it).
@@ -40,8 +40,8 @@ def _videomme(reply: str, question: Question) -> str | None:
 def _longvideobench(reply: str, question: Question) -> str | None:
     """LongVideoBench, lmms-eval's task `longvideobench`, which follows the authors' own scorer.
 
-    As for Video-MME, with all eight phrases and the capitals A to E. Where nothing is found the official
-    scorer draws a random option: here None, since an expected value is no reply's letter.
+    As for Video-MME, with all eight phrases and the capitals A to E. If nothing is found the official scorer
+    draws a random option; here the result is None.
     """
     phrases = (
         *("The best answer is", "The correct answer is", "The answer is", "The answer"),
@@ -53,8 +53,8 @@ def _longvideobench(reply: str, question: Question) -> str | None:
 def _lvbench(reply: str, question: Question) -> str | None:
     """LVBench, lvbench/utils/answer_util.py and metrics/compute_accuracy.py of THUDM/LVBench.
 
-    Takes what stands before the first ")", then what stands after the first "(" in it, and of that the first
-    character of the first word: any prose is read as its own initial, "The answer is B" as T.
+    Takes the text before the first ")", of that the text after the first "(", and of that the first character
+    of the first word: prose is read as its initial, "The answer is B" as T.
     """
     head = reply.strip().split(")")[0].strip()
     if "(" in head:
@@ -65,9 +65,9 @@ def _lvbench(reply: str, question: Question) -> str | None:
 def _mlvu(reply: str, question: Question) -> str | None:
     """MLVU, videochat2/choice_bench.py and Evaluation_Test/test_bench.py of JUNJIE99/MLVU.
 
-    The prompt ends with "Best Option: (", so the reply should go on with "B) ...": what stands before the
-    first ")" must be the gold letter exactly. A model that writes its own bracket, "(B)", is always wrong.
-    The dev scorer does not strip spaces and the test scorer does; this one strips.
+    The prompt ends with "Best Option: (", so the reply should continue with "B) ...": the text before the
+    first ")" must be exactly the gold letter. A model that writes its own bracket, "(B)", is always wrong.
+    The dev scorer does not strip spaces and the test scorer does; this extractor does.
     """
     head = reply.split(")")[0].strip()
     return head if head in question.letters else None
@@ -77,12 +77,13 @@ def _cgbench(reply: str, question: Question) -> str | None:
     """CG-Bench, run/utils.py of CG-Bench/CG-Bench (VLMEvalKit copies it).
 
     Field "result" of a ```json block; without one, all standalone capitals A to H, and the reply counts as
-    right if the gold letter is *among* them. A reader does not know the gold letter: with several different
-    capitals this returns None, so that the official score is a little higher than one computed from here.
+    right if the gold letter is *among* them. An extractor does not know the gold letter: with several
+    different capitals this returns None, so that the official score is a little higher than the one computed
+    here.
     """
     block = re.search(r"```json(.*?)```", reply, re.DOTALL)
     if block:
-        # Their scorer puts quotes round a bare word after a colon before parsing.
+        # Their scorer puts quotes around a bare word after a colon before parsing.
         quoted = re.sub(r"(?<=:\s)([A-Za-z_]\w*)", r'"\1"', block[1].strip())
         try:
             result = json.loads(quoted)["result"]
@@ -107,7 +108,7 @@ def _egoschema(reply: str, question: Question) -> str | None:
     """EgoSchema, lmms-eval's task `egoschema` (egoschema_process_results_generation).
 
     The reply must be "B. text.", "text." or "B" exactly; a missing full stop at the end of the option is
-    added to the option, not to the reply. The authors publish no reader.
+    added to the option, not to the reply. The authors publish no scorer for replies.
     """
     own = list(zip(question.letters, question.choices, strict=True))
     for form in (lambda letter, text: f"{letter}. {text}", lambda letter, text: text):
@@ -123,7 +124,8 @@ def _nextqa(reply: str, question: Question) -> str | None:
 
     The last of the letters in brackets, else of letters before a space ("a man and A " reads A), else of
     letters before a full stop; in a reply of more than five words, else the last option whose text occurs.
-    Where nothing is found it draws a random option: here None. The authors publish no reader.
+    If nothing is found it draws a random option; here the result is None. The authors publish no scorer for
+    replies.
     """
     for sign in ",.!?;:'":
         reply = reply.strip(sign)
@@ -133,7 +135,7 @@ def _nextqa(reply: str, question: Question) -> str | None:
         if len(found) == 1:
             return found[0]
         if found:
-            # Letters without brackets are looked for between spaces then; -1 where one is not.
+            # Letters without brackets are then searched between spaces; -1 if one is not found.
             last = "({})" if form == "({})" else " {} "
             return max(found, key=lambda letter: (reply.rfind(last.format(letter)), -ord(letter)))
     if len(reply.split()) <= 5:

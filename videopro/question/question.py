@@ -35,7 +35,7 @@ class Question:
     text: str
     choices: tuple[str, ...]
     is_open: bool = False
-    """Whether it is to be answered in words."""
+    """Whether it is answered in words."""
 
     def __post_init__(self) -> None:
         if isinstance(self.choices, str) or not isinstance(self.choices, Sequence):
@@ -65,7 +65,7 @@ class Question:
         return tuple(LETTERS[: len(self.choices)])
 
     def lettered_choices(self) -> str:
-        """One line an option: "A. red" newline "B. blue"."""
+        """One line per option: "A. red" newline "B. blue"."""
         return "\n".join(
             f"{letter}. {choice}" for letter, choice in zip(self.letters, self.choices, strict=True)
         )

@@ -1,4 +1,4 @@
-"""Files that survive a kill, a full disk and foreign text: appending, atomic writes, JSON lines."""
+"""File storage that survives kills, full disks and malformed text: logs, atomic writes, JSON lines."""
 
 from videopro.storage.atomic import write_atomically
 from videopro.storage.disk_errors import cannot_write, is_full, writing

@@ -1,4 +1,4 @@
-"""Writing a file as a whole or not at all. Knows files; nothing of what is in them."""
+"""Atomic writes: a file is written completely or not at all."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from pathlib import Path
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Write a file so that it is there as a whole or not at all; what could not be written leaves nothing.
-    Raises OSError."""
+    """Write a file completely or not at all: a failed write leaves nothing behind. Raises OSError."""
     new = path.with_name(f".{path.name}.new")
     try:
         with new.open("w", encoding="utf-8") as file:
@@ -20,5 +19,5 @@ def write_atomically(path: Path, text: str) -> None:
     except OSError as error:
         with suppress(OSError):
             new.unlink(missing_ok=True)
-        # A failure to write, unlike one to open, does not say of what.
+        # Unlike a failed open, a failed write does not name the file.
         raise OSError(error.errno, error.strerror, str(path)) from error

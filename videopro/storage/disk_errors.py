@@ -1,7 +1,4 @@
-"""What to say where a file cannot be written, whatever library wrote: which, why, and how to fix it.
-
-Knows errors of the system and libraries' ways to fail; nothing of what is written.
-"""
+"""Error messages for files that cannot be written, by any library: which file, why, and how to fix it."""
 
 from __future__ import annotations
 
@@ -23,12 +20,12 @@ _DISK = {
 
 
 def is_full(error: OSError) -> bool:
-    """Whether the disk (or a quota) has no room, or takes nothing any more."""
+    """Whether the disk (or a quota) is full or accepts no more writes."""
     return error.errno in _FULL
 
 
 def cannot_write(path: Path | str, error: OSError, otherwise: str = "fix that") -> str:
-    """A message for a failure to write. `otherwise`: the fix where space is not the problem."""
+    """The message for a failed write. `otherwise`: the fix if space is not the problem."""
     fix = (
         "free some space on that disk, then re-run the same command to resume"
         if is_full(error)
@@ -39,9 +36,9 @@ def cannot_write(path: Path | str, error: OSError, otherwise: str = "fix that") 
 
 @contextmanager
 def writing(what: str, folder: Path, *, then: str, needed: int = 0) -> Iterator[None]:
-    """Around code that writes into a folder: RunError, naming `what` was being written, where the disk (or a
-    quota, or permissions) lets it not. `needed`: bytes that it takes, as far as known. `then`: what to do
-    once there is room. Other errors pass."""
+    """Wrap code that writes into a folder: raises RunError, naming `what` was being written, if the disk, a
+    quota or permissions prevent it. `needed`: bytes it takes, if known. `then`: what to do once there is
+    room. Other errors pass through."""
     try:
         yield
     except Exception as error:
@@ -55,15 +52,17 @@ def writing(what: str, folder: Path, *, then: str, needed: int = 0) -> Iterator[
 
 
 def _reason(error: Exception) -> str | None:
-    """Why it could not be written; None for an error of another kind."""
-    told = str(error).strip().split("\n")[0][:200]
+    """Why the write failed; None for another kind of error."""
+    message = str(error).strip().split("\n")[0][:200]
     if isinstance(error, OSError):
-        return error.strerror or told if error.errno in _DISK else None
-    # The tokenizers library raises plain exceptions, torch.save a RuntimeError that tells no reason.
-    if isinstance(error, SafetensorError) or "(os error " in told:
-        return told
-    if isinstance(error, RuntimeError) and ("inline_container" in told or "PytorchStreamWriter" in told):
-        return "a file could not be written to its end"
+        return error.strerror or message if error.errno in _DISK else None
+    # The tokenizers library raises plain exceptions, torch.save a RuntimeError without a reason.
+    if isinstance(error, SafetensorError) or "(os error " in message:
+        return message
+    if isinstance(error, RuntimeError) and (
+        "inline_container" in message or "PytorchStreamWriter" in message
+    ):
+        return "a file could not be written completely"
     return None
 
 
@@ -77,5 +76,5 @@ def _room(folder: Path, needed: int) -> str:
 
 
 def megabytes(size: int) -> str:
-    """Bytes for a reader."""
+    """A number of bytes as text."""
     return f"{size / 1e9:,.1f} GB" if size >= 1e9 else f"{max(1, round(size / 1e6)):,} MB"

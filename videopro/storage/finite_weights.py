@@ -1,7 +1,4 @@
-"""Whether weights are numbers: no NaN and no infinity, by which a model would answer everything alike.
-
-Knows tensors; nothing of models or where weights come from.
-"""
+"""Checks weights for NaN and infinities, with which a model would answer every question alike."""
 
 from __future__ import annotations
 
@@ -13,25 +10,25 @@ from safetensors import safe_open
 
 
 def non_finite(weights: Iterable[tuple[str, torch.Tensor]]) -> str | None:
-    """The name of the first tensor that holds NaN or an infinity. Tensors of whole numbers (quantised
-    weights) and those without values are passed over."""
+    """The name of the first tensor that holds NaN or an infinity. Integer tensors (quantised weights), empty
+    ones and those on the meta device are skipped."""
     names: list[str] = []
-    ends: list[torch.Tensor] = []
+    extremes: list[torch.Tensor] = []
     for name, tensor in weights:
         if tensor.is_floating_point() and tensor.numel() and not tensor.is_meta:
-            # Float8 has no order of its own in torch.
+            # torch cannot compare float8 values.
             values = tensor.detach() if tensor.element_size() > 1 else tensor.detach().to(torch.bfloat16)
-            # One pass without a copy: both ends of NaN are NaN. On a CPU twenty times as fast as isfinite.
+            # One pass without a copy: min and max of NaN are NaN. On a CPU twenty times as fast as isfinite.
             names.append(name)
-            ends.append(torch.stack(torch.aminmax(values)).double().cpu())
-    if not ends:
+            extremes.append(torch.stack(torch.aminmax(values)).double().cpu())
+    if not extremes:
         return None
-    fine = torch.isfinite(torch.stack(ends)).all(dim=1).tolist()
+    fine = torch.isfinite(torch.stack(extremes)).all(dim=1).tolist()
     return next((name for name, is_fine in zip(names, fine, strict=True) if not is_fine), None)
 
 
 def non_finite_in(file: Path) -> str | None:
-    """The first such tensor in a safetensors file, read one by one. Raises OSError or SafetensorError."""
+    """The same for a safetensors file, read tensor by tensor. Raises OSError or SafetensorError."""
     with safe_open(file, framework="pt") as stored:
         for name in stored.keys():  # noqa: SIM118
             if non_finite([(name, stored.get_tensor(name))]) is not None:

@@ -1,7 +1,4 @@
-"""The rows of a training file: a JSON object a line, with where each stands.
-
-Knows files; nothing of what a row is to hold.
-"""
+"""Reads the rows of a training file: one JSON object per line, with its line number."""
 
 from __future__ import annotations
 
@@ -14,8 +11,9 @@ from videopro.storage.json_objects import read_object
 
 
 def read_json_lines(path: Path, give: str) -> Iterator[tuple[int, str, dict[str, Any]]]:
-    """Each object's line number, its place for messages and itself; empty lines are passed over. Raises
-    DatasetError for a file that cannot be read, saying what to `give`, and for a line that is no object."""
+    """Yield (line number, "FILE, line N" for messages, object) for each line that is not empty. Raises
+    DatasetError for a file that cannot be read, saying what to `give`, and for a line that is not an
+    object."""
     try:
         lines = path.read_text(encoding="utf-8").split("\n")
     except OSError as error:

@@ -1,8 +1,7 @@
-"""The append-only file of JSON lines under every log of the project: traces, crash records, grades, rewards
-and a teacher's replies.
+"""The append-only JSON-lines file behind every log of the project: traces, crash records, grades, rewards and
+a teacher's replies.
 
-Any number of threads and processes may append to one file, and a kill may hit any of them at any moment.
-Knows files and locks; nothing of what a line says.
+Any number of threads and processes may append to a file, and any of them may be killed at any moment.
 """
 
 from __future__ import annotations
@@ -20,25 +19,25 @@ from typing import Any, Self
 from videopro.errors import RunError
 from videopro.storage.disk_errors import cannot_write, is_full
 
-# Bytes read at once in search of the last line's end.
+# Bytes read at once when searching for the end of the last line.
 _BLOCK = 1 << 16
 
 
 class JsonLinesLog:
-    """An open file of JSON objects, one a line.
+    """An open file of JSON objects, one per line.
 
-    An append happens under an exclusive lock of the file, in one write and one fsync: the lines are on the
-    disk when it returns, all of them or none. A tail without a newline can only be what a killed writer left;
-    the next append cuts it.
+    An append holds an exclusive lock on the file and does one write and one fsync: the lines are on the disk
+    when it returns, all of them or none. A tail without a newline can only come from a killed writer; the
+    next append cuts it.
 
-    The file is made if it is missing, and its folder too with `make_folder`. `writable` False: for reading
-    only; the file must be there, and stays as it is. Raises RunError for a file that cannot be opened.
+    A missing file is created, and with `make_folder` its folder too. With `writable=False` the file must
+    exist and is not changed. Raises RunError for a file that cannot be opened.
     """
 
     def __init__(self, path: Path, *, writable: bool = True, make_folder: bool = False) -> None:
         self.path = path
         self.torn = 0
-        """Torn last lines that this object cut."""
+        """Number of torn last lines that this object cut."""
         self._threads = threading.RLock()
         self._depth = 0
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT if writable else os.O_RDONLY
@@ -58,12 +57,12 @@ class JsonLinesLog:
         self.close()
 
     def close(self) -> None:
-        """Close the file, and with it give back a lock from `hold`."""
+        """Close the file, which also releases a lock from `hold`."""
         os.close(self._file)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep every other thread and process from appending for the length of the block; waits for them."""
+        """Keep every other thread and process from appending within the block; waits for the lock."""
         with self._threads:
             if not self._depth:
                 fcntl.flock(self._file, fcntl.LOCK_EX)
@@ -76,7 +75,8 @@ class JsonLinesLog:
                     fcntl.flock(self._file, fcntl.LOCK_UN)
 
     def hold(self) -> bool:
-        """Lock the file until it is closed; False, without waiting, if another process has it."""
+        """Lock the file until it is closed. Returns False, without waiting, if another process has it
+        locked."""
         with self._threads:
             try:
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -86,7 +86,7 @@ class JsonLinesLog:
             return True
 
     def read(self, start: int = 0) -> bytes:
-        """The whole lines from byte `start` on; a torn last one is left out. Raises RunError for a file that
+        """The complete lines from byte `start` on, without a torn last line. Raises RunError for a file that
         is shorter than `start`."""
         size = os.fstat(self._file).st_size
         if size < start:
@@ -100,13 +100,13 @@ class JsonLinesLog:
         return bytes(found[: found.rfind(b"\n") + 1])
 
     def append(self, *records: Mapping[str, Any]) -> None:
-        """Write objects durably, a line each, all or none; see `append_lines`."""
-        # Escaped: a model's reply may hold half of a surrogate pair, which is no UTF-8.
+        """Write objects durably, one per line, all or none; see `append_lines`."""
+        # Escaped, because a model's reply may hold a lone surrogate, which UTF-8 cannot encode.
         self.append_lines("".join(json.dumps(record) + "\n" for record in records).encode("ascii"))
 
     def append_lines(self, lines: bytes) -> None:
-        """Write whole lines durably, all or none. On a full disk, or any other failure, the file is left as
-        it was, and RunError is raised."""
+        """Write complete lines durably, all or none. On a full disk, or any other failure, the file is left
+        as it was and RunError is raised."""
         with self.locked():
             self.cut_torn_tail()
             size = os.fstat(self._file).st_size
@@ -116,13 +116,13 @@ class JsonLinesLog:
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                 os.fsync(self._file)
             except OSError as error:
-                with suppress(OSError):  # A disk in error: a torn tail is cut by whoever appends next.
+                with suppress(OSError):  # If this fails too, the next append cuts the torn tail.
                     os.ftruncate(self._file, size)
-                told = cannot_write(self.path, error, "fix that and re-run the same command")
-                raise RunError(f"{told}; what was done before is safe") from error
+                message = cannot_write(self.path, error, "fix that and re-run the same command")
+                raise RunError(f"{message}; what was done before is safe") from error
 
     def cut_torn_tail(self) -> None:
-        """Remove what a killed writer left of a last line."""
+        """Remove an incomplete last line that a killed writer left."""
         with self.locked():
             end = size = os.fstat(self._file).st_size
             while end:

@@ -1,8 +1,7 @@
-"""Reading JSON that others wrote, or saying what is wrong with it.
+"""Strict reading of JSON from outside.
 
-Whatever the text, the result is plain data that the rest of the program can walk, compute with and write, or
-one error: Python's own reader lets infinite numbers and lone surrogates through, and has other errors for
-deep nesting. Knows JSON; nothing of what an object is to hold.
+The result is plain data that the rest of the program can walk, compute with and write, or else InvalidJson.
+Python's own parser accepts infinite numbers and lone surrogates, and raises other errors for deep nesting.
 """
 
 from __future__ import annotations
@@ -20,21 +19,21 @@ from videopro.storage.surrogates import encodable
 T = TypeVar("T")
 
 MAX_DEPTH = 100
-"""Lists and objects within each other: what walks them is recursive."""
-# A whole number up to here can be turned into a float.
+"""Maximal nesting of lists and objects; the code that walks them is recursive."""
+# An integer of up to this many digits can be converted to a float.
 _MAX_DIGITS = 308
 
 
 class InvalidJson(ValueError):
-    """A text that is no JSON, or holds what cannot be worked with; the message says which."""
+    """Text that is not JSON, or that holds values which cannot be used; the message says which."""
 
 
 def parse_json(text: str | bytes, *, infinite: bool = False) -> Any:
-    """The value of a JSON text (bytes: UTF-8, with or without its mark).
+    """The value of a JSON text (bytes: UTF-8, with or without a byte order mark).
 
-    Halves of surrogate pairs become U+FFFD. Raises NotJson for anything else than JSON, for NaN and infinite
-    numbers (unless `infinite`: Python's own writers have them), numbers that no float can hold, an object
-    with a key twice, and nesting beyond MAX_DEPTH.
+    Lone surrogates become U+FFFD. Raises InvalidJson for anything but JSON, for NaN and infinite numbers
+    (unless `infinite`: Python's own writers produce them), numbers too large for a float, duplicate keys, and
+    nesting deeper than MAX_DEPTH.
     """
     try:
         plain = text.decode("utf-8-sig") if isinstance(text, bytes) else text.removeprefix("\ufeff")
@@ -45,15 +44,15 @@ def parse_json(text: str | bytes, *, infinite: bool = False) -> Any:
 
 
 def parse_json_at(text: str, start: int) -> tuple[Any, int]:
-    """The value that begins at this place of a text that goes on behind it, and where it ends. Raises NotJson
-    as `parse_json` does."""
+    """The value that begins at `start`, and where it ends; text may follow. Raises InvalidJson as
+    `parse_json` does."""
     value, end = _decoded(lambda: _STRICT.raw_decode(text, start))
     return _plain(value, text[start:end]), end
 
 
 def parse_json_list(text: str) -> Any:
-    """As `parse_json`; but in a list, a part that is no JSON comes as its NotJson. Raises NotJson where the
-    parts cannot be told from each other."""
+    """As `parse_json`, but an element of a list that is not JSON is returned as an InvalidJson object. Raises
+    InvalidJson if the elements cannot be separated."""
     try:
         return parse_json(text)
     except InvalidJson as error:
@@ -63,7 +62,7 @@ def parse_json_list(text: str) -> Any:
 
 
 def read_object(text: str | bytes, where: str, error: type[VideoProError]) -> dict[str, Any]:
-    """The object that a line holds. Raises `error`, naming `where` and the fix, for anything else."""
+    """Parse a JSON object. Raises `error`, naming `where` and the fix, for anything else."""
     try:
         found = parse_json(text)
     except InvalidJson as reason:
@@ -94,7 +93,7 @@ def _parts(text: str, start: int, error: InvalidJson) -> Iterator[Any]:
 
 
 def _decoded(decode: Callable[[], T]) -> T:
-    """What `decode` gives; all its errors as one."""
+    """Call `decode`; every error becomes InvalidJson."""
     try:
         return decode()
     except InvalidJson:
@@ -106,7 +105,7 @@ def _decoded(decode: Callable[[], T]) -> T:
 
 
 def _plain(value: Any, text: str) -> Any:
-    """What was read of this JSON, if it is not nested too deep, with strings that can be written."""
+    """The value with encodable strings. Raises InvalidJson if it is nested too deep."""
     _check_depth(value)
     may_hold = "\\ud" in text or "\\uD" in text or not (text.isascii() or encodable(text) == text)
     return _encodable(value) if may_hold else value
@@ -169,7 +168,7 @@ def _encodable(value: Any) -> Any:
     if isinstance(value, str):
         return encodable(value)
     if isinstance(value, list):
-        return [_encodable(one) for one in value]
+        return [_encodable(item) for item in value]
     if isinstance(value, dict):
-        return {encodable(key): _encodable(one) for key, one in value.items()}
+        return {encodable(key): _encodable(item) for key, item in value.items()}
     return value

@@ -1,14 +1,14 @@
-"""Text from outside, made fit to be written.
+"""Makes text from outside encodable.
 
-JSON may hold half of a surrogate pair, which no encoding of Unicode can write: a file, a console or a request
-would fail on it, far from where it came in. Knows text only.
+JSON may hold a lone surrogate, which no Unicode encoding can write: a file, a console or a request would fail
+on it, far from where it came in.
 """
 
 from __future__ import annotations
 
 
 def encodable(text: str) -> str:
-    """The text with U+FFFD for each half of a surrogate pair that stands alone; two halves become their
+    """The text with each lone surrogate replaced by U+FFFD, and surrogate pairs joined into their
     character."""
     if text.isascii():
         return text

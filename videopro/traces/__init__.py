@@ -1,4 +1,4 @@
-"""What happened to one question: the record, the append-only log of a run, and which answer counts."""
+"""The trace of a question: its record, the append-only log of a run, and the choice of the final answer."""
 
 from videopro.traces.counterfactual import (
     NATIVE,

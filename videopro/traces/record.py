@@ -1,8 +1,7 @@
-"""What happened to one question, as one JSON line: the record that scoring, reports, synthesis and rewards
-read.
+"""The trace of a question as one JSON line: the record that scoring, reports, synthesis and rewards read.
 
-Knows nothing of how a question is answered. Frames are references, never pixels. `videopro.traces.log` keeps
-the lines of a run. Raise `SCHEMA` whenever the meaning of a field changes.
+Frames are references, never pixels. `videopro.traces.log` stores the lines of a run. Raise `SCHEMA` whenever
+the meaning of a field changes.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ from videopro.storage import parse_json
 SCHEMA = 3
 
 FALLBACK = "fallback"
-"""The prompt kind of the direct answer that is asked for where no program gave one."""
+"""The prompt kind of the direct answer that is requested where no program gave an answer."""
 
 
 class LaterSchema(RunError):
-    """A trace of a later version, whose fields may mean something else."""
+    """A trace written by a later version, whose fields may mean something else."""
 
 
 FrameRef: TypeAlias = tuple[float, ...]
@@ -36,19 +35,19 @@ FrameRef: TypeAlias = tuple[float, ...]
 
 @dataclass(frozen=True)
 class Cost:
-    """What an answer took. What several questions shared is split evenly among them, so that sums over a run
-    are the run's; hence fractions of frames and calls."""
+    """The cost of an answer. Costs that several questions share are split evenly among them, so that they add
+    up to the run's cost; hence fractional frames and calls."""
 
     seconds: float = 0.0
-    """Wall time, stages and all."""
+    """Wall time, including all stages."""
     stages: Mapping[str, float] = field(default_factory=dict)
-    """Seconds by stage: "decode", "backbone", and whatever a method names."""
+    """Seconds by stage: "decode", "backbone", and stages that a method adds."""
     frames: float = 0.0
-    """Frames that were decoded."""
+    """Decoded frames."""
     calls: float = 0.0
     """Requests to a backbone."""
     tokens_in: float = 0.0
-    """Prompt tokens over all calls; a shared prefix counts in each call that uses it."""
+    """Prompt tokens of all calls; a shared prefix counts in each call that uses it."""
     tokens_out: float = 0.0
 
     def __add__(self, other: Cost) -> Cost:
@@ -65,7 +64,7 @@ class Cost:
         )
 
     def share(self, among: int) -> Cost:
-        """One question's part of a cost that `among` questions caused together."""
+        """One question's share of a cost that `among` questions caused together."""
         return Cost(
             self.seconds / among,
             {name: seconds / among for name, seconds in self.stages.items()},
@@ -78,12 +77,12 @@ class Cost:
 
 @dataclass(frozen=True)
 class Failure:
-    """Why something did not work. `type` is the class of the error ("VideoError", "WorkerDied", ...)."""
+    """Why something failed. `type` is the class of the error ("VideoError", "WorkerDied", ...)."""
 
     type: str
     message: str
     line: int | None = None
-    """Line of the program, where there is one."""
+    """Line of the program, if the error has one."""
     log: str = ""
 
 
@@ -94,26 +93,26 @@ class Call:
     fn: str
     args: Mapping[str, Any]
     result: str
-    """Short text of what came back."""
+    """The returned value as short text."""
     frames: tuple[FrameRef, ...] = ()
-    """The frames that were looked at."""
+    """The frames that the call looked at."""
     seconds: float = 0.0
     cached: bool = False
     intervals: tuple[tuple[float, ...], ...] = ()
-    """(start, end) in seconds of what a retrieval gave."""
+    """(start, end) in seconds of the intervals that a retrieval returned."""
     line: int | None = None
     """The program's line that made the call, from 1; None for a direct answer, and where the sandbox does not
-    tell (Monty)."""
+    report it (Monty)."""
 
 
 @dataclass(frozen=True)
 class Execution:
-    """What came of one round: of a program, or of the backbone's direct answer."""
+    """The outcome of a round: of running a program, or of the backbone's direct answer."""
 
     status: Literal["ok", "failed", "empty"]
     answer: Answer = field(default_factory=Answer)
-    """The answer; one without a letter where there is none. Its confidence is 0.0 unless an answering call
-    made it."""
+    """The answer; without a letter if there is none. Its confidence is 0.0 unless an answering call gave
+    it."""
     claim: float | None = None
     """The confidence that a program claimed for itself."""
     error: Failure | None = None
@@ -123,77 +122,76 @@ class Execution:
 
 @dataclass(frozen=True)
 class Round:
-    """One turn: what was asked for, what the model wrote, what running it gave."""
+    """One turn of a question: the prompt kind, the model's reply, and the outcome of running it."""
 
     prompt_kind: str
-    """ "native" for a direct answer; of a program `videopro.planners.Kind`; FALLBACK for the direct answer
-    where no program gave one."""
+    """ "native" for a direct answer; for a program, one of `videopro.planners.PromptKind`; FALLBACK for the
+    direct answer where no program gave one."""
     raw: str
     """The model's reply, untouched."""
     program: str | None = None
     execution: Execution | None = None
     mode: Literal["native", "program"] | None = None
-    """How the program reasons; None where none was written."""
+    """How the program reasons; None if no program was written."""
     faults: tuple[str, ...] = ()
     """Why the reply is not well-formed; empty when it is."""
     notes: Mapping[str, str] = field(default_factory=dict)
-    """What the planner says of its own reply, such as the fault that the pocket teacher put into it. For
+    """What the planner notes about its own reply, such as the fault that the pocket teacher put into it. For
     reports only: no later prompt shows it."""
     planning: Cost = field(default_factory=Cost)
-    """What writing the reply took; running it is `execution.cost`."""
+    """The cost of writing the reply; that of running it is `execution.cost`."""
     refines: int | None = None
-    """The place in `rounds` of what it refines, where several were refined (synthesis); None: of none, or of
-    the one before it."""
+    """Index in `rounds` of the round that it refines, if several were refined (synthesis); None: it refines
+    no round, or the previous one."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """What was made of one question: an answer (`final`, perhaps without a letter) or an error, never
-    neither."""
+    """The result of a question: an answer (`final`, perhaps without a letter) or an error, never neither."""
 
     rounds: tuple[Round, ...] = ()
     first: Answer | None = None
     """The answer before any refinement."""
     final: Answer | None = None
-    """The answer that counts; None only beside an `error`."""
+    """The answer that counts; None only if there is an `error`."""
     selected: int | None = None
-    """The place in `rounds` of the answer that counts; None without rounds. Those behind it were stored for
-    other thresholds (`refine_below`), or gave nothing better."""
+    """Index in `rounds` of the answer that counts; None without rounds. Later rounds were stored for other
+    thresholds (`refine_below`), or gave nothing better."""
     refined: int = 0
-    """Refinements that the run's own settings called for."""
+    """Number of refinements under the run's own settings."""
     error: Failure | None = None
     """Why there is no answer: a broken video, a request that could not be served, a worker that died."""
     notes: tuple[str, ...] = ()
-    """What a reader of the result should know, such as subtitles that the benchmark does not have."""
+    """Remarks for readers of the result, such as subtitles that the benchmark does not have."""
     cost: Cost = field(default_factory=Cost)
 
 
 def failed_result(error: Exception, rounds: tuple[Round, ...] = ()) -> Result:
     """The result of a question that could not be answered; `error` is one of QUESTION_ERRORS."""
-    # The broad class, not a subclass of it: what leaves a denominator is decided by this word.
-    kind = next(one for one in QUESTION_ERRORS if isinstance(error, one))
+    # The base class, not a subclass: scoring decides by this name what leaves a denominator.
+    kind = next(base for base in QUESTION_ERRORS if isinstance(error, base))
     return Result(rounds, error=Failure(kind.__name__, str(error)))
 
 
 @dataclass(frozen=True)
 class VideoRef:
-    """The video of a question. `id` and `duration` are empty and 0 when it could not be opened."""
+    """The video of a question. `id` is empty and `duration` 0 if it could not be opened."""
 
     path: str
     key: str
-    """The benchmark's own name of the video; intervals are clustered by it."""
+    """The benchmark's own name for the video; confidence intervals are clustered by it."""
     id: str = ""
     """Hash of the content."""
     duration: float = 0.0
     """Seconds."""
     subtitles: str = ""
-    """The file of subtitles that synthesis gave to its modules; empty: none, or not told."""
+    """The subtitle file that synthesis gave to its modules; empty: none, or not recorded."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Trace(Result):
-    """Everything that happened to one question, and everything that scoring it again needs: its result, what
-    was asked, and in which run."""
+    """Everything that happened to a question, and everything needed to score it again: its result, the
+    question, and the run."""
 
     schema: int
     run_key: str
@@ -202,16 +200,16 @@ class Trace(Result):
     question: str
     choices: tuple[str, ...]
     gold: str | None
-    """Letter of the right option; None where the benchmark keeps it to itself, and for an open question; "-"
-    where none is right by its own annotation."""
+    """Letter of the right option; None if the benchmark keeps it secret, and for an open question; "-" if no
+    option is right by its own annotation."""
     groups: Mapping[str, str] = field(default_factory=dict)
     official: str | None = None
     """The letter that the benchmark's official reader takes from `final.raw`."""
     versions: Mapping[str, str] = field(default_factory=dict)
     reference: str | None = None
-    """The answer in words that a judge compares an open answer with."""
+    """The reference answer with which a judge compares an open answer."""
     evidence: tuple[tuple[float, ...], ...] = ()
-    """(start, end) in seconds of what holds the answer, where the benchmark tells."""
+    """(start, end) in seconds of the intervals that hold the answer, if the benchmark gives them."""
 
     @property
     def right(self) -> frozenset[str]:
@@ -223,7 +221,7 @@ class Trace(Result):
         return letter in self.right
 
     def to_line(self) -> bytes:
-        """One line of JSON in ASCII with its newline. Raises RunError for a number that JSON cannot hold."""
+        """One line of ASCII JSON with its newline. Raises RunError for a value that JSON cannot hold."""
         try:
             text = json.dumps(dataclasses.asdict(self), allow_nan=False, separators=(",", ":"))
         except (ValueError, TypeError) as error:
@@ -232,7 +230,7 @@ class Trace(Result):
 
     @classmethod
     def from_line(cls, line: bytes) -> Trace:
-        """Read a line. Unknown fields are left out, missing optional ones get their defaults. Raises
+        """Read a line. Unknown fields are ignored, missing optional fields get their defaults. Raises
         LaterSchema for a trace of a later version, RunError for anything else that is not a trace."""
         try:
             content = parse_json(line)
@@ -254,36 +252,36 @@ class Trace(Result):
 
 
 def _upgraded(content: Mapping[str, Any]) -> dict[str, Any]:
-    """A trace of schema 2 or older as schema 3 has it: `selected` was called "settled", and an execution held
-    the fields of its answer itself, with the letter as "answer"."""
+    """Convert a trace of schema 2 or older to schema 3: `selected` was called "settled", and the fields of an
+    answer were fields of its execution, with the letter as "answer"."""
     upgraded = {"selected": content.get("settled"), **content, "schema": 3}
     if isinstance(rounds := content.get("rounds"), list):
-        upgraded["rounds"] = [_upgraded_round(one) for one in rounds]
+        upgraded["rounds"] = [_upgraded_round(turn) for turn in rounds]
     return upgraded
 
 
-def _upgraded_round(one: Any) -> Any:
-    if not isinstance(one, dict) or not isinstance(execution := one.get("execution"), dict):
-        return one
+def _upgraded_round(turn: Any) -> Any:
+    if not isinstance(turn, dict) or not isinstance(execution := turn.get("execution"), dict):
+        return turn
     answer = {"letter": execution.get("answer")}
     answer |= {name: execution[name] for name in ("confidence", "letters", "raw") if name in execution}
-    return {**one, "execution": {**execution, "answer": answer}}
+    return {**turn, "execution": {**execution, "answer": answer}}
 
 
 @cache
 def _hints(cls: Any) -> dict[str, Any]:
-    # Asked for every call of every trace, they would take most of the time of reading a run.
+    # Without the cache, this would take most of the time of reading a run.
     return typing.get_type_hints(cls)
 
 
 def _read(cls: Any, content: Mapping[str, Any], where: str) -> Any:
     hints = _hints(cls)
     values = {}
-    for one in fields(cls):
-        if one.name in content:
-            values[one.name] = _value(content[one.name], hints[one.name], f"{where}.{one.name}")
-        elif one.default is dataclasses.MISSING and one.default_factory is dataclasses.MISSING:
-            raise RunError(f"{where} has no {one.name!r}")
+    for entry in fields(cls):
+        if entry.name in content:
+            values[entry.name] = _value(content[entry.name], hints[entry.name], f"{where}.{entry.name}")
+        elif entry.default is dataclasses.MISSING and entry.default_factory is dataclasses.MISSING:
+            raise RunError(f"{where} has no {entry.name!r}")
     return cls(**values)
 
 
@@ -304,19 +302,19 @@ def _value(value: Any, hint: Any, where: str) -> Any:
     if origin is Mapping:
         if not isinstance(value, dict):
             raise RunError(f"{where} must be an object, not {_shown(value)}")
-        return {key: _value(one, parts[1], f"{where}.{key}") for key, one in value.items()}
+        return {key: _value(item, parts[1], f"{where}.{key}") for key, item in value.items()}
     if origin is tuple:
         if not isinstance(value, list):
             raise RunError(f"{where} must be a list, not {_shown(value)}")
         return tuple(_value(part, parts[0], where) for part in value)
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
-    # `type(...) is`: True is no number here.
+    # `type(...) is`, because True is an int.
     if hint in (str, int, float, bool) and type(value) is not hint:
         raise RunError(f"{where} must be of type {hint.__name__}, not {_shown(value)}")
     return value
 
 
 def _shown(value: Any) -> str:
-    told = repr(value)
-    return told if len(told) <= 200 else f"{told[:200]}..."
+    text = repr(value)
+    return text if len(text) <= 200 else f"{text[:200]}..."

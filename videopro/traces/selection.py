@@ -1,7 +1,6 @@
-"""When an answer is good enough, what kind of refinement it needs, and which of several answers counts.
+"""Decides whether an answer is confident enough, and which of several answers counts.
 
-Pure functions over executions, so that a report can decide again for another threshold from what a run
-stored. Knows traces; must not know planners, modules or how a program is run.
+Pure functions over executions, so that a report can apply another threshold to what a run stored.
 """
 
 from __future__ import annotations
@@ -13,28 +12,28 @@ from typing import Literal, cast
 from videopro.traces.record import Execution
 
 FinalRule = Literal["last", "last-answered", "best"]
-"""Which of its programs' answers a question has; see `select_answer`."""
+"""Which of its programs' answers counts for a question; see `select_answer`."""
 FallbackRule = Literal["none", "native"]
-"""What answers where its programs gave no answer: nothing, or the model directly."""
+"""What answers a question if its programs gave no answer: nothing, or the model directly."""
 
 
 @dataclass(frozen=True)
 class AnswerRule:
-    """Which answer of a question counts. The default is the rule of the paper and of its release."""
+    """Which answer of a question counts. The default is the rule of the paper and its release."""
 
     final: FinalRule = "last"
     fallback: FallbackRule = "none"
 
     @property
     def title(self) -> str:
-        """What tables call it."""
+        """Its name in tables."""
         named = {"last": "last program", "last-answered": "last answer", "best": "surest answer"}[self.final]
         return named if self.fallback == "none" else f"{named}, native fallback"
 
 
 def recorded_rule(settings: Mapping[str, object]) -> AnswerRule:
-    """The rule that a run went by, from its method's settings as the run recorded them. Runs of older
-    versions have it as `final`, where "last" meant the latest answer that there was."""
+    """The rule of a run, from its recorded method settings. Runs of older versions stored it as `final`,
+    where "last" meant the last program that gave an answer."""
     older = {"last": "last-answered"}.get(str(settings.get("final")), settings.get("final"))
     final = settings.get("final_answer", older or "last")
     return AnswerRule(cast(FinalRule, final), cast(FallbackRule, settings.get("fallback", "none")))
@@ -42,12 +41,12 @@ def recorded_rule(settings: Mapping[str, object]) -> AnswerRule:
 
 @dataclass(frozen=True)
 class Selection:
-    """What a run with some threshold makes of the executions of one question."""
+    """Which execution of a question counts under a threshold, and how many refinements it took."""
 
     selected: int
-    """The place of the answer that counts."""
+    """Index of the execution whose answer counts."""
     refined: int
-    """Refinements that the threshold calls for, among those that there are."""
+    """Number of refinements under the threshold, among those that exist."""
 
 
 def is_confident(execution: Execution, tau: float) -> bool:
@@ -62,16 +61,16 @@ def is_confident(execution: Execution, tau: float) -> bool:
 def select_answer(
     executions: Sequence[Execution], tau: float, final: FinalRule, most: int | None = None
 ) -> Selection:
-    """Which execution's answer counts under `tau`.
+    """Select the execution whose answer counts under `tau`.
 
-    Refinements are taken in turn until one is confident; with `most`, at most so many. "last": the last
-    program's answer counts, also where it failed and has none (the paper's rule and its release's).
-    "last-answered": the latest answer that there is, so that a refinement which gave none takes nothing away.
-    "best": the most confident answer, the earliest among equals. Where no program gave an answer the last one
-    counts under each of them. ValueError without an execution.
+    Refinements count in turn until one is confident, at most `most` of them. "last": the last program's
+    answer, even if it failed and has none (the rule of the paper and its release). "last-answered": the last
+    answer that exists, so that a failed refinement loses nothing. "best": the most confident answer, the
+    earliest of equals. If no program gave an answer, the last one counts under every rule. Raises ValueError
+    without executions.
     """
     if not executions:
-        raise ValueError("There is nothing to decide without an execution.")
+        raise ValueError("There is nothing to select from without an execution.")
     end = 0
     last = len(executions) - 1 if most is None else min(most, len(executions) - 1)
     while end < last and not is_confident(executions[end], tau):

@@ -1,7 +1,4 @@
-"""Decoded frames, kept within a number of bytes, so that a frame is decoded once for all who ask for it.
-
-Knows keys and arrays. Must not know files or how frames are decoded.
-"""
+"""A cache of decoded frames with a limit in bytes, shared by everything that reads frames in a process."""
 
 from __future__ import annotations
 
@@ -21,8 +18,8 @@ FrameKey = tuple[str, int, tuple[int, int]]
 
 
 class FrameStore:
-    """Frames by (video id, timestamp, size); the least recently used leave when `max_bytes` are exceeded.
-    Thread safe.
+    """Frames by (video id, timestamp, size); the least recently used are evicted when `max_bytes` is
+    exceeded. Thread safe.
 
     A frame larger than the whole store is not kept. `hits` and `misses` count lookups.
     """
@@ -34,15 +31,14 @@ class FrameStore:
         self.hits = 0
         self.misses = 0
         self._frames: LRUCache[FrameKey, np.ndarray] = LRUCache(max_bytes, lambda image: image.nbytes)
-        # Which timestamp is shown at a tick that was asked for: spares opening the file for the same question
-        # again.
+        # Requested tick -> timestamp shown: a repeated request need not open the file.
         self._shown: LRUCache[tuple[str, int], int] = LRUCache(1 << 16)
         self._lock = threading.Lock()
-        self._turns: weakref.WeakValueDictionary[str, _DecodeLock] = weakref.WeakValueDictionary()
+        self._decode_locks: weakref.WeakValueDictionary[str, _DecodeLock] = weakref.WeakValueDictionary()
 
     @property
     def bytes(self) -> int:
-        """Bytes of pixels that are kept now."""
+        """Bytes of pixels in the store."""
         return int(self._frames.currsize)
 
     def __len__(self) -> int:
@@ -59,14 +55,14 @@ class FrameStore:
             return image
 
     def put(self, key: FrameKey, image: np.ndarray) -> None:
-        """Keep a frame, and let go of the least recently used ones that no longer fit."""
+        """Store a frame, and evict the least recently used ones that no longer fit."""
         with self._lock:
             self._frames.pop(key, None)
             if image.nbytes <= self.max_bytes:
                 self._frames[key] = image
 
     def shown(self, video: str, tick: int) -> int | None:
-        """Timestamp of the frame on display at a tick, if it was found before."""
+        """Timestamp of the frame on display at a tick, if known."""
         with self._lock:
             return self._shown.get((video, tick))
 
@@ -76,20 +72,20 @@ class FrameStore:
             self._shown[video, tick] = pts
 
     def clear(self) -> None:
-        """Let go of every frame."""
+        """Remove every frame."""
         with self._lock:
             self._frames.clear()
             self._shown.clear()
 
     @contextmanager
     def decoding(self, video: str) -> Iterator[None]:
-        """One decoder a video at a time: who comes second waits (decoding is bounded in time), and then finds
-        the frames in the store."""
+        """Allow one decoder per video at a time: a second one waits (decoding is bounded in time), and then
+        finds the frames in the store."""
         with self._lock:
-            turn = self._turns.get(video)
-            if turn is None:
-                turn = self._turns[video] = _DecodeLock()
-        with turn.lock:
+            held = self._decode_locks.get(video)
+            if held is None:
+                held = self._decode_locks[video] = _DecodeLock()
+        with held.lock:
             yield
 
 
@@ -102,7 +98,7 @@ _shared = FrameStore()
 
 
 def shared_store() -> FrameStore:
-    """The store that a process shares by default."""
+    """The store that the process shares by default."""
     return _shared
 
 

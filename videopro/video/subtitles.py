@@ -1,8 +1,7 @@
-"""What is said in a video, as lines with their times: subtitle files and tracks inside video files.
+"""Subtitles as lines with their times, from subtitle files and from tracks inside video files.
 
 FFmpeg (through PyAV) reads SubRip, WebVTT and ASS, in files and in tracks alike; LongVideoBench's two JSON
-shapes are read here. Every time is in seconds from the start of the video. Knows files and time, and nothing
-of frames, models or benchmarks' folders.
+shapes are read here. Every time is in seconds from the start of the video.
 """
 
 from __future__ import annotations
@@ -30,19 +29,19 @@ from videopro.storage import encodable, parse_json
 from videopro.video.decoding.opening import Deadline, open_container
 from videopro.video.decoding.probe import probe
 
-# LongVideoBench shows a line that is on for less than this as if it were on for this long, in seconds.
+# Seconds; LongVideoBench widens the window of a shorter line to this.
 _SHORTEST_WINDOW = 1.0
-# Cues of a rolling caption touch; some writers leave this gap, in seconds.
+# Seconds; the cues of a rolling caption touch, but some writers leave this gap.
 _TOUCHING = 0.05
-# Rows that a rolling caption may carry on.
+# Rows that a rolling caption may repeat.
 _MOST_ROWS = 20
-# Bytes; a day of talk has about one MiB.
+# Bytes; a day of speech has about one MiB.
 _LARGEST = 256 << 20
 # Characters of a wrong line that a message shows.
 _SHOWN = 200
 
-# The mark of UTF-32 begins with that of UTF-16 and so stands before it.
-_MARKS = (
+# Byte order marks. That of UTF-32 begins with that of UTF-16, so it comes first.
+_BYTE_ORDER_MARKS = (
     *((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe\0\0", "utf-32"), (b"\0\0\xfe\xff", "utf-32")),
     *((b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16")),
 )
@@ -53,9 +52,9 @@ _TAG = re.compile(
     r"</?(?:font|i|b|u|s|em|strong|c|v|ruby|rt|lang|span|small|big|p|div)\b[^<>]*>", re.IGNORECASE
 )
 _BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
-# What is meant as a line of times. Bounded: a row that goes on for ever must not stall a run.
+# A row that is meant as a line of times. Bounded: an endless row must not stall a run.
 _TIMES = re.compile(r"^\s*-?\d+:\S{0,999}\s{0,99}-{1,9}>\s*-?\d")
-# What FFmpeg can read as one; numbers of more digits come out of it as other times, or as none.
+# Times that FFmpeg reads correctly; it turns numbers with more digits into other times, or drops them.
 _NUMBERS = r"-?\d{1,9}(?::\d{1,9}){1,2}(?:[.,]\d{0,9})?(?![\w:])"
 _CLOCKS = re.compile(rf"^\s*{_NUMBERS}\s*-+>\s*{_NUMBERS}")
 _DIALOGUE = re.compile(r"^Dialogue:[^,]*(?:,\s*\d{1,9}:\d{1,9}:\d{1,9}[^\d,]\d{1,9}\s*){2},")
@@ -64,7 +63,7 @@ _CLOCK = re.compile(r"(?:(?:(\d+):)?(\d+):)?(\d+(?:\.\d*)?)")
 
 @dataclass(frozen=True)
 class SubtitleLine:
-    """A text and when it is on, `start` to `end` in seconds of the video; newlines separate its rows."""
+    """A text shown from `start` to `end` (seconds of the video); newlines separate its rows."""
 
     start: float
     end: float
@@ -73,19 +72,20 @@ class SubtitleLine:
 
 @dataclass(frozen=True)
 class Subtitles:
-    """The lines of one video in the order of their starts (then ends), and where they come from."""
+    """The lines of a video, sorted by start and then end, and where they come from."""
 
     lines: tuple[SubtitleLine, ...]
     source: str
 
     def between(self, start: float, end: float) -> tuple[SubtitleLine, ...]:
-        """The lines on at some moment of [start, end), in seconds; one of no length is on where it starts."""
+        """The lines shown at some time in [start, end) seconds; a line without length is shown at its
+        start."""
         return tuple(
             line for line in self.lines if line.start < end and (line.end > start or line.start >= start)
         )
 
     def at(self, time: float) -> tuple[SubtitleLine, ...]:
-        """The lines on at `time` seconds: start <= time < end."""
+        """The lines shown at `time` seconds: start <= time < end."""
         return tuple(line for line in self.lines if line.start <= time < line.end or line.start == time)
 
     def visible_at(self, times: Sequence[float]) -> tuple[SubtitleLine, ...]:
@@ -97,24 +97,25 @@ class Subtitles:
         return tuple(line for line in self.lines if _covers(line, times))
 
     def text(self) -> str:
-        """Every line's text, one below the other."""
+        """The text of every line, separated by newlines."""
         return "\n".join(line.text for line in self.lines)
 
 
 def load_subtitles(
     path: str | Path, *, duration: float | None = None, start_offset: float = 0.0
 ) -> Subtitles:
-    """Read a subtitle file: .srt, .vtt, .ass or LongVideoBench's .json, told apart by content; of a video
-    file, the text track that `embedded_subtitles` takes.
+    """Read a subtitle file (.srt, .vtt, .ass or LongVideoBench's .json, recognised by content), or the text
+    track of a video file that `embedded_subtitles` selects.
 
-    `start_offset` (seconds) is where the video begins on the file's clock: it is taken off every time. Lines
-    that are then over by 0 or, with `duration` (seconds), begin at the end or later are left out; others are
-    cut to the video. A LongVideoBench line without an end lasts until the end of the video: it needs
-    `duration`. Captions that roll (YouTube's automatic ones repeat each row in the next cue) come out with
-    every row once. UTF-8, UTF-16 and UTF-32 are read by their marks, other encodings are detected.
+    `start_offset` (seconds) is where the video begins on the file's clock; it is subtracted from every time.
+    Lines that then end by 0 or, with `duration` (seconds), begin at the end or later are left out; others are
+    cut to the video. A LongVideoBench line without an end lasts until the end of the video, so it needs
+    `duration`. Rolling captions (YouTube's automatic ones repeat each row in the next cue) are returned with
+    every row once. UTF-8, UTF-16 and UTF-32 are recognised by their byte order marks, other encodings are
+    detected.
 
-    Raises SubtitleError for a file that is missing, empty, undecodable or not as its kind should be. A file
-    of a known kind without any line is fine: nothing is said.
+    Raises SubtitleError for a file that is missing, empty, undecodable or malformed. A file of a known format
+    without any line is valid: nothing is said.
     """
     path = Path(path)
     if _is_container(path):
@@ -128,12 +129,12 @@ def load_subtitles(
     text = _decode(_read(path), path)
     if not text.strip():
         raise SubtitleError(
-            f"{path} is empty; fetch it again, or leave it out if nothing is said in the video."
+            f"{path} is empty; download it again, or leave it out if nothing is said in the video."
         )
     if text.lstrip()[0] in "[{" and not text.lstrip().startswith("[Script Info]"):
         lines = list(_longvideobench(text, path, duration, start_offset))
     else:
-        cues = _once(_cues(text, path))
+        cues = _unrolled(_cues(text, path))
         lines = [SubtitleLine(line.start - start_offset, line.end - start_offset, line.text) for line in cues]
     return Subtitles(_cut(lines, duration), str(path))
 
@@ -144,10 +145,10 @@ def embedded_subtitles(
     """Read a text track inside a video file (mov_text, SubRip, ASS, WebVTT).
 
     `stream` counts the file's subtitle tracks from 0; without it, `language` is the tag in the file ("eng").
-    Of several, the text track marked as default is taken, else the first text track. Times are from the start
-    of the video, as frames' times are. `timeout` (seconds) bounds opening and reading.
+    Of several text tracks, the default one is read, else the first. Times count from the start of the video,
+    as those of frames do. `timeout` (seconds) bounds opening and reading.
 
-    Raises SubtitleError if there is no such track or it holds pictures (DVD, Blu-ray) instead of text, and
+    Raises SubtitleError if there is no such track or it holds images (DVD, Blu-ray) instead of text, and
     VideoError if the file cannot be read as a video.
     """
     path = Path(video_path)
@@ -164,14 +165,13 @@ def embedded_subtitles(
             deadline.check(path)
             cues.append(cue)
     origin = float(facts.origin)
-    lines = [SubtitleLine(line.start - origin, line.end - origin, line.text) for line in _once(cues)]
+    lines = [SubtitleLine(line.start - origin, line.end - origin, line.text) for line in _unrolled(cues)]
     return Subtitles(_cut(lines, facts.duration), source)
 
 
 def has_embedded_subtitles(video_path: str | Path, *, timeout: float = 30.0) -> bool:
-    """Whether an MP4, Matroska or AVI file has a text track for `embedded_subtitles`. Reads the file's head
-    only; False for a file that cannot be read, which whoever opens the video is told. `timeout` (seconds)
-    bounds it."""
+    """Whether an MP4, Matroska or AVI file has a text track for `embedded_subtitles`. Reads only the file's
+    header, within `timeout` seconds. False for a file that cannot be read: opening the video reports that."""
     path = Path(video_path)
     if not _is_container(path):
         return False
@@ -185,12 +185,12 @@ def has_embedded_subtitles(video_path: str | Path, *, timeout: float = 30.0) -> 
 
 @lru_cache(maxsize=8)
 def _remembered_track(path: Path, size: int, changed: int) -> Subtitles:
-    """A track is spread over its whole file, which each question about the video would read again."""
+    """Cached, because reading a track reads the whole file, for each question about the video."""
     return embedded_subtitles(path)
 
 
 def _is_container(path: Path) -> bool:
-    """Whether a file begins as MP4, Matroska or AVI do."""
+    """Whether a file begins like MP4, Matroska or AVI."""
     try:
         if not path.is_file():
             return False
@@ -210,7 +210,7 @@ def _covers(line: SubtitleLine, times: Sequence[float]) -> bool:
 
 
 def _cut(lines: Iterable[SubtitleLine], duration: float | None) -> tuple[SubtitleLine, ...]:
-    """The lines that the video shows, cut to it, in order."""
+    """The lines within the video, cut to its duration and sorted."""
     last = float("inf") if duration is None else duration
     kept = [
         SubtitleLine(max(line.start, 0.0), min(max(line.end, line.start), last), line.text)
@@ -226,11 +226,13 @@ def _cut(lines: Iterable[SubtitleLine], duration: float | None) -> tuple[Subtitl
 def _read(path: Path) -> bytes:
     try:
         state = path.stat()
-        # A pipe or device could keep a read waiting for ever.
+        # Reading a pipe or device could block forever.
         if stat.S_ISREG(state.st_mode) and state.st_size > _LARGEST:
-            raise SubtitleError(f"{path} has {state.st_size >> 20} MiB; no subtitles do: give their file.")
+            raise SubtitleError(
+                f"{path} has {state.st_size >> 20} MiB, too many for subtitles; give the subtitle file."
+            )
         if not stat.S_ISREG(state.st_mode):
-            raise SubtitleError(f"{path} cannot be read (no file); it must be a readable file.")
+            raise SubtitleError(f"{path} cannot be read (not a file); it must be a readable file.")
         return path.read_bytes()
     except FileNotFoundError:
         raise SubtitleError(
@@ -242,14 +244,14 @@ def _read(path: Path) -> bytes:
 
 
 def _decode(data: bytes, path: Path) -> str:
-    encoding = next((name for mark, name in _MARKS if data.startswith(mark)), "utf-8")
+    encoding = next((name for mark, name in _BYTE_ORDER_MARKS if data.startswith(mark)), "utf-8")
     text = _decoded(data, encoding)
     if text is None and encoding == "utf-8":  # damaged, or an old encoding, or UTF-16 without its mark
         patched = data.decode("utf-8", "replace")
         bad = patched.count("�")
         if 0 < bad < sum(character > "\x7f" for character in patched) - bad:
             raise SubtitleError(
-                f"{path} is UTF-8 with {bad} damaged places; fetch it again, or save it anew."
+                f"{path} is UTF-8 with {bad} damaged places; download it again, or save it again."
             )
         found = chardet.detect(
             data, encoding_era=chardet.EncodingEra.MODERN_WEB, prefer_superset=True, max_bytes=len(data)
@@ -257,7 +259,7 @@ def _decode(data: bytes, path: Path) -> str:
         text = _decoded(data, found["encoding"]) if found["encoding"] else None
     if text is None:
         raise SubtitleError(
-            f"{path} is not text in any encoding that can be told; save it as UTF-8, or fetch it again."
+            f"{path} is not text in any known encoding; save it as UTF-8, or download it again."
         )
     return text
 
@@ -280,14 +282,16 @@ def _cues(text: str, path: Path) -> list[SubtitleLine]:
     elif any(_TIMES.match(row) for row in text.splitlines()):
         kind = "srt"
     else:
-        raise SubtitleError(f"{path} is no .srt, .vtt, .ass or LongVideoBench .json file: it holds no times.")
+        raise SubtitleError(
+            f"{path} is not a .srt, .vtt, .ass or LongVideoBench .json file: it holds no times."
+        )
     _check_times(start, kind, path)
     try:
         with av.open(io.BytesIO(start.encode()), mode="r", format=kind) as container:
             cues = [cue for track in container.streams.subtitles for cue in _packets(container, track)]
     except av.error.FFmpegError as error:
         raise SubtitleError(
-            f"{path} cannot be read as {kind} ({error.strerror}); fetch or write it again."
+            f"{path} cannot be read as {kind} ({error.strerror}); download or write it again."
         ) from None
     for cue in cues:
         for row in cue.text.splitlines():
@@ -297,7 +301,7 @@ def _cues(text: str, path: Path) -> list[SubtitleLine]:
 
 
 def _check_times(text: str, kind: str, path: Path) -> None:
-    """Refuse a line of times that FFmpeg would pass over or read as other times."""
+    """Refuse a line of times that FFmpeg would skip or read as other times."""
     for row in text.splitlines():
         if kind == "ass":
             wrong = row.startswith("Dialogue:") and not _DIALOGUE.match(row)
@@ -309,7 +313,7 @@ def _check_times(text: str, kind: str, path: Path) -> None:
 
 def _no_times(path: Path, row: str) -> SubtitleError:
     return SubtitleError(
-        f"{path}: {row.strip()[:_SHOWN]!r} is no line of times; write it as 00:01:02,500 --> 00:01:04,000 "
+        f"{path}: {row.strip()[:_SHOWN]!r} is not a line of times; write it as 00:01:02,500 --> 00:01:04,000 "
         "(.srt), 00:01:02.500 --> 00:01:04.000 (.vtt, with an empty line before) or "
         "Dialogue: 0,0:01:02.50,0:01:04.00,... (.ass)."
     )
@@ -321,9 +325,9 @@ def _longvideobench(
     try:
         records = parse_json(text.lstrip("\ufeff"))
     except ValueError as error:
-        raise SubtitleError(f"{path} is broken JSON ({error}); fetch it again.") from None
+        raise SubtitleError(f"{path} is broken JSON ({error}); download it again.") from None
     if not isinstance(records, list):
-        raise SubtitleError(f"{path} is no list of lines as LongVideoBench writes it.")
+        raise SubtitleError(f"{path} is not a list of lines as LongVideoBench writes it.")
     for number, record in enumerate(records):
         try:
             if "timestamp" in record:
@@ -334,7 +338,8 @@ def _longvideobench(
             if end is not None:
                 ends = _seconds(end) - start_offset
             elif duration is not None:
-                # The official loader takes start_offset off this end too, which then lies before the start.
+                # The official loader subtracts start_offset from this end too, which puts it before the
+                # start.
                 ends = duration
             else:
                 raise SubtitleError(
@@ -351,14 +356,14 @@ def _longvideobench(
 
 
 def _seconds(clock: object) -> float:
-    """Seconds of a number or of "H:M:S.f". Raises ValueError for anything else."""
+    """Parse seconds from a number or "H:M:S.f". Raises ValueError for anything else."""
     if isinstance(clock, int | float) and not isinstance(clock, bool):
         return float(clock)
     match = _CLOCK.fullmatch(clock.strip()) if isinstance(clock, str) else None
     hours, minutes, seconds = (float(part) for part in match.groups("0")) if match else (0, 0, math.nan)
     time = hours * 3600 + minutes * 60 + seconds
     if not math.isfinite(time):
-        raise ValueError(f"{str(clock)[:_SHOWN]!r} is no time")
+        raise ValueError(f"{str(clock)[:_SHOWN]!r} is not a time")
     return time
 
 
@@ -395,7 +400,7 @@ def _track(
 
 
 def _packets(container: av.container.InputContainer, track: SubtitleStream) -> Iterator[SubtitleLine]:
-    """The cues of a track as FFmpeg gives them: in order of time, markup as ASS codes."""
+    """The cues of a track as FFmpeg returns them: sorted by time, with markup as ASS codes."""
     comments = track.codec_context.name in ("ass", "ssa")
     for packet in container.demux(track):
         if packet.pts is None or packet.time_base is None:
@@ -416,7 +421,7 @@ def _packets(container: av.container.InputContainer, track: SubtitleStream) -> I
 def _unstyled(text: str, comments: bool) -> str:
     """ASS text without override codes and drawings; braces without a code are comments in ASS tracks only."""
     kept, drawing, last = [], False, 0
-    # Behind the last closing brace there is nothing to find, and every opening one would be tried.
+    # Nothing matches after the last closing brace, and trying every opening brace there would be slow.
     closed = text.rfind("}") + 1
     for block in (_OVERRIDE_OR_COMMENT if comments else _OVERRIDE).finditer(text, 0, closed):
         if not drawing:
@@ -430,20 +435,20 @@ def _unstyled(text: str, comments: bool) -> str:
 
 
 def _plain(text: str) -> str:
-    """Text without tags and entities; rows are stripped, empty ones left out."""
+    """Text without tags and entities; rows are stripped and empty rows left out."""
     text = _TAG.sub("", _BREAK.sub("\n", text))
-    # A number of thousands of digits is no character's.
+    # An entity with thousands of digits is not a character.
     with contextlib.suppress(ValueError):
         text = html.unescape(text)
     text = text.replace("\xa0", " ")
     return "\n".join(row for row in (row.strip() for row in text.splitlines()) if row)
 
 
-def _once(cues: Sequence[SubtitleLine]) -> list[SubtitleLine]:
-    """The cues themselves, or, if they roll, their rows: each as one line from the cue in which it is new.
+def _unrolled(cues: Sequence[SubtitleLine]) -> list[SubtitleLine]:
+    """The cues, or for rolling captions their rows: each row as one line from the cue in which it is new.
 
-    In rolling captions a cue opens with the last row of the one before it. They are told from the repeats
-    that people do speak ("No!" "No!") by being the rule: more than half of the cues do so.
+    In rolling captions a cue opens with the last rows of the previous cue. Captions count as rolling if more
+    than half of the cues do so; people also repeat themselves ("No!" "No!").
     """
     rows = [cue.text.splitlines() for cue in cues]
     carried = [0] * len(cues)

@@ -1,7 +1,6 @@
 """A video file: the frames on display at given times, with their true times.
 
-Frames are found by presentation time, never by counting. Does not depend on models, questions, subtitles or
-runs.
+Frames are found by presentation time, never by counting.
 """
 
 from __future__ import annotations
@@ -76,9 +75,9 @@ def _span(low: float, high: float, pixels: int) -> tuple[int, int]:
 
 
 class Video:
-    """A video file that was opened, probed and closed again: cheap to keep, copy and send to a process.
+    """A video file that was probed and closed again: cheap to keep, copy and send to another process.
 
-    Every failure to read it is a VideoError, raised within bounded time.
+    Every read failure is a VideoError, raised within bounded time.
     """
 
     path: Path
@@ -125,10 +124,9 @@ class Video:
     ) -> Video:
         """Open a file: decode its first frame, read its last packets.
 
-        `decoder` "torchcodec" needs TorchCodec and FFmpeg's shared libraries. `timeout`: seconds within which
-        the file must open, and later each frame be decoded. `store` None: the one shared by the process
-        (`shared_store`). Raises VideoError unless the file is complete and has a video track with plausible
-        times.
+        `decoder` "torchcodec" needs TorchCodec and FFmpeg's shared libraries. `timeout`: seconds for opening
+        the file, and later for each frame. `store` None: the one shared by the process (`shared_store`).
+        Raises VideoError unless the file is complete and has a video track with plausible times.
         """
         if decoder not in _DECODERS:
             raise VideoError(f"unknown decoder {decoder!r}; choose 'pyav' or 'torchcodec'")
@@ -177,8 +175,8 @@ class Video:
         """Yield the frames that `frames` would return, in order of time, in a single pass over the file.
 
         Threads decode a few groups of pictures ahead, so that a long video takes little memory and the
-        consumer need not wait. The store is neither read nor filled. Close a stream that is not read to its
-        end. `times` as in `frames`, ascending.
+        consumer need not wait. The store is neither read nor filled. Close the generator if you do not read
+        it to its end. `times` as in `frames`, ascending.
         """
         wanted, (height, width) = list(times), size if size is not None else (self.height, self.width)
         if any(not math.isfinite(time) for time in wanted) or wanted != sorted(wanted):

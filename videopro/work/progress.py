@@ -1,6 +1,6 @@
 """The progress of a run on the terminal: questions done, accuracy, speed and time left.
 
-It reads the run's log, and so covers all workers of all ranks.
+It reads the run's log, so it covers all workers of all ranks.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from rich.text import Text
 
 from videopro.traces import TraceLog
 
-# Time between two plain lines where no bar can be drawn (a file, a job's log).
+# Seconds between two plain lines if no bar can be drawn (a file, a job's log).
 PLAIN_SECONDS = 30.0
 
 
 class Progress:
     """A bar over the questions `ids`; plain lines if the output is not a terminal, nothing unless `shown`.
 
-    `doing` names the work; `note` returns a few more words for each update, such as the money spent.
+    `doing` names the work; `note` returns more text for each update, such as the money spent.
     """
 
     def __init__(
@@ -72,8 +72,8 @@ class Progress:
             self._log.close()
 
     def watch(self, log: TraceLog) -> None:
-        """Start following the log, which is closed at the end. What it contains now does not count towards
-        this command's speed."""
+        """Start following the log, and close it at the end. Questions already in it do not count towards the
+        speed."""
         self._log = log
         self._before = self.update()
         self._began = time.monotonic()

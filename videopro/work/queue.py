@@ -1,8 +1,8 @@
 """The queue of a run: units of questions, leases on them, and the questions that crashed a worker.
 
-A unit is some questions about one video. The process that holds the lock of its lease file works on it. The
+A unit is a few questions about one video. The process that holds the lock of its lease file works on it. The
 kernel releases a lock when its holder dies, however it dies, so leases need no expiry; any number of
-processes, started together or not, may work on one run. Duplicates are ruled out by the log, not here.
+processes, started together or not, may work on a run. The trace log prevents duplicates.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from typing import Any, Generic, Protocol, TypeVar
 from videopro.errors import RunError
 from videopro.storage import JsonLinesLog, cannot_write, parse_json
 
-# Questions about one video in a unit: enough to share the video's encoding, few enough that the last video of
-# a run does not keep one worker busy while the others have nothing left.
+# Questions per unit: enough to share the video's encoding, few enough that the last video of a run does not
+# keep one worker busy while the others are idle.
 UNIT_SIZE = 16
 
-# A question is given up once its worker has died this often while answering it alone: it is the cause.
+# A question is given up after its worker has died this often while answering it alone.
 QUARANTINE_AFTER = 2
 
 
@@ -54,17 +54,18 @@ def units(items: Sequence[ItemT]) -> list[Unit[ItemT]]:
     by_video: dict[str, list[ItemT]] = {}
     for item in items:
         by_video.setdefault(item.video_key, []).append(item)
-    made = []
+    found = []
     for video, its_items in by_video.items():
         for start in range(0, len(its_items), UNIT_SIZE):
             name = hashlib.sha256(f"{video}\0{start}".encode()).hexdigest()[:24]
-            made.append(Unit(name, tuple(its_items[start : start + UNIT_SIZE])))
-    return made
+            found.append(Unit(name, tuple(its_items[start : start + UNIT_SIZE])))
+    return found
 
 
 @contextmanager
 def lease(folder: Path, unit: Unit[Any]) -> Iterator[bool]:
-    """Try to hold a unit for the block's duration; False if another process holds it. Raises RunError."""
+    """Try to lock a unit within the block; yields False if another process holds it. Raises RunError if the
+    lease file cannot be created or locked."""
     path = folder / f"{unit.key}.lease"
     try:
         file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
@@ -79,7 +80,7 @@ def lease(folder: Path, unit: Unit[Any]) -> Iterator[bool]:
         except OSError as error:
             raise RunError(
                 f"{path}: this file system has no file locks ({error.strerror}), which a run needs; choose "
-                "an --output on another one"
+                "an --output on another file system"
             ) from error
         yield True
     finally:
@@ -87,15 +88,15 @@ def lease(folder: Path, unit: Unit[Any]) -> Iterator[bool]:
 
 
 def record_crash(path: Path, ids: Sequence[str], reason: str) -> None:
-    """Record that a worker died while it answered these questions. Only a supervisor that saw it die calls
-    this: when a whole run is killed, no question is blamed."""
+    """Record that a worker died while answering these questions. Only a supervisor that saw it die calls
+    this: if a whole run is killed, no question is blamed."""
     with JsonLinesLog(path) as log:
         log.append({"ids": list(ids), "reason": reason})
 
 
 @dataclass(frozen=True)
 class CrashRecord:
-    """How often each question was in flight, and how often it ran alone, when a worker died."""
+    """How often each question was in flight, and how often it was alone, when a worker died."""
 
     in_flight: Counter[str]
     alone: Counter[str]
@@ -106,7 +107,7 @@ class CrashRecord:
         return self.in_flight[question_id] > 0
 
     def is_quarantined(self, question_id: str) -> bool:
-        """Whether to give it up."""
+        """Whether to give up the question."""
         return self.alone[question_id] >= QUARANTINE_AFTER
 
 

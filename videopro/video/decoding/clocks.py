@@ -1,9 +1,9 @@
-"""Check whether a file's clocks can be right, from its own tables and timestamps, before frames are searched.
+"""Checks from a file's own tables and timestamps that its times are plausible, before frames are searched.
 
 Frames are found by their time. If the time scale is zero, a track's pictures last for days beyond the end in
 its header, or the clock of a stream runs backwards, any time may return any picture: such a file is refused.
-Oddities that still leave a single picture for each time (a picture shown for hours, a header with a different
-end) are noted.
+Oddities that still give one picture for each time (a picture shown for hours, a header with a different end)
+become notes.
 
 Covers ISO/IEC 14496-12 (MP4) and ISO/IEC 13818-1 (transport and program streams). Reads a few MiB at most.
 """
@@ -22,17 +22,17 @@ from av.container import InputContainer
 from videopro.errors import VideoError
 from videopro.video.decoding import mp4
 
-# Two durations this far apart do not differ by rounding: in seconds, and as a multiple of the smaller one.
+# Two durations contradict each other if they differ by more: in seconds, and as a ratio.
 _APART, _TIMES_APART = 60.0, 2.0
-# A picture shown for this long (s), and for this fraction of the video, is noted.
+# A picture shown for longer than this (s), and for more than this fraction of the video, gives a note.
 _LONG, _MOST = 3600.0, 0.5
 
-# Streams are read in this many places (small files as a whole), this many bytes in each.
+# Streams are sampled at this many places, this many bytes each; small files are read completely.
 _PLACES, _BLOCK = 64, 128 * 1024
 _TICKS = 90_000
-# A clock of 33 bits begins anew after 26.5 hours, which readers follow.
+# A 33-bit clock wraps around after 26.5 hours, which readers handle.
 _WRAP = 1 << 33
-# Seconds by which a clock may be read back: the parts of a stream are not in strict order.
+# Seconds by which a clock may step back: the parts of a stream are not in strict order.
 _BACK = 0.5
 _TS_PACKETS = (188, 192, 204)
 
@@ -42,18 +42,18 @@ class Clocks:
     """What is known about a file's times before its packets are read."""
 
     stated: float | None
-    """The duration in its header, in seconds; None if there is none."""
+    """The duration in the header, in seconds; None if there is none."""
     notes: tuple[str, ...] = ()
     """Harmless oddities."""
 
 
 def check_clocks(container: InputContainer, path: Path, size: int) -> Clocks:
-    """Raise VideoError for a file whose times cannot be trusted, naming the fix. Raises OSError if it cannot
-    be read."""
+    """Check a file's times. Raises VideoError, naming the fix, if they cannot be trusted, and OSError if the
+    file cannot be read."""
     kind = container.format.name
     with open(path, "rb") as file:
         if kind.startswith("mov,"):
-            # FFmpeg changes what the header says.
+            # Read here, because FFmpeg changes the header's duration.
             return Clocks(mp4.stated_seconds(file, size), _check_tables(path, file, size))
         if kind in ("mpegts", "mpeg"):
             _check_stream(path, file, size, kind == "mpegts")
@@ -61,7 +61,7 @@ def check_clocks(container: InputContainer, path: Path, size: int) -> Clocks:
 
 
 def differing(stated: float | None, shown: float) -> tuple[str, ...]:
-    """A note on a header whose duration (s) differs from that of the pictures; empty if they agree."""
+    """A note if the header's duration (s) differs from that of the pictures; empty if they agree."""
     if stated is None or not _apart(stated, shown):
         return ()
     return (f"its header says {stated:,.0f} s, and its pictures last for {shown:,.0f} s",)
@@ -77,13 +77,13 @@ def _apart(stated: float, shown: float) -> bool:
 
 
 def _check_tables(path: Path, file: BinaryIO, size: int) -> tuple[str, ...]:
-    anew = "download it again, or give its pictures times anew (ffmpeg -r RATE -i IN.mp4 OUT.mp4)"
+    fix = "download it again, or rewrite its timestamps (ffmpeg -r RATE -i IN.mp4 OUT.mp4)"
     notes = []
     if mp4.movies(file, size) > 1:
-        notes.append("it holds several videos one behind the other, of which only the first is seen")
+        notes.append("it holds several videos one after another, of which only the first is used")
     for track in mp4.video_clocks(file, size):
         if track.scale == 0:
-            raise VideoError(f"{path}: the time scale of its video is 0, so no picture has a time; {anew}")
+            raise VideoError(f"{path}: the time scale of its video is 0, so no picture has a time; {fix}")
         if not track.deltas.size:  # in fragments
             continue
         lengths = np.abs(track.deltas.astype(float)) / track.scale
@@ -92,7 +92,7 @@ def _check_tables(path: Path, file: BinaryIO, size: int) -> tuple[str, ...]:
         if stated and total > stated and _apart(total, stated):
             raise VideoError(
                 f"{path}: its pictures last for {total:,.0f} s (one of them for {longest:,.0f} s), and its "
-                f"header says {stated:,.0f} s; {anew}"
+                f"header says {stated:,.0f} s; {fix}"
             )
         if longest > _LONG and longest > total * _MOST:
             notes.append(f"one picture is shown for {longest:,.0f} of its {total:,.0f} s")
@@ -110,7 +110,7 @@ def _check_stream(path: Path, file: BinaryIO, size: int, transport: bool) -> Non
                 if before - after > _BACK * _TICKS and before - after < _WRAP / 2:
                     raise VideoError(
                         f"{path}: its clock runs back from {before / _TICKS:.1f} to {after / _TICKS:.1f} s, "
-                        "as in streams that were joined end to end; write its times anew: "
+                        "as in streams that were joined end to end; rewrite its timestamps: "
                         f"ffmpeg -i {path.name} -c copy OUT.mp4"
                     )
             if len(ticks):
@@ -118,7 +118,7 @@ def _check_stream(path: Path, file: BinaryIO, size: int, transport: bool) -> Non
 
 
 def _blocks(file: BinaryIO, size: int) -> Iterator[bytes]:
-    """Parts of a file in order, all of it where it is small."""
+    """Blocks of a file in order; a small file completely."""
     count = min(_PLACES, -(-size // _BLOCK))
     for place in range(count):
         file.seek((size - _BLOCK) * place // max(1, count - 1) if size > _BLOCK * count else place * _BLOCK)

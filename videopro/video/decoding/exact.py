@@ -1,8 +1,8 @@
-"""The pictures on display at given ticks, exactly, with as little decoding as possible.
+"""Finds exactly the pictures on display at given ticks, with as little decoding as possible.
 
 For each tick: seek to the key frame before it, read packets until none that follows can be shown earlier,
 choose by presentation timestamp, decode in decoding order up to the chosen picture. Ticks of one group of
-pictures are decoded in one go; pictures that nothing refers to are skipped; groups are distributed over
+pictures are decoded together; pictures that nothing refers to are skipped; groups are distributed over
 threads, each with its own container.
 """
 
@@ -28,43 +28,42 @@ from videopro.video.decoding.picture import RgbConverter
 from videopro.video.decoding.probe import Probe
 from videopro.video.decoding.reader import Reader, SeekPoint, timestamp
 
-# Packets of one group that are kept between choosing and decoding; a longer group is read a second time
-# instead.
+# Bytes of packets of a group that are kept between choosing and decoding; a larger group is read twice.
 _HELD_BYTES = 64 * 2**20
-# How often an earlier key frame is tried when the nearest does not lead to the picture (gradual refresh, open
+# How often an earlier key frame is tried if the nearest does not lead to the picture (gradual refresh, open
 # groups).
 _RETRIES = 3
 _MOST_WORKERS = 8
 # Containers whose timestamps stay the same after a seek. In others (MPEG program streams) FFmpeg guesses them
-# anew.
+# again.
 _SEEKABLE = frozenset({"mov,mp4,m4a,3gp,3g2,mj2", "matroska,webm", "avi", "flv", "mpegts"})
 
 
 @dataclass
 class DecodedPictures:
-    """What was found for the ticks that were asked for."""
+    """The pictures for the requested ticks."""
 
     at: dict[int, int] = field(default_factory=dict)
-    """Tick asked for -> timestamp of the picture on display."""
+    """Requested tick -> timestamp of the picture on display."""
     images: dict[int, np.ndarray] = field(default_factory=dict)
     """Timestamp -> (height, width, 3) uint8 RGB, read-only."""
 
 
 @dataclass
 class _Group:
-    """Ticks that are decoded in one go."""
+    """Ticks that are decoded together."""
 
     ticks: list[int]
     start: SeekPoint | None
-    """Where to start; None: at the start of the file, in order, without seeking."""
+    """Where to start; None: decode from the start of the file without seeking."""
 
 
 class _NotSeekable(Exception):
-    """Seeking does not find the key frame again, or packets have no presentation time: decode in order."""
+    """Seeking does not find the key frame again, or packets lack presentation times: decode in order."""
 
 
 def processors() -> int:
-    """Processors that this process may use."""
+    """Number of processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -77,8 +76,8 @@ def pictures_at(
 ) -> DecodedPictures:
     """The pictures on display at `ticks` (any order, within the video), as RGB of `size` (height, width).
 
-    Pictures for whose timestamp `known` is true are found but not decoded. Raises VideoError if the data of a
-    wanted picture are damaged, or if no picture was decoded for `timeout` seconds.
+    Pictures whose timestamp is `known` are found but not decoded. Raises VideoError if the data of a
+    requested picture are damaged, or if no picture was decoded for `timeout` seconds.
     """
     cpus, shown = processors(), DecodedPictures()
     lock, failures, deadlines = threading.Lock(), list[BaseException](), [Deadline(timeout)]
@@ -135,8 +134,7 @@ def _plan(reader: Reader, ticks: list[int], first: int) -> list[_Group]:
 
 @dataclass
 class _Passage:
-    """The packets from a key frame on, as far as a group needs them; an index counts them in decoding
-    order."""
+    """The packets from a key frame on that a group needs; indices count them in decoding order."""
 
     start: SeekPoint
     held: list[Packet[VideoStream]] | None
@@ -170,7 +168,7 @@ class _GroupDecoder:
         self._painter = RgbConverter()
 
     def decode(self, group: _Group) -> None:
-        """Put the group's pictures, and which is shown when, into `shown`."""
+        """Put the group's pictures and their timestamps into `shown`."""
         reader, start, missing = self._reader, group.start, [group.ticks[0]]
         reader.deadline.renew()
         for attempt in range(_RETRIES + 1):
@@ -210,8 +208,8 @@ class _GroupDecoder:
             if self._reader.is_start(packet):
                 keys.append(len(times))
             times.append(packet.pts)
-            # An edit list keeps some packets for decoding only. What is shown before the first key frame
-            # needs an earlier one.
+            # An edit list keeps some packets for decoding only. Pictures shown before the first key frame
+            # need an earlier one.
             if not packet.is_discard and packet.pts >= start.key:
                 candidates.append(packet.pts)
             if held is not None:
@@ -230,10 +228,10 @@ class _GroupDecoder:
         return _Passage(start, held, times, keys, at, index)
 
     def _decode_passage(self, passage: _Passage, whole: bool) -> list[int]:
-        """Decode what the passage's ticks need; returns the timestamps that could not be decoded.
+        """Decode the pictures for the passage's ticks; returns the timestamps that could not be decoded.
 
-        Each picture is decoded from the last key frame before it, in decoding order and in time, or from the
-        passage's first (`whole`).
+        Each picture is decoded from the last key frame before it, in decoding order and in time, or, if
+        `whole`, from the passage's first.
         """
         times = passage.times
         wanted = sorted(passage.index[pts] for pts in set(passage.at.values()) if not self._known(pts))
@@ -256,7 +254,7 @@ class _GroupDecoder:
         times, context = passage.times, self._reader.context
         got: dict[int, np.ndarray] = {}
         sent: set[int] = set()
-        came: set[int] = set()
+        returned: set[int] = set()
         spoilt: set[int] = set()
 
         def take(pictures: list[VideoFrame]) -> None:
@@ -264,7 +262,7 @@ class _GroupDecoder:
                 place = passage.index.get(picture.pts) if picture.pts is not None else None
                 if place is None:
                     continue
-                came.add(place)
+                returned.add(place)
                 if picture.is_corrupt:
                     spoilt.add(place)
                 elif place in run:
@@ -276,26 +274,26 @@ class _GroupDecoder:
             if place not in run and self._reader.is_needless(packet):
                 continue
             self._reader.deadline.check(self._probe.path)
-            if not packet.is_discard:  # what an edit list cuts away is decoded, but never comes
+            if not packet.is_discard:  # pictures cut by an edit list are decoded but never returned
                 sent.add(place)
             try:
                 take(context.decode(packet))
             except av.error.InvalidDataError:
                 spoilt.add(place)
-        with contextlib.suppress(av.error.InvalidDataError):  # told by what did not come
+        with contextlib.suppress(av.error.InvalidDataError):  # missing pictures are detected below
             take(context.decode(None))
         context.flush_buffers()
         if self._reader.is_h264 and not self._probe.interlaced:
-            spoilt |= sent - came  # every packet is a picture: one that did not come was damaged and left out
-        # What is shown before the key frame may refer to what was not decoded, and nothing after it refers to
-        # that. Any other damage spoils what follows in decoding order.
+            spoilt |= sent - returned  # every packet is a picture: a missing one was damaged and dropped
+        # Pictures shown before the key frame may refer to pictures that were not decoded, and no later
+        # picture refers to them. Any other damage spoils everything after it in decoding order.
         limit = min((place for place in spoilt if times[place] >= times[key]), default=len(times))
         whole = {times[place]: image for place, image in got.items() if place < limit}
         self._shown.images.update(whole)
         return set(whole)
 
     def _decode_in_order(self, ticks: list[int]) -> None:
-        """The fallback: decode every picture from the start of the file."""
+        """Fallback: decode every picture from the start of the file."""
         waiting = deque(ticks)
         with open_container(self._probe.path, self._reader.deadline) as container:
             own = Reader(container, self._probe.path, self._reader.deadline)
@@ -305,18 +303,18 @@ class _GroupDecoder:
                 if shown is None or (before is not None and shown <= before[0]):
                     continue
                 if before is not None:
-                    self._settle(waiting, before, shown)
+                    self._assign(waiting, before, shown)
                 if not waiting:
                     return
                 before = (shown, picture)
             if before is not None:
-                self._settle(waiting, before, None)
+                self._assign(waiting, before, None)
         if waiting:
             raise damaged(self._probe, waiting[0])
 
-    def _settle(self, waiting: deque[int], at_hand: tuple[int, VideoFrame], until: int | None) -> None:
-        """Assign the current picture to the ticks before `until` (None: to all that wait)."""
-        pts, picture = at_hand
+    def _assign(self, waiting: deque[int], current: tuple[int, VideoFrame], until: int | None) -> None:
+        """Assign the current picture to the waiting ticks before `until` (None: to all of them)."""
+        pts, picture = current
         while waiting and (until is None or waiting[0] < until):
             self._shown.at[waiting.popleft()] = pts
             if pts not in self._shown.images and not self._known(pts):

@@ -1,4 +1,4 @@
-"""From an H.264 packet's bytes: whether other pictures need it, and whether decoding can start at it.
+"""Reads from an H.264 packet whether other pictures need it, and whether decoding can start at it.
 
 Follows ITU-T H.264, 7.3.1, 7.4.1 and D.1.8, for both ways in which containers store H.264.
 """
@@ -14,7 +14,7 @@ _RECOVERY_POINT = 6  # payloadType, D.1.8
 
 
 def length_size(extradata: bytes | None) -> int:
-    """Bytes of the length before each unit (ISO/IEC 14496-15, 5.3.3.1); 0 for start codes (Annex B)."""
+    """Bytes of the length before each NAL unit (ISO/IEC 14496-15, 5.3.3.1); 0 for start codes (Annex B)."""
     if extradata and len(extradata) >= 7 and extradata[0] == 1:
         return (extradata[4] & 3) + 1
     return 0
@@ -23,7 +23,7 @@ def length_size(extradata: bytes | None) -> int:
 def is_reference(packet: bytes, length: int) -> bool:
     """Whether other pictures may refer to this one: nal_ref_idc of its first slice is not 0.
 
-    Also True if no slice can be found: the decoder must then see it.
+    Also True if no slice is found: the decoder must then see the packet.
     """
     for at in _units(packet, length):
         if packet[at] & 0x1F in _SLICES:
@@ -34,7 +34,7 @@ def is_reference(packet: bytes, length: int) -> bool:
 def is_clean_start(packet: bytes, length: int) -> bool:
     """Whether decoding can start at this key frame and is exact at once.
 
-    Not so where a gradual refresh begins: a recovery point that lies some frames ahead.
+    False where a gradual refresh begins: a recovery point that lies some frames ahead.
     """
     for at in _units(packet, length):
         kind = packet[at] & 0x1F
@@ -47,7 +47,7 @@ def is_clean_start(packet: bytes, length: int) -> bool:
 
 
 def _units(packet: bytes, length: int) -> Iterator[int]:
-    """Where each unit begins, after its length or start code."""
+    """Byte offset of each NAL unit, after its length or start code."""
     if length:
         at = 0
         while at + length < len(packet):

@@ -8,15 +8,15 @@ from typing import BinaryIO
 
 import numpy as np
 
-# Bytes; of 8 million pictures that each last for another time.
+# Bytes; enough for 8 million pictures that all differ in duration.
 _LARGEST_TABLE = 64 << 20
 _WITH_DATA = (b"mdat", b"moov", b"moof")
 _TO_SAMPLES = (b"moov", b"trak", b"mdia", b"minf", b"stbl")
 
 
 def promised_end(file: BinaryIO, size: int) -> int:
-    """Where the data claimed by the header end, in bytes from the start: the end of the data-bearing boxes,
-    or of a video track whose samples all have the same size."""
+    """Byte offset at which the data claimed by the header end: the end of the data-bearing boxes, or of a
+    video track whose samples all have the same size."""
     end = 0
     for kind, _, stop in _boxes(file, 0, size):
         if kind in _WITH_DATA:
@@ -33,15 +33,15 @@ def video_samples(file: BinaryIO, size: int) -> int:
 
 @dataclass(frozen=True)
 class TrackClock:
-    """What a video track states about its times."""
+    """The timing tables of a video track."""
 
     scale: int
-    """Ticks a second."""
+    """Ticks per second."""
     duration: int
-    """Ticks; 0 where the header does not say."""
+    """Ticks; 0 if the header does not give it."""
     counts: np.ndarray
-    """How many samples in a row last for each of `deltas` ticks, which may be negative; empty for a track in
-    fragments."""
+    """How many consecutive samples last for each of `deltas` ticks, which may be negative; empty for a
+    fragmented track."""
     deltas: np.ndarray
 
 
@@ -59,7 +59,7 @@ def video_clocks(file: BinaryIO, size: int) -> Iterator[TrackClock]:
                     entries = int.from_bytes(_read(file, begin + 4, 4), "big")
                     data = _read(file, begin + 8, min(entries * 8, end - begin - 8, _LARGEST_TABLE))
                     pairs = np.frombuffer(data[: len(data) // 8 * 8], ">u4").reshape(-1, 2)
-                    # Written as positive numbers, and read as negative ones by FFmpeg.
+                    # Unsigned in the file, but FFmpeg reads them as signed.
                     counts, deltas = pairs[:, 0].astype(np.int64), pairs[:, 1].astype(np.int32)
         if header is not None:
             yield TrackClock(*header, counts, deltas)
@@ -81,7 +81,7 @@ def stated_seconds(file: BinaryIO, size: int) -> float | None:
 
 
 def _scale_and_duration(header: bytes) -> tuple[int, int]:
-    """Of the body of a movie's or a media's header; a duration that is not known is 0."""
+    """(scale, duration) from the body of a movie or media header; an unknown duration is 0."""
     at, length = (20, 8) if header[:1] == b"\x01" else (12, 4)
     duration = header[at + 4 : at + 4 + length]
     known = duration != b"\xff" * length
@@ -91,7 +91,7 @@ def _scale_and_duration(header: bytes) -> tuple[int, int]:
 def _video_sizes(file: BinaryIO, size: int) -> Iterator[tuple[int, int]]:
     """(bytes of each sample, or 0 where they differ; number of samples) of every video track.
 
-    Sound is left out: QuickTime counts its samples in other units than bytes.
+    Audio is left out: QuickTime does not count its samples in bytes.
     """
     for media in _video_media(file, size):
         for table in _find(file, *media, _TO_SAMPLES[3:]):
@@ -110,7 +110,7 @@ def _video_media(file: BinaryIO, size: int) -> Iterator[tuple[int, int]]:
 
 
 def _find(file: BinaryIO, begin: int, end: int, names: tuple[bytes, ...]) -> Iterator[tuple[int, int]]:
-    """(begin, end) of the bodies of the boxes that lie at that path of names."""
+    """(begin, end) of the bodies of the boxes at that path of names."""
     if not names:
         yield begin, end
         return
@@ -120,13 +120,13 @@ def _find(file: BinaryIO, begin: int, end: int, names: tuple[bytes, ...]) -> Ite
 
 
 def _boxes(file: BinaryIO, begin: int, end: int) -> Iterator[tuple[bytes, int, int]]:
-    """(kind, begin of the body, end) of each box between two places; the end of the last may lie beyond."""
+    """(kind, begin of the body, end) of each box between two offsets; the last may end beyond them."""
     while begin + 8 <= end:
         head = _read(file, begin, 16)
         length, body = int.from_bytes(head[:4], "big"), begin + 8
         if length == 1 and len(head) == 16:
             length, body = int.from_bytes(head[8:], "big"), begin + 16
-        if length < 8:  # 0: up to the end of the file; less than a head: padding or damage, left to FFmpeg
+        if length < 8:  # 0: up to the end of the file; less than a header: padding or damage, left to FFmpeg
             return
         yield head[4:8], body, begin + length
         begin += length

@@ -1,5 +1,5 @@
-"""Open a file that may be anything: missing, a pipe, cut off, a playlist, endless. Failures are one clear
-error, in bounded time.
+"""Opens files that may be anything: missing, a pipe, cut off, a playlist, endless. Every failure is one clear
+error, raised in bounded time.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _FORMATS = "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi,flv,mpegts,mpeg,asf,ogg,gi
 # 8K with some room. A picture beyond it could take gigabytes for the decoder's reference frames.
 MAX_PIXELS = 8192 * 4608
 _BLOCK = 256 * 1024
-# A day at 240 pictures a second. FFmpeg reserves memory for as many as an MP4 header claims, before it looks.
+# A day at 240 pictures per second. FFmpeg allocates memory for as many as an MP4 header claims, unchecked.
 _MAX_PICTURES = 24 * 3600 * 240
 
 
 class Deadline:
-    """A deadline for work; `renew` after visible progress restarts the time."""
+    """A time limit; call `renew` after visible progress to restart it."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
@@ -42,7 +42,7 @@ class Deadline:
         self._end = time.monotonic() + self.seconds
 
     def cancel(self) -> None:
-        """Make the next check fail, in whatever thread."""
+        """Make the next check fail, in any thread."""
         self._end = float("-inf")
 
     @property
@@ -51,7 +51,7 @@ class Deadline:
         return max(0.0, self._end - time.monotonic())
 
     def check(self, path: Path) -> None:
-        """Raise `VideoError` when the moment has passed."""
+        """Raise VideoError if the time is up."""
         if time.monotonic() > self._end:
             raise timeout_error(path, self.seconds)
 
@@ -74,9 +74,11 @@ def check_file(path: Path) -> os.stat_result:
     except FileNotFoundError:
         raise VideoError(f"{path}: there is no such file; check the path") from None
     except (OSError, ValueError) as error:
-        raise VideoError(f"{path}: cannot be looked at ({error}); check the path and its rights") from None
+        raise VideoError(
+            f"{path}: cannot be accessed ({error}); check the path and its permissions"
+        ) from None
     if stat.S_ISDIR(state.st_mode):
-        raise VideoError(f"{path}: is a folder; give the video file itself")
+        raise VideoError(f"{path}: is a directory; give the video file itself")
     if not stat.S_ISREG(state.st_mode):
         raise VideoError(f"{path}: is a pipe or device, not a file; copy the video to a file first")
     if state.st_size == 0:
@@ -87,8 +89,8 @@ def check_file(path: Path) -> os.stat_result:
 def content_id(path: Path, size: int) -> str:
     """32 hex digits that identify a file's content: SHA-256 of its size and of five blocks of 256 KiB, at the
     start, at each quarter and at the end. A file of up to 1.25 MiB is read whole. Unlike the path, the id
-    survives a move; two files that differ only between the blocks have the same id, which for compressed
-    video takes intent.
+    survives a move. Two files that differ only between the blocks have the same id, which does not happen to
+    compressed video by accident.
     """
     digest = hashlib.sha256(size.to_bytes(8, "little"))
     with open(path, "rb") as file:
@@ -102,11 +104,11 @@ def content_id(path: Path, size: int) -> str:
 
 
 def check_whole(path: Path, size: int) -> None:
-    """Raise VideoError if the container's own sizes extend beyond the end of the file, or its counts cannot
-    be true.
+    """Raise VideoError if the container's own sizes extend beyond the end of the file, or its sample counts
+    are impossible.
 
     Reads MP4/QuickTime boxes (ISO/IEC 14496-12), the Matroska segment (RFC 9559) and the RIFF size of AVI.
-    Transport streams and the like state no size: cut anywhere, they are simply shorter.
+    Transport streams and the like state no size: a truncated one is simply shorter.
     """
     samples = 0
     with open(path, "rb") as file:
@@ -127,12 +129,12 @@ def check_whole(path: Path, size: int) -> None:
         )
     if samples > _MAX_PICTURES:
         raise VideoError(
-            f"{path}: its header speaks of {samples} pictures, which no real video has; make it anew"
+            f"{path}: its header claims {samples} pictures, which no real video has; encode it again"
         )
 
 
 def _matroska_end(file: BinaryIO) -> int:
-    """Where the segment ends; 0 if it does not say (live recordings)."""
+    """Byte offset of the end of the segment; 0 if it is not given (live recordings)."""
     at = 0
     for _ in range(2):
         file.seek(at)
@@ -154,8 +156,8 @@ def _matroska_end(file: BinaryIO) -> int:
 def open_container(path: Path, deadline: Deadline) -> Iterator[InputContainer]:
     """The file opened by PyAV, closed at the end of the block.
 
-    FFmpeg may open only this file, and stops a read or search when the time is up. Any failure of FFmpeg
-    within the block is raised as VideoError.
+    FFmpeg may open only this file, and stops a read or search when the time is up. Any FFmpeg error within
+    the block is raised as VideoError.
     """
     left = max(deadline.left, 0.001)
     try:

@@ -21,8 +21,8 @@ _MATRICES = {
     10: Colorspace.BT2020,
 }
 
-# Bicubic, with a filter that swscale widens by the ratio when it shrinks, and with the chroma of every pixel:
-# without that flag a shrunken picture keeps half the colour resolution that the file has to give.
+# Bicubic, with a filter that swscale widens by the ratio when downscaling, and with the chroma of every
+# pixel: without that flag a downscaled picture keeps only half of the file's colour resolution.
 _SCALING = Interpolation.BICUBIC | Interpolation.FULL_CHR_H_INT | Interpolation.ACCURATE_RND
 
 
@@ -36,9 +36,9 @@ class RgbConverter:
         """(height, width, 3) uint8 RGB, read-only: matrix and range as in the stream, scaled, then rotated
         upright.
 
-        Without a matrix in the stream, the players' default is used: BT.709 from 720 lines on, else BT.601.
-        HDR transfer curves are not mapped to SDR. Downscaling is bicubic with a filter widened by the ratio,
-        so it does not alias.
+        Without a matrix in the stream, the default of video players is used: BT.709 from 720 lines on, else
+        BT.601. HDR transfer curves are not mapped to SDR. Downscaling is bicubic with a filter widened by the
+        ratio, so it does not alias.
         """
         if turn.swaps:
             height, width = width, height

@@ -1,5 +1,4 @@
-"""The facts about a file, found once when it is opened: its stream, its true start and end, its upright
-size."""
+"""Probes a file once when it is opened: its stream, its true start and end, its upright size."""
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ class Probe:
     path: Path
     id: str
     size: int
-    """Bytes of the file, with `modified` (ns) the sign that it is still the same."""
+    """Bytes of the file; with `modified` (ns) it shows whether the file has changed."""
     modified: int
     container: str
     """FFmpeg's name of the format."""
@@ -33,7 +32,7 @@ class Probe:
     """Index of the video track in the file."""
     codec: str
     time_base: Fraction
-    """Seconds a tick."""
+    """Seconds per tick."""
     origin: Fraction
     """The file's start offset in seconds: where its earliest audio or video track starts."""
     first: int
@@ -47,12 +46,12 @@ class Probe:
     """Pixels upright, with square pixels."""
     width: int
     coded_height: int
-    """Pixels of the first picture as stored: not turned, not stretched."""
+    """Pixels of the first picture as stored: neither rotated nor stretched."""
     coded_width: int
     turn: Orientation
     interlaced: bool
     notes: tuple[str, ...] = ()
-    """Harmless oddities of its times."""
+    """Harmless oddities of the file's times."""
 
     def tick(self, time: float) -> int:
         """The last tick at or before `time` seconds, within the video.
@@ -69,7 +68,7 @@ class Probe:
 
 def probe(path: Path, timeout: float) -> Probe:
     """Open, decode the first picture, read the last packets. Raises VideoError for an unusable file, within
-    `timeout` seconds (plus at most one read of the disk)."""
+    `timeout` seconds (plus at most one disk read)."""
     deadline = Deadline(timeout)
     state = check_file(path)
     try:
@@ -77,7 +76,7 @@ def probe(path: Path, timeout: float) -> Probe:
         check_whole(path, state.st_size)
     except OSError as error:
         raise VideoError(
-            f"{path}: cannot be read ({error.strerror}); check its rights and the disk"
+            f"{path}: cannot be read ({error.strerror}); check its permissions and the disk"
         ) from None
     with open_container(path, deadline) as container:
         reader = Reader(container, path, deadline)
@@ -94,7 +93,9 @@ def probe(path: Path, timeout: float) -> Probe:
             raise VideoError(f"{path}: its video track holds no picture; download or copy it again")
         first = timestamp(picture)
         if first is None or stream.time_base is None:
-            raise VideoError(f"{path}: its pictures carry no times; put it into an MP4 or Matroska container")
+            raise VideoError(
+                f"{path}: its pictures have no timestamps; remux it into an MP4 or Matroska container"
+            )
         time_base = stream.time_base
         starts = [first * time_base] + [
             s.start_time * s.time_base
@@ -134,7 +135,7 @@ def _clocks(container: InputContainer, path: Path, size: int) -> Clocks:
         return check_clocks(container, path, size)
     except OSError as error:
         raise VideoError(
-            f"{path}: cannot be read ({error.strerror}); check its rights and the disk"
+            f"{path}: cannot be read ({error.strerror}); check its permissions and the disk"
         ) from None
 
 
@@ -143,20 +144,20 @@ def _check_index(stream: VideoStream, path: Path, size: int) -> None:
     entries = stream.index_entries
     if len(entries) and entries[-1].pos + entries[-1].size > size:
         raise VideoError(
-            f"{path}: is cut off; its index goes on beyond its {size} bytes: download or copy it again"
+            f"{path}: is cut off; its index points beyond its {size} bytes: download or copy it again"
         )
 
 
 def _end(reader: Reader, first: int) -> tuple[int, int, float]:
-    """The ticks of the last picture and of its end, and the average rate, from the packets, because headers
-    can be wrong."""
+    """(tick of the last picture, tick of its end, average rate), from the packets, because headers can be
+    wrong."""
     stream = reader.stream
     assert stream.time_base is not None
     claimed = stream.duration
     if claimed is None and reader.container.duration is not None:
         claimed = int(Fraction(reader.container.duration, 1_000_000) / stream.time_base)
-    # From the last key frame up to where the header says that the video ends, on to the real end; without
-    # such word or key frame, from the start.
+    # Read from the last key frame before the header's end to the real end; without such a header or key
+    # frame, from the start.
     start = reader.start_before(first + claimed, first) if claimed else None
     if start is None:
         reader.container.seek(first, stream=stream)
@@ -174,7 +175,7 @@ def _end(reader: Reader, first: int) -> tuple[int, int, float]:
 
 
 def _upright(picture: VideoFrame, stream: VideoStream, turn: Orientation) -> tuple[int, int]:
-    """(height, width) with square pixels, turned: the width is stretched, as players do."""
+    """(height, width) with square pixels, rotated; the width is stretched, as players do."""
     height, width = picture.height, picture.width
     ratio = stream.sample_aspect_ratio
     if ratio and Fraction(1, 4) <= ratio <= 4:

@@ -24,11 +24,11 @@ class SeekPoint:
     key: int
     """Its timestamp in ticks."""
     target: int
-    """The tick to seek to so that it comes."""
+    """The tick to seek to in order to reach it."""
 
 
 class Reader:
-    """For one thread. Every packet read checks the deadline."""
+    """Reads packets and pictures, checking the deadline at every packet. For a single thread."""
 
     def __init__(self, container: InputContainer, path: Path, deadline: Deadline, threads: int = 1) -> None:
         self.container = container
@@ -44,20 +44,20 @@ class Reader:
         self._length = h264.length_size(self.context.extradata) if self.is_h264 else 0
 
     def packets(self) -> Iterator[Packet[VideoStream]]:
-        """The packets from here to the end, in decoding order."""
+        """The packets from the current position to the end, in decoding order."""
         for packet in self.container.demux(self.stream):
             self.deadline.check(self.path)
             if packet.size:
                 yield packet
 
     def pictures(self) -> Iterator[VideoFrame]:
-        """Every picture from here to the end, in the order of display."""
+        """Every picture from the current position to the end, in display order."""
         for packet in self.packets():
             yield from self.context.decode(packet)
         yield from self.context.decode(None)
 
     def is_start(self, packet: Packet[VideoStream]) -> bool:
-        """Whether decoding can start here, exactly."""
+        """Whether decoding can start at this packet and is exact."""
         if not packet.is_keyframe or packet.pts is None:
             return False
         return not self.is_h264 or h264.is_clean_start(bytes(packet), self._length)
@@ -73,8 +73,8 @@ class Reader:
         `first` is the tick of the video's first picture: no earlier key frame is searched for.
         """
         second = max(1, int(1 / (self.stream.time_base or 1)))
-        # Transport streams are searched by decoding time, which is earlier: well before the first lies their
-        # start.
+        # Transport streams are searched by decoding time, which is earlier: their start lies well before the
+        # first picture.
         earliest = first - 10 * second
         target, step = tick, second
         while True:
@@ -93,7 +93,7 @@ class Reader:
             target, step = max(earliest, target - step), 2 * step
 
     def packets_from(self, start: SeekPoint) -> Iterator[Packet[VideoStream]]:
-        """The packets from that key frame on; none if it is not found again."""
+        """The packets from a key frame on; none if it is not found again."""
         self.container.seek(start.target, stream=self.stream)
         found = False
         for packet in self.packets():

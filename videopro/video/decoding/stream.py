@@ -1,6 +1,6 @@
-"""The pictures at many ticks, in order of time, in one pass over the file, decoded ahead of their use.
+"""Streams the pictures at many ticks in one pass over the file, decoded ahead of their use.
 
-The ticks are split at key frames, so that no part decodes what another one has decoded.
+The ticks are split at key frames, so that no picture is decoded twice.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ PicturesAt = Callable[[Probe, Sequence[int], tuple[int, int], Callable[[int], bo
 
 # Pictures decoded together: enough groups for every thread, few enough for memory.
 _TOGETHER = 64
-# The most pictures held in memory when no key frame lies between them. What follows is decoded again from the
-# key frame, which only happens in videos with very long groups.
+# Pictures held in memory at most if no key frame lies between them. Later ones are decoded again from the key
+# frame, which only happens in videos with very long groups.
 _MOST = 512
 
 
@@ -33,10 +33,10 @@ def in_order(
     ready: queue.Queue[tuple[list[int], DecodedPictures | BaseException]] = queue.Queue(maxsize=1)
     stopped = threading.Event()
 
-    def hand_over(part: list[int], what: DecodedPictures | BaseException) -> None:
+    def hand_over(part: list[int], result: DecodedPictures | BaseException) -> None:
         while not stopped.is_set():
             try:
-                ready.put((part, what), timeout=0.2)
+                ready.put((part, result), timeout=0.2)
             except queue.Full:
                 continue
             return
@@ -55,11 +55,11 @@ def in_order(
     left = len(ticks)
     try:
         while left:
-            part, what = ready.get()
-            if isinstance(what, BaseException):
-                raise what
+            part, result = ready.get()
+            if isinstance(result, BaseException):
+                raise result
             for tick in part:
-                yield what.at[tick], what.images[what.at[tick]]
+                yield result.at[tick], result.images[result.at[tick]]
             left -= len(part)
     finally:
         stopped.set()
@@ -67,7 +67,7 @@ def in_order(
 
 
 def _parts(probe: Probe, ticks: Sequence[int], timeout: float) -> Iterator[list[int]]:
-    """Neighbouring ticks together, `_TOGETHER` or more, split at key frames."""
+    """Split the ticks at key frames into parts of `_TOGETHER` or more."""
     part: list[int] = []
     with open_container(probe.path, deadline := Deadline(timeout)) as container:
         reader = Reader(container, probe.path, deadline)

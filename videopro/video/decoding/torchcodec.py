@@ -1,4 +1,4 @@
-"""The same pictures through TorchCodec, if it is installed and finds FFmpeg's shared libraries."""
+"""Decodes the same pictures with TorchCodec, if it is installed and finds FFmpeg's shared libraries."""
 
 from __future__ import annotations
 
@@ -16,16 +16,18 @@ from videopro.video.decoding.probe import Probe
 if TYPE_CHECKING:
     from torchcodec.decoders import VideoDecoder
 
-# Frames in one call: between calls the deadline is checked.
+# Frames per call; the deadline is checked between calls.
 _BATCH = 8
-# Elsewhere (transport streams) it was seen to miss frames.
+# In others (transport streams) TorchCodec was seen to miss frames.
 _CONTAINERS = frozenset({"mov,mp4,m4a,3gp,3g2,mj2", "matroska,webm"})
 
 
 def check_usable(probe: Probe, timeout: float) -> None:
     """Raise VideoError if TorchCodec is not installed, does not load, or does not support this file."""
     if probe.turn.mirrored:
-        raise VideoError(f"{probe.path}: is shown mirrored, which TorchCodec does not do; use decoder 'pyav'")
+        raise VideoError(
+            f"{probe.path}: is mirrored for display, which TorchCodec does not support; use decoder 'pyav'"
+        )
     if probe.container not in _CONTAINERS:
         raise VideoError(
             f"{probe.path}: decoder 'torchcodec' reads MP4 and Matroska files; use decoder 'pyav'"
@@ -93,12 +95,12 @@ def _decoder(probe: Probe, file: _File, size: tuple[int, int] | None, mode: str)
 
 
 def _reason(error: BaseException) -> str:
-    """The first line: TorchCodec lists every library that it tried."""
+    """The first line of the message: TorchCodec lists every library that it tried."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 class _File:
-    """The file that TorchCodec reads. Reads fail after the deadline, so that no search is endless."""
+    """A file for TorchCodec whose reads fail after the deadline, so that no search is endless."""
 
     def __init__(self, path: Path, timeout: float) -> None:
         self.deadline = Deadline(timeout)
@@ -108,7 +110,9 @@ class _File:
         try:
             self._file = self._path.open("rb")
         except OSError as error:
-            raise VideoError(f"{self._path}: cannot be read ({error.strerror}); check its rights") from None
+            raise VideoError(
+                f"{self._path}: cannot be read ({error.strerror}); check its permissions"
+            ) from None
         return self
 
     def __exit__(self, *_: object) -> None:
