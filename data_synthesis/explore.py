@@ -59,7 +59,7 @@ class ExploreSettings:
     seed: int = 0
     subtitles: bool = True
     """Whether the modules get the subtitles that the source lists."""
-    together: int = 8
+    max_parallel: int = 8
     """Programs that run in parallel."""
 
 
@@ -230,7 +230,7 @@ class Explorer:
                 _repeat(state.rounds, place, first)
 
     def _run_parallel(self, jobs: Sequence[tuple[_QuestionState, Callable[[], None]]]) -> None:
-        errors = run_parallel(jobs, lambda job: job[1](), self._settings.together)
+        errors = run_parallel(jobs, lambda job: job[1](), self._settings.max_parallel)
         for (state, _), error in zip(jobs, errors, strict=True):
             if error is not None:
                 state.error = error

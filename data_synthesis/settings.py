@@ -77,7 +77,9 @@ class SynthesisConfig(ModuleSettings):
     videos: int | None = field(
         default=None, metadata=setting("videos in flight; unset: 4 with an API teacher, else 1")
     )
-    together: int = field(default=8, metadata=setting("programs about a video that run in parallel"))
+    max_parallel: int = field(
+        default=8, metadata=setting("programs about a video that run in parallel", former="together")
+    )
     max_requests: int | None = field(
         default=None,
         metadata=setting("maximum number of requests to an API teacher, over all commands on this folder"),
@@ -111,7 +113,7 @@ class SynthesisConfig(ModuleSettings):
                 "teacher 'self': a model does not teach itself; give pocket-teacher or api:MODEL"
             )
         _check_address(self.teacher)
-        for name in ("programs", "concurrency", "together", "max_new_tokens"):
+        for name in ("programs", "concurrency", "max_parallel", "max_new_tokens"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} is {getattr(self, name)}; it must be at least 1")
         if self.videos is not None and self.videos < 1:
@@ -146,7 +148,7 @@ class SynthesisConfig(ModuleSettings):
             tau=self.tau,
             seed=self.seed,
             subtitles=self.subtitles == "listed",
-            together=self.together,
+            max_parallel=self.max_parallel,
         )
 
 

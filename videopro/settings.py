@@ -20,10 +20,10 @@ from videopro.errors import ConfigError
 T = TypeVar("T")
 
 
-def setting(help: str, *, positional: bool = False) -> dict[str, Any]:
-    """The metadata of a setting's dataclass field: its help text, and whether it is a positional argument of
-    the command line."""
-    return {"help": help, "positional": positional}
+def setting(help: str, *, positional: bool = False, former: str = "") -> dict[str, Any]:
+    """The metadata of a setting's dataclass field: its help text, whether it is a positional argument of the
+    command line, and its name in earlier versions, which is still accepted."""
+    return {"help": help, "positional": positional, "former": former}
 
 
 def did_you_mean(name: str, known: Sequence[str]) -> str:
@@ -65,9 +65,16 @@ def build_settings(cls: type[T], given: Mapping[str, Any], where: str) -> T:
     the wrong type or a missing required key.
     """
     known: dict[str, Field[Any]] = {option.name: option for option in fields(cls)}  # type: ignore[arg-type]
+    former = {old: name for name, option in known.items() if (old := option.metadata.get("former"))}
     hints = typing.get_type_hints(cls)
     values = {}
-    for key, value in given.items():
+    for given_key, value in given.items():
+        key = former.get(given_key, given_key)
+        if key != given_key and key in given:
+            raise ConfigError(
+                f"{where}: {given_key!r} is the former name of {key!r}, and both are given; leave "
+                f"{given_key!r} out"
+            )
         if key not in known:
             raise ConfigError(f"{where}: unknown setting {key!r}; {did_you_mean(str(key), list(known))}")
         values[key] = _checked(value, hints[key], f"{where}: {key}")
@@ -89,8 +96,10 @@ def from_command_line(
     parser = _Parser(prog=prog, description=description, allow_abbrev=False)
     parser.add_argument("--config", type=Path, help="YAML file with the same settings; flags override it")
     hints = typing.get_type_hints(cls)
+    former: dict[str, str] = {}
     for option in fields(cls):  # type: ignore[arg-type]
         _add_flag(parser, option, hints[option.name])
+        former[option.name] = option.metadata["former"]
     flags, unknown = parser.parse_known_args(argv)
     if unknown:
         known = [option for action in parser._actions for option in action.option_strings]
@@ -103,6 +112,8 @@ def from_command_line(
     for key in ignore:
         merged.pop(key, None)
     for key, value in given.items():
+        # A flag overrides the file, under whichever name the file has the setting.
+        merged.pop(former.get(key, ""), None)
         if typing.get_origin(hints[key]) is dict:
             words = dict(_key_value(word, key) for word in value)
             below = merged.get(key) or {}
@@ -145,7 +156,8 @@ def _add_flag(parser: argparse.ArgumentParser, option: Field[Any], hint: Any) ->
     else:
         metavar = {int: "N", float: "X", Path: "PATH"}.get(kind, "TEXT")
         convert = {int: int, float: float}.get(kind, str)
-        parser.add_argument(flag, type=convert, metavar=metavar, default=argparse.SUPPRESS, help=help)
+        flags = [flag, *(["--" + former.replace("_", "-")] if (former := option.metadata["former"]) else [])]
+        parser.add_argument(*flags, type=convert, metavar=metavar, default=argparse.SUPPRESS, help=help)
 
 
 def _key_value(word: str, flag: str) -> tuple[str, Any]:

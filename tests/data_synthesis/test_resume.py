@@ -138,8 +138,8 @@ def test_how_many_go_side_by_side_changes_nothing(root: Path, tmp_path: Path, st
     made = []
     for number, more in enumerate((("1", "1", "1"), ("8", "4", "3"))):
         out = tmp_path / str(number)
-        concurrency, together, videos = more
-        sizes = ("--concurrency", concurrency, "--together", together, "--videos", videos)
+        concurrency, parallel, videos = more
+        sizes = ("--concurrency", concurrency, "--max-parallel", parallel, "--videos", videos)
         assert main(flags(root, out, stub, *sizes), load=load_moody) == 0
         made.append(datasets(out))
     assert made[0] == made[1]
@@ -158,6 +158,19 @@ def test_assembling_again_asks_and_changes_nothing(root: Path, tmp_path: Path, s
     again = ["--config", str(out / "config.yaml"), "--assemble-only"]
     assert main(again, load=no_load) == 0
     assert (datasets(out), (out / "card.json").read_bytes(), len(stub.chats)) == (before, card, asked)
+
+
+def test_a_folder_and_a_command_of_an_older_version_say_together(
+    root: Path, tmp_path: Path, stub: StubServer
+) -> None:
+    out = tmp_path / "out"
+    assert main(flags(root, out, stub, "--together", "3"), load=load_moody) == 0
+    config, before = out / "config.yaml", datasets(out)
+    assert "max_parallel: 3" in config.read_text()
+    config.write_text(config.read_text().replace("max_parallel:", "together:"))
+    assert main(["--config", str(config), "--assemble-only"], load=load_moody) == 0
+    assert main(["--config", str(config), "--max-parallel", "2", "--assemble-only"], load=load_moody) == 0
+    assert datasets(out) == before
 
 
 FINISHED, ENLARGED = ("--limit", "1"), ()

@@ -19,29 +19,11 @@ METHODS: Mapping[str, type[Method]] = {
     method.name: method for method in (NativeMethod, ProgramMethod, AdaptiveMethod, VideoProMethod)
 }
 
-_FORMER_NAMES = {"together": "max_parallel"}
-
 
 def create(name: str, options: Mapping[str, Any]) -> Method:
     """The method `name` with its options. Raises ConfigError for an unknown method or option."""
     method = _method(name)
-    return method(build_settings(method.Settings, _renamed(method, options), f"method {name}"))
-
-
-def _renamed(method: type[Method], options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options under their current names; commands and run folders of older versions say `together`."""
-    known = _setting_names(method)
-    renamed = dict(options)
-    for former, name in _FORMER_NAMES.items():
-        if former not in options or name not in known:
-            continue
-        if name in options:
-            raise ConfigError(
-                f"method {method.name}: {former!r} is the former name of {name!r}, and both are given; "
-                f"leave {former!r} out"
-            )
-        renamed[name] = renamed.pop(former)
-    return renamed
+    return method(build_settings(method.Settings, options, f"method {name}"))
 
 
 def _setting_names(method: type[Method]) -> set[str]:

@@ -73,7 +73,9 @@ class ProgramSettings(ModuleSettings):
         default=(),
         metadata=setting(f"groups of modules that programs do without: {', '.join(REMOVABLE)} (Table 3)"),
     )
-    max_parallel: int = field(default=8, metadata=setting("questions of a video that run in parallel"))
+    max_parallel: int = field(
+        default=8, metadata=setting("questions of a video that run in parallel", former="together")
+    )
 
     def __post_init__(self) -> None:
         check_planner(self.planner)
