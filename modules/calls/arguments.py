@@ -1,6 +1,7 @@
-"""The kinds of argument that modules take, checked so that an error says how to fix the call.
+"""The argument types of modules. Checking an argument converts it, or raises an error that says how to fix
+the call.
 
-A module annotates its parameters with these kinds (`query: Text`, `top_k: Count = 3`); the library checks and
+A module annotates its parameters with these types (`query: Text`, `top_k: Count = 3`); the library checks and
 converts every argument before the module sees it.
 """
 
@@ -21,23 +22,23 @@ from videopro.storage import encodable
 from videopro.video import fps_times
 
 MAX_FRAMES_PER_CALL = 1024
-"""Frames that one call may ask for."""
+"""Maximum number of frames that one call may request."""
 _LETTERED = re.compile(r"^\(?([A-J])[.):]\s+")
 
 
 @dataclass(frozen=True)
 class Scope:
-    """What checking needs to know of the video at hand."""
+    """What the checks need to know about the current video."""
 
     video: VideoHandle
     frames: int
-    """Frames that the backbone takes in one call."""
+    """Maximum number of frames in one backbone call."""
 
 
 @dataclass(frozen=True)
 class ArgumentType:
-    """A kind of argument: its name in the API reference, and how a value becomes one. The check raises
-    ValueError with what was wrong."""
+    """An argument type: its name in the API reference, and `check`, which converts a value or raises
+    ValueError with what is wrong."""
 
     name: str
     check: Callable[[Any, Scope], Any]
@@ -89,21 +90,21 @@ def _frames(value: Any, scope: Scope) -> tuple[FrameHandle, ...]:
         return tuple(FrameHandle(value.video, time) for time in times)
     if not isinstance(value, list | tuple):
         raise _wrong(value, "a frame or a list of frames")
-    found: list[FrameHandle] = []
+    frames: list[FrameHandle] = []
     for item in value:
-        # What `frames.append(extract_frames(clip))` leads to means what `extend` would have.
+        # Programs write `frames.append(extract_frames(clip))` where they mean `extend`: flatten nested lists.
         if isinstance(item, FrameHandle):
-            found.append(item)
+            frames.append(item)
         elif isinstance(item, VideoHandle | ClipHandle | list | tuple):
-            found.extend(_frames(item, scope) if item else ())
+            frames.extend(_frames(item, scope) if item else ())
         else:
             raise ValueError(f"must hold frames only, not {show(item, 80)} ({_type_name(item)})")
-    if not found:
+    if not frames:
         raise ValueError(
             "is empty: no frame to look at. Check that the step before found something, or take frames of "
             "the whole video with extract_frames(video)"
         )
-    return tuple(found)
+    return tuple(frames)
 
 
 def _text(value: Any, scope: Scope) -> str:
@@ -116,9 +117,9 @@ def _text(value: Any, scope: Scope) -> str:
     return encodable(value.strip())
 
 
-def _maybe_text(value: Any, scope: Scope) -> str:
+def _optional_text(value: Any, scope: Scope) -> str:
     if isinstance(value, list | tuple):
-        return "\n".join(part for part in (_maybe_text(item, scope) for item in value) if part)
+        return "\n".join(part for part in (_optional_text(item, scope) for item in value) if part)
     if isinstance(value, AnswerHandle):
         value = value.answer
     if not isinstance(value, str):
@@ -144,14 +145,14 @@ def _seconds(value: Any, scope: Scope) -> float:
     return _number(value, "a time in seconds, as a number")
 
 
-def _length(value: Any, scope: Scope) -> float:
+def _positive_seconds(value: Any, scope: Scope) -> float:
     number = _number(value, "a number of seconds above 0")
     if number <= 0:
         raise _wrong(value, "a number of seconds above 0")
     return number
 
 
-def _share(value: Any, scope: Scope) -> float:
+def _unit_interval(value: Any, scope: Scope) -> float:
     number = _number(value, "a number from 0 to 1")
     if not 0 <= number <= 1:
         raise _wrong(value, "a number from 0 to 1")
@@ -172,7 +173,7 @@ def _choices(value: Any, scope: Scope) -> tuple[str, ...]:
         texts.append(encodable(text.strip()))
     if not 2 <= len(texts) <= 10:
         raise ValueError(f"has {len(texts)} options; give 2 to 10")
-    # Options that carry their own letters would get a second one.
+    # Remove letters that the options already have ("A. ..."): the prompt adds its own.
     lettered = [_LETTERED.match(text) for text in texts]
     if all(m and m[1] == "ABCDEFGHIJ"[i] and m.end() < len(m.string) for i, m in enumerate(lettered)):
         texts = [_LETTERED.sub("", text) for text in texts]
@@ -194,17 +195,17 @@ Segment: TypeAlias = Annotated[VideoHandle | ClipHandle, ArgumentType("video or 
 SingleFrame: TypeAlias = Annotated[FrameHandle, ArgumentType("frame", _frame)]
 Frames: TypeAlias = Annotated[tuple[FrameHandle, ...], ArgumentType("list of frames", _frames)]
 Text: TypeAlias = Annotated[str, ArgumentType("text", _text)]
-OptionalText: TypeAlias = Annotated[str, ArgumentType("text", _maybe_text)]
-"""A text that may be empty; a list of texts is joined, one below the other."""
+OptionalText: TypeAlias = Annotated[str, ArgumentType("text", _optional_text)]
+"""A text that may be empty; a list of texts is joined with newlines."""
 Count: TypeAlias = Annotated[int, ArgumentType("whole number", _count)]
 FrameCount: TypeAlias = Annotated[int, ArgumentType("whole number", _frame_count)]
 Seconds: TypeAlias = Annotated[float, ArgumentType("seconds", _seconds)]
-PositiveSeconds: TypeAlias = Annotated[float, ArgumentType("seconds", _length)]
-UnitInterval: TypeAlias = Annotated[float, ArgumentType("number from 0 to 1", _share)]
+PositiveSeconds: TypeAlias = Annotated[float, ArgumentType("seconds", _positive_seconds)]
+UnitInterval: TypeAlias = Annotated[float, ArgumentType("number from 0 to 1", _unit_interval)]
 Choices: TypeAlias = Annotated[tuple[str, ...], ArgumentType("list of texts", _choices)]
 Box: TypeAlias = Annotated[tuple[float, float, float, float], ArgumentType("box", _box)]
 AnyValue: TypeAlias = Annotated[Any, ArgumentType("anything", lambda value, scope: value)]
-"""Taken as it is."""
+"""Any value, not checked."""
 
 
 @dataclass(frozen=True)
@@ -215,24 +216,24 @@ class Parameter:
     kind: ArgumentType
     default: Any = inspect.Parameter.empty
     is_var_keyword: bool = False
-    """Whether it takes every further keyword."""
+    """Whether it collects all other keywords (`**name`)."""
 
     @property
     def is_required(self) -> bool:
-        """Whether a call must give it."""
+        """Whether a call must pass it."""
         return self.default is inspect.Parameter.empty and not self.is_var_keyword
 
 
 def parameters(function: Callable[..., Any]) -> tuple[Parameter, ...]:
-    """The parameters of a module behind its first one (the call's context), in order. TypeError for one
-    whose annotation is no kind."""
+    """The parameters of a module in order, without the first one (the call's context). Raises TypeError for a
+    parameter that is not annotated with an argument type."""
     hints = typing.get_type_hints(function, include_extras=True)
     found = []
     for parameter in list(inspect.signature(function).parameters.values())[1:]:
         kind = _argument_type(hints.get(parameter.name))
         if kind is None:
             raise TypeError(
-                f"module {function.__name__}: parameter {parameter.name!r} needs a kind of argument"
+                f"module {function.__name__}: parameter {parameter.name!r} must have an argument type"
             )
         found.append(
             Parameter(
@@ -251,10 +252,10 @@ def _argument_type(hint: Any) -> ArgumentType | None:
     )
 
 
-def signature_text(name: str, takes: Sequence[Parameter]) -> str:
-    """The call as a program writes it: "trim_frames(video, start, end, num_frames=64)"."""
+def signature_text(name: str, params: Sequence[Parameter]) -> str:
+    """The call's signature as in the API reference: "trim_frames(video, start, end, num_frames=64)"."""
     parts = []
-    for parameter in takes:
+    for parameter in params:
         if parameter.is_var_keyword:
             parts.append(f"**{parameter.name}")
         else:
@@ -266,21 +267,21 @@ def signature_text(name: str, takes: Sequence[Parameter]) -> str:
 
 def bind_arguments(
     name: str,
-    takes: Sequence[Parameter],
+    params: Sequence[Parameter],
     aliases: Mapping[str, str],
     args: Sequence[Any],
     keywords: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Arguments by parameter, defaults filled in, nothing checked yet. ArgumentError for a call that does not
-    fit the signature."""
-    shape = signature_text(name, takes)
-    plain = [parameter for parameter in takes if not parameter.is_var_keyword]
-    rest = next((parameter.name for parameter in takes if parameter.is_var_keyword), None)
+    """Arguments by parameter name, with defaults filled in and not yet checked. Raises ArgumentError for a
+    call that does not fit the signature."""
+    shape = signature_text(name, params)
+    plain = [parameter for parameter in params if not parameter.is_var_keyword]
+    rest = next((parameter.name for parameter in params if parameter.is_var_keyword), None)
     if len(args) > len(plain):
         raise ArgumentError(f"{name}() got {len(args)} arguments; call {shape}")
     given = {parameter.name: value for parameter, value in zip(plain, args, strict=False)}
     known = {parameter.name for parameter in plain}
-    further: dict[str, Any] = {}
+    extra: dict[str, Any] = {}
     for keyword, value in keywords.items():
         real = aliases.get(keyword, keyword)
         if real in known:
@@ -288,22 +289,23 @@ def bind_arguments(
                 raise ArgumentError(f"{name}() got {real!r} twice; call {shape}")
             given[real] = value
         elif rest is not None:
-            further[keyword] = value
+            extra[keyword] = value
         else:
             raise ArgumentError(f"{name}() got an unexpected keyword argument {keyword!r}; call {shape}")
     missing = [parameter.name for parameter in plain if parameter.is_required and parameter.name not in given]
     if missing:
         raise ArgumentError(f"{name}() is missing {', '.join(map(repr, missing))}; call {shape}")
     bound = {parameter.name: given.get(parameter.name, parameter.default) for parameter in plain}
-    return bound if rest is None else {**bound, rest: further}
+    return bound if rest is None else {**bound, rest: extra}
 
 
 def check_arguments(
-    name: str, takes: Sequence[Parameter], bound: Mapping[str, Any], scope: Scope
+    name: str, params: Sequence[Parameter], bound: Mapping[str, Any], scope: Scope
 ) -> dict[str, Any]:
-    """The arguments as the module takes them. ArgumentError names the argument and what it must be."""
+    """The arguments converted to the types of the parameters. Raises ArgumentError, which names the argument
+    and what it must be."""
     values = {}
-    for parameter in takes:
+    for parameter in params:
         value = bound[parameter.name]
         if parameter.is_var_keyword or value is parameter.default:
             values[parameter.name] = value

@@ -1,8 +1,4 @@
-"""Remembering module calls: what was computed once for a video is not computed again.
-
-Refinement, the rollouts of a group and sweeps repeat most calls. Knows keys and results, and nothing of
-modules.
-"""
+"""A cache of module calls: refinement, the rollouts of a group and sweeps repeat most calls."""
 
 from __future__ import annotations
 
@@ -17,10 +13,10 @@ T = TypeVar("T")
 
 
 class CallCache(Generic[T]):
-    """Results by key, the least recently used leaving beyond `max_entries`; thread safe. Two that ask for the
-    same at once share one computation. Failures are not remembered.
+    """An LRU cache of at most `max_entries` results; thread-safe. Concurrent requests for the same key share
+    one computation. Failures are not cached.
 
-    Results are handed out as they are: they must not be changed.
+    Results are returned without copying and must not be modified.
     """
 
     def __init__(self, max_entries: int = 20_000) -> None:
@@ -31,34 +27,34 @@ class CallCache(Generic[T]):
         return len(self._results)
 
     def get(self, key: Hashable, compute: Callable[[], T]) -> tuple[T, bool]:
-        """The result for a key, and whether it was there already."""
+        """The result for a key, and whether it was cached. An exception of `compute` is raised as it is."""
         with self._lock:
             future = self._results.get(key)
             if future is None:
-                mine: Future[T] = Future()
-                self._results[key] = mine
+                new: Future[T] = Future()
+                self._results[key] = new
         if future is not None:
             try:
                 return future.result(), True
             except _ComputationFailed:
-                # Who computed it failed, perhaps for reasons of their own (a budget): try it oneself.
+                # The other caller failed, perhaps for a reason of its own (its budget): try here.
                 return compute(), False
         try:
             result = compute()
         except BaseException:
             with self._lock:
-                if self._results.get(key) is mine:
+                if self._results.get(key) is new:
                     del self._results[key]
-            mine.set_exception(_ComputationFailed())
+            new.set_exception(_ComputationFailed())
             raise
-        mine.set_result(result)
+        new.set_result(result)
         return result, False
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove all results."""
         with self._lock:
             self._results.clear()
 
 
 class _ComputationFailed(Exception):
-    """The computation that one waited for failed."""
+    """The computation that this caller waited for has failed."""

@@ -1,7 +1,7 @@
 """What the modules of a video work on, and the context of a single call.
 
-A `VideoContext` is made once per video and shared by all programs about it; a `CallContext` belongs to one
-call of a module and records the frames that the call uses.
+A `VideoContext` is created once per video and shared by all programs on it; a `CallContext` belongs to one
+module call and records the frames that the call uses.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from videopro.modules.models.encoders import TextEncoder
     from videopro.modules.search import ClipIndex
 
-# Crops are cut from frames at the video's own size; at most this many such frames are in memory at once.
+# Crops are cut from full-resolution frames; at most this many such frames are in memory at once.
 _CROP_BATCH = 8
 
 
 class VideoContext:
     """One video and the models that its modules use. Thread-safe.
 
-    A part that is None is absent, and so are the modules that need it. If `backbone` is a
+    Modules that need a part that is None are not offered. If `backbone` is a
     `videopro.backbones.wrappers.batching.BatchingBackbone`, it answers with any planner adapter off and
     batches the calls of several programs.
     """
@@ -53,10 +53,10 @@ class VideoContext:
         transcript_words: int = 16_000,
         without: Collection[str] = (),
     ) -> None:
-        """`text_encoder` finds subtitle lines by meaning; None: BM25 finds them by their words.
-        `can_summarize` False: the backbone cannot write a summary, and the lines themselves are returned.
-        `transcript_words`: the longest transcript that fits into the model's prompt. `without`: families of
-        modules to leave out."""
+        """`text_encoder` finds subtitle lines by meaning; if None, BM25 finds them by their words. If
+        `can_summarize` is False, the backbone cannot write a summary and the lines themselves are returned.
+        `transcript_words`: maximum length of a transcript in the model's prompt. `without`: module families
+        to leave out. Raises ConfigError if `transcript_words` is not positive."""
         if transcript_words < 1:
             raise ConfigError(f"transcript_words is {transcript_words}; it must be at least 1")
         self.video = video
@@ -82,19 +82,19 @@ class VideoContext:
         return getattr(self, need) is not None
 
     def identity(self, family: str) -> str:
-        """A hash of the models and settings that the results of a family of modules depend on besides the
-        arguments."""
+        """A hash of everything but the arguments that the results of a module family depend on: the video,
+        models and settings."""
         with self._lock:
             if family not in self._identities:
-                facts = json.dumps(self._facts(family), sort_keys=True, default=str)
+                facts = json.dumps(self._identity_facts(family), sort_keys=True, default=str)
                 self._identities[family] = hashlib.sha256(facts.encode()).hexdigest()
             return self._identities[family]
 
-    def _facts(self, family: str) -> dict[str, object]:
+    def _identity_facts(self, family: str) -> dict[str, object]:
         facts: dict[str, object] = {"video": self.video.id}
-        spoken = self.subtitles.lines if self.subtitles is not None else ()
+        lines = self.subtitles.lines if self.subtitles is not None else ()
         if family in ("retrieval", "localization", "context"):
-            facts["subtitles"] = [(line.start, line.end, line.text) for line in spoken]
+            facts["subtitles"] = [(line.start, line.end, line.text) for line in lines]
         if family in ("retrieval", "context"):
             facts["search"] = self.search.identity() if self.search is not None else None
         if family == "retrieval" and self.index is not None:
@@ -121,11 +121,11 @@ class VideoContext:
 
 @dataclass
 class CallContext:
-    """One call of a module: the video's context, and the frames that the call uses."""
+    """One module call: the video's context, and the frames that the call uses."""
 
     context: VideoContext
     use_frames: Callable[[int], None] = lambda count: None
-    """Called with the number of frames that are about to be used; raises when a program has used too many."""
+    """Called with the number of frames about to be used; raises if that exceeds the program's budget."""
     frame_refs: list[FrameRef] = field(default_factory=list)
     frames_used: int = 0
     """The frames reported to `use_frames` so far."""
@@ -133,10 +133,9 @@ class CallContext:
     def load_frames(
         self, handles: Sequence[FrameHandle], *, size: tuple[int, int] | None = None
     ) -> list[Frame]:
-        """The frames of handles, in order of time and without duplicates. Records and counts them.
+        """Decode the frames of handles, sorted by time and without duplicates. Records and counts them.
 
-        Full frames come at `size` (height, width; None: the video's own), crops at the video's own
-        resolution.
+        Full frames have `size` (height, width; None: the video's own), crops the video's resolution.
         """
         wanted = list({handle.key: handle for handle in handles}.values())
         wanted.sort(key=lambda handle: handle.time)
@@ -144,7 +143,7 @@ class CallContext:
         self.frames_used += len(wanted)
         video = self.context.video
         whole = [handle for handle in wanted if handle.box is None]
-        parts = [handle for handle in wanted if handle.box is not None]
+        crops = [handle for handle in wanted if handle.box is not None]
         shown = dict(
             zip(
                 [handle.key for handle in whole],
@@ -152,19 +151,19 @@ class CallContext:
                 strict=True,
             )
         )
-        for start in range(0, len(parts), _CROP_BATCH):
-            some = parts[start : start + _CROP_BATCH]
-            full = video.frames([handle.time for handle in some])
-            shown.update({h.key: h.pixels(frame) for h, frame in zip(some, full, strict=True)})
-        # Two times may show the same picture: once is enough.
-        seen = {(shown[handle.key].time, handle.box): shown[handle.key] for handle in wanted}
-        frames = list(seen.values())
+        for start in range(0, len(crops), _CROP_BATCH):
+            batch = crops[start : start + _CROP_BATCH]
+            full = video.frames([handle.time for handle in batch])
+            shown.update({h.key: h.pixels(frame) for h, frame in zip(batch, full, strict=True)})
+        # Two times may show the same picture: keep it once.
+        unique = {(shown[handle.key].time, handle.box): shown[handle.key] for handle in wanted}
+        frames = list(unique.values())
         self.frame_refs += [frame_ref(frame) for frame in frames]
         return frames
 
     def load_frames_for_backbone(self, handles: Sequence[FrameHandle]) -> list[Frame]:
-        """The frames as the backbone takes them: at most as many as its budget allows, evenly spaced, at the
-        size it wants."""
+        """Decode the frames at the backbone's frame size; evenly spaced ones if there are more than it takes
+        in one call."""
         ordered = sorted({handle.key: handle for handle in handles}.values(), key=lambda handle: handle.time)
         budget = self.context.backbone.frames
         if len(ordered) > budget:

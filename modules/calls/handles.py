@@ -1,9 +1,9 @@
-"""What a program holds: a video, clips, lines, frames, boxes, tracks and answers.
+"""The objects that programs hold: a video, clips, lines, frames, boxes, tracks and answers.
 
 A program gets opaque handles with a few plain fields (`__program_fields__`); modules resolve them on the
-host. A frame is a reference (video, time, box), never pixels: nothing is decoded before a module looks.
-`videopro.modules.calls.prelude` gives handles their behaviour inside a program. Knows videos and nothing of
-modules.
+host. A frame is a reference (video, time, box), not pixels: it is decoded when a module uses it.
+`videopro.modules.calls.prelude` defines how handles behave inside a program. Planners read the docstrings of
+the handle classes: they are part of the API reference.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from videopro.question import Answer
 from videopro.video import Frame, Video
 
 PixelBox = tuple[int, int, int, int]
-"""Left, top, right, bottom in pixels, right and bottom exclusive."""
+"""Left, top, right, bottom in pixels; right and bottom are exclusive."""
 
 
 class Handle:
-    """Base of what crosses to a program as a handle. `key` is what makes two handles the same thing."""
+    """Base class of handles. Two handles with equal `key`s stand for the same thing."""
 
     __program_kind__: ClassVar[str]
     __program_fields__: ClassVar[tuple[str, ...]]
 
     @property
     def key(self) -> Hashable:
-        """Equal for handles of the same thing; part of the key of remembered calls."""
+        """Equal for handles of the same thing; part of the cache key of module calls."""
         raise NotImplementedError
 
 
@@ -55,7 +55,7 @@ class VideoHandle(Handle):
 
     @property
     def fps(self) -> float:
-        """Frames a second."""
+        """Frames per second."""
         return self.video.fps
 
     @property
@@ -87,7 +87,7 @@ class ClipHandle(Handle):
     start: float
     end: float
     score: float | None = None
-    """How well it fits the query, by the retriever's own measure; higher is better."""
+    """The retriever's score for the query; higher is better."""
     subtitles: str = ""
 
     @property
@@ -130,12 +130,12 @@ class FrameHandle(Handle):
     video: Video
     time: float
     box: PixelBox | None = None
-    """Pixels of the full frame; None for a full frame."""
+    """The crop in pixels of the full frame; None for a full frame."""
     subtitles: str = ""
 
     @property
     def timestamp(self) -> float:
-        """Seconds; another name of `time`."""
+        """Seconds; an alias of `time`."""
         return self.time
 
     @property
@@ -158,8 +158,8 @@ class FrameHandle(Handle):
         return ("Frame", self.video.id, self.time, self.box)
 
     def part(self, x0: float, y0: float, x1: float, y1: float) -> FrameHandle:
-        """The part within a box in pixels of this frame, to the outer pixel; the box must lie in the frame
-        and hold at least part of a pixel."""
+        """Crop to a box in pixels of this frame, rounded outwards. The box must lie in the frame and have an
+        area."""
         left, top, _, _ = self.box or (0, 0, 0, 0)
         box = (
             left + math.floor(x0 + 1e-6),
@@ -170,7 +170,7 @@ class FrameHandle(Handle):
         return FrameHandle(self.video, self.time, box, self.subtitles)
 
     def pixels(self, full: Frame) -> Frame:
-        """What this handle shows, cut from the full frame at the video's own size."""
+        """Crop `full`, the full frame at the video's resolution, to this handle's box."""
         if self.box is None:
             return full
         x0, y0, x1, y1 = self.box
@@ -216,7 +216,7 @@ class TrackHandle(Handle):
     __program_fields__ = ("object", "label", "score", "times", "boxes", "start", "end")
 
     object: int
-    """Number of the object, from 1."""
+    """The object's number, from 1."""
     label: str
     score: float
     times: tuple[float, ...]
@@ -250,24 +250,24 @@ class AnswerHandle(Handle):
     __program_fields__ = ("answer", "confidence", "raw_output", "metadata", "mode")
 
     given: Answer
-    """What the model answered; of a claim, what the program says it is."""
+    """The model's answer; for `make_result`, what the program claims."""
     mode: str
-    """"native", "mc", "yes_no", "count", "frames", or "result" for what `make_result` claims."""
+    """One of "native", "mc", "yes_no", "count", "frames", or "result" (from `make_result`)."""
     choices: tuple[str, ...] = ()
-    """The options, where the answer is the letter of one."""
+    """The options, if the answer is the letter of an option."""
     extra: Mapping[str, Any] = field(default_factory=dict)
-    """What `make_result` was given beside the answer."""
+    """The other arguments of `make_result`."""
     source: AnswerHandle | None = None
-    """For `make_result`: the answer that it was made from, if it was given one."""
+    """For `make_result`: the answer that was passed to it, if any."""
 
     @property
     def answer(self) -> str:
-        """A letter, "Yes" or "No", a number in digits, or words; "" when the reply could not be read."""
+        """A letter, "Yes" or "No", a number in digits, or free text; "" if the reply could not be parsed."""
         return self.given.raw.strip() if self.mode == "frames" else self.given.letter or ""
 
     @property
     def confidence(self) -> float:
-        """0 to 1. Eq. 2 for an answering call; for `make_result` what the program claims."""
+        """0 to 1: Eq. 2 for an answering call, the program's claim for `make_result`."""
         return self.given.confidence
 
     @property
@@ -277,17 +277,17 @@ class AnswerHandle(Handle):
 
     @property
     def letters(self) -> Mapping[str, float]:
-        """Probability of each letter (or of Yes and No), where there are any."""
+        """Probability of each letter (or of Yes and No); may be empty."""
         return self.given.letters
 
     @property
     def is_claim(self) -> bool:
-        """Whether a program made it, not a model."""
+        """Whether it comes from the program (`make_result`) and not from a model."""
         return self.mode == "result"
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """Plain facts about the answer."""
+        """The mode, the letters' probabilities, and `extra`."""
         return {"mode": self.mode, **({"letters": dict(self.letters)} if self.letters else {}), **self.extra}
 
     @property
@@ -310,12 +310,12 @@ HANDLES: tuple[type[Handle], ...] = (
 
 
 def shorten(text: str, length: int) -> str:
-    """The text with at most `length` characters, an ellipsis in place of its end."""
+    """The text, cut to at most `length` characters including an ellipsis."""
     return text if len(text) <= length else text[: length - 1] + "…"
 
 
 def show(value: Any, length: int = 300) -> str:
-    """A short text of a module's argument or result for logs and traces."""
+    """A short representation of a module's argument or result for logs and traces."""
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
         parts = list(value)
         if len(parts) > 4 and all(isinstance(part, FrameHandle) for part in parts):
@@ -327,7 +327,7 @@ def show(value: Any, length: int = 300) -> str:
     elif isinstance(value, float):
         text = f"{value:.6g}"
     elif isinstance(value, str):
-        # Cut before quoting: a text of megabytes is not quoted whole to be cut.
+        # Cut before quoting, so that a text of megabytes is not quoted in full.
         text = repr(shorten(value, length))
     else:
         text = repr(value)

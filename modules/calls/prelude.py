@@ -1,7 +1,8 @@
-"""How handles behave inside a program: source that the executor runs in the child before the program.
+"""How handles behave inside a program: source that the executor runs in the sandboxed process before the
+program.
 
-`Handle` is the executor's class for handles: their fields are attributes. Each class here is for the handles
-of the kind that it is named after. Plain Python without imports; knows nothing of the host.
+`Handle` is the executor's class for handles; their fields are attributes. Each class here is used for the
+handles whose `__program_kind__` is its name. Plain Python without imports.
 """
 
 PRELUDE = '''

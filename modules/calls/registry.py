@@ -1,12 +1,11 @@
-"""Registering modules: decorating a function with `@module(...)` is all it takes to add one.
+"""The registry of modules: decorate a function with `@module(...)` to add one.
 
     @module(family="extraction", needs=("ocr",))
-    def read_signs(context: Call, frame: OneFrame, language: Text = "en") -> str:
-        \"\"\"What planners must know; it becomes the API reference.\"\"\"
+    def read_signs(context: CallContext, frame: SingleFrame, language: Text = "en") -> str:
+        \"\"\"What planners must know. It becomes the API reference.\"\"\"
 
-The function's first parameter is the call's context; the others are annotated with kinds of
-`videopro.modules.calls.arguments`. Planners read its name, signature and docstring. Does not depend on videos
-or models.
+The function's first parameter is the call's context; the others are annotated with types of
+`videopro.modules.calls.arguments`. Planners read its name, signature and docstring.
 """
 
 from __future__ import annotations
@@ -27,10 +26,10 @@ FAMILIES: Mapping[str, str] = {
     "context": "Global context",
     "answering": "Reasoning and answers",
 }
-"""The families of section 3.2, in the order of the API reference."""
+"""The module families of section 3.2, in the order of the API reference."""
 
 REMOVABLE = tuple(family for family in FAMILIES if family != "answering")
-"""Families that a run can leave out (Table 3); without the last one nothing would answer."""
+"""Families that a run can leave out (Table 3); without "answering" there would be no answer."""
 
 NEEDS: Mapping[str, str] = {
     "index": "no clip index was made for this video",
@@ -39,11 +38,11 @@ NEEDS: Mapping[str, str] = {
     "detector": "no object detector is set up",
     "tracker": "no object tracker is set up",
 }
-"""What a module may need from a video's context, and the reason to give when it is missing."""
+"""What a module may need from a video's context, and the reason to report if it is missing."""
 
 ALIASES: Mapping[str, str] = {"video_path": "video", "k": "top_k", "frame_list": "frames"}
-"""Alternative names of keywords, accepted everywhere: the paper's listing, its figures and its release use
-different ones."""
+"""Other names of keywords that every module accepts: the paper's listing, figures and release differ in
+them."""
 
 
 @dataclass(frozen=True)
@@ -55,21 +54,20 @@ class Module:
     family: str
     parameters: tuple[Parameter, ...]
     returns: str
-    """What the docstring says after "Returns"."""
+    """The docstring's text after "Returns"."""
     needs: tuple[str, ...]
     is_cached: bool
-    """Whether equal calls may reuse a result: it depends only on the arguments and models, and computing it
-    costs more than looking it up."""
+    """Whether equal calls may reuse a result."""
     doc: str
 
     @property
     def signature(self) -> str:
-        """The call as a program writes it."""
+        """The call's signature as in the API reference."""
         return signature_text(self.name, self.parameters)
 
     def run(self, context: Any, values: Mapping[str, Any]) -> Any:
-        """Run the function with arguments by parameter name, checked by
-        `videopro.modules.calls.arguments`."""
+        """Run the function with `values`: arguments by parameter name, already checked by
+        `check_arguments`."""
         keywords = dict(values)
         for parameter in self.parameters:
             if parameter.is_var_keyword:
@@ -83,9 +81,9 @@ MODULES: dict[str, Module] = {}
 def module(*, family: str, needs: Sequence[str] = (), cache: bool = True) -> Callable[[F], F]:
     """Register a function as a module and return it unchanged.
 
-    `family` is a key of FAMILIES; `needs` are keys of NEEDS; `cache` False: every call is run, because that
-    is cheaper than a look-up or the result varies. Raises ValueError for a name that is taken, an unknown
-    family or need, or a missing docstring; TypeError for a parameter without a known kind.
+    `family` is a key of FAMILIES; `needs` are keys of NEEDS. Set `cache` to False for a module that is
+    cheaper to run than to look up, or whose result varies. Raises ValueError for a name that is taken, an
+    unknown family or need, or a missing docstring; TypeError for a parameter without an argument type.
     """
     if family not in FAMILIES:
         raise ValueError(f"unknown family {family!r}; choose from {', '.join(FAMILIES)}")

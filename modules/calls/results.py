@@ -1,7 +1,7 @@
-"""What a program's return value says: a letter, with the confidence of the answering call it came from.
+"""Reading a program's return value: a letter, with the confidence of the answering call it came from.
 
-A confidence is never taken from the program: what it claims is kept apart (DESIGN.md). Knows answers and
-questions; nothing of how programs run.
+The confidence never comes from the program, which could report any number; what it claims is returned
+separately.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ def read_program_answer(
     value: Any, question: Question, answers: Sequence[AnswerHandle] = ()
 ) -> tuple[Answer, float | None]:
     """Read what a program returned: an answer, (answer, confidence), a mapping with "answer", or a text.
-    Returns its answer, with the confidence of the answering call that the letter came from (0.0 if it came
-    from none), and the confidence that the program claimed for itself, if it did.
+    Returns the answer, with the confidence of the answering call that its letter came from (0.0 if from
+    none), and the confidence that the program claimed, or None.
 
-    `answers` are those of the program's answering calls, in order (`ModuleLibrary.answers`). A bare letter
-    or text belongs to the last call that gave it; an answer about other options, to the option of the
-    question that has the same text.
+    `answers` are the answers of the program's answering calls, in order (`ModuleLibrary.answers`). A bare
+    letter or text is matched to the last call with that answer. An answer with other options is matched to
+    the question's option with the same text.
     """
     claim: float | None = None
     if isinstance(value, Mapping):
@@ -32,53 +32,53 @@ def read_program_answer(
     elif isinstance(value, list | tuple) and value:
         claim = _claim(value[1]) if len(value) > 1 else None
         value = value[0]
-    made: AnswerHandle | None = None
+    source: AnswerHandle | None = None
     if isinstance(value, AnswerHandle):
-        made = value
+        source = value
         if value.is_claim:
-            claim, made = value.confidence, value.source
-        # make_result(query_mc(...)): the answer that it was given, which may be a claim again.
-        while made is not None and made.is_claim:
-            made = made.source
+            claim, source = value.confidence, value.source
+        # make_result(query_mc(...)): the answer inside, which may itself come from make_result.
+        while source is not None and source.is_claim:
+            source = source.source
     text = value.answer if isinstance(value, AnswerHandle) else value
     text = text.strip() if isinstance(text, str) else ("" if text is None else str(text))
     if not text:
-        return Answer(raw=made.raw_output if made is not None else ""), claim
-    if made is not None:
-        letter = _letter_of(made, question)
+        return Answer(raw=source.raw_output if source is not None else ""), claim
+    if source is not None:
+        letter = _letter_of(source, question)
         if letter is not None:
-            return _answer_of_call(made, letter, question), claim
+            return _answer_of_call(source, letter, question), claim
     letter = extract_letter(text, question)
     raw = value.raw_output if isinstance(value, AnswerHandle) else shorten(text, 4000)
     if letter is None:
         return Answer(raw=raw), claim
-    for made in reversed(answers):
-        if _letter_of(made, question) == letter:
-            return _answer_of_call(made, letter, question), claim
+    for source in reversed(answers):
+        if _letter_of(source, question) == letter:
+            return _answer_of_call(source, letter, question), claim
     return Answer(letter, raw=raw), claim
 
 
-def _answer_of_call(made: AnswerHandle, letter: str, question: Question) -> Answer:
-    """The answer of a call, in the question's own letters."""
+def _answer_of_call(handle: AnswerHandle, letter: str, question: Question) -> Answer:
+    """A call's answer, with the letters of the question's options."""
     letters: Mapping[str, float] = {}
-    if made.choices and set(made.choices) <= set(question.choices):
+    if handle.choices and set(handle.choices) <= set(question.choices):
         letters = dict.fromkeys(question.letters, 0.0)
-        for own, choice in zip(made.letters, made.choices, strict=True):
-            letters[_letter_at(question, made, own, choice)] = made.letters[own]
-    return replace(made.given, letter=letter, letters=letters)
+        for own, choice in zip(handle.letters, handle.choices, strict=True):
+            letters[_letter_at(question, handle, own, choice)] = handle.letters[own]
+    return replace(handle.given, letter=letter, letters=letters)
 
 
-def _letter_of(made: AnswerHandle, question: Question) -> str | None:
-    """The question's option that an answer means."""
-    if not made.answer:
+def _letter_of(handle: AnswerHandle, question: Question) -> str | None:
+    """The letter of the question's option that an answer stands for; None if there is none."""
+    if not handle.answer:
         return None
-    if made.mode in ("native", "mc"):
-        choice = dict(zip(made.letters, made.choices, strict=True)).get(made.answer)
+    if handle.mode in ("native", "mc"):
+        choice = dict(zip(handle.letters, handle.choices, strict=True)).get(handle.answer)
         if choice is None or choice not in question.choices:
             return None
-        return _letter_at(question, made, made.answer, choice)
-    # Yes, a number or words: the option that reads so. Prose is no letter: "A man" is not option A.
-    wanted = made.answer.strip().rstrip(".").lower()
+        return _letter_at(question, handle, handle.answer, choice)
+    # "Yes", a number or free text: the option with that text. "A man" does not mean option A.
+    wanted = handle.answer.strip().rstrip(".").lower()
     same = [
         letter
         for letter, choice in zip(question.letters, question.choices, strict=True)
@@ -87,10 +87,10 @@ def _letter_of(made: AnswerHandle, question: Question) -> str | None:
     return same[0] if len(same) == 1 else None
 
 
-def _letter_at(question: Question, made: AnswerHandle, own: str, choice: str) -> str:
-    """The question's letter of an option; where the options are the question's own, the letter itself, since
-    options may repeat."""
-    if made.choices == question.choices:
+def _letter_at(question: Question, handle: AnswerHandle, own: str, choice: str) -> str:
+    """The question's letter of an option. If the call's options are the question's, its own letter: options
+    may repeat."""
+    if handle.choices == question.choices:
         return own
     return question.letters[question.choices.index(choice)]
 

@@ -92,13 +92,13 @@ def test_a_registration_that_cannot_be_is_refused(registered: dict[str, Any]) ->
         """Do."""
         return word
 
-    for function, options, told in (
+    for function, options, message in (
         (described, {"family": "magic"}, "family 'magic'"),
         (described, {"family": "context", "needs": ("money",)}, "need 'money'"),
         (silent, {"family": "context"}, "needs a docstring"),
-        (loose, {"family": "context"}, "'word' needs a kind"),
+        (loose, {"family": "context"}, "'word' must have an argument type"),
     ):
-        with pytest.raises((ValueError, TypeError), match=told):
+        with pytest.raises((ValueError, TypeError), match=message):
             module(**options)(function)  # type: ignore[arg-type]
     module(family="context")(described)
     with pytest.raises(ValueError, match="already registered"):

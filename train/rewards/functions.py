@@ -54,11 +54,11 @@ class ProgramRewards:
         accuracy: str = ANSWER,
         final: FinalRule = "last",
     ) -> None:
-        """`backbone` answers inside the modules, with any adapter off (DESIGN.md, who answers): the model in
-        training, a frozen copy of its base, or a server. `modules`: the models behind the modules. `log`:
-        gets a line a reply. `workers`: programs that run in parallel. `limits` None: those of inference.
-        `accuracy`: what that reward pays for, one of ACCURACIES. `final`: which answer of an episode of two
-        turns counts."""
+        """`backbone` answers the modules' questions, with any adapter off (the base model answers, not the
+        policy that writes programs): the model in training, a frozen copy of its base, or a server.
+        `modules`: the models behind the modules. `log`: gets a line a reply. `workers`: programs that run in
+        parallel. `limits` None: those of inference. `accuracy`: what that reward pays for, one of ACCURACIES.
+        `final`: which answer of an episode of two turns counts."""
         if workers < 1:
             raise ConfigError(f"workers is {workers}; it must be at least 1")
         self._runs = ProgramRunner(
