@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
 
 from videopro import benchmarks
 from videopro.benchmarks.base import ROBUST, Benchmark, Item, Protocol
-from videopro.errors import DatasetError, QuestionError
-from videopro.question import Question
+from videopro.errors import DatasetError
 from videopro.scoring import Mode
 from videopro.storage import read_json_lines
+from videopro.train.rewards import read_row
 
 
 @dataclass(frozen=True)
@@ -63,36 +62,20 @@ def _read(path: Path) -> tuple[Benchmark, dict[str, Mode]]:
     ):
         if record.get("kind", "plan") != "plan":
             continue
-        try:
-            item = _item(record, path.parent, where)
-        except QuestionError as error:
-            raise DatasetError(f"{where}: {error}") from error
-        items.append(item)
-        mode = record.get("oracle_mode")
-        if mode is not None:
-            if mode not in ("native", "program"):
-                raise DatasetError(f"{where}: oracle_mode is {mode!r}; it must be native or program")
-            oracle[item.id] = cast(Mode, mode)
+        row = read_row({"kind": "plan", **record}, where, folder=path.parent)
+        items.append(
+            Item(
+                id=row.id,
+                video=row.video,
+                video_key=record["video"],
+                question=row.question,
+                answer=row.answer,
+                subtitles=row.subtitles,
+                groups={"family": record["family"]} if record.get("family") else {},
+            )
+        )
+        if row.oracle_mode is not None:
+            oracle[row.id] = row.oracle_mode
     if not items:
         raise DatasetError(f"{path}: has no questions of kind 'plan'")
     return Benchmark(name=str(path), split="", items=items, protocol=Protocol(parser=ROBUST)), oracle
-
-
-def _item(record: Mapping[str, Any], folder: Path, where: str) -> Item:
-    for name, kind in (("id", str), ("video", str), ("question", str), ("answer", str), ("choices", list)):
-        if not isinstance(record.get(name), kind):
-            raise DatasetError(
-                f"{where}: field {name!r} is {record.get(name)!r}; it must be a {kind.__name__}"
-            )
-    question = Question(record["question"], tuple(record["choices"]))
-    question.choice(record["answer"])
-    subtitles = record.get("subtitles")
-    return Item(
-        id=record["id"],
-        video=folder / record["video"],
-        video_key=record["video"],
-        question=question,
-        answer=record["answer"],
-        subtitles=folder / subtitles if subtitles else None,
-        groups={"family": record["family"]} if record.get("family") else {},
-    )

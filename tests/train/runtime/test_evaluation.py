@@ -121,7 +121,7 @@ def test_questions_of_a_folder(tmp_path: Path) -> None:
     ("changes", "said"),
     [
         ({"oracle_mode": "both"}, "oracle_mode is 'both'"),
-        ({"answer": "Z"}, "'Z' is not an option"),
+        ({"answer": "Z"}, "answer is 'Z'; it must be one of A, B, C"),
         ({"choices": "ab"}, "'choices' is 'ab'"),
         ({"video": None}, "'video' is None"),
     ],
