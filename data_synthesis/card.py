@@ -1,7 +1,7 @@
 """The data card: what is in the datasets, what is not and why, what it cost, and what made it.
 
 `card.json` for programs, `CARD.md` for people, from the same numbers. Holds no path of the machine that made
-it, no key and no time, so that it may be published. Knows records and datasets.
+it, no key and no time, so that it may be published.
 """
 
 from __future__ import annotations

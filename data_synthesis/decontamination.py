@@ -1,8 +1,7 @@
 """Videos that a model is evaluated on, and the check that none of them is ever trained on.
 
 A video is known by the content of its file, whatever its name; where the file is missing, by the name
-that its benchmark gives it; a pocket video also by the seed that it is drawn from. Knows benchmarks' files;
-nothing of datasets.
+that its benchmark gives it; a pocket video also by the seed that it is drawn from.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """What happens to the questions of a video: native answers, the teacher's programs, their runs, refinements.
 
 Programs run with the executor and the modules of inference, and the backbone answers with any adapter off, as
-in inference. Right answers decide which answers are refined; no prompt shows them. Knows planners' requests,
-execution and traces' rounds; nothing of run folders or datasets.
+in inference. Right answers decide which answers are refined; no prompt shows them.
 """
 
 from __future__ import annotations

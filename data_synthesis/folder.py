@@ -1,7 +1,4 @@
-"""The folder of a synthesis: its records (records.jsonl, config.yaml, work/) and the datasets made of them.
-
-Knows files; the record of a question is a trace, in the log that runs use.
-"""
+"""A synthesis folder: its records (records.jsonl, config.yaml, work/) and the datasets made from them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The guard of a synthesis: it keeps out videos of evaluation splits, unless they are declared as training.
-
-Knows settings, questions and evaluation videos.
-"""
+"""The guard of a synthesis: it keeps out videos of evaluation splits, unless declared as training."""
 
 from __future__ import annotations
 

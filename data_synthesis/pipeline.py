@@ -1,7 +1,6 @@
 """The loop of a synthesis: several videos in flight, each question recorded when it is done.
 
 It uses threads, since the time goes into a teacher's replies and a backbone that serves one batch at a time.
-Knows the explorer and the log of records; must not know teachers, rules or datasets.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Which questions are asked, in which order, and the place of the right option among the others.
 
 Of a benchmark's questions, those with no known answer and those of held-out families are left out; the
-options of the others are shuffled. Knows benchmarks; nothing of teachers, runs or datasets.
+options of the others are shuffled.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ question (`--method program`): with `always_program` the questions of R1 give a 
 
 Pure functions of a trace and tau: nothing here runs a program or asks a teacher. A right answer counts only
 if an answering call gave it (confidence above 0): a program that states a letter of its own looked at
-nothing, and was right by chance. Knows traces, programs and prompts; nothing of files.
+nothing, and was right by chance.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
 
 To resume after an interruption, re-run the same command. A larger --limit adds questions; larger caps allow
 more requests. The datasets and the card are written at the end from the records (--assemble-only writes them
-again). The teacher's key stays in the environment. Knows the parts and puts them together.
+again). The teacher's key stays in the environment.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The settings of a synthesis, from flags or YAML.
-
-Knows what settings mean to each part, and refuses invalid ones before anything is loaded or asked.
-"""
+"""The settings of a synthesis, from flags or YAML."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The table at the end of a synthesis, from its card.
-
-Knows the card's shape and the terminal.
-"""
+"""The table at the end of a synthesis, from its card."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Requests to a teacher: many at once, each paid for once, within the caps.
 
 A reply is on disk before it is used. A request that fails by itself (the server refuses its form, or the
-reply has no text) fails alone; a server that serves no request stops the synthesis. Knows planners and
-replies; nothing of videos, right answers or what is made of a program.
+reply has no text) fails alone; a server that serves no request stops the synthesis.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The cost of a teacher's requests, and every reply that was paid for, on disk as soon as it arrives.
 
 A resumed synthesis asks nothing twice: a reply is found by its request. One process at a time holds the
-file. Knows replies as text; nothing of questions or programs.
+file.
 """
 
 from __future__ import annotations

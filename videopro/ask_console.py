@@ -1,7 +1,4 @@
-"""What `videopro.ask` prints: programs and their calls as they happen, then the answer.
-
-Knows traces and the terminal; nothing of how an answer comes about.
-"""
+"""What `videopro.ask` prints: programs and their calls as they happen, then the answer."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Every prompt that VideoPro sends to a model, in one place.
 
 A prompt is the text part of a user turn; the video always comes before it, so that questions about one video
-share a prefix. A benchmark's official answer prompt is that benchmark's data, not part of this file. Knows
-questions, and nothing of models.
+share a prefix. A benchmark's official answer prompt is that benchmark's data, not part of this file.
 """
 
 import re
