@@ -1,16 +1,15 @@
-"""64 exact uniform frames from a 10-minute and a 60-minute H.264 file, beside what a user would otherwise
-use.
+"""Compares decoders: 64 exact uniform frames from a 10-minute and a 60-minute H.264 file.
 
     python perf/decode.py [--work FOLDER] [--rounds 3]
 
-Makes the files (x264's defaults: B-frames, a key frame at most every 250 frames; 640x360, 24 frames a second,
-moving textured content, no cuts), runs each contender on its documented fast path in a process of its own,
-prints a table and writes perf/decode.json. Every picture carries its number, so that each contender's frames
-are checked against the ones asked for. The time is from opening the file to 64 RGB arrays in memory, imports
-not counted.
+Makes the files (x264's defaults: B-frames, a key frame at least every 250 frames; 640x360, 24 frames per
+second, moving textured content, no cuts), runs each contender on its documented fast path in its own process,
+prints a table and writes perf/decode.json. Every picture carries its number, so that the returned frames can
+be checked against the requested ones. The time is from opening the file to 64 RGB arrays in memory, without
+imports.
 
-The floor is the decoding alone, on all processors, of the packets without which the 64 frames cannot be
-decoded: packets already in memory, nothing searched, converted or copied.
+The floor is the time to decode, on all processors, only the packets that the 64 frames need: packets already
+in memory, no seeking, conversion or copying.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ RESULTS = Path(__file__).with_suffix(".json")
 
 
 def make_ten_minutes(path: Path) -> None:
-    """14,400 pictures: a camera that wanders over a texture, three things that move, a little noise."""
+    """14,400 pictures: a camera that pans over a texture, three moving squares, a little noise."""
     import av
 
     random = np.random.default_rng(0)
@@ -56,10 +55,10 @@ def make_ten_minutes(path: Path) -> None:
             top = int(100 + 99 * np.sin(number / 171)) * 2
             left = int(160 + 159 * np.cos(number / 233)) * 2
             luma = texture[top : top + HEIGHT, left : left + WIDTH] + noise[number % 16]
-            for thing in range(3):
-                x = int((number * (2 + thing) + 200 * thing) % (WIDTH - 60))
-                y = int(200 + (90 - 20 * thing) * np.sin(number / (15 + 4 * thing)))
-                luma[y : y + 50, x : x + 50] = 40 + 80 * thing
+            for square in range(3):
+                x = int((number * (2 + square) + 200 * square) % (WIDTH - 60))
+                y = int(200 + (90 - 20 * square) * np.sin(number / (15 + 4 * square)))
+                luma[y : y + 50, x : x + 50] = 40 + 80 * square
             for bit in range(_BITS):
                 luma[:_TILE, bit * _TILE : (bit + 1) * _TILE] = 235 if number >> bit & 1 else 16
             planes = [np.clip(luma, 16, 235).astype(np.uint8).ravel()]
@@ -79,7 +78,8 @@ def _smooth(random: np.random.Generator, height: int, width: int, cells: int) ->
 
 
 def make_sixty_minutes(ten: Path, path: Path) -> None:
-    """The ten minutes' packets six times in a row: the same decoding work a minute, six times the file."""
+    """The ten minutes' packets six times in a row: the same decoding work per minute, a file six times as
+    long."""
     import av
 
     with av.open(str(path), "w") as out:
@@ -99,13 +99,13 @@ def make_sixty_minutes(ten: Path, path: Path) -> None:
 
 
 def read_number(picture: np.ndarray) -> int:
-    """The number that a picture carries, from (height, width, 3) RGB."""
+    """The number that a picture carries; the picture is (height, width, 3) RGB."""
     tiles = [picture[4 : _TILE - 4, bit * _TILE + 4 : (bit + 1) * _TILE - 4].mean() for bit in range(_BITS)]
     return sum(1 << bit for bit, tile in enumerate(tiles) if tile > 128)
 
 
 def wanted(minutes: int) -> list[int]:
-    """Numbers of the frames on display in the middle of 64 equal parts."""
+    """The numbers of the frames on display at the centres of 64 equal parts."""
     return [int((i + 0.5) * minutes * 60 * RATE / FRAMES) for i in range(FRAMES)]
 
 
@@ -166,11 +166,11 @@ CONTENDERS: dict[str, tuple[str, Callable[[Path, list[int]], list[np.ndarray]]]]
     "pyav": ("seek() and decode() a frame, thread_type AUTO", pyav),
     "torchcodec": ("VideoDecoder(...).get_frames_at(numbers), exact", torchcodec),
 }
-RIVALS = ("decord", "opencv", "pyav")  # those of the target; torchcodec is shown where it loads
+RIVALS = ("decord", "opencv", "pyav")  # the target is set against these; torchcodec is shown where it loads
 
 
 def floor(path: Path, numbers: list[int]) -> float:
-    """Seconds to decode what must be decoded, on all processors."""
+    """Seconds to decode only the necessary packets, on all processors."""
     import av
 
     from videopro.video.decoding.exact import processors
@@ -219,7 +219,7 @@ def floor(path: Path, numbers: list[int]) -> float:
 
 
 def run_one(name: str, path: Path, minutes: int) -> dict[str, object]:
-    """In a process of its own: seconds, exact frames, peak memory."""
+    """Seconds, exact frames and peak memory of one contender; called in a process of its own."""
     numbers = wanted(minutes)
     if name == "floor":
         return {"seconds": floor(path, numbers)}
@@ -237,7 +237,7 @@ def run_one(name: str, path: Path, minutes: int) -> dict[str, object]:
 
 
 def in_process(name: str, path: Path, minutes: int) -> dict[str, object] | None:
-    """The result of a fresh process; None when the contender is not installed."""
+    """`run_one` in a new process; None if the contender is not installed."""
     done = subprocess.run(
         [sys.executable, __file__, "--one", name, str(path), str(minutes)],
         capture_output=True,
@@ -252,7 +252,7 @@ def in_process(name: str, path: Path, minutes: int) -> dict[str, object] | None:
 
 
 def measure(files: dict[int, Path], rounds: int) -> dict[str, object]:
-    """Rounds in turn, so that a busy moment does not fall on one contender alone."""
+    """Measure in rounds, so that a busy moment of the machine does not hit one contender alone."""
     runs: dict[tuple[str, int], list[dict[str, object]]] = {}
     missing: set[str] = set()
     for _ in range(rounds):

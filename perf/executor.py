@@ -1,16 +1,15 @@
-"""One generated program, behind our walls and elsewhere: time of a program and a call, wall and processor.
+"""Times one generated program in the sandbox and elsewhere: wall and CPU time of a program and of a call.
 
     python perf/executor.py [--programs 300] [--write]
 
 Contenders: `videopro.executor`; smolagents' LocalPythonExecutor, which interprets the syntax tree in the host
-process; and a plain `python -c` child for each program, which talks to the host in lines of JSON and confines
-nothing. The floor is measured in the same run. "Two processes" is what no call between processes can cost
-less than: a child that sends back the bytes of a call as they are, over a socket; "on one core" the same
-where both share one. "Fork and pipe" is what no program in a process of its own can cost less than: a fork of
-a bare process that writes one byte into a pipe, ends and is waited for. All on the same machine in one run;
-look at the ratios, and at the load, which is kept with them. Processor time counts every process that takes
-part, the host's own included. "Equal" counts the ordinary programs of `tests/support/program_world.py` that
-give CPython's result. `--write` keeps the figures in perf/executor.json.
+process; and a plain `python -c` child per program, which talks to the host in lines of JSON and confines nothing.
+The lower bounds are measured in the same run. "Two processes" bounds a call between processes: a child echoes the
+bytes of a call over a socket; "on one core" is the same with both on one core. "Fork and pipe" bounds a program in
+its own process: fork a bare process that writes one byte into a pipe and exits, and wait for it. Compare ratios,
+and mind the load, which is recorded with them. CPU time covers every process that takes part, including the host.
+"Equal" counts the ordinary programs of `tests/support/program_world.py` that give CPython's result. `--write` keeps
+the figures in perf/executor.json.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ Run = Callable[[str, dict[str, Callable[..., Any]], dict[str, Any]], Any]
 
 
 def ours(executor: Executor) -> Run:
-    """Behind the walls."""
+    """The sandbox."""
 
     def run(program: str, functions: dict[str, Callable[..., Any]], inputs: dict[str, Any]) -> Any:
         outcome = executor.run(program, functions, inputs, Limits(calls=CALLS + 1), PRELUDE)
@@ -81,7 +80,7 @@ def smolagents() -> Run:
     return run
 
 
-# What `python -c` runs: the program from the first line, calls as lines of JSON, and the result as the last.
+# What `python -c` runs: reads the program from the first line, sends calls as lines of JSON, the result last.
 _CHILD = """
 import json, sys
 start = json.loads(sys.stdin.readline())
@@ -105,17 +104,17 @@ def plain_child() -> Run:
             assert child.stdin is not None
             assert child.stdout is not None
 
-            def tell(message: Any) -> None:
+            def send(message: Any) -> None:
                 assert child.stdin is not None
                 child.stdin.write(json.dumps(message) + "\n")
                 child.stdin.flush()
 
-            tell({"program": program, "functions": list(functions)})
+            send({"program": program, "functions": list(functions)})
             for line in child.stdout:
                 name, args, kwargs = json.loads(line)
                 if not name:
                     return args
-                tell(functions[name](*args, **kwargs))
+                send(functions[name](*args, **kwargs))
         raise RuntimeError("the child ended without a result")
 
     return run
@@ -137,19 +136,19 @@ INPUTS = {"video": "v", "question": "What is written on the sign?"}
 
 
 def measure(run: Run, programs: int, used: Callable[[], float]) -> dict[str, float]:
-    """Medians of milliseconds a program (three calls in it) and microseconds a call; programs a second from
-    two threads; means of processor time. `used`: seconds of it so far, of all processes that take part."""
+    """Median milliseconds per program (of three calls) and microseconds per call, programs per second from
+    two threads, and mean CPU times. `used` returns the CPU seconds so far of all processes that take part."""
 
-    def one(_: int = 0) -> float:
+    def run_plain(_: int = 0) -> float:
         begun = time.perf_counter()
         if list(run(PLAIN, PLAIN_FUNCTIONS, INPUTS)) != ["A", 0.5]:
             raise RuntimeError("a wrong result")
         return time.perf_counter() - begun
 
     for _ in range(3):
-        one()
+        run_plain()
     before = used()
-    single = statistics.median(one() for _ in range(programs))
+    single = statistics.median(run_plain() for _ in range(programs))
     cpu = (used() - before) / programs
     calls = []
     before = used()
@@ -163,11 +162,11 @@ def measure(run: Run, programs: int, used: Callable[[], float]) -> dict[str, flo
         if run(CALLING, {"look": look}, INPUTS) != CALLS:
             raise RuntimeError("a wrong result")
         calls.append(statistics.median(after - before for before, after in pairwise(stamps)))
-    # Less what a program costs that calls nothing: three calls are not seen beside thousands.
+    # Less the cost of a program itself; its three calls do not count beside thousands.
     call_cpu = max((used() - before - len(calls) * cpu) / (len(calls) * CALLS), 0.0)
     begun = time.perf_counter()
     with ThreadPoolExecutor(2) as threads:
-        list(threads.map(one, range(programs)))
+        list(threads.map(run_plain, range(programs)))
     return {
         "program_ms": round(single * 1e3, 3),
         "program_cpu_ms": round(cpu * 1e3, 3),
@@ -178,12 +177,12 @@ def measure(run: Run, programs: int, used: Callable[[], float]) -> dict[str, flo
 
 
 def own_and_children() -> float:
-    """Seconds of processor time of this process, and of its children that were waited for."""
+    """CPU seconds of this process and of its children that were waited for."""
     return sum(os.times()[:4])
 
 
 def with_zygote(executor: Executor) -> Callable[[], float]:
-    """The same with an executor's zygote and the programs that it has waited for."""
+    """`own_and_children` plus an executor's zygote and the programs that it has waited for."""
 
     def used() -> float:
         assert executor._zygote is not None
@@ -194,7 +193,7 @@ def with_zygote(executor: Executor) -> Callable[[], float]:
 
 
 def fork_and_pipe(programs: int) -> dict[str, float]:
-    """Milliseconds from a fork to the end of a child that writes one byte. In an interpreter of its own, as
+    """Milliseconds from a fork to the end of a child that writes one byte. Runs in a bare interpreter, as
     small as a zygote: a large process takes longer to fork."""
     code = f"""
 import os, statistics, time
@@ -220,8 +219,8 @@ print(statistics.median(times), (sum(os.times()[:4]) - before) / {programs})
 
 
 def echo(cores: set[int]) -> dict[str, float]:
-    """Microseconds until another process on `cores` has sent back what it was sent: two wake-ups, no work;
-    and the processor time of both."""
+    """Microseconds until another process on `cores` has echoed a message (two wake-ups, no work), and the CPU
+    time of both."""
     ours, theirs = socket.socketpair()
     used = own_and_children()
     pid = os.fork()
@@ -272,11 +271,11 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--programs", type=int, default=300)
-    parser.add_argument("--write", action="store_true", help=f"keep the figures in {RESULTS.name}")
+    parser.add_argument("--write", action="store_true", help=f"write the figures to {RESULTS.name}")
     options = parser.parse_args()
     cores = os.sched_getaffinity(0)
     load = os.getloadavg()[0]
-    # First, while there is no thread that a fork could meet.
+    # First, before there are threads: this forks.
     rows: dict[str, dict[str, Any]] = {
         "two processes": echo(cores),
         "on one core": echo({min(cores)}),
@@ -297,7 +296,7 @@ def main() -> None:
             f"{name:<13} {program:>11.2f} {cpu:>7.2f} {call:>9.1f} {call_cpu:>7.1f} {rate:>11.0f} {same:>7}"
         )
     ratio = rows["python -c"]["program_ms"] / rows["videopro"]["program_ms"]
-    print(f"\na program of ours takes 1/{ratio:.1f} of a plain child's time")
+    print(f"\na sandboxed program takes 1/{ratio:.1f} of a plain child's time")
     if options.write:
         record = {
             "results": rows,

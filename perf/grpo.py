@@ -1,20 +1,19 @@
-"""A GRPO step of train/grpo.py, beside the same step in plain TRL with frames as images and rewards without
-any memory; and what each of our switches is worth alone.
+"""Compares a GRPO step of train/grpo.py with the same step in plain TRL (frames as images, no reward
+caching), and measures each of our optimizations alone.
 
     python perf/grpo.py --adapter SFT_RUN --data grpo.jsonl [--groups 16] [--steps 2] [--only NAME ...]
 
-The policy is the pocket model with an adapter of train/sft.py (a model that writes no programs would earn
-nothing and run nothing), the rows are prompts of kind "plan", two a video, and every way takes the same ones:
-G rollouts each, the same frames and pixels, in a process of its own. The first step of each warms up and is
-not counted. `rollouts_per_s` are of TRL's training steps, without start and loading. Frames are decoded
-before the first step in both ways (JPEG files for plain TRL, a frame cache for ours).
+The policy is the pocket model with an adapter from train/sft.py, so that it writes programs that run. The
+rows are prompts of kind "plan", two per video. Every variant gets the same rows, frames and pixels, G
+rollouts per prompt, and a process of its own; its first step is a warm-up and is not counted.
+`rollouts_per_s` is measured over TRL's training steps, without start-up and loading. Frames are decoded
+before the first step in all variants (JPEG files for plain TRL, a frame cache for ours).
 
-Where the time goes is read off TRL's own methods (perf/grpo_timed.py). The ceiling is what the plain way's
-times leave once all that can be shared or overlapped is gone: waiting for rewards, and of the passes over
-prompts all but one a group, in sampling (measured) and in the update (by tokens: G (P + R) become P + G R).
-Not in it is the loop that writes tokens, which in our way reads one copy of a prompt's keys and values for
-all replies of a group.
-Writes perf/grpo.json.
+Times are taken around TRL's own methods (perf/grpo_timed.py). The ceiling is the speed-up if everything that
+can be shared or overlapped took no time: waiting for rewards, and all but one pass over the prompt per group,
+in sampling (measured) and in the update (by tokens: G (P + R) becomes P + G R). It leaves out the decoding
+loop, in which our variant reads one copy of a prompt's keys and values for all replies of a group. Writes
+perf/grpo.json.
 """
 
 from __future__ import annotations
@@ -41,9 +40,9 @@ RESULTS = Path(__file__).with_suffix(".json")
 HERE = Path(__file__).resolve().parent
 FRAMES, PIXELS = 16, 96 * 160
 OFF = {"shared_prompt": "false", "kept_features_gb": "0", "run_ahead": "false"}
-"""Of features, those of the last video stay even so."""
+"""The features of the last video are kept even so."""
 ON = {"shared_prompt": "true", "kept_features_gb": "1", "run_ahead": "true"}
-# Script, and what it is given beside what all are given.
+# Each variant's script, and its settings beside the common ones.
 WAYS: dict[str, tuple[str, dict[str, str]]] = {
     "plain": ("perf/grpo_plain.py", {"remember": "false"}),
     "plain + remembered rewards": ("perf/grpo_plain.py", {"remember": "true"}),
@@ -54,15 +53,17 @@ WAYS: dict[str, tuple[str, dict[str, str]]] = {
 
 
 def make_rows(data: Path, folder: Path, count: int) -> list[dict[str, Any]]:
-    """`grpo.jsonl` in the folder: so many plans of the data, two a video, with absolute paths."""
+    """Write `count` plans of the data, two per video, with absolute paths, to `grpo.jsonl` in the folder.
+
+    Raises SystemExit if the data has fewer."""
     by_video: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for line in data.read_text(encoding="utf-8").splitlines():
         row = json.loads(line)
         if row["kind"] == "plan" and row["oracle_mode"] is not None:
             by_video[row["video"]].append(row)
-    rows = [row for some in by_video.values() if len(some) > 1 for row in some[:2]][:count]
+    rows = [row for plans in by_video.values() if len(plans) > 1 for row in plans[:2]][:count]
     if len(rows) < count:
-        raise SystemExit(f"{data} has {len(rows)} plans of the kind that this takes; give --rows {len(rows)}")
+        raise SystemExit(f"{data} has only {len(rows)} usable plans; give --rows {len(rows)}")
     for row in rows:
         for name in ("video", "subtitles"):
             row[name] = str((data.parent / row[name]).absolute()) if row[name] else None
@@ -72,32 +73,33 @@ def make_rows(data: Path, folder: Path, count: int) -> list[dict[str, Any]]:
 
 
 def cut_frames(rows: list[dict[str, Any]], folder: Path) -> float:
-    """Seconds that cutting the frames took; what plain TRL's users do beforehand."""
+    """Write the frames as JPEG files, as users of plain TRL do beforehand; returns the seconds it took."""
     began = time.perf_counter()
     for row in rows:
-        where = folder / "frames" / row["id"].replace("/", "_")
-        where.mkdir(parents=True, exist_ok=True)
+        target = folder / "frames" / row["id"].replace("/", "_")
+        target.mkdir(parents=True, exist_ok=True)
         for number, frame in enumerate(Video.open(Path(row["video"])).sample(FRAMES)):
-            Image.fromarray(frame.image).save(where / f"{number:03d}.jpg", quality=95)
+            Image.fromarray(frame.image).save(target / f"{number:03d}.jpg", quality=95)
     return time.perf_counter() - began
 
 
 def measure(way: str, common: dict[str, str], folder: Path, passes: int) -> dict[str, float]:
-    """One way, in a process of its own; `passes` of a step."""
+    """Run one variant in its own process; `passes` is the number of `training_step` calls per optimizer
+    step."""
     script, changes = WAYS[way]
     output = folder / way.replace(" ", "-")
     times = folder / f"{output.name}.jsonl"
     times.unlink(missing_ok=True)
     if script.startswith("train"):
         changes = {**changes, "frames": str(FRAMES), "frame_cache": str(folder / "cache")}
-    given = {**common, **changes, "output_dir": str(output)}
-    words = [word for name, value in given.items() for word in (f"--{name}", value)]
+    settings = {**common, **changes, "output_dir": str(output)}
+    words = [word for name, value in settings.items() for word in (f"--{name}", value)]
     environment = {**os.environ, "PYTHONPATH": str(HERE.parent)}
     command = [sys.executable, str(HERE / "grpo_timed.py"), str(times), str(HERE.parent / script), *words]
     began = time.perf_counter()
     log = folder / f"{output.name}.log"
-    with log.open("w") as told:
-        status = subprocess.run(command, env=environment, stdout=told, stderr=told).returncode
+    with log.open("w") as file:
+        status = subprocess.run(command, env=environment, stdout=file, stderr=file).returncode
     if status != 0:
         raise SystemExit(f"failed with status {status}: {way}\n{log.read_text()[-3000:]}")
     wall = time.perf_counter() - began
@@ -120,8 +122,8 @@ def measure(way: str, common: dict[str, str], folder: Path, passes: int) -> dict
 
 
 def ceiling(plain: dict[str, float], group: int) -> dict[str, float]:
-    """How many times as fast a step can become that removes all that can be, of the plain way's seconds a
-    rollout."""
+    """How many times faster a step can become if all removable time is gone, from the plain variant's seconds
+    per rollout."""
     prompt, reply = plain["prompt_tokens"], plain["reply_tokens"]
     shared = 1 - 1 / group
     removable = {
@@ -137,16 +139,16 @@ def ceiling(plain: dict[str, float], group: int) -> dict[str, float]:
 
 
 def table(found: dict[str, dict[str, float]]) -> str:
-    """The ways as lines, seconds by rollout."""
+    """One line per variant, in seconds per rollout."""
     parts = ("step", "sampling", "prefill", "rewards", "update")
     first = next(iter(found.values()))["rollouts_per_s"]
     lines = [f"{'':28}{'rollouts/s':>11}{'times':>7}" + "".join(f"{name + ' s':>12}" for name in parts)
              + f"{'tokens':>13}"]  # fmt: skip
-    for way, one in found.items():
-        numbers = "".join(f"{one[f'{name}_s']:>12.3f}" for name in parts)
-        told = f"{one['prompt_tokens']:.0f} + {one['reply_tokens']:.0f}"
-        rate = one["rollouts_per_s"]
-        lines.append(f"{way:28}{rate:>11.3f}{rate / first:>7.2f}{numbers}{told:>13}")
+    for way, figures in found.items():
+        seconds = "".join(f"{figures[f'{name}_s']:>12.3f}" for name in parts)
+        tokens = f"{figures['prompt_tokens']:.0f} + {figures['reply_tokens']:.0f}"
+        rate = figures["rollouts_per_s"]
+        lines.append(f"{way:28}{rate:>11.3f}{rate / first:>7.2f}{seconds}{tokens:>13}")
     return "\n".join(lines)
 
 
@@ -156,9 +158,11 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--rows", type=int, default=32)
     parser.add_argument("--group", type=int, default=8)
-    parser.add_argument("--groups", type=int, default=16, help="groups a step (configs/grpo/pocket.yaml: 16)")
-    parser.add_argument("--steps", type=int, default=2, help="with the first, which is not counted")
-    parser.add_argument("--longest", type=int, default=256, help="tokens of a reply at most")
+    parser.add_argument(
+        "--groups", type=int, default=16, help="groups per step (configs/grpo/pocket.yaml: 16)"
+    )
+    parser.add_argument("--steps", type=int, default=2, help="including the first, which is not counted")
+    parser.add_argument("--longest", type=int, default=256, help="maximum tokens of a reply")
     parser.add_argument("--only", nargs="*", choices=list(WAYS), default=list(WAYS))
     parser.add_argument("--work", type=Path, default=None)
     given = parser.parse_args()

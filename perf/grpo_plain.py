@@ -1,11 +1,11 @@
-"""The way of plain TRL that perf/grpo.py compares with: frames as images, and programs run by a reward
-function without any memory.
+"""The plain TRL baseline of perf/grpo.py: frames as images, programs run by a reward function that caches
+nothing.
 
-Written as TRL's documentation of GRPO for vision-language models has it: a prompt and a list of images a row,
-TRL's own sampling (transformers' generate with its cache), a reward function that is called when all replies
-are there. Programs run in this project's executor over this project's modules, the video opened for each
-reply, and a copy of the base model answers inside them. `--remember true` lets the reward function keep what
-it has: videos opened, equal programs' results, and module calls.
+Follows TRL's documentation of GRPO for vision-language models: a prompt and a list of images per row, TRL's
+own sampling (transformers' generate with its cache), a reward function that is called when all replies are
+there. Programs run in this project's executor with this project's modules; the video is opened for each
+reply, and a copy of the base model answers inside them. With `--remember true` the reward function caches
+opened videos, results of equal programs, and module calls.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ class PlainGRPOArguments:
     """Rows, frames and the policy."""
 
     train_data: str = field(metadata={"help": "grpo.jsonl, with frames/ beside it"})
-    adapter: str = field(metadata={"help": "the adapter to go on with"})
-    pixels: int = field(metadata={"help": "pixels a frame at most"})
-    remember: bool = field(default=False, metadata={"help": "whether the reward function keeps what it has"})
+    adapter: str = field(metadata={"help": "the adapter to start from"})
+    pixels: int = field(metadata={"help": "maximum pixels per frame"})
+    remember: bool = field(default=False, metadata={"help": "whether the reward function caches its work"})
 
 
 class PlainReward:
-    """0.5, 0.2 and 0.3 for the right answer, a reply in its form and the oracle's mode (Eq. 3)."""
+    """0.5 for the right answer, 0.2 for a well-formed reply and 0.3 for the oracle's mode (Eq. 3)."""
 
     __name__ = "programs"
 
@@ -58,12 +58,12 @@ class PlainReward:
 
     def __call__(self, completions: Any, **columns: Any) -> list[float]:
         return [
-            self._one(completion[0]["content"], {name: values[row] for name, values in columns.items()
-                                                 if isinstance(values, list)})
+            self._reward(completion[0]["content"], {name: values[row] for name, values in columns.items()
+                                                    if isinstance(values, list)})
             for row, completion in enumerate(completions)
         ]  # fmt: skip
 
-    def _one(self, reply: str, row: dict[str, Any]) -> float:
+    def _reward(self, reply: str, row: dict[str, Any]) -> float:
         program = parse_program(reply)
         key = (row["video"], row["question"], program.digest)
         execution = self._ran.get(key)
@@ -99,7 +99,7 @@ def main() -> None:
     path = Path(given.train_data)
     lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     found = find_checkpoint(read_spec(str(model_settings.model_name_or_path)).model)
-    # The side that TRL asks for, whose prompts would else be out of line with what they show.
+    # TRL wants left padding; otherwise prompts do not line up with their images.
     processor = AutoProcessor.from_pretrained(found.folder, padding_side="left")
     processor.image_processor.size = {"shortest_edge": 32 * 32, "longest_edge": given.pixels}
 
@@ -124,7 +124,8 @@ def main() -> None:
         }
         for line in lines
     ]  # fmt: skip
-    # TRL bans one of these by itself; a reply with another ends the run, whose positions look for an image.
+    # TRL suppresses only one of these. A reply with another ends the run: positions are computed for an
+    # image.
     visual = ["<|vision_start|>", "<|vision_end|>", "<|image_pad|>", "<|video_pad|>"]
     training.generation_kwargs = {"suppress_tokens": processor.tokenizer.convert_tokens_to_ids(visual)}
     model = AutoModelForImageTextToText.from_pretrained(found.folder, dtype=model_settings.dtype)

@@ -1,11 +1,11 @@
-"""Runs a training script and says where its steps' seconds go, for perf/grpo.py.
+"""Runs a training script and records where the time of its steps goes, for perf/grpo.py.
 
     python perf/grpo_timed.py TIMES.json SCRIPT [arguments of the script]
 
-TRL's own methods are timed, which train/grpo.py and plain TRL share; nothing else of a run is touched. A line
-of the file is a pass (`training_step`): `step` seconds in all, `sampling` of them until every reply is
-written (`prefill`: the passes over whole prompts among them), `rewards` waited for, and `update` for the
-rest, the policy's forward and backward passes. The optimizer's own step is not in it.
+Times TRL's own methods, which train/grpo.py and plain TRL share, and changes nothing else. Each line of the
+file is one call of `training_step`, in seconds: `step` in all, `sampling` until every reply is generated
+(`prefill` of it are the passes over whole prompts), `rewards` waiting for rewards, and `update` the rest: the
+policy's forward and backward passes. The optimizer's own step is not included.
 """
 
 from __future__ import annotations
@@ -27,26 +27,27 @@ from trl import GRPOTrainer
 
 
 class Clock:
-    """Seconds spent in named parts by the main thread."""
+    """Seconds that the main thread spends in named parts."""
 
     def __init__(self) -> None:
         self.spent: dict[str, float] = defaultdict(float)
         self.inside: list[str] = []
 
     def around(self, name: str, function: Callable[..., Any], within: str = "") -> Callable[..., Any]:
-        """The function, timed; `within`: only when the innermost part is that one."""
+        """The function, timed. With `within`, only calls directly inside that part count, and no single-token
+        passes."""
 
         @functools.wraps(function)
-        def timed(*args: Any, **given: Any) -> Any:
-            mine = threading.current_thread() is threading.main_thread()
-            if not mine or (within and (not self.inside or self.inside[-1] != within)):
-                return function(*args, **given)
-            if within and given["input_ids"].shape[1] == 1:
-                return function(*args, **given)
+        def timed(*args: Any, **kwargs: Any) -> Any:
+            on_main = threading.current_thread() is threading.main_thread()
+            if not on_main or (within and (not self.inside or self.inside[-1] != within)):
+                return function(*args, **kwargs)
+            if within and kwargs["input_ids"].shape[1] == 1:
+                return function(*args, **kwargs)
             self.inside.append(name)
             began = _now()
             try:
-                return function(*args, **given)
+                return function(*args, **kwargs)
             finally:
                 self.spent[name] += _now() - began
                 self.inside.pop()
@@ -65,25 +66,26 @@ def main() -> None:
     clock = Clock()
     trainer: Any = GRPOTrainer
     for name, method in (
-        ("made", "_generate_and_score_completions"),
+        ("generate", "_generate_and_score_completions"),
         ("rewards", "_calculate_rewards"),
         ("step", "training_step"),
     ):
         setattr(trainer, method, clock.around(name, getattr(trainer, method)))
     for model in (Qwen2_5_VLForConditionalGeneration, Qwen3VLForConditionalGeneration):
-        model.forward = clock.around("prefill", model.forward, within="made")  # type: ignore[method-assign]
+        timed = clock.around("prefill", model.forward, within="generate")
+        model.forward = timed  # type: ignore[method-assign]
     whole = trainer.training_step
 
-    def step(*args: Any, **given: Any) -> Any:
+    def step(*args: Any, **kwargs: Any) -> Any:
         clock.spent.clear()
-        out = whole(*args, **given)
+        out = whole(*args, **kwargs)
         spent = clock.spent
         line = {
             "step": spent["step"],
             "prefill": spent["prefill"],
-            "sampling": spent["made"] - spent["rewards"],
+            "sampling": spent["generate"] - spent["rewards"],
             "rewards": spent["rewards"],
-            "update": spent["step"] - spent["made"],
+            "update": spent["step"] - spent["generate"],
         }
         with times.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")

@@ -1,10 +1,10 @@
-"""Hostile and malformed programs against the executor: what came of them, and whether the host is as it was.
+"""Runs hostile and malformed programs in the executor, and checks that the host is unharmed.
 
     python perf/hostile.py [--count 1000] [--seed 0] [--side-by-side 2] [--json FILE]
 
-The programs are `tests/support/hostile_programs.py`'s, what they could harm is
-`tests/support/hostile_world.py`'s. After them a short `perf/soak.py` with the zygote killed all the time.
-Ends with status 1 if a program got through, or something was lost that need not be.
+The programs come from `tests/support/hostile_programs.py`; `tests/support/hostile_world.py` sets up what they
+could harm. A short `perf/soak.py` follows, in which the zygote is killed again and again. Exits with status 1
+if a program got through, or if a program was lost that could have been run again.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def main() -> int:
     print(
         f"restarts under kills: {killed['programs']} programs, {killed['kills']} kills, "
         f"{killed['lost_with_a_killed_zygote']} lost with their zygote after a call, "
-        f"{killed['processes_left']} processes left{''.join(f'; WRONG: {one}' for one in wrong)}"
+        f"{killed['processes_left']} processes left{''.join(f'; WRONG: {what}' for what in wrong)}"
     )
     if options.json:
         record = {

@@ -1,14 +1,13 @@
-"""Indexing a video by its 10-second clips, beside the way of the paper's release: cut the file every 10 s
-into mp4 files, open and decode each again. The encoder is the same.
+"""Compares indexing a video by 10-second clips with the way of the paper's release: cut the file every 10 s
+into mp4 files, then open and decode each. The encoder is the same.
 
     python perf/index.py [--encoder pocket] [--minutes 10] [--work FOLDER] [--rounds 3]
 
-The file is the one of perf/decode.py (640x360 H.264, x264's defaults), or its beginning. Each way runs in a
-process of its own; the time is from opening the file to all embeddings, without imports and the loading of
-the encoder. The release copies packets, so its clips begin at key frames; cutting exactly means encoding
-anew. Both are measured: decord reads each cut, as LanguageBind's own preprocessing does, and its frames are
-scaled by the encoder. `early_s` is by how much at most the first frame of a clip is from before the clip.
-Writes perf/index.json.
+The file is that of perf/decode.py (640x360 H.264, x264's defaults), or its beginning. Each way runs in its
+own process; the time is from opening the file to all embeddings, without imports and loading the encoder. The
+release copies packets, so its clips begin at key frames; cutting exactly means re-encoding. Both are
+measured: decord reads each clip, as LanguageBind's own preprocessing does, and the encoder scales the frames.
+`early_s` is the most that a clip's first frame precedes the clip, in seconds. Writes perf/index.json.
 """
 
 from __future__ import annotations
@@ -46,9 +45,9 @@ def ours(path: Path, encoder: VideoTextEncoder, scratch: Path) -> tuple[np.ndarr
         return embed(clips)
 
     with patch.object(encoder, "encode_clips", noting):
-        made = build_index(Video.open(path, store=FrameStore()), encoder, root=scratch)
-    return made.vectors, max(
-        max(0.0, start - time) for (start, _), time in zip(made.clips, first, strict=True)
+        index = build_index(Video.open(path, store=FrameStore()), encoder, root=scratch)
+    return index.vectors, max(
+        max(0.0, start - time) for (start, _), time in zip(index.clips, first, strict=True)
     )
 
 
@@ -87,7 +86,7 @@ def _cut_and_embed(
 
 
 def _copied(path: Path, bounds: tuple[tuple[float, float], ...], folder: Path) -> Iterator[Path]:
-    """Packets from the key frame at or before each bound on, as `ffmpeg -ss ... -c copy` takes them."""
+    """Copies packets from the key frame at or before each bound, as `ffmpeg -ss ... -c copy` does."""
     import av
 
     for number, (start, end) in enumerate(bounds):
@@ -110,7 +109,7 @@ def _copied(path: Path, bounds: tuple[tuple[float, float], ...], folder: Path) -
 
 
 def _encoded(path: Path, bounds: tuple[tuple[float, float], ...], folder: Path) -> Iterator[Path]:
-    """Every picture of a clip, encoded anew by x264 at its quickest."""
+    """Re-encodes every picture of a clip with x264's fastest preset."""
     import av
     from av.video.frame import PictureType
 
@@ -122,16 +121,16 @@ def _encoded(path: Path, bounds: tuple[tuple[float, float], ...], folder: Path) 
         for number, (_, end) in enumerate(bounds):
             target = folder / f"{number}.mp4"
             with av.open(str(target), "w") as out:
-                made = out.add_stream("libx264", rate=RATE, options={"preset": "ultrafast", "crf": "18"})
-                made.height, made.width, made.pix_fmt = track.height, track.width, "yuv420p"
-                made.codec_context.time_base = Fraction(1, RATE)
+                stream = out.add_stream("libx264", rate=RATE, options={"preset": "ultrafast", "crf": "18"})
+                stream.height, stream.width, stream.pix_fmt = track.height, track.width, "yuv420p"
+                stream.codec_context.time_base = Fraction(1, RATE)
                 count = 0
                 while waiting is not None and waiting.time is not None and waiting.time < end - 1e-6:
                     waiting.pts, waiting.time_base = count, Fraction(1, RATE)
-                    waiting.pict_type = PictureType.NONE  # or the encoder would repeat the source's kinds
-                    out.mux(made.encode(waiting))
+                    waiting.pict_type = PictureType.NONE  # otherwise the source's frame types are forced
+                    out.mux(stream.encode(waiting))
                     waiting, count = next(pictures, None), count + 1
-                out.mux(made.encode(None))
+                out.mux(stream.encode(None))
             yield target
 
 
@@ -148,7 +147,7 @@ def run_one(way: str, path: Path, spec: str) -> dict[str, object]:
 
 
 def cut_first_minutes(ten: Path, minutes: float, path: Path) -> None:
-    """The packets of the first minutes."""
+    """Copy the packets of the first minutes to `path`."""
     import av
 
     with av.open(str(ten)) as source, av.open(str(path), "w") as out:
@@ -164,7 +163,7 @@ def cut_first_minutes(ten: Path, minutes: float, path: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--encoder", default="pocket", help="as videopro.index takes it")
+    parser.add_argument("--encoder", default="pocket", help="as in videopro.index")
     parser.add_argument("--minutes", type=float, default=10.0, help="length of the file, at most 10")
     parser.add_argument("--work", type=Path, help="folder that keeps the file for the next run")
     parser.add_argument("--rounds", type=int, default=3)

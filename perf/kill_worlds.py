@@ -1,5 +1,5 @@
-"""The commands that `perf/kills.py` kills: what each is given, what it writes when, and what of its results
-is the same however often it was killed. All over the embedded world.
+"""The commands that `perf/kills.py` kills: their arguments, the files they write in each phase, and the
+results that must not depend on how often they were killed. All run on the pocket world.
 """
 
 from __future__ import annotations
@@ -14,37 +14,38 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 WHOLE_CACHE = "cache"
-# As a run's folder has them (docs/sft.md): commands are looked at from outside.
+# Names in a run's folder (docs/sft.md), repeated here because commands are observed from outside.
 UNFINISHED, CHECKPOINT = "unfinished", "checkpoint-"
-# No model but pocket's own: each of these takes longer to load than a run takes.
+# Only pocket's own model: the others take longer to load than a run takes.
 _FEW_MODELS = ("--ocr", "none", "--detector", "none", "--tracker", "none")
-# What depends on the clock, or on what this very process has decoded or remembered before.
+# Fields that depend on the clock, or on what this process has decoded or cached before.
 _TIMES = ("seconds", "stages", "cost", "cached", "versions", "planning")
 _LOGGED_TIMES = ("runtime", "second", "time", "begun", "flos")
 
 ProgressCounter = Callable[[], object]
-"""Something that changes whenever a command has written."""
+"""Returns a value that changes whenever a command has written something."""
 
 
 @dataclass(frozen=True)
 class KillTarget:
-    """One command. Its folder holds `run`, what it writes, and `cache`, its VIDEOPRO_CACHE."""
+    """One command. Its folder holds `run`, its output, and `cache`, its VIDEOPRO_CACHE."""
 
     name: str
     module: str
     words: Callable[[Path], list[str]]
     counters: Callable[[Path], Mapping[str, ProgressCounter]]
-    """By phase, of a run's folder."""
+    """Progress counters by phase, for a folder."""
     found: Callable[[Path], Any]
-    """Of a run's folder: what is the same in every run, as JSON has it."""
+    """The results in a folder that are equal in every run, as JSON values."""
     equality: str
-    """For the record: what is compared and how exactly."""
+    """For the record: what is compared, and how exactly."""
     in_fork: bool = True
-    """Whether it may run in a fork of a process that has imported it: not one that starts processes."""
+    """Whether it may run in a fork of a process that has imported it. A command that starts processes may
+    not."""
 
 
 def sizes(folder: Path, *patterns: str) -> ProgressCounter:
-    """How long the files of these patterns are."""
+    """Counts by the sizes of the files that match these patterns."""
 
     def look() -> object:
         found = {}
@@ -52,7 +53,7 @@ def sizes(folder: Path, *patterns: str) -> ProgressCounter:
             for path in folder.glob(pattern):
                 try:
                     found[path.name] = path.stat().st_size
-                except OSError:  # It went meanwhile.
+                except OSError:  # Deleted meanwhile.
                     continue
         return found
 
@@ -90,7 +91,7 @@ def _counters_of_questions(
 def _traces(file: Path) -> Any:
     lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
     times = Counter(line["question_id"] for line in lines)
-    assert set(times.values()) == {1}, f"{file}: questions that stand there more than once: {times}"
+    assert set(times.values()) == {1}, f"{file}: questions that appear more than once: {times}"
     return {line["question_id"]: _timeless(line) for line in lines}
 
 
@@ -107,7 +108,7 @@ def _answered(folder: Path) -> Any:
     kept = ("n", "accuracy", "coverage", "errors", "unparsed")
     traces = _traces(folder / "run" / "traces.jsonl")
     for trace in traces.values():
-        # The folder of this trial's videos.
+        # Each trial has its own folder of videos.
         trace["video"]["path"] = Path(trace["video"]["path"]).name
     return {"traces": traces, "summary": {name: summary.get(name) for name in kept}}
 
@@ -175,7 +176,7 @@ def _trained(folder: Path) -> Any:
         ),
         "last checkpoint's optimizer": _digest((checkpoints(run)[0] / "optimizer.pt").read_bytes()),
         "checkpoints": [path.name for path in checkpoints(run)],
-        # The last line is about the last command alone.
+        # The last line describes the last command only.
         "history": [_untimed(line) for line in history if "train_runtime" not in line],
         "programs": programs.read_text(encoding="utf-8").splitlines() if programs.exists() else [],
         "tables": sorted(path.name for path in (run / "completions").glob("*")),

@@ -1,16 +1,17 @@
-"""Kills commands again and again, gives each again until it ends, and compares with runs that were let be.
+"""Kills commands at random moments, re-runs each until it finishes, and compares the results with
+uninterrupted runs.
 
     python perf/kills.py --json perf/kills.json [--only infer synthesis sft grpo] [--kills infer=20 ...]
 
-Each trial is a folder of its own, with empty caches: the command is started in it and killed with SIGKILL,
-the whole group of processes, at a moment drawn from the seed; the same command is started again, and killed
-again or let be, until it ends with status 0. Moments are spread over five phases: `start` (nothing is written
-yet), `work` (any time after), `saving` (while a checkpoint, an index or the settings are being written),
-`writing` (just after the run's own files grew) and `end` (while datasets, summaries or the trained weights
-are written). What is equal at the end, and how exactly, `perf/kill_worlds.py` says for each command.
+Each trial has its own folder with empty caches. The command is started and its whole process group killed
+with SIGKILL at a moment drawn from the seed; the same command is started again, and killed again or left to
+finish, until it exits with status 0. Moments are spread over five phases: `start` (nothing is written yet),
+`work` (any time after), `saving` (while a checkpoint, an index or the settings are being written), `writing`
+(just after the run's own files grew) and `end` (while datasets, summaries or the trained weights are
+written). `perf/kill_worlds.py` says for each command what must be equal at the end, and how exactly.
 
-Python's start would take most of the time, so all but inference run in forks of a process that has imported
-them; what runs in the fork is the command's own `main`. Linux.
+Starting Python would take most of the time, so all commands but inference run in forks of a process that has
+already imported them; the fork runs the command's own `main`. Linux only.
 """
 
 from __future__ import annotations
@@ -42,32 +43,31 @@ from kill_worlds import KILL_TARGETS, KillTarget, ProgressCounter  # noqa: E402
 PHASES = ("start", "work", "saving", "writing", "end")
 KILLS = 26
 KILLS_A_TRIAL = 4
-# Between looks at what a command has written.
 POLL_SECONDS = 0.003
-# Behind a change that was waited for: at once, or within a few more writes.
+# How long after an awaited change to kill at most: at once, or within a few more writes.
 BEHIND_SECONDS = 0.03
-# Of a command's beginning, in which it writes nothing yet on a machine that has nothing else to do.
+# How long a command writes nothing after its start, on an idle machine.
 START_SECONDS = 3.0
-# A command that takes longer hangs.
+# A command that takes longer is considered hung.
 TIMEOUT_SECONDS = 1500.0
 TOLERANCE = 1e-6
 
 
 @dataclass(frozen=True)
 class ReferenceRun:
-    """A run that was let be."""
+    """An uninterrupted run."""
 
     seconds: float
     first: float
     """Seconds until it wrote anything."""
     changes: dict[str, int]
-    """How often what it writes changed, by phase."""
+    """Number of changes of its files, by phase."""
     found: Any
 
 
 @dataclass
 class Kill:
-    """One kill: the phase that was aimed at, and what was seen of it before."""
+    """One kill: the intended phase, and the changes seen in it before the kill."""
 
     trial: int
     phase: str
@@ -77,24 +77,24 @@ class Kill:
 
 @dataclass
 class KillResults:
-    """What came of the trials of a command."""
+    """The outcome of a command's trials."""
 
     equality: str
     whole_seconds: float
     kills: list[Kill] = field(default_factory=list)
     starts: int = 0
     too_late: int = 0
-    """Starts that ended before the moment that was drawn for them."""
+    """Starts that finished before the moment drawn for their kill."""
     trials: int = 0
     finished: int = 0
     equal: int = 0
     largest_difference: float = 0.0
-    """Of numbers that are compared within a tolerance."""
+    """Largest difference among numbers that are compared within a tolerance."""
     faults: list[str] = field(default_factory=list)
 
 
 class RunningCommand:
-    """A command that is running, in a group of processes of its own."""
+    """A running command, in its own process group."""
 
     def __init__(self, target: KillTarget, folder: Path) -> None:
         (folder / "cache").mkdir(parents=True, exist_ok=True)
@@ -119,14 +119,14 @@ class RunningCommand:
         return self.status is not None
 
     def kill(self) -> None:
-        """The whole group, at once."""
+        """Kill the whole group at once."""
         os.killpg(self._pid, signal.SIGKILL)
         _, status = os.waitpid(self._pid, 0)
         self.status = os.waitstatus_to_exitcode(status)
 
 
 def _become(target: KillTarget, folder: Path) -> None:
-    """In the fork: be the command. Never returns."""
+    """Run the command in the forked process. Never returns."""
     status = 70
     try:
         os.setsid()
@@ -147,14 +147,14 @@ def _become(target: KillTarget, folder: Path) -> None:
 
 
 def progress_counters(target: KillTarget, folder: Path) -> dict[str, ProgressCounter]:
-    """What to look at in each phase but the start; for work at all of it."""
+    """The counters of each phase but the start; `work` watches all of them."""
     looks = dict(target.counters(folder))
     every = tuple(looks.values())
     return {**looks, "work": lambda: [look() for look in every]}
 
 
 def run_uninterrupted(target: KillTarget, folder: Path) -> ReferenceRun:
-    """The run that the others are compared with. Raises SystemExit where it fails."""
+    """The run that the others are compared with. Raises SystemExit if it fails."""
     started = RunningCommand(target, folder)
     looks = {phase: (look, look()) for phase, look in progress_counters(target, folder).items()}
     changes: Counter[str] = Counter()
@@ -168,7 +168,9 @@ def run_uninterrupted(target: KillTarget, folder: Path) -> ReferenceRun:
                 first = first or started.seconds
         time.sleep(POLL_SECONDS)
     if started.status:
-        raise SystemExit(f"{target.name} fails by itself:\n{(folder / 'log').read_text()[-4000:]}")
+        raise SystemExit(
+            f"{target.name} failed without being killed:\n{(folder / 'log').read_text()[-4000:]}"
+        )
     return ReferenceRun(started.seconds, first, dict(changes), target.found(folder))
 
 
@@ -180,10 +182,10 @@ def wait(
     share: float,
     chance: random.Random,
 ) -> int:
-    """Wait for a moment of a phase in the `share` of a run that is left; how many changes were seen, or -1 if
-    the command ended before it."""
+    """Wait for a random moment of a phase, in the remaining `share` of a run. Returns the number of changes
+    seen, or -1 if the command finished first."""
     changes = 0
-    # How fast a run is depends on what else the machine does; what it has written does not.
+    # Changes are counted rather than seconds: a run's speed depends on the machine's load, its writes do not.
     beginning = min(whole.first, START_SECONDS)
     within = {"start": beginning, "work": 0.1 * whole.seconds}.get(phase, BEHIND_SECONDS)
     delay = within * chance.random()
@@ -215,10 +217,10 @@ def trial(
     most: int,
     seed: str,
 ) -> None:
-    """One folder: killed up to KILLS_A_TRIAL times, then let be, then compared."""
+    """One trial: kill up to KILLS_A_TRIAL times, let the command finish, compare."""
     chance = random.Random(seed)
     outcome.trials += 1
-    killed = Counter(one.phase for one in outcome.kills)
+    killed = Counter(kill.phase for kill in outcome.kills)
     fewest = sorted(PHASES, key=lambda phase: (killed[phase], chance.random()))
     phases = sorted(fewest[: min(KILLS_A_TRIAL, most - len(outcome.kills))], key=PHASES.index)
     looks = progress_counters(target, folder)
@@ -236,8 +238,8 @@ def trial(
             time.sleep(0.05)
         break
     if started.status:
-        said = (folder / "log").read_text(errors="replace")[-1500:]
-        outcome.faults.append(f"trial {number}: status {started.status}: {said}")
+        log = (folder / "log").read_text(errors="replace")[-1500:]
+        outcome.faults.append(f"trial {number}: status {started.status}: {log}")
         return
     outcome.finished += 1
     try:
@@ -254,7 +256,7 @@ def trial(
 
 
 def compare(expected: Any, found: Any, where: str = "") -> tuple[list[str], float]:
-    """Where two results differ, and by how much numbers do that count as equal."""
+    """Where two results differ, and the largest difference of numbers that count as equal."""
     if isinstance(expected, dict) and isinstance(found, dict) and expected.keys() == found.keys():
         parts = [compare(expected[name], found[name], f"{where}/{name}") for name in expected]
     elif isinstance(expected, list) and isinstance(found, list) and len(expected) == len(found):
@@ -267,11 +269,12 @@ def compare(expected: Any, found: Any, where: str = "") -> tuple[list[str], floa
         return ([] if close else [f"{where}: {expected} and {found}"]), distance if close else 0.0
     else:
         return ([] if expected == found else [f"{where}: {str(expected)[:80]} and {str(found)[:80]}"]), 0.0
-    return [one for places, _ in parts for one in places], max((far for _, far in parts), default=0.0)
+    different = [place for places, _ in parts for place in places]
+    return different, max((distance for _, distance in parts), default=0.0)
 
 
 def prepare(root: Path, names: Sequence[str]) -> dict[str, ReferenceRun]:
-    """The runs that were let be; those of training learn from what the synthesis made."""
+    """Make the uninterrupted runs. Training uses the data of the synthesis run."""
     wholes = {}
     wanted = [name for name in KILL_TARGETS if name in names or name == "synthesis"]
     for name in sorted(wanted, key=("synthesis", "infer", "sft", "grpo").index):
@@ -279,7 +282,7 @@ def prepare(root: Path, names: Sequence[str]) -> dict[str, ReferenceRun]:
         share_videos(root, folder)
         wholes[name] = run_uninterrupted(KILL_TARGETS[name], folder)
         share_videos(folder, root)
-        print(f"{name}: let be {wholes[name].seconds:.0f} s, {wholes[name].changes}", flush=True)
+        print(f"{name}: uninterrupted {wholes[name].seconds:.0f} s, {wholes[name].changes}", flush=True)
         if name == "synthesis":
             (root / "data").mkdir()
             for file in ("sft.jsonl", "grpo.jsonl"):
@@ -288,24 +291,25 @@ def prepare(root: Path, names: Sequence[str]) -> dict[str, ReferenceRun]:
 
 
 def share_videos(given: Path, taker: Path) -> None:
-    """The world's videos take longest to make and are the same for all."""
+    """Link the pocket world's videos into another cache: they take longest to make and are the same for
+    all."""
     (taker / "cache").mkdir(parents=True, exist_ok=True)
-    for one in (given / "cache").glob("pocket-*"):
-        if not (taker / "cache" / one.name).exists():
-            (taker / "cache" / one.name).symlink_to(one.resolve(), target_is_directory=True)
+    for videos in (given / "cache").glob("pocket-*"):
+        if not (taker / "cache" / videos.name).exists():
+            (taker / "cache" / videos.name).symlink_to(videos.resolve(), target_is_directory=True)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--json", type=Path, help="where the record goes")
+    parser.add_argument("--json", type=Path, help="write the record here")
     parser.add_argument("--only", nargs="+", choices=list(KILL_TARGETS), default=list(KILL_TARGETS))
-    parser.add_argument("--kills", nargs="+", default=[], help=f"of a command, COMMAND=N; else {KILLS}")
+    parser.add_argument("--kills", nargs="+", default=[], help=f"COMMAND=N ...; default {KILLS} each")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--note", default="", help="for the record, such as what else the machine does")
+    parser.add_argument("--note", default="", help="recorded as it is, such as what else the machine does")
     parser.add_argument(
-        "--folder", type=Path, help="for the trials; unset: a temporary one, deleted at the end"
+        "--folder", type=Path, help="folder for the trials; default: a temporary one, deleted at the end"
     )
     args = parser.parse_args()
     os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -319,14 +323,14 @@ def main() -> None:
         importlib.import_module(module)
     root = args.folder or Path(tempfile.mkdtemp(prefix="videopro-kills-"))
     wanted = dict.fromkeys(args.only, KILLS)
-    wanted |= {name: int(count) for name, count in (one.split("=") for one in args.kills)}
+    wanted |= {name: int(count) for name, count in (word.split("=") for word in args.kills)}
     wholes = prepare(root, args.only)
     outcomes = {
         name: KillResults(KILL_TARGETS[name].equality, round(wholes[name].seconds, 1)) for name in args.only
     }
     number = 0
-    # In turn, so that a campaign that is cut short has tried all of them.
-    while any(len(one.kills) < wanted[name] for name, one in outcomes.items()):
+    # In turn, so that a campaign that is cut short has tried all commands.
+    while any(len(outcome.kills) < wanted[name] for name, outcome in outcomes.items()):
         for name, outcome in outcomes.items():
             if len(outcome.kills) >= wanted[name]:
                 continue
@@ -341,12 +345,12 @@ def main() -> None:
             if not outcome.faults:
                 shutil.rmtree(folder)
             record(args, outcomes)
-    if args.folder is None and not any(one.faults for one in outcomes.values()):
+    if args.folder is None and not any(outcome.faults for outcome in outcomes.values()):
         shutil.rmtree(root)
 
 
 def record(args: argparse.Namespace, outcomes: dict[str, KillResults]) -> None:
-    """Write what is known so far, beside what the file has of other commands."""
+    """Write the results so far; the file's results of other commands are kept."""
     if args.json is not None:
         before = json.loads(args.json.read_text())["commands"] if args.json.exists() else {}
         run = {
@@ -354,17 +358,18 @@ def record(args: argparse.Namespace, outcomes: dict[str, KillResults]) -> None:
             "note": args.note,
             "machine": {"cores": os.cpu_count(), "system": platform.platform(), "load": os.getloadavg()},
         }
-        commands = {**before, **{name: {**run, **asdict(one)} for name, one in outcomes.items()}}
-        told = {
-            "kills": sum(len(one["kills"]) for one in commands.values()),
-            "by phase": dict(Counter(kill["phase"] for one in commands.values() for kill in one["kills"])),
-            "trials": sum(one["trials"] for one in commands.values()),
-            "equal": sum(one["equal"] for one in commands.values()),
+        commands = {**before, **{name: {**run, **asdict(outcome)} for name, outcome in outcomes.items()}}
+        kills = [kill for command in commands.values() for kill in command["kills"]]
+        result = {
+            "kills": len(kills),
+            "by phase": dict(Counter(kill["phase"] for kill in kills)),
+            "trials": sum(command["trials"] for command in commands.values()),
+            "equal": sum(command["equal"] for command in commands.values()),
             "commands": commands,
         }
-        args.json.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
-    for name, one in outcomes.items():
-        for fault in one.faults[-1:]:
+        args.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    for name, outcome in outcomes.items():
+        for fault in outcome.faults[-1:]:
             print(f"{name}: {fault}", flush=True)
 
 

@@ -1,16 +1,17 @@
-"""The memory of a worker over many questions: whether it levels off, and what it is made of.
+"""Measures the memory of a worker over many questions: whether it levels off, and what uses it.
 
     nice python perf/memory.py [--splits test val] [--store 512 64] [--limit N] [--keep-freed]
 
-Each leg is a process of its own that answers the questions of the splits one after another, as a worker of
+Each leg is its own process, which answers the questions of the splits one after another, as a worker of
 `videopro.infer --method videopro --planner pocket-teacher --model pocket` does (`videopro.runner.worker`),
-with the frame store bounded by `--store` MiB. After every group of questions it notes its own resident memory
-(`rss_mib`), what malloc's callers hold of it (`used_mib`), what malloc has for them (`free_mib`, resident
-or handed back), what the frame store holds (`store_mib`), how many module calls are remembered, and the
-memory of its children, the sandbox. `--keep-freed` leaves out what a worker does between two videos
-(`videopro.processes.freed_memory`). The figures by tenth are medians over a tenth of the groups each: those
-after the store was full are where a leak would show. At the end the store is emptied and freed memory handed
-back: what is resident then is `emptied_mib`. Puts its legs beside those of earlier calls in perf/memory.json.
+with the frame store bounded by `--store` MiB. After every group of questions it records its own resident
+memory (`rss_mib`), the part in use by malloc's callers (`used_mib`), malloc's free memory (`free_mib`,
+resident or returned to the system), the size of the frame store (`store_mib`), the number of cached module
+calls, and the memory of its child processes, the sandbox. `--keep-freed` switches off the trimming that a
+worker does between two videos (`videopro.processes.freed_memory`). The figures by tenth are medians over a
+tenth of the groups each; a leak would show in those after the store is full. At the end the store is emptied
+and freed memory returned: what is resident then is `emptied_mib`. The results are added to those of earlier
+calls in perf/memory.json.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class _MallocInfo(ctypes.Structure):
 
 
 def malloc_mib() -> tuple[float, float]:
-    """What malloc's callers hold, and what it keeps free, in MiB."""
+    """Memory in use by malloc's callers, and malloc's free memory, in MiB."""
     info = ctypes.CDLL("libc.so.6").mallinfo2
     info.restype = _MallocInfo
     now = info()
@@ -64,7 +65,7 @@ def malloc_mib() -> tuple[float, float]:
 
 
 class Sampler:
-    """Notes the process's memory whenever a worker is between questions, in a file too."""
+    """Records the process's memory whenever a worker is between questions, also in a file."""
 
     def __init__(self, kept: Path) -> None:
         self.questions = 0
@@ -75,7 +76,7 @@ class Sampler:
         self._asked = 0
 
     def answering(self, ids: Sequence[str]) -> None:
-        """What a worker tells (`videopro.runner.worker.Reporter`)."""
+        """Called by a worker (`videopro.runner.worker.Reporter`)."""
         if ids:
             self._asked = len(ids)
             return
@@ -102,7 +103,7 @@ class Sampler:
 def measure_questions(
     splits: Sequence[str], store_mib: int, limit: int | None, keep_freed: bool, kept: Path
 ) -> dict[str, Any]:
-    """Answer the splits in this process. Returns the samples and what is left at the end."""
+    """Answer the splits in this process. Returns the samples and the memory left at the end."""
     if keep_freed:
         setattr(worker, "trim_heap", lambda: None)  # noqa: B010
     shared_store().max_bytes = store_mib * MIB
@@ -127,7 +128,7 @@ def measure_questions(
 
 
 def summarize_samples(store_mib: int, made: dict[str, Any]) -> dict[str, Any]:
-    """The figures of a leg."""
+    """Summarize the samples of a leg."""
     samples = made["samples"]
     tenth = max(1, len(samples) // 10)
     tenths = [samples[at : at + tenth] for at in range(0, len(samples) - tenth + 1, tenth)]
@@ -153,10 +154,12 @@ def summarize_samples(store_mib: int, made: dict[str, Any]) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--splits", nargs="+", default=["test", "val"], help="of pocket, one after another")
-    parser.add_argument("--store", nargs="+", type=int, default=[512, 64], help="bounds of the store, MiB")
+    parser.add_argument("--splits", nargs="+", default=["test", "val"], help="splits of pocket, in order")
+    parser.add_argument(
+        "--store", nargs="+", type=int, default=[512, 64], help="bounds of the frame store, MiB"
+    )
     parser.add_argument("--limit", type=int, help="questions of each split")
-    parser.add_argument("--keep-freed", action="store_true", help="as it was: nothing is handed back")
+    parser.add_argument("--keep-freed", action="store_true", help="do not return freed memory")
     parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:

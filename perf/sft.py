@@ -1,14 +1,14 @@
-"""Fine-tuning on videos with train/sft.py, beside the same run in plain TRL with frames as images.
+"""Compares fine-tuning on videos with train/sft.py with the same run in plain TRL, frames as images.
 
     python perf/sft.py [--size pocket] [--rows 32] [--videos 8] [--batch 4] [--rounds 3] [--work FOLDER]
     python perf/sft.py --size 8b --rows 48 --videos 12 --batch 1 --rounds 1     (a GPU with 80 GB)
 
-Both ways train the same LoRA layers of the same model on the same rows with the same frames and pixels, in
-processes of their own, in turn. Plain TRL takes a video as images, which is what it supports: the frames
-come from JPEG files that were cut beforehand, and each is its own image to the model. `samples_per_s` is
-Trainer's own figure, without start and loading; `peak_mib` is the most memory of the process (the GPU's,
-where there is one); `tokens_a_row` counts padding out. "8b": the shapes of Qwen3-VL-8B with random weights,
-64 frames of at most 50,176 pixels, bf16. Writes perf/sft.json.
+Both train the same LoRA layers of the same model on the same rows with the same frames and pixels, each in
+its own process, in turn. Plain TRL takes a video as images, which is what it supports: the frames come from
+JPEG files that were written beforehand, and each is a separate image to the model. `samples_per_s` is
+Trainer's own figure, without start-up and loading; `peak_mib` is the peak memory of the process (of the GPU,
+if there is one); `tokens_a_row` excludes padding. "8b": the shapes of Qwen3-VL-8B with random weights, 64
+frames of at most 50,176 pixels, bf16. Writes perf/sft.json.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from videopro.video import Video
 
 RESULTS = Path(__file__).with_suffix(".json")
 HERE = Path(__file__).resolve().parent
-# seconds, pictures a second, height, width; frames and pixels a frame; batch
+# video: seconds, pictures per second, height, width; sampled frames, pixels per frame
 SIZES: dict[str, dict[str, Any]] = {
     "pocket": {"video": (60, 8, 192, 320), "frames": 16, "pixels": 96 * 160, "dtype": "float32"},
     "8b": {"video": (300, 8, 360, 640), "frames": 64, "pixels": 50_176, "dtype": "bfloat16"},
@@ -96,23 +96,23 @@ def large() -> PretrainedConfig:
 
 
 def make_model(size: str, folder: Path) -> Path:
-    """A checkpoint of that size: the shipped one, or random weights with its tokenizer and processor."""
+    """A checkpoint of that size: the shipped one, or random weights with the shipped tokenizer and
+    processor."""
     if size == "pocket":
         return model_dir()
-    where = folder / "model"
-    if not (where / "config.json").exists():
+    target = folder / "model"
+    if not (target / "config.json").exists():
         processor = AutoProcessor.from_pretrained(model_dir())
         torch.manual_seed(0)
         with torch.device("cuda" if torch.cuda.is_available() else "cpu"):
             model = AutoModelForImageTextToText.from_config(large(), dtype=torch.bfloat16)
-        model.save_pretrained(where)
-        processor.save_pretrained(where)
-    return where
+        model.save_pretrained(target)
+        processor.save_pretrained(target)
+    return target
 
 
 def make_rows(size: str, folder: Path, n_rows: int, n_videos: int) -> None:
-    """Videos of moving noise, `sft.jsonl` about them, and for plain TRL `frames/`: the same frames as JPEG
-    files, at the pixels that the model is to take."""
+    """Write videos of moving noise, and `sft.jsonl` with rows about them."""
     seconds, rate, height, width = SIZES[size]["video"]
     draw = np.random.default_rng(0)
     for number in range(n_videos):
@@ -147,18 +147,18 @@ def make_rows(size: str, folder: Path, n_rows: int, n_videos: int) -> None:
 
 
 def cut_frames(size: str, folder: Path, n_videos: int) -> float:
-    """Seconds that cutting the frames took; what plain TRL's users do beforehand."""
+    """Write the frames as JPEG files, as users of plain TRL do beforehand; returns the seconds it took."""
     began = time.perf_counter()
     for number in range(n_videos):
-        where = folder / "frames" / str(number)
-        where.mkdir(parents=True, exist_ok=True)
+        target = folder / "frames" / str(number)
+        target.mkdir(parents=True, exist_ok=True)
         for i, frame in enumerate(Video.open(folder / f"{number}.mp4").sample(SIZES[size]["frames"])):
-            Image.fromarray(frame.image).save(where / f"{i:03d}.jpg", quality=95)
+            Image.fromarray(frame.image).save(target / f"{i:03d}.jpg", quality=95)
     return time.perf_counter() - began
 
 
 def measure(command: list[str], output: Path, rows: int) -> dict[str, float]:
-    """One run of one way over `rows` rows, in a process of its own."""
+    """One run over `rows` rows, in its own process."""
     environment = {**os.environ, "PYTHONPATH": str(HERE.parent)}
     began = time.perf_counter()
     process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
@@ -168,7 +168,7 @@ def measure(command: list[str], output: Path, rows: int) -> dict[str, float]:
     wall = time.perf_counter() - began
     history = json.loads((output / "trainer_state.json").read_text())["log_history"]
     done = next(line for line in history if "train_samples_per_second" in line)
-    # What was there before training, and by how much training went beyond.
+    # The memory before training, and how much training added at its peak.
     names = ("before_init_mem_gpu", "init_mem_gpu_alloc_delta")
     gpu = [done.get(name, 0) for name in (*names, "train_mem_gpu_alloc_delta", "train_mem_gpu_peaked_delta")]
     peak = sum(gpu) / 2**20 if any(gpu) else used.ru_maxrss / 1024
@@ -236,8 +236,8 @@ def main() -> None:
             for name, (command, output) in ways.items():
                 runs[name].append(measure(command, output, given.rows))
     found = {
-        name: {key: statistics.median(run[key] for run in some) for key in some[0]}
-        for name, some in runs.items()
+        name: {key: statistics.median(run[key] for run in rounds) for key in rounds[0]}
+        for name, rounds in runs.items()
     }
     first, second = found.values()
     result = {

@@ -1,7 +1,7 @@
-"""The way of plain TRL that perf/sft.py compares with: frames as images, TRL's own collator.
+"""The plain TRL baseline of perf/sft.py: frames as images, TRL's own collator.
 
-Written as TRL's documentation of vision fine-tuning has it: prompt, completion and a list of images a row,
-decoded by `datasets` when a row is taken.
+Follows TRL's documentation of vision fine-tuning: prompt, completion and a list of images per row, decoded by
+`datasets` when a row is read.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ LANGUAGE = r".*language_model\.layers\.\d+\..*\.(q_proj|k_proj|v_proj|o_proj|gat
 
 @dataclass
 class PlainSFTArguments:
-    """Where rows and frames are."""
+    """The rows and their frames."""
 
     train_data: str = field(metadata={"help": "sft.jsonl, with frames/ beside it"})
-    frames: int = field(metadata={"help": "frames a video"})
-    pixels: int = field(metadata={"help": "pixels a frame at most"})
+    frames: int = field(metadata={"help": "frames per video"})
+    pixels: int = field(metadata={"help": "maximum pixels per frame"})
 
 
 def main() -> None:
@@ -45,11 +45,11 @@ def main() -> None:
 
     def row(line: dict) -> dict:  # type: ignore[type-arg]
         user, reply = (message["content"] for message in line["messages"])
-        where = path.parent / "frames" / Path(line["videos"][0]).stem
+        folder = path.parent / "frames" / Path(line["videos"][0]).stem
         return {
             "prompt": [{"role": "user", "content": user.removeprefix("<video>")}],
             "completion": [{"role": "assistant", "content": reply}],
-            "images": [str(path) for path in sorted(where.glob("*.jpg"))],
+            "images": [str(path) for path in sorted(folder.glob("*.jpg"))],
         }
 
     model_settings.lora_target_modules = LANGUAGE  # type: ignore[assignment]

@@ -1,12 +1,12 @@
-"""Hostile and ordinary programs for an hour from many threads, the zygote killed every now and then.
+"""Runs hostile and ordinary programs for an hour from many threads, and kills the zygote every now and then.
 
     nice -n 10 python perf/soak.py [--seconds 3600] [--threads 16] [--kill-every 30] [--json perf/soak.json]
 
-Half of the programs are ordinary ones, whose results must be CPython's; the others are of every hostile
-family, and some have functions that raise KeyboardInterrupt, which must come out. Nothing else may come out
-of `run` but ZygoteGone for a program that had called a function when its zygote was killed: it cannot be run
-twice. At the end no process is left, and descriptors and memory stand where they stood. Ends with status 1
-if anything is otherwise.
+Half of the programs are ordinary, and their results must be CPython's. The others come from every hostile
+family; some have functions that raise KeyboardInterrupt, which must reach the caller. `run` may raise nothing
+else but ZygoteGone, for a program that had called a function when its zygote was killed: it cannot be run
+twice. At the end no process may be left, and the numbers of descriptors and memory must not have grown. Exits
+with status 1 otherwise.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ from videopro.executor import Executor, Outcome, ZygoteGone
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 ROOM_MIB = 16.0
-"""How much more memory the host may have in the last quarter of the time than in the second."""
+"""How much more memory the host may use in the last quarter of the time than in the second."""
 PATIENT = replace(LIMITS, wall_seconds=8.0)
-"""So many threads share few cores: a program's processor time takes long."""
+"""Many threads share few cores, so a program needs more wall time."""
 
 
 class Soak:
-    """What runs, what came of it, and what it cost. Thread safe."""
+    """Runs the programs and keeps their outcomes, faults and resource samples. Thread-safe."""
 
     def __init__(self, executor: Executor, surroundings: Surroundings, seconds: float) -> None:
         self._executor = executor
@@ -65,7 +65,7 @@ class Soak:
         return time.monotonic() >= self._until
 
     def keep_running(self, seed: int) -> None:
-        """One thread's programs."""
+        """Run programs until the time is up; one thread."""
         chance = random.Random(seed)
         while not self.over():
             try:
@@ -80,7 +80,7 @@ class Soak:
                 self._fault(traceback.format_exc())
 
     def keep_killing(self, every: float) -> None:
-        """Kill -9 the zygote at random times; a quarter of the next ones while they come up."""
+        """Kill -9 the zygote at random times, and in a quarter of cases the next one while it starts."""
         chance = random.Random(1)
         while not self.over():
             time.sleep(min(chance.expovariate(1 / every), max(self._until - time.monotonic(), 0)))
@@ -94,13 +94,13 @@ class Soak:
                 time.sleep(chance.random() * 0.4)
 
     def keep_sampling(self, every: float) -> None:
-        """Look at what is used."""
+        """Sample resource use until the time is up."""
         while not self.over():
             self.sample()
             time.sleep(min(every, max(self._until - time.monotonic(), 0)))
 
     def sample(self) -> dict[str, float]:
-        """What the host and its zygote use now."""
+        """Record what the host and its zygote use now."""
         zygote = self._executor._zygote
         pid = zygote.pid if zygote is not None else 0
         taken = {
@@ -132,10 +132,10 @@ class Soak:
         outcome = self._run(name, text, world.functions(), self._surroundings.inputs(world))
         if outcome is None:
             return
-        told = f"{outcome.log}\n{outcome.output}\n{outcome.value!r}"
+        shown = f"{outcome.log}\n{outcome.output}\n{outcome.value!r}"
         for word in (self._surroundings.word, "weights", FOUND):
-            if word in told:
-                self._fault(f"{word!r} got out of {text!r}: {told}")
+            if word in shown:
+                self._fault(f"{word!r} got out of {text!r}: {shown}")
 
     def _interrupted(self) -> None:
         def interrupt() -> None:
@@ -168,7 +168,7 @@ class Soak:
 
 
 def _plain(value: Any) -> Any:
-    """Handles of this run and of another are compared by what they show."""
+    """A value with its handles replaced by what they show, so that two runs can be compared."""
     if isinstance(value, AnswerOnHost):
         return [*value]
     if isinstance(value, (list, tuple)):
@@ -184,13 +184,13 @@ def _rss(pid: str) -> float:
 
 
 def _held() -> float:
-    """What this process holds when the C library has given back what it keeps for its threads."""
+    """This process's memory after the C library has returned what it caches for its threads, in MiB."""
     ctypes.CDLL(None).malloc_trim(0)
     return _rss("self")
 
 
 def _descriptors(pid: int) -> int:
-    """0 for a process that cannot be looked into."""
+    """The number of open descriptors; 0 for a process that cannot be read."""
     try:
         return len(os.listdir(f"/proc/{pid}/fd"))
     except OSError:
@@ -198,7 +198,7 @@ def _descriptors(pid: int) -> int:
 
 
 def _mine() -> list[int]:
-    """Zygotes of this process and their children, wherever they hang."""
+    """Zygotes of this process and their descendants, whatever their parent is now."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
@@ -209,7 +209,7 @@ def _mine() -> list[int]:
 
 
 def _zygotes() -> list[int]:
-    """Those that this process started itself."""
+    """The zygotes that this process started itself."""
     found = []
     for pid in _mine():
         with contextlib.suppress(OSError):
@@ -220,7 +220,7 @@ def _zygotes() -> list[int]:
 
 
 def soak(options: argparse.Namespace) -> dict[str, Any]:
-    """Run it all. Returns the record."""
+    """Run the whole soak. Returns the record."""
     with Surroundings() as surroundings, Executor() as executor:
         run = Soak(executor, surroundings, options.seconds)
         threads = [threading.Thread(target=run.keep_running, args=(seed,)) for seed in range(options.threads)]
@@ -260,7 +260,7 @@ def soak(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _quarters(samples: list[dict[str, float]], name: str) -> dict[str, float]:
-    """Medians of the quarters of the time, the most, and what is left when all programs have ended."""
+    """Medians over each quarter of the time, the maximum, and the value when all programs have ended."""
     values = [sample[name] for sample in samples]
     cut = max(len(values) // 4, 1)
     medians = {
@@ -270,7 +270,7 @@ def _quarters(samples: list[dict[str, float]], name: str) -> dict[str, float]:
 
 
 def verdict(record: dict[str, Any]) -> list[str]:
-    """What is not as it should be."""
+    """The problems in a record; empty if there are none."""
     wrong = [f"{len(record['faults'])} faults"] if record["faults"] else []
     wrong += [f"harm: {harm}" for harm in record["harm"]]
     if record["processes_left"]:
@@ -279,7 +279,7 @@ def verdict(record: dict[str, Any]) -> list[str]:
     if held["quarter_4"] > held["quarter_2"] + ROOM_MIB:
         wrong.append(f"memory grew: {held}")
     descriptors = record["descriptors"]
-    # At the end there are the standard ones, the surroundings', a zygote's; no program's.
+    # At the end only the standard ones, the surroundings' and a zygote's are open; no program's.
     if descriptors["at_the_end"] > 16 or descriptors["quarter_4"] > descriptors["quarter_2"] + 4:
         wrong.append(f"descriptors stay open: {descriptors}")
     return wrong
@@ -292,7 +292,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=3600.0)
     parser.add_argument("--threads", type=int, default=16)
     parser.add_argument("--kill-every", type=float, default=30.0, help="mean seconds between kills")
-    parser.add_argument("--json", type=Path, help="keep the record here")
+    parser.add_argument("--json", type=Path, help="write the record here")
     options = parser.parse_args()
     record = soak(options)
     wrong = verdict(record)
@@ -302,7 +302,7 @@ def main() -> int:
         f"\n{record['programs']} programs, {record['kills']} kills, {record['seconds']:.0f} s; "
         f"descriptors {record['descriptors']}, memory {record['held_mib']}"
     )
-    print("nothing got through, nothing was lost" if not wrong else "\n".join(["WRONG:", *wrong]))
+    print("no program got through, none was lost" if not wrong else "\n".join(["WRONG:", *wrong]))
     if options.json:
         record["wrong"] = wrong
         options.json.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")

@@ -1,10 +1,10 @@
-"""How the code is laid out: loose modules, import cycles, lines; for this checkout or another, old ones too.
+"""Counts loose modules, import cycles and lines, for this checkout or others (older ones too).
 
     python perf/structure.py [CHECKOUT ...]
 
-Counts modules that lie directly in a top-level folder, cycles among files, and cycles among the folders of a
-package (files that lie directly in it stand for themselves), by every import: lazy ones and those for types
-too. A package's `__main__` is a command, and stands for itself.
+Loose modules lie directly in a top-level folder. Cycles are counted among files, and among the folders of a
+package (a file directly in it counts as a folder of its own), over all imports, including lazy ones and those
+for types. A package's `__main__` is a command and counts as a folder of its own.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ print(json.dumps({name: sorted(graph.find_modules_directly_imported_by(name)) fo
 
 
 def imports(root: Path) -> dict[str, list[str]]:
-    """What each module of a checkout imports, by dotted names."""
-    # Where the folders are packages of videopro, by links, it holds them all.
+    """The modules that each module of a checkout imports, by dotted names."""
+    # If the folders are linked into videopro, it contains them all.
     linked = (root / "videopro" / "modules").exists()
     packages = FOLDERS[:1] if linked else FOLDERS
     command = [sys.executable, "-c", _GRAPH, str(root), *packages]
@@ -39,7 +39,7 @@ def imports(root: Path) -> dict[str, list[str]]:
 
 
 def cycles(edges: Iterable[tuple[str, str]]) -> list[list[str]]:
-    """The groups of nodes that reach each other."""
+    """The groups of nodes that reach each other (strongly connected components)."""
     import networkx
 
     graph = networkx.DiGraph([edge for edge in edges if edge[0] != edge[1]])
@@ -47,7 +47,7 @@ def cycles(edges: Iterable[tuple[str, str]]) -> list[list[str]]:
 
 
 def folder_cycles(graph: dict[str, list[str]]) -> list[list[str]]:
-    """Cycles among what lies in one package: its modules, and its packages as wholes."""
+    """Cycles among the direct members of one package: its modules, and its subpackages as wholes."""
     found = []
     parents = {name.rpartition(".")[0] for name in graph} - {""}
     for parent in ["", *sorted(parents)]:

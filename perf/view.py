@@ -1,12 +1,12 @@
-"""The trace viewer at 5,000 questions: how long its pages take to write, how large they are, and how long a
-browser takes to open, filter, search and walk through them.
+"""Measures the trace viewer at 5,000 questions: the time to write its pages, their size, and how long a
+browser takes to open, filter, search and sort them.
 
     python perf/view.py [--questions 5000] [--work FOLDER]
 
-The run is made up: programs of a dozen lines, one question in two refined, 6 to 18 calls each with up to 64
-frames, about videos that are not there (thumbnails take what decoding takes: perf/decode.py). The browser is
-headless Chromium; each time is the median of seven, from the deed to the next painted frame. Needs chromium
-on the PATH and playwright. Writes perf/view.json.
+The run is synthetic: programs of a dozen lines, every other question refined, 6 to 18 calls each with up to
+64 frames, about videos that do not exist (thumbnails cost what decoding costs: perf/decode.py). The browser
+is headless Chromium; each time is the median of seven, from the action to the next painted frame. Needs
+chromium on the PATH and playwright. Writes perf/view.json.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ PROGRAM = """def execute_command(video, question):
     return query_mc(kept, question, choices)"""
 
 
-# What one does in the browser, in JavaScript, and what holds when it is done.
+# Actions in the browser, in JavaScript, and the condition that holds when they are done.
 INTERACTIONS = {
     "filter: wrong": (
         "document.querySelector('[data-result=wrong]').click()",
@@ -71,7 +71,7 @@ INTERACTIONS = {
 
 
 def make_sample_trace(number: int, draw: random.Random) -> Trace:
-    """A question with its programs and calls."""
+    """A made-up question with its programs and calls."""
     words = {"thing": draw.choice(FAMILIES), "place": f"place {number % 97}", "k": 3, "n": 8}
     rounds = tuple(_round(kind, words, draw) for kind in ("plan", "program_refinement")[: 1 + number % 2])
     final = _answer(rounds[-1])
@@ -147,17 +147,17 @@ def _round(kind: Any, words: dict[str, Any], draw: random.Random) -> Round:
     )
 
 
-def _answer(one: Round) -> Answer:
-    assert one.execution is not None
-    return one.execution.answer
+def _answer(round_: Round) -> Answer:
+    assert round_.execution is not None
+    return round_.execution.answer
 
 
-def time_to_paint(page: Page, deed: str, until: str) -> float:
-    """Milliseconds from a deed (JavaScript) until something holds and is on the screen; the median."""
-    script = """([deed, until]) => new Promise((resolve) => {
+def time_to_paint(page: Page, action: str, until: str) -> float:
+    """Median milliseconds from an action until a condition holds and is painted; both are JavaScript."""
+    script = """([action, until]) => new Promise((resolve) => {
         const began = performance.now();
         const holds = new Function(`return ${until}`);
-        new Function(deed)();
+        new Function(action)();
         const end = () => resolve(performance.now() - began);
         const look = () => requestAnimationFrame(holds() ? end : look);
         look();
@@ -167,12 +167,12 @@ def time_to_paint(page: Page, deed: str, until: str) -> float:
         page.evaluate("location.hash = '#/'")
         page.wait_for_selector(".row")
         page.wait_for_timeout(50)
-        times.append(page.evaluate(script, [deed, until]))
+        times.append(page.evaluate(script, [action, until]))
     return statistics.median(times)
 
 
 def browse(index: Path) -> dict[str, float]:
-    """What a browser takes, in ms."""
+    """The browser's times, in ms."""
     chromium = shutil.which("chromium")
     if chromium is None:
         raise SystemExit("error: needs chromium on the PATH: apt-get install chromium")
@@ -181,22 +181,22 @@ def browse(index: Path) -> dict[str, float]:
         opening = []
         for _ in range(ROUNDS):
             page = browser.new_page(viewport={"width": 1280, "height": 900})
-            page.set_default_timeout(120_000)  # Where others work on the same cores.
+            page.set_default_timeout(120_000)  # The machine may be busy.
             page.goto(index.as_uri())
             page.wait_for_selector(".row")
             opening.append(page.evaluate("performance.now()"))
         numbers = {
             "open the list": statistics.median(opening),
-            **{name: time_to_paint(page, deed, until) for name, (deed, until) in INTERACTIONS.items()},
+            **{name: time_to_paint(page, action, until) for name, (action, until) in INTERACTIONS.items()},
         }
         browser.close()
     return numbers
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="The trace viewer at many questions.")
+    parser = argparse.ArgumentParser(description="Measures the trace viewer with many questions.")
     parser.add_argument("--questions", type=int, default=5000)
-    parser.add_argument("--work", type=Path, help="scratch folder; unset: a temporary one")
+    parser.add_argument("--work", type=Path, help="scratch folder; default: a temporary one")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         work = given.work or Path(scratch)

@@ -1,15 +1,24 @@
-"""Shared test settings: two cores at most, no hub, no accidental network."""
+"""Shared test settings: a temporary directory that goes with the run, no hub, default signals, two cores at
+most."""
 
 import os
 import signal
+import tempfile
+
+# Everything temporary goes into one directory: tmp_path, what the support modules make once a process, and
+# what child processes leave. xdist's workers inherit it. Keep tmp_path for a look at a failure with
+# --basetemp.
+if "PYTEST_XDIST_WORKER" not in os.environ:
+    _temporary = tempfile.TemporaryDirectory(prefix="videopro-tests-", ignore_cleanup_errors=True)
+    os.environ["TMPDIR"] = tempfile.tempdir = _temporary.name
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 import torch
 
-# A shell starts what it puts into the background with Ctrl-C ignored, and its children inherit that: tests of
-# interruptions would then wait for what cannot come. nohup does the same to the signal of a closed terminal.
+# A shell starts a background job with Ctrl-C (SIGINT) ignored, and its children inherit that: tests of
+# interrupts would wait forever. nohup does the same to the signal of a closed terminal (SIGHUP).
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 

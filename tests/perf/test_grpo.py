@@ -1,4 +1,4 @@
-"""What perf/grpo.py makes of times, and the rows that it takes; the measuring itself is its own run."""
+"""perf/grpo.py: its ceiling and table from given times, the rows it selects, and its clock."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from perf.grpo import ceiling, make_rows, table
 from perf.grpo_timed import Clock
 
-# A rollout: 10 s, 4 of them sampling (1 the prompt's pass), 1 waiting for rewards, 5 the update.
+# A rollout of 10 s: 4 sampling (1 of them the prompt's pass), 1 waiting for rewards, 5 the update.
 PLAIN = {
     "rollouts_per_s": 0.1,
     "step_s": 10.0,
@@ -24,23 +24,23 @@ PLAIN = {
 }
 
 
-def test_the_ceiling_is_what_is_left_of_the_plain_way() -> None:
+def test_ceiling() -> None:
     found = ceiling(PLAIN, 4)
-    # Of four passes over a prompt three go: 0.75 of 1 s, and of 5 s the 3/4 that are the prompt's.
+    # Three of four passes over a prompt can go: 0.75 of 1 s, and 0.75 of the prompt's 3/4 of 5 s.
     assert found["share of rewards"] == pytest.approx(0.1)
     assert found["share of prompts in sampling"] == pytest.approx(0.075)
     assert found["share of prompts in the update"] == pytest.approx(0.75 * 0.75 * 5 / 10)
     assert found["times"] == pytest.approx(10 / (10 - 1 - 0.75 - 2.8125))
 
 
-def test_a_table_has_a_line_a_way() -> None:
+def test_table_has_one_line_per_variant() -> None:
     lines = table({"plain": PLAIN, "ours": {**PLAIN, "rollouts_per_s": 0.25}}).splitlines()
     assert [line.split()[0] for line in lines] == ["rollouts/s", "plain", "ours"]
     assert lines[2].split()[1:3] == ["0.250", "2.50"]
     assert lines[1].endswith("300 + 100")
 
 
-def test_rows_are_plans_two_a_video(tmp_path: Path) -> None:
+def test_rows_are_two_plans_per_video(tmp_path: Path) -> None:
     def row(name: str, video: str, **changes: Any) -> dict[str, Any]:
         whole = {"id": name, "video": video, "kind": "plan", "oracle_mode": "native", "subtitles": None}
         return {**whole, **changes}
@@ -57,10 +57,10 @@ def test_rows_are_plans_two_a_video(tmp_path: Path) -> None:
         row("d2", "d.mp4"),
     ]
     (tmp_path / "data").mkdir()
-    (tmp_path / "data" / "grpo.jsonl").write_text("".join(json.dumps(one) + "\n" for one in given))
+    (tmp_path / "data" / "grpo.jsonl").write_text("".join(json.dumps(line) + "\n" for line in given))
     taken = make_rows(tmp_path / "data" / "grpo.jsonl", tmp_path, 4)
-    # b has one plan, and c one with an oracle mode.
-    assert [one["id"] for one in taken] == ["a1", "a2", "d1", "d2"]
+    # Left out: b has one plan, and c has one with an oracle mode.
+    assert [line["id"] for line in taken] == ["a1", "a2", "d1", "d2"]
     assert taken[0]["subtitles"] == str(tmp_path / "data" / "a.srt")
     written = [json.loads(line) for line in (tmp_path / "grpo.jsonl").read_text().splitlines()]
     assert written == taken
@@ -68,7 +68,7 @@ def test_rows_are_plans_two_a_video(tmp_path: Path) -> None:
         make_rows(tmp_path / "data" / "grpo.jsonl", tmp_path, 6)
 
 
-def test_a_clock_tells_parts_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clock_times_parts_separately(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
     monkeypatch.setattr("perf.grpo_timed._now", lambda: now[0])
     clock = Clock()
@@ -77,19 +77,18 @@ def test_a_clock_tells_parts_apart(monkeypatch: pytest.MonkeyPatch) -> None:
         def __init__(self, width: int) -> None:
             self.shape = (2, width)
 
-    def takes(seconds: float) -> None:
+    def pass_time(seconds: float) -> None:
         now[0] += seconds
 
-    forward = clock.around("prefill", lambda seconds, input_ids: takes(seconds), within="made")
-    rewards = clock.around("rewards", lambda: (takes(2.0), forward(4.0, input_ids=Ids(9))))
+    forward = clock.around("prefill", lambda seconds, input_ids: pass_time(seconds), within="generate")
+    rewards = clock.around("rewards", lambda: (pass_time(2.0), forward(4.0, input_ids=Ids(9))))
 
-    def make() -> None:
+    def generate() -> None:
         forward(1.0, input_ids=Ids(9))
-        # Token by token.
-        forward(0.25, input_ids=Ids(1))
+        forward(0.25, input_ids=Ids(1))  # one token, not a prompt
         rewards()
 
-    clock.around("made", make)()
+    clock.around("generate", generate)()
     forward(8.0, input_ids=Ids(9))
-    # What answers inside rewards is no prompt's pass of the policy, nor is the update's.
-    assert dict(clock.spent) == {"prefill": 1.0, "rewards": 6.0, "made": 7.25}
+    # Passes inside rewards and in the update are not the policy's prefill.
+    assert dict(clock.spent) == {"prefill": 1.0, "rewards": 6.0, "generate": 7.25}
