@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs Chromium for the tests of the viewer's pages, where that needs nobody; says so where it cannot, and
-# those tests are skipped. Never fails.
+# Installs Chromium for the tests of the viewer's pages, if that needs no password. If it cannot, it says so and those
+# tests are skipped. Never fails.
 set -uo pipefail
 
 for name in chromium chromium-browser google-chrome; do
@@ -12,17 +12,17 @@ if [ "$(id -u)" = 0 ]; then
 elif sudo -n true 2> /dev/null; then
     as=(sudo -n)
 else
-    echo "no chromium here, and no right to install it: the tests of the viewer's pages are skipped" >&2
+    echo "chromium is not installed and installing it needs root: the tests of the viewer's pages are skipped" >&2
     exit 0
 fi
 if ! command -v apt-get > /dev/null; then
-    echo "no chromium here, and no apt-get to install it: the tests of the viewer's pages are skipped" >&2
+    echo "chromium is not installed and there is no apt-get: the tests of the viewer's pages are skipped" >&2
     exit 0
 fi
 echo "Installing chromium for the tests of the viewer's pages (once) ..."
 install=(env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium)
 if ! "${as[@]}" "${install[@]}" > /dev/null 2>&1 &&
     ! { "${as[@]}" apt-get update -qq && "${as[@]}" "${install[@]}"; } > /dev/null 2>&1; then
-    echo "chromium cannot be installed here: the tests of the viewer's pages are skipped" >&2
+    echo "installing chromium failed: the tests of the viewer's pages are skipped" >&2
 fi
 exit 0

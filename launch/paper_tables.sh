@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# Every table and figure of the paper in shape, on a fixed subset of the pocket test split: runs what they need,
-# then reports from the folders. Eight minutes on two cores; stopped at any time, re-run the same command to resume.
+# Reproduces every table and figure of the paper on a fixed subset of the pocket test split: makes the runs, then a report.
+# Eight minutes on two cores. If it is stopped, re-run the same command to resume.
 #   bash launch/paper_tables.sh [FOLDER]                    (default: runs/paper_tables)
-#   QUESTIONS=726 bash launch/paper_tables.sh FOLDER        the whole split, for figures to record
-# WORKERS is how many processes ask (default 2). Programs are the shipped planner's; ADAPTER=FOLDER names another
-# planner of the pocket model.
+#   QUESTIONS=726 bash launch/paper_tables.sh FOLDER        the whole split, as recorded in docs/results
+# WORKERS is the number of worker processes (default 2). Programs come from the shipped planner; ADAPTER=FOLDER names
+# another planner for the pocket model.
 set -euo pipefail
 folder=${1:-runs/paper_tables}
 source "$(dirname "$0")/setup.sh" report
 adapter=${ADAPTER:-pocket-sft}
 strategy=$(basename "$adapter")
-# All questions of a video are planned in one batch; greedily, as the planner was judged on val.
+# All questions of a video are planned in one batch, greedily, as when the planner was chosen on val.
 planner=(--backbone "adapter=$adapter" batch_size=12 --options max_parallel=12 temperature=0)
 
 answer() { # NAME METHOD [settings]
@@ -24,7 +24,7 @@ answer native native
 for method in program adaptive; do
     answer "$strategy-$method" "$method" "${planner[@]}"
 done
-# Refinements up to 0.9 are stored, so that Figure 4 needs no run for each tau.
+# Store refinements up to 0.9, so that Figure 4 does not need a run per tau.
 answer "$strategy-videopro" videopro "${planner[@]}" --refine-below 0.9
 for group in retrieval localization extraction context; do
     answer "$strategy-without-$group" adaptive "${planner[@]}" --without "$group"

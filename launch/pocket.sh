@@ -1,19 +1,19 @@
 #!/usr/bin/env bash
-# The whole way on the pocket world and a CPU: trajectories from the offline teacher, a planner fine-tuned on them,
-# and both evaluated; ends with a table. Stopped at any time, re-run the same command to resume.
+# The whole pipeline on the pocket world and a CPU: trajectories from the offline teacher, a planner fine-tuned on them, an
+# evaluation beside the native method, and a table. If it is stopped, re-run the same command to resume.
 #   bash launch/pocket.sh [FOLDER]           a fixed subset, one seed (default: runs/pocket)
 #   bash launch/pocket.sh --full [FOLDER]    1,600 questions, three seeds, the whole test split, held-out phrasings,
 #                                            and a family that training never saw
-#   bash launch/pocket.sh --grpo [FOLDER]    and the planner of the subset reinforced (launch/pocket_grpo.sh);
-#                                            --full --grpo: three seeds, episodes of two turns and the controls
-# WORKERS is the number of processes that train or answer side by side (default 2).
+#   bash launch/pocket.sh --grpo [FOLDER]    GRPO on top of the subset's planner (launch/pocket_grpo.sh);
+#                                            --full --grpo: three seeds, two-turn episodes and the controls
+# WORKERS is the number of processes that train or answer in parallel (default 2).
 set -euo pipefail
 full="" grpo=""
 while [[ "${1:-}" == --* ]]; do
     case "$1" in
         --full) full=yes ;;
         --grpo) grpo=yes ;;
-        *) echo "pocket.sh: there is no $1; give --full, --grpo or a folder" >&2; exit 2 ;;
+        *) echo "pocket.sh: unknown option $1; options are --full and --grpo" >&2; exit 2 ;;
     esac
     shift
 done
@@ -22,14 +22,14 @@ if [ -n "$grpo" ]; then exec bash "$(dirname "$0")/pocket_grpo.sh" ${full:+--ful
 source "$(dirname "$0")/setup.sh" train
 source launch/pocket_parts.sh
 workers=${WORKERS:-2}
-unseen=order # the family that the last part leaves out
+unseen=order # the family held out in the last part
 if [ -n "$full" ]; then
     asked=1600 seeds="0 1 2" test="" epochs=1
 else
     asked=132 seeds="0" test="--limit 110" epochs=6
 fi
 
-always_steps() { # the planners of all seeds, had they always taken several steps
+always_steps() { # the runs of all seeds as if every question took several steps, as videopro.seeds takes them
     local runs=""
     for seed in $seeds; do runs+=",steps:$folder/videopro-$seed+$folder/program-$seed"; done
     echo "${runs#,}"
@@ -44,7 +44,7 @@ synthesize synthesis "$asked"
     fi
 } | side_by_side
 
-# shellcheck disable=SC2086 # no word where there is no limit
+# shellcheck disable=SC2086 # $test may be empty or two words
 answer native native test $test
 for seed in $seeds; do
     # shellcheck disable=SC2086

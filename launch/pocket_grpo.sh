@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# The paper's Table 4 on the pocket world and a CPU: a planner fine-tuned on few trajectories, reinforced on prompts about
-# other questions, whose trajectories it never sees; ends with a table. Stopped at any time, re-run the same command to resume.
-#   bash launch/pocket_grpo.sh [FOLDER]          goes on where launch/pocket.sh ends (default: runs/pocket)
-#   bash launch/pocket_grpo.sh --full [FOLDER]   planners of 60 questions, three seeds, the whole test split, beside
-#                                                episodes of two turns and controls at equal compute
-# WORKERS is the number of processes that train or answer side by side (default 2). Of --full: ASKED, the questions that
-# planners are taught, and EPOCHS, for how long; ROUNDS of STEPS steps are GRPO's, and a round of each control takes
-# about as long. 60, 16, 2 and 40 are those of the tables; 240, 4, 1 and 30 those of planners that stopped early
+# The paper's Table 4 on the pocket world and a CPU: a planner fine-tuned on few trajectories, then trained with GRPO on
+# prompts about other questions, whose trajectories it never sees. Ends with a table. If it is stopped, re-run the same
+# command to resume.
+#   bash launch/pocket_grpo.sh [FOLDER]          continues the results of launch/pocket.sh (default: runs/pocket)
+#   bash launch/pocket_grpo.sh --full [FOLDER]   planners of 60 questions, three seeds, the whole test split, with
+#                                                two-turn episodes and controls at equal compute
+# WORKERS is the number of processes that train or answer in parallel (default 2). With --full: ASKED is the number of
+# questions in the SFT data, EPOCHS its epochs; GRPO takes ROUNDS rounds of STEPS steps, and a round of each control takes
+# about as long. The tables were made with 60, 16, 2 and 40; those of planners that stopped early with 240, 4, 1 and 30
 # (docs/grpo.md).
 set -euo pipefail
 full=""
@@ -23,7 +24,7 @@ else
 fi
 prompts=prompts/unseen.jsonl
 
-# The questions that the planner is taught, and others: the selection of a larger limit holds that of a smaller one.
+# The questions of the SFT data, and others: a larger limit selects a superset of a smaller one.
 synthesize "$taught" "$asked"
 if [ ! -d "$folder/prompts" ]; then
     rm -rf "$folder/prompts.part"
@@ -32,17 +33,16 @@ if [ ! -d "$folder/prompts" ]; then
 fi
 synthesize prompts "$all"
 grep -o '"question_id": "[^"]*"' "$folder/$taught/grpo.jsonl" | sort -u > "$folder/prompts/taught.txt"
-# Plans alone: with refinements among the prompts the same time gains less (docs/grpo.md).
+# Plans only: with refinements among the prompts the same time gains less (docs/grpo.md).
 grep -v -F -f "$folder/prompts/taught.txt" "$folder/prompts/grpo.jsonl" | grep '"kind": "plan"' > "$folder/$prompts"
 
 for seed in $seeds; do
     echo "finetune $from-$seed $taught/sft.jsonl $seed --num_train_epochs $epochs"
 done | side_by_side
 
-# What each seed's planner becomes, by name: reinforced, and in full also in episodes of two turns, beside two controls
-# that take about as long as GRPO: fine-tuned on the same rows for as many epochs again, and fine-tuned on its own right
-# programs for the prompts that GRPO sees, either in every round. Of several rounds also: reinforced after a first round on
-# its own right programs.
+# What each seed's planner becomes, by name: GRPO; with --full also GRPO in two-turn episodes, and two controls that take
+# about as long as GRPO in every round: SFT on the same rows for as many epochs again, and SFT on its own right programs
+# for the prompts that GRPO sees. With several rounds also GRPO after a first round on its own right programs.
 after="grpo"
 if [ -n "$full" ]; then
     after="grpo two-turn more own"
@@ -51,7 +51,7 @@ fi
 declare -A said=([sft]="SFT" [few]="SFT" [grpo]="SFT + GRPO" [two-turn]="SFT + GRPO, two turns"
     [more]="more SFT" [own]="SFT on its own right programs"
     [both]="SFT on its own right programs, then GRPO")
-rounds_of() { # NAME SEED: what each round begins with and leaves; the last leaves NAME-SEED
+rounds_of() { # NAME SEED: the input and output of each round; the last output is NAME-SEED
     local before=$from-$2 name round
     for round in $(seq "$rounds"); do
         name=$1-$2
@@ -81,7 +81,7 @@ rounds_of() { # NAME SEED: what each round begins with and leaves; the last leav
     fi
 } | side_by_side
 
-compare() { # NAME...: what each has become, first answers and refined ones; the first of them is compared with
+compare() { # NAME...: first and refined answers of each; the first name is the baseline
     local first=() refined=()
     for name in "$@"; do
         first+=("${said[$name]}=$(of_seeds first: "$name-videopro")")
@@ -93,7 +93,7 @@ compare() { # NAME...: what each has become, first answers and refined ones; the
     table "refined-against-$1" native "${refined[@]}"
 }
 
-# shellcheck disable=SC2086 # no word where there is no limit
+# shellcheck disable=SC2086 # $test may be empty or two words
 answer native native test $test
 for name in $from $after; do
     for seed in $seeds; do

@@ -1,5 +1,5 @@
-# What launch/pocket.sh and launch/pocket_grpo.sh are put together of; sourced, with folder, workers and written set.
-# Every part leaves alone what is there already, so that a script that was stopped goes on.
+# The steps of launch/pocket.sh and launch/pocket_grpo.sh; sourced by them, with folder, workers and seeds set. Every step
+# skips what already exists, so that a script that was stopped can be re-run.
 
 # All questions of a video are planned in one batch. Greedy programs are right more often than sampled ones (on val).
 written="--options max_parallel=12 temperature=0"
@@ -8,7 +8,7 @@ synthesize() { # NAME QUESTIONS
     python -m videopro.data_synthesis.run --config configs/synthesis/pocket.yaml --limit "$2" --output "$folder/$1"
 }
 
-# Lines of commands from standard input, side by side, each on its share of the cores: small models gain little from
+# Runs lines of commands from standard input in parallel, each on its share of the cores: small models gain little from
 # more threads.
 side_by_side() {
     export -f finetune reinforce resample
@@ -33,7 +33,7 @@ reinforce() { # NAME ADAPTER PROMPTS SEED [settings]
         --adapter "$folder/$adapter" --train_data "$folder/$prompts" --seed "$seed" --output_dir "$folder/$name" "$@"
 }
 
-# More fine-tuning, on the policy's own right programs for these prompts.
+# Rejection sampling: fine-tunes the policy on its own right programs for these prompts.
 resample() { # NAME ADAPTER PROMPTS SEED [settings]
     local name=$1 adapter=$2 prompts=$3 seed=$4
     shift 4
@@ -51,7 +51,7 @@ answer() { # NAME METHOD SPLIT [settings]
         --split "$split" --output "$folder/$name" "$@"
 }
 
-plan() { # NAME METHOD SPLIT PLANNER [settings]: answer, by the programs of this planner
+plan() { # NAME METHOD SPLIT PLANNER [settings]: answer with this planner's programs
     local name=$1 method=$2 split=$3 planner=$4
     shift 4
     # shellcheck disable=SC2086 # several words
@@ -64,7 +64,7 @@ of_seeds() { # PREFIX NAME: the runs of all seeds, as videopro.seeds takes them
     echo "${runs#,}"
 }
 
-table() { # NAME NATIVE ROW... [settings]: the first row is compared with
+table() { # NAME NATIVE ROW... [settings]: the first row is the baseline
     local name=$1 native=$2
     shift 2
     python -m videopro.seeds "$@" --oracle "$folder/$native" --output "$folder/table-$name.json"

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Makes the tables of docs/results/pocket-test, pocket-grpo and pocket-grpo-240 again from the traces that are stored
-# there, by every rule of the final answer; nothing is answered again. About five minutes on one core.
-#   bash launch/recount.sh [FOLDER]      (default: docs/results; another folder leaves these alone)
+# Rebuilds the tables of docs/results/pocket-test, pocket-grpo and pocket-grpo-240 from the traces stored there, for every
+# rule of the final answer. No model runs. About five minutes on one core.
+#   bash launch/recount.sh [FOLDER]      (default: docs/results, overwritten; another folder leaves it untouched)
 set -euo pipefail
 output=$(realpath -m "${1:-docs/results}")
-source "$(dirname "$0")/setup.sh" "" # without an extra; with no word at all it would read the arguments above
+source "$(dirname "$0")/setup.sh" "" # "": no extra. Without an argument, source would pass on this script's own
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-count() { # RESULTS FILE NAME... -- [settings]: the first name is compared with
+count() { # RESULTS FILE NAME... -- [settings]: the first name is the baseline
     local results=$1 file=$2 rows=() name prefix=""
     shift 2
     case "$file" in first*) prefix=first: ;; esac
@@ -17,14 +17,14 @@ count() { # RESULTS FILE NAME... -- [settings]: the first name is compared with
         rows+=("${said[$name]}=$(for seed in 0 1 2; do echo -n "$prefix$name-videopro-$seed,"; done)")
         shift
     done
-    # From there, so that runs are recorded by their names.
+    # Run in that folder, so that runs are recorded by their relative names.
     (cd "$work/$results" && python -m videopro.seeds "${rows[@]}" --oracle native "${@:2}" \
         --output "$output/$results/$file.json" "$output/$results/$file.md" > /dev/null)
     echo "$output/$results/$file.md"
 }
 
 declare -A said=()
-every_rule() { # RESULTS NAME...: first answers and refined ones, each with a fallback and without
+every_rule() { # RESULTS NAME...: first and refined answers, each with and without the fallback
     count "$1" first "${@:2}" --
     count "$1" first-fallback "${@:2}" -- --fallback native
     count "$1" last "${@:2}" --
@@ -49,7 +49,7 @@ said=([few]="SFT on 60 questions"
     [grpo-round-1]="+ GRPO, one round (40 steps)" [grpo]="+ GRPO, two rounds (80 steps)"
     [both]="+ SFT on its own right programs, then GRPO (40 steps)")
 every_rule pocket-grpo few more-round-1 own-round-1 grpo-round-1 more own both grpo
-# Beside each control, and each way after its first round.
+# With each control as the baseline, and each method after its first round.
 for file in first last last-fallback; do
     settings=()
     case "$file" in *-fallback) settings=(--fallback native) ;; esac

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes .venv and installs the project into it; a second call with the same pyproject.toml does nothing.
-# Usage: source launch/setup.sh [EXTRA]     (PYTHON names another interpreter than python3)
+# Makes .venv and installs the project into it. Does nothing if pyproject.toml has not changed since.
+# Usage: source launch/setup.sh [EXTRA]     (PYTHON names an interpreter other than python3)
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

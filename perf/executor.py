@@ -3,13 +3,13 @@
     python perf/executor.py [--programs 300] [--write]
 
 Contenders: `videopro.executor`; smolagents' LocalPythonExecutor, which interprets the syntax tree in the host
-process; and a plain `python -c` child per program, which talks to the host in lines of JSON and confines nothing.
-The lower bounds are measured in the same run. "Two processes" bounds a call between processes: a child echoes the
-bytes of a call over a socket; "on one core" is the same with both on one core. "Fork and pipe" bounds a program in
-its own process: fork a bare process that writes one byte into a pipe and exits, and wait for it. Compare ratios,
-and mind the load, which is recorded with them. CPU time covers every process that takes part, including the host.
-"Equal" counts the ordinary programs of `tests/support/program_world.py` that give CPython's result. `--write` keeps
-the figures in perf/executor.json.
+process; and a plain `python -c` child per program, which talks to the host in lines of JSON and confines
+nothing. The lower bounds are measured in the same run. "Two processes" bounds a call between processes: a
+child echoes the bytes of a call over a socket; "on one core" is the same with both on one core. "Fork and
+pipe" bounds a program in its own process: fork a bare process that writes one byte into a pipe and exits, and
+wait for it. Compare ratios, and mind the load, which is recorded with them. CPU time covers every process
+that takes part, including the host. "Equal" counts the ordinary programs of `tests/support/program_world.py`
+that give CPython's result. `--write` keeps the figures in perf/executor.json.
 """
 
 from __future__ import annotations

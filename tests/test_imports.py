@@ -67,9 +67,9 @@ def copied(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("file", "line", "contract"),
     [
-        ("videopro/video/video.py", "from videopro.infer import main", "A part imports parts below it"),
+        ("videopro/video/video.py", "from videopro.infer import main", "A package imports only packages below it"),
         ("videopro/view/site.py", "import videopro.runner.worker", "What reads runs does not know"),
-        ("train/merge.py", "def f():\n    import videopro.infer", "Training and synthesis use no command"),
+        ("train/merge.py", "def f():\n    import videopro.infer", "Training and synthesis import no command"),
         ("modules/answering.py", "from videopro.executor import use_frames", "Modules know videos"),
         ("modules/errors.py", "from videopro.modules import library", "No cycle between siblings"),
         (
