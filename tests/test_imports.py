@@ -67,15 +67,15 @@ def copied(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("file", "line", "contract"),
     [
-        ("videopro/video/video.py", "from videopro.infer import main", "A package imports only packages below it"),
-        ("videopro/view/site.py", "import videopro.runner.worker", "What reads runs does not know"),
+        ("videopro/video/video.py", "from videopro.infer import main", "A package imports only packages"),
+        ("videopro/view/site.py", "import videopro.runner.worker", "Packages that read runs"),
         ("train/merge.py", "def f():\n    import videopro.infer", "Training and synthesis import no command"),
-        ("modules/answering.py", "from videopro.executor import use_frames", "Modules know videos"),
-        ("modules/errors.py", "from videopro.modules import library", "No cycle between siblings"),
+        ("modules/answering.py", "from videopro.executor import use_frames", "Modules import no executor"),
+        ("modules/errors.py", "from videopro.modules import library", "No import cycle between siblings"),
         (
             "videopro/report/table.py",
             "import videopro.report.durations",
-            "No cycle between siblings",
+            "No import cycle between siblings",
         ),
     ],
 )
