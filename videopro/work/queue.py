@@ -28,8 +28,8 @@ UNIT_SIZE = 16
 QUARANTINE_AFTER = 2
 
 
-class Asked(Protocol):
-    """A question about a video, such as `videopro.benchmarks.Item`."""
+class VideoQuestion(Protocol):
+    """What the queue needs of a question, such as `videopro.benchmarks.Item`."""
 
     @property
     def id(self) -> str: ...
@@ -38,7 +38,7 @@ class Asked(Protocol):
     def video_key(self) -> str: ...
 
 
-ItemT = TypeVar("ItemT", bound=Asked)
+ItemT = TypeVar("ItemT", bound=VideoQuestion)
 
 
 @dataclass(frozen=True)
