@@ -26,7 +26,7 @@ def marked() -> list[tuple[Path, str, str, str]]:
         text = page.read_text(encoding="utf-8")
         marks = list(_MARK.finditer(text))
         assert len(marks) == text.count("<!-- from "), f"{page}: a mark without its table"
-        found += [(page, one["file"], one["title"], one["table"]) for one in marks]
+        found += [(page, mark["file"], mark["title"], mark["table"]) for mark in marks]
     return found
 
 
@@ -51,9 +51,9 @@ def test_recorded_tables_are_what_the_stored_traces_give(tmp_path: Path) -> None
     names = [f"{name}-videopro-{seed}" for name in ("few", "grpo") for seed in (0, 1, 2)]
     with tarfile.open(RESULTS / "pocket-grpo-240" / "traces.tar.xz") as archive:
         wanted = [
-            one
-            for one in archive.getmembers()
-            if one.name.removeprefix("./").split("/")[0] in [*names, "native"]
+            member
+            for member in archive.getmembers()
+            if member.name.removeprefix("./").split("/")[0] in [*names, "native"]
         ]
         archive.extractall(tmp_path, members=wanted, filter="data")
     of = [

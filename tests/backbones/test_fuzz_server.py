@@ -61,9 +61,9 @@ def test_what_is_read_of_a_reply_can_be_scored_and_written(body: bytes) -> None:
     except (InvalidReply, BackboneError):
         return
     assert 0 <= answer.confidence <= 1
-    assert all(0 <= one <= 1 for one in answer.letters.values())
+    assert all(0 <= p <= 1 for p in answer.letters.values())
     assert answer.letter in (*COLOURS.letters, None)
-    assert all(not math.isnan(one) and one <= 0 for one in written.logprobs)
+    assert all(not math.isnan(logprob) and logprob <= 0 for logprob in written.logprobs)
     (answer.raw + written.text).encode()
     assert 0 <= answer.tokens_in < 2**50
 

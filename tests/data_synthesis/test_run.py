@@ -58,7 +58,7 @@ def test_from_questions_to_datasets(
     assert len(records) == 9
     found = Counter((row["question_id"], row["kind"]) for row in sft)
     for name, trace in records.items():
-        first = [one.raw for one in trace.rounds if one.prompt_kind == "plan_program"]
+        first = [turn.raw for turn in trace.rounds if turn.prompt_kind == "plan_program"]
         assert len(first) == 4
         mood = name[-1]
         expected = Counter({(name, "native"): 1} if mood == "0" else {})
@@ -235,10 +235,10 @@ def test_the_card_counts_what_is_there(root: Path, tmp_path: Path, stub: StubSer
         "no letter": 0,
     }
     first = [
-        one
+        turn
         for trace in read_traces(out / "records.jsonl")
-        for one in trace.rounds
-        if one.prompt_kind == "plan_program"
+        for turn in trace.rounds
+        if turn.prompt_kind == "plan_program"
     ]
     texts = Counter(one.raw for one in first)
     assert card["programs"]["first"]["replies"] == 24

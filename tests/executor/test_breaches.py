@@ -55,7 +55,7 @@ def test_every_signal_is_an_end_in_words(pool: Executor, number: int) -> None:
         assert outcome.error.type == "CpuLimit"
     elif number not in (signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ):  # Python handles or ignores these.
         assert outcome.error.type == "Crashed", outcome
-        names = {one.value: one.name for one in signal.Signals}
+        names = {entry.value: entry.name for entry in signal.Signals}
         assert names.get(number, str(number - 34 if number > 34 else number)) in outcome.error.message
 
 
@@ -101,7 +101,7 @@ def test_every_exit_status_is_told(pool: Executor) -> None:
 
 @pytest.mark.parametrize("number", range(1, 65))
 def test_a_signal_has_a_name(number: int) -> None:
-    known = {one.value: one.name for one in signal.Signals}
+    known = {entry.value: entry.name for entry in signal.Signals}
     beyond = f"SIGRTMIN+{number - 34}" if number > 34 else f"signal {number}"
     assert signal_name(number) == known.get(number, beyond)
 

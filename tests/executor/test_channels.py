@@ -37,7 +37,7 @@ def zygote_of(executor: Executor) -> int:
 
 
 def children_of(pid: int) -> list[int]:
-    return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 def run(pool: Executor, program: str, functions: Any = None, **inputs: Any) -> Any:

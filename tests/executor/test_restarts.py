@@ -33,7 +33,7 @@ def children() -> set[int]:
     found = set()
     for task in Path("/proc/self/task").iterdir():
         with contextlib.suppress(OSError):
-            found |= {int(one) for one in (task / "children").read_text().split()}
+            found |= {int(word) for word in (task / "children").read_text().split()}
     return found
 
 
@@ -380,7 +380,7 @@ def test_a_child_that_is_killed_before_it_begins_is_replaced(altered: Any) -> No
         def kill() -> None:
             zygote = zygote_of(executor).pid
             killed.extend(
-                int(one) for one in Path(f"/proc/{zygote}/task/{zygote}/children").read_text().split()
+                int(word) for word in Path(f"/proc/{zygote}/task/{zygote}/children").read_text().split()
             )
             os.kill(killed[0], signal.SIGKILL)
 

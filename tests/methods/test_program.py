@@ -200,7 +200,7 @@ def test_a_run_with_the_teacher_and_what_its_summary_says(
     assert summary["modes"]["refined"] == 1.0
     assert summary["settings"]["planner"] == "pocket-teacher"
     assert summary["subtitles"] == "listed"
-    written = sum(len(one.raw) for trace in traces for one in trace.rounds[: trace.refined + 1])
+    written = sum(len(turn.raw) for trace in traces for turn in trace.rounds[: trace.refined + 1])
     assert summary["output"]["characters"] == pytest.approx(written / 6)
     shown = capsys.readouterr().out
     assert "refined 100.0 %" in " ".join(shown.split())

@@ -283,7 +283,7 @@ def test_several_processes_make_a_video_once(tmp_path: Path) -> None:
     told = "".join(one.communicate(timeout=120)[0] for one in some).split()
     assert [one.returncode for one in some] == [0, 0, 0]
     assert told.count("1") == 1, "made once"
-    assert sorted(one.name for one in places.iterdir()) == [
+    assert sorted(path.name for path in places.iterdir()) == [
         "short_000.json",
         "short_000.mp4",
         "short_000.srt",

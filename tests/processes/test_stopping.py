@@ -157,7 +157,7 @@ def test_an_index_on_a_full_disk(full_disk: Path, tmp_path: Path) -> None:
     ballast = fill(full_disk)
     with pytest.raises(ConfigError, match=r"cannot be written .*\(No space left on device\); free some"):
         build_index(video, NumberEncoder(), root=full_disk)
-    assert {one.suffix for one in full_disk.rglob("*") if one.is_file()} == {"", ".lock"}
+    assert {path.suffix for path in full_disk.rglob("*") if path.is_file()} == {"", ".lock"}
     ballast.unlink()
     build_index(video, NumberEncoder(), root=full_disk)
     assert load_index(video, NumberEncoder(), root=full_disk) is not None
@@ -167,7 +167,10 @@ def test_the_pocket_world_on_a_full_disk(full_disk: Path) -> None:
     """There is room for the questions, and not for a video."""
     with pytest.raises(BenchmarkError, match=r"short_000: No space left on device; free some space"):
         world.ensure("val", full_disk, videos=["short_000"], quiet=True)
-    assert {one.name for one in full_disk.rglob("*") if one.is_file()} == {"questions.jsonl", "pocket.lock"}
+    assert {path.name for path in full_disk.rglob("*") if path.is_file()} == {
+        "questions.jsonl",
+        "pocket.lock",
+    }
 
 
 def test_making_videos_stops_at_once(tmp_path: Path) -> None:

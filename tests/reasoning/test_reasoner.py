@@ -76,7 +76,7 @@ def reason(
         seed=7,
         observer=observer,
     )
-    return reasoner.reason([ReasoningTask(one, modules) for one in questions]), planner
+    return reasoner.reason([ReasoningTask(question, modules) for question in questions]), planner
 
 
 def test_each_call_has_the_line_that_made_it() -> None:
@@ -111,7 +111,7 @@ return query_mc(extract_frames(clips[0]), question, choices)"""
 
 
 def kinds(reasoned: Result) -> list[str]:
-    return [one.prompt_kind for one in reasoned.rounds]
+    return [turn.prompt_kind for turn in reasoned.rounds]
 
 
 def final(reasoned: Result) -> tuple[str | None, float]:
@@ -376,7 +376,7 @@ def test_draws_depend_on_the_question_and_the_runs_seed_alone() -> None:
 
     def seeds(questions: Sequence[Question]) -> dict[tuple[str, str], int]:
         _, planner = reason(writes, questions)
-        return {(one.kind, one.question.text): one.seed for one in planner.requests}
+        return {(request.kind, request.question.text): request.seed for request in planner.requests}
 
     alone, together = seeds([QUESTION]), seeds([*others, QUESTION])
     assert len(set(together.values())) == 8
@@ -455,7 +455,7 @@ def test_programs_run_side_by_side() -> None:
     planner = ScriptedPlanner(lambda request: LOCAL.replace('"red"', f'"red {request.question.text}"'))
     questions = [replace(QUESTION, text=f"Which {i}?") for i in range(2)]
     out = Reasoner(planner, ReasoningSettings(max_parallel=2), thread_meter=thread_meter).reason(
-        [ReasoningTask(one, modules) for one in questions]
+        [ReasoningTask(question, modules) for question in questions]
     )
     assert [final(one) for one in out] == [("B", 0.9)] * 2
 

@@ -51,7 +51,7 @@ def test_a_teacher_who_writes_halves_is_learned_from(root: Path, tmp_path: Path,
     out = tmp_path / "out"
     assert main(flags(root, out, stub), load=load_moody) == 0
     replies = [row["messages"][1]["content"] for row in rows(out, "sft.jsonl")]
-    assert any("\ufffd" in one for one in replies)
+    assert any("\ufffd" in reply for reply in replies)
     assert len(rows(out, "records.jsonl")) == 9
     assert b"\\ud8" not in (out / "work" / "replies.jsonl").read_bytes()
     asked, made = len(stub.chats), datasets(out)
@@ -87,7 +87,7 @@ def test_annotations_with_halves_are_asked_and_reported(tmp_path: Path) -> None:
         "question": f"Which colour{HALF} is shown (0)?",
         "groups": {"kind": HALF},
     }
-    path.write_text("".join(json.dumps(one) + "\n" for one in records))
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
     assert infer.main(infer_flags(bench, out), load=load_fake) == 0
     asked = {trace.question_id: trace.question for trace in check_complete(out, 2)}
     assert asked["q\ufffd"] == "Which colour\ufffd is shown (0)?"

@@ -23,7 +23,7 @@ def arguments(output: Path, **changes: Any) -> list[str]:
     """Flags for a run on a CPU."""
     data = output.parent / "grpo.jsonl"
     if not data.exists():
-        world.write(data, [grpo.record(one) for one in grpo.rows()])
+        world.write(data, [grpo.record(row) for row in grpo.rows()])
     given = {
         **LORA,
         "train_data": data,

@@ -142,7 +142,7 @@ def ask(of: VideoGRPOTrainer, chosen: list[GRPORow]) -> None:
 
 def write(of: VideoGRPOTrainer, seed: int) -> list[SampledReply]:
     """Replies to the prompts in hand."""
-    return of._write([one.prompts[0] for one in of._rollouts], seed, range(len(of._rollouts)))
+    return of._write([rollout.prompts[0] for rollout in of._rollouts], seed, range(len(of._rollouts)))
 
 
 def first_tokens(of: VideoGRPOTrainer, chosen: list[GRPORow]) -> torch.Tensor:
@@ -160,7 +160,7 @@ def weights(of: VideoGRPOTrainer) -> dict[str, torch.Tensor]:
 
 def batch(of: VideoGRPOTrainer, replies: list[list[int]]) -> tuple[torch.Tensor, torch.Tensor, int]:
     """Prompts in hand and these replies as TRL lays them out: ids, mask and the width of the replies."""
-    made = [one.prompts[0] for one in of._rollouts]
+    made = [rollout.prompts[0] for rollout in of._rollouts]
     shown = max(len(prompt.encoded.ids) for prompt in made)
     width = max(map(len, replies))
     ids = torch.full((len(made), shown + width), 0)

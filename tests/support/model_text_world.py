@@ -363,7 +363,7 @@ def request_texts() -> Texts:
     long = ReadingBackbone()
     lib = ModuleLibrary(numbered_context(long, transcript_words=6), cache=CallCache())
     eval('get_subtitle_hints(V, "What breaks the bridge?", CHOICES, word_number=5)', _names(lib))
-    asked += [f"=== a transcript that is too long for the prompt\n{one}\n" for one in long.prompts]
+    asked += [f"=== a transcript that is too long for the prompt\n{prompt}\n" for prompt in long.prompts]
     lib = ModuleLibrary(numbered_context(can_summarize=False), cache=CallCache())
     told = eval('get_subtitle_hints(V, "What breaks the bridge?", CHOICES, word_number=8)', _names(lib))
     return {"modules": "".join(asked), "hints_without_summary": told, **_direct_questions()}

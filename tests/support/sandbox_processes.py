@@ -18,7 +18,7 @@ def status_of(pid: int) -> dict[str, str]:
 
 def children_of(pid: int) -> list[int]:
     """Oldest first: of an executor's zygote the last one waits for a program."""
-    return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 def zygote_of(executor: Executor) -> int:

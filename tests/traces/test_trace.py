@@ -217,7 +217,7 @@ def test_crowd_of_writers(tmp_path: Path) -> None:
         one.start()
     for one in writers:
         one.join()
-    assert [one.exitcode for one in writers] == [0, 0, 0, 0]
+    assert [writer.exitcode for writer in writers] == [0, 0, 0, 0]
     lines = path.read_bytes().splitlines()
     assert len(lines) == 40
     assert {Trace.from_line(line).question_id for line in lines} == set(ids)

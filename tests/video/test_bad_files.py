@@ -115,7 +115,7 @@ def _one_long_picture(path: Path) -> None:
     data = path.read_bytes()
     at = data.index(b"stts") - 4
     counts = (39, int.from_bytes(data[at + 20 : at + 24], "big"), 1, 0x7FFFFFFF)
-    table = b"stts" + bytes(4) + (2).to_bytes(4, "big") + b"".join(one.to_bytes(4, "big") for one in counts)
+    table = b"stts" + bytes(4) + (2).to_bytes(4, "big") + b"".join(n.to_bytes(4, "big") for n in counts)
     # The table is 8 bytes longer, and so are the boxes round it.
     longer = bytearray(data[:at] + (8 + len(table) - 4).to_bytes(4, "big") + table + data[at + 24 :])
     for kind in (b"moov", b"trak", b"mdia", b"minf", b"stbl"):

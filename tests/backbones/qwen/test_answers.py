@@ -179,7 +179,7 @@ def test_questions_about_the_same_frames_share_them(family: str) -> None:
     made = own.answer_batch(requests)
     hook.remove()
     assert len(seen) == 2  # two videos, four questions
-    alone = [own.answer(one.visual, one.question) for one in requests]
+    alone = [own.answer(request.visual, request.question) for request in requests]
     assert all(close(*pair) for pair in zip(made, alone, strict=True))
 
 

@@ -52,10 +52,12 @@ class PocketTeacher(Planner):
 
     def write(self, requests: Sequence[PlanRequest]) -> list[PlannerReply]:
         return [
-            self.plan(one.question, one.api_reference, adaptive=one.kind == "plan", seed=one.seed)
-            if one.kind in PLAN_KINDS
-            else self.refine(one.prompt, seed=one.seed)
-            for one in requests
+            self.plan(
+                request.question, request.api_reference, adaptive=request.kind == "plan", seed=request.seed
+            )
+            if request.kind in PLAN_KINDS
+            else self.refine(request.prompt, seed=request.seed)
+            for request in requests
         ]
 
     def plan(self, question: Question, reference: str, *, adaptive: bool, seed: int = 0) -> PlannerReply:
