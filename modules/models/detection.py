@@ -1,4 +1,4 @@
-"""Finding named things in a picture: Grounding DINO through transformers, or a backbone's own grounding.
+"""Object detection by name: Grounding DINO from transformers, or a backbone's own grounding.
 
 Boxes are fractions of the picture.
 """
@@ -25,44 +25,45 @@ from videopro.storage import InvalidJson, parse_json_at
 from videopro.video import Frame
 
 Corners = tuple[float, float, float, float]
-"""x0, y0, x1, y1 in 0..1 of the picture."""
+"""x0, y0, x1, y1 as fractions (0 to 1) of the picture."""
 
 
 @dataclass(frozen=True)
 class Detection:
-    """One thing that was found."""
+    """One detected object."""
 
     box: Corners
     score: float
-    """0 to 1, by the detector's own measure."""
+    """The detector's score, 0 to 1."""
     label: str
 
 
 class Detector(ABC):
-    """Finds things by name; thread safe."""
+    """Detects objects by name; thread-safe."""
 
     @abstractmethod
     def identity(self) -> object:
-        """What its results rest on, JSON-able."""
+        """What its results depend on, as JSON-serializable data."""
 
     def frame_size(self, height: int, width: int) -> tuple[int, int] | None:
-        """(height, width) at which it wants a whole frame of (height, width) pixels; None: as it is."""
+        """The (height, width) to which a frame of (height, width) pixels is decoded; None: the video's
+        own."""
         return None
 
     @abstractmethod
     def detect(
         self, picture: Frame, text: str, *, box_threshold: float, text_threshold: float
     ) -> list[Detection]:
-        """Things called `text` in a picture, best first: those with a score above `box_threshold`, labelled
-        with the words that score above `text_threshold`."""
+        """Detect objects called `text`, best first: those with a score above `box_threshold`, labelled with
+        the words that score above `text_threshold`."""
 
 
 class GroundingDino(Detector):
-    """Grounding DINO (`IDEA-Research/grounding-dino-base` is the release's) or MM Grounding DINO, by
-    transformers' Auto classes."""
+    """Grounding DINO (the paper's release uses `IDEA-Research/grounding-dino-base`) or MM Grounding DINO,
+    from transformers."""
 
     def __init__(self, name: str, *, device: str | None = None) -> None:
-        """`name`: hub name or folder. ModelError for one that cannot be loaded."""
+        """`name`: a hub name or a local directory. Raises ModelError if it cannot be loaded."""
         from transformers import AutoModelForZeroShotObjectDetection, AutoProcessor
 
         self._name = name
@@ -80,7 +81,7 @@ class GroundingDino(Detector):
     ) -> list[Detection]:
         import torch
 
-        # What the model was trained on: lower case, a full stop behind each name.
+        # As in the model's training: lower case, a full stop after each name.
         query = text.lower().strip()
         query = query if query.endswith(".") else f"{query}."
         height, width = picture.image.shape[:2]
@@ -97,36 +98,39 @@ class GroundingDino(Detector):
                 target_sizes=[(height, width)],
             )
         detections = [
-            Detection(_within((x0 / width, y0 / height, x1 / width, y1 / height)), score, _named(label, text))
+            Detection(
+                _clipped((x0 / width, y0 / height, x1 / width, y1 / height)), score, _clean_label(label, text)
+            )
             for (x0, y0, x1, y1), score, label in zip(
                 found["boxes"].tolist(),
                 found["scores"].tolist(),
                 found["text_labels"],
-                strict=False,  # where nothing is found, there is one empty label
+                strict=False,  # if nothing is found, there is one empty label
             )
         ]
         return sorted(
-            (found for found in detections if _has_area(found.box)),
-            key=lambda found: found.score,
+            (detection for detection in detections if _has_area(detection.box)),
+            key=lambda detection: detection.score,
             reverse=True,
         )
 
 
 class BackboneDetector(Detector):
-    """A VideoLLM asked for boxes (`prompts.locate`), as Qwen-VL writes them.
+    """A VideoLLM that is prompted for boxes (`prompts.locate`) in Qwen-VL's format.
 
-    The score is the confidence of the whole reply (Eq. 2), the same for each box in it.
+    The score of every box is the confidence of the whole reply (Eq. 2).
     """
 
     def __init__(
         self, backbone: Backbone, *, coordinates: Literal["auto", "relative", "pixels"] = "auto"
     ) -> None:
-        """`coordinates`: "relative" from 0 to 1000 (Qwen3-VL and later), "pixels" of the picture as the model
-        gets it (Qwen2.5-VL), "auto": by the backbone's name and class."""
+        """`coordinates`: "relative" from 0 to 1000 (Qwen3-VL and later), "pixels" of the picture that the
+        model sees (Qwen2.5-VL), or "auto": by the backbone's name and class. Raises ConfigError for another
+        value, ModelError for Qwen2-VL with "auto"."""
         if coordinates not in ("auto", "relative", "pixels"):
             raise ConfigError(f"detector: coordinates {coordinates!r}; choose auto, relative or pixels")
         self._backbone = backbone
-        self._coordinates = _coordinates(backbone) if coordinates == "auto" else coordinates
+        self._coordinates = _coordinates_of(backbone) if coordinates == "auto" else coordinates
 
     def identity(self) -> object:
         return ["backbone", self._coordinates, self._backbone.identity()]
@@ -140,24 +144,26 @@ class BackboneDetector(Detector):
         image = picture.image
         height, width = image.shape[:2]
         if self._coordinates == "pixels":
-            # Its numbers are pixels of what the model gets: so the picture is given in a size that is kept.
+            # Coordinates are pixels of what the model sees, so pass a size that its processor does not
+            # change.
             height, width = self._backbone.frame_size(height, width, 1) or _qwen25_size(height, width)
             image = np.asarray(Image.fromarray(image).resize((width, height), Image.Resampling.BICUBIC))
-        # Without its box, so that a crop is treated as a picture of its own.
+        # Without its box, so that a crop is treated as a whole picture.
         shown = Frame(image, picture.time, picture.video)
         reply = self._backbone.generate([shown], prompts.locate(text), Sampling(512))
         if reply.confidence <= box_threshold:
             return []
         scale = (1000.0, 1000.0) if self._coordinates == "relative" else (float(width), float(height))
         boxes = [
-            _within((x0 / scale[0], y0 / scale[1], x1 / scale[0], y1 / scale[1]))
+            _clipped((x0 / scale[0], y0 / scale[1], x1 / scale[0], y1 / scale[1]))
             for x0, y0, x1, y1 in parse_boxes(reply.text)
         ]
         return [Detection(box, reply.confidence, text) for box in dict.fromkeys(boxes) if _has_area(box)]
 
 
 def load_detector(spec: str, backbone: Backbone, *, device: str | None = None) -> Detector:
-    """ "backbone" (its own grounding) or "grounding-dino:HUB_OR_FOLDER". ConfigError for anything else."""
+    """Load a detector: "backbone" (its own grounding) or "grounding-dino:NAME", a hub name or a directory.
+    Raises ConfigError for another `spec`."""
     kind, _, name = spec.partition(":")
     if spec == "backbone":
         return BackboneDetector(backbone)
@@ -170,29 +176,29 @@ def load_detector(spec: str, backbone: Backbone, *, device: str | None = None) -
 
 
 _OPENING = re.compile(r"[\[{]")
-# Brackets that open no JSON; a reply of more has none.
-_BROKEN = 100
+# Stop looking for JSON after this many brackets that do not open any.
+_MAX_INVALID = 100
 _ARRAY = re.compile(r"\[\s*(-?\d+(?:\.\d+)?(?:\s*,\s*-?\d+(?:\.\d+)?){3})\s*\]")
 
 
 def parse_boxes(reply: str) -> list[Corners]:
-    """The boxes in a reply, in its own units and order: JSON as Qwen-VL writes it ({"bbox_2d": [x0, y0, x1,
-    y1], "label": ...}, one or a list, in a code fence or prose), or, where the JSON is broken or cut off,
-    every four numbers in brackets."""
+    """The boxes in a reply, in its own units and order. Reads Qwen-VL's JSON ({"bbox_2d": [x0, y0, x1, y1],
+    "label": ...}, one or a list, in a code fence or in prose); if that is broken or cut off, every four
+    numbers in brackets."""
     text = re.sub(r"```(?:json)?", " ", reply)
     found = list(_json_boxes(text))
     if not found:
-        found = [_four(match.split(",")) for match in _ARRAY.findall(text)]
+        found = [_ordered_corners(match.split(",")) for match in _ARRAY.findall(text)]
     return [box for box in found if all(map(math.isfinite, box))]
 
 
 def _json_boxes(text: str) -> Iterator[Corners]:
-    at = broken = 0
-    while broken < _BROKEN and (match := _OPENING.search(text, at)):
+    at = invalid = 0
+    while invalid < _MAX_INVALID and (match := _OPENING.search(text, at)):
         try:
             value, at = parse_json_at(text, match.start())
         except InvalidJson:
-            broken += 1
+            invalid += 1
             at = match.start() + 1
             continue
         yield from _boxes_in(value)
@@ -206,23 +212,23 @@ def _boxes_in(value: Any) -> Iterator[Corners]:
                 return
     elif isinstance(value, list):
         if len(value) == 4 and all(isinstance(part, int | float) for part in value):
-            yield _four(value)
+            yield _ordered_corners(value)
         else:
-            for one in value:
-                yield from _boxes_in(one)
+            for part in value:
+                yield from _boxes_in(part)
 
 
-def _four(values: Any) -> Corners:
+def _ordered_corners(values: Any) -> Corners:
     x0, y0, x1, y1 = (float(value) for value in values)
     return min(x0, x1), min(y0, y1), max(x0, x1), max(y0, y1)
 
 
-def _named(label: str, text: str) -> str:
-    """The words that scored, without the marks between names; the whole text where none did."""
+def _clean_label(label: str, text: str) -> str:
+    """The label without separators; the whole query if no word scored high enough."""
     return " ".join(label.replace("[SEP]", " ").replace("[CLS]", " ").replace(".", " ").split()) or text
 
 
-def _within(box: Corners) -> Corners:
+def _clipped(box: Corners) -> Corners:
     x0, y0, x1, y1 = (min(max(value, 0.0), 1.0) for value in box)
     return x0, y0, x1, y1
 
@@ -231,21 +237,21 @@ def _has_area(box: Corners) -> bool:
     return box[2] > box[0] and box[3] > box[1]
 
 
-def _coordinates(backbone: Backbone) -> str:
+def _coordinates_of(backbone: Backbone) -> str:
     facts = backbone.identity()
     names = f"{backbone.name} {facts.get('class', '')}".lower()
     if re.search(r"qwen2[._]?5[-_]?vl", names):
         return "pixels"
     if re.search(r"qwen-?2-?vl", names):
         raise ModelError(
-            f"backbone {backbone.name!r} (Qwen2-VL) writes boxes in a form of its own; use grounding-dino as "
-            "the detector"
+            f"backbone {backbone.name!r} (Qwen2-VL) writes boxes in a format that is not supported; use "
+            "grounding-dino as the detector"
         )
     return "relative"
 
 
 def _qwen25_size(height: int, width: int) -> tuple[int, int]:
-    """The size that Qwen2.5-VL's processor leaves as it is: sides in multiples of 28, at most 1280 tokens."""
+    """(height, width) that Qwen2.5-VL's processor does not change: multiples of 28, at most 1280 tokens."""
     from qwen_vl_utils import smart_resize
 
     tall, wide = smart_resize(height, width, factor=28, min_pixels=4 * 28 * 28, max_pixels=1280 * 28 * 28)

@@ -1,4 +1,4 @@
-"""Reading text in a picture: RapidOCR, whose models come with the package and need no network, or EasyOCR."""
+"""Reading text in a picture: RapidOCR, whose models are part of its package, or EasyOCR."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ from videopro.errors import ConfigError
 from videopro.modules.errors import ModelError
 from videopro.storage import encodable
 
-# Signs and captions of small videos are too small for the detectors' training: enlarged to this side first.
+# Text in small videos is smaller than what the models were trained on: enlarge to this shorter side first.
 _SHORTEST_SIDE = 480
 
 
 @dataclass(frozen=True)
 class TextRegion:
-    """One piece of text, as it stands in the picture."""
+    """One piece of text in a picture."""
 
     text: str
     box: tuple[float, float, float, float]
-    """x0, y0, x1, y1 in 0..1 of the picture."""
+    """x0, y0, x1, y1 as fractions (0 to 1) of the picture."""
     score: float
-    """0 to 1, by the reader's own measure."""
+    """The OCR model's score, 0 to 1."""
 
 
 class Ocr(ABC):
-    """Reads text; thread safe."""
+    """Reads text; thread-safe."""
 
     @abstractmethod
     def identity(self) -> object:
-        """What its results rest on, JSON-able."""
+        """What its results depend on, as JSON-serializable data."""
 
     def read(self, image: np.ndarray) -> list[TextRegion]:
-        """The texts in a picture ((height, width, 3) uint8 RGB), from top to bottom, then left to right; an
-        empty list where there is none."""
+        """The texts in a picture ((height, width, 3) uint8 RGB) by rows from top to bottom, left to right in
+        a row; an empty list if there is none."""
         height, width = image.shape[:2]
         factor = _SHORTEST_SIDE / min(height, width)
         if factor > 1:
-            # Bounded, so that a thin strip does not become a picture of millions of pixels.
+            # Bounded: a thin strip would become a huge picture.
             factor = min(factor, max(1.0, 4096 / max(height, width)))
             size = (round(width * factor), round(height * factor))
             image = np.asarray(Image.fromarray(image).resize(size, Image.Resampling.BICUBIC))
@@ -50,34 +50,38 @@ class Ocr(ABC):
 
     @abstractmethod
     def _read(self, image: np.ndarray) -> list[TextRegion]:
-        """The texts, in any order."""
+        """The texts in any order."""
 
 
 def sort_reading_order(words: list[TextRegion]) -> list[TextRegion]:
-    """By rows, top to bottom; pieces whose middles lie within half their height of each other share a row."""
-    left = sorted(words, key=lambda line: (line.box[1] + line.box[3]) / 2)
+    """Sort by rows, top to bottom. Texts whose middles are at most half a height apart share a row."""
+    remaining = sorted(words, key=_middle)
     ordered: list[TextRegion] = []
-    while left:
-        first = left[0]
-        middle, height = (first.box[1] + first.box[3]) / 2, first.box[3] - first.box[1]
-        row = [line for line in left if (line.box[1] + line.box[3]) / 2 - middle <= height / 2]
-        ordered += sorted(row, key=lambda line: line.box[0])
-        left = [line for line in left if line not in row]
+    while remaining:
+        first = remaining[0]
+        height = first.box[3] - first.box[1]
+        row = [word for word in remaining if _middle(word) - _middle(first) <= height / 2]
+        ordered += sorted(row, key=lambda word: word.box[0])
+        remaining = [word for word in remaining if word not in row]
     return ordered
 
 
+def _middle(word: TextRegion) -> float:
+    return (word.box[1] + word.box[3]) / 2
+
+
 class RapidOcr(Ocr):
-    """RapidOCR with the models inside its package (PP-OCR, Chinese and English)."""
+    """RapidOCR with the models in its package (PP-OCR, Chinese and English); needs no network."""
 
     def __init__(self, threads: int = 1) -> None:
-        """`threads` of ONNX Runtime for one picture."""
+        """`threads`: threads of ONNX Runtime per picture."""
         from rapidocr import RapidOCR
 
         self._engine: Any = RapidOCR(
             params={
                 "Global.log_level": "error",
-                # Its own default would enlarge every picture once more, to 736: twice the time, and no more
-                # signs of pocket read (22 of 24 either way).
+                # The default enlarges every picture again, to 736: twice the time, and no more of pocket's
+                # signs are read (22 of 24 either way).
                 "Det.limit_side_len": _SHORTEST_SIDE,
                 "EngineConfig.onnxruntime.intra_op_num_threads": threads,
                 "EngineConfig.onnxruntime.inter_op_num_threads": threads,
@@ -103,21 +107,21 @@ class RapidOcr(Ocr):
 
 
 class EasyOcr(Ocr):
-    """EasyOCR, in any of its languages; it fetches its models at the first use."""
+    """EasyOCR, in any of its languages; it downloads its models at the first use."""
 
     def __init__(self, languages: tuple[str, ...] = ("en",)) -> None:
-        """`languages` by EasyOCR's codes ("en", "ch_sim"). ModelError where the extra or a model is
+        """`languages`: EasyOCR's codes ("en", "ch_sim"). Raises ModelError if the package or a model is
         missing."""
         try:
             import easyocr
         except ImportError as error:
-            raise ModelError("OCR by EasyOCR needs its package: pip install videopro[easyocr]") from error
+            raise ModelError("EasyOCR is not installed: pip install videopro[easyocr]") from error
         try:
             self._reader: Any = easyocr.Reader(list(languages), verbose=False)
         except (ValueError, OSError) as error:
             raise ModelError(
-                f"EasyOCR cannot read {', '.join(languages)}: {error}; check the codes of the languages and "
-                "that its models can be fetched, or use rapidocr, which needs no network"
+                f"EasyOCR cannot read {', '.join(languages)}: {error}; check the language codes and "
+                "that its models can be downloaded, or use rapidocr, which needs no network"
             ) from error
         self._languages = languages
         self._lock = threading.Lock()
@@ -136,7 +140,8 @@ class EasyOcr(Ocr):
 
 
 def load_ocr(spec: str) -> Ocr:
-    """ "rapidocr", or "easyocr" with its languages: "easyocr:en,ch_sim". ConfigError for anything else."""
+    """Load an OCR model: "rapidocr", or "easyocr" with its languages, as in "easyocr:en,ch_sim". Raises
+    ConfigError for another `spec`."""
     kind, _, languages = spec.partition(":")
     if spec == "rapidocr":
         return RapidOcr()
@@ -146,7 +151,7 @@ def load_ocr(spec: str) -> Ocr:
 
 
 def _text_region(text: str, corners: np.ndarray, score: float, height: int, width: int) -> TextRegion:
-    """From the four corners of a piece of text, which may be slanted."""
+    """The region around the four corners (pixels) of a text, which may be slanted."""
     x0, y0 = corners.min(axis=0)
     x1, y1 = corners.max(axis=0)
     return TextRegion(

@@ -1,6 +1,6 @@
-"""Subtitles for a video that has none, from its sound: Whisper, by transformers or by faster-whisper.
+"""Speech recognition for videos without subtitles: Whisper, by transformers or by faster-whisper.
 
-Only where a user asks for it: what is heard is a model's guess.
+Off unless the user asks for it, because a transcript is a model's guess.
 """
 
 from __future__ import annotations
@@ -28,29 +28,29 @@ from videopro.video.decoding.opening import Deadline, open_container
 from videopro.video.decoding.probe import probe
 
 SAMPLE_RATE = 16_000
-"""Samples a second that Whisper hears."""
-# A gap in the sound shorter than this is the container's rounding, in samples.
+"""Whisper's samples per second."""
+# In samples. A shorter gap in the sound is a rounding error of the container.
 _SLACK = SAMPLE_RATE // 20
 
 
 class SpeechRecognizer(ABC):
-    """Hears what is said; thread safe."""
+    """Transcribes speech; thread-safe."""
 
     @abstractmethod
     def identity(self) -> object:
-        """What its results rest on, JSON-able."""
+        """What its results depend on, as JSON-serializable data."""
 
     @abstractmethod
     def transcribe(self, sound: np.ndarray) -> list[SubtitleLine]:
-        """What is said in mono float32 samples at RATE, with times in seconds from the first sample."""
+        """Transcribe mono float32 samples at SAMPLE_RATE; times are in seconds from the first sample."""
 
 
 class Whisper(SpeechRecognizer):
-    """A Whisper checkpoint (`openai/whisper-large-v3-turbo`) by transformers."""
+    """A Whisper checkpoint (such as `openai/whisper-large-v3-turbo`) in transformers."""
 
     def __init__(self, name: str, *, language: str | None = None, device: str | None = None) -> None:
-        """`name`: hub name or folder; `language` None: the model finds it out. ModelError for a model that
-        cannot be loaded."""
+        """`name`: a hub name or a local directory. `language` None: the model detects it. Raises ModelError
+        if the model cannot be loaded."""
         from transformers import WhisperForConditionalGeneration, WhisperProcessor
 
         self._name = name
@@ -68,8 +68,8 @@ class Whisper(SpeechRecognizer):
         import torch
 
         with self._lock, torch.inference_mode():
-            # Not cut to the model's 30 s: `generate` then goes through the whole by itself.
-            heard = self._processor(
+            # Not truncated to the model's 30 s window: `generate` transcribes longer input window by window.
+            inputs = self._processor(
                 sound,
                 sampling_rate=SAMPLE_RATE,
                 return_tensors="pt",
@@ -78,33 +78,31 @@ class Whisper(SpeechRecognizer):
                 return_attention_mask=True,
             ).to(self._model.device, self._model.dtype)
             options = {"language": self._language, "task": "transcribe"} if self._language else {}
-            told = self._model.generate(**heard, return_timestamps=True, return_segments=True, **options)
+            output = self._model.generate(**inputs, return_timestamps=True, return_segments=True, **options)
             return [
                 SubtitleLine(float(part["start"]), float(part["end"]), text)
-                for part in told["segments"][0]
+                for part in output["segments"][0]
                 if (text := self._processor.decode(part["tokens"], skip_special_tokens=True).strip())
             ]
 
 
 class FasterWhisper(SpeechRecognizer):
-    """Whisper by faster-whisper (CTranslate2): quick on a CPU."""
+    """Whisper in faster-whisper (CTranslate2): fast on a CPU."""
 
     def __init__(self, name: str, *, language: str | None = None, device: str | None = None) -> None:
-        """`name`: a size ("small"), hub name or folder in CTranslate2's form. ModelError where the extra is
-        missing or the model cannot be loaded."""
+        """`name`: a size ("small"), or a hub name or directory of a CTranslate2 model. Raises ModelError if
+        the package is missing or the model cannot be loaded."""
         try:
             from faster_whisper import WhisperModel
         except ImportError as error:
-            raise ModelError(
-                "speech recognition by faster-whisper needs its package: pip install videopro[speech]"
-            ) from error
+            raise ModelError("faster-whisper is not installed: pip install videopro[speech]") from error
         kind, _, number = (device or "auto").partition(":")
         try:
             self._model: Any = WhisperModel(name, device=kind, device_index=int(number or 0))
         except (OSError, ValueError, RuntimeError) as error:
             raise ModelError(
                 f"speech model {name!r} cannot be loaded: {str(error).splitlines()[0]}. Give a size such as "
-                "small, or the folder of a model in CTranslate2's form"
+                "small, or the directory of a CTranslate2 model"
             ) from error
         self._name = name
         self._language = language
@@ -115,7 +113,7 @@ class FasterWhisper(SpeechRecognizer):
 
     def transcribe(self, sound: np.ndarray) -> list[SubtitleLine]:
         with self._lock:
-            # Lazy: the model works while one iterates.
+            # `parts` is lazy: the model runs while it is iterated, so keep the lock.
             parts, _ = self._model.transcribe(sound, language=self._language)
             return [
                 SubtitleLine(part.start, part.end, part.text.strip()) for part in parts if part.text.strip()
@@ -123,8 +121,8 @@ class FasterWhisper(SpeechRecognizer):
 
 
 def load_speech(spec: str, *, device: str | None = None) -> SpeechRecognizer:
-    """ "whisper:HUB_OR_FOLDER" or "faster-whisper:SIZE_OR_FOLDER", either with "@LANGUAGE" ("@en") behind it.
-    ConfigError for anything else."""
+    """Load a speech recognizer: "whisper:NAME" or "faster-whisper:NAME", optionally followed by "@LANGUAGE"
+    ("@en"). Raises ConfigError for another `spec`."""
     kind, _, rest = spec.partition(":")
     name, _, language = rest.partition("@")
     if kind == "whisper" and name:
@@ -138,9 +136,9 @@ def load_speech(spec: str, *, device: str | None = None) -> SpeechRecognizer:
 
 
 def transcribe_video(video: Video, speech: SpeechRecognizer, root: Path) -> Subtitles:
-    """What is said in a video, its times those of the frames. Heard once and kept under `root`, by the
-    video's content and the model; a damaged transcript is told on stderr and made again. SubtitleError for a
-    video without sound, ConfigError for a folder that cannot be written."""
+    """Transcribe a video; times are in seconds of the video. The transcript is stored under `root` by the
+    video's content and the model, and reused; a damaged one is rebuilt, with a message on stderr. Raises
+    SubtitleError for a video without sound, ConfigError if `root` cannot be written."""
     facts = json.dumps([video.id, speech.identity()], sort_keys=True)
     path = root / f"{hashlib.sha256(facts.encode()).hexdigest()[:32]}.json"
     source = f"{video.path}, heard by {speech.identity()}"
@@ -152,9 +150,9 @@ def transcribe_video(video: Video, speech: SpeechRecognizer, root: Path) -> Subt
     except FileNotFoundError:
         pass
     except (OSError, ValueError, TypeError) as error:
-        print(f"{path}: cannot be read as a transcript ({error}); heard again", file=sys.stderr)
+        print(f"{path}: cannot be read as a transcript ({error}); transcribing again", file=sys.stderr)
     sound = extract_audio(video.path)
-    # Whisper goes on writing behind the end of the sound when it feels like it.
+    # Whisper may write lines after the end of the sound.
     end = min(video.duration, len(sound) / SAMPLE_RATE)
     lines = tuple(
         SubtitleLine(line.start, min(line.end, end), encodable(line.text))
@@ -162,19 +160,19 @@ def transcribe_video(video: Video, speech: SpeechRecognizer, root: Path) -> Subt
         if line.start < end
     )
     try:
-        _write(path, json.dumps([[line.start, line.end, line.text] for line in lines]))
+        _write_atomically(path, json.dumps([[line.start, line.end, line.text] for line in lines]))
     except OSError as error:
         raise ConfigError(
             f"the transcript cannot be written to {error.filename or path} ({error.strerror}); free some "
-            "space there, or name another folder (VIDEOPRO_CACHE)"
+            "space there, or choose another directory (VIDEOPRO_CACHE)"
         ) from error
     return Subtitles(lines, source)
 
 
 def extract_audio(path: Path, *, timeout: float = 600.0) -> np.ndarray:
-    """The first audio track as mono float32 samples at RATE, the first of them at the start of the video;
-    silence where the track has a gap or starts later. `timeout` in seconds. SubtitleError where there is no
-    sound, VideoError for an unreadable file."""
+    """The first audio track as mono float32 samples at SAMPLE_RATE, from the start of the video; gaps and a
+    late start are filled with silence. `timeout` in seconds. Raises SubtitleError if there is no sound,
+    VideoError for an unreadable file."""
     facts = probe(path, timeout)
     deadline = Deadline(timeout)
     parts: list[np.ndarray] = []
@@ -189,7 +187,7 @@ def extract_audio(path: Path, *, timeout: float = 600.0) -> np.ndarray:
 
     with open_container(path, deadline) as container:
         if not container.streams.audio:
-            raise SubtitleError(f"{path} has no sound to hear; give a file of subtitles, or run without")
+            raise SubtitleError(f"{path} has no audio track; give a subtitle file, or run without subtitles")
         track = container.streams.audio[0]
         resampler = av.AudioResampler(format="flt", layout="mono", rate=SAMPLE_RATE)
         for frame in container.decode(track):
@@ -205,12 +203,12 @@ def extract_audio(path: Path, *, timeout: float = 600.0) -> np.ndarray:
             add(resampler.resample(frame))
         add(resampler.resample(None))
     if not length:
-        raise SubtitleError(f"{path}: its audio track holds no sound; give a file of subtitles")
+        raise SubtitleError(f"{path}: its audio track is empty; give a subtitle file")
     return np.concatenate(parts).astype(np.float32, copy=False)
 
 
-def _write(path: Path, text: str) -> None:
-    """Whole or not at all, also beside others who write the same."""
+def _write_atomically(path: Path, text: str) -> None:
+    """Write a file atomically; other processes may write the same file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=path.name)
     try:

@@ -1,6 +1,6 @@
-"""Following named things through frames: SAM 3's video model, or a detector's finds linked frame by frame.
+"""Object tracking by name: SAM 3's video model, or a detector's boxes linked frame by frame.
 
-SAM 3 plays the part that DEVA has in the paper. Boxes are fractions of the picture.
+SAM 3 replaces the paper's DEVA. Boxes are fractions of the picture.
 """
 
 from __future__ import annotations
@@ -19,41 +19,43 @@ from videopro.modules.models.detection import Corners, Detection, Detector
 from videopro.modules.models.hub import device_of, load_pretrained
 from videopro.video import Frame
 
-# How far a thing may go between two frames, in diagonals of its box.
-_FARTHEST = 2.0
+# How far an object may move between two frames, in diagonals of its box.
+_MAX_MOVE = 2.0
 
 
 @dataclass(frozen=True)
 class Track:
-    """One thing through the frames."""
+    """One object across the frames."""
 
     boxes: tuple[Corners | None, ...]
-    """One for each frame; None where it is not seen. At least one is a box."""
+    """One entry per frame; None where the object is not seen. At least one is a box."""
     score: float
-    """0 to 1: the best score of its finds."""
+    """The best score of its detections, 0 to 1."""
 
 
 class Tracker(ABC):
-    """Follows things by name; thread safe."""
+    """Tracks objects by name; thread-safe."""
 
     @abstractmethod
     def identity(self) -> object:
-        """What its results rest on, JSON-able."""
+        """What its results depend on, as JSON-serializable data."""
 
     def frame_size(self, height: int, width: int) -> tuple[int, int] | None:
-        """(height, width) at which it wants whole frames of (height, width) pixels; None: as they are."""
+        """The (height, width) to which frames of (height, width) pixels are decoded; None: the video's
+        own."""
         return None
 
     @abstractmethod
     def track(self, frames: Sequence[Frame], text: str) -> list[Track]:
-        """Things called `text` in frames of one size, in order of time; the ones seen first come first."""
+        """Track objects called `text` in frames of one size, sorted by time; objects in order of
+        appearance."""
 
 
 class Sam3Tracker(Tracker):
-    """SAM 3 (`facebook/sam3`) over a video, prompted with words, by transformers."""
+    """SAM 3 (`facebook/sam3`) for videos with a text prompt, in transformers."""
 
     def __init__(self, name: str, *, device: str | None = None) -> None:
-        """`name`: hub name or folder. ModelError for one that cannot be loaded."""
+        """`name`: a hub name or a local directory. Raises ModelError if it cannot be loaded."""
         from transformers import Sam3VideoModel, Sam3VideoProcessor
 
         self._name = name
@@ -72,7 +74,7 @@ class Sam3Tracker(Tracker):
         boxes: dict[int, list[Corners | None]] = {}
         scores: dict[int, float] = {}
         with self._lock, torch.inference_mode():
-            # The frames wait on the CPU: hundreds at the model's 1008 x 1008 would fill an accelerator.
+            # Frames stay on the CPU: hundreds at the model's 1008 x 1008 would fill an accelerator.
             session = self._processor.init_video_session(
                 video=[Image.fromarray(frame.image) for frame in frames],
                 inference_device=self._device,
@@ -82,23 +84,23 @@ class Sam3Tracker(Tracker):
             )
             session = self._processor.add_text_prompt(session, text)
             for output in self._model.propagate_in_video_iterator(session):
-                shown = self._processor.postprocess_outputs(session, output)
+                objects = self._processor.postprocess_outputs(session, output)
                 for number, score, (x0, y0, x1, y1) in zip(
-                    shown["object_ids"].tolist(),
-                    shown["scores"].tolist(),
-                    shown["boxes"].tolist(),
+                    objects["object_ids"].tolist(),
+                    objects["scores"].tolist(),
+                    objects["boxes"].tolist(),
                     strict=True,
                 ):
-                    # Bounds of a mask are pixels that belong to it.
+                    # A mask's bounds are inclusive pixels.
                     box = (x0 / width, y0 / height, (x1 + 1) / width, (y1 + 1) / height)
                     boxes.setdefault(number, [None] * len(frames))[output.frame_idx] = box
                     scores[number] = max(scores.get(number, 0.0), float(score))
-        return _first_seen_first([Track(tuple(boxes[number]), scores[number]) for number in boxes])
+        return _by_appearance([Track(tuple(boxes[number]), scores[number]) for number in boxes])
 
 
 class DetectionTracker(Tracker):
-    """A detector in every frame, its finds linked by how near they are: for frames a second apart or so,
-    where nothing knows masks."""
+    """Runs a detector on every frame and links its boxes by distance. Meant for frames about a second apart;
+    needs no tracking model."""
 
     def __init__(self, detector: Detector, *, box_threshold: float = 0.5) -> None:
         self._detector = detector
@@ -115,12 +117,12 @@ class DetectionTracker(Tracker):
             self._detector.detect(frame, text, box_threshold=self._threshold, text_threshold=0.25)
             for frame in frames
         ]
-        return _first_seen_first(link_detections(found))
+        return _by_appearance(link_detections(found))
 
 
 def link_detections(found: Sequence[Sequence[Detection]]) -> list[Track]:
-    """Finds of consecutive frames as tracks: nearest pairs first, each find in one track, none farther than
-    two diagonals of its box for every frame since the track was last seen."""
+    """Link the detections of consecutive frames to tracks, nearest pairs first. Each detection is in one
+    track, and a track moves at most two diagonals of its box for every frame since it was last seen."""
     chains: list[dict[int, Detection]] = []
     for number, detections in enumerate(found):
         pairs = sorted(
@@ -128,7 +130,7 @@ def link_detections(found: Sequence[Sequence[Detection]]) -> list[Track]:
             for i, chain in enumerate(chains)
             for j, detection in enumerate(detections)
             if (distance := _distance(chain[max(chain)].box, detection.box))
-            <= _FARTHEST * (number - max(chain))
+            <= _MAX_MOVE * (number - max(chain))
         )
         taken_chains: set[int] = set()
         taken: set[int] = set()
@@ -148,23 +150,23 @@ def link_detections(found: Sequence[Sequence[Detection]]) -> list[Track]:
 
 
 def _distance(a: Corners, b: Corners) -> float:
-    """Between the middles of two boxes, in mean diagonals."""
+    """The distance between the centers of two boxes, in units of their mean diagonal."""
     dx = (a[0] + a[2] - b[0] - b[2]) / 2
     dy = (a[1] + a[3] - b[1] - b[3]) / 2
     diagonal = (hypot(a[2] - a[0], a[3] - a[1]) + hypot(b[2] - b[0], b[3] - b[1])) / 2
     return hypot(dx, dy) / diagonal
 
 
-def _first_seen_first(tracks: list[Track]) -> list[Track]:
-    def when(track: Track) -> tuple[int, float]:
+def _by_appearance(tracks: list[Track]) -> list[Track]:
+    def appearance(track: Track) -> tuple[int, float]:
         return next(i for i, box in enumerate(track.boxes) if box), -track.score
 
-    return sorted(tracks, key=when)
+    return sorted(tracks, key=appearance)
 
 
 def load_tracker(spec: str, detector: Detector | None, *, device: str | None = None) -> Tracker:
-    """ "sam3:HUB_OR_FOLDER", or "detector" for linked finds of the detector that is given. ConfigError for
-    anything else, ModelError for "detector" without one."""
+    """Load a tracker: "sam3:NAME", a hub name or a directory, or "detector" to link the boxes of `detector`.
+    Raises ConfigError for another `spec`, ModelError for "detector" without a detector."""
     kind, _, name = spec.partition(":")
     if kind == "sam3" and name:
         return Sam3Tracker(name, device=device)

@@ -1,7 +1,4 @@
-"""Finding the subtitle lines that fit a query: by meaning with a text encoder, by words with BM25.
-
-BM25 is bm25s.
-"""
+"""Search in subtitle lines: by meaning with a text encoder, or by words with BM25 (bm25s)."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ _WORD = re.compile(rf"[{_UNSPACED}]|[^\W{_UNSPACED}]+")
 
 
 class SubtitleSearch:
-    """The lines of one video, searched; thread safe. What a search needs is made at the first one."""
+    """Search in the subtitle lines of one video; thread-safe. Its index is built by the first search."""
 
     def __init__(self, subtitles: Subtitles, encoder: TextEncoder | None = None) -> None:
         self.lines = subtitles.lines
@@ -31,12 +28,12 @@ class SubtitleSearch:
         self._lock = threading.Lock()
 
     def identity(self) -> object:
-        """What results rest on besides the lines."""
+        """What results depend on besides the lines, as JSON-serializable data."""
         return "bm25" if self._encoder is None else self._encoder.identity()
 
     def rank(self, query: str) -> list[tuple[int, float]]:
-        """(number of a line, score), best first, earlier lines first among equals. By words, lines that
-        share none with the query are left out; by meaning every line is there."""
+        """Lines as (line number, score), best first; ties by time. BM25 leaves out lines that share no word
+        with the query; a text encoder ranks every line."""
         if not self.lines:
             return []
         with self._lock:
@@ -49,13 +46,13 @@ class SubtitleSearch:
         assert self._encoder is not None
         if self._vectors is None:
             self._vectors = self._encoder.encode_texts([line.text for line in self.lines])
-        (wanted,) = self._encoder.encode_queries([query])
-        scores: np.ndarray = self._vectors @ wanted
+        (query_vector,) = self._encoder.encode_queries([query])
+        scores: np.ndarray = self._vectors @ query_vector
         return scores
 
     def _by_words(self, query: str) -> np.ndarray:
         if self._bm25 is None:
-            self._bm25 = _indexed([search_tokens(line.text) for line in self.lines])
+            self._bm25 = _bm25_index([search_tokens(line.text) for line in self.lines])
         known = [
             word for word in search_tokens(query) if self._bm25 is not None and word in self._bm25.vocab_dict
         ]
@@ -66,16 +63,16 @@ class SubtitleSearch:
 
 
 def search_tokens(text: str) -> list[str]:
-    """The words of a text, lower case; scripts without spaces go character by character.
+    """The words of a text in lower case; scripts without spaces are split into characters.
 
-    All words, without a list of stop words: BM25 itself gives little to common ones, and "who" or "not" may
-    be what counts. Without stemming, which would tie the search to one language.
+    There is no list of stop words: BM25 gives little weight to common words, and "who" or "not" may be what
+    counts. There is no stemming, which would tie the search to one language.
     """
     return _WORD.findall(text.lower())
 
 
-def _indexed(lines: list[list[str]]) -> Any:
-    """A BM25 index, or None where no line has a word."""
+def _bm25_index(lines: list[list[str]]) -> Any:
+    """A BM25 index, or None if no line has a word."""
     if not any(lines):
         return None
     import bm25s

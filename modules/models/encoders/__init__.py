@@ -1,6 +1,6 @@
-"""Embedding models behind retrieval: clips and texts in one space, or texts alone.
+"""Embedding models for retrieval: of clips and texts in one space, or of texts only.
 
-`load_encoder` and `load_text_encoder` import the model library that is asked for, and nothing else does.
+Model libraries are imported only when `load_encoder` or `load_text_encoder` needs them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from videopro.settings import did_you_mean
 
 __all__ = ["TextEncoder", "VideoTextEncoder", "load_encoder", "load_text_encoder", "pocket_folder"]
 
-# What a name without a source stands for.
+# The checkpoint of a name without ":".
 DEFAULTS = {
     "languagebind": "LanguageBind/LanguageBind_Video_FT",
     "clip": "openai/clip-vit-large-patch14",
@@ -24,7 +24,7 @@ DEFAULTS = {
 
 
 def pocket_folder() -> Path:
-    """Where the shipped pocket encoder lies: LanguageBind's form at pocket size, by
+    """The directory of the shipped pocket encoder, a small LanguageBind model trained by
     `train/retrieval/encoder.py`."""
     return Path(__file__).parent / "pocket"
 
@@ -32,22 +32,22 @@ def pocket_folder() -> Path:
 def load_encoder(spec: str, device: str | None = None, *, dtype: str = "float32") -> VideoTextEncoder:
     """Load a video-text encoder.
 
-    `spec`: "pocket", or one of languagebind, clip, siglip2, pe_video, with ":" and a folder or hub name
-    behind it for another checkpoint than the usual one. `device` None: the first accelerator, else the CPU.
-    `dtype`: float32, bfloat16 or float16. Raises `ConfigError` for a spec of no known form, `ModelError` for
-    a checkpoint that cannot be had or does not fit.
+    `spec`: "pocket", or one of languagebind, clip, siglip2, pe_video, optionally followed by ":" and a
+    directory or hub name of another checkpoint than the default. `device` None: the first accelerator, else
+    the CPU. `dtype`: float32, bfloat16 or float16. Raises `ConfigError` for an unknown `spec` or `dtype`,
+    `ModelError` for a checkpoint that cannot be loaded.
     """
     kind, _, source = spec.partition(":")
     if kind not in (*DEFAULTS, "pocket") or (kind == "pocket" and source):
         raise ConfigError(
             f"encoder {spec!r} is not known; {did_you_mean(kind, [*DEFAULTS, 'pocket'])}. A checkpoint "
-            "comes behind a colon, as in languagebind:LanguageBind/LanguageBind_Video_FT"
+            "follows a colon, as in languagebind:LanguageBind/LanguageBind_Video_FT"
         )
     if dtype not in ("float32", "bfloat16", "float16"):
         raise ConfigError(f"dtype is {dtype!r}; it must be float32, bfloat16 or float16")
     if kind == "pocket" and not (pocket_folder() / "model.safetensors").is_file():
         raise ModelError(
-            f"the pocket encoder is not in {pocket_folder()}: take a full clone, or train it with "
+            f"the pocket encoder is not in {pocket_folder()}: clone the whole repository, or train it with "
             "train/retrieval/encoder.py"
         )
     source = str(pocket_folder()) if kind == "pocket" else source or DEFAULTS[kind]
@@ -65,10 +65,10 @@ def load_encoder(spec: str, device: str | None = None, *, dtype: str = "float32"
 
 
 def load_text_encoder(spec: str, device: str | None = None) -> TextEncoder:
-    """Load a text encoder: a sentence-transformers model by hub name or folder, such as BAAI/bge-m3.
+    """Load a text encoder: a sentence-transformers model by hub name or directory, such as BAAI/bge-m3.
 
-    Raises `ConfigError` where sentence-transformers is not installed, `ModelError` for a model that cannot be
-    had.
+    Raises `ConfigError` if sentence-transformers is not installed, `ModelError` if the model cannot be
+    loaded.
     """
     from videopro.modules.models.encoders.sentences import SentenceEncoder
 

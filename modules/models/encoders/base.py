@@ -1,7 +1,6 @@
-"""The two interfaces behind which every embedding model stands: for clips and texts, and for texts alone.
+"""The interfaces of embedding models: `VideoTextEncoder` for clips and texts, `TextEncoder` for texts only.
 
-Imports no model library: a model is imported only when it is loaded
-(`videopro.modules.models.encoders.load_encoder`).
+Imports no model library.
 """
 
 from __future__ import annotations
@@ -25,28 +24,29 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 BATCH_SIZE = 16
-"""Clips or texts that go through a model together."""
+"""Clips or texts per forward pass."""
 
 
 class VideoTextEncoder(ABC):
-    """Puts clips and texts into one space, where a dot product says how well they fit.
+    """Embeds clips and texts in one space, where the dot product is their similarity.
 
-    Embeddings are float32 rows of length 1. Thread safe: one call computes at a time.
+    Embeddings are float32 unit rows. Thread-safe: calls run one at a time.
     """
 
     name: str
-    """As `load_encoder` was given it."""
+    """The `spec` given to `load_encoder`."""
     clip_frames: int
-    """Frames that stand for one clip."""
+    """Frames per clip."""
 
     def __init__(self, name: str) -> None:
         self.name = name
-        # Fast tokenizers refuse two threads at once.
+        # Fast tokenizers cannot be used by two threads at once.
         self._lock = threading.Lock()
 
     @abstractmethod
     def identity(self) -> dict[str, object]:
-        """All that embeddings rest on (kind, weights' fingerprint, frames, precision), as plain data."""
+        """What embeddings depend on (kind, weights' fingerprint, frames, precision), as JSON-serializable
+        data."""
 
     @cached_property
     def width(self) -> int:
@@ -55,19 +55,20 @@ class VideoTextEncoder(ABC):
 
     @abstractmethod
     def frame_size(self, height: int, width: int) -> tuple[int, int]:
-        """(height, width) in pixels at which frames of a video of that size are wanted."""
+        """The (height, width) in pixels to which frames of a (height, width) video are decoded."""
 
     @abstractmethod
     def _embed_clips(self, clips: Sequence[Sequence[np.ndarray]]) -> torch.Tensor:
-        """(n, d) of at most `BATCH_SIZE` clips of (height, width, 3) uint8 pictures, of any length."""
+        """(n, d) embeddings, not normalized, of at most `BATCH_SIZE` clips of (height, width, 3) uint8
+        pictures."""
 
     @abstractmethod
     def _embed_texts(self, texts: Sequence[str]) -> torch.Tensor:
-        """(n, d) of at most `BATCH_SIZE` texts, of any length."""
+        """(n, d) embeddings, not normalized, of at most `BATCH_SIZE` texts."""
 
     def encode_clips(self, clips: Sequence[Sequence[Frame]]) -> np.ndarray:
-        """(n, d) of n clips, each of `clip_frames` frames in order of time, all of one size. `ValueError`
-        for no clip or another number of frames."""
+        """(n, d) embeddings of n clips, each of `clip_frames` frames sorted by time, all of one size. Raises
+        ValueError for no clips or another number of frames."""
         for frames in clips:
             if len(frames) != self.clip_frames:
                 raise ValueError(
@@ -76,7 +77,8 @@ class VideoTextEncoder(ABC):
         return self._encode(self._embed_clips, [[frame.image for frame in frames] for frames in clips])
 
     def encode_texts(self, texts: Sequence[str]) -> np.ndarray:
-        """(n, d) of n texts; what exceeds the model's text length is cut off. `ValueError` for none."""
+        """(n, d) embeddings of n texts, truncated to the model's maximum length. Raises ValueError if there
+        are none."""
         return self._encode(self._embed_texts, texts)
 
     def clip_times(self, start: float, end: float) -> list[float]:
@@ -96,25 +98,25 @@ class VideoTextEncoder(ABC):
 
 
 class TextEncoder(ABC):
-    """Puts texts and the queries that look for them into one space; float32 rows of length 1."""
+    """Embeds texts and queries in one space, as float32 unit rows."""
 
     name: str
 
     @abstractmethod
     def identity(self) -> dict[str, object]:
-        """All that embeddings rest on, as plain data."""
+        """What embeddings depend on, as JSON-serializable data."""
 
     @abstractmethod
     def encode_texts(self, texts: Sequence[str]) -> np.ndarray:
-        """(n, d) of n texts that are to be found."""
+        """(n, d) embeddings of n texts to search in."""
 
     @abstractmethod
     def encode_queries(self, queries: Sequence[str]) -> np.ndarray:
-        """(n, d) of n queries, with the model's own prompt for queries where it has one."""
+        """(n, d) embeddings of n queries, with the model's query prompt if it has one."""
 
 
 def short_side(height: int, width: int, side: int) -> tuple[int, int]:
-    """(height, width) with the shorter one `side` pixels, the other in proportion, rounded down."""
+    """(height, width) scaled so that the shorter side is `side` pixels; the other is rounded down."""
     if width < height:
         return int(height / width * side), side
     return side, int(width / height * side)

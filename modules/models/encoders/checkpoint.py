@@ -1,4 +1,4 @@
-"""Where a checkpoint lies: a folder, or what the hub's cache has or can fetch."""
+"""Finding a checkpoint: a local directory, or a download from the hub."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ _ALWAYS = ("*.json", "*.txt", "*.model")
 
 
 def checkpoint_folder(source: str) -> Path:
-    """The folder of a checkpoint that is a folder already or a name on the hub. `ModelError` if neither.
+    """The local directory of a checkpoint. `source`: a directory or a hub name; ModelError if it is neither.
 
-    Of the hub's files one form of the weights is fetched: safetensors, or PyTorch's where there are none.
+    Only one format of the weights is downloaded: safetensors if there are any, else PyTorch's.
     """
     folder = Path(source).expanduser()
     if folder.is_dir():
@@ -27,7 +27,7 @@ def checkpoint_folder(source: str) -> Path:
     except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
         reason = str(error).strip().split("\n")[0][:300]
         raise ModelError(
-            f"{source!r} is neither a folder nor a checkpoint that can be fetched ({reason}); give the "
-            "folder of a checkpoint, or the name of one on the hub"
+            f"{source!r} is neither a directory nor a checkpoint that can be downloaded ({reason}); give "
+            "the directory of a checkpoint, or its name on the hub"
         ) from error
     return folder

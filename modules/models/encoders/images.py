@@ -1,7 +1,5 @@
-"""CLIP and SigLIP 2 as clip encoders: each frame embedded by itself, a clip the mean of its frames.
-
-Through transformers' own classes. These models know no time: the order of frames makes no difference. Knows
-transformers; nothing of indices or questions.
+"""CLIP and SigLIP 2 (transformers) as clip encoders: a clip's embedding is the mean of its frames'
+embeddings, so the order of frames makes no difference.
 """
 
 from __future__ import annotations
@@ -20,19 +18,20 @@ from videopro.modules.models.encoders.base import VideoTextEncoder, short_side
 from videopro.modules.models.encoders.checkpoint import checkpoint_folder
 from videopro.modules.models.hub import device_of, load_pretrained
 
-# What a kind's checkpoints say they are; the plain SigLIP class also serves SigLIP 2 at fixed sizes.
+# `model_type` of each kind's checkpoints; fixed-size SigLIP 2 checkpoints use the SigLIP class.
 _MODEL_TYPES = {"clip": ("clip",), "siglip2": ("siglip", "siglip2")}
 
 
 class ImageTextEncoder(VideoTextEncoder):
-    """`kind` "clip" or "siglip2", at a folder or hub name."""
+    """A CLIP or SigLIP 2 checkpoint (`kind` "clip" or "siglip2")."""
 
     clip_frames = 8
 
     def __init__(
         self, source: str, *, kind: str, name: str = "", device: str | None = None, dtype: str = "float32"
     ) -> None:
-        """`ModelError` for a checkpoint that cannot be had or is of another kind."""
+        """`source`: a directory or a hub name. Raises ModelError if it cannot be loaded or is of another
+        kind."""
         super().__init__(name or f"{kind}:{source}")
         self._kind = kind
         folder = checkpoint_folder(source)
@@ -57,9 +56,9 @@ class ImageTextEncoder(VideoTextEncoder):
 
     def _embed_clips(self, clips: Sequence[Sequence[np.ndarray]]) -> torch.Tensor:
         pictures = [picture for clip in clips for picture in clip]
-        seen = self.processor.image_processor(pictures, return_tensors="pt").to(self._device)
-        seen["pixel_values"] = seen["pixel_values"].to(getattr(torch, self._dtype))
-        frames = normalize(self.model.get_image_features(**seen).pooler_output.float(), dim=-1)
+        inputs = self.processor.image_processor(pictures, return_tensors="pt").to(self._device)
+        inputs["pixel_values"] = inputs["pixel_values"].to(getattr(torch, self._dtype))
+        frames = normalize(self.model.get_image_features(**inputs).pooler_output.float(), dim=-1)
         return frames.view(len(clips), self.clip_frames, -1).mean(1)
 
     def _embed_texts(self, texts: Sequence[str]) -> torch.Tensor:
@@ -74,7 +73,7 @@ class ImageTextEncoder(VideoTextEncoder):
             return self.processor.tokenizer(
                 list(texts), padding=True, truncation=True, max_length=longest, return_tensors="pt"
             )
-        # SigLIP 2 was trained on lower-case texts, always padded to the full length, the padding unmasked.
+        # SigLIP 2 was trained on lower-case texts padded to the full length, without a mask.
         return self.processor.tokenizer(
             [text.lower() for text in texts],
             padding="max_length",
@@ -86,14 +85,14 @@ class ImageTextEncoder(VideoTextEncoder):
 
 
 def target_size(processor: Any, height: int, width: int) -> tuple[int, int]:
-    """The (height, width) to which an image or video processor of transformers would scale a picture first,
-    so that decoding can do it."""
+    """The (height, width) to which a transformers image or video processor resizes a picture, so that the
+    video can be decoded at that size."""
     size = processor.size
     if size is not None and size.height and size.width:
         return size.height, size.width
     if size is not None and size.shortest_edge:
         return short_side(height, width, size.shortest_edge)
-    # Any shape within a number of patches (SigLIP 2's NaFlex): as large as that allows, never enlarged.
+    # SigLIP 2 NaFlex: any shape up to a number of patches; never enlarged.
     area = processor.max_num_patches * processor.patch_size**2
     scale = min(1.0, (area / (height * width)) ** 0.5)
     return max(1, round(height * scale)), max(1, round(width * scale))

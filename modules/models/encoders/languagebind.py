@@ -1,8 +1,8 @@
-"""LanguageBind_Video as an encoder: a checkpoint's folder, frames to pixels, texts to tokens.
+"""LanguageBind_Video as an encoder: loading a checkpoint, preprocessing frames, tokenizing texts.
 
-The published preprocessing with its random mirroring left out: scaled to the short side, the middle square,
-OpenAI CLIP's mean and deviation. The published packages take a clip's first and last frame and those evenly
-between; here they are the midpoints of equal parts, so that no clip shows its neighbour's frame.
+Preprocessing is the published one (resize the short side, center crop, OpenAI CLIP's mean and deviation)
+without its random flip. The published code samples a clip's first and last frame and frames evenly between
+them; here frames are the midpoints of equal parts, so that no clip shows a frame of its neighbour.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class LanguageBindEncoder(VideoTextEncoder):
     def __init__(
         self, source: str, *, name: str = "", device: str | None = None, dtype: str = "float32"
     ) -> None:
-        """`source`: a folder or a hub name. `ModelError` for one that cannot be had or does not fit."""
+        """`source`: a directory or a hub name. Raises ModelError if it cannot be loaded."""
         super().__init__(name or f"languagebind:{source}")
         folder = checkpoint_folder(source)
         try:
@@ -47,7 +47,7 @@ class LanguageBindEncoder(VideoTextEncoder):
             self.tokenizer = _tokenizer(folder)
         except (OSError, ValueError, RuntimeError, SafetensorError, pickle.UnpicklingError) as error:
             raise ModelError(
-                f"{self.name}: {folder} holds no usable LanguageBind_Video checkpoint: {error}"
+                f"{self.name}: {folder} is not a usable LanguageBind_Video checkpoint: {error}"
             ) from error
         self._device, self._dtype = device_of(device), dtype
         self.model.to(self._device, getattr(torch, dtype)).eval()
@@ -80,8 +80,8 @@ class LanguageBindEncoder(VideoTextEncoder):
 
 
 def to_pixels(images: Sequence[np.ndarray], side: int) -> Tensor:
-    """(3, n, side, side) float32 of n (height, width, 3) uint8 pictures: scaled, the middle square,
-    normalized."""
+    """Preprocess n (height, width, 3) uint8 pictures to (3, n, side, side) float32: normalize, resize, center
+    crop."""
     pictures = torch.from_numpy(np.stack(images)).permute(0, 3, 1, 2).float() / 255
     pictures = (pictures - torch.tensor(MEAN)[:, None, None]) / torch.tensor(STD)[:, None, None]
     height, width = pictures.shape[2:]
@@ -93,7 +93,7 @@ def to_pixels(images: Sequence[np.ndarray], side: int) -> Tensor:
 
 
 def _weights(folder: Path) -> dict[str, Tensor]:
-    """The state dict in a folder: safetensors, else PyTorch's pickle, read without running any code."""
+    """The state dict in a directory: safetensors, else PyTorch's pickle, loaded without running its code."""
     from safetensors.torch import load_file
 
     files = sorted(folder.glob("*.safetensors"))
@@ -110,19 +110,19 @@ def _weights(folder: Path) -> dict[str, Tensor]:
 
 
 def _tokenizer(folder: Path) -> Any:
-    """The checkpoint's tokenizer, padding on the right. The published folders name a class of their own
-    package, which is CLIP's with another name."""
+    """The checkpoint's tokenizer, padding on the right. Published checkpoints name a class of LanguageBind's
+    package, which is CLIP's tokenizer."""
     from transformers import CLIPTokenizer, PreTrainedTokenizerFast
 
     settings = folder / "tokenizer_config.json"
-    named = parse_json(settings.read_text(encoding="utf-8")) if settings.is_file() else {}
-    is_clip = any(name in named.get("tokenizer_class", "CLIP") for name in ("LanguageBind", "CLIP"))
+    config = parse_json(settings.read_text(encoding="utf-8")) if settings.is_file() else {}
+    is_clip = any(name in config.get("tokenizer_class", "CLIP") for name in ("LanguageBind", "CLIP"))
     kind = CLIPTokenizer if is_clip else PreTrainedTokenizerFast
     tokenizer = kind.from_pretrained(folder, padding_side="right")
     ids = tokenizer("a").input_ids
     if tokenizer.eos_token_id is None or ids[-1] != tokenizer.eos_token_id:
         raise ValueError(
-            "its tokenizer does not end a text with its end token, from which the embedding is taken"
+            "its tokenizer does not end a text with its end token, whose output is the embedding"
         )
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token

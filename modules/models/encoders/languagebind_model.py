@@ -1,8 +1,8 @@
 """LanguageBind_Video's two towers in plain torch: a CLIP text tower, and a CLIP vision tower with attention
 over time in every layer (Zhu et al. 2024, "LanguageBind").
 
-Parameters have the published checkpoints' names ("pre_layrnorm" included), so that their state dicts load as
-they are.
+Parameters have the same names as in the published checkpoints ("pre_layrnorm" included), so that their state
+dicts load unchanged.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from transformers.activations import ACT2FN
 
 @dataclass(frozen=True)
 class TowerConfig:
-    """Sizes of one tower, in the words of a checkpoint's config.json."""
+    """Sizes of one tower, named as in a checkpoint's config.json."""
 
     hidden_size: int
     intermediate_size: int
@@ -32,7 +32,7 @@ class TowerConfig:
 @dataclass(frozen=True)
 class VisionConfig(TowerConfig):
     image_size: int
-    """Pixels of a square frame's side."""
+    """Side of a square frame in pixels."""
     patch_size: int
     num_frames: int
 
@@ -41,35 +41,34 @@ class VisionConfig(TowerConfig):
 class TextConfig(TowerConfig):
     vocab_size: int
     max_position_embeddings: int
-    """Longest text in tokens."""
+    """Maximum text length in tokens."""
 
 
 @dataclass(frozen=True)
 class LanguageBindConfig:
-    """Sizes of both towers and of the space they share."""
+    """Sizes of both towers and of their shared space."""
 
     vision: VisionConfig
     text: TextConfig
     projection_dim: int
     class_by_frame: bool
-    """Whether each frame has a class embedding of its own and patches are cut by a 3-D convolution of depth
-    one, as in the later checkpoints ("clip_type": "vl_new")."""
+    """Whether each frame has its own class embedding and patches come from a 3-D convolution of depth one, as
+    in the later checkpoints ("clip_type": "vl_new")."""
 
     @classmethod
     def read(cls, config: Mapping[str, Any]) -> LanguageBindConfig:
-        """From a checkpoint's config.json. `ValueError` names what is missing, or what this port does not
-        hold."""
+        """Read a checkpoint's config.json. Raises ValueError for what is missing or not supported."""
         vision, text = dict(_part(config, "vision_config")), dict(_part(config, "text_config"))
         if not vision.get("add_time_attn"):
-            raise ValueError("vision_config.add_time_attn is not true: this is no LanguageBind video model")
+            raise ValueError("vision_config.add_time_attn is not true: not a LanguageBind video model")
         kind = vision.get("clip_type", "vl")
         if kind not in ("vl", "vl_new") or vision.get("tube_size", 1) != 1:
             raise ValueError(
-                f"clip_type {kind!r} with tube_size {vision.get('tube_size', 1)} is not known; "
-                "known are 'vl' and 'vl_new' with tubes of one frame"
+                f"clip_type {kind!r} with tube_size {vision.get('tube_size', 1)} is not supported; "
+                "supported are 'vl' and 'vl_new' with tubes of one frame"
             )
         if vision.get("num_channels", 3) != 3:
-            raise ValueError(f"{vision['num_channels']} channels a picture; only 3 (RGB) are known")
+            raise ValueError(f"{vision['num_channels']} channels per picture; only 3 (RGB) are supported")
         return cls(
             VisionConfig(**_sizes(VisionConfig, vision, "vision_config")),
             TextConfig(**_sizes(TextConfig, text, "text_config")),
@@ -86,7 +85,7 @@ def _part(config: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def _sizes(kind: type, given: Mapping[str, Any], where: str, only: tuple[str, ...] = ()) -> dict[str, Any]:
-    """The fields of `kind` out of `given`. Class defaults would be another model's sizes: none are used."""
+    """The fields of `kind` from `given`. There are no defaults: they would be another model's sizes."""
     names = only or tuple(kind.__dataclass_fields__)  # type: ignore[attr-defined]
     missing = [name for name in names if given.get(name) is None]
     if missing:
@@ -95,7 +94,7 @@ def _sizes(kind: type, given: Mapping[str, Any], where: str, only: tuple[str, ..
 
 
 class Attention(nn.Module):
-    """Multi-head attention among the second dimension of (n, length, width)."""
+    """Multi-head attention over the second dimension of (n, length, width)."""
 
     def __init__(self, config: TowerConfig) -> None:
         super().__init__()
@@ -146,7 +145,8 @@ class Layer(nn.Module):
 
 
 class VideoLayer(Layer):
-    """First attention over the frames of each patch, then the layer within each frame. No MLP between."""
+    """Attention over the frames of each patch, then a plain layer within each frame, without an MLP
+    between."""
 
     def __init__(self, config: VisionConfig) -> None:
         super().__init__(config)
@@ -155,13 +155,13 @@ class VideoLayer(Layer):
         self.temporal_layer_norm1 = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
 
     def forward(self, x: Tensor, *, causal: bool = False) -> Tensor:
-        """(videos * frames, patches, width), frames of a video side by side."""
+        """(videos * frames, patches, width), with the frames of a video next to each other."""
         frames, (rows, patches, width) = self.temporal_embedding.shape[1], x.shape
 
-        def turned(y: Tensor, a: int, b: int) -> Tensor:
+        def swapped(y: Tensor, a: int, b: int) -> Tensor:
             return y.view(-1, a, b, width).transpose(1, 2).reshape(-1, a, width)
 
-        over_time = turned(x, frames, patches)
+        over_time = swapped(x, frames, patches)
         if frames > 1:
             over_time = over_time + self.temporal_embedding
         over_time = over_time + self.temporal_attn(self.temporal_layer_norm1(over_time))
@@ -239,19 +239,19 @@ class TextTower(nn.Module):
         self.final_layer_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
 
     def hidden(self, ids: Tensor) -> Tensor:
-        """(n, length, width): what each position sees of itself and of those before it."""
+        """(n, length, width) hidden states, with causal attention."""
         out: Tensor = self.final_layer_norm(self.encoder(self.embeddings(ids), causal=True))
         return out
 
     def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """(n, width): the last token of each text, its end token. Padding stands on the right, where no token
-        sees it."""
+        """(n, width): the output at the end token of each text. Padding must be on the right, where causal
+        attention ignores it."""
         return self.hidden(ids)[torch.arange(len(ids), device=ids.device), mask.sum(1) - 1]
 
 
 class LanguageBindVideo(nn.Module):
-    """Both towers, each projected into the space they share. New weights are drawn for training; loading
-    replaces them all."""
+    """Both towers, each projected into the shared space. Weights are initialized for training; loading a
+    checkpoint replaces all of them."""
 
     def __init__(self, config: LanguageBindConfig) -> None:
         super().__init__()
@@ -260,44 +260,44 @@ class LanguageBindVideo(nn.Module):
         self.text_model = TextTower(config.text)
         self.visual_projection = nn.Linear(config.vision.hidden_size, config.projection_dim, bias=False)
         self.text_projection = nn.Linear(config.text.hidden_size, config.projection_dim, bias=False)
-        self.logit_scale = nn.Parameter(torch.tensor(2.6592))  # 1 / 0.07, as CLIP begins
+        self.logit_scale = nn.Parameter(torch.tensor(2.6592))  # log(1 / 0.07), as in CLIP
 
     def encode_video(self, pixels: Tensor) -> Tensor:
-        """(n, 3, frames, side, side) normalized pixels to (n, projection_dim) rows of length 1."""
+        """(n, 3, frames, side, side) normalized pixels to (n, projection_dim) unit rows."""
         return nn.functional.normalize(self.visual_projection(self.vision_model(pixels)), dim=-1)
 
     def encode_text(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """(n, length) token ids and their 0/1 mask to (n, projection_dim) rows of length 1."""
+        """(n, length) token ids and their 0/1 mask to (n, projection_dim) unit rows."""
         return nn.functional.normalize(self.text_projection(self.text_model(ids, mask)), dim=-1)
 
     def load_checkpoint(self, state: Mapping[str, Tensor]) -> None:
-        """Take every weight from a published state dict. `ValueError` names what is missing or left over."""
+        """Load a published state dict. Raises ValueError for missing, unexpected or wrongly shaped
+        weights."""
         state = dict(state)
         if any("lora_" in key for key in state):
             raise ValueError(
-                "these weights are wrapped in LoRA; take the fully fine-tuned checkpoint, "
-                "LanguageBind_Video_FT"
+                "these are LoRA weights; use the fully fine-tuned checkpoint, LanguageBind_Video_FT"
             )
-        # Older transformers stored the positions 0, 1, 2 ... as buffers.
+        # Older transformers versions stored the positions 0, 1, 2 ... as buffers.
         for tower in ("text_model", "vision_model"):
             positions = state.pop(f"{tower}.embeddings.position_ids", None)
             if positions is not None and not torch.equal(
                 positions.flatten().cpu(), torch.arange(positions.numel())
             ):
-                raise ValueError(f"{tower}.embeddings.position_ids are not 0, 1, 2 ...; this port needs that")
+                raise ValueError(f"{tower}.embeddings.position_ids are not 0, 1, 2 ...: not supported")
         own = self.state_dict()
-        faults = {
+        mismatches = {
             "missing": sorted(own.keys() - state.keys()),
-            "left over": sorted(state.keys() - own.keys()),
+            "unexpected": sorted(state.keys() - own.keys()),
             "of another shape": sorted(
                 key for key in own.keys() & state.keys() if own[key].shape != state[key].shape
             ),
         }
-        told = [
-            f"{len(keys)} {fault} ({', '.join(keys[:3])}{', ...' if len(keys) > 3 else ''})"
-            for fault, keys in faults.items()
+        messages = [
+            f"{len(keys)} {mismatch} ({', '.join(keys[:3])}{', ...' if len(keys) > 3 else ''})"
+            for mismatch, keys in mismatches.items()
             if keys
         ]
-        if told:
-            raise ValueError(f"weights do not fit config.json: {'; '.join(told)}")
+        if messages:
+            raise ValueError(f"weights do not fit config.json: {'; '.join(messages)}")
         self.load_state_dict(state)

@@ -1,7 +1,7 @@
 """Perception Encoder's video model (transformers' `pe_video`) as a clip encoder.
 
-Video-native: its own transformer runs over the frames. Checkpoints of the audio-video family
-(`pe_audio_video`) hold the same video model and serve as well.
+A transformer over the frames models time. `pe_audio_video` checkpoints contain the same video model and work
+as well.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from videopro.modules.models.encoders.checkpoint import checkpoint_folder
 from videopro.modules.models.encoders.images import target_size
 from videopro.modules.models.hub import device_of, load_pretrained
 
-# Where a checkpoint's processor does not name a number.
-_FRAMES = 16
+# Frames per clip if the checkpoint's processor does not say.
+_DEFAULT_FRAMES = 16
 
 
 class PeVideoTextEncoder(VideoTextEncoder):
-    """A `pe_video` or `pe_audio_video` checkpoint at a folder or hub name. Needs timm (the extra
-    "encoders")."""
+    """A `pe_video` or `pe_audio_video` checkpoint. Needs timm (the extra "encoders")."""
 
     def __init__(
         self, source: str, *, name: str = "", device: str | None = None, dtype: str = "float32"
     ) -> None:
-        """`ModelError` for a checkpoint that cannot be had or is of another kind."""
+        """`source`: a directory or a hub name. Raises ModelError if it cannot be loaded or is of another
+        kind."""
         super().__init__(name or f"pe_video:{source}")
         folder = checkpoint_folder(source)
         model, self.tokenizer = load_pretrained(str(folder), "pe_video encoder", AutoModel, AutoTokenizer)
@@ -41,8 +41,8 @@ class PeVideoTextEncoder(VideoTextEncoder):
         try:
             self.processor = AutoVideoProcessor.from_pretrained(folder)
         except (OSError, ValueError) as error:
-            raise ModelError(f"{self.name}: {folder} holds no video processor: {error}") from error
-        self.clip_frames = self.processor.num_frames or _FRAMES
+            raise ModelError(f"{self.name}: {folder} has no video processor: {error}") from error
+        self.clip_frames = self.processor.num_frames or _DEFAULT_FRAMES
         self._device, self._dtype = device_of(device), dtype
         self.model.to(self._device, getattr(torch, dtype)).eval()
         self._fingerprint = folder_fingerprint(folder)
@@ -60,9 +60,9 @@ class PeVideoTextEncoder(VideoTextEncoder):
 
     def _embed_clips(self, clips: Sequence[Sequence[np.ndarray]]) -> torch.Tensor:
         videos = [np.stack(list(clip)) for clip in clips]
-        seen = self.processor(videos, do_sample_frames=False, return_tensors="pt")
-        pixels = seen["pixel_values_videos"].to(self._device, getattr(torch, self._dtype))
-        # The model's get_video_features is not reachable in every transformers; its parts are.
+        inputs = self.processor(videos, do_sample_frames=False, return_tensors="pt")
+        pixels = inputs["pixel_values_videos"].to(self._device, getattr(torch, self._dtype))
+        # Some transformers versions do not expose get_video_features, so call its parts.
         rows: torch.Tensor = self.model.video_head(self.model.video_encoder(pixels).pooler_output)
         return rows
 
@@ -71,8 +71,8 @@ class PeVideoTextEncoder(VideoTextEncoder):
         tokens = self.tokenizer(
             list(texts), padding=True, truncation=True, max_length=longest, return_tensors="pt"
         ).to(self._device)
-        seen = self.model.text_model(
+        output = self.model.text_model(
             input_ids=tokens.input_ids, attention_mask=tokens.attention_mask, output_hidden_states=True
         )
-        rows: torch.Tensor = self.model.text_video_head(seen.hidden_states[-1][:, 0])
+        rows: torch.Tensor = self.model.text_video_head(output.hidden_states[-1][:, 0])
         return rows

@@ -1,4 +1,4 @@
-"""Text embedding through sentence-transformers, such as BGE-M3 for subtitle lines."""
+"""Text embeddings by sentence-transformers, such as BGE-M3 for subtitle lines."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from videopro.modules.models.hub import check_finite, device_of
 
 
 class SentenceEncoder(TextEncoder):
-    """A sentence-transformers model at a folder or hub name. Queries get the prompt that the model's own
-    configuration names for them; BGE-M3 has none."""
+    """A sentence-transformers model. Queries get the query prompt of the model's configuration; BGE-M3 has
+    none."""
 
     def __init__(self, source: str, *, device: str | None = None) -> None:
-        """`ConfigError` where sentence-transformers is not installed, `ModelError` for a model that cannot be
-        had."""
+        """`source`: a directory or a hub name. Raises ConfigError if sentence-transformers is not installed,
+        ModelError if the model cannot be loaded."""
         try:
             from sentence_transformers import SentenceTransformer
         except ImportError as error:
@@ -33,7 +33,7 @@ class SentenceEncoder(TextEncoder):
         try:
             self.model = SentenceTransformer(str(folder), device=device_of(device))
         except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
-            raise ModelError(f"{source!r}: {folder} holds no sentence-transformers model: {error}") from error
+            raise ModelError(f"{source!r}: {folder} is not a sentence-transformers model: {error}") from error
         check_finite(f"{source!r}: {folder}", self.model.named_parameters())
         self._fingerprint = folder_fingerprint(folder)
 

@@ -147,20 +147,20 @@ DAMAGE: dict[str, tuple[Callable[[bytes], bytes], str]] = {
         "is damaged",
     ),
     "nested": (lambda content: (9000).to_bytes(8, "little") + b"[" * 9000, "is damaged"),
-    "one bit": (flipped, "is damaged \\(its contents do not fit their hash"),
+    "one bit": (flipped, "is damaged \\(its contents do not match their hash"),
     "NaN": (lambda content: forged(content, rows=changed([np.nan, 0])), "a row that is not finite"),
     "infinite": (lambda content: forged(content, rows=changed([np.inf, 0])), "a row that is not finite"),
-    "zero": (lambda content: forged(content, rows=changed([0, 0])), "a row that is of length 0, not 1"),
-    "too long": (lambda content: forged(content, rows=changed([3, 4])), "a row that is of length 5, not 1"),
+    "zero": (lambda content: forged(content, rows=changed([0, 0])), "a row that has length 0, not 1"),
+    "too long": (lambda content: forged(content, rows=changed([3, 4])), "a row that has length 5, not 1"),
     "another width": (
         lambda content: forged(content, rows=np.tile(ROWS, (1, 2)) / 2**0.5),
-        r"holds \(34, 4\)",
+        r"has shape \(34, 4\)",
     ),
-    "another number": (lambda content: forged(content, rows=ROWS[:33]), r"holds \(33, 2\) of F32"),
-    "another type": (lambda content: forged(content, dtype="I32"), "of I32, not"),
+    "another number": (lambda content: forged(content, rows=ROWS[:33]), r"has shape \(33, 2\) and type F32"),
+    "another type": (lambda content: forged(content, dtype="I32"), "type I32, not"),
     "a type that numpy lacks": (
         lambda content: forged(content, rows=ROWS[:17], dtype="BF16"),
-        "is damaged|of BF16",
+        "is damaged|type BF16",
     ),
     "a shape that fits no memory": (lambda content: forged(content, shape=[2**40, 2**20]), "is damaged"),
 }
@@ -177,7 +177,7 @@ def test_a_damaged_file_is_told_and_never_taken(video: Video, tmp_path: Path, na
     rows = read_rows(where, whose, shape)
     assert rows is not None
     np.testing.assert_array_equal(rows, ROWS)
-    with pytest.raises(DamagedIndex, match="is of another video or encoder"):
+    with pytest.raises(DamagedIndex, match="belongs to another video or encoder"):
         read_rows(where, "another video's", shape)
     where.write_bytes(hurt(where.read_bytes()))
     with pytest.raises(DamagedIndex, match=told):
@@ -198,12 +198,12 @@ def test_a_damaged_file_is_made_again(
     assert capsys.readouterr().err == ""
     for content, told in (
         (where.read_bytes()[:-40], "is damaged"),
-        (of_other, "is of another video or encoder"),
+        (of_other, "belongs to another video or encoder"),
     ):
         where.write_bytes(content)
         np.testing.assert_array_equal(build_index(video, encoder, root=tmp_path).vectors, first.vectors)
         error = capsys.readouterr().err
-        assert re.fullmatch(f"{re.escape(str(where))}: {told}.*; made again\n", error)
+        assert re.fullmatch(f"{re.escape(str(where))}: {told}.*; rebuilding it\n", error)
     # A part of an interrupted build is looked at in the same way.
     with pytest.raises(RuntimeError, match="killed"):
         build_index(video, NumberEncoder(fails_after=33), root=tmp_path / "b")

@@ -105,11 +105,11 @@ def test_weights_that_do_not_fit_are_refused() -> None:
     lacking = {k: v for k, v in given.items() if k != "visual_projection.weight"}
     with pytest.raises(ValueError, match=r"1 missing \(visual_projection.weight\)"):
         model.load_checkpoint(lacking)
-    with pytest.raises(ValueError, match=r"1 left over \(one_more\)"):
+    with pytest.raises(ValueError, match=r"1 unexpected \(one_more\)"):
         model.load_checkpoint({**given, "one_more": torch.zeros(1)})
     with pytest.raises(ValueError, match=r"1 of another shape \(logit_scale\)"):
         model.load_checkpoint({**given, "logit_scale": torch.zeros(2)})
-    with pytest.raises(ValueError, match="take the fully fine-tuned checkpoint"):
+    with pytest.raises(ValueError, match="use the fully fine-tuned checkpoint"):
         model.load_checkpoint({**given, "vision_model.x.lora_A.weight": torch.zeros(1)})
     key = "text_model.embeddings.position_ids"
     with pytest.raises(ValueError, match="are not 0, 1, 2"):
@@ -121,8 +121,8 @@ def test_weights_that_do_not_fit_are_refused() -> None:
     [
         ("vision_config", {"hidden_size": None}, "vision_config has no hidden_size"),
         ("text_config", {"vocab_size": None}, "text_config has no vocab_size"),
-        ("vision_config", {"add_time_attn": False}, "no LanguageBind video model"),
-        ("vision_config", {"tube_size": 2, "clip_type": "vl_new"}, "tube_size 2 is not known"),
+        ("vision_config", {"add_time_attn": False}, "not a LanguageBind video model"),
+        ("vision_config", {"tube_size": 2, "clip_type": "vl_new"}, "tube_size 2 is not supported"),
         ("vision_config", {"num_channels": 1}, "only 3"),
     ],
 )
@@ -178,7 +178,7 @@ def test_errors_name_the_fault(folder: Path, tmp_path: Path) -> None:
         load_encoder("languagebnd")
     with pytest.raises(ConfigError, match="dtype is 'int8'"):
         load_encoder(f"languagebind:{folder}", "cpu", dtype="int8")
-    with pytest.raises(ModelError, match="neither a folder nor a checkpoint"):
+    with pytest.raises(ModelError, match="neither a directory nor a checkpoint"):
         load_encoder(f"languagebind:{tmp_path / 'nothing'}")
     (tmp_path / "config.json").write_text(json.dumps(config_of("vl")))
     with pytest.raises(ModelError, match=r"neither model\.safetensors nor"):

@@ -263,5 +263,5 @@ def test_sentences_are_embedded_with_the_models_own_prompts(tmp_path: Path) -> N
         encoder.encode_queries(TEXTS), [first_token(f"w9 {t}") for t in TEXTS], atol=1e-5
     )
     assert encoder.identity()["encoder"] == "sentences"
-    with pytest.raises(ModelError, match="neither a folder nor"):
+    with pytest.raises(ModelError, match="neither a directory nor"):
         load_text_encoder(str(tmp_path / "nothing"), "cpu")
