@@ -46,8 +46,8 @@ PANELS: tuple[tuple[str, dict[str, str]], ...] = (
     ),
     ("tokens of a rollout", {"completions/mean_length": "mean", "completions/max_length": "longest"}),
     ("groups without spread", {"frac_reward_zero_std": "share"}),
-    ("entropy", {"entropy": "nats a token"}),
-    ("KL to the reference", {"kl": "nats a token"}),
+    ("entropy", {"entropy": "nats per token"}),
+    ("KL to the reference", {"kl": "nats per token"}),
     (
         "held-out questions",
         {
@@ -75,7 +75,7 @@ def read_history(run: Path) -> History:
             continue
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise RunError(
-                f"{path}: is not the record of a training run ({error!r}); give the folder of a run"
+                f"{path}: is not the record of a training run ({error!r}); give the output_dir of a run"
             ) from error
         if found:
             return found
@@ -126,7 +126,7 @@ def draw(histories: Sequence[History]) -> Figure:
         if found:
             shown.append((title, found))
     if not shown:
-        raise RunError("these runs logged none of GRPO's values; give folders of train/grpo.py runs")
+        raise RunError("these runs logged no GRPO metrics; give output folders of train/grpo.py runs")
     columns = min(3, len(shown))
     rows = -(-len(shown) // columns)
     figure = Figure(figsize=(4.4 * columns, 3.1 * rows), layout="constrained")

@@ -51,7 +51,7 @@ from videopro.train.runtime import (
     without_adapter,
 )
 
-# What decides which weights a run ends with, beside what any training's settings decide.
+# Settings that decide the final weights, besides those of every training run.
 _GRPO_SETTINGS = (
     *("num_generations", "max_completion_length", "temperature", "top_p", "beta", "num_iterations"),
     *("steps_per_generation", "epsilon", "epsilon_high", "delta", "importance_sampling_level"),
@@ -64,13 +64,13 @@ _GRPO_SETTINGS = (
 def train(
     training: VideoGRPOConfig, model_settings: ModelConfig, *, callbacks: Sequence[TrainerCallback] = ()
 ) -> VideoGRPOTrainer:
-    """One run, from files to a trained adapter; `callbacks`: of transformers. Raises
-    VideoProError for what the user can fix."""
+    """One run, from files to a trained adapter; `callbacks`: transformers callbacks. Raises VideoProError for
+    errors the user can fix."""
     start = TrainingSetup.of(training, model_settings)
     output = Path(str(training.output_dir))
     state = PartialState()
 
-    # Rows, and every video that a prompt shows decoded once
+    # The rows; their videos are decoded once
     rows = TrainingRows(
         read_grpo_rows(training.train_path, training.kinds),
         read_grpo_rows(Path(training.eval_data), training.kinds) if training.eval_data else [],
@@ -88,7 +88,7 @@ def train(
     else:
         _keep_visual_tokens_out(training, start.inputs)
 
-    # The policy: an adapter to go on with, a new one, or the language model's own weights
+    # The policy: an adapter to continue, a new one, or the language model's own weights
     model = load_trainable(start.found, model_settings)
     if not model_settings.load_in_4bit and not model_settings.load_in_8bit:
         model.to(training.device)  # type: ignore[arg-type]
@@ -97,7 +97,7 @@ def train(
         model, model_settings, ["language"], adapter=start.adapter, base=start.found.name
     )
 
-    # Rewards, and what is measured on the way
+    # Rewards and evaluation
     modules = training.mapping("modules")
     programs = output / "programs.jsonl"
     rewards = ProgramRewards(
@@ -115,7 +115,7 @@ def train(
             args=training,
             reward_funcs=rewards.functions,
             train_dataset=as_dataset(rows.train),
-            # Empty: evaluations of programs alone.
+            # Empty: only programs are evaluated.
             eval_dataset=(as_dataset(rows.held_out) if rows.held_out else {})
             if training.eval_strategy != "no"
             else None,
@@ -138,20 +138,20 @@ def train(
             model_settings,
             start,
             rows,
-            # Of episodes of one turn it decides nothing, and runs of older versions do not name it.
+            # It has no effect on single-turn episodes, and runs of older versions do not record it.
             also=(*_GRPO_SETTINGS, *(("final",) if training.episodes == TWO_TURN else ())),
         )
     if state.is_main_process:
-        # TRL's copy of the adapter that the run began with, for the KL term.
+        # TRL's copy of the initial adapter, for the KL term.
         shutil.rmtree(output / "ref", ignore_errors=True)
     return trainer
 
 
 def _keep_visual_tokens_out(training: VideoGRPOConfig, inputs: QwenInputs) -> None:
-    """Where TRL samples, make it ban the visual tokens: by default it bans only one of them."""
+    """Ban all visual tokens where TRL samples; by default it bans only one of them."""
     given = training.generation_kwargs
     if isinstance(given, str):
-        raise ConfigError(f"generation_kwargs is {given!r}; write a mapping")
+        raise ConfigError(f"generation_kwargs is {given!r}; it must be a mapping")
     banned = inputs.visual_tokens()
     if training.use_vllm:
         ban: dict[str, Any] = {"logit_bias": dict.fromkeys(banned, -100.0)}
@@ -166,7 +166,7 @@ def _answerer(
     start: TrainingSetup,
     model: PreTrainedModel,
 ) -> Backbone:
-    """Who answers inside programs. To be called before an adapter is put into `model`."""
+    """The backbone that answers inside programs. Call it before an adapter is added to `model`."""
     if training.answerer is not None:
         spec = read_spec(training.answerer, frames=start.frames, pixels=start.pixels)
         if spec.kind == "qwen":
@@ -200,14 +200,14 @@ def _startup_line(trainer: VideoGRPOTrainer, rows: Sequence[GRPORow]) -> str:
     assert trainer.model is not None
     weights = sum(weight.numel() for weight in trainer.model.parameters() if weight.requires_grad)
     kinds = {kind: sum(row.kind == kind for row in rows) for kind in dict.fromkeys(row.kind for row in rows)}
-    told = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
+    counts = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
     return (
-        f"{len(rows)} prompts ({told}) about {len({row.video for row in rows})} videos; {weights:,} weights"
+        f"{len(rows)} prompts ({counts}) about {len({row.video for row in rows})} videos; {weights:,} weights"
     )
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The command line. Returns the exit status: 0, 2 for what the user can fix, 130 when interrupted."""
+    """The command line. Returns the exit status: 0, 2 for errors the user can fix, 130 when interrupted."""
     return run_command(lambda: train(*read_settings(VideoGRPOConfig, "train/grpo.py", argv)))
 
 

@@ -1,11 +1,11 @@
-"""Rejection sampling: a policy's own correct programs as rows to fine-tune on, the control beside GRPO.
+"""Rejection sampling: a policy's own correct programs as rows to fine-tune on, a baseline for GRPO.
 
     python -m videopro.train.rejection --model pocket --adapter runs/sft --data grpo.jsonl --output own.jsonl
 
-Writes `samples` programs to every prompt, runs them as GRPO's rewards do, and keeps those that are right and
-of the right form (accuracy and format, Eq. 3), each program once a prompt, whatever it is called or
-commented. `own.jsonl` is for train/sft.py. Re-run the same command to resume: samples so far are kept in
-`OUTPUT.samples`. Knows rows, backbones and rewards; nothing of how anything is trained.
+Samples `samples` programs for every prompt, runs them as GRPO's rewards do, and keeps those that are correct
+and well-formed (accuracy and format, Eq. 3). Programs that differ only in names or comments count once per
+prompt. `own.jsonl` is for train/sft.py. Re-run the same command to resume: samples so far are kept in
+`OUTPUT.samples`.
 """
 
 from __future__ import annotations
@@ -38,29 +38,29 @@ PROG = "python -m videopro.train.rejection"
 
 @dataclass(frozen=True)
 class RejectionConfig:
-    """What is sampled. Raises ConfigError for invalid settings."""
+    """Settings of the command. Raises ConfigError for invalid ones."""
 
     model: str = field(metadata=setting("the policy's model: pocket, a hub name, a folder"))
     data: Path = field(metadata=setting("grpo.jsonl with the prompts"))
-    output: Path = field(metadata=setting("file for the rows, in the form of sft.jsonl"))
+    output: Path = field(metadata=setting("file for the rows, in the format of sft.jsonl"))
     adapter: str | None = field(default=None, metadata=setting("folder or hub name of the policy's adapter"))
     answerer: str | None = field(
         default=None,
         metadata=setting("who answers inside programs; unset: the model with its adapter off"),
     )
     kinds: tuple[str, ...] = field(default=KINDS, metadata=setting("kinds of prompts"))
-    samples: int = field(default=8, metadata=setting("replies to a prompt"))
-    temperature: float = field(default=1.0, metadata=setting("of sampling"))
-    max_new_tokens: int = field(default=1024, metadata=setting("longest program, in tokens"))
+    samples: int = field(default=8, metadata=setting("replies per prompt"))
+    temperature: float = field(default=1.0, metadata=setting("sampling temperature"))
+    max_new_tokens: int = field(default=1024, metadata=setting("maximum length of a program in tokens"))
     batch_size: int = field(
         default=8,
-        metadata=setting("replies written at once; more than samples: to several prompts of a video"),
+        metadata=setting("batch size of sampling; if larger than samples, prompts of a video share a batch"),
     )
     workers: int = field(default=4, metadata=setting("programs that run in parallel"))
     modules: dict[str, Any] = field(
         default_factory=dict, metadata=setting("models behind the modules, as in videopro.infer's options")
     )
-    seed: int = field(default=0, metadata=setting("of what is drawn"))
+    seed: int = field(default=0, metadata=setting("random seed"))
 
     def __post_init__(self) -> None:
         for name in ("samples", "max_new_tokens", "batch_size", "workers"):
@@ -80,22 +80,22 @@ def sample(
     config: RejectionConfig,
     keep: Callable[[str, list[str]], None],
 ) -> None:
-    """Write and run programs to each prompt. `keep` gets each row's id and those of its replies that are
-    right and of the right form. A video that cannot be read is named and gives none."""
+    """Sample and run programs for each prompt. `keep` is called with each row's id and its correct and
+    well-formed replies. A video that cannot be read is reported and skipped."""
     groups: dict[Path, list[GRPORow]] = {}
     for row in rows:
         groups.setdefault(row.video, []).append(row)
-    for path, some in groups.items():
+    for path, video_rows in groups.items():
         with ExitStack() as stack:
             try:
-                shown = _show(path, policy, stack) if any(row.prompt_video for row in some) else None
+                shown = _show(path, policy, stack) if any(row.prompt_video for row in video_rows) else None
             except VideoError as error:
                 print(f"{path} is left out: {error}", file=sys.stderr)
                 shown = None
-                some = [row for row in some if not row.prompt_video]
+                video_rows = [row for row in video_rows if not row.prompt_video]
             at_once = max(1, config.batch_size // config.samples)
-            for start in range(0, len(some), at_once):
-                asked = some[start : start + at_once]
+            for start in range(0, len(video_rows), at_once):
+                asked = video_rows[start : start + at_once]
                 found = _right(asked, _write(asked, shown, policy, config), rewards)
                 for row, right in zip(asked, found, strict=True):
                     keep(row.id, right)
@@ -104,7 +104,7 @@ def sample(
 def _write(
     rows: Sequence[GRPORow], shown: Visual | None, policy: Backbone, config: RejectionConfig
 ) -> list[str]:
-    """The samples of the first row, then those of the next."""
+    """Sample replies: those of the first row, then those of the next."""
     requests = [
         GenerateRequest(
             shown if row.prompt_video else None, row.prompt, derive_seed(config.seed, row.id, number)
@@ -125,7 +125,7 @@ def _show(path: Path, policy: Backbone, stack: ExitStack) -> Visual:
 
 
 def _right(rows: Sequence[GRPORow], replies: list[str], rewards: ProgramRewards) -> list[list[str]]:
-    """Of each row's replies, in their order, those that are right and of the right form."""
+    """For each row, its correct and well-formed replies, in order."""
     each = len(replies) // len(rows)
     asked = [row for row in rows for _ in range(each)]
     # The rewards turn the adapter off for each call. A block around all of them would belong to this thread,
@@ -142,7 +142,7 @@ def _right(rows: Sequence[GRPORow], replies: list[str], rewards: ProgramRewards)
 
 
 def distinct(replies: Iterable[str]) -> list[tuple[str, Program]]:
-    """The first reply of each program, with that program, in their order."""
+    """The first reply with each distinct program, and that program, in order."""
     found: dict[str, tuple[str, Program]] = {}
     for reply in replies:
         program = parse_program(reply)
@@ -151,7 +151,7 @@ def distinct(replies: Iterable[str]) -> list[tuple[str, Program]]:
 
 
 def as_rows(prompt: GRPORow, replies: Sequence[str]) -> list[dict[str, Any]]:
-    """Rows of `sft.jsonl`."""
+    """The replies as rows of `sft.jsonl`."""
     shown = prompt.prompt_video
     return [
         {
@@ -168,10 +168,10 @@ def as_rows(prompt: GRPORow, replies: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def run(config: RejectionConfig) -> str:
-    """All of it, from prompts to rows. Returns a summary in words. Raises VideoProError."""
+    """Run the whole command. Returns a summary to print. Raises VideoProError for errors the user can fix."""
     prompts = read_grpo_rows(config.data, config.kinds)
     log = config.output.with_name(config.output.name + ".samples")
-    # How many are written and run at once changes nothing but time.
+    # The batch size and the number of workers change only the duration.
     facts = {**asdict(config), "batch_size": None, "workers": None, "rows": digest(config.data)}
     facts = json.loads(json.dumps(facts, default=str))
     done = _done(log, facts)
@@ -209,11 +209,11 @@ def run(config: RejectionConfig) -> str:
 
 
 def _done(log: Path, facts: Any) -> dict[str, list[str]]:
-    """The right replies of rows that were sampled before. Raises RunError for another command's."""
+    """The correct replies of rows sampled earlier, by id. Raises RunError if other settings were used."""
     if not log.exists():
         return {}
     text = log.read_text(encoding="utf-8")
-    # What a killed process left of a line is cut when the log is opened.
+    # A line that a killed process left incomplete is cut off when the log is opened.
     whole = text[: text.rfind("\n") + 1]
     try:
         lines = [parse_json(line) for line in whole.splitlines()]
@@ -232,7 +232,7 @@ def _done(log: Path, facts: Any) -> dict[str, list[str]]:
 def _load(config: RejectionConfig) -> tuple[Backbone, ProgramRewards]:
     if config.adapter is None and config.answerer is None:
         raise ConfigError(
-            "adapter is missing, and the model without it is to answer inside programs; give one, or name an "
+            "adapter is not set, but the model without its adapter answers inside programs; set adapter or "
             "answerer"
         )
     adapter = {} if config.adapter is None else {"adapter": config.adapter}
@@ -250,7 +250,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             RejectionConfig,
             sys.argv[1:] if argv is None else argv,
             PROG,
-            "Sample programs from a policy and keep the right ones as rows to fine-tune on.",
+            "Sample programs from a policy and keep the correct ones as rows to fine-tune on.",
         )
         print(run(config))
     return status.code

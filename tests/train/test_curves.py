@@ -94,5 +94,5 @@ def test_what_is_no_run_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[s
     (tmp_path / "training_record.json").write_text("{")
     assert main([str(tmp_path)]) == 2
     assert "is not the record of a training run" in capsys.readouterr().err
-    with pytest.raises(RunError, match="logged none of GRPO's values"):
+    with pytest.raises(RunError, match="logged no GRPO metrics"):
         draw([[line(1, loss=0.3)]])

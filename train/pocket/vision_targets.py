@@ -38,12 +38,12 @@ def symbols(
     cells = np.zeros((height, width, CODES), np.float32)
     cells[:, :, INDEX[fact["place"]]] = 1
     cells[:, :, INDEX[fact["weather"]]] = 1
-    things: list[tuple[Box, tuple[str, ...]]] = []
+    objects: list[tuple[Box, tuple[str, ...]]] = []
     if fact["sign"]:
-        things.append((fact["sign_box"], (fact["sign"],)))
+        objects.append((fact["sign_box"], (fact["sign"],)))
     if fact["actor"] and actor_box is not None:
-        things.append((actor_box, (fact["actor"]["color"], fact["actor"]["shape"])))
-    for box, words in things:
+        objects.append((actor_box, (fact["actor"]["color"], fact["actor"]["shape"])))
+    for box, words in objects:
         x0, x1 = ((box[k] - window[0]) / (window[2] - window[0]) for k in (0, 2))
         y0, y1 = ((box[k] - window[1]) / (window[3] - window[1]) for k in (1, 3))
         seen = [min(1.0, max(0.0, v)) for v in (x0, y0, x1, y1)]

@@ -6,8 +6,7 @@ own executor and modules.
         GRPOTrainer(model, reward_funcs=rewards.functions, args=args, ...).train()
 
 A program's failure is an outcome; an internal error, or a backbone that serves no request, stops the run with
-its cause. Knows rows, executions and TRL's form of a reward function; nothing of models or how they are
-trained.
+its cause.
 """
 
 from __future__ import annotations
@@ -36,11 +35,11 @@ RewardFunction = Callable[..., list[float | None]]
 class ProgramRewards:
     """Reward functions that share one execution of each program.
 
-    Give `functions` to TRL together with `weights`, in this order. The first one runs the programs that are
-    not running yet, waits, logs and reports metrics; the others read its results. Rows without a readable
+    Pass `functions` and `weights` to TRL in the same order. The first function runs the programs that are not
+    running yet, waits, logs and reports metrics; the others reuse its results. Rows without a readable
     video get None from all of them, and TRL leaves them out of their group.
 
-    Each process has its own object. As a context manager it closes itself.
+    Each process has its own object. Can be used as a context manager, which closes it.
     """
 
     def __init__(
@@ -56,9 +55,10 @@ class ProgramRewards:
     ) -> None:
         """`backbone` answers the modules' questions, with any adapter off (the base model answers, not the
         policy that writes programs): the model in training, a frozen copy of its base, or a server.
-        `modules`: the models behind the modules. `log`: gets a line a reply. `workers`: programs that run in
-        parallel. `limits` None: those of inference. `accuracy`: what that reward pays for, one of ACCURACIES.
-        `final`: which answer of an episode of two turns counts."""
+        `modules`: the models behind the modules. `log`: a JSON-lines file that gets one line per rollout.
+        `workers`: programs run in parallel. `limits`: None for those of inference. `accuracy`: one of
+        ACCURACIES. `final`: which answer of a two-turn episode counts. Raises ConfigError for an invalid
+        `workers`."""
         if workers < 1:
             raise ConfigError(f"workers is {workers}; it must be at least 1")
         self._runs = ProgramRunner(
@@ -81,13 +81,13 @@ class ProgramRewards:
 
     @property
     def executions(self) -> int:
-        """Programs that were run so far."""
+        """The number of programs run so far."""
         return self._runs.begun
 
     # ---- what a trainer may start early --------------------------------------------------------------------
 
     def prepare(self, rows: Sequence[RewardRow]) -> None:
-        """Have the videos of rows opened and indexed in the background; returns at once."""
+        """Open and index the videos of rows in the background; returns at once."""
         for row in {(row.video, row.subtitles): row for row in rows}.values():
             self._runs.prepare(row)
 
@@ -96,8 +96,8 @@ class ProgramRewards:
         return self._runs.submit(row, reply)
 
     def run(self, rows: Sequence[RewardRow], replies: Sequence[str]) -> list[TurnOutcome]:
-        """The outcome of each reply's program, once all have run; for turns that are followed by a
-        refinement. Raises as the reward functions do."""
+        """Run the program of each reply and wait; for turns that may be followed by a refinement. Raises the
+        same errors as the reward functions."""
         return self._runs.run(rows, replies)
 
     def close(self) -> None:
@@ -125,14 +125,14 @@ class ProgramRewards:
     def format(
         self, prompts: Any, completions: Any, completion_ids: Any, **columns: Any
     ) -> list[float | None]:
-        """1 for a reply of the right form; see `format_faults`."""
+        """1 for a well-formed reply, else 0; see `format_faults`."""
         return [rollout.rewards.format for rollout in self._scored(completions, completion_ids, columns)]
 
     def mode_consistency(
         self, prompts: Any, completions: Any, completion_ids: Any, **columns: Any
     ) -> list[float | None]:
-        """1 for a well-formed reply in the mode that its prompt wants (A.3), 0 for another; None where it
-        wants none, see `wanted_mode`."""
+        """1 for a well-formed reply in the wanted mode (A.3), else 0; None if the prompt has no wanted mode
+        (see `wanted_mode`)."""
         return [
             rollout.rewards.mode_consistency for rollout in self._scored(completions, completion_ids, columns)
         ]

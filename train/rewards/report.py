@@ -1,7 +1,4 @@
-"""Reports on a batch of rewarded replies: metrics, columns of the completions table, lines of the log.
-
-Knows rewards and executions; nothing of trainers or files.
-"""
+"""Reports on a batch of rewarded replies: metrics, columns of the completions table, lines of the log."""
 
 from __future__ import annotations
 
@@ -33,14 +30,14 @@ class RewardedRollout:
 
     row: RewardRow
     turns: tuple[TurnOutcome, ...]
-    """The reply to the row's prompt, and, in an episode of two turns, that to its refinement."""
+    """The reply to the row's prompt and, in a two-turn episode, the reply to the refinement prompt."""
     tokens: int
     """Tokens that the planner wrote."""
     rewards: Rewards
 
     @property
     def tried(self) -> list[tuple[TurnOutcome, Execution]]:
-        """The turns with their executions; empty where one of them could not be run."""
+        """The turns with their executions; empty if any of them could not be run."""
         found = [(turn, turn.ran.execution) for turn in self.turns if turn.ran.execution is not None]
         return found if len(found) == len(self.turns) else []
 
@@ -55,10 +52,10 @@ def error_class(error: Failure) -> str:
 
 def batch_metrics(scored: Sequence[RewardedRollout]) -> dict[str, float]:
     """Metrics of a batch. Shares and means are over rollouts whose programs could be run, `left_out` and
-    `planner_tokens` over all; `confidence` over those that answered. A mean over nothing is omitted.
+    `planner_tokens` over all, `confidence` over those that answered. A mean over nothing is omitted.
 
-    Of first replies, but for `module_calls` and `frames`, which take every turn; `refined` is the share of
-    rollouts that went on to a second one, and `first_right` what accuracy would be without.
+    They describe first replies, except `module_calls` and `frames`, which cover every turn. `refined` is the
+    share of rollouts with a second turn, and `first_right` the accuracy of first turns.
     """
     tried = [rollout.tried for rollout in scored if rollout.tried]
     found = {
@@ -86,7 +83,7 @@ def batch_metrics(scored: Sequence[RewardedRollout]) -> dict[str, float]:
 
 
 def log_line(scored: RewardedRollout) -> dict[str, Any]:
-    """One rollout as a line of the log: its first reply, and under `refined` the second, if any."""
+    """A rollout as a line of the log: its first reply, and under `refined` the second, if any."""
     row, (first, *others) = scored.row, scored.turns
     return {
         "id": row.id,
@@ -102,7 +99,7 @@ def log_line(scored: RewardedRollout) -> dict[str, Any]:
 
 def _turn(turn: TurnOutcome, row: RewardRow) -> dict[str, Any]:
     execution = turn.ran.execution
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "reply": turn.reply,
         "mode": turn.mode,
         "status": "left_out",
@@ -115,7 +112,7 @@ def _turn(turn: TurnOutcome, row: RewardRow) -> dict[str, Any]:
         "frames": 0,
     }
     if execution is not None:
-        told |= {
+        fields |= {
             "status": execution.status,
             "error": execution.error.type if execution.error is not None else None,
             "answer": execution.answer.letter,
@@ -125,15 +122,15 @@ def _turn(turn: TurnOutcome, row: RewardRow) -> dict[str, Any]:
             "module_calls": len(execution.calls),
             "frames": _frames(execution),
         }
-    return told
+    return fields
 
 
 COLUMNS = ("id", "kind", "mode", "oracle_mode", "status", "error", "answer", "gold", "confidence")
-"""The fields of a log line that the table of completions gets, beside TRL's own columns."""
+"""The fields of a log line that the completions table shows in addition to TRL's columns."""
 
 
 def _frames(execution: Execution) -> int:
-    """Frames that its calls looked at, cached calls included: what the program asks for, not what was new."""
+    """The number of frames that a program's calls looked at, cached calls included."""
     return sum(len(call.frames) for call in execution.calls)
 
 

@@ -1,7 +1,4 @@
-"""Rows of `grpo.jsonl` as rewards need them, and the one check that a row goes through where it enters.
-
-Knows the form of rows; nothing of programs or models.
-"""
+"""The fields of `grpo.jsonl` that rewards need, and the validation of a row."""
 
 from __future__ import annotations
 
@@ -19,12 +16,12 @@ TEXTS = ("id", "video", "question", "answer", "kind")
 COLUMNS = (*TEXTS, "choices", "subtitles", "oracle_mode")
 
 ROW = "row"
-"""The column in which `videopro.train.rl.trainer` gives reward functions rows that are checked already."""
+"""The column in which `videopro.train.rl.trainer` passes validated rows to the reward functions."""
 
 
 @dataclass(frozen=True)
 class RewardRow:
-    """A question about a video, and what a reply to its prompt is judged by."""
+    """A question about a video, and what the rewards of a reply depend on."""
 
     id: str
     kind: PromptKind
@@ -34,7 +31,7 @@ class RewardRow:
     answer: str
     """The right letter."""
     oracle_mode: Mode | None
-    """native or program (A.3); None where the base was not asked."""
+    """native or program (A.3); None if the base was not asked."""
 
     @property
     def right(self) -> frozenset[str]:
@@ -43,16 +40,16 @@ class RewardRow:
 
 
 def read_row(fields: Mapping[str, Any], where: str, *, folder: Path = Path()) -> RewardRow:
-    """A row by the names of `grpo.jsonl`; other fields are ignored. Paths are absolute or relative to
+    """Validate a record of `grpo.jsonl`; other fields are ignored. Paths are absolute or relative to
     `folder`. Raises DatasetError, which begins with `where` and names the field and the fix."""
     for name in TEXTS:
         if not isinstance(fields.get(name), str) or not fields[name]:
-            raise DatasetError(f"{where}: field {name!r} is {fields.get(name)!r}; it must be a text")
+            raise DatasetError(f"{where}: field {name!r} is {fields.get(name)!r}; it must be a string")
     choices, subtitles = fields.get("choices"), fields.get("subtitles")
     if not isinstance(choices, list) or not all(isinstance(choice, str) for choice in choices):
-        raise DatasetError(f"{where}: field 'choices' is {choices!r}; it must be a list of texts")
+        raise DatasetError(f"{where}: field 'choices' is {choices!r}; it must be a list of strings")
     if subtitles is not None and not isinstance(subtitles, str):
-        raise DatasetError(f"{where}: field 'subtitles' is {subtitles!r}; it must be a text or null")
+        raise DatasetError(f"{where}: field 'subtitles' is {subtitles!r}; it must be a string or null")
     kind, oracle_mode = fields["kind"], fields.get("oracle_mode")
     if kind not in get_args(PromptKind):
         raise DatasetError(f"{where}: kind is {kind!r}; it must be one of {', '.join(get_args(PromptKind))}")
@@ -78,17 +75,17 @@ def read_row(fields: Mapping[str, Any], where: str, *, folder: Path = Path()) ->
 
 
 def rows_of_batch(columns: Mapping[str, Any], count: int) -> Sequence[RewardRow]:
-    """The rows of a batch that TRL gives as columns, each a list of `count` values.
+    """The rows of a batch, which TRL passes as columns, each a list of `count` values.
 
-    Our trainer passes rows on that are checked (ROW). With plain TRL this is where they enter: they are read
-    from the columns of `grpo.jsonl`, and DatasetError is raised for the first that is not of its form.
+    `VideoGRPOTrainer` passes validated rows (ROW). With plain TRL they are built from the columns of
+    `grpo.jsonl`, and DatasetError is raised for the first invalid row.
     """
     if ROW in columns:
         return columns[ROW]
     missing = [name for name in (*TEXTS, "choices") if name not in columns]
     if missing:
         raise DatasetError(
-            f"the dataset has no column {', '.join(missing)}; take rows of a grpo.jsonl and keep their "
+            f"the dataset has no column {', '.join(missing)}; use the rows of a grpo.jsonl and keep all "
             "columns (remove_unused_columns: false)"
         )
     given = {name: columns[name] for name in COLUMNS if name in columns}
@@ -99,8 +96,8 @@ def rows_of_batch(columns: Mapping[str, Any], count: int) -> Sequence[RewardRow]
 
 
 def texts_of(completion: str | Sequence[Mapping[str, Any]]) -> list[str]:
-    """The reply of each turn as text, without the prompts between: TRL gives a text for a text prompt, and
-    messages for a conversation."""
+    """The reply of each turn as text, without the prompts between them: TRL passes a string for a text prompt
+    and messages for a conversation."""
     if isinstance(completion, str):
         return [completion]
     replies = [message["content"] for message in completion if message["role"] == "assistant"]

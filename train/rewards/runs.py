@@ -1,7 +1,6 @@
-"""Programs of a training run, executed in parallel, each once, in the background.
+"""Runs the programs of a training run in parallel in the background, each once.
 
-The same path as inference: `videopro.reasoning.execution` over the modules of the row's video. Knows
-executions, modules and backbones; nothing of rewards or trainers.
+Uses inference's own path: `videopro.reasoning.execution` over the modules of the row's video.
 """
 
 from __future__ import annotations
@@ -30,18 +29,18 @@ from videopro.traces import Execution
 from videopro.train.rewards.rows import RewardRow
 from videopro.video import Video, load_subtitles
 
-# Programs and contexts that are kept: more than a few batches have.
+# How many programs and contexts are kept: more than a few batches need.
 _RUNS = 1024
 _CONTEXTS = 256
 
 
 @dataclass(frozen=True)
 class ProgramOutcome:
-    """The outcome of a program."""
+    """The outcome of running a program."""
 
     execution: Execution | None = None
     log: str = ""
-    """For a refinement prompt."""
+    """The program's log, for a refinement prompt."""
     error: VideoProError | None = None
     """Why the row cannot be rewarded; there is no execution then."""
 
@@ -56,7 +55,7 @@ class TurnOutcome:
 
     @property
     def mode(self) -> Mode | None:
-        """How the program reasons; None where there is none."""
+        """The program's mode; None if there is no program."""
         return self.program.mode if self.program.code.strip() else None
 
 
@@ -78,8 +77,8 @@ class ProgramRunner:
         self.begun = 0
         """Programs started so far; a repeated one counts once."""
         self.left_out: dict[str, str] = {}
-        """Why rows were left out: by video that cannot be read, or by row whose request the backbone
-        refused."""
+        """Why rows were left out, by video (if it cannot be read) or by row (if the backbone refused its
+        request)."""
         self._unreadable: dict[tuple[str, str], VideoProError] = {}
         self._backbone = BatchingBackbone(backbone)
         self._counted = ThreadMeter()
@@ -91,7 +90,7 @@ class ProgramRunner:
         self._programs: CallCache[Program] = CallCache(_RUNS)
         self._runs: LRUCache[object, Future[ProgramOutcome]] = LRUCache(_RUNS)
         self._lock = threading.Lock()
-        # A new thread uses the first GPU, whichever one the process uses.
+        # A new thread uses the first GPU, whichever GPU the process uses.
         device = torch.cuda.current_device() if torch.cuda.is_available() else None
         self._threads = ThreadPoolExecutor(
             workers,
@@ -100,7 +99,7 @@ class ProgramRunner:
         )
 
     def prepare(self, row: RewardRow) -> None:
-        """Open and index a row's video in the background. An error shows when a program needs the video."""
+        """Open and index a row's video in the background. Errors appear when a program needs it."""
         self._threads.submit(self._context, row)
 
     def submit(self, row: RewardRow, reply: str) -> Future[ProgramOutcome]:
@@ -108,7 +107,7 @@ class ProgramRunner:
         return self._begin(row, self._program(reply))
 
     def _program(self, reply: str) -> Program:
-        """The program in a reply, which comes here when it is written and when it is rewarded."""
+        """The program in a reply, cached: it is needed when the reply is written and when it is rewarded."""
         program, _ = self._programs.get(reply, lambda: parse_program(reply))
         return program
 
@@ -147,7 +146,7 @@ class ProgramRunner:
         return [TurnOutcome(*turn) for turn in zip(replies, programs, ran, strict=True)]
 
     def close(self) -> None:
-        """End what runs. No program can be started after this."""
+        """Cancel queued programs and wait for running ones. No program can be started after this."""
         self._threads.shutdown(cancel_futures=True)
 
     # ---- one program ---------------------------------------------------------------------------------------
@@ -203,12 +202,12 @@ class ProgramRunner:
         check_alive(self._backbone, str(refused[0]))
         if len(refused) == len(errors):
             raise BackboneError(
-                f"{refused[0]}\nThe backbone refused what each of the {len(errors)} programs of this batch "
-                "asked, so there is nothing to learn from; fix this and re-run the same command to resume"
+                f"{refused[0]}\nThe backbone refused the requests of all {len(errors)} programs of this "
+                "batch, so there is nothing to learn from; fix this and re-run the same command to resume"
             )
 
     def _forget(self) -> None:
-        """Drop runs that may succeed when they are tried again."""
+        """Drop failed runs, which may succeed when they are retried."""
         with self._lock:
             for key, future in list(self._runs.items()):
                 if future.done() and not _is_over(future):
@@ -221,5 +220,5 @@ def _is_over(future: Future[ProgramOutcome]) -> bool:
 
 
 def _source(row: RewardRow) -> tuple[str, str]:
-    """The video and subtitles that a context is made from."""
+    """The key of a context: its video and subtitles."""
     return str(row.video), str(row.subtitles or "")

@@ -1,7 +1,6 @@
 """The rewards of a reply: Eq. 3's three parts, from its program and the execution of that program.
 
-Pure functions; nothing here runs, waits or logs. Knows programs, the names of modules and executions; nothing
-of trainers.
+Pure functions: nothing here runs programs, waits or logs.
 """
 
 from __future__ import annotations
@@ -19,12 +18,12 @@ from videopro.scoring import Mode
 from videopro.traces import Execution, FinalRule, select_answer
 
 WEIGHTS = {"accuracy": 0.5, "format": 0.2, "mode_consistency": 0.3}
-"""Eq. 3."""
+"""The weights in Eq. 3."""
 ANSWER, PROBABILITY = "answer", "probability"
 ACCURACIES = (ANSWER, PROBABILITY)
 """What the accuracy reward pays for; see `accuracy_reward`."""
 CLAIM = "make_result"
-"""The module that looks at nothing: it states an answer."""
+"""The only module that does not look at the video: it states an answer."""
 
 # Errors with which the executor refuses a program before it runs. No program raises these itself: it cannot
 # compile code.
@@ -33,8 +32,7 @@ _REFUSED = ("SyntaxError", "IndentationError", "TabError", "SourceLimit")
 
 @dataclass(frozen=True)
 class Rewards:
-    """The three parts, not weighted. None: the part does not apply to this row, and TRL leaves the row out of
-    it."""
+    """The three parts, unweighted. None: the part does not apply to this row, and TRL ignores it there."""
 
     accuracy: float | None
     format: float | None
@@ -42,7 +40,7 @@ class Rewards:
 
 
 LEFT_OUT = Rewards(None, None, None)
-"""For a row that could not be run: its video cannot be read. TRL takes such rows out of their group."""
+"""For a row that could not be run, e.g. because its video cannot be read. TRL ignores such rows."""
 
 
 Attempt = tuple[Program, Execution]
@@ -56,14 +54,15 @@ def score(
     accuracy: str = ANSWER,
     final: FinalRule = "last",
 ) -> Rewards:
-    """The rewards of a reply to a prompt of some kind, whose question has these right letters and the oracle
-    mode `oracle` (A.3; None: unknown), or of an episode: that reply and its refinements. `accuracy`: one
-    of ACCURACIES.
+    """The rewards of a reply, or of an episode (a reply and its refinements).
 
-    An episode earns accuracy by the answer that counts in inference, by the rule `final`; a fallback's answer
-    is not the policy's and earns nothing. Every reply must be well-formed to earn format. Mode consistency
-    depends on the first reply alone, whose prompt leaves the choice that A.3 judges: the policy does not
-    choose the kind of refinement that follows, nor its mode."""
+    `kind`: of the first prompt. `right`: the right letters. `oracle`: the oracle mode (A.3; None: unknown).
+    `accuracy`: one of ACCURACIES.
+
+    An episode earns accuracy for the answer that the rule `final` selects, as in inference; a fallback's
+    answer is not the policy's and earns nothing. Every reply must be well-formed to earn format. Mode
+    consistency depends on the first reply alone: the policy does not choose the kind of refinement that
+    follows, nor its mode."""
     program = attempts[0][0]
     right_form = [not format_faults(*attempt) for attempt in attempts]
     wanted = wanted_mode(kind, oracle)
@@ -76,12 +75,12 @@ def score(
 
 
 def accuracy_reward(execution: Execution, right: Collection[str], accuracy: str) -> float:
-    """The accuracy reward of an answer, 0..1.
+    """The accuracy reward of an answer, from 0 to 1.
 
-    `answer` is Eq. 3's: 1 where the answer is right. `probability` is the share that the answering call gave
-    the right letters, of all letters: its expected accuracy, had it drawn its answer. A program that looks at
-    the wrong place is right one time in four among four options, which the first pays like evidence and the
-    second as what it is. An answer in words comes without letters: it earns its confidence where it is right.
+    `answer` is Eq. 3's: 1 if the answer is right. `probability` is the share of the letters' probability that
+    the answering call gave to the right letters, i.e. the expected accuracy of a sampled answer: a program
+    that looks at the wrong place is right by chance one time in four, which `answer` rewards like evidence.
+    An answer in words has no letters: it earns its confidence if it is right.
     """
     if accuracy == ANSWER:
         return float(is_right(execution, right))
@@ -94,24 +93,23 @@ def accuracy_reward(execution: Execution, right: Collection[str], accuracy: str)
 
 
 def is_right(execution: Execution, right: Collection[str]) -> bool:
-    """Whether the answer is right and an answering call gave it. A letter that the program states of itself
-    looked at nothing, and is right by chance (R1 to R4 refuse it too)."""
+    """Whether the answer is right and an answering call gave it. A letter that the program states itself
+    is not based on the video and is right by chance (R1 to R4 refuse it too)."""
     return execution.answer.letter in right and execution.answer.confidence > 0
 
 
 def is_guess(execution: Execution) -> bool:
-    """Whether the program answered, and no answering call did."""
+    """Whether the program gave an answer that came from no answering call."""
     return execution.answer.letter is not None and execution.answer.confidence <= 0
 
 
 def format_faults(program: Program, execution: Execution) -> tuple[str, ...]:
-    """The faults in the form of a reply; empty: it earns the format reward.
+    """What is malformed in a reply; empty if it earns the format reward.
 
     A well-formed reply has planning and code in their tags, valid Python, one `execute_command` that can be
     called with the available inputs, no access outside the program, and calls of modules that exist, at least
     one of which looks at the video. A program that failed while it ran is well-formed; one that the executor
-    refused is not. Nor is one that ended in a guess: it hid its failure from the refinement that would have
-    fixed it, and would otherwise earn format and mode like an honest attempt.
+    refused is not. Nor is one that ended in a guess, since it hides its failure from refinement.
     """
     found = list(program.faults)
     if program.parameters:
@@ -128,8 +126,8 @@ def format_faults(program: Program, execution: Execution) -> tuple[str, ...]:
 
 
 def _signature(program: Program) -> list[str]:
-    """Why the executor cannot call the function: planners are asked for `(video, question)`, the release uses
-    `(video_path, question, choices, duration)`, and anything between is accepted."""
+    """Why the executor cannot call the function. Planners are asked for `(video, question)`, the release uses
+    `(video_path, question, choices, duration)`, and anything in between is accepted."""
     found = []
     absent = [name for name in program.required if name not in INPUTS]
     if absent:
@@ -153,9 +151,8 @@ def wanted_mode(kind: PromptKind, oracle: Mode | None) -> Mode | None:
       neither is rewarded. (R3 takes both as targets; R4 knows programs only, which is not a reason
       to punish an answer that is known to be right.)
 
-    Left out is not the same as 0: all replies to a prompt are left out together, so nothing is learned of
-    modes there, and the logged mean is over the other rows. An adaptive prompt whose oracle mode is unknown
-    is left out as well.
+    None is not the same as 0: all replies to the prompt are left out of this reward, and the logged mean is
+    over the other rows. An adaptive prompt whose oracle mode is unknown is left out as well.
     """
     if kind == "plan":
         return oracle

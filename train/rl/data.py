@@ -1,9 +1,8 @@
-"""Prompts to write programs for, with what their rewards need: `grpo.jsonl` of data_synthesis.
+"""Reads `grpo.jsonl` of data_synthesis: prompts to write programs for, with what their rewards need.
 
 A row is one prompt about one question: "plan" (choose a mode, write a program), "bug_fix" (a program and the
-log of its failure), "native_refinement" and "program_refinement" (a program whose answer is unsure). Rows are
-checked here, once, and travel as `GRPORow`. Knows files; must not know models, how a video is read, or what
-is rewarded.
+log of its failure), "native_refinement" and "program_refinement" (a program with a low-confidence answer).
+Rows are checked here, once, and passed on as `GRPORow`.
 """
 
 from __future__ import annotations
@@ -35,10 +34,10 @@ class GRPORow(RewardRow):
 
 
 def read_grpo_rows(path: Path, kinds: Collection[str] = KINDS) -> list[GRPORow]:
-    """The rows of these kinds. Video and subtitle paths are relative to the file's folder, or absolute.
+    """Read the rows of these kinds. Video and subtitle paths are relative to the file's folder, or absolute.
 
-    Raises DatasetError, naming file, line and fix, for the first row that is not of the form above, also
-    among those of other kinds, and where no row is left.
+    Raises DatasetError, naming the file, the line and the fix, for the first invalid row (of any kind), and
+    if no row is left.
     """
     rows: list[GRPORow] = []
     lines: dict[str, int] = {}
@@ -60,7 +59,7 @@ def _row(record: Mapping[str, Any], folder: Path, where: str) -> GRPORow:
         raise DatasetError(f"{where}: is a row for fine-tuning (train/sft.py); give a grpo.jsonl")
     prompt, prompt_video = record.get("prompt"), record.get("prompt_video", True)
     if not isinstance(prompt, str) or not prompt:
-        raise DatasetError(f"{where}: field 'prompt' is {prompt!r}; it must be a text")
+        raise DatasetError(f"{where}: field 'prompt' is {prompt!r}; it must be a non-empty string")
     if not isinstance(prompt_video, bool):
         raise DatasetError(f"{where}: prompt_video is {prompt_video!r}; it must be true or false")
     if record.get("kind") not in KINDS:
@@ -70,12 +69,12 @@ def _row(record: Mapping[str, Any], folder: Path, where: str) -> GRPORow:
 
 
 def as_dataset(rows: Sequence[GRPORow]) -> Dataset:
-    """The rows as TRL takes them: a chat `prompt`, and every other field of `GRPORow` as a column."""
+    """The rows as a dataset for TRL: a chat `prompt`, and every other field of `GRPORow` as a column."""
     return Dataset.from_list([_columns(row) for row in rows])
 
 
 def chat(prompt: str) -> list[dict[str, str]]:
-    """A prompt as TRL takes it."""
+    """A prompt in TRL's conversational format."""
     return [{"role": "user", "content": prompt}]
 
 
@@ -91,7 +90,7 @@ def _columns(row: GRPORow) -> dict[str, Any]:
 
 
 def row_from_columns(columns: Mapping[str, Any]) -> GRPORow:
-    """The row that `as_dataset` made these columns of; it was checked when it was read."""
+    """The inverse of `as_dataset` for one row. The row is not checked again."""
     return GRPORow(
         id=columns["id"],
         kind=columns["kind"],

@@ -1,9 +1,8 @@
-"""Episodes of two turns: which first replies inference would have refined, and by which prompt.
+"""Episodes of two turns: which first replies are refined, and with which prompt.
 
 Trigger and prompts are those of inference (`videopro.reasoning.refinement`, section 3.5): a program that
-failed, gave no answer, or gave one below tau is asked for again, once. Only a plan begins an episode: the
-other kinds of prompts are refinements themselves, and inference refines once. Knows rows, executions and
-prompts; must not know trainers, models or tokens.
+failed, gave no answer, or gave one below tau is refined once. Only a plan begins an episode: the other kinds
+of prompts are refinements themselves, and inference refines once.
 """
 
 from __future__ import annotations
@@ -20,22 +19,21 @@ from videopro.train.rl.data import GRPORow
 
 
 class RunsPrograms(Protocol):
-    """What runs programs, such as `videopro.train.rewards.functions.ProgramRewards`."""
+    """Runs programs, such as `videopro.train.rewards.functions.ProgramRewards`."""
 
     def run(self, rows: Sequence[GRPORow], replies: Sequence[str]) -> list[TurnOutcome]: ...
 
 
 class RefinementTurns:
-    """Chooses the prompt that follows a first reply. Runs the programs of these replies, and waits for
-    them."""
+    """Chooses the prompt that follows a first reply. Runs the programs in the replies and waits for them."""
 
     def __init__(self, runs: RunsPrograms, tau: float) -> None:
         self._runs = runs
         self._tau = tau
 
     def __call__(self, rows: Sequence[GRPORow], replies: Sequence[str]) -> list[GRPORow | None]:
-        """For each reply the row of its refinement, or None where it needs none, or could not be run. Raises
-        as the reward functions do."""
+        """For each reply, the row of its refinement; None if it needs none or could not be run. Raises the
+        same errors as the reward functions."""
         refinements: list[GRPORow | None] = [None] * len(rows)
         plans = [place for place, row in enumerate(rows) if row.kind in PLAN_KINDS]
         turns = self._runs.run([rows[place] for place in plans], [replies[place] for place in plans])

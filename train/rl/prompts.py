@@ -1,9 +1,8 @@
-"""Prompts of a policy in training: tokens, positions and vision features, each made once for all of its
-rollouts, log-prob passes and later steps.
+"""Encodes the policy's prompts: tokens, positions and vision features, computed once for all rollouts,
+log-prob passes and later steps.
 
-Made by the code that makes the planner's prompt in inference (`videopro.backbones.qwen.inputs`) from frames
-that were decoded once (`videopro.train.runtime.frame_cache`). Knows rows, inputs and the vision tower; must
-not know trainers.
+Uses the code that builds the planner's prompt in inference (`videopro.backbones.qwen.inputs`), on frames that
+were decoded once (`videopro.train.runtime.frame_cache`).
 """
 
 from __future__ import annotations
@@ -32,25 +31,24 @@ from videopro.train.runtime import FrameCache
 
 @dataclass(frozen=True, eq=False)
 class PolicyPrompt:
-    """One prompt; the rollouts of a group hold the same object."""
+    """One encoded prompt; the rollouts of a group share the object."""
 
     encoded: EncodedPrompt
     positions: torch.Tensor
     """M-RoPE positions, (3, tokens)."""
     following: int
-    """The position of the first token of a reply."""
+    """The M-RoPE position of a reply's first token."""
     head: int = 0
-    """Tokens of the video that it begins with, which every prompt about that video begins with."""
+    """The number of leading tokens (the video's) that all prompts about the video share."""
 
 
 class PromptEncoder:
-    """Makes prompts of rows.
+    """Encodes the prompts of rows.
 
-    `frozen`: the vision tower and the projector never change; a video's features then take the place of its
-    pixels, and those of the videos used last are kept, up to `kept_bytes` of them, on the model's device
-    (those of one video that are more than that are not).
-    Where the model takes no features (transformers before 5.18), a warning says so and the tower runs in
-    every pass.
+    `frozen`: the vision tower and the projector are not trained; a video's features then replace its
+    pixels, and those of the most recently used videos are kept on the model's device, up to `kept_bytes`
+    bytes. If the model accepts no features (transformers before 5.18), a warning says so and the tower runs
+    in every pass.
     """
 
     def __init__(
@@ -63,20 +61,19 @@ class PromptEncoder:
         self._keeps = frozen and takes_features(type(model.model))
         if frozen and not self._keeps:
             warnings.warn(
-                f"transformers {transformers.__version__} takes no features in place of pixels: every pass "
-                "runs the vision tower anew; 5.18 and newer run it once a video",
+                f"transformers {transformers.__version__} accepts no vision features: the tower runs in "
+                "every pass; with 5.18 and newer it runs once per video",
                 stacklevel=2,
             )
         self._heads: LRUCache[Path, EncodedPrompt] = LRUCache(
             kept_bytes, lambda head: features_bytes(head.features)
         )
         self.looked = 0
-        """Videos that went through the vision tower to be kept."""
+        """Videos whose features were computed in order to be kept."""
 
     def of(self, rows: Sequence[GRPORow]) -> list[PolicyPrompt]:
-        """Prompts of rows: one object for rows that ask the same.
-        Runs the vision tower, without gradients, on videos whose features are not kept. Raises VideoError or
-        BackboneError."""
+        """The prompts of rows; rows with equal prompts share one object. Runs the vision tower, without
+        gradients, on videos whose features are not kept. Raises VideoError or BackboneError."""
         made: dict[tuple[Path | None, str], PolicyPrompt] = {}
         heads: dict[Path, EncodedPrompt] = {}
         prompts = []
@@ -113,12 +110,12 @@ class PromptEncoder:
 
 
 _MAX_LENGTH_RATIO = 2
-"""How many times the shortest prompt of a batch its longest may be."""
+"""The longest prompt of a batch has at most this many times the tokens of its shortest."""
 
 
 def batches_by_length(prompts: Sequence[PolicyPrompt], most: int) -> Iterator[list[int]]:
-    """Batches of at most `most` prompts, as their numbers, in which little is padding: one refinement prompt
-    with a long log would have every other prompt padded to it, and read at its length with each token."""
+    """Batches of at most `most` prompts of similar length, as lists of indices. Otherwise one refinement
+    prompt with a long log would have all others padded to its length."""
     batch: list[int] = []
     shortest = 0
     for number in sorted(range(len(prompts)), key=lambda number: len(prompts[number].encoded.ids)):

@@ -1,10 +1,9 @@
-"""What a completion is made of: a reply, or the replies of several turns, each to a prompt of its own.
+"""Rollouts of one or several turns, each turn with a prompt of its own.
 
-As in inference, a refinement has a prompt of its own, which begins with the video and shows the program to
-fix (`videopro.prompts`); it does not continue the first reply. A rollout of two turns is one
-completion to the loss, made of the tokens that the policy wrote in both, and two conversations to the model:
-each reply is sampled and scored behind its own prompt, and no token of a prompt has a loss. Knows token ids
-and tensors; must not know losses, rewards or trainers.
+As in inference, a refinement prompt begins with the video and shows the program to fix (`videopro.prompts`);
+it does not continue the first reply. For the loss, a two-turn rollout is one completion: the tokens of both
+replies. For the model, it is two conversations: each reply is sampled and scored after its own prompt, and
+prompt tokens have no loss.
 """
 
 from __future__ import annotations
@@ -20,14 +19,13 @@ from videopro.train.rl.prompts import PolicyPrompt
 
 @dataclass(frozen=True, eq=False)
 class Rollout:
-    """One row: `prompts` in turn, and how many tokens the replies to all but the last took."""
+    """The prompts of a rollout, in order, and the lengths in tokens of all replies but the last."""
 
     prompts: tuple[PolicyPrompt, ...]
     lengths: tuple[int, ...] = ()
 
     def replies(self, completion: Sequence[int]) -> list[list[int]]:
-        """The reply to each prompt. Of a completion that was cut (by a mask on truncated ones), what is
-        left."""
+        """Split a completion into the reply to each prompt. A truncated completion gives what is left."""
         rest, found = list(completion), []
         for length in self.lengths:
             found.append(rest[:length])
@@ -37,23 +35,23 @@ class Rollout:
 
 @dataclass(frozen=True)
 class Turns:
-    """The turns of a batch's rollouts, one after another."""
+    """The turns of all rollouts of a batch, concatenated."""
 
     roots: list[PolicyPrompt]
-    """The first prompt of each turn's rollout."""
+    """For each turn, the first prompt of its rollout."""
     prompts: list[PolicyPrompt]
     replies: list[list[int]]
     rows: list[int]
-    """In which rollout each turn is."""
+    """For each turn, the index of its rollout."""
     starts: list[int]
-    """Where in its completion each reply begins."""
+    """For each turn, the offset of its reply in the completion."""
 
     @classmethod
     def of(cls, rollouts: Sequence[Rollout], ids: torch.Tensor, mask: torch.Tensor) -> Turns:
-        """Of completions, (rows, tokens) with a mask, padded on the right."""
+        """The turns of completions: `ids` and `mask`, (rows, tokens), padded on the right."""
         made = cls([], [], [], [], [])
-        told = zip(rollouts, ids.tolist(), mask.sum(-1).tolist(), strict=True)
-        for row, (rollout, completion, length) in enumerate(told):
+        completions = zip(rollouts, ids.tolist(), mask.sum(-1).tolist(), strict=True)
+        for row, (rollout, completion, length) in enumerate(completions):
             start = 0
             for prompt, reply in zip(rollout.prompts, rollout.replies(completion[:length]), strict=True):
                 made.roots.append(rollout.prompts[0])
@@ -65,9 +63,10 @@ class Turns:
         return made
 
     def joined(self, values: torch.Tensor, shape: tuple[int, int]) -> torch.Tensor:
-        """Values by turn, (turns, longest reply), as values by completion, (rows, tokens); 0 in padding."""
+        """Convert values per turn, (turns, longest reply), to values per completion, (rows, tokens), with 0
+        in padding."""
         if len(self.rows) == shape[0]:
-            # A turn a row: only the width may differ.
+            # One turn per row: only the width may differ.
             return torch.nn.functional.pad(values, (0, shape[1] - values.shape[1]))
         turns = [turn for turn, reply in enumerate(self.replies) for _ in reply]
         places = [place for reply in self.replies for place in range(len(reply))]
@@ -83,8 +82,8 @@ class Turns:
         )
 
     def padded(self, pad: int, device: torch.device) -> tuple[torch.Tensor, torch.Tensor, int]:
-        """Each turn as a row of its own: ids and mask, (turns, tokens), prompts padded on the left and
-        replies on the right, and how many places are the replies'."""
+        """One row per turn: ids and mask, (turns, tokens), with prompts padded on the left and replies on the
+        right, and the width of the replies' part."""
         before = max(len(prompt.encoded.ids) for prompt in self.prompts)
         width = max(map(len, self.replies))
         ids = torch.full((len(self.prompts), before + width), pad)
@@ -98,7 +97,7 @@ class Turns:
 
 
 def conversation(reply: str, prompt: str, refined: str) -> list[dict[str, str]]:
-    """A rollout of two turns as messages: a reply, the prompt that followed it, the reply to that."""
+    """A two-turn rollout as messages: the first reply, the refinement prompt, the second reply."""
     return [
         {"role": "assistant", "content": reply},
         *chat(prompt),

@@ -32,7 +32,7 @@ from videopro.train.rl.shared_prefix import check_shareable, pack
 from videopro.train.runtime import ROW_IDS, DummyVision, RunTrainer, part_of
 
 MakePrompts = Callable[[QwenRun, bool], PromptEncoder]
-"""Takes the policy's forward passes, and whether its vision tower and projector are frozen."""
+"""Called with the policy's `QwenRun` and whether its vision tower and projector are frozen."""
 
 
 class RewardPrefetcher(Protocol):
@@ -47,12 +47,12 @@ class RewardPrefetcher(Protocol):
 
 TokenScores = tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None]
 NextTurn = Callable[[Sequence[GRPORow], Sequence[str]], list[GRPORow | None]]
-"""Takes rows and the replies to them; returns the row to ask next for each, None if its rollout ends."""
+"""Called with rows and their replies; returns the next row for each, or None if its rollout ends."""
 
 
 class EpochSampler(RepeatSampler):
-    """TRL's random order of rows, seeded by the seed and the epoch. TRL goes on with the generator of the
-    last epoch, so that a run resumed in a later epoch would see the rows in another order."""
+    """TRL's random order of rows, seeded by the seed and the epoch. TRL continues with the last epoch's
+    generator, so a run resumed in a later epoch would see the rows in another order."""
 
     def __init__(self, like: RepeatSampler, epoch: Callable[[], int]) -> None:
         super().__init__(
@@ -74,9 +74,9 @@ class EpochSampler(RepeatSampler):
 class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
     """GRPOTrainer with `VideoGRPOConfig` and rows of `videopro.train.rl.data.as_dataset`.
 
-    `make_prompts`: makes the encoder of the rows' prompts; None leaves prompts and sampling to TRL. `banned`:
-    tokens that are never sampled. `ahead`: gets each reply as soon as it is written. `next_turn`: what
-    follows a first reply, for two-turn rollouts; None: rollouts have one turn."""
+    `make_prompts`: creates the encoder of the rows' prompts; None leaves prompts and sampling to TRL.
+    `banned`: token ids that are never sampled. `ahead`: receives each reply as soon as it is written.
+    `next_turn`: chooses the row that follows a first reply; None: rollouts have one turn."""
 
     args: VideoGRPOConfig
 
@@ -146,7 +146,7 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         self._rows = [row_from_columns(columns) for columns in inputs]
-        # The reward functions get the rows themselves, so that nobody reads and checks them again.
+        # The reward functions get the rows themselves, so that they need not be parsed and checked again.
         inputs = [{"prompt": chat(row.prompt), ROW: row} for row in self._rows]
         made = {**super()._generate_and_score_completions(inputs), ROW_IDS: [row.id for row in self._rows]}
         return made if self._maker is None else {**made, "rollouts": self._rollouts}
@@ -166,7 +166,7 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
 
     @contextlib.contextmanager
     def _whole(self) -> Iterator[None]:
-        """Within, this process has the whole policy, and no gradients are recorded."""
+        """Within, the policy's weights are gathered in this process, and no gradients are recorded."""
         checkpointing: Any = self.args.gradient_checkpointing_kwargs
         with (
             unwrap_model_for_generation(
@@ -203,7 +203,7 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
         return replies, None
 
     def _add_second_turns(self, next_turn: NextTurn, replies: list[list[int]], seed: int) -> None:
-        """Sample a second reply where one is needed, and append it to the first."""
+        """Sample second replies where `next_turn` asks for them, and append them to the first."""
         assert self._maker is not None
         texts = self._texts(replies)
         next_rows = enumerate(next_turn(self._rows, texts))
@@ -222,24 +222,24 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
             self._conversations[row] = conversation(texts[row], question.prompt, text)
 
     def _write(self, prompts: Sequence[PolicyPrompt], seed: int, rows: Sequence[int]) -> list[SampledReply]:
-        """A reply to each prompt; `rows` are the prompts' rows. Each draw depends only on the seed and on the
-        row's number among the rows of all processes."""
+        """Sample a reply to each prompt; `rows`: the indices of their rows. Each draw depends only on the
+        seed and the row's index among the rows of all processes."""
         first = self.accelerator.process_index * len(self._rows)
         sampling = Sampling(self.args.longest, self.temperature, self.top_p, seed)
         written: dict[int, SampledReply] = {}
-        for some in batches_by_length(prompts, self.args.sampling_batch_size or len(prompts)):
-            distinct = list(dict.fromkeys(prompts[number] for number in some))
+        for batch in batches_by_length(prompts, self.args.sampling_batch_size or len(prompts)):
+            distinct = list(dict.fromkeys(prompts[number] for number in batch))
             state = self._run.start([prompt.encoded for prompt in distinct])
-            state = self._run.fork(state, [distinct.index(prompts[number]) for number in some])
-            numbers = [rows[number] for number in some]
+            state = self._run.fork(state, [distinct.index(prompts[number]) for number in batch])
+            numbers = [rows[number] for number in batch]
             seeds = [(seed, first + row) for row in numbers]
-            told = functools.partial(self._submit, numbers)
+            on_reply = functools.partial(self._submit, numbers)
             try:
-                replies = self._run.write(state, sampling, seeds, banned=self._banned, on_reply=told)
+                replies = self._run.write(state, sampling, seeds, banned=self._banned, on_reply=on_reply)
             except NonFiniteLogits as error:
                 ids = [self._rows[numbers[row]].id for row in error.rows]
                 raise self.stopped("the policy's output is NaN or infinite", ids) from error
-            written.update(zip(some, replies, strict=True))
+            written.update(zip(batch, replies, strict=True))
         return [written[number] for number in range(len(prompts))]
 
     def _submit(self, rows: Sequence[int], number: int, reply: SampledReply) -> None:
@@ -342,7 +342,7 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
         )
 
     def compute_loss(self, model: Any, inputs: Any, *arguments: Any, **settings: Any) -> Any:
-        """TRL's loss of a batch."""
+        """TRL's loss for a batch."""
         if self._maker is None:
             return super().compute_loss(model, inputs, *arguments, **settings)
         if self._has_no_gradient(inputs):
@@ -355,8 +355,8 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
             return super().compute_loss(model, inputs, *arguments, **settings)
 
     def _has_no_gradient(self, inputs: Mapping[str, Any]) -> bool:
-        """Whether every term of the loss is 0: within each group of the batch all rewards are equal, and no
-        other term is on. With several processes no pass is skipped, since they run their passes together."""
+        """Whether every term of the loss is 0: all rewards within each group are equal, and no other term is
+        enabled. False with several processes, since they run their passes together."""
         other_terms = self.beta != 0 or self._entropy_bonus_enabled or self.aux_loss_enabled
         alone = self.accelerator.num_processes == 1
         return alone and not other_terms and not bool(inputs["advantages"].any())
@@ -372,7 +372,7 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
 
 
 def _mix_seed(*key: int) -> int:
-    """A seed for a generator, from several numbers."""
+    """Combine several numbers into one seed."""
     return int(np.random.SeedSequence(key).generate_state(1, np.uint64)[0] >> 1)
 
 

@@ -229,7 +229,7 @@ def test_a_conversation_earns_the_same(rewards: ProgramRewards) -> None:
 @pytest.mark.parametrize(
     ("changes", "named"),
     [
-        ({"video": None}, "field 'video' is None; it must be a text"),
+        ({"video": None}, "field 'video' is None; it must be a string"),
         ({"answer": "E"}, "must be one of A, B, C, D"),
         ({"kind": "native"}, "kind is 'native'"),
         ({"oracle_mode": "both"}, "oracle_mode is 'both'"),

@@ -50,13 +50,13 @@ def test_kinds_are_chosen(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"video": None}, "field 'video' is None; it must be a text"),
-        ({"prompt": ""}, "field 'prompt' is ''; it must be a text"),
-        ({"choices": "red"}, "field 'choices' is 'red'; it must be a list of texts"),
+        ({"video": None}, "field 'video' is None; it must be a string"),
+        ({"prompt": ""}, "field 'prompt' is ''; it must be a non-empty string"),
+        ({"choices": "red"}, "field 'choices' is 'red'; it must be a list of strings"),
         ({"answer": "E"}, "answer is 'E'; it must be one of A, B"),
         ({"kind": "plans"}, "kind is 'plans'; it must be one of plan, bug_fix"),
         ({"oracle_mode": "both"}, "oracle_mode is 'both'; it must be native, program or null"),
-        ({"subtitles": 3}, "field 'subtitles' is 3; it must be a text or null"),
+        ({"subtitles": 3}, "field 'subtitles' is 3; it must be a string or null"),
         ({"prompt_video": "no"}, "prompt_video is 'no'; it must be true or false"),
         ({"id": "plan"}, "has the id 'plan' of line 1; ids must differ"),
     ],
