@@ -3,7 +3,7 @@
     python -m videopro.train.rejection --model pocket --adapter runs/sft --data grpo.jsonl --output own.jsonl
 
 Samples `samples` programs for every prompt, runs them as GRPO's rewards do, and keeps those that are correct
-and well-formed (accuracy and format, Eq. 3). Programs that differ only in names or comments count once per
+and well-formed (accuracy and format, Eq. 3). Programs that differ only in comments or layout count once per
 prompt. `own.jsonl` is for train/sft.py. Re-run the same command to resume: samples so far are kept in
 `OUTPUT.samples`.
 """

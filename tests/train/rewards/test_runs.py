@@ -258,7 +258,7 @@ def test_what_a_living_backbone_refuses_is_left_out_and_named_once(
         # It is asked again: another time the backbone may serve it.
         assert rewards.executions == 3
         assert rewards.left_out == {"row 'q2/plan'": "cannot serve this request"}
-        with pytest.raises(BackboneError, match="each of the 2 programs"):
+        with pytest.raises(BackboneError, match="requests of all 2 programs"):
             score(rewards, [given[1]] * 2, [LOCAL, NATIVE])
     assert capsys.readouterr().err.count("q2/plan") == 1
     assert ("programs/left_out", 0.5) in told.metrics
