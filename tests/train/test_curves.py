@@ -51,7 +51,7 @@ def test_a_panel_for_each_thing_that_was_logged() -> None:
     assert titles == ["reward", "rewards by name", "entropy", "held-out questions"]
     reward = figure.axes[0]
     # Both runs, then their mean.
-    assert [list(one.get_ydata()) for one in reward.lines] == [[0.2, 0.4], [0.6, 1.0], [0.2, 0.5, 1.0]]
+    assert [list(line.get_ydata()) for line in reward.lines] == [[0.2, 0.4], [0.6, 1.0], [0.2, 0.5, 1.0]]
     names = [text.get_text() for text in figure.axes[1].get_legend().get_texts()]
     assert names == ["accuracy", "mode consistency"]
 

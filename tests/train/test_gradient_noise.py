@@ -20,7 +20,7 @@ def test_the_mean_cosine_and_its_error_by_hand() -> None:
     """Cosines 1, 0, 0 and 1/sqrt(2) three times; without the first or second step their mean is 0.4714,
     without the third 0.8047, without the last 0.3333."""
     half = 0.5**0.5
-    found = noise([torch.tensor(one) for one in ([1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [half, half])])
+    found = noise([torch.tensor(step) for step in ([1.0, 0.0], [1.0, 0.0], [0.0, 1.0], [half, half])])
     assert found.mean_cosine == pytest.approx(0.52022, abs=1e-5)
     assert found.standard_error == pytest.approx(0.30080, abs=1e-5)
     assert found.steps_to_half_signal == pytest.approx(0.92226, abs=1e-4)
@@ -32,7 +32,7 @@ def test_steps_of_known_signal_and_noise() -> None:
     signal = torch.zeros(400)
     signal[0] = 1
     steps = [signal + 0.1 * torch.randn(400, generator=chance) for _ in range(60)]
-    found = noise([one / one.norm() for one in steps])
+    found = noise([step / step.norm() for step in steps])
     assert abs(found.mean_cosine - 0.2) < 3 * found.standard_error < 0.06
     assert found.steps_to_half_signal == pytest.approx(4, rel=0.25)
 
@@ -50,14 +50,14 @@ def test_a_run_over_one_row_takes_one_step_again_and_again_and_learns_nothing(tm
     assert found.steps == 3
     assert found.mean_cosine == pytest.approx(1, abs=1e-5)
     assert json.loads((output / "gradient_noise.json").read_text())["mean_cosine"] == found.mean_cosine
-    written = {name: one for name, one in adapter(output).items() if "lora_B" in name}
+    written = {name: weight for name, weight in adapter(output).items() if "lora_B" in name}
     assert written
-    assert not any(one.any() for one in written.values())
+    assert not any(weight.any() for weight in written.values())
 
 
 def test_a_run_that_earns_nothing_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A random model writes no programs: no group has a spread, and no step a gradient."""
-    data = sft_world.write(tmp_path / "grpo.jsonl", [grpo_world.record(one) for one in grpo_world.rows()])
+    data = sft_world.write(tmp_path / "grpo.jsonl", [grpo_world.record(row) for row in grpo_world.rows()])
     changes = {
         **LORA,
         "train_data": data,

@@ -47,7 +47,7 @@ class Policy(SceneBackbone):
         if self.fail_at is not None and len(self.asked_for) >= self.fail_at:
             raise KeyboardInterrupt
         self.asked_for.append(name)
-        return WRITES[name][(len([one for one in self.asked_for if one == name]) - 1) % 4]
+        return WRITES[name][(self.asked_for.count(name) - 1) % 4]
 
 
 @pytest.fixture
@@ -93,7 +93,7 @@ def test_a_stopped_command_goes_on(policy: Policy, tmp_path: Path) -> None:
     assert rejection.main(words(tmp_path)) == 0
     # Of the second prompt only: the first was sampled.
     assert policy.asked_for == ["second"] * 4
-    assert [one.reply for one in read_rows(tmp_path / "own.jsonl")] == [LOCAL]
+    assert [row.reply for row in read_rows(tmp_path / "own.jsonl")] == [LOCAL]
     policy.asked_for.clear()
     assert rejection.main(words(tmp_path)) == 0
     assert policy.asked_for == []

@@ -37,9 +37,9 @@ def test_every_row_of_a_batch_is_what_the_official_processor_makes_of_it_alone(f
         assert not batch["attention_mask"][number, length:].any()
         assert (batch["labels"][number, length:] == -100).all()
     for name in ("video_grid_thw", "pixel_values_videos"):
-        assert torch.equal(batch[name], torch.cat([one[name] for one in alone if name in one])), name
+        assert torch.equal(batch[name], torch.cat([row[name] for row in alone if name in row])), name
     if family == "qwen2_5_vl":
-        seconds = [float(value) for one in alone for value in one.get("second_per_grid_ts", ())]
+        seconds = [float(value) for row in alone for value in row.get("second_per_grid_ts", ())]
         assert batch["second_per_grid_ts"].tolist() == pytest.approx(seconds)
 
 

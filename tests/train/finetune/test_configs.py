@@ -54,7 +54,7 @@ def test_the_pocket_adapter_stays_below_two_megabytes(tmp_path: Path) -> None:
         adapted = get_peft_model(model, lora)
     kept = ("lora_", "modules_to_save")
     weights = sum(
-        weight.numel() for name, weight in adapted.named_parameters() if any(one in name for one in kept)
+        weight.numel() for name, weight in adapted.named_parameters() if any(part in name for part in kept)
     )
     assert weights == 430_080 + 475_136
     assert 1_000_000 < weights * torch.bfloat16.itemsize < 1_950_000

@@ -138,9 +138,9 @@ def test_another_number_of_frames_another_form_or_another_content_is_decoded_ane
     tmp_path: Path, video: Path
 ) -> None:
     cache(tmp_path / "c").frames(video)
-    for one in (cache(tmp_path / "c", count=5), cache(tmp_path / "c", form="g")):
-        one.frames(video)
-        assert one.decoded == 1
+    for frames in (cache(tmp_path / "c", count=5), cache(tmp_path / "c", form="g")):
+        frames.frames(video)
+        assert frames.decoded == 1
     make(video, 41, rate=10)
     changed = cache(tmp_path / "c")
     changed.frames(video)

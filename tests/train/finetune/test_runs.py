@@ -113,7 +113,7 @@ def test_at_a_constant_rate_a_run_may_go_on_for_longer(
     shorter = adapter(tmp_path / "longer")
     assert run("longer", long) == 0
     assert_equal(adapter(tmp_path / "longer"), adapter(tmp_path / "whole"))
-    assert any(not torch.equal(one, shorter[key]) for key, one in adapter(tmp_path / "whole").items())
+    assert any(not torch.equal(weight, shorter[key]) for key, weight in adapter(tmp_path / "whole").items())
     # What has gone further cannot become the shorter run, and a cosine's rates are of its length.
     assert run("longer", short) == 2
     assert f"{name} was {long}" in capsys.readouterr().err
@@ -157,7 +157,7 @@ def test_the_releases_form_is_trained_on_as_it_is(tmp_path: Path) -> None:
     changes = {"train_data": data, "max_steps": 1, "per_device_train_batch_size": 2, "use_peft": "true"}
     assert sft.main(arguments(tmp_path / "run", **changes)) == 0
     weights = adapter(tmp_path / "run")
-    assert {one.dtype for one in weights.values()} == {torch.bfloat16}
+    assert {weight.dtype for weight in weights.values()} == {torch.bfloat16}
 
 
 def test_an_adapter_is_gone_on_with(tmp_path: Path) -> None:
@@ -183,9 +183,9 @@ def test_an_adapter_is_gone_on_with(tmp_path: Path) -> None:
     assert record["run"]["adapter"] == folder_fingerprint(tmp_path / "one")
 
 
-def pairs(one: Path, other: Path) -> list[tuple[torch.Tensor, torch.Tensor]]:
+def pairs(left: Path, right: Path) -> list[tuple[torch.Tensor, torch.Tensor]]:
     """The weights of two adapters, name by name."""
-    first, second = adapter(one), adapter(other)
+    first, second = adapter(left), adapter(right)
     assert set(first) == set(second)
     return [(first[name], second[name]) for name in first]
 

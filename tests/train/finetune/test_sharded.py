@@ -49,5 +49,5 @@ def test_an_adapter_and_its_head_become_what_they_become_in_one_process(kind: st
     assert sft.main(flags(tmp_path / "one", **changes, **batches)) == 0
     expected = adapter(tmp_path / "one")
     assert any("lm_head" in name for name in expected)
-    assert any(one.any() for name, one in expected.items() if "lora_B" in name)
+    assert any(weight.any() for name, weight in expected.items() if "lora_B" in name)
     assert_same(adapter(tmp_path / "two"), expected)

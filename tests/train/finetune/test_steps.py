@@ -98,8 +98,8 @@ def test_lora_goes_to_every_linear_layer_of_the_language_model_and_to_no_other(f
     }[family]
     merger = {
         "qwen3_vl": {
-            f"model.visual.{one}.linear_fc{i}"
-            for one in ("merger", "deepstack_merger_list.0")
+            f"model.visual.{module}.linear_fc{i}"
+            for module in ("merger", "deepstack_merger_list.0")
             for i in (1, 2)
         },
         "qwen2_5_vl": {"model.visual.merger.mlp.0", "model.visual.merger.mlp.2"},
@@ -138,8 +138,12 @@ def test_weight_decay_spares_norms_and_biases(tmp_path: Path) -> None:
     trainer = world.trainer("qwen3_vl", config, world.rows(), use_peft=False)
     groups = trainer.create_optimizer().param_groups
     names = {id(weight): name for name, weight in trainer.model.named_parameters()}
-    decayed = {names[id(one)] for group in groups if group["weight_decay"] > 0 for one in group["params"]}
-    spared = {names[id(one)] for group in groups if group["weight_decay"] == 0 for one in group["params"]}
+    decayed = {
+        names[id(weight)] for group in groups if group["weight_decay"] > 0 for weight in group["params"]
+    }
+    spared = {
+        names[id(weight)] for group in groups if group["weight_decay"] == 0 for weight in group["params"]
+    }
     assert "model.language_model.layers.0.mlp.up_proj.weight" in decayed
     assert "model.language_model.norm.weight" in spared
     assert not any("norm" in name for name in decayed)
@@ -149,7 +153,7 @@ def test_4_bit_weights_are_the_language_models_alone() -> None:
     bnb = pytest.importorskip("bitsandbytes")
     settings = world.model_settings("qwen3_vl", load_in_4bit=True, dtype="float32")
     model = load_trainable(find_checkpoint(str(checkpoint("qwen3_vl"))), settings)
-    small = {name for name, one in model.named_modules() if isinstance(one, bnb.nn.Linear4bit)}
+    small = {name for name, module in model.named_modules() if isinstance(module, bnb.nn.Linear4bit)}
     assert small == adapted(reference("qwen3_vl")[0], linear_pattern(reference("qwen3_vl")[0], ["language"]))
 
 

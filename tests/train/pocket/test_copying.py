@@ -40,8 +40,8 @@ def test_the_two_words_after_one_are_those(rng: np.random.Generator) -> None:
 def test_a_line_is_filled_in_with_what_was_told(rng: np.random.Generator) -> None:
     for _ in range(50):
         said, reply = drills.fill_template(rng)
-        *told, task = said.split("\n")
-        values = dict(one.split(": ", 1) for one in told)
+        *lines, task = said.split("\n")
+        values = dict(line.split(": ", 1) for line in lines)
         shown = task.removeprefix("Fill in: ")
         assert set(re.findall(r"<(\w+)>", shown)) == set(values)
         for name, value in values.items():

@@ -160,8 +160,8 @@ def test_the_mode_that_each_prompt_wants(
     given = [row(id=kind, kind=kind, oracle_mode=oracle)] * 3
     found = score(rewards, given, [NATIVE, LOCAL, "no program"])
     malformed = None if native is None else 0
-    assert [one[2] for one in found] == [native, program, malformed]
-    assert [one[:2] for one in found] == [(0, 1), (1, 1), (0, 0)]
+    assert [rewarded[2] for rewarded in found] == [native, program, malformed]
+    assert [rewarded[:2] for rewarded in found] == [(0, 1), (1, 1), (0, 0)]
 
 
 def test_the_modes_of_a_3_are_those_of_the_oracle() -> None:
@@ -200,7 +200,7 @@ def test_the_rewards_pay_for_what_they_are_told_to(rewards: ProgramRewards) -> N
 
 
 def test_weights_are_those_of_equation_3(rewards: ProgramRewards) -> None:
-    assert [one.__name__ for one in rewards.functions] == ["accuracy", "format", "mode_consistency"]
+    assert [function.__name__ for function in rewards.functions] == ["accuracy", "format", "mode_consistency"]
     assert rewards.weights == [0.5, 0.2, 0.3]
 
 

@@ -43,7 +43,7 @@ def test_trl_weighs_logs_and_learns_from_them(tmp_path: Path, monkeypatch: pytes
         replies = [GIVEN[n % 4] for n in range(len(prompts))]
         return {
             "prompt_ids": [words(prompt)["input_ids"] for prompt in prompts],
-            "completion_ids": [[*words(one)["input_ids"], words.eos_token_id] for one in replies],
+            "completion_ids": [[*words(reply)["input_ids"], words.eos_token_id] for reply in replies],
             "logprobs": None,
         }
 
@@ -79,7 +79,7 @@ def test_trl_weighs_logs_and_learns_from_them(tmp_path: Path, monkeypatch: pytes
         assert rewards.executions == 8  # Tried in vain for the second row.
     logged = trainer.state.log_history[0]
     for place, name in enumerate(("accuracy", "format", "mode_consistency")):
-        values = [one[place] for one in REWARDS]
+        values = [parts[place] for parts in REWARDS]
         mean = sum(values) / 4
         assert logged[f"rewards/{name}/mean"] == pytest.approx(mean)
         spread = math.sqrt(sum((value - mean) ** 2 for value in values) / 3)
@@ -97,7 +97,7 @@ def test_trl_weighs_logs_and_learns_from_them(tmp_path: Path, monkeypatch: pytes
     assert by_row["q1/plan", LOCAL] == pytest.approx(1.0 - 0.425)
     assert by_row["q1/plan", "prose"] == pytest.approx(-0.425)
     # Nothing is learned from rows that were left out.
-    assert [by_row["q2/plan", one] for one in GIVEN] == [0, 0, 0, 0]
+    assert [by_row["q2/plan", reply] for reply in GIVEN] == [0, 0, 0, 0]
     assert logged["programs/left_out"] == 0.5
     assert logged["programs/failed/NameError"] == 0.25
     assert logged["programs/native_share"] == 0.25

@@ -36,7 +36,7 @@ def test_rows_come_with_all_that_rewards_need(tmp_path: Path) -> None:
     assert columns["subtitles"] == str(tmp_path / "videos" / "b.srt")
     for name in ("id", "question", "choices", "answer", "kind", "oracle_mode"):
         assert columns[name] == given[1][name]
-    assert [row_from_columns(one) for one in as_dataset(rows)] == rows
+    assert [row_from_columns(columns) for columns in as_dataset(rows)] == rows
 
 
 def test_kinds_are_chosen(tmp_path: Path) -> None:

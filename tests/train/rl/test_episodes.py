@@ -82,7 +82,7 @@ def test_refinements_are_not_refined_again_and_nothing_runs_twice() -> None:
     with make() as rewards:
         given = [plan_row(), plan_row(kind="bug_fix"), plan_row()]
         found = RefinementTurns(rewards, 0.75)(given, [NATIVE, BROKEN, NATIVE])
-        assert [one is None for one in found] == [False, True, False]
+        assert [row is None for row in found] == [False, True, False]
         # The rest of the row stays: it is about the same question.
         assert found[0] is not None
         assert replace(found[0], kind="plan", prompt="Plan.") == given[0]
@@ -178,7 +178,7 @@ def test_both_replies_are_scored_behind_their_own_prompts(family: str, shared: b
     ]
     config = grpo.settings(tmp_path, shared_prompt=shared)
     made = grpo.trainer(family, config, [first, second, text], use_peft=False)
-    asked = iter(made._maker.of([one for turns in episodes for one, _ in turns]))
+    asked = iter(made._maker.of([row for turns in episodes for row, _ in turns]))
     replies = [[reply for _, reply in turns] for turns in episodes]
     made._rollouts = [
         Rollout(tuple(next(asked) for _ in said), tuple(len(reply) for reply in said[:-1]))
@@ -191,7 +191,7 @@ def test_both_replies_are_scored_behind_their_own_prompts(family: str, shared: b
     )
     model, processor = reference(family)
     parts = [
-        torch.cat([expected(family, model, processor, one, reply) for one, reply in turns])
+        torch.cat([expected(family, model, processor, row, reply) for row, reply in turns])
         for turns in episodes
     ]
     for number, part in enumerate(parts):
@@ -212,7 +212,7 @@ def always(
     given: Sequence[GRPORow], replies: Sequence[str], *, but: int | None = None
 ) -> list[GRPORow | None]:
     """Every reply but one is refined, by a prompt that rests on the row alone."""
-    return [None if place == but else grpo.refined(one) for place, one in enumerate(given)]
+    return [None if place == but else grpo.refined(row) for place, row in enumerate(given)]
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -239,15 +239,15 @@ def test_both_replies_are_drawn_from_what_is_scored(
     first, second = drawn
     assert (len(first), len(second)) == (4, 3)
     after = iter(second)
-    for number, one in enumerate(first):
-        turns = [one] if number == 1 else [one, next(after)]
+    for number, sampled in enumerate(first):
+        turns = [sampled] if number == 1 else [sampled, next(after)]
         said = [(*each.logprobs, *([each.end[1]] if each.end else [])) for each in turns]
         logprobs = torch.tensor([value for each in said for value in each])
         assert len(replies[number]) == len(logprobs)
         torch.testing.assert_close(found[number, : len(logprobs)], logprobs, atol=1e-4, rtol=1e-4)
     # What was said, for rewards and tables.
     assert set(made._conversations) == {0, 2, 3}
-    assert [one["role"] for one in made._conversations[0]] == ["assistant", "user", "assistant"]
+    assert [message["role"] for message in made._conversations[0]] == ["assistant", "user", "assistant"]
     assert made._conversations[0][1]["content"] == grpo.refined(chosen[0]).prompt
 
 
@@ -271,9 +271,9 @@ def test_both_turns_move_towards_what_the_episode_earns(tmp_path: Path) -> None:
         max_completion_length=1,
     )
     made = grpo.trainer("qwen3_vl", config, chosen, rewards=rewards, next_turn=always)
-    turns = chosen, [grpo.refined(one) for one in chosen]
+    turns = chosen, [grpo.refined(row) for row in chosen]
     before = [grpo.first_tokens(made, some)[:, turn::2].sum(-1) for turn, some in enumerate(turns)]
     made.train()
     after = [grpo.first_tokens(made, some)[:, turn::2].sum(-1) for turn, some in enumerate(turns)]
-    assert max(one.max() for one in before) < 0.75
-    assert min(one.min() for one in after) > 0.85
+    assert max(shares.max() for shares in before) < 0.75
+    assert min(shares.min() for shares in after) > 0.85

@@ -61,12 +61,12 @@ def test_a_run_of_two_turns_with_the_rewards_of_programs(tmp_path: Path) -> None
     changes = {"episodes": "two_turn", "max_steps": 5, "num_completions_to_print": 0}
     made = run(tmp_path / "run", log_completions="true", **changes)
     programs = [json.loads(line) for line in (tmp_path / "run" / "programs.jsonl").read_text().splitlines()]
-    assert [one["kind"] for one in programs].count("plan") == 8
+    assert [line["kind"] for line in programs].count("plan") == 8
     assert len(programs) == 20
-    assert all((one["refined"] is not None) == (one["kind"] == "plan") for one in programs)
+    assert all((line["refined"] is not None) == (line["kind"] == "plan") for line in programs)
     # Up to six tokens a turn.
-    assert all(one["tokens"] <= (12 if one["kind"] == "plan" else 6) for one in programs)
-    assert max(one["tokens"] for one in programs) > 6
+    assert all(line["tokens"] <= (12 if line["kind"] == "plan" else 6) for line in programs)
+    assert max(line["tokens"] for line in programs) > 6
     logged = [line["programs/refined"] for line in made.state.log_history if "loss" in line]
     assert sorted(logged) == [0.0, 0.0, 0.0, 1.0, 1.0]
     assert len(list((tmp_path / "run" / "completions").glob("*.parquet"))) == 5
@@ -92,9 +92,9 @@ def test_an_adapter_is_trained_on_and_its_base_answers(tmp_path: Path) -> None:
     lora = choose_trained(model, world.model_settings("qwen3_vl"), ["language"])
     tuned = get_peft_model(model, lora)
     torch.manual_seed(1)
-    for name, one in tuned.named_parameters():
+    for name, weight in tuned.named_parameters():
         if "lora_B" in name:
-            torch.nn.init.normal_(one, std=0.1)
+            torch.nn.init.normal_(weight, std=0.1)
     tuned.save_pretrained(tmp_path / "sft")
     before = adapter(tmp_path / "sft")
     # Nothing is learned, and the reference of the KL term is the adapter itself.
@@ -105,7 +105,7 @@ def test_an_adapter_is_trained_on_and_its_base_answers(tmp_path: Path) -> None:
     run(tmp_path / "moved", adapter=tmp_path / "sft")
     moved = adapter(tmp_path / "moved")
     assert moved.keys() == before.keys()
-    assert any(not torch.equal(moved[name], one) for name, one in before.items())
+    assert any(not torch.equal(moved[name], weight) for name, weight in before.items())
     # Who answers inside programs: the plain checkpoint, whatever was trained.
     frames = pictures(4)
     asked = [ChoiceRequest(frames, QUESTION)]
@@ -119,9 +119,9 @@ def test_an_adapter_is_trained_on_and_its_base_answers(tmp_path: Path) -> None:
 def test_the_base_without_adapter_holds_no_weights_of_its_own(tmp_path: Path) -> None:
     model = AutoModelForImageTextToText.from_pretrained(checkpoint("qwen3_vl"))
     base = without_adapter(model)
-    before = {id(one) for one in base.parameters()}
+    before = {id(weight) for weight in base.parameters()}
     tuned = get_peft_model(model, choose_trained(model, world.model_settings("qwen3_vl"), ["language"]))
-    assert before == {id(one) for name, one in tuned.named_parameters() if "lora_" not in name}
+    assert before == {id(weight) for name, weight in tuned.named_parameters() if "lora_" not in name}
     assert not any("lora_" in name for name, _ in base.named_parameters())
 
 
@@ -132,16 +132,16 @@ def test_planning_from_text_alone_is_trls_own(tmp_path: Path) -> None:
     inputs = world.inputs("qwen3_vl")
     assert set(inputs.visual_tokens()) <= set(made.generation_config.suppress_tokens)
     # The tokens of a prompt are those of our own way all the same.
-    prompts = [one["prompt"] for one in as_dataset(grpo.rows())]
+    prompts = [row["prompt"] for row in as_dataset(grpo.rows())]
     ids, images, _ = made._tokenize_prompts(prompts)
     assert images is None
-    assert [tuple(one) for one in ids] == [inputs.text(one.prompt).ids for one in grpo.rows()]
-    assert any(one.any() for name, one in adapter(tmp_path / "run").items() if "lora_B" in name)
+    assert [tuple(tokens) for tokens in ids] == [inputs.text(row.prompt).ids for row in grpo.rows()]
+    assert any(weight.any() for name, weight in adapter(tmp_path / "run").items() if "lora_B" in name)
 
 
 @pytest.mark.usefixtures("some_rewards")
 def test_measuring_on_the_way_leaves_the_training_alone(tmp_path: Path) -> None:
-    held_out = world.write(tmp_path / "held-out.jsonl", [grpo.record(one) for one in grpo.rows()[:2]])
+    held_out = world.write(tmp_path / "held-out.jsonl", [grpo.record(row) for row in grpo.rows()[:2]])
     measured = {
         "eval_data": held_out,
         "eval_questions": held_out,
@@ -187,9 +187,9 @@ def test_two_processes_take_the_steps_that_one_takes(kind: str, tmp_path: Path) 
         spread_over_two(kind, words, tmp_path / "log")
     found, expected = adapter(tmp_path / "two"), adapter(tmp_path / "one")
     assert found.keys() == expected.keys()
-    assert any(one.any() for name, one in expected.items() if "lora_B" in name)
-    for name, one in expected.items():
-        torch.testing.assert_close(found[name], one, atol=1e-5, rtol=1e-4, msg=name)
+    assert any(weight.any() for name, weight in expected.items() if "lora_B" in name)
+    for name, weight in expected.items():
+        torch.testing.assert_close(found[name], weight, atol=1e-5, rtol=1e-4, msg=name)
 
 
 @pytest.mark.parametrize(

@@ -83,12 +83,12 @@ def test_sampling_draws_from_what_the_log_prob_passes_score(family: str, tmp_pat
     with torch.no_grad():
         grpo.ask(made, rows)
         written = grpo.write(made, 5)
-        replies = [one.ids + ([one.end[0]] if one.end else []) for one in written]
+        replies = [reply.ids + ([reply.end[0]] if reply.end else []) for reply in written]
         ids, mask, width = grpo.batch(made, replies)
         found, _, _ = made._get_per_token_logps_and_entropies(made.model, ids, mask, width)
     assert len({tuple(reply) for reply in replies[:3]}) > 1
-    for number, one in enumerate(written):
-        drawn = torch.tensor(one.logprobs + ([one.end[1]] if one.end else []))
+    for number, reply in enumerate(written):
+        drawn = torch.tensor(reply.logprobs + ([reply.end[1]] if reply.end else []))
         torch.testing.assert_close(found[number, : len(drawn)], drawn, atol=1e-4, rtol=1e-4)
 
 
@@ -105,8 +105,8 @@ def test_what_is_drawn_rests_on_seed_and_row_and_not_on_the_batch(tmp_path: Path
         made.model.eval()
         with torch.no_grad():
             grpo.ask(made, rows)
-            replies.append([one.ids for one in grpo.write(made, 5)])
-            other = [one.ids for one in grpo.write(made, 6)]
+            replies.append([reply.ids for reply in grpo.write(made, 5)])
+            other = [reply.ids for reply in grpo.write(made, 6)]
     assert replies[0] == replies[1] == replies[2]
     assert other != replies[0]
     # Another one at each round of sampling, each round of an evaluation, and for each run's own seed.
@@ -134,7 +134,7 @@ def test_visual_tokens_are_never_sampled_however_likely(tmp_path: Path) -> None:
         with torch.no_grad():
             grpo.ask(made, rows)
             written = grpo.write(made, 5)
-        drawn = {token for one in written for token in one.ids}
+        drawn = {token for reply in written for token in reply.ids}
         assert len(visual) == 5
         # Without the ban they are all that is drawn.
         assert drawn <= set(visual) if banned == () else not drawn & set(visual)
@@ -156,9 +156,9 @@ def test_a_videos_features_are_made_once_and_change_nothing(tmp_path: Path) -> N
         after[frozen] = grpo.weights(made)
         assert made._maker.looked == (2 if frozen else 0)
         assert len(calls) == 2 if frozen else len(calls) > 6
-    for name, one in after[True].items():
-        torch.testing.assert_close(one, after[False][name], atol=1e-6, rtol=1e-5, msg=name)
-    assert any(one.any() for name, one in after[True].items() if "lora_B" in name)
+    for name, weight in after[True].items():
+        torch.testing.assert_close(weight, after[False][name], atol=1e-6, rtol=1e-5, msg=name)
+    assert any(weight.any() for name, weight in after[True].items() if "lora_B" in name)
 
 
 @KEEPS
@@ -185,9 +185,9 @@ def test_steps_with_every_loss_are_those_of_rows_on_their_own(loss_type: str, tm
         before = grpo.weights(made)
         made.train()
         after.append(grpo.weights(made))
-    assert any(not torch.equal(one, before[name]) for name, one in after[0].items())
-    for name, one in after[0].items():
-        torch.testing.assert_close(one, after[1][name], atol=1e-5, rtol=1e-4, msg=name)
+    assert any(not torch.equal(weight, before[name]) for name, weight in after[0].items())
+    for name, weight in after[0].items():
+        torch.testing.assert_close(weight, after[1][name], atol=1e-5, rtol=1e-4, msg=name)
 
 
 @pytest.mark.parametrize("changes", [{}, {"beta": 0.1}, {"entropy_coef": 0.01}], ids=str)
@@ -217,9 +217,9 @@ def test_groups_without_spread_are_left_out_where_they_teach_nothing(
         passes.append(counted.call_count)
     reference = 3 if "beta" in changes else 0
     assert passes == [3 + reference if changes else 1, 3 + reference]
-    assert any(not torch.equal(one, before[name]) for name, one in after[0].items())
-    for name, one in after[0].items():
-        torch.testing.assert_close(one, after[1][name], atol=1e-7, rtol=1e-6, msg=name)
+    assert any(not torch.equal(weight, before[name]) for name, weight in after[0].items())
+    for name, weight in after[0].items():
+        torch.testing.assert_close(weight, after[1][name], atol=1e-7, rtol=1e-6, msg=name)
 
 
 def test_gradient_checkpointing_leaves_a_step_as_it_is(tmp_path: Path) -> None:
@@ -230,8 +230,8 @@ def test_gradient_checkpointing_leaves_a_step_as_it_is(tmp_path: Path) -> None:
         made = grpo.trainer("qwen3_vl", config, rows)
         made.train()
         after.append(grpo.weights(made))
-    for name, one in after[0].items():
-        torch.testing.assert_close(one, after[1][name], atol=1e-6, rtol=1e-5, msg=name)
+    for name, weight in after[0].items():
+        torch.testing.assert_close(weight, after[1][name], atol=1e-6, rtol=1e-5, msg=name)
 
 
 def test_a_policy_moves_towards_what_is_rewarded(tmp_path: Path) -> None:

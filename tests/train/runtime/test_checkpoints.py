@@ -121,7 +121,7 @@ def test_the_last_whole_one_is_gone_on_from(
     assert ("resumes from checkpoint-2" in said) == (damaged == 1)
     assert ("the run starts from the beginning" in said) == (damaged == 3)
     assert_equal(adapter(killed), adapter(whole))
-    assert [one.name for one in checkpoints(killed)] == [f"checkpoint-{n}" for n in (4, 3, 2, 1)]
+    assert [folder.name for folder in checkpoints(killed)] == [f"checkpoint-{n}" for n in (4, 3, 2, 1)]
     tokens = [
         [line["num_tokens"] for line in json.loads(state.read_text())["log_history"] if "loss" in line]
         for state in (killed / "trainer_state.json", whole / "trainer_state.json")
@@ -137,7 +137,7 @@ def test_a_finished_run_given_again_stays_as_it_is(tmp_path: Path) -> None:
         assert run(tmp_path / "run", max_steps=3) == 0
     assert_equal(adapter(tmp_path / "run"), before)
     assert json.loads((tmp_path / "run" / "trainer_state.json").read_text())["global_step"] == 3
-    assert [one.name for one in checkpoints(tmp_path / "run")] == [f"checkpoint-{n}" for n in (3, 2, 1)]
+    assert [folder.name for folder in checkpoints(tmp_path / "run")] == [f"checkpoint-{n}" for n in (3, 2, 1)]
 
 
 class SimulatedCrash(BaseException):
@@ -161,7 +161,7 @@ def test_died_while_saving_it_goes_on(
     with pytest.raises(SimulatedCrash):
         run(tmp_path / "run")
     monkeypatch.undo()
-    assert [one.name for one in checkpoints(tmp_path / "run")] == ["checkpoint-2", "checkpoint-1"]
+    assert [folder.name for folder in checkpoints(tmp_path / "run")] == ["checkpoint-2", "checkpoint-1"]
     assert (tmp_path / "run" / "unfinished" / "checkpoint-3").is_dir()
     assert run(tmp_path / "run") == 0
     assert not (tmp_path / "run" / "unfinished").exists()
@@ -195,7 +195,7 @@ def test_a_full_disk_is_one_message_and_leaves_nothing_torn(
     assert f"error: {tmp_path / 'run'}: checkpoint-3 cannot be written (" in said
     assert "make room on that disk" in said
     assert not (tmp_path / "run" / "unfinished").exists()
-    assert [one.name for one in checkpoints(tmp_path / "run")] == ["checkpoint-2", "checkpoint-1"]
+    assert [folder.name for folder in checkpoints(tmp_path / "run")] == ["checkpoint-2", "checkpoint-1"]
     assert run(tmp_path / "run") == 0
     assert_equal(adapter(tmp_path / "run"), adapter(whole))
 
@@ -215,12 +215,12 @@ def test_a_disk_that_is_full_for_real(
     whole: Path, small_disk: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Three times, with more room each time: in the first checkpoint, in a later one, at the end."""
-    size = sum(one.stat().st_size for one in (whole / "checkpoint-1").rglob("*"))
+    size = sum(file.stat().st_size for file in (whole / "checkpoint-1").rglob("*"))
     filler = small_disk / "filler"
     for room in (0.5, 2.5, 4.2):
         filler.unlink(missing_ok=True)
         free = shutil.disk_usage(small_disk).free
-        used = sum(one.stat().st_size for one in small_disk.rglob("*") if one.is_file())
+        used = sum(file.stat().st_size for file in small_disk.rglob("*") if file.is_file())
         filler.write_bytes(bytes(int(max(0, free + used - room * size - used))))
         status = run(small_disk / "run")
         said = capsys.readouterr().err
@@ -228,7 +228,7 @@ def test_a_disk_that_is_full_for_real(
             break
         assert status == 2
         assert "make room on that disk" in said
-        assert all(find_fault(one) is None for one in checkpoints(small_disk / "run"))
+        assert all(find_fault(folder) is None for folder in checkpoints(small_disk / "run"))
         assert not (small_disk / "run" / "unfinished").exists()
     filler.unlink(missing_ok=True)
     assert run(small_disk / "run") == 0
@@ -270,5 +270,5 @@ def test_the_oldest_go_first(tmp_path: Path, limit: int | None, best: int | None
     for number in range(1, 6):
         (tmp_path / f"checkpoint-{number}").mkdir()
     keep_latest(tmp_path, limit, tmp_path / f"checkpoint-{best}" if best else None)
-    assert [checkpoint_files.step_of(one) for one in checkpoints(tmp_path)] == kept
+    assert [checkpoint_files.step_of(folder) for folder in checkpoints(tmp_path)] == kept
     assert len(list(tmp_path.iterdir())) == len(kept)

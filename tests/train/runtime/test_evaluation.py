@@ -182,14 +182,14 @@ def test_a_planner_that_learned_is_seen_to_plan(trained: VideoSFTTrainer, tmp_pa
     assert (found["well_formed"], found["executed"]) == (1.0, 1.0)
     assert (found["mode_accuracy"], found["native_share"]) == (1.0, 0.5)
     kept = [json.loads(line) for line in (tmp_path / "step-000160.jsonl").read_text().splitlines()]
-    assert [one["raw"] for one in kept] == [world.NATIVE, world.STEPS]
-    assert found["answer_accuracy"] == sum(one["letter"] == "B" for one in kept) / 2
+    assert [line["raw"] for line in kept] == [world.NATIVE, world.STEPS]
+    assert found["answer_accuracy"] == sum(line["letter"] == "B" for line in kept) / 2
 
 
 def test_programs_are_written_with_the_adapter_and_modules_answered_without(
     trained: VideoSFTTrainer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    layers = [one for one in trained.model.modules() if isinstance(one, LoraLayer)]
+    layers = [module for module in trained.model.modules() if isinstance(module, LoraLayer)]
     assert layers
     seen: list[tuple[str, bool]] = []
 

@@ -54,7 +54,7 @@ def saved_weights(output: Path) -> list[Path]:
     return [
         file
         for file in output.rglob("*.safetensors")
-        if any(not torch.isfinite(one).all() for one in load_file(file).values())
+        if any(not torch.isfinite(weight).all() for weight in load_file(file).values())
     ]
 
 
@@ -107,14 +107,14 @@ def test_every_process_stops(tmp_path: Path) -> None:
     # Both put their part into the one checkpoint before.
     (saved,) = checkpoints(tmp_path / "run")
     assert (saved.name, find_fault(saved)) == ("checkpoint-1", None)
-    assert {"rng_state_0.pth", "rng_state_1.pth"} <= {one.name for one in saved.iterdir()}
+    assert {"rng_state_0.pth", "rng_state_1.pth"} <= {file.name for file in saved.iterdir()}
 
 
 class Spoil(TrainerCallback):
     """Makes a weight infinite after the first step."""
 
     def on_step_end(self, args: Any, state: Any, control: Any, model: Any = None, **others: Any) -> None:
-        trained = [one for one in model.parameters() if one.requires_grad]
+        trained = [weight for weight in model.parameters() if weight.requires_grad]
         trained[0].data.view(-1)[0] = INF
 
 
