@@ -45,7 +45,7 @@ def test_runs_are_averaged_where_they_have_a_step_and_smoothed_over_the_last() -
     assert smooth(found, 1) == pytest.approx(found)
 
 
-def test_a_panel_for_each_thing_that_was_logged() -> None:
+def test_each_logged_metric_has_a_panel() -> None:
     figure = draw([FIRST, SECOND])
     titles = [axes.get_title() for axes in figure.axes]
     assert titles == ["reward", "rewards by name", "entropy", "held-out questions"]
@@ -67,7 +67,7 @@ def test_first_turns_are_shown_where_some_episode_had_a_second(refined: float, n
     assert shown == [names, ["native", "refined"] if refined else ["native"]]
 
 
-def test_pictures_are_left_beside_the_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_plots_are_written_to_the_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = record(tmp_path / "run", FIRST)
     assert main([str(run)]) == 0
     assert capsys.readouterr().out.split() == [str(run / "curves.png"), str(run / "curves.svg")]
@@ -79,7 +79,7 @@ def test_pictures_are_left_beside_the_run(tmp_path: Path, capsys: pytest.Capture
     assert (tmp_path / "both" / "curves.svg").is_file()
 
 
-def test_a_run_that_goes_on_is_read_from_its_last_checkpoint(tmp_path: Path) -> None:
+def test_an_unfinished_run_is_read_from_its_last_checkpoint(tmp_path: Path) -> None:
     run = record(tmp_path / "run", [])
     for step in (9, 10):
         (run / f"checkpoint-{step}").mkdir()
@@ -88,7 +88,7 @@ def test_a_run_that_goes_on_is_read_from_its_last_checkpoint(tmp_path: Path) -> 
     assert series(read_history(run), "reward") == {10: 10.0}
 
 
-def test_what_is_no_run_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_without_a_run_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(tmp_path / "nowhere")]) == 2
     assert "no step has been logged" in capsys.readouterr().err
     (tmp_path / "training_record.json").write_text("{")

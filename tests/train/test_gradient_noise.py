@@ -43,7 +43,7 @@ def test_steps_without_a_common_direction() -> None:
     assert "no number is enough" in noise_report(found)
 
 
-def test_a_run_over_one_row_takes_one_step_again_and_again_and_learns_nothing(tmp_path: Path) -> None:
+def test_a_run_over_one_row_repeats_one_step_and_learns_nothing(tmp_path: Path) -> None:
     data = sft_world.write_chosen(tmp_path / "rows.jsonl", [0])
     output = tmp_path / "run"
     found = measure("sft", flags(output, **ONE_ROW, train_data=data, num_train_epochs=3))
@@ -71,14 +71,14 @@ def test_a_run_that_earns_nothing_says_so(tmp_path: Path, capsys: pytest.Capture
     assert "only 0 steps had a gradient" in capsys.readouterr().err
 
 
-def test_another_trainings_folder_is_left_alone(tmp_path: Path) -> None:
+def test_the_folder_of_a_training_run_is_refused(tmp_path: Path) -> None:
     data = sft_world.write_chosen(tmp_path / "rows.jsonl", [0])
     (tmp_path / "run" / "checkpoint-2").mkdir(parents=True)
     with pytest.raises(ConfigError, match="has checkpoints of a training run"):
         measure("sft", flags(tmp_path / "run", **ONE_ROW, train_data=data))
 
 
-def test_a_stage_that_there_is_not(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_stage_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["dpo"]) == 2
     assert "grpo or sft" in capsys.readouterr().err
 

@@ -52,7 +52,7 @@ def test_a_merged_checkpoint_is_base_and_adapter(adapter: tuple[str, Path], tmp_
     assert not (tmp_path / "merged.part").exists()
 
 
-def test_what_cannot_be_merged_is_named(
+def test_invalid_inputs_are_named(
     adapter: tuple[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     family, folder = adapter
@@ -84,7 +84,7 @@ def test_a_full_disk_leaves_nothing_of_it(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """What an earlier command left of a merge that was killed does not end up in the checkpoint."""
+    """The remains of a killed merge do not end up in the checkpoint."""
     family, folder = adapter
     words = ["--base", str(checkpoint(family)), "--adapter", str(folder)]
     words += ["--output", str(tmp_path / "merged")]

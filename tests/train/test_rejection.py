@@ -82,7 +82,7 @@ def test_right_programs_become_rows_once_each(
     assert len({request.seed for request, _, _ in policy.written}) == 8
 
 
-def test_a_stopped_command_goes_on(policy: Policy, tmp_path: Path) -> None:
+def test_a_stopped_command_resumes(policy: Policy, tmp_path: Path) -> None:
     policy.fail_at = 6
     assert rejection.main(words(tmp_path, "--batch-size", "4")) == 130
     assert not (tmp_path / "own.jsonl").exists()
@@ -99,7 +99,7 @@ def test_a_stopped_command_goes_on(policy: Policy, tmp_path: Path) -> None:
     assert policy.asked_for == []
 
 
-def test_samples_of_other_settings_are_not_taken(
+def test_samples_of_other_settings_are_refused(
     policy: Policy, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert rejection.main(words(tmp_path)) == 0
@@ -107,7 +107,9 @@ def test_samples_of_other_settings_are_not_taken(
     assert "other settings (seed)" in capsys.readouterr().err
 
 
-def test_what_cannot_be_is_said(policy: Policy, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_settings_are_named(
+    policy: Policy, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     world.write(tmp_path / "hard.jsonl", [prompt("second"), prompt("first", video="/nowhere.mp4")])
     changes = ("--data", str(tmp_path / "hard.jsonl"))
     assert rejection.main(words(tmp_path, *changes)) == 2
@@ -120,7 +122,7 @@ def test_what_cannot_be_is_said(policy: Policy, tmp_path: Path, capsys: pytest.C
     assert "name some of plan" in capsys.readouterr().err
 
 
-def test_one_program_in_two_wordings_is_one() -> None:
+def test_equal_programs_count_once() -> None:
     assert [reply for reply, _ in rejection.distinct([LOCAL, WORDED, NATIVE])] == [LOCAL, NATIVE]
     text = rejection.as_rows(rejection.read_grpo_rows(_file(prompt_video=False), ["plan"])[0], [NATIVE])
     assert text[0]["messages"][0]["content"] == "Plan first."

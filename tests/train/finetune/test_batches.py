@@ -58,7 +58,7 @@ def test_the_loss_mask_token_by_token() -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_the_tokens_are_those_that_the_planner_is_asked_with(family: str) -> None:
+def test_the_prompt_tokens_are_those_of_inference(family: str) -> None:
     backbone = load_backbone(family)
     row = world.rows()[0]
     seen: list[dict[str, Any]] = []
@@ -116,7 +116,7 @@ def test_a_reply_with_control_tokens_is_refused() -> None:
         world.inputs("qwen3_vl").reply("yes<|im_end|>no")
 
 
-def test_a_template_that_ends_turns_otherwise_is_refused() -> None:
+def test_a_template_with_another_end_of_turn_is_refused() -> None:
     made = world.inputs("qwen3_vl")
     made.processor.chat_template = made.processor.chat_template.replace("'<|im_end|>\\n'", "'\\n'")
     with pytest.raises(BackboneError, match="would not learn to stop"):
@@ -124,7 +124,7 @@ def test_a_template_that_ends_turns_otherwise_is_refused() -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_batch_without_videos_runs_the_vision_tower_for_nothing(family: str) -> None:
+def test_a_batch_without_videos_runs_the_vision_tower_on_a_dummy(family: str) -> None:
     model, processor = reference(family)
     text = conversation(family, processor, world.rows()[3])
     expected, _ = own_loss(model, text)

@@ -18,7 +18,7 @@ from videopro.train.runtime import FrameCache
 from videopro.train.runtime.rows import drop_unreadable
 
 
-def test_rows_of_our_own_form() -> None:
+def test_rows_in_our_own_format() -> None:
     first, *_, text = world.rows()
     assert first == SFTRow(
         "a-native",
@@ -31,7 +31,7 @@ def test_rows_of_our_own_form() -> None:
     assert text.video is None
 
 
-def test_rows_of_the_releases_form(tmp_path: Path) -> None:
+def test_rows_in_the_releases_format(tmp_path: Path) -> None:
     # As ms-swift reads them: no ids, absolute or relative paths, nothing but messages and videos.
     rows = [
         world.record("\nWhich one?", "<planning>x</planning>", "/data/CG-Bench/1.mp4"),
@@ -84,7 +84,7 @@ def test_a_row_that_cannot_be_trained_on_is_named(tmp_path: Path, row: Any, said
         read_rows(path)
 
 
-def test_a_file_that_is_not_there_or_empty(tmp_path: Path) -> None:
+def test_a_missing_or_empty_file(tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match="cannot be read"):
         read_rows(tmp_path / "none.jsonl")
     (tmp_path / "empty.jsonl").write_text("\n")
@@ -134,9 +134,7 @@ def test_a_video_is_decoded_once(tmp_path: Path, video: Path) -> None:
     assert not again[0].image.flags.writeable
 
 
-def test_another_number_of_frames_another_form_or_another_content_is_decoded_anew(
-    tmp_path: Path, video: Path
-) -> None:
+def test_another_frame_count_form_or_content_is_decoded_again(tmp_path: Path, video: Path) -> None:
     cache(tmp_path / "c").frames(video)
     for frames in (cache(tmp_path / "c", count=5), cache(tmp_path / "c", form="g")):
         frames.frames(video)
@@ -147,7 +145,7 @@ def test_another_number_of_frames_another_form_or_another_content_is_decoded_ane
     assert changed.decoded == 1
 
 
-def test_a_file_cut_short_is_made_again(tmp_path: Path, video: Path) -> None:
+def test_a_truncated_file_is_rewritten(tmp_path: Path, video: Path) -> None:
     cache(tmp_path / "c").frames(video)
     (file,) = (tmp_path / "c").rglob("*.safetensors")
     whole = file.read_bytes()
@@ -159,7 +157,7 @@ def test_a_file_cut_short_is_made_again(tmp_path: Path, video: Path) -> None:
     assert not list((tmp_path / "c").rglob("*.part"))
 
 
-def test_what_cannot_be_read_is_reported_by_path(tmp_path: Path, video: Path) -> None:
+def test_unreadable_videos_are_reported_by_path(tmp_path: Path, video: Path) -> None:
     broken = tmp_path / "broken.mp4"
     broken.write_bytes(video.read_bytes()[:2000])
     done: list[int] = []

@@ -1,5 +1,4 @@
-"""Whole fine-tuning runs: resumed, in two processes, with videos that cannot be read, with settings that
-cannot be."""
+"""Whole fine-tuning runs: resumed, in two processes, with unreadable videos, with invalid settings."""
 
 from __future__ import annotations
 
@@ -48,7 +47,7 @@ def test_two_processes_take_the_step_that_one_takes(chosen: list[int], tmp_path:
     assert_same(load_file(tmp_path / "two" / "model.safetensors"), expected)
 
 
-def test_measuring_in_two_processes_takes_each_question_once_and_leaves_the_training_alone(
+def test_evaluation_in_two_processes_takes_each_question_once_and_does_not_change_training(
     tmp_path: Path,
 ) -> None:
     questions = [
@@ -101,7 +100,7 @@ def test_checkpoints_of_another_run_are_refused(tmp_path: Path, capsys: pytest.C
 
 
 @pytest.mark.parametrize(("name", "short", "long"), [("max_steps", 2, 3), ("num_train_epochs", 1, 2)])
-def test_at_a_constant_rate_a_run_may_go_on_for_longer(
+def test_at_a_constant_rate_a_run_may_be_extended(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, short: int, long: int
 ) -> None:
     def run(output: str, length: int, schedule: str = "constant") -> int:
@@ -150,7 +149,7 @@ def test_an_unreadable_video_is_dropped_counted_and_named(
     assert json.loads((output / "trainer_state.json").read_text())["global_step"] == 2
 
 
-def test_the_releases_form_is_trained_on_as_it_is(tmp_path: Path) -> None:
+def test_the_releases_format_is_accepted(tmp_path: Path) -> None:
     video = str((world.folder() / "videos" / "a.mp4").resolve())
     rows = [world.record("Which?", world.NATIVE, video), world.record("Which?", world.STEPS, video)]
     data = world.write(tmp_path / "train_sft.jsonl", rows)
@@ -160,7 +159,7 @@ def test_the_releases_form_is_trained_on_as_it_is(tmp_path: Path) -> None:
     assert {weight.dtype for weight in weights.values()} == {torch.bfloat16}
 
 
-def test_an_adapter_is_gone_on_with(tmp_path: Path) -> None:
+def test_training_continues_an_adapter(tmp_path: Path) -> None:
     """One step of plain SGD, and one more from the adapter that it left, are two steps of one run."""
     data = world.write(tmp_path / "rows.jsonl", [world.record("Which?", world.STEPS)])
     plain = {
@@ -221,7 +220,7 @@ MEASURED = {"eval_strategy": "steps", "eval_questions": world.folder()}
         ),
     ],
 )
-def test_settings_that_cannot_be_are_named(
+def test_invalid_settings_are_named(
     changes: dict[str, Any], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert sft.main(arguments(tmp_path, **changes)) == 2

@@ -149,7 +149,7 @@ def test_weight_decay_spares_norms_and_biases(tmp_path: Path) -> None:
     assert not any("norm" in name for name in decayed)
 
 
-def test_4_bit_weights_are_the_language_models_alone() -> None:
+def test_only_the_language_model_has_4_bit_weights() -> None:
     bnb = pytest.importorskip("bitsandbytes")
     settings = world.model_settings("qwen3_vl", load_in_4bit=True, dtype="float32")
     model = load_trainable(find_checkpoint(str(checkpoint("qwen3_vl"))), settings)
@@ -157,7 +157,7 @@ def test_4_bit_weights_are_the_language_models_alone() -> None:
     assert small == adapted(reference("qwen3_vl")[0], linear_pattern(reference("qwen3_vl")[0], ["language"]))
 
 
-def test_an_adapter_calls_its_base_what_the_run_called_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_adapter_names_its_base_as_the_run_did(monkeypatch: pytest.MonkeyPatch) -> None:
     folder = Path(checkpoint("qwen3_vl"))
     monkeypatch.chdir(folder.parent)
     settings = world.model_settings("qwen3_vl", model_name_or_path=folder.name)
@@ -166,7 +166,7 @@ def test_an_adapter_calls_its_base_what_the_run_called_it(monkeypatch: pytest.Mo
     assert tuned.peft_config["default"].base_model_name_or_path == folder.name
 
 
-def test_quantised_weights_without_adapter_are_refused() -> None:
+def test_quantized_weights_without_an_adapter_are_refused() -> None:
     with pytest.raises(ConfigError, match="use_peft"):
         load_trainable(
             find_checkpoint(str(checkpoint("qwen3_vl"))),

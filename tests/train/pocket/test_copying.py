@@ -18,7 +18,7 @@ def rng() -> np.random.Generator:
     return np.random.default_rng(3)
 
 
-def test_words_are_asked_for_as_they_stand(rng: np.random.Generator) -> None:
+def test_words_are_repeated_unchanged(rng: np.random.Generator) -> None:
     said, reply = drills.repeat_words(rng, 9)
     assert said == f"Write it again: {reply}"
     assert len(reply.split()) == 9
@@ -37,7 +37,7 @@ def test_the_two_words_after_one_are_those(rng: np.random.Generator) -> None:
         assert reply.split() == words[at + 1 : at + 3]
 
 
-def test_a_line_is_filled_in_with_what_was_told(rng: np.random.Generator) -> None:
+def test_a_line_is_filled_in_with_the_given_values(rng: np.random.Generator) -> None:
     for _ in range(50):
         said, reply = drills.fill_template(rng)
         *lines, task = said.split("\n")

@@ -95,7 +95,7 @@ def test_symbols_say_what_was_drawn() -> None:
     assert checked >= 20
 
 
-def test_many_frames_at_once_are_seen_as_one_by_one(visual: torch.nn.Module) -> None:
+def test_many_frames_in_one_batch_give_the_same_features(visual: torch.nn.Module) -> None:
     """Expected features come from transformers' own forward pass."""
     rng = np.random.default_rng(0)
     frames = rng.integers(0, 255, (3, 2, *checkpoint.FRAME_SIZE, 3), dtype=np.uint8)
@@ -145,7 +145,7 @@ def test_whitened_filters_give_faint_outlines_their_share() -> None:
     assert 0.3 < float(spread[1] / spread[0]) <= 1.0
 
 
-def test_a_training_goes_on_from_its_last_state(tmp_path: Path) -> None:
+def test_training_resumes_from_its_last_state(tmp_path: Path) -> None:
     model = torch.nn.Linear(3, 2)
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
     assert pocket_runs.resume(tmp_path, model, optimizer) == (0, 0.0)

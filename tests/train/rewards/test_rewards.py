@@ -116,7 +116,7 @@ def test_what_a_reply_to_an_adaptive_prompt_earns(rewards: ProgramRewards, name:
     assert score(rewards, [row()], [text]) == [expected]
 
 
-def test_an_option_with_the_right_ones_words_earns_as_much(rewards: ProgramRewards) -> None:
+def test_an_option_with_the_right_options_text_earns_as_much(rewards: ProgramRewards) -> None:
     """`LOCAL` answers B; the file names A, C or D as right, of which only C has B's words."""
     first, second, _, fourth = row()["choices"]
     given = [row(answer=letter, choices=[first, second, second, fourth]) for letter in "ACD"]
@@ -188,7 +188,7 @@ def test_accuracy_pays_for_the_answer_or_for_its_probability(
     assert accuracy_reward(execution, right, "probability") == pytest.approx(probability)
 
 
-def test_the_rewards_pay_for_what_they_are_told_to(rewards: ProgramRewards) -> None:
+def test_the_accuracy_setting_is_applied(rewards: ProgramRewards) -> None:
     """A look at the wrong place, which gives the right letter less than another."""
     wrong = LOCAL.replace('"red"', '"blue"')
     with make(accuracy="probability") as graded:
@@ -204,7 +204,7 @@ def test_weights_are_those_of_equation_3(rewards: ProgramRewards) -> None:
     assert rewards.weights == [0.5, 0.2, 0.3]
 
 
-def test_what_is_wrong_is_said() -> None:
+def test_format_faults_are_described() -> None:
     def said(text: str) -> str:
         return " ".join(format_faults(parse_program(text), Execution("failed")))
 

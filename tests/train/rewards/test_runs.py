@@ -1,4 +1,4 @@
-"""How programs are run for rewards: each once, beside other work, within limits; whose failures stop a run;
+"""How programs are run for rewards: each once, in the background, within limits; which failures stop a run;
 what is logged. TRL's own trainer takes the functions as they are."""
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def test_equal_programs_run_once_and_all_functions_share_their_runs() -> None:
     assert dict(told.metrics)["programs/begun"] == 0.5
 
 
-def test_module_calls_are_remembered_from_one_program_to_another() -> None:
+def test_module_calls_are_cached_across_programs() -> None:
     backbone, models = SceneBackbone(), SceneModels()
     sure = LOCAL.replace("return query_mc", "answer = query_mc").replace(
         "</code>", "    return answer\n</code>"
@@ -91,16 +91,16 @@ class MeetingIndex(SceneIndex):
         return super().search(query, top_k, **window)
 
 
-def test_programs_run_side_by_side() -> None:
+def test_programs_run_in_parallel() -> None:
     models = SceneModels()
     models.index = MeetingIndex(4)
     replies = [LOCAL.replace('"red"', f'"red {n}"') for n in range(4)]
-    # Programs that went one after another would never meet, and a broken barrier is a fault that raises.
+    # Programs that ran one after another would never meet, and the broken barrier would raise.
     with make(models=models, workers=4) as rewards:
         assert score(rewards, rows(4), replies) == [(1, 1, 1)] * 4
 
 
-def test_there_must_be_a_worker() -> None:
+def test_zero_workers_are_refused() -> None:
     with pytest.raises(ConfigError, match="workers is 0"):
         make(workers=0)
 
@@ -108,7 +108,7 @@ def test_there_must_be_a_worker() -> None:
 # ---- ahead -------------------------------------------------------------------------------------------------
 
 
-def test_a_program_that_was_begun_ahead_is_not_begun_again() -> None:
+def test_a_prefetched_program_is_not_started_again() -> None:
     with make() as rewards:
         future = rewards.submit(checked(), LOCAL)
         ran = future.result(60)
@@ -209,12 +209,12 @@ def test_metrics_are_those_of_the_programs() -> None:
 # ---- failures that are no program's ------------------------------------------------------------------------
 
 
-def test_a_fault_of_ours_stops_the_run_with_its_cause() -> None:
+def test_an_internal_error_stops_the_run_with_its_cause() -> None:
     with make() as rewards:
         given = [row(), row(question="What is shown? (bug)")]
         with pytest.raises(ZeroDivisionError, match="an internal error"):
             score(rewards, given, [LOCAL, LOCAL])
-        # Nobody is left hanging: the same object still serves.
+        # Nothing hangs: the same object can still be used.
         assert score(rewards, [row()], [BLUE]) == [(0, 1, 1)]
 
 
@@ -227,7 +227,7 @@ def test_a_sandbox_that_cannot_run_stops_the_run(monkeypatch: pytest.MonkeyPatch
         score(rewards, [row()], [LOCAL])
 
 
-def test_a_model_of_modules_that_cannot_be_had_stops_the_run() -> None:
+def test_an_unavailable_module_model_stops_the_run() -> None:
     class Lacking(SceneModels):
         def context(self, video: Any, backbone: Any, subtitles: Any, without: Any = ()) -> VideoContext:
             raise ConfigError("encoder 'x' is not known")
@@ -237,7 +237,7 @@ def test_a_model_of_modules_that_cannot_be_had_stops_the_run() -> None:
 
 
 def test_a_dead_backbone_stops_the_run() -> None:
-    # The program catches what it can: the backbone's end is no affair of its.
+    # The program catches every error that it can; a dead backbone is not one of them.
     caught = reply(
         "try:\n    return query_native(video, question, choices)\nexcept Exception:\n    return None"
     )
@@ -247,7 +247,7 @@ def test_a_dead_backbone_stops_the_run() -> None:
         assert "serves no other request either" in str(stopped.value)
 
 
-def test_what_a_living_backbone_refuses_is_left_out_and_named_once(
+def test_rows_that_a_live_backbone_refuses_are_left_out_and_named_once(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     told = MetricRecorder()

@@ -17,7 +17,7 @@ from tests.support import qwen_models
 from tests.support.reason_world import BROKEN, LOCAL, NATIVE
 from tests.support.reward_world import make, row
 
-# A step: a group of four about the first row, a group of four about the second.
+# One step: a group of four about the first row, a group of four about the second.
 GIVEN = [LOCAL, NATIVE, BROKEN, "prose"]
 REWARDS = [(1, 1, 1), (0, 1, 0), (0, 1, 1), (0, 0, 0)]
 

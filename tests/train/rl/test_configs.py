@@ -35,7 +35,7 @@ def test_the_large_models_train_as_in_the_paper_and_its_release(
     assert model_settings.attn_implementation == "sdpa"
 
 
-def test_the_pocket_settings_go_on_with_the_adapter_of_sft(tmp_path: Path) -> None:
+def test_the_pocket_settings_continue_the_sft_adapter(tmp_path: Path) -> None:
     training, model_settings = read("pocket", tmp_path)
     assert (training.num_generations, training.temperature) == (8, 0.4)
     assert model_settings.model_name_or_path == "pocket"

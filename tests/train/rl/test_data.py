@@ -1,4 +1,4 @@
-"""Rows of grpo.jsonl: what is taken, and what is said of those that cannot be."""
+"""Rows of grpo.jsonl: what is accepted, and the messages for invalid ones."""
 
 from __future__ import annotations
 
@@ -61,16 +61,14 @@ def test_kinds_are_chosen(tmp_path: Path) -> None:
         ({"id": "plan"}, "has the id 'plan' of line 1; ids must differ"),
     ],
 )
-def test_a_row_of_another_form_is_named_with_its_line(
-    changes: dict[str, Any], said: str, tmp_path: Path
-) -> None:
+def test_an_invalid_row_is_named_with_its_line(changes: dict[str, Any], said: str, tmp_path: Path) -> None:
     path = world.write(tmp_path / "grpo.jsonl", [line(id="plan"), line(**changes)])
     with pytest.raises(DatasetError) as error:
         read_grpo_rows(path)
     assert f"{path}, line 2: {said}" in str(error.value)
 
 
-def test_files_that_are_no_grpo_jsonl_are_named(tmp_path: Path) -> None:
+def test_files_that_are_not_grpo_jsonl_are_named(tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match=r"nowhere.jsonl: cannot be read .* give a grpo.jsonl"):
         read_grpo_rows(tmp_path / "nowhere.jsonl")
     with pytest.raises(DatasetError, match=r"line 1: is a row for fine-tuning \(train/sft.py\)"):

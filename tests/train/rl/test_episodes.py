@@ -1,5 +1,5 @@
-"""Episodes of two turns: what is asked next is what inference asks; rewards worked out by hand; log-probs and
-gradients of both replies by transformers alone; steps that move both."""
+"""Episodes of two turns: the refinement prompt is that of inference; rewards worked out by hand; log-probs
+and gradients of both replies by transformers alone; steps that move both."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def asked_by_inference(text: str, tau: float) -> tuple[str, str] | None:
         ("prose", 0.75, "bug_fix"),
     ],
 )
-def test_what_is_asked_next_is_what_inference_asks(text: str, tau: float, kind: str | None) -> None:
+def test_the_refinement_prompt_is_that_of_inference(text: str, tau: float, kind: str | None) -> None:
     with make() as rewards:
         (found,) = RefinementTurns(rewards, tau)([plan_row()], [text])
     told = None if found is None else (found.kind, found.prompt)
@@ -144,7 +144,7 @@ def test_which_answer_of_an_episode_counts(final: FinalRule, second: str, earned
     assert accuracy == earned
 
 
-def test_both_turns_are_told(tmp_path: Path) -> None:
+def test_both_turns_are_logged(tmp_path: Path) -> None:
     told = MetricRecorder()
     with make(log=tmp_path / "log.jsonl") as rewards:
         score(rewards, rows(4), [LOCAL, episode(BROKEN, LOCAL), episode(LOCAL, UNSURE), NATIVE], told)
@@ -164,7 +164,7 @@ def test_both_turns_are_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("shared", [True, False], ids=["shared", "apart"])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_both_replies_are_scored_behind_their_own_prompts(family: str, shared: bool, tmp_path: Path) -> None:
+def test_both_replies_are_scored_after_their_own_prompts(family: str, shared: bool, tmp_path: Path) -> None:
     first, second, text = (grpo.rows()[number] for number in (0, 1, 4))
     # Two of a group that get the same refinement, one that gets another, one that gets none; another video;
     # and text alone.
@@ -211,7 +211,7 @@ def test_both_replies_are_scored_behind_their_own_prompts(family: str, shared: b
 def always(
     given: Sequence[GRPORow], replies: Sequence[str], *, but: int | None = None
 ) -> list[GRPORow | None]:
-    """Every reply but one is refined, by a prompt that rests on the row alone."""
+    """Every reply but one is refined, by a prompt that depends on the row alone."""
     return [None if place == but else grpo.refined(row) for place, row in enumerate(given)]
 
 
@@ -256,7 +256,7 @@ def test_both_turns_move_towards_what_the_episode_earns(tmp_path: Path) -> None:
     chosen = [grpo.rows()[number] for number in (0, 4)]
 
     def rewards(completion_ids: Any, completions: Any, **_: Any) -> list[float]:
-        # One token a turn.
+        # One token per turn.
         assert {len(ids) for ids in completion_ids} == {2}
         assert {len(said) for said in completions} == {3}
         return [((first % 2 == 0) + (second % 2 == 1)) / 2 for first, second in completion_ids]

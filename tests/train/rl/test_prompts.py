@@ -1,4 +1,4 @@
-"""Which prompts are sampled side by side."""
+"""Which prompts are sampled in one batch."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def prompt(length: int) -> PolicyPrompt:
         ([], 4, []),
     ],
 )
-def test_prompts_of_like_length_are_sampled_together(
+def test_prompts_of_similar_length_are_sampled_together(
     lengths: list[int], most: int, batches: list[list[int]]
 ) -> None:
     assert list(batches_by_length([prompt(length) for length in lengths], most)) == batches

@@ -1,4 +1,4 @@
-"""Whole GRPO runs: the command, resumed, in two processes, from an adapter, with settings that cannot be."""
+"""Whole GRPO runs: the command, resumed, in two processes, from an adapter, with invalid settings."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def some_rewards(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_run_with_the_rewards_of_programs(tmp_path: Path) -> None:
-    """A random model writes no programs: nothing is earned, and all of it is told."""
+    """A random model writes no programs: all rewards are 0, and all are logged."""
     made = run(tmp_path / "run", log_completions="true", num_completions_to_print=0)
     logged = [line for line in made.state.log_history if "loss" in line]
     assert [line["rewards/accuracy/mean"] for line in logged] == [0.0, 0.0]
@@ -57,14 +57,14 @@ def test_a_run_with_the_rewards_of_programs(tmp_path: Path) -> None:
 
 def test_a_run_of_two_turns_with_the_rewards_of_programs(tmp_path: Path) -> None:
     """A random model writes no programs: every plan is followed by a bug fix, and refinements are not."""
-    # A group a step: an epoch over the five rows, two of which are plans.
+    # One group per step: an epoch over the five rows, two of which are plans.
     changes = {"episodes": "two_turn", "max_steps": 5, "num_completions_to_print": 0}
     made = run(tmp_path / "run", log_completions="true", **changes)
     programs = [json.loads(line) for line in (tmp_path / "run" / "programs.jsonl").read_text().splitlines()]
     assert [line["kind"] for line in programs].count("plan") == 8
     assert len(programs) == 20
     assert all((line["refined"] is not None) == (line["kind"] == "plan") for line in programs)
-    # Up to six tokens a turn.
+    # Up to six tokens per turn.
     assert all(line["tokens"] <= (12 if line["kind"] == "plan" else 6) for line in programs)
     assert max(line["tokens"] for line in programs) > 6
     logged = [line["programs/refined"] for line in made.state.log_history if "loss" in line]
@@ -75,7 +75,7 @@ def test_a_run_of_two_turns_with_the_rewards_of_programs(tmp_path: Path) -> None
 @pytest.mark.usefixtures("some_rewards")
 @pytest.mark.parametrize("episodes", ["single", "two_turn"])
 def test_a_resumed_run_ends_with_the_same_weights_to_the_last_bit(tmp_path: Path, episodes: str) -> None:
-    # Epochs of two steps: resumed in the midst of the second.
+    # Epochs of two steps: resumed in the middle of the second.
     changes = {
         "episodes": episodes,
         "max_steps": 5,
@@ -87,7 +87,7 @@ def test_a_resumed_run_ends_with_the_same_weights_to_the_last_bit(tmp_path: Path
 
 
 @pytest.mark.usefixtures("some_rewards")
-def test_an_adapter_is_trained_on_and_its_base_answers(tmp_path: Path) -> None:
+def test_training_continues_an_adapter_and_its_base_answers(tmp_path: Path) -> None:
     model = AutoModelForImageTextToText.from_pretrained(checkpoint("qwen3_vl"))
     lora = choose_trained(model, world.model_settings("qwen3_vl"), ["language"])
     tuned = get_peft_model(model, lora)
@@ -116,7 +116,7 @@ def test_an_adapter_is_trained_on_and_its_base_answers(tmp_path: Path) -> None:
     assert answer.letters == pytest.approx(plain.letters, abs=1e-6)
 
 
-def test_the_base_without_adapter_holds_no_weights_of_its_own(tmp_path: Path) -> None:
+def test_the_base_without_adapter_shares_the_models_weights(tmp_path: Path) -> None:
     model = AutoModelForImageTextToText.from_pretrained(checkpoint("qwen3_vl"))
     base = without_adapter(model)
     before = {id(weight) for weight in base.parameters()}
@@ -126,12 +126,12 @@ def test_the_base_without_adapter_holds_no_weights_of_its_own(tmp_path: Path) ->
 
 
 @pytest.mark.usefixtures("some_rewards")
-def test_planning_from_text_alone_is_trls_own(tmp_path: Path) -> None:
+def test_trl_samples_prompts_without_video(tmp_path: Path) -> None:
     made = run(tmp_path / "run", prompt_video="false", max_steps=1)
     assert made._maker is None
     inputs = world.inputs("qwen3_vl")
     assert set(inputs.visual_tokens()) <= set(made.generation_config.suppress_tokens)
-    # The tokens of a prompt are those of our own way all the same.
+    # Prompts have the same tokens as with our own encoder.
     prompts = [row["prompt"] for row in as_dataset(grpo.rows())]
     ids, images, _ = made._tokenize_prompts(prompts)
     assert images is None
@@ -140,7 +140,7 @@ def test_planning_from_text_alone_is_trls_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("some_rewards")
-def test_measuring_on_the_way_leaves_the_training_alone(tmp_path: Path) -> None:
+def test_evaluation_does_not_change_training(tmp_path: Path) -> None:
     held_out = world.write(tmp_path / "held-out.jsonl", [grpo.record(row) for row in grpo.rows()[:2]])
     measured = {
         "eval_data": held_out,
@@ -215,7 +215,7 @@ def test_two_processes_take_the_steps_that_one_takes(kind: str, tmp_path: Path) 
         ({"frames": 0}, "frames is 0"),
     ],
 )
-def test_settings_that_cannot_be_are_named(
+def test_invalid_settings_are_named(
     changes: dict[str, Any], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert command.main(arguments(tmp_path / "run", **changes)) == 2

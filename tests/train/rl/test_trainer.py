@@ -97,7 +97,7 @@ def test_a_prompt_is_not_shared_by_layers_that_carry_a_state(tmp_path: Path) -> 
         grpo.trainer("qwen3_5", grpo.settings(tmp_path), grpo.rows()[:1])
 
 
-def test_what_is_drawn_rests_on_seed_and_row_and_not_on_the_batch(tmp_path: Path) -> None:
+def test_samples_depend_on_seed_and_row_and_not_on_the_batch(tmp_path: Path) -> None:
     rows = [grpo.rows()[0]] * 6
     replies = []
     for size in (None, 4, 1):
@@ -141,7 +141,7 @@ def test_visual_tokens_are_never_sampled_however_likely(tmp_path: Path) -> None:
 
 
 @KEEPS
-def test_a_videos_features_are_made_once_and_change_nothing(tmp_path: Path) -> None:
+def test_video_features_are_computed_once_and_change_nothing(tmp_path: Path) -> None:
     """Over two steps of two rounds each with three prompts about two videos."""
     rows = [grpo.rows()[number] for number in (0, 3, 1)]
     after = {}
@@ -162,7 +162,7 @@ def test_a_videos_features_are_made_once_and_change_nothing(tmp_path: Path) -> N
 
 
 @KEEPS
-def test_features_beyond_the_memory_are_made_again(tmp_path: Path) -> None:
+def test_features_beyond_the_memory_limit_are_recomputed(tmp_path: Path) -> None:
     rows = [grpo.rows()[number] for number in (0, 1)]
     made = grpo.trainer("qwen3_vl", grpo.settings(tmp_path), grpo.rows()[:2], kept_bytes=1)
     for _ in range(2):
@@ -191,7 +191,7 @@ def test_steps_with_every_loss_are_those_of_rows_on_their_own(loss_type: str, tm
 
 
 @pytest.mark.parametrize("changes", [{}, {"beta": 0.1}, {"entropy_coef": 0.01}], ids=str)
-def test_groups_without_spread_are_left_out_where_they_teach_nothing(
+def test_groups_with_equal_rewards_are_skipped_where_their_loss_is_zero(
     changes: dict[str, float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two of three groups get the same reward for all replies; the step is TRL's over all three."""

@@ -31,7 +31,7 @@ def run(output: Path, **changes: Any) -> int:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An uninterrupted run with a checkpoint a step."""
+    """An uninterrupted run with a checkpoint after each step."""
     output = tmp_path_factory.mktemp("whole") / "run"
     assert run(output) == 0
     return output
@@ -57,12 +57,12 @@ def empty(file: Path) -> None:
 
 
 def zero(file: Path) -> None:
-    """As after a power failure: as long as it was, without what was in it."""
+    """As after a power failure: the same length, but zeros."""
     file.write_bytes(bytes(file.stat().st_size))
 
 
 def scratch(file: Path) -> None:
-    """One byte in its midst."""
+    """Change one byte in the middle."""
     content = bytearray(file.read_bytes())
     content[len(content) // 2] ^= 0xFF
     file.write_bytes(content)
@@ -102,14 +102,14 @@ def test_weights_of_nan_are_damage(killed: Path) -> None:
     assert "NaN or infinite" in str(find_fault(folder))
 
 
-def test_a_list_that_cannot_be_read_is_damage(killed: Path) -> None:
+def test_an_unreadable_manifest_is_damage(killed: Path) -> None:
     for text in ("", "[]", "{}", "{" * 100_000):
         (killed / "checkpoint-3" / MANIFEST).write_text(text)
         assert MANIFEST in str(find_fault(killed / "checkpoint-3"))
 
 
 @pytest.mark.parametrize("damaged", [1, 3], ids=["the last", "all"])
-def test_the_last_whole_one_is_gone_on_from(
+def test_a_run_resumes_from_the_last_complete_checkpoint(
     whole: Path, killed: Path, capsys: pytest.CaptureFixture[str], damaged: int
 ) -> None:
     for number, damage in zip((3, 2, 1)[:damaged], (cut, zero, os.unlink), strict=False):
@@ -129,8 +129,8 @@ def test_the_last_whole_one_is_gone_on_from(
     assert tokens[0] == tokens[1]
 
 
-def test_a_finished_run_given_again_stays_as_it_is(tmp_path: Path) -> None:
-    """Also in the midst of an epoch, where transformers would take one more step each time."""
+def test_rerunning_a_finished_run_changes_nothing(tmp_path: Path) -> None:
+    """Also within an epoch, where transformers would take one more step each time."""
     assert run(tmp_path / "run", max_steps=3) == 0
     before = adapter(tmp_path / "run")
     for _ in range(2):
@@ -141,11 +141,11 @@ def test_a_finished_run_given_again_stays_as_it_is(tmp_path: Path) -> None:
 
 
 class SimulatedCrash(BaseException):
-    """In place of a kill: nothing catches it, and nothing may tidy up behind it but by chance."""
+    """Stands in for a kill: nothing catches it, and nothing may rely on cleaning up after it."""
 
 
 @pytest.mark.parametrize("moment", ["scheduler.pt", "training_args.bin"])
-def test_died_while_saving_it_goes_on(
+def test_a_run_killed_while_saving_resumes(
     whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str
 ) -> None:
     def dying(*arguments: Any, **settings: Any) -> None:
@@ -177,7 +177,7 @@ def full_torch(*arguments: Any, **settings: Any) -> None:
 
 
 @pytest.mark.parametrize("fail", [full_os, full_torch])
-def test_a_full_disk_is_one_message_and_leaves_nothing_torn(
+def test_a_full_disk_is_one_message_and_leaves_no_partial_files(
     whole: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -211,7 +211,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     os.system(f"umount {folder}")
 
 
-def test_a_disk_that_is_full_for_real(
+def test_a_disk_that_is_really_full(
     whole: Path, small_disk: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Three times, with more room each time: in the first checkpoint, in a later one, at the end."""
@@ -235,7 +235,7 @@ def test_a_disk_that_is_full_for_real(
     assert_equal(adapter(small_disk / "run"), adapter(whole))
 
 
-def test_the_best_checkpoint_is_named_by_its_place(tmp_path: Path) -> None:
+def test_the_best_checkpoint_is_recorded_by_its_final_path(tmp_path: Path) -> None:
     held_out = world.folder() / "sft.jsonl"
     changes = {
         "eval_data": held_out,
@@ -266,7 +266,9 @@ def test_the_best_checkpoint_is_named_by_its_place(tmp_path: Path) -> None:
         (9, 1, [5, 4, 3, 2, 1]),
     ],
 )
-def test_the_oldest_go_first(tmp_path: Path, limit: int | None, best: int | None, kept: list[int]) -> None:
+def test_the_oldest_checkpoints_are_deleted_first(
+    tmp_path: Path, limit: int | None, best: int | None, kept: list[int]
+) -> None:
     for number in range(1, 6):
         (tmp_path / f"checkpoint-{number}").mkdir()
     keep_latest(tmp_path, limit, tmp_path / f"checkpoint-{best}" if best else None)

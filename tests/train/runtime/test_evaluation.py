@@ -32,7 +32,7 @@ def planned(**changes: Any) -> PlanRecord:
     return PlanRecord(**{**good.__dict__, **changes})
 
 
-def test_figures_are_shares_of_the_questions_that_could_be_asked() -> None:
+def test_metrics_are_shares_of_the_questions_that_could_be_asked() -> None:
     found = planning_metrics(
         [
             planned(),
@@ -58,13 +58,13 @@ def test_figures_are_shares_of_the_questions_that_could_be_asked() -> None:
     )
 
 
-def test_figures_without_oracles_or_questions() -> None:
+def test_metrics_without_oracles_or_questions() -> None:
     assert "mode_accuracy" not in planning_metrics([planned(oracle=None)])
     assert "mode_balanced_accuracy" not in planning_metrics([planned()])
     assert planning_metrics([planned(error="x")]) == {"questions": 0.0, "errors": 1.0}
 
 
-def test_an_option_with_the_right_ones_words_is_right() -> None:
+def test_an_option_with_the_right_options_text_is_right() -> None:
     answered = Result(final=Answer("C", 0.9, {}, "C"))
     assert of_first("q", answered, {}, gold="A", choices=("red", "blue", "red")).correct
     assert not of_first("q", answered, {}, gold="A", choices=("red", "blue", "green")).correct
@@ -126,13 +126,13 @@ def test_questions_of_a_folder(tmp_path: Path) -> None:
         ({"video": None}, "'video' is None"),
     ],
 )
-def test_a_question_that_is_none_is_named(tmp_path: Path, changes: dict[str, Any], said: str) -> None:
+def test_an_invalid_question_is_named(tmp_path: Path, changes: dict[str, Any], said: str) -> None:
     path = world.write(tmp_path / "grpo.jsonl", lines(**changes))
     with pytest.raises(DatasetError, match=f"line 1: .*{said}"):
         load_eval_questions(str(path), limit=None, seed=0)
 
 
-def test_questions_that_are_not_there(tmp_path: Path) -> None:
+def test_missing_questions(tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match=r"give a grpo\.jsonl"):
         load_eval_questions(str(tmp_path / "none.jsonl"), limit=None, seed=0)
     with pytest.raises(DatasetError, match="no questions of kind 'plan'"):
@@ -175,7 +175,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> VideoSFTTrainer:
     return trainer
 
 
-def test_a_planner_that_learned_is_seen_to_plan(trained: VideoSFTTrainer, tmp_path: Path) -> None:
+def test_a_trained_planner_scores_as_expected(trained: VideoSFTTrainer, tmp_path: Path) -> None:
     measured = evaluation(held_out(), tmp_path)
     found = measured(trained)
     assert found["questions"] == 2
@@ -214,9 +214,7 @@ def test_programs_are_written_with_the_adapter_and_modules_answered_without(
 
 
 @pytest.mark.parametrize("adapted", [True, False])
-def test_answers_are_remembered_from_step_to_step_only_where_they_are_the_bases(
-    adapted: bool, tmp_path: Path
-) -> None:
+def test_only_the_bases_answers_are_cached_across_steps(adapted: bool, tmp_path: Path) -> None:
     config = world.settings(tmp_path)
     trainer = world.trainer("qwen3_vl", config, world.rows()[:1], use_peft=adapted)
     measured = evaluation(held_out(), tmp_path, longest=4)
@@ -235,7 +233,7 @@ def test_answers_are_remembered_from_step_to_step_only_where_they_are_the_bases(
     assert (answering[1]["weights"] == base) == adapted
 
 
-def test_measuring_changes_nothing_of_the_training(trained: VideoSFTTrainer, tmp_path: Path) -> None:
+def test_evaluation_does_not_change_training(trained: VideoSFTTrainer, tmp_path: Path) -> None:
     model = trained.model
     weights = {name: weight.clone() for name, weight in model.named_parameters()}
     gradients = {name: weight.requires_grad for name, weight in model.named_parameters()}
@@ -260,7 +258,7 @@ def test_a_lost_video_is_counted_and_leaves_the_rest(
     assert "question q0 left out" in capsys.readouterr().err
 
 
-def test_oracle_modes_that_are_missing_come_from_the_bases_native_answers(
+def test_missing_oracle_modes_come_from_the_bases_native_answers(
     trained: VideoSFTTrainer, tmp_path: Path
 ) -> None:
     evaluation(held_out(oracle_mode=None), tmp_path)(trained)
@@ -269,7 +267,7 @@ def test_oracle_modes_that_are_missing_come_from_the_bases_native_answers(
     assert (first["oracle"], second["oracle"]) == ("program", "program")
 
 
-def test_figures_join_the_evaluations_of_a_run(tmp_path: Path) -> None:
+def test_metrics_are_added_to_the_evaluations_of_a_run(tmp_path: Path) -> None:
     from videopro.train import sft
 
     world.write(world.folder() / "held-out.jsonl", lines())

@@ -1,5 +1,5 @@
-"""Numbers that are none: a loss or gradient of NaN stops a training with the step and its rows, such weights
-are saved nowhere and loaded nowhere, and a model's output of NaN is an error instead of an answer."""
+"""NaN and infinity: such a loss or gradient stops training and names the step and its rows, such weights are
+neither saved nor loaded, and such model output is an error instead of an answer."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_one_value_among_many_is_found(dtype: torch.dtype) -> None:
     assert non_finite([("none", torch.empty(0)), ("far", torch.empty(3, device="meta"))]) is None
 
 
-def test_a_loss_of_nan_stops_fine_tuning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_nan_loss_stops_fine_tuning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert sft.main(sft_flags(tmp_path / "run")) == 2
     said = capsys.readouterr().err
     assert "error: step 2: the loss is" in said
@@ -119,15 +119,15 @@ class Spoil(TrainerCallback):
 
 
 @pytest.mark.parametrize("strategy", ["steps", "no"], ids=["in a checkpoint", "at the end"])
-def test_weights_beyond_numbers_are_not_saved(tmp_path: Path, strategy: str) -> None:
-    """After the last step, which no other step would tell of."""
+def test_non_finite_weights_are_not_saved(tmp_path: Path, strategy: str) -> None:
+    """After the last step, so that no later step would notice."""
     words = sft_flags(tmp_path / "run", learning_rate=1e-3, max_steps=1, save_strategy=strategy)
     with pytest.raises(RunError, match="step 1: some weights are NaN or infinite"):
         sft.train(*read_settings(VideoSFTConfig, "train/sft.py", words), callbacks=[Spoil()])
     assert not list((tmp_path / "run").rglob("*.safetensors"))
 
 
-def test_reinforcement_stops_with_the_prompts(
+def test_grpo_stops_and_names_the_prompts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(grpo_command, "ProgramRewards", SomeRewards)
@@ -190,7 +190,7 @@ def test_a_damaged_encoder_is_refused(tmp_path: Path) -> None:
         load_encoder(f"languagebind:{folder}")
 
 
-def test_output_of_nan_is_no_answer() -> None:
+def test_nan_output_is_an_error() -> None:
     """Weights that overflow only for what they are shown."""
     tiny = backbone("qwen3_vl")
     head: Any = tiny._runner.model.get_output_embeddings()
