@@ -23,7 +23,7 @@ _TITLES = {
 
 
 class ConsoleObserver:
-    """Prints what it is told."""
+    """Prints each event as it happens."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -113,9 +113,9 @@ def test_a_worker_that_dies_by_a_real_time_signal_is_replaced(capsys: pytest.Cap
     class Worker:
         process, ready, answering, index = Process(), True, (), 3
 
-    supervisor: Any = Supervisor.__new__(Supervisor)
-    supervisor._placement, supervisor._job, supervisor.deaths = Placement(1, 1), object(), 0
-    supervisor._died(Worker(), 1)
+    supervisor: Any = Supervisor(Placement(1, 1), lambda: None, ("native", {}))
+    supervisor._job = object()
+    supervisor._died(Worker())
     assert "worker 3 died (killed by signal 40 (SIGRTMIN+6))" in capsys.readouterr().err
 
 

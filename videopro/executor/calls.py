@@ -144,11 +144,11 @@ class HostCalls:
             failed(error, type(error).__name__)
             raise
         except wire.TooLarge as error:
-            told = ProgramException(
+            too_large = ProgramException(
                 "TooLarge", "ValueError", f"the result of {name}() cannot be passed: {error}"
             )
-            failed(told, "TooLarge")
-            raise told from error
+            failed(too_large, "TooLarge")
+            raise too_large from error
         except Exception as error:
             failed(error, type(error).__name__)
             raise self._raised(error) from error

@@ -120,7 +120,7 @@ class Channel:
         if kind == wire.PRINT:
             self._prints -= 1
             if self._prints < 0:
-                raise ProtocolViolation("output told more often than there can be calls")
+                raise ProtocolViolation("output reported more often than there can be calls")
 
     def _fill(self, count: int) -> None:
         parts = [self._buffer]

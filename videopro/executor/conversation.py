@@ -27,10 +27,10 @@ from videopro.executor.text import shorten
 from videopro.processes import signal_name
 
 _DUMP_LINE = re.compile(rb'File "<program>", line (\d{1,7}) in (\w{1,100}|<\w{1,20}>)')
-# Seconds that a process has to end by itself: after its last message, and after it was told to stop.
+# Seconds that a process has to end by itself: after its last message, and after it was asked to stop.
 _LEAVE = 2.0
 _STOP = 1.0
-# Seconds within which the zygote must report a process that it was told to end.
+# Seconds within which the zygote must report a process that it was asked to end.
 _ANSWER = 30.0
 
 
@@ -194,13 +194,13 @@ class Conversation:
                     self.output = (self.output + content)[: self._limits.output_bytes]
                 got, content = self._message()
             if got == wire.ERROR:
-                told = self._parse_errors(content)
-                if told[0][0] == kind:
-                    places = tuple(told[0][2])
+                errors = self._parse_errors(content)
+                if errors[0][0] == kind:
+                    places = tuple(errors[0][2])
         raise BudgetExceeded(kind, message, places)
 
     def _parse_errors(self, content: Any) -> tuple[ErrorReport, ...]:
-        told: list[ErrorReport] = []
+        errors: list[ErrorReport] = []
         try:
             for kind, message, places in content[:3]:
                 if type(kind) is not str or type(message) is not str:
@@ -210,12 +210,12 @@ class Conversation:
                     raise ProtocolViolation("an error that is none")
                 # A class may have any name; an error type is a single word.
                 kind = kind if re.fullmatch(r"\w{1,100}", kind) else "Exception"
-                told.append((kind, shorten(message, self._limits.error_bytes), where))
+                errors.append((kind, shorten(message, self._limits.error_bytes), where))
         except (TypeError, ValueError, KeyError) as error:
             raise ProtocolViolation("an error that is none") from error
-        if not told:
+        if not errors:
             raise ProtocolViolation("an error that is none")
-        return tuple(told)
+        return tuple(errors)
 
     def _died(self, dump: bytes) -> Ending:
         """Why a process ended without a last message."""
@@ -279,10 +279,10 @@ class Conversation:
             if not self._begun:
                 raise ProgramNotStarted("the process that starts programs did not take a program")
             raise ZygoteGone("the process that starts programs died")
-        told = json.loads(ended)
-        if isinstance(told, str):
-            raise SandboxError(f"no process can be started for a program: {told}")
-        self._status, cpu_seconds, peak_bytes = told
+        report = json.loads(ended)
+        if isinstance(report, str):
+            raise SandboxError(f"no process can be started for a program: {report}")
+        self._status, cpu_seconds, peak_bytes = report
         self.use = ResourceUse(cpu_seconds, peak_bytes)
         return dump
 

@@ -133,10 +133,10 @@ class ZygoteProcess:
             raise ZygoteGone(f"the process that starts programs did not come up: {error}") from error
         if not ready:
             self._raise_why()
-        told = json.loads(ready)
-        self.walls: tuple[str, ...] = tuple(told["walls"])
-        self._room = threading.BoundedSemaphore(told["programs"])
-        if not told["seccomp"]:
+        report = json.loads(ready)
+        self.walls: tuple[str, ...] = tuple(report["walls"])
+        self._room = threading.BoundedSemaphore(report["programs"])
+        if not report["seccomp"]:
             raise SandboxMissing("programs cannot be confined here: this kernel has no seccomp filters.")
 
     def _raise_why(self) -> None:

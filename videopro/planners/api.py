@@ -1,7 +1,6 @@
 """A planner behind an OpenAI-compatible endpoint: it reads the prompt, never the video (section 4).
 
-Needs no log-probabilities, which the endpoints of reasoning models do not give. Knows HTTP through the server
-backbone's endpoint.
+Needs no log-probabilities, which the endpoints of reasoning models do not give.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The backbone as its own planner: it sees the video and writes with its adapter on, if it has one.
-
-Knows the backbone's interface only.
-"""
+"""The backbone as its own planner: it sees the video and writes with its adapter on, if it has one."""
 
 from __future__ import annotations
 

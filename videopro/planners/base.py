@@ -1,8 +1,4 @@
-"""The interface of planners, which write programs, given a prompt.
-
-Knows the kinds of prompts, questions and frames. Must not know how a program is run, what its run gave beyond
-what the prompt says, benchmarks or answers.
-"""
+"""The interface of planners, which write programs, given a prompt."""
 
 from __future__ import annotations
 

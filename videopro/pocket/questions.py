@@ -1,8 +1,7 @@
 """Asks questions about a pocket script: eleven a video, one of each kind, over nine families.
 
 Each question carries the intervals in which its evidence lies. Options are drawn so that the text alone gives
-nothing away: the right one is uniform over what it could be, and so is its place among the options. Knows
-scripts and words; nothing of pixels or files.
+nothing away: the right one is uniform over what it could be, and so is its place among the options.
 """
 
 from collections.abc import Sequence

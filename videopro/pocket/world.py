@@ -3,7 +3,7 @@
     from videopro.pocket import world
     folder = world.ensure("test")           # questions.jsonl, videos/NAME.mp4, videos/NAME.srt
 
-A split is made once and kept; making it again after an interruption goes on where it stopped. Every file is
+A split is made once and kept; after an interruption, making it again resumes where it stopped. Every file is
 written under another name and renamed when whole; one that is not as it was made (`videopro.pocket.manifest`)
 is made again. Nothing else may read the scripts.
 """
@@ -206,7 +206,8 @@ def _make_all(
                 progress.advance(task)
         except BrokenProcessPool as error:
             raise BenchmarkError(
-                f"{title}: a process that made a video died; is there enough memory? The same command goes on"
+                f"{title}: a process that made a video died; is there enough memory? Re-run the same command "
+                "to resume"
             ) from error
         except BaseException:
             # Without this, leaving the pool would wait until every video is made.

@@ -102,7 +102,7 @@ class Session:
 
     def __init__(self, start: Mapping[str, Any]) -> None:
         self.limits: Mapping[str, Any] = start["limits"]
-        self.output = Output(self.limits["output_bytes"], lambda told: self.breached(OutputLimit(told)))
+        self.output = Output(self.limits["output_bytes"], lambda error: self.breached(OutputLimit(error)))
         self.handles = Handles()
         self.errors: dict[tuple[str, str], type[BaseException]] = {}
         self.entered: types.FrameType | None = None

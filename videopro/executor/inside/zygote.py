@@ -62,7 +62,7 @@ class Zygote:
         resource.setrlimit(resource.RLIMIT_NOFILE, (self.descriptors, most))
 
     def prepare(self) -> dict[str, Any]:
-        """Import, then close in. Returns what the host is told: the walls that stand, whether there is
+        """Import, then close in. Returns what is reported to the host: the walls that stand, whether there is
         seccomp, and how many programs can run at once."""
         # Without OpenSSL, whose tables every fork would copy, hashlib has Python's own digests.
         sys.modules["_hashlib"] = None  # type: ignore[assignment]

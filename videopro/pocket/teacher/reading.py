@@ -86,11 +86,11 @@ def parse_question(text: str) -> ParsedQuestion:
     article, thing = _thing(low)
     if re.search(r"\b(do|does|move|moves)\b", low) and _place(low) and thing:
         return ParsedQuestion("move", text, place=_place(low), article=article, thing=thing)
-    told = re.search(
+    heard = re.search(
         r"(?:\bthat |\bnarrator, |^)([A-Z]\w+ (?:\w+ed|lost|found|bought|sold|hid|made|took))\b", text
     )
-    if told:
-        return ParsedQuestion("narration", text, line=told[1])
+    if heard:
+        return ParsedQuestion("narration", text, line=heard[1])
     return ParsedQuestion("other", text)
 
 
