@@ -29,7 +29,7 @@ SCORER = "videopro"
 def lmms_eval(run: ReportRun) -> tuple[str, int]:
     """The file's text, and its number of questions."""
     verdicts = _verdicts(run)
-    lines = (json.dumps(_sample(trace, verdicts.get(trace.question_id))) for trace in run.settled)
+    lines = (json.dumps(_sample(trace, verdicts.get(trace.question_id))) for trace in run.own_traces)
     return "".join(f"{line}\n" for line in lines), len(run.traces)
 
 
@@ -106,9 +106,13 @@ def inspect(run: ReportRun) -> tuple[str, int]:
                 }
             ],
         },
-        "stats": {"started_at": made, "completed_at": made, "model_usage": {run.model: _usage(run.settled)}},
+        "stats": {
+            "started_at": made,
+            "completed_at": made,
+            "model_usage": {run.model: _usage(run.own_traces)},
+        },
         "samples": [
-            _inspect_sample(run.model, trace, verdicts.get(trace.question_id)) for trace in run.settled
+            _inspect_sample(run.model, trace, verdicts.get(trace.question_id)) for trace in run.own_traces
         ],
     }
     return json.dumps(log, indent=1) + "\n", len(run.traces)

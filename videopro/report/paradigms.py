@@ -86,7 +86,7 @@ def _paradigms(runs: Sequence[ReportRun], given: Sequence[ReportRun]) -> list[tu
     for run in sorted(runs, key=lambda run: run.method_place):
         if run.method == "videopro" and run.planning not in alone:
             found += [(variant.name, variant.traces) for variant in rescored_before(run, given)]
-        found += [(variant.name, variant.settled) for variant in variants(run, given)]
+        found += [(variant.name, variant.own_traces) for variant in variants(run, given)]
     return found
 
 
@@ -98,7 +98,7 @@ def modes(runs: Sequence[ReportRun]) -> Section:
     several = len(by_dataset(planned)) > 1
     for data, own in by_dataset(planned).items():
         for run in own:
-            found = program_metrics(run.settled)["modes"]
+            found = program_metrics(run.own_traces)["modes"]
             if found["native"] is None:
                 continue
             rows.append(

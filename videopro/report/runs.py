@@ -134,7 +134,7 @@ class ReportRun:
         return records_of(self.traces)
 
     @cached_property
-    def settled(self) -> tuple[Trace, ...]:
+    def own_traces(self) -> tuple[Trace, ...]:
         """The traces without rounds that were only stored for other thresholds."""
         return tuple(map(without_stored_rounds, self.traces))
 
@@ -142,7 +142,7 @@ class ReportRun:
     def summary(self) -> dict[str, Any]:
         """Its summary, recomputed from the traces."""
         about = {"benchmark": self.dataset.benchmark, "split": self.dataset.split, "method": self.method}
-        return summarize(self.settled, self.protocol, about, self.grades)
+        return summarize(self.own_traces, self.protocol, about, self.grades)
 
 
 def by_dataset(runs: Sequence[ReportRun]) -> dict[DatasetKey, list[ReportRun]]:
