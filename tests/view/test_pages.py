@@ -149,8 +149,8 @@ def test_searching_keeps_the_cursor_and_the_counts_follow(open_page: Open) -> No
     page.keyboard.type("shown")
     assert ids(page) == ["right", "wrong"]
     assert page.evaluate("document.activeElement.id") == "search"
-    assert "2 of 6 questions" in page.inner_text(".told")
-    assert "50.0 % right" in page.inner_text(".told")
+    assert "2 of 6 questions" in page.inner_text(".totals")
+    assert "50.0 % right" in page.inner_text(".totals")
     assert page.inner_text("button[data-result=wrong] small") == "1"
 
 
@@ -366,7 +366,7 @@ def test_an_empty_run_opens(open_page: Open, tmp_path: Path) -> None:
     run = world.write_run(tmp_path / "run", [])
     assert main([str(run.path)]) == 0
     page = open_page("", folder=run.path / "view")
-    assert "0 questions" in page.inner_text(".told")
+    assert "0 questions" in page.inner_text(".totals")
 
 
 def test_a_long_list_is_drawn_around_where_one_is(open_page: Open, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-// Which questions the list shows, and in which order; and the panel in which one chooses.
+// Which questions the list shows, and in which order; and the panel that chooses them.
 "use strict";
 
 VIEW.filters = (() => {
@@ -68,7 +68,7 @@ VIEW.filters = (() => {
       (row.confidence !== null && row.confidence >= given.low && row.confidence <= given.high),
   };
 
-  // The rows that pass every test but those named in `but` ("group:family" names one group's).
+  // The rows that pass every test but those named in `but` ("group:family": those of a group).
   function passing(but = "") {
     const asked = Object.entries(tests).filter(([name]) => name !== but).map(([, test]) => test);
     const groups = Object.entries(given.groups).filter(([kind]) => but !== `group:${kind}`);
@@ -163,7 +163,7 @@ VIEW.filters = (() => {
       bin[row.state === "right" ? 0 : row.state === "unscored" ? 2 : 1] += 1;
     }
     const most = Math.max(1, ...bins.map((bin) => bin[0] + bin[1] + bin[2]));
-    const told = el("output", {}, `${two(given.low)} – ${two(given.high)}`);
+    const range = el("output", {}, `${two(given.low)} – ${two(given.high)}`);
     const histogram = el("div.histogram", { "aria-hidden": "true" }, bins.map((bin, i) => {
       const middle = (i + 0.5) / BINS;
       const title = `${(i / BINS).toFixed(2)}–${((i + 1) / BINS).toFixed(2)}: ${bin[0]} right, ${bin[1]} not`;
@@ -182,14 +182,14 @@ VIEW.filters = (() => {
           const held = name === "low" ? Math.min(value, given[other]) : Math.max(value, given[other]);
           event.target.value = held;
           change((to) => (to[name] = held), { typed: true });
-          told.value = `${two(given.low)} – ${two(given.high)}`;
+          range.value = `${two(given.low)} – ${two(given.high)}`;
           [...histogram.children].forEach((bar, i) => {
             const middle = (i + 0.5) / BINS;
             bar.classList.toggle("out", middle < given.low || middle > given.high);
           });
         },
       });
-    return section(["Confidence", told], histogram, el("div.sliders", {}, slider("low", "high"), slider("high", "low")));
+    return section(["Confidence", range], histogram, el("div.sliders", {}, slider("low", "high"), slider("high", "low")));
   }
 
   function modes() {

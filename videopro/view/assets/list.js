@@ -2,12 +2,12 @@
 "use strict";
 
 (() => {
-  const CHUNK = 60; // Rows that are added at once as one scrolls: thousands at once would be slow.
+  const CHUNK = 60; // Rows added per scroll; thousands at once would be slow.
   let rows = [];
   let from = 0; // The rows that are drawn: coming back to question 4,000 draws none of the first thousands.
   let drawn = 0;
-  let last = null; // The question that was open: where the list goes on.
-  let list, more, before, told, watcher;
+  let last = null; // The question that was open, to continue there.
+  let list, more, before, totals, watcher;
 
   VIEW.showList = () => {
     document.title = `${VIEW.run.name} · traces`;
@@ -16,9 +16,9 @@
       list = el("div.rows", { role: "list" });
       more = el("div.more");
       before = el("button.quiet.before", { onclick: () => draw(from - CHUNK, drawn) });
-      told = el("div.told", { "aria-live": "polite" });
+      totals = el("div.totals", { "aria-live": "polite" });
       watcher?.disconnect();
-      watcher = new IntersectionObserver((seen) => seen.some((one) => one.isIntersecting) && draw(from, drawn + CHUNK), { rootMargin: "900px" });
+      watcher = new IntersectionObserver((seen) => seen.some((entry) => entry.isIntersecting) && draw(from, drawn + CHUNK), { rootMargin: "900px" });
       watcher.observe(more);
       const wide = matchMedia("(min-width: 900px)");
       wide.onchange = () => wide.matches && main.querySelector("details.panel")?.setAttribute("open", "");
@@ -27,13 +27,13 @@
         head(),
         el("div.columns", {},
           el("aside", {}, el("details.panel", { open: wide.matches }, el("summary", {}, "Filters"), el("div#panel", { id: "panel" }))),
-          el("div.found", {}, told, before, list, more, hints())));
+          el("div.found", {}, totals, before, list, more, hints())));
     }
     const panel = document.getElementById("panel");
     // The panel is drawn anew with new counts: whoever uses the keyboard stays where they were.
     const { id, dataset } = document.activeElement ?? {};
     panel.replaceChildren(...VIEW.filters.panel().filter(Boolean));
-    const same = (one) => ["result", "mark", "kind", "value"].every((name) => one.dataset[name] === dataset[name]);
+    const same = (chip) => ["result", "mark", "kind", "value"].every((name) => chip.dataset[name] === dataset[name]);
     if (id === "search") document.getElementById("search").focus();
     else if (dataset && Object.keys(dataset).length) [...panel.querySelectorAll("button, input")].find(same)?.focus();
     refill(last);
@@ -54,7 +54,7 @@
   function refill(id = null) {
     rows = VIEW.filters.rows();
     const right = VIEW.filters.accuracy(rows);
-    told.replaceChildren(
+    totals.replaceChildren(
       el("strong", {}, rows.length === VIEW.rows.length ? `${count(rows.length)} questions` : `${count(rows.length)} of ${count(VIEW.rows.length)} questions`),
       right === null ? "" : el("span", {}, `${percent(right)} right`),
       VIEW.filters.sorter());
@@ -91,7 +91,7 @@
           : row.marks.has("refined") ? el("span.tag.refined", {}, "refined") : null,
         row.marks.has("fallback") ? el("span.tag.failed", {}, "fallback")
           : row.marks.has("failed") ? el("span.tag.failed", {}, "failed") : null),
-      el("span.letters", { title: `answered ${row.letter ?? "nothing"}, right is ${row.gold ?? "not told"}` },
+      el("span.letters", { title: `answered ${row.letter ?? "nothing"}, the right letter is ${row.gold ?? "unknown"}` },
         el("span.letter.given", {}, row.letter ?? "–"),
         same || row.gold === null ? null : [el("span.versus", {}, "→"), el("span.letter.gold", {}, row.gold)]),
       el("span.sure", {}, row.confidence === null ? null : [meter(row.confidence), el("span", {}, two(row.confidence))]),
@@ -114,7 +114,7 @@
     const { name, run, numbers } = VIEW.run;
     const about = [run.method, [run.benchmark, run.split].filter(Boolean).join(" "), run.model].filter(Boolean).join("  ·  ");
     const ci = numbers.accuracy_ci95;
-    const errors = Object.values(numbers.errors).reduce((sum, one) => sum + one, 0);
+    const errors = Object.values(numbers.errors).reduce((sum, count) => sum + count, 0);
     const stats = [
       ["accuracy", percent(numbers.accuracy), ci ? `${(100 * ci[0]).toFixed(1)} to ${(100 * ci[1]).toFixed(1)}` : `${numbers.n} scored`],
       ["questions", count(numbers.questions), `${count(numbers.videos)} videos`],

@@ -33,7 +33,7 @@ VIEW.program = (round, pictures) => {
   ];
 };
 
-// Hanging indent: a long line goes on below where it began.
+// Hanging indent: a long line continues below its start.
 function code(tokens) {
   const text = tokens.map(([, part]) => part).join("");
   const indent = text.length - text.trimStart().length;
@@ -57,8 +57,8 @@ function several(calls, pictures, shown = 3) {
 const HANDLE = /^(Video|Clip)\([\d.\- s]*\)$/;
 
 VIEW.call = (call, number, pictures) => {
-  const told = call.args.filter(([, value]) => !HANDLE.test(value));
-  const args = told.flatMap(([name, value], i) => [i ? ", " : "", el("span.name", {}, `${name}=`), value]);
+  const plain = call.args.filter(([, value]) => !HANDLE.test(value));
+  const args = plain.flatMap(([name, value], i) => [i ? ", " : "", el("span.name", {}, `${name}=`), value]);
   const node = el("div.call", { "data-fn": call.fn },
     el("div.signature", {},
       el("span.order", { title: `call ${number} of this program` }, number),

@@ -4,10 +4,10 @@
 // Sheets are loaded when a picture of them comes near the window.
 VIEW._near = new IntersectionObserver(
   (seen) => {
-    for (const one of seen) {
-      if (!one.isIntersecting) continue;
-      one.target.style.backgroundImage = one.target.dataset.sheet;
-      VIEW._near.unobserve(one.target);
+    for (const entry of seen) {
+      if (!entry.isIntersecting) continue;
+      entry.target.style.backgroundImage = entry.target.dataset.sheet;
+      VIEW._near.unobserve(entry.target);
     }
   },
   { rootMargin: "600px" },
@@ -64,9 +64,9 @@ VIEW.strip = (page, pictures) => {
     lanes.push(["looked", `Looked at${name}`, [], times]);
   });
 
-  const shown = video.strip.map((one) => VIEW.picture(pictures, one.key, `at ${clock(one.time, true)}`));
+  const shown = video.strip.map((frame) => VIEW.picture(pictures, frame.key, `at ${clock(frame.time, true)}`));
   const axis = el("div.axis");
-  if (shown.some(Boolean)) axis.append(lane("", "", el("div.thumbs", {}, shown.map((one) => one ?? el("span.picture.none")))));
+  if (shown.some(Boolean)) axis.append(lane("", "", el("div.thumbs", {}, shown.map((picture) => picture ?? el("span.picture.none")))));
   for (const [kind, title, spans, times] of lanes) {
     if (!spans.length && !times.length) continue;
     axis.append(lane(kind, title,
@@ -99,6 +99,6 @@ const lane = (kind, title, ...content) =>
 // Round times, at most eight of them.
 function ticks(seconds) {
   const steps = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200];
-  const step = steps.find((one) => seconds / one <= 8) ?? 14400;
+  const step = steps.find((length) => seconds / length <= 8) ?? 14400;
   return Array.from({ length: Math.floor(seconds / step) + 1 }, (_, i) => i * step);
 }

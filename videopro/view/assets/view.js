@@ -16,11 +16,11 @@ const VIEW = {
 VIEW.index = (_, content) => {
   VIEW.run = content;
   VIEW.rows = content.rows.map((row, place) => {
-    const one = { place };
-    content.columns.forEach((name, i) => (one[name] = row[i]));
-    one.marks = new Set(one.marks);
-    one.text = `${one.id}\n${one.question}\n${one.video}\n${Object.values(one.groups).join("\n")}`.toLowerCase();
-    return one;
+    const record = { place };
+    content.columns.forEach((name, i) => (record[name] = row[i]));
+    record.marks = new Set(record.marks);
+    record.text = `${record.id}\n${record.question}\n${record.video}\n${Object.values(record.groups).join("\n")}`.toLowerCase();
+    return record;
   });
   VIEW.byId = new Map(VIEW.rows.map((row) => [row.id, row]));
 };
@@ -60,7 +60,7 @@ function el(name, attributes, ...children) {
     else if (key === "class") node.className = `${node.className} ${value}`.trim();
     else node.setAttribute(key, value === true ? "" : value);
   }
-  node.append(...children.flat(Infinity).filter((one) => one !== null && one !== undefined && one !== false));
+  node.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
   return node;
 }
 
