@@ -61,7 +61,7 @@ def inject_fault(
     fitting = [kind for kind in shares if places[kind]]
     if not fitting:
         return None
-    kind = rng.choices(fitting, [shares[one] for one in fitting])[0]
+    kind = rng.choices(fitting, [shares[fault] for fault in fitting])[0]
     form = rng.choice(sorted(places[kind]))
     return FaultyProgram(kind, form, places[kind][form])
 
