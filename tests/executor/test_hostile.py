@@ -26,8 +26,9 @@ def test_the_host_is_untouched() -> None:
             name
         )
     assert set(tallies["channels between programs"].outcomes) == {"ok"}
+    # On a busy machine the wall clock may run out first.
     assert set(tallies["breaches that are swallowed"].outcomes) <= {
-        *("CpuLimit", "OutputLimit", "CallLimit", "FrameLimit")
+        *("CpuLimit", "WallLimit", "OutputLimit", "CallLimit", "FrameLimit")
     }
     for name in ("floods of calls", "loops", "sleeps", "memory", "malformed programs"):
         assert "ok" not in tallies[name].outcomes or name in ("memory", "malformed programs"), name
