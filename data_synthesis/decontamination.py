@@ -10,12 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from videopro.benchmarks import Item
-from videopro.benchmarks.cg_bench import FILES, read_records
+from videopro.benchmarks import CG_BENCH_FILES, Item, read_cg_bench
 from videopro.errors import BenchmarkError, ConfigError, VideoError
 from videopro.pocket import world
 from videopro.storage import parse_json
-from videopro.video.decoding.opening import check_file, content_id
+from videopro.video.decoding import check_file, content_id
 
 POCKET_SPLITS = ("val", "test")
 # Files beside videos that are not videos.
@@ -89,7 +88,7 @@ def evaluation_videos(exclude: Sequence[Path] = (), *, cg_bench: Path | None = N
         for path in sorted(world.default_root().glob(f"pocket-*/{split}/videos/*.mp4")):
             known.add_file(path, f"video {path.stem} of pocket's split {split!r}")
     if cg_bench is not None:
-        _add_cg_bench(known, cg_bench / FILES["mini"], "CG-Bench mini")
+        _add_cg_bench(known, cg_bench / CG_BENCH_FILES["mini"], "CG-Bench mini")
     for path in exclude:
         if path.is_dir():
             _add_folder(known, path)
@@ -110,7 +109,7 @@ def _add_folder(known: EvaluationVideos, folder: Path) -> None:
 
 def _add_cg_bench(known: EvaluationVideos, path: Path, where: str) -> None:
     try:
-        records = read_records(path)
+        records = read_cg_bench(path)
     except BenchmarkError as error:
         raise ConfigError(f"exclude: {error}") from error
     for uid in sorted({str(record["video_uid"]) for record in records if "video_uid" in record}):

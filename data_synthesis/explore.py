@@ -27,9 +27,7 @@ from videopro.data_synthesis.rules import (
 from videopro.data_synthesis.teacher import Refusal, Teacher
 from videopro.errors import QUESTION_ERRORS, BackboneError, VideoError, VideoProError
 from videopro.executor import Limits
-from videopro.modules.library import VideoContext, available_modules
-from videopro.modules.loading import ModuleModels
-from videopro.modules.reference import api_reference
+from videopro.modules import ModuleModels, VideoContext, api_reference, available_modules
 from videopro.planners import PlanRequest, PromptKind
 from videopro.program import Program, parse_program
 from videopro.question import right_letters

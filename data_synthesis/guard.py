@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from videopro.benchmarks import Benchmark, Item
-from videopro.benchmarks.cg_bench import FILES
+from videopro.benchmarks import CG_BENCH_FILES, Benchmark, Item
 from videopro.data_synthesis.decontamination import evaluation_videos, find_evaluation_videos, pocket_seeds
 from videopro.data_synthesis.questions import QuestionSelection
 from videopro.data_synthesis.settings import SynthesisConfig
@@ -51,9 +50,9 @@ def _mini(config: SynthesisConfig) -> Path | None:
     if config.source != "cg_bench" or config.root is None or config.cg_bench_mini == "training":
         return None
     folder = config.root if config.root.is_dir() else config.root.parent
-    if not (folder / FILES["mini"]).exists():
+    if not (folder / CG_BENCH_FILES["mini"]).exists():
         raise ConfigError(
-            f"cg_bench: {folder / FILES['mini']} is missing, and it says which videos are for evaluation; "
-            "put it there, or give --cg-bench-mini training"
+            f"cg_bench: {folder / CG_BENCH_FILES['mini']} is missing, and it says which videos are for "
+            "evaluation; put it there, or give --cg-bench-mini training"
         )
     return folder

@@ -9,12 +9,11 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 
-from videopro.backbones import Backbone
-from videopro.backbones.health import check_alive
+from videopro.backbones import Backbone, check_alive
 from videopro.benchmarks import Item, Protocol
 from videopro.data_synthesis.explore import Explorer
 from videopro.errors import BackboneError
-from videopro.methods.tracing import make_trace
+from videopro.methods import make_trace
 from videopro.processes import trim_heap
 from videopro.traces import TraceLog
 from videopro.work import Unit

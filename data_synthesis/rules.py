@@ -20,13 +20,12 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from videopro import prompts
+from videopro import prompts, scoring
 from videopro.planners import PromptKind
 from videopro.program import Program, parse_program
 from videopro.question import Question
 from videopro.reasoning import Refinement, refinement_kind, refinement_prompt
 from videopro.scoring import Mode
-from videopro.scoring import planning as routing
 from videopro.traces import Execution, Round, Trace, is_confident
 
 TrajectoryKind = Literal[
@@ -85,7 +84,7 @@ def question_of(trace: Trace) -> Question:
 def oracle_mode(trace: Trace, tau: float) -> Mode:
     """m* of A.3: native where the native answer is right and confident. ValueError for a trace without a
     right letter or a native answer."""
-    return routing.oracle_mode(_native(trace), trace.right, tau)
+    return scoring.oracle_mode(_native(trace), trace.right, tau)
 
 
 def refinement_needed(round: Round, right: Collection[str], tau: float) -> Refinement | None:

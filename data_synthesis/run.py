@@ -32,8 +32,8 @@ from videopro.data_synthesis.table import show_table
 from videopro.data_synthesis.teacher import Teacher
 from videopro.data_synthesis.teacher_log import ReplyLog, read_teacher_usage
 from videopro.errors import RunError
-from videopro.methods.tracing import versions
-from videopro.modules.loading import ModuleModels, ModuleSettings, is_pocket
+from videopro.methods import versions
+from videopro.modules import ModuleModels, ModuleSettings, is_pocket
 from videopro.planners import Planner, load_planner
 from videopro.runs import RUN_FIELDS, check_model, check_questions, identity_difference
 from videopro.settings import from_command_line

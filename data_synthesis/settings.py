@@ -10,7 +10,7 @@ from videopro import benchmarks
 from videopro.data_synthesis.explore import ExploreSettings
 from videopro.data_synthesis.teacher_log import Prices, TeacherBudget
 from videopro.errors import ConfigError
-from videopro.modules.loading import ModuleSettings
+from videopro.modules import ModuleSettings
 from videopro.planners import check_planner
 from videopro.settings import setting
 

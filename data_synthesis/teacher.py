@@ -15,8 +15,7 @@ from dataclasses import dataclass
 
 from videopro.data_synthesis.teacher_log import CapReached, ReplyLog, TeacherBudget
 from videopro.errors import BackboneError, RunError, VideoProError
-from videopro.planners import Planner, PlannerReply, PlanRequest
-from videopro.planners.api import EmptyReply
+from videopro.planners import EmptyReply, Planner, PlannerReply, PlanRequest
 
 # This many refusals in a row are not about single requests.
 REFUSALS_IN_A_ROW = 20

@@ -1,5 +1,24 @@
-"""The video modules that programs call."""
+"""The video modules that programs call, and what stands behind them."""
 
 # The folder lies at the top of the checkout and is linked as videopro.modules: import it by that name only.
 if __name__ != "videopro.modules":
     raise ImportError(f"{__name__!r} is not importable: import 'videopro.modules'")
+
+from videopro.modules.errors import ModelError
+from videopro.modules.library import CallCache, ModuleLibrary, VideoContext, available_modules, module
+from videopro.modules.loading import ModuleModels, ModuleSettings, cache_root, is_pocket
+from videopro.modules.reference import api_reference
+
+__all__ = [
+    "CallCache",
+    "ModelError",
+    "ModuleLibrary",
+    "ModuleModels",
+    "ModuleSettings",
+    "VideoContext",
+    "api_reference",
+    "available_modules",
+    "cache_root",
+    "is_pocket",
+    "module",
+]

@@ -5,9 +5,8 @@ python -m videopro.modules > docs/modules.md
 
 from __future__ import annotations
 
-from videopro.modules import library  # noqa: F401  registers the modules
+from videopro.modules import api_reference
 from videopro.modules.calls import MODULES
-from videopro.modules.reference import api_reference
 
 _OPENING = """# Modules
 

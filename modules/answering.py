@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from videopro import prompts
-from videopro.backbones.base import YES_NO, ChoiceRequest, Sampling, YesNoRequest
+from videopro.backbones import YES_NO, ChoiceRequest, Sampling, YesNoRequest
 from videopro.modules.calls import (
     AnswerHandle,
     AnyValue,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from videopro import prompts
-from videopro.backbones.base import Sampling
+from videopro.backbones import Sampling
 from videopro.modules.calls import CallContext, Choices, Count, PositiveSeconds, Segment, Text, module
 from videopro.modules.errors import NotFoundError
 from videopro.modules.search import search_tokens

@@ -14,8 +14,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from videopro.backbones.base import Backbone
-from videopro.backbones.fingerprint import folder_fingerprint
+from videopro.backbones import Backbone, folder_fingerprint
 from videopro.errors import BackboneError, ConfigError
 from videopro.modules.errors import ModelError
 from videopro.modules.library import VideoContext

@@ -5,8 +5,13 @@
 Runs one question of the pocket test split, native and by a program of the shipped planner, and counts the
 files in which a function of the project runs from the moment a worker looks for work until the trace is on
 the disk. For GRPO: one row with a reply that crops and asks, from reading the file until the rewards are
-returned. What runs inside the sandbox's own process is not counted. `core` leaves out the insides of the
-model, the decoder, the sandbox and the modules' models, which a reader takes as given.
+returned. What runs inside the sandbox's own process is not counted.
+
+`core` leaves out what a reader takes as given: the insides of the model, the decoder, the sandbox and the
+modules' models. `stops` also leaves out files and processes (`storage`, `processes`), and counts a package
+once if the packages beside it import only what its `__init__` offers: its docstring and names say enough to
+read on. The packages that the way is about (`runner`, `methods`, `reasoning`; `train.rl` and `train.rewards`)
+count file by file.
 """
 
 from __future__ import annotations
@@ -15,7 +20,7 @@ import json
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -32,8 +37,17 @@ from videopro.train.rl import as_dataset, read_grpo_rows
 from videopro.work import units
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "perf"))  # Where it is not run as a script.
+
+from structure import imports  # noqa: E402
+
 FOLDERS = ("videopro", "modules", "train", "data_synthesis")
 INSIDES = ("videopro/backbones/qwen/", "videopro/video/decoding/", "videopro/executor/", "modules/models/")
+PLUMBING = ("videopro/storage/", "videopro/processes/")
+READ_WHOLE = (
+    *("videopro.runner", "videopro.methods", "videopro.reasoning"),
+    *("videopro.train.rl", "videopro.train.rewards"),
+)
 SETTINGS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "native": ({}, {}),
     "videopro": ({"temperature": 0.0}, {"adapter": "pocket-sft"}),
@@ -75,6 +89,33 @@ def files_run() -> Iterator[set[str]]:
     paths = {Path(name).resolve() for name in seen if name.endswith(".py")}
     inside = {str(path.relative_to(ROOT)) for path in paths if path.is_relative_to(ROOT)}
     files.update(name for name in inside if name.startswith(FOLDERS))
+
+
+def packages_with_faces(graph: Mapping[str, Iterable[str]]) -> set[str]:
+    """The packages of which no file is imported from outside their part of `videopro` (its direct
+    subpackage), given the modules that each module imports."""
+    packages = {name.rpartition(".")[0] for name in graph} - {"", "videopro"}
+
+    def part(name: str) -> list[str]:
+        return name.split(".")[:2]
+
+    past = {
+        target.rpartition(".")[0]
+        for name, targets in graph.items()
+        for target in targets
+        if target not in packages and part(name) != part(target)
+    }
+    return packages - past
+
+
+def stops(files: Iterable[str], faces: Iterable[str]) -> list[str]:
+    """The files, and the packages in `faces` instead of their files, but for those that are read whole."""
+    found = set()
+    for file in files:
+        name = file if file.startswith("videopro/") else f"videopro/{file}"
+        package = name.rpartition("/")[0].replace("/", ".")
+        found.add(package if package in faces and package not in READ_WHOLE else file)
+    return sorted(found)
 
 
 def question_to_trace(method: str, item: Item, benchmark: Benchmark) -> set[str]:
@@ -133,9 +174,12 @@ def main() -> None:
         f"question to trace, {method}": question_to_trace(method, item, benchmark) for method in SETTINGS
     }
     crossed["GRPO row to reward"] = row_to_reward(item)
+    faces = packages_with_faces(imports(ROOT))
     for way, files in crossed.items():
         core = sorted(name for name in files if not name.startswith(INSIDES))
-        print(json.dumps({"way": way, "files": len(files), "core": len(core), "core_files": core}, indent=1))
+        stopped = stops((name for name in core if not name.startswith(PLUMBING)), faces)
+        counts = {"files": len(files), "core": len(core), "stops": len(stopped)}
+        print(json.dumps({"way": way, **counts, "stops_at": stopped, "core_files": core}, indent=1))
 
 
 if __name__ == "__main__":

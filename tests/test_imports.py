@@ -189,6 +189,52 @@ def test_a_peek_at_the_worlds_script_is_seen(text: str) -> None:
     assert set(peeks(texts)) == {"videopro.modules.models.ocr -> videopro.pocket.script"}
 
 
+def past_faces(texts: Mapping[str, str]) -> list[str]:
+    """Imports of a file inside a package by another part of `videopro`: what others use of a package, its
+    `__init__` offers."""
+    packages = {name.rpartition(".")[0] for name in texts}
+    found = []
+    for module, text in texts.items():
+        for node in ast.walk(ast.parse(text)):
+            names: set[str] = set()
+            if isinstance(node, ast.Import):
+                names = {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                names = {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+            for name in sorted(names & {*texts} - packages):
+                if name.count(".") > 1 and name.split(".")[:2] != module.split(".")[:2]:
+                    found.append(f"{module} -> {name}")
+    return found
+
+
+def test_other_packages_import_only_what_a_package_offers() -> None:
+    # Training makes the pocket world's model and the retriever, and knows their insides.
+    trained = ("videopro.pocket.", "videopro.modules.models.encoders.languagebind")
+    found = [
+        past
+        for past in past_faces(sources())
+        if not (past.startswith("videopro.train.") and past.partition(" -> ")[2].startswith(trained))
+        and past.partition(" -> ")[2] not in POCKET_OPEN
+    ]
+    assert found == []
+
+
+def test_an_import_past_a_package_is_seen() -> None:
+    texts = {
+        "videopro.errors": "",
+        "videopro.video": "from videopro.video.frames import Frame",
+        "videopro.video.frames": "from videopro.errors import VideoError",
+        "videopro.video.decoding": "",
+        "videopro.video.decoding.exact": "from videopro.video.frames import Frame",
+        "videopro.methods": "from videopro.video import Frame\nfrom videopro.video.decoding import exact",
+        "videopro.methods.native": "def f():\n    import videopro.video.frames",
+    }
+    assert past_faces(texts) == [
+        "videopro.methods -> videopro.video.decoding.exact",
+        "videopro.methods.native -> videopro.video.frames",
+    ]
+
+
 def test_every_module_opens_with_what_it_is_for() -> None:
     silent = [
         name for name, text in sources().items() if text.strip() and not ast.get_docstring(ast.parse(text))

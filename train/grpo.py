@@ -22,12 +22,10 @@ from transformers import PreTrainedModel, TrainerCallback
 from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled
 from trl import ModelConfig
 
-from videopro.backbones import load_backbone, read_spec
-from videopro.backbones.base import Backbone
-from videopro.backbones.fingerprint import folder_fingerprint
+from videopro.backbones import Backbone, folder_fingerprint, load_backbone, read_spec
 from videopro.backbones.qwen import LoadedModel, QwenBackbone, QwenInputs
 from videopro.errors import ConfigError
-from videopro.modules.loading import ModuleModels, ModuleSettings, is_pocket
+from videopro.modules import ModuleModels, ModuleSettings, is_pocket
 from videopro.settings import build_settings
 from videopro.train.rewards import ProgramRewards
 from videopro.train.rl import (

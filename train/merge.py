@@ -24,8 +24,7 @@ from videopro.backbones.qwen import DEFAULTS_FILE, find_checkpoint, load_model
 from videopro.cli import exit_status
 from videopro.errors import ConfigError
 from videopro.settings import from_command_line, setting
-from videopro.storage import writing
-from videopro.storage.finite_weights import non_finite
+from videopro.storage import non_finite, writing
 from videopro.train.runtime import publish_checkpoint
 
 PROG = "python -m videopro.train.merge"

@@ -18,11 +18,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from videopro.backbones import load_backbone, read_spec
-from videopro.backbones.base import Backbone, GenerateRequest, Sampling, Visual
+from videopro.backbones import Backbone, GenerateRequest, Sampling, Visual, load_backbone, read_spec
 from videopro.cli import exit_status
 from videopro.errors import ConfigError, RunError, VideoError
-from videopro.modules.loading import ModuleModels, ModuleSettings, is_pocket
+from videopro.modules import ModuleModels, ModuleSettings, is_pocket
 from videopro.program import Program, parse_program
 from videopro.reasoning import derive_seed
 from videopro.settings import build_settings, from_command_line, setting

@@ -18,12 +18,10 @@ from videopro import methods, prompts
 from videopro.ask_console import ConsoleObserver, print_line, show_answer
 from videopro.backbones import Backbone, Generation, Sampling, load_backbone, read_spec
 from videopro.backbones.wrappers import Meter
-from videopro.benchmarks import Item, Protocol
-from videopro.benchmarks.base import ROBUST
+from videopro.benchmarks import ROBUST, Item, Protocol
 from videopro.cli import exit_status
 from videopro.errors import ConfigError, VideoProError
-from videopro.methods import MethodFlags
-from videopro.methods.base import MethodContext
+from videopro.methods import MethodContext, MethodFlags
 from videopro.question import Question
 from videopro.settings import from_command_line, setting
 from videopro.storage import encodable

@@ -25,7 +25,7 @@ from rich.markup import escape
 
 from videopro.cli import exit_status
 from videopro.errors import ConfigError, RunError
-from videopro.methods.program import FALLBACK_HELP, FINAL_HELP
+from videopro.methods import FALLBACK_HELP, FINAL_HELP
 from videopro.runs import RunFolder
 from videopro.scoring import ROUTING, SeedRow, oracle_modes, percent, seed_table
 from videopro.settings import from_command_line, setting

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from videopro.backbones.base import Backbone
+from videopro.backbones import Backbone
 from videopro.errors import ConfigError
 from videopro.modules.calls.arguments import Scope
 from videopro.modules.calls.handles import ClipHandle, FrameHandle, VideoHandle

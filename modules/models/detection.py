@@ -17,7 +17,7 @@ import numpy as np
 from PIL import Image
 
 from videopro import prompts
-from videopro.backbones.base import Backbone, Sampling
+from videopro.backbones import Backbone, Sampling
 from videopro.errors import ConfigError
 from videopro.modules.errors import ModelError
 from videopro.modules.models.hub import device_of, load_pretrained

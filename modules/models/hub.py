@@ -28,7 +28,7 @@ def load_pretrained(name: str, what: str, model_class: Any, processor_class: Any
 
 def check_finite(what: str, weights: Iterable[tuple[str, Any]]) -> None:
     """Raise ModelError with the tensor's name if any of the (name, tensor) pairs holds NaN or infinities."""
-    from videopro.storage.finite_weights import non_finite
+    from videopro.storage import non_finite
 
     damaged = non_finite(weights)
     if damaged is not None:

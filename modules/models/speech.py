@@ -24,8 +24,7 @@ from videopro.modules.errors import ModelError
 from videopro.modules.models.hub import device_of, load_pretrained
 from videopro.storage import encodable, parse_json
 from videopro.video import SubtitleLine, Subtitles, Video
-from videopro.video.decoding.opening import Deadline, open_container
-from videopro.video.decoding.probe import probe
+from videopro.video.decoding import Deadline, open_container, probe_video
 
 SAMPLE_RATE = 16_000
 """Whisper's samples per second."""
@@ -173,7 +172,7 @@ def extract_audio(path: Path, *, timeout: float = 600.0) -> np.ndarray:
     """The first audio track as mono float32 samples at SAMPLE_RATE, from the start of the video; gaps and a
     late start are filled with silence. `timeout` in seconds. Raises SubtitleError if there is no sound,
     VideoError for an unreadable file."""
-    facts = probe(path, timeout)
+    facts = probe_video(path, timeout)
     deadline = Deadline(timeout)
     parts: list[np.ndarray] = []
     length = 0

@@ -23,3 +23,27 @@ def test_a_file_counts_if_a_function_of_it_runs_on_any_thread() -> None:
     with crossings.files_run() as files:
         did_you_mean("a", ["b"])
     assert files == {"videopro/settings.py"}
+
+
+def test_a_package_that_others_know_by_its_face_is_one_stop() -> None:
+    graph = {
+        "videopro.methods": [],
+        "videopro.methods.base": ["videopro.video", "videopro.backbones.base"],
+        "videopro.video": ["videopro.video.frames"],
+        "videopro.video.frames": ["videopro.video.decoding.exact"],
+        "videopro.video.decoding": [],
+        "videopro.video.decoding.exact": [],
+        "videopro.backbones": [],
+        "videopro.backbones.base": [],
+    }
+    faces = crossings.packages_with_faces(graph)
+    assert faces == {"videopro.methods", "videopro.video", "videopro.video.decoding"}
+    files = ["videopro/methods/base.py", "videopro/video/frames.py", "videopro/video/video.py"]
+    files += ["videopro/backbones/base.py", "modules/calls/handles.py", "videopro/prompts.py"]
+    assert crossings.stops(files, {*faces, "videopro.modules.calls"}) == [
+        "videopro.modules.calls",
+        "videopro.video",
+        "videopro/backbones/base.py",
+        "videopro/methods/base.py",
+        "videopro/prompts.py",
+    ]

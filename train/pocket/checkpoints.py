@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 
 from videopro.errors import RunError
-from videopro.storage.finite_weights import non_finite
+from videopro.storage import non_finite
 
 HELD_OUT = 200  # scenes and videos at the end of a pool that are used for evaluation only
 

@@ -25,8 +25,7 @@ from rich.progress import track
 from rich.table import Table
 
 from videopro import prompts
-from videopro.backbones import Backbone, load_backbone
-from videopro.backbones.base import ChoiceRequest, GenerateRequest, Sampling
+from videopro.backbones import Backbone, ChoiceRequest, GenerateRequest, Sampling, load_backbone
 from videopro.pocket import world
 from videopro.pocket.drawing import HEIGHT, WIDTH
 from videopro.pocket.questions import PocketQuestion, generate_questions

@@ -18,10 +18,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from videopro.backbones.base import Backbone
+from videopro.backbones import Backbone
 from videopro.errors import ConfigError
 from videopro.executor import Limits
-from videopro.modules.loading import ModuleModels
+from videopro.modules import ModuleModels
 from videopro.storage import JsonLinesLog
 from videopro.traces import FinalRule
 from videopro.train.rewards.report import COLUMNS, RewardedRollout, batch_metrics, log_line

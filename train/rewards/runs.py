@@ -14,14 +14,12 @@ from dataclasses import dataclass
 import torch
 from cachetools import LRUCache
 
-from videopro.backbones.base import Backbone
-from videopro.backbones.health import check_alive
+from videopro.backbones import Backbone, check_alive
 from videopro.backbones.wrappers import BatchingBackbone, Meter, MeteredBackbone, ThreadMeter
 from videopro.errors import BackboneError, SubtitleError, VideoError, VideoProError
 from videopro.executor import Limits
+from videopro.modules import ModuleModels, VideoContext
 from videopro.modules.calls import CallCache
-from videopro.modules.library import VideoContext
-from videopro.modules.loading import ModuleModels
 from videopro.program import Program, parse_program
 from videopro.reasoning import execute
 from videopro.scoring import Mode

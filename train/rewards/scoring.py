@@ -9,7 +9,6 @@ import math
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from videopro.modules import library  # noqa: F401  registers the modules
 from videopro.modules.calls import MODULES
 from videopro.planners import PromptKind
 from videopro.program import ENTRY, Program

@@ -20,7 +20,7 @@ from trl import GRPOTrainer
 from trl.models import unwrap_model_for_generation
 from trl.trainer.utils import RepeatSampler, split_tensor_dict
 
-from videopro.backbones.base import Sampling
+from videopro.backbones import Sampling
 from videopro.backbones.qwen import NonFiniteLogits, QwenRun, SampledReply, visual_inputs
 from videopro.errors import ConfigError
 from videopro.train.rewards import ROW

@@ -17,7 +17,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from transformers.trainer_pt_utils import safe_globals
 
-from videopro.storage.finite_weights import non_finite_in
+from videopro.storage import non_finite_in
 from videopro.train.runtime.checkpoint_files import MANIFEST, file_facts, read_manifest, step_of
 
 STATE = "trainer_state.json"

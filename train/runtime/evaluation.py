@@ -16,11 +16,10 @@ from transformers import Trainer
 from trl.models import unwrap_model_for_generation
 
 from videopro import methods
-from videopro.backbones.base import Backbone
-from videopro.backbones.fingerprint import folder_fingerprint
+from videopro.backbones import Backbone, folder_fingerprint
 from videopro.backbones.qwen import Checkpoint, LoadedModel, QwenBackbone
 from videopro.backbones.wrappers import Meter
-from videopro.benchmarks.base import Item
+from videopro.benchmarks import Item
 from videopro.errors import VideoError
 from videopro.methods import Method, MethodContext
 from videopro.question import right_letters

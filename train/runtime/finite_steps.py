@@ -17,7 +17,7 @@ from transformers import Trainer
 from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled
 
 from videopro.errors import RunError
-from videopro.storage.finite_weights import non_finite
+from videopro.storage import non_finite
 
 ROW_IDS = "row_ids"
 """The key, in a batch, of the list of its rows' ids."""

@@ -19,7 +19,7 @@ from safetensors.numpy import save_file
 
 from videopro.errors import ConfigError, VideoError
 from videopro.video import Frame, FrameStore, Video
-from videopro.video.decoding.opening import check_file, content_id
+from videopro.video.decoding import check_file, content_id
 
 FORM = 1
 """The version of the file format; raise it when the format changes."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from videopro import benchmarks
-from videopro.benchmarks.base import ROBUST, Benchmark, Item, Protocol
+from videopro.benchmarks import ROBUST, Benchmark, Item, Protocol
 from videopro.errors import DatasetError
 from videopro.scoring import Mode
 from videopro.storage import read_json_lines

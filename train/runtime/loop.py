@@ -11,7 +11,7 @@ from accelerate import PartialState
 from safetensors.torch import load_file, save_file
 from trl import ModelConfig
 
-from videopro.backbones.fingerprint import folder_fingerprint
+from videopro.backbones import folder_fingerprint
 from videopro.storage import writing
 from videopro.train.runtime.checkpoint_faults import STATE
 from videopro.train.runtime.checkpoint_files import checkpoints, publish_checkpoint

@@ -16,7 +16,7 @@ from accelerate import PartialState
 from transformers import TrainingArguments
 from trl import ModelConfig
 
-from videopro.backbones.fingerprint import folder_fingerprint
+from videopro.backbones import folder_fingerprint
 from videopro.backbones.qwen import DEFAULTS_FILE, Checkpoint
 from videopro.errors import RunError
 from videopro.storage import parse_json, write_atomically

@@ -19,7 +19,7 @@ from trl import ModelConfig
 from videopro.backbones import read_spec
 from videopro.backbones.qwen import Checkpoint, QwenInputs, find_checkpoint
 from videopro.errors import ConfigError
-from videopro.modules.loading import cache_root
+from videopro.modules import cache_root
 from videopro.train.runtime.config import TrainingConfig
 from videopro.train.runtime.evaluation import ProgramEvaluation
 from videopro.train.runtime.frame_cache import FrameCache

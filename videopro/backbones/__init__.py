@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import Any
 
 from videopro.backbones.base import (
+    YES_NO,
     Backbone,
     BackboneConfig,
     ChoiceRequest,
@@ -16,12 +17,17 @@ from videopro.backbones.base import (
     Generation,
     Prefix,
     Sampling,
+    Visual,
     YesNoRequest,
 )
+from videopro.backbones.fingerprint import folder_fingerprint
+from videopro.backbones.health import check_alive
+from videopro.backbones.identity import identify
 from videopro.errors import ConfigError
 from videopro.question import Answer
 
 __all__ = [
+    "YES_NO",
     "Answer",
     "Backbone",
     "BackboneConfig",
@@ -30,7 +36,11 @@ __all__ = [
     "Generation",
     "Prefix",
     "Sampling",
+    "Visual",
     "YesNoRequest",
+    "check_alive",
+    "folder_fingerprint",
+    "identify",
     "load_backbone",
     "read_spec",
 ]

@@ -15,23 +15,33 @@ from videopro.benchmarks import (
     nextqa,
     videomme,
 )
-from videopro.benchmarks.base import Benchmark, Item, Protocol
+from videopro.benchmarks.base import Benchmark, Item
+from videopro.benchmarks.cg_bench import FILES as CG_BENCH_FILES
+from videopro.benchmarks.cg_bench import read_records as read_cg_bench
 from videopro.benchmarks.jsonl import load_folder
+from videopro.benchmarks.metrics import JudgeGrade, compute_metrics
 from videopro.benchmarks.pocket import load_pocket
+from videopro.benchmarks.protocol import ROBUST, JudgePrompt, Protocol
 from videopro.benchmarks.registry import BenchmarkSpec, by_name
 from videopro.errors import BenchmarkError
 from videopro.settings import did_you_mean
 
 __all__ = [
+    "CG_BENCH_FILES",
     "NAMES",
     "PRESETS",
+    "ROBUST",
     "SPECS",
     "Benchmark",
     "Item",
+    "JudgeGrade",
+    "JudgePrompt",
     "Protocol",
     "BenchmarkSpec",
+    "compute_metrics",
     "default_split",
     "load",
+    "read_cg_bench",
 ]
 
 SPECS: Mapping[str, BenchmarkSpec] = by_name(

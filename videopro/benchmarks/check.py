@@ -16,7 +16,7 @@ from videopro.errors import SubtitleError, VideoError
 from videopro.scoring import GROUP_SEPARATOR
 from videopro.settings import setting
 from videopro.video import load_subtitles
-from videopro.video.decoding.probe import probe
+from videopro.video.decoding import probe_video
 
 # Names shown in a line of the report.
 _SHOWN = 5
@@ -141,7 +141,7 @@ def _unreadable(
     for key in sorted(videos.keys() - set(missing)):
         item, duration = videos[key], None
         try:
-            duration = probe(item.video, _TIMEOUT).duration
+            duration = probe_video(item.video, _TIMEOUT).duration
         except VideoError as error:
             yield Issue(str(item.video), str(error).removeprefix(f"{item.video}: "), "download it again")
         if key in with_subtitles and item.subtitles is not None:

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from videopro import scoring
 from videopro.benchmarks.protocol import Metric, Protocol
 from videopro.scoring import GROUP_SEPARATOR, QuestionScore
-from videopro.scoring import metrics as scoring
 from videopro.traces import Trace
 
 # CG-Bench counts an IoU above each of these, and takes the mean over them.
@@ -39,7 +39,7 @@ class MetricValue:
     """For grades: the robust mean without answers that failed (they count 0 in `robust`)."""
 
 
-def compute(
+def compute_metrics(
     protocol: Protocol,
     traces: Sequence[Trace],
     robust: Sequence[QuestionScore],

@@ -14,6 +14,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from videopro.executor.calls import BudgetExceeded, use_frames
+from videopro.executor.inside.allowed import FORBIDDEN_BUILTINS
+from videopro.executor.inside.allowed import MODULES as IMPORTABLE_MODULES
 from videopro.executor.monty import MontyExecutor, warn
 from videopro.executor.outcome import (
     DEFAULT_LIMITS,
@@ -29,6 +31,8 @@ from videopro.executor.outcome import (
 from videopro.executor.pool import Executor
 
 __all__ = [
+    "FORBIDDEN_BUILTINS",
+    "IMPORTABLE_MODULES",
     "BudgetExceeded",
     "Executor",
     "Limits",

@@ -10,10 +10,21 @@ from videopro.errors import ConfigError
 from videopro.methods.base import Method, MethodContext
 from videopro.methods.native import NativeMethod
 from videopro.methods.program import FALLBACK_HELP, FINAL_HELP, AdaptiveMethod, ProgramMethod, VideoProMethod
+from videopro.methods.tracing import make_trace, versions
 from videopro.modules.calls import REMOVABLE
 from videopro.settings import build_settings, did_you_mean, setting
 
-__all__ = ["METHODS", "MethodContext", "Method", "MethodFlags", "create"]
+__all__ = [
+    "FALLBACK_HELP",
+    "FINAL_HELP",
+    "METHODS",
+    "Method",
+    "MethodContext",
+    "MethodFlags",
+    "create",
+    "make_trace",
+    "versions",
+]
 
 METHODS: Mapping[str, type[Method]] = {
     method.name: method for method in (NativeMethod, ProgramMethod, AdaptiveMethod, VideoProMethod)

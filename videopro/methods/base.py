@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, ClassVar
 
-from videopro.backbones.base import Backbone
+from videopro.backbones import Backbone
 from videopro.backbones.wrappers import Meter, MeteredBackbone
-from videopro.benchmarks.base import Item, Protocol
+from videopro.benchmarks import Item, Protocol
 from videopro.errors import ConfigError
 from videopro.reasoning import Observer
 from videopro.traces import Cost, Result

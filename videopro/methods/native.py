@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from videopro import prompts
-from videopro.backbones.base import ChoiceRequest, GenerateRequest, Sampling, Visual
-from videopro.benchmarks.base import Item, Protocol
+from videopro.backbones import ChoiceRequest, GenerateRequest, Sampling, Visual
+from videopro.benchmarks import Item, Protocol
 from videopro.errors import QUESTION_ERRORS, BackboneError, ConfigError, SubtitleError, VideoError
 from videopro.methods.base import Method, MethodContext
 from videopro.question import Answer, extract_letter

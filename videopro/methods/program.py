@@ -12,14 +12,13 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
-from videopro.backbones.base import Backbone, Sampling, Visual
+from videopro.backbones import Backbone, Sampling, Visual
 from videopro.backbones.wrappers import BatchingBackbone, MeteredBackbone, ThreadMeter
-from videopro.benchmarks.base import Item
+from videopro.benchmarks import Item
 from videopro.errors import QUESTION_ERRORS, ConfigError
 from videopro.methods.base import Method, MethodContext
+from videopro.modules import ModuleModels, ModuleSettings, VideoContext, is_pocket
 from videopro.modules.calls import REMOVABLE
-from videopro.modules.library import VideoContext
-from videopro.modules.loading import ModuleModels, ModuleSettings, is_pocket
 from videopro.planners import Planner, check_planner, load_planner, teacher_of
 from videopro.reasoning import Reasoner, ReasoningSettings, ReasoningTask, RefinementShows
 from videopro.settings import did_you_mean, setting

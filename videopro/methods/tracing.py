@@ -8,7 +8,7 @@ from functools import cache
 from importlib import metadata
 
 from videopro import __version__
-from videopro.benchmarks.base import ROBUST, Item, Protocol
+from videopro.benchmarks import ROBUST, Item, Protocol
 from videopro.question import OFFICIAL_EXTRACTORS, extract_letter
 from videopro.traces import SCHEMA, Result, Trace, VideoRef
 

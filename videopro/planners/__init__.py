@@ -7,17 +7,26 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from videopro.backbones.base import Backbone, Sampling
+from videopro.backbones import Backbone, Sampling
 from videopro.errors import ConfigError
-from videopro.planners.base import PLAN_KINDS, PLAN_SAMPLING, Planner, PlannerReply, PlanRequest, PromptKind
+from videopro.planners.base import (
+    PLAN_KINDS,
+    PLAN_SAMPLING,
+    EmptyReply,
+    Planner,
+    PlannerReply,
+    PlanRequest,
+    PromptKind,
+)
 
 __all__ = [
     "PLAN_KINDS",
     "PLAN_SAMPLING",
+    "EmptyReply",
+    "PlannerReply",
     "PromptKind",
     "PlanRequest",
     "Planner",
-    "PlannerReply",
     "check_planner",
     "load_planner",
     "teacher_of",

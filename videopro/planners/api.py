@@ -12,11 +12,12 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from videopro.backbones.base import BackboneConfig, Sampling
+from videopro.backbones import BackboneConfig, Sampling
 from videopro.backbones.server import Completion, Endpoint, RequestRefused
 from videopro.errors import BackboneError, ConfigError, RunError
 from videopro.planners.base import (
     PLAN_SAMPLING,
+    EmptyReply,
     Planner,
     PlannerReply,
     PlanRequest,
@@ -29,15 +30,6 @@ DEFAULT_URL = "https://api.openai.com/v1"
 _REQUEST_STATUSES = (400, 413, 422)
 # Fields that reasoning models refuse, and the name that they have for the limit instead.
 _REPLACED_FIELDS = {"temperature": None, "top_p": None, "max_tokens": "max_completion_tokens"}
-
-
-class EmptyReply(BackboneError):
-    """A reply without text. Its tokens are paid for all the same."""
-
-    def __init__(self, message: str, tokens_in: int, tokens_out: int) -> None:
-        super().__init__(message)
-        self.tokens_in = tokens_in
-        self.tokens_out = tokens_out
 
 
 class ApiPlanner(Planner):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from videopro.backbones.base import Backbone, GenerateRequest, Sampling
+from videopro.backbones import Backbone, GenerateRequest, Sampling
 from videopro.planners.base import PLAN_SAMPLING, Planner, PlannerReply, PlanRequest, sampling_identity
 
 

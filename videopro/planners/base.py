@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from videopro.backbones.base import Sampling, Visual
+from videopro.backbones import Sampling, Visual
+from videopro.errors import BackboneError
 from videopro.question import Question
 
 PromptKind = Literal["plan", "plan_program", "bug_fix", "native_refinement", "program_refinement"]
@@ -52,6 +53,15 @@ class PlannerReply:
     notes: Mapping[str, str] = field(default_factory=dict)
     """What the planner notes about its reply, such as that it was cut off; written to the trace, never to a
     prompt."""
+
+
+class EmptyReply(BackboneError):
+    """A reply without text. Its tokens are paid for all the same."""
+
+    def __init__(self, message: str, tokens_in: int, tokens_out: int) -> None:
+        super().__init__(message)
+        self.tokens_in = tokens_in
+        self.tokens_out = tokens_out
 
 
 class Planner(ABC):

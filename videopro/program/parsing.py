@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from videopro.executor.inside.allowed import FORBIDDEN_BUILTINS, MODULES
+from videopro.executor import FORBIDDEN_BUILTINS, IMPORTABLE_MODULES
 from videopro.program.names import calls, required
 
 ENTRY = "execute_command"
@@ -259,9 +259,9 @@ def _own(function: ast.FunctionDef) -> Iterator[ast.AST]:
 def _reaching(node: ast.AST) -> list[str]:
     """How a node reaches outside the program."""
     if isinstance(node, ast.Import):
-        return [f"It imports {alias.name}." for alias in node.names if alias.name not in MODULES]
+        return [f"It imports {alias.name}." for alias in node.names if alias.name not in IMPORTABLE_MODULES]
     if isinstance(node, ast.ImportFrom):
-        known = node.level == 0 and node.module in MODULES
+        known = node.level == 0 and node.module in IMPORTABLE_MODULES
         return [] if known else [f"It imports {node.module or 'a sibling'}."]
     if isinstance(node, ast.Name) and (node.id in _REACHING or _hidden(node.id)):
         return [f"It uses {node.id}."]

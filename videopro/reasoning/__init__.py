@@ -1,8 +1,6 @@
 """Adaptive program reasoning with self-refinement (sections 3.4 and 3.5), and running one program."""
 
-from videopro.reasoning.execution import INPUTS, NO_PROGRAM, answer_natively, execute
-from videopro.reasoning.observer import Observer
-from videopro.reasoning.parallel import run_parallel
+from videopro.reasoning.execution import INPUTS, NO_PROGRAM, answer_natively, execute, run_parallel
 from videopro.reasoning.reasoner import Reasoner, ReasoningSettings, ReasoningTask
 from videopro.reasoning.refinement import (
     Refinement,
@@ -11,7 +9,7 @@ from videopro.reasoning.refinement import (
     refinement_kind,
     refinement_prompt,
 )
-from videopro.reasoning.rounds import cost_of_rounds, derive_seed, prompt_seed, round_from_reply
+from videopro.reasoning.rounds import Observer, cost_of_rounds, derive_seed, prompt_seed, round_from_reply
 
 __all__ = [
     "INPUTS",

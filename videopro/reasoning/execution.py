@@ -1,21 +1,31 @@
-"""Runs one program about one question with the modules of its video."""
+"""Runs programs about questions with the modules of their video, one or several at the same time."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from videopro.backbones.wrappers import Meter, ThreadMeter
-from videopro.errors import BackboneError, ConfigError, SubtitleError, VideoError, VideoProError
+from videopro.errors import (
+    QUESTION_ERRORS,
+    BackboneError,
+    ConfigError,
+    SubtitleError,
+    VideoError,
+    VideoProError,
+)
 from videopro.executor import BudgetExceeded, Limits, Outcome, ZygoteGone, run, use_frames
+from videopro.modules import ModelError, ModuleLibrary, VideoContext
 from videopro.modules.calls import read_program_answer
-from videopro.modules.errors import ModelError
-from videopro.modules.library import ModuleLibrary, VideoContext
 from videopro.program import Program
 from videopro.question import Answer, Question
-from videopro.reasoning.observer import Observer
+from videopro.reasoning.rounds import Observer
 from videopro.traces import Call, Cost, Execution, Failure
+
+TaskT = TypeVar("TaskT")
+ValueT = TypeVar("ValueT")
 
 NO_PROGRAM = "NoProgram"
 # "video_path" is the release's name for "video".
@@ -129,6 +139,27 @@ def answer_natively(
         value = query(library.video, question.text, list(question.choices))
     answer, claim = read_program_answer(value, question, library.answers)
     return Execution(_status(answer), answer, claim, calls=tuple(library.calls), cost=_cost(meter, library))
+
+
+def run_parallel(
+    items: Sequence[TaskT], work: Callable[[TaskT], ValueT], at_once: int
+) -> list[ValueT | VideoProError]:
+    """What `work` returned for each item, in order, or the error in QUESTION_ERRORS that it raised.
+
+    At most `at_once` items run at the same time. Any other exception is raised after the other items have
+    finished.
+    """
+
+    def attempt(item: TaskT) -> ValueT | VideoProError:
+        try:
+            return work(item)
+        except QUESTION_ERRORS as error:
+            return error
+
+    if not items:
+        return []
+    with ThreadPoolExecutor(min(at_once, len(items))) as threads:
+        return list(threads.map(attempt, items))
 
 
 def _status(answer: Answer) -> Literal["ok", "empty"]:

@@ -12,20 +12,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from videopro import prompts
-from videopro.backbones.base import Visual
+from videopro.backbones import Visual
 from videopro.backbones.wrappers import ThreadMeter
 from videopro.errors import QUESTION_ERRORS, ConfigError, VideoProError
 from videopro.executor import Limits
-from videopro.modules.library import VideoContext, available_modules
-from videopro.modules.reference import api_reference
+from videopro.modules import VideoContext, api_reference, available_modules
 from videopro.planners import Planner, PlannerReply, PlanRequest, PromptKind
 from videopro.program import Program
 from videopro.question import Question
-from videopro.reasoning.execution import answer_natively, execute
-from videopro.reasoning.observer import Observer
-from videopro.reasoning.parallel import run_parallel
+from videopro.reasoning.execution import answer_natively, execute, run_parallel
 from videopro.reasoning.refinement import RefinementShows, build_refinement
-from videopro.reasoning.rounds import cost_of_rounds, prompt_seed, round_from_reply
+from videopro.reasoning.rounds import Observer, cost_of_rounds, prompt_seed, round_from_reply
 from videopro.traces import (
     FALLBACK,
     AnswerRule,

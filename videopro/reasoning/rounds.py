@@ -1,15 +1,29 @@
-"""A round of reasoning, as inference and synthesis share it: its seed, its record, and its cost."""
+"""A round of reasoning, as inference and synthesis share it: its seed, record and cost, and its observer."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections.abc import Iterable
+from typing import Protocol
 
 from videopro.planners import PlannerReply, PromptKind
 from videopro.program import Program, parse_program
 from videopro.question import Question
-from videopro.traces import Cost, Round
+from videopro.traces import Call, Cost, Execution, Round
+
+
+class Observer(Protocol):
+    """Notified in order; events of questions that run in parallel are interleaved."""
+
+    def on_reply(self, round: Round) -> None:
+        """The planner replied; its program has not run yet."""
+
+    def on_call(self, call: Call) -> None:
+        """A module call returned or failed."""
+
+    def on_execution(self, execution: Execution) -> None:
+        """The program ended."""
 
 
 def derive_seed(*parts: object) -> int:

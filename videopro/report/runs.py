@@ -13,9 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from videopro.benchmarks import PRESETS
-from videopro.benchmarks.metrics import JudgeGrade
-from videopro.benchmarks.protocol import Protocol
+from videopro.benchmarks import PRESETS, JudgeGrade, Protocol
 from videopro.runs import identity_difference, run_key, summarize
 from videopro.scoring import QuestionScore, records_of
 from videopro.traces import AnswerRule, Trace, recorded_rule, without_stored_rounds

@@ -24,7 +24,7 @@ from typing import Any, Self, TypeAlias
 
 from tqdm import tqdm
 
-from videopro.backbones.base import Backbone
+from videopro.backbones import Backbone
 from videopro.errors import RunError, VideoProError, WorkerBug
 from videopro.methods import create
 from videopro.processes import defer_signals, leave_signals_to_parent, signal_name

@@ -11,14 +11,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from videopro.backbones.base import Backbone
-from videopro.backbones.health import check_alive
+from videopro.backbones import Backbone, check_alive
 from videopro.backbones.wrappers import Meter
-from videopro.benchmarks.base import Item
-from videopro.benchmarks.base import Protocol as BenchmarkProtocol
+from videopro.benchmarks import Item
+from videopro.benchmarks import Protocol as BenchmarkProtocol
 from videopro.errors import BackboneError, VideoError
-from videopro.methods.base import Method, MethodContext
-from videopro.methods.tracing import make_trace
+from videopro.methods import Method, MethodContext, make_trace
 from videopro.processes import trim_heap
 from videopro.runs import RunFolder
 from videopro.traces import Failure, Result, TraceLog, VideoRef, failed_result

@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from videopro.backbones import Backbone, Sampling, load_backbone, read_spec
-from videopro.benchmarks.metrics import JudgeGrade
-from videopro.benchmarks.protocol import JudgePrompt, Protocol
+from videopro.benchmarks import JudgeGrade, JudgePrompt, Protocol
 from videopro.errors import BackboneError, RunError
 from videopro.runs.folder import RunFolder
 from videopro.runs.summary import summarize, write_summary

@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from typing import Any
 
-from videopro.backbones import Backbone, load_backbone, read_spec
-from videopro.backbones.identity import identify
+from videopro.backbones import Backbone, identify, load_backbone, read_spec
 from videopro.benchmarks import Benchmark
 from videopro.errors import RunError, VideoProError
 from videopro.runs.folder import RunFolder

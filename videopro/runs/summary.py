@@ -13,11 +13,10 @@ from typing import Any
 from rich.markup import escape
 from rich.table import Table
 
-from videopro.benchmarks.base import Protocol
-from videopro.benchmarks.metrics import JudgeGrade, compute
+from videopro import scoring
+from videopro.benchmarks import JudgeGrade, Protocol, compute_metrics
 from videopro.errors import RunError
 from videopro.scoring import is_answerable, official_records_of, percent, program_metrics, records_of
-from videopro.scoring import metrics as scoring
 from videopro.storage import cannot_write, write_atomically
 from videopro.traces import Cost, Trace
 
@@ -49,7 +48,8 @@ def summarize(
         "official_accuracy": official.accuracy,
         "official_n": official.n,
         "metrics": {
-            name: asdict(value) for name, value in compute(protocol, traces, records, theirs, grades).items()
+            name: asdict(value)
+            for name, value in compute_metrics(protocol, traces, records, theirs, grades).items()
         },
         "unparsed": scoring.unparsed_rate(records),
         "coverage": scoring.coverage(

@@ -9,7 +9,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from videopro.benchmarks.protocol import Protocol
+from videopro.benchmarks import Protocol
 from videopro.runs.folder import RunFolder
 from videopro.runs.summary import summarize
 from videopro.traces import Call, Execution, Trace, TraceLog

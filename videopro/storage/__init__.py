@@ -2,6 +2,7 @@
 
 from videopro.storage.atomic import write_atomically
 from videopro.storage.disk_errors import cannot_write, is_full, writing
+from videopro.storage.finite_weights import non_finite, non_finite_in
 from videopro.storage.json_lines import read_json_lines
 from videopro.storage.json_lines_log import JsonLinesLog
 from videopro.storage.json_objects import (
@@ -21,6 +22,8 @@ __all__ = [
     "cannot_write",
     "encodable",
     "is_full",
+    "non_finite",
+    "non_finite_in",
     "parse_json",
     "parse_json_at",
     "parse_json_list",

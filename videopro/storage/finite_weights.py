@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import torch
-from safetensors import safe_open
+# torch is imported where it is needed: reports and the viewer use this package without it.
+if TYPE_CHECKING:
+    import torch
 
 
 def non_finite(weights: Iterable[tuple[str, torch.Tensor]]) -> str | None:
     """The name of the first tensor that holds NaN or an infinity. Integer tensors (quantised weights), empty
     ones and those on the meta device are skipped."""
+    import torch
+
     names: list[str] = []
     extremes: list[torch.Tensor] = []
     for name, tensor in weights:
@@ -29,6 +33,8 @@ def non_finite(weights: Iterable[tuple[str, torch.Tensor]]) -> str | None:
 
 def non_finite_in(file: Path) -> str | None:
     """The same for a safetensors file, read tensor by tensor. Raises OSError or SafetensorError."""
+    from safetensors import safe_open
+
     with safe_open(file, framework="pt") as stored:
         for name in stored.keys():  # noqa: SIM118
             if non_finite([(name, stored.get_tensor(name))]) is not None:

@@ -27,7 +27,7 @@ from av.subtitles.subtitle import AssSubtitle
 from videopro.errors import SubtitleError, VideoError
 from videopro.storage import encodable, parse_json
 from videopro.video.decoding.opening import Deadline, open_container
-from videopro.video.decoding.probe import probe
+from videopro.video.decoding.probe import probe_video
 
 # Seconds; LongVideoBench widens the window of a shorter line to this.
 _SHORTEST_WINDOW = 1.0
@@ -152,7 +152,7 @@ def embedded_subtitles(
     VideoError if the file cannot be read as a video.
     """
     path = Path(video_path)
-    facts = probe(path, timeout)
+    facts = probe_video(path, timeout)
     deadline = Deadline(timeout)
     with open_container(path, deadline) as container:
         track = _track(container.streams.subtitles, path, stream, language)

@@ -16,7 +16,7 @@ import numpy as np
 
 from videopro.errors import VideoError
 from videopro.video.decoding import exact, stream, torchcodec
-from videopro.video.decoding.probe import Probe, probe
+from videopro.video.decoding.probe import Probe, probe_video
 from videopro.video.frame_store import FrameStore, shared_store
 
 __all__ = ["Frame", "FrameStore", "Video", "fps_times", "shared_store", "uniform_times"]
@@ -132,7 +132,7 @@ class Video:
             raise VideoError(f"unknown decoder {decoder!r}; choose 'pyav' or 'torchcodec'")
         if not (timeout > 0 and math.isfinite(timeout)):
             raise VideoError(f"timeout is {timeout!r}; give seconds, more than 0")
-        facts = probe(Path(path), timeout)
+        facts = probe_video(Path(path), timeout)
         if decoder == "torchcodec":
             torchcodec.check_usable(facts, timeout)
         for note in facts.notes:

@@ -9,10 +9,9 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from videopro.benchmarks.base import NO_OPTION
-from videopro.benchmarks.metrics import JudgeGrade
+from videopro.benchmarks import JudgeGrade
 from videopro.program import planning_text
-from videopro.question import Answer
+from videopro.question import NO_OPTION, Answer
 from videopro.scoring import counted, is_fallback
 from videopro.traces import Call, Cost, Execution, Round, Trace
 from videopro.view.listing import lines_of_calls, listing

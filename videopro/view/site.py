@@ -13,8 +13,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from videopro.benchmarks.metrics import JudgeGrade
-from videopro.benchmarks.protocol import Protocol
+from videopro.benchmarks import JudgeGrade, Protocol
 from videopro.errors import ConfigError
 from videopro.runs import RunFolder, read_grades, recorded_protocol, summarize
 from videopro.settings import read_yaml

@@ -12,7 +12,7 @@ import torch
 from torch.nn.functional import normalize
 from transformers import AutoModel, AutoProcessor
 
-from videopro.backbones.fingerprint import folder_fingerprint
+from videopro.backbones import folder_fingerprint
 from videopro.modules.errors import ModelError
 from videopro.modules.models.encoders.base import VideoTextEncoder, short_side
 from videopro.modules.models.encoders.checkpoint import checkpoint_folder

@@ -17,7 +17,7 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
-from videopro.backbones.fingerprint import folder_fingerprint
+from videopro.backbones import folder_fingerprint
 from videopro.modules.errors import ModelError
 from videopro.modules.models.encoders.base import VideoTextEncoder, short_side
 from videopro.modules.models.encoders.checkpoint import checkpoint_folder

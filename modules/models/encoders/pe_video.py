@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from transformers import AutoModel, AutoTokenizer, AutoVideoProcessor
 
-from videopro.backbones.fingerprint import folder_fingerprint
+from videopro.backbones import folder_fingerprint
 from videopro.modules.errors import ModelError
 from videopro.modules.models.encoders.base import VideoTextEncoder
 from videopro.modules.models.encoders.checkpoint import checkpoint_folder

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from safetensors import SafetensorError
 
-from videopro.backbones.fingerprint import folder_fingerprint
+from videopro.backbones import folder_fingerprint
 from videopro.errors import ConfigError
 from videopro.modules.errors import ModelError
 from videopro.modules.models.encoders.base import TextEncoder

@@ -20,8 +20,7 @@ from transformers.utils.hub import cached_file
 from videopro.backbones.base import DEFAULT_FRAMES, DEFAULT_PIXELS, BackboneConfig, check_keys
 from videopro.backbones.fingerprint import folder_fingerprint
 from videopro.errors import BackboneError, ConfigError
-from videopro.storage import parse_json
-from videopro.storage.finite_weights import non_finite, non_finite_in
+from videopro.storage import non_finite, non_finite_in, parse_json
 
 DEFAULTS_FILE = "videopro.json"
 """In a checkpoint's folder: {"frames": N, "pixels": P}, the budgets it was trained for."""

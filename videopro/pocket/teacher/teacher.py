@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from videopro.errors import QuestionError
-from videopro.planners.base import PLAN_KINDS, Planner, PlannerReply, PlanRequest
+from videopro.planners import PLAN_KINDS, Planner, PlannerReply, PlanRequest
 from videopro.pocket.teacher.faults import SHARES, inject_fault
 from videopro.pocket.teacher.programs import GLANCE, NATIVE, ProgramVariant, functions_of, program_variants
 from videopro.pocket.teacher.reading import ParsedQuestion, parse_question

@@ -66,7 +66,7 @@ class Probe:
         return float(tick * self.time_base - self.origin)
 
 
-def probe(path: Path, timeout: float) -> Probe:
+def probe_video(path: Path, timeout: float) -> Probe:
     """Open, decode the first picture, read the last packets. Raises VideoError for an unusable file, within
     `timeout` seconds (plus at most one disk read)."""
     deadline = Deadline(timeout)
