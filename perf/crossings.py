@@ -37,9 +37,9 @@ from videopro.train.rl import as_dataset, read_grpo_rows
 from videopro.work import units
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "perf"))  # Where it is not run as a script.
+sys.path.insert(0, str(ROOT))
 
-from structure import imports  # noqa: E402
+from perf.structure import imports  # noqa: E402
 
 FOLDERS = ("videopro", "modules", "train", "data_synthesis")
 INSIDES = ("videopro/backbones/qwen/", "videopro/video/decoding/", "videopro/executor/", "modules/models/")

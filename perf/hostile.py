@@ -18,8 +18,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from soak import soak, verdict
-
+from perf.soak import soak, verdict
 from tests.support.hostile_programs import corpus
 from tests.support.hostile_world import Surroundings, run_all
 from videopro.executor import Executor

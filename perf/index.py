@@ -26,9 +26,9 @@ from unittest.mock import patch
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).parent))
-from decode import RATE, make_ten_minutes, read_number, versions
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from perf.decode import RATE, make_ten_minutes, read_number, versions
 from videopro.modules.models.encoders import VideoTextEncoder, load_encoder
 from videopro.modules.search import CLIP_SECONDS, build_index, clip_bounds
 from videopro.video import Frame, FrameStore, Video

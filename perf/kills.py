@@ -38,7 +38,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from kill_worlds import KILL_TARGETS, KillTarget, ProgressCounter  # noqa: E402
+from perf.kill_worlds import KILL_TARGETS, KillTarget, ProgressCounter  # noqa: E402
 
 PHASES = ("start", "work", "saving", "writing", "end")
 KILLS = 26

@@ -31,9 +31,9 @@ from typing import Any
 
 import psutil
 
-sys.path.insert(0, str(Path(__file__).parent))
-from decode import versions
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from perf.decode import versions
 from videopro import benchmarks, methods
 from videopro.backbones import load_backbone
 from videopro.modules.library import shared_cache
