@@ -27,9 +27,10 @@ from videopro.data_synthesis.rules import (
 from videopro.data_synthesis.teacher import Refusal, Teacher
 from videopro.errors import QUESTION_ERRORS, BackboneError, VideoError, VideoProError
 from videopro.executor import Limits
+from videopro.methods import video_ref
 from videopro.modules import ModuleModels, VideoContext, api_reference, available_modules
 from videopro.planners import PlanRequest, PromptKind
-from videopro.program import Program, parse_program
+from videopro.program import Program
 from videopro.question import right_letters
 from videopro.reasoning import (
     answer_natively,
@@ -68,6 +69,8 @@ class _QuestionState:
     rounds: list[Round] = field(default_factory=list)
     places: dict[str, int] = field(default_factory=dict)
     """The round that ran a program, by the digest of its canonical form."""
+    programs: dict[int, Program] = field(default_factory=dict)
+    """The program of each round that has one."""
     capped: bool = False
     """A cap left no room for one of its requests."""
     error: VideoProError | None = None
@@ -110,9 +113,9 @@ class Explorer:
             video = Video.open(items[0].video)
         except VideoError as error:
             for item in items:
-                yield item, failed_result(error), VideoRef(str(item.video), item.video_key)
+                yield item, failed_result(error), video_ref(item)
             return
-        seen = VideoRef(str(items[0].video), items[0].video_key, video.id, video.duration)
+        seen = video_ref(items[0], video)
         # Questions about one video may list different subtitles, and a context has one.
         groups: dict[tuple[str, float], list[Item]] = {}
         for item in items:
@@ -187,7 +190,9 @@ class Explorer:
             elif isinstance(reply, Refusal):
                 state.rounds.append(Round(request.kind, "", notes={REFUSED: reply.reason}, refines=refines))
             else:
-                round, _ = round_from_reply(request.kind, reply, refines=refines)
+                round, state.programs[len(state.rounds)] = round_from_reply(
+                    request.kind, reply, refines=refines
+                )
                 state.rounds.append(round)
 
     # ---- runs ----------------------------------------------------------------------------------------------
@@ -215,7 +220,7 @@ class Explorer:
             for place, round in enumerate(state.rounds):
                 if place == NATIVE or round.execution is not None or REFUSED in round.notes:
                     continue
-                program = parse_program(round.raw)
+                program = state.programs[place]
                 first = state.places.setdefault(program.digest, place)
                 if first == place:
                     jobs.append((state, partial(run, state, place, program)))

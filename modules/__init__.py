@@ -5,12 +5,11 @@ if __name__ != "videopro.modules":
     raise ImportError(f"{__name__!r} is not importable: import 'videopro.modules'")
 
 from videopro.modules.errors import ModelError
-from videopro.modules.library import CallCache, ModuleLibrary, VideoContext, available_modules, module
+from videopro.modules.library import ModuleLibrary, VideoContext, available_modules, module
 from videopro.modules.loading import ModuleModels, ModuleSettings, cache_root, is_pocket
 from videopro.modules.reference import api_reference
 
 __all__ = [
-    "CallCache",
     "ModelError",
     "ModuleLibrary",
     "ModuleModels",

@@ -26,20 +26,19 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from videopro import benchmarks, methods
-from videopro.backbones import load_backbone
-from videopro.benchmarks import Benchmark, Item
-from videopro.modules.loading import ModuleModels, ModuleSettings
-from videopro.runner import WorkerJob, run_worker
-from videopro.runs import RunFolder
-from videopro.train.rewards import ProgramRewards
-from videopro.train.rl import as_dataset, read_grpo_rows
-from videopro.work import units
-
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from perf.structure import imports  # noqa: E402
+from videopro import benchmarks, methods  # noqa: E402
+from videopro.backbones import load_backbone  # noqa: E402
+from videopro.benchmarks import Benchmark, Item  # noqa: E402
+from videopro.modules import ModuleModels, ModuleSettings  # noqa: E402
+from videopro.runner import WorkerJob, run_worker  # noqa: E402
+from videopro.runs import RunFolder  # noqa: E402
+from videopro.train.rewards import ProgramRewards  # noqa: E402
+from videopro.train.rl import as_dataset, read_grpo_rows  # noqa: E402
+from videopro.work import units  # noqa: E402
 
 FOLDERS = ("videopro", "modules", "train", "data_synthesis")
 INSIDES = ("videopro/backbones/qwen/", "videopro/video/decoding/", "videopro/executor/", "modules/models/")
@@ -85,7 +84,7 @@ def files_run() -> Iterator[set[str]]:
         yield files
     finally:
         sys.setprofile(None)
-        threading.setprofile(None)  # type: ignore[arg-type]
+        threading.setprofile(None)
     paths = {Path(name).resolve() for name in seen if name.endswith(".py")}
     inside = {str(path.relative_to(ROOT)) for path in paths if path.is_relative_to(ROOT)}
     files.update(name for name in inside if name.startswith(FOLDERS))
@@ -116,6 +115,11 @@ def stops(files: Iterable[str], faces: Iterable[str]) -> list[str]:
         package = name.rpartition("/")[0].replace("/", ".")
         found.add(package if package in faces and package not in READ_WHOLE else file)
     return sorted(found)
+
+
+def read_by_stops(files: Iterable[str], faces: Iterable[str]) -> list[str]:
+    """What of these files a reader follows: `stops` of those that are not taken as given."""
+    return stops((name for name in files if not name.startswith((*INSIDES, *PLUMBING))), faces)
 
 
 def question_to_trace(method: str, item: Item, benchmark: Benchmark) -> set[str]:
@@ -174,10 +178,12 @@ def main() -> None:
         f"question to trace, {method}": question_to_trace(method, item, benchmark) for method in SETTINGS
     }
     crossed["GRPO row to reward"] = row_to_reward(item)
+    if not all(crossed.values()):
+        raise SystemExit(f"no file of {ROOT} was run: another checkout's videopro is imported")
     faces = packages_with_faces(imports(ROOT))
     for way, files in crossed.items():
         core = sorted(name for name in files if not name.startswith(INSIDES))
-        stopped = stops((name for name in core if not name.startswith(PLUMBING)), faces)
+        stopped = read_by_stops(files, faces)
         counts = {"files": len(files), "core": len(core), "stops": len(stopped)}
         print(json.dumps({"way": way, **counts, "stops_at": stopped, "core_files": core}, indent=1))
 

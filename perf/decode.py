@@ -28,6 +28,7 @@ import time
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -177,7 +178,7 @@ def floor(path: Path, numbers: list[int]) -> float:
     from videopro.video.decoding.opening import Deadline
     from videopro.video.decoding.reader import Reader
 
-    runs: list[list[av.Packet]] = []
+    runs: list[list[av.Packet[Any]]] = []
     with av.open(str(path)) as container:
         reader = Reader(container, path, Deadline(600))
         assert reader.stream.time_base is not None

@@ -52,7 +52,7 @@ def main() -> None:
             "images": [str(path) for path in sorted(folder.glob("*.jpg"))],
         }
 
-    model_settings.lora_target_modules = LANGUAGE  # type: ignore[assignment]
+    model_settings.lora_target_modules = LANGUAGE
     trainer = SFTTrainer(
         model=AutoModelForImageTextToText.from_pretrained(
             str(model_settings.model_name_or_path), dtype=model_settings.dtype

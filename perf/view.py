@@ -168,7 +168,7 @@ def time_to_paint(page: Page, action: str, until: str) -> float:
         page.wait_for_selector(".row")
         page.wait_for_timeout(50)
         times.append(page.evaluate(script, [action, until]))
-    return statistics.median(times)
+    return float(statistics.median(times))
 
 
 def browse(index: Path) -> dict[str, float]:

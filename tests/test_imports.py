@@ -126,6 +126,30 @@ def test_a_module_has_one_name(folder: str) -> None:
         assert f"ImportError: '{folder}' is not importable: import 'videopro.{folder}'" in done.stderr
 
 
+@pytest.mark.parametrize("script", ["sft", "grpo"])
+def test_a_training_script_loads_no_module_twice(script: str) -> None:
+    """`accelerate launch train/sft.py` puts train/ on the path, where its modules could have second names."""
+    path = ROOT / "train" / f"{script}.py"
+    check = f"""
+import runpy, sys
+sys.argv = [{str(path)!r}, "--help"]
+sys.path[0] = {str(path.parent)!r}
+try:
+    runpy.run_path({str(path)!r}, run_name="__main__")
+except SystemExit:
+    pass
+files = [(name, getattr(module, "__file__", None) or "") for name, module in list(sys.modules.items())]
+folders = {(str(ROOT / "train"), str(ROOT / "videopro" / "train"))!r}
+files = [(name, file) for name, file in files if name not in ("__main__", "__mp_main__")]
+found = [name for name, file in files if file.startswith(folders)]
+print("loaded:", sorted(name for name in found if not name.startswith("videopro.train")), len(found))
+"""
+    done = subprocess.run([sys.executable, "-c", check], cwd=ROOT, capture_output=True, text=True)
+    assert re.search(r"^loaded: \[\] [1-9]\d", done.stdout, re.MULTILINE), (
+        done.stdout[-500:] + done.stderr[-500:]
+    )
+
+
 def test_mypy_knows_every_module(copied: Path) -> None:
     """A wrong type in each of the folders at the top is found under the package's name."""
     for folder in FOLDERS:
@@ -190,8 +214,12 @@ def test_a_peek_at_the_worlds_script_is_seen(text: str) -> None:
 
 
 def past_faces(texts: Mapping[str, str]) -> list[str]:
-    """Imports of a file inside a package by another part of `videopro`: what others use of a package, its
-    `__init__` offers."""
+    """Imports of a file inside a package by another part of `videopro` or of its training: what others use of
+    a package, its `__init__` offers."""
+
+    def part(name: str) -> list[str]:
+        return name.split(".")[: 3 if name.startswith("videopro.train.") else 2]
+
     packages = {name.rpartition(".")[0] for name in texts}
     found = []
     for module, text in texts.items():
@@ -202,7 +230,7 @@ def past_faces(texts: Mapping[str, str]) -> list[str]:
             elif isinstance(node, ast.ImportFrom) and node.module:
                 names = {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
             for name in sorted(names & {*texts} - packages):
-                if name.count(".") > 1 and name.split(".")[:2] != module.split(".")[:2]:
+                if len(name.split(".")) > len(part(name)) and part(name) != part(module):
                     found.append(f"{module} -> {name}")
     return found
 

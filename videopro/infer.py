@@ -186,7 +186,7 @@ def run(config: InferConfig, *, load: Callable[..., Backbone] = load_backbone) -
             return None
         start.folder.clear_leases()
         tracking.open(read_yaml(start.folder.config))
-        return _summarized(config, start, tracking)
+        return _summarized(start, tracking)
 
 
 def check(config: InferConfig, *, load: Callable[..., Backbone] = load_backbone) -> _PreparedRun:
@@ -248,7 +248,7 @@ def _cut_torn_line(folder: RunFolder) -> None:
             print("cut a torn line that a killed run left; its question is answered again", file=sys.stderr)
 
 
-def _summarized(config: InferConfig, start: _PreparedRun, tracking: Tracking) -> dict[str, Any]:
+def _summarized(start: _PreparedRun, tracking: Tracking) -> dict[str, Any]:
     """Write the summary, print its table, and send it to the trackers."""
     folder, benchmark, method = start.folder, start.benchmark, start.method
     settings = read_yaml(folder.config)

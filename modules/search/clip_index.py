@@ -29,7 +29,7 @@ import numpy as np
 
 from videopro.errors import ConfigError
 from videopro.modules.errors import ModelError
-from videopro.modules.models.encoders.base import BATCH_SIZE, VideoTextEncoder
+from videopro.modules.models.encoders import BATCH_SIZE, VideoTextEncoder
 from videopro.modules.search.index_file import DamagedIndex, find_defect, read_rows, write_rows
 from videopro.video import Frame, Video
 

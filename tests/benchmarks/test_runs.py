@@ -25,7 +25,7 @@ from videopro.methods import create
 from videopro.methods.native import NativeMethod, _clue_times
 from videopro.report.__main__ import main as report_main
 from videopro.runner import run_worker
-from videopro.runs import read_grade, read_official
+from videopro.runs.judging import read_grade, read_official
 from videopro.traces import read_traces
 
 

@@ -5,8 +5,21 @@ from __future__ import annotations
 import threading
 
 from perf import crossings
+from videopro import benchmarks
 from videopro.program import parse_program
 from videopro.settings import did_you_mean
+
+
+def test_a_question_stops_at_twenty_files_at_most_on_its_way_to_its_trace() -> None:
+    """The limit that the layout was made for; see docs/architecture.md."""
+    benchmark = benchmarks.load("pocket", split="test")
+    (item,) = benchmark.select(limit=1)
+    assert benchmark.fetch is not None
+    benchmark.fetch([item])
+    faces = crossings.packages_with_faces(crossings.imports(crossings.ROOT))
+    for method in ("native", "videopro"):
+        stops = crossings.read_by_stops(crossings.question_to_trace(method, item, benchmark), faces)
+        assert 8 <= len(stops) <= 20, stops
 
 
 def test_a_file_counts_if_a_function_of_it_runs_on_any_thread() -> None:

@@ -11,7 +11,7 @@ from tests.support.fuzzing import FUZZ, odd_text, repeated
 from videopro.benchmarks.mmbench_video import PROTOCOLS
 from videopro.modules.models.detection import parse_boxes
 from videopro.question import OFFICIAL_EXTRACTORS, Question, extract_letter
-from videopro.runs import read_grade, read_official
+from videopro.runs.judging import read_grade, read_official
 
 COLOURS = Question("Which colour?", ("red", "blue", "green", "A dog runs. Then (B) stops"))
 JUDGE = next(one.judge for one in PROTOCOLS if one.judge is not None)

@@ -7,7 +7,8 @@ import pytest
 
 from videopro.errors import BenchmarkError, ConfigError, RunError
 from videopro.settings import read_yaml
-from videopro.storage import MAX_DEPTH, InvalidJson, encodable, parse_json, read_object
+from videopro.storage import InvalidJson, encodable, parse_json, read_object
+from videopro.storage.json_objects import MAX_DEPTH
 from videopro.traces import Trace
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 
 from videopro.errors import RunError
-from videopro.storage import non_finite
+from videopro.storage import JsonLinesLog, non_finite
 
 HELD_OUT = 200  # scenes and videos at the end of a pool that are used for evaluation only
 
@@ -20,10 +20,12 @@ def mixed_precision() -> torch.autocast:
 
 def append_log(folder: Path, record: dict[str, object]) -> None:
     """Append a line to `log.jsonl`, and print it."""
-    line = json.dumps(record)
-    print(line, flush=True)
-    with (folder / "log.jsonl").open("a") as log:
-        print(line, file=log)
+    print(json.dumps(record), flush=True)
+    log = JsonLinesLog(folder / "log.jsonl")
+    try:
+        log.append(record)
+    finally:
+        log.close()
 
 
 def save_state(

@@ -25,8 +25,16 @@ from torch.nn.functional import log_softmax
 
 from videopro.modules.models.encoders.languagebind import to_pixels
 from videopro.modules.models.encoders.languagebind_model import LanguageBindConfig, LanguageBindVideo
-from videopro.train.pocket.checkpoints import HELD_OUT, append_log, mixed_precision, resume, save_state
-from videopro.train.pocket.contrastive_pairs import ClipTextBatch, ClipTextPairs, retriever_tokenizer
+from videopro.train.pocket import (
+    HELD_OUT,
+    ClipTextBatch,
+    ClipTextPairs,
+    append_log,
+    mixed_precision,
+    resume,
+    retriever_tokenizer,
+    save_state,
+)
 from videopro.train.retrieval.recall import recall
 
 MAX_BYTES = 4_000_000

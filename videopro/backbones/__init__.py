@@ -15,7 +15,6 @@ from videopro.backbones.base import (
     ChoiceRequest,
     GenerateRequest,
     Generation,
-    Prefix,
     Sampling,
     Visual,
     YesNoRequest,
@@ -24,17 +23,14 @@ from videopro.backbones.fingerprint import folder_fingerprint
 from videopro.backbones.health import check_alive
 from videopro.backbones.identity import identify
 from videopro.errors import ConfigError
-from videopro.question import Answer
 
 __all__ = [
     "YES_NO",
-    "Answer",
     "Backbone",
     "BackboneConfig",
     "ChoiceRequest",
     "GenerateRequest",
     "Generation",
-    "Prefix",
     "Sampling",
     "Visual",
     "YesNoRequest",

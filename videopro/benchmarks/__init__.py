@@ -37,7 +37,6 @@ __all__ = [
     "JudgeGrade",
     "JudgePrompt",
     "Protocol",
-    "BenchmarkSpec",
     "compute_metrics",
     "default_split",
     "load",

@@ -10,7 +10,7 @@ from videopro.errors import ConfigError
 from videopro.methods.base import Method, MethodContext
 from videopro.methods.native import NativeMethod
 from videopro.methods.program import FALLBACK_HELP, FINAL_HELP, AdaptiveMethod, ProgramMethod, VideoProMethod
-from videopro.methods.tracing import make_trace, versions
+from videopro.methods.tracing import make_trace, versions, video_ref
 from videopro.modules.calls import REMOVABLE
 from videopro.settings import build_settings, did_you_mean, setting
 
@@ -24,6 +24,7 @@ __all__ = [
     "create",
     "make_trace",
     "versions",
+    "video_ref",
 ]
 
 METHODS: Mapping[str, type[Method]] = {

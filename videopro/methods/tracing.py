@@ -11,6 +11,13 @@ from videopro import __version__
 from videopro.benchmarks import ROBUST, Item, Protocol
 from videopro.question import OFFICIAL_EXTRACTORS, extract_letter
 from videopro.traces import SCHEMA, Result, Trace, VideoRef
+from videopro.video import Video
+
+
+def video_ref(item: Item, video: Video | None = None) -> VideoRef:
+    """The video of a question as its trace names it. `video`: None if it could not be opened."""
+    opened = () if video is None else (video.id, video.duration)
+    return VideoRef(str(item.video), item.video_key, *opened)
 
 
 def make_trace(item: Item, result: Result, video: VideoRef, *, run_key: str, protocol: Protocol) -> Trace:

@@ -16,7 +16,7 @@ from videopro.backbones.wrappers import Meter
 from videopro.benchmarks import Item
 from videopro.benchmarks import Protocol as BenchmarkProtocol
 from videopro.errors import BackboneError, VideoError
-from videopro.methods import Method, MethodContext, make_trace
+from videopro.methods import Method, MethodContext, make_trace, video_ref
 from videopro.processes import trim_heap
 from videopro.runs import RunFolder
 from videopro.traces import Failure, Result, TraceLog, VideoRef, failed_result
@@ -81,23 +81,23 @@ def _answer(
     items: list[Item], job: WorkerJob, method: Method, backbone: Backbone, log: TraceLog, report: Reporter
 ) -> None:
     """Answer the remaining questions about one video and log them."""
-    deaths = read_crashes(job.folder.crashes)
-    groups: list[list[Item]] = [[item for item in items if not deaths.must_run_alone(item.id)]]
+    crashes = read_crashes(job.folder.crashes)
+    groups: list[list[Item]] = [[item for item in items if not crashes.must_run_alone(item.id)]]
     for item in items:
-        if deaths.is_quarantined(item.id):
+        if crashes.is_quarantined(item.id):
             died = Failure(
-                "WorkerDied", f"{deaths.reasons[item.id]}, and so did others before it on this question"
+                "WorkerDied", f"{crashes.reasons[item.id]}, and so did others before it on this question"
             )
             log.append(
                 make_trace(
                     item,
                     Result(error=died),
-                    VideoRef(str(item.video), item.video_key),
+                    video_ref(item),
                     run_key=job.run_key,
                     protocol=job.protocol,
                 )
             )
-        elif deaths.must_run_alone(item.id):
+        elif crashes.must_run_alone(item.id):
             groups.append([item])
     for group in groups:
         if group:
@@ -118,9 +118,9 @@ def _results(
             video = Video.open(items[0].video)
     except VideoError as error:
         for item in items:
-            yield item, failed_result(error), VideoRef(str(item.video), item.video_key)
+            yield item, failed_result(error), video_ref(item)
         return
-    reference = VideoRef(str(items[0].video), items[0].video_key, video.id, video.duration)
+    reference = video_ref(items[0], video)
     context = MethodContext(video, backbone, job.protocol, meter=meter, seed=job.seed)
     for item, result in method.run_video(items, context):
         yield item, replace(result, notes=(*video.notes, *result.notes)), reference

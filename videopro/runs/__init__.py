@@ -4,9 +4,7 @@ from videopro.runs.folder import RUN_FIELDS, RunFolder, identity_difference, run
 from videopro.runs.judging import (
     JudgeConfig,
     judge_run,
-    read_grade,
     read_grades,
-    read_official,
     recorded_protocol,
 )
 from videopro.runs.resuming import check_model, check_questions
@@ -25,9 +23,7 @@ __all__ = [
     "identity_difference",
     "judge_run",
     "metric_lines",
-    "read_grade",
     "read_grades",
-    "read_official",
     "recorded_protocol",
     "run_key",
     "submit",

@@ -6,7 +6,6 @@ from videopro.storage.finite_weights import non_finite, non_finite_in
 from videopro.storage.json_lines import read_json_lines
 from videopro.storage.json_lines_log import JsonLinesLog
 from videopro.storage.json_objects import (
-    MAX_DEPTH,
     InvalidJson,
     parse_json,
     parse_json_at,
@@ -16,7 +15,6 @@ from videopro.storage.json_objects import (
 from videopro.storage.surrogates import encodable
 
 __all__ = [
-    "MAX_DEPTH",
     "InvalidJson",
     "JsonLinesLog",
     "cannot_write",

@@ -26,8 +26,7 @@ from av.subtitles.subtitle import AssSubtitle
 
 from videopro.errors import SubtitleError, VideoError
 from videopro.storage import encodable, parse_json
-from videopro.video.decoding.opening import Deadline, open_container
-from videopro.video.decoding.probe import probe_video
+from videopro.video.decoding import Deadline, open_container, probe_video
 
 # Seconds; LongVideoBench widens the window of a shorter line to this.
 _SHORTEST_WINDOW = 1.0

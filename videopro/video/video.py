@@ -15,8 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from videopro.errors import VideoError
-from videopro.video.decoding import exact, stream, torchcodec
-from videopro.video.decoding.probe import Probe, probe_video
+from videopro.video.decoding import Probe, exact, probe_video, stream, torchcodec
 from videopro.video.frame_store import FrameStore, shared_store
 
 __all__ = ["Frame", "FrameStore", "Video", "fps_times", "shared_store", "uniform_times"]

@@ -9,10 +9,17 @@ from pathlib import Path
 
 from videopro.errors import ConfigError
 from videopro.modules.errors import ModelError
-from videopro.modules.models.encoders.base import TextEncoder, VideoTextEncoder
+from videopro.modules.models.encoders.base import BATCH_SIZE, TextEncoder, VideoTextEncoder
 from videopro.settings import did_you_mean
 
-__all__ = ["TextEncoder", "VideoTextEncoder", "load_encoder", "load_text_encoder", "pocket_folder"]
+__all__ = [
+    "BATCH_SIZE",
+    "TextEncoder",
+    "VideoTextEncoder",
+    "load_encoder",
+    "load_text_encoder",
+    "pocket_folder",
+]
 
 # The checkpoint of a name without ":".
 DEFAULTS = {
