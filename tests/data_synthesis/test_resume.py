@@ -114,7 +114,7 @@ def test_a_cap_ends_a_command_and_a_larger_one_goes_on(
     assert 0 < len(rows(out, "records.jsonl")) < 9
     # Each record is whole: no question lacks a program because of the cap.
     assert all(
-        sum(one.prompt_kind == "plan_program" for one in trace.rounds) == 4
+        sum(round_.prompt_kind == "plan_program" for round_ in trace.rounds) == 4
         for trace in read_traces(out / "records.jsonl")
     )
     assert main(flags(root, out, stub, "--max-requests", "1000"), load=load_moody) == 0

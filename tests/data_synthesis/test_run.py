@@ -115,7 +115,7 @@ def test_the_datasets_agree_with_what_happened(root: Path, tmp_path: Path, stub:
     names = [row["id"] for name in ("sft.jsonl", "grpo.jsonl") for row in rows(out, name)]
     assert len(set(rows(out, "sft.jsonl")[0])) == 9
     assert len(names) == len(set(names)) + sum(
-        one["id"] in {row["id"] for row in rows(out, "sft.jsonl")} for one in rows(out, "grpo.jsonl")
+        row["id"] in {sft_row["id"] for sft_row in rows(out, "sft.jsonl")} for row in rows(out, "grpo.jsonl")
     )
 
 
@@ -240,7 +240,7 @@ def test_the_card_counts_what_is_there(root: Path, tmp_path: Path, stub: StubSer
         for turn in trace.rounds
         if turn.prompt_kind == "plan_program"
     ]
-    texts = Counter(one.raw for one in first)
+    texts = Counter(turn.raw for turn in first)
     assert card["programs"]["first"]["replies"] == 24
     assert card["programs"]["first"]["failure classes"] == {"NameError": texts[BROKEN]}
     assert card["programs"]["first"]["no program"] == texts[NO_FORM]

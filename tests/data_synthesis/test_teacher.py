@@ -85,7 +85,7 @@ def setting(tmp_path: Path) -> Iterator[Setting]:
 
 
 def texts(replies: list[Any]) -> list[str]:
-    return [one.text if isinstance(one, PlannerReply) else type(one).__name__ for one in replies]
+    return [reply.text if isinstance(reply, PlannerReply) else type(reply).__name__ for reply in replies]
 
 
 # ---- faults ------------------------------------------------------------------------------------------------
@@ -270,10 +270,10 @@ def test_the_request_cap_holds_over_all_commands(setting: Setting) -> None:
         teacher = setting.teacher(planner_at(stub), TeacherBudget(max_requests=5), concurrency=8)
         got = teacher.ask([request(i) for i in range(12)])
         assert len(stub.chats) == 5
-        assert sum(one is None for one in got) == 7
+        assert sum(reply is None for reply in got) == 7
         setting.close()
         again = setting.teacher(planner_at(stub), TeacherBudget(max_requests=5), concurrency=8)
-        assert sum(one is None for one in again.ask([request(i) for i in range(12)])) == 7
+        assert sum(reply is None for reply in again.ask([request(i) for i in range(12)])) == 7
         assert len(stub.chats) == 5
         setting.close()
         more = setting.teacher(planner_at(stub), TeacherBudget(max_requests=12), concurrency=8)
@@ -289,7 +289,7 @@ def test_the_cost_cap_is_never_passed(setting: Setting) -> None:
         teacher = setting.teacher(planner_at(stub), budget, concurrency=8, longest=20)
         got = teacher.ask([request(i) for i in range(12)])
     # After three 0.6 are spent, and 0.869 may be; after four 0.8, and 1.069 would be too much.
-    assert sum(isinstance(one, PlannerReply) for one in got) == 4
+    assert sum(isinstance(reply, PlannerReply) for reply in got) == 4
     assert budget.cost == pytest.approx(0.8)
 
 

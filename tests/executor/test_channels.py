@@ -71,8 +71,8 @@ def at_once(pool: Executor, look: Any) -> Any:
 
     program = "def execute_command(leader):\n    here(leader)"
     threads = [
-        threading.Thread(target=pool.run, args=(program, {"here": here}, {"leader": one}, LIMITS))
-        for one in (True, False)
+        threading.Thread(target=pool.run, args=(program, {"here": here}, {"leader": leader}, LIMITS))
+        for leader in (True, False)
     ]
     for thread in threads:
         thread.start()
@@ -101,7 +101,7 @@ def test_a_process_has_no_descriptor_of_another(pool: Executor) -> None:
 
     def look(pids: list[int]) -> list[dict[int, str]]:
         return [
-            {int(one): os.readlink(f"/proc/{pid}/fd/{one}") for one in os.listdir(f"/proc/{pid}/fd")}
+            {int(fd): os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")}
             for pid in pids
         ]
 
@@ -254,7 +254,7 @@ _NUMBERS = """
     waitid=247 umask=95 chdir=80 stat=4 fstat=5 access=21 getdents64=217 set_robust_list=273
     get_robust_list=274 futex_waitv=449 getppid=110 getuid=102
 """
-SHARING = {name: int(number) for name, number in (one.split("=") for one in _NUMBERS.split())}
+SHARING = {name: int(number) for name, number in (entry.split("=") for entry in _NUMBERS.split())}
 SYSCALLS = """
 def execute_command(numbers):
     libc = ctypes.CDLL(None, use_errno=True)

@@ -25,19 +25,19 @@ def body(*lines: str) -> str:
     return "def execute_command(video, question):\n" + "\n".join("    " + line for line in lines)
 
 
-def same(one: Any, two: Any) -> bool:
+def same(left: Any, right: Any) -> bool:
     """Equal in value and in every type, a named tuple being a tuple."""
-    if isinstance(two, tuple):
-        two = tuple(two)
-    if type(one) is not type(two):
+    if isinstance(right, tuple):
+        right = tuple(right)
+    if type(left) is not type(right):
         return False
-    if isinstance(one, AnswerOnHost):
-        return [*one] == [*two]
-    if isinstance(one, (list, tuple)):
-        return len(one) == len(two) and all(map(same, one, two))
-    if isinstance(one, dict):
-        return list(one) == list(two) and all(same(one[key], two[key]) for key in one)
-    return bool(one == two)
+    if isinstance(left, AnswerOnHost):
+        return [*left] == [*right]
+    if isinstance(left, (list, tuple)):
+        return len(left) == len(right) and all(map(same, left, right))
+    if isinstance(left, dict):
+        return list(left) == list(right) and all(same(left[key], right[key]) for key in left)
+    return bool(left == right)
 
 
 def good(outcome: Outcome) -> Any:
@@ -339,7 +339,7 @@ def test_programs_run_side_by_side(pool: Executor) -> None:
     barrier = threading.Barrier(8)
     results: dict[int, Any] = {}
 
-    def one(number: int) -> None:
+    def run_one(number: int) -> None:
         def meet(value: int) -> int:
             barrier.wait(30)
             return value + 1
@@ -348,7 +348,7 @@ def test_programs_run_side_by_side(pool: Executor) -> None:
         functions = {"meet": meet, "add": lambda n: n + number}
         results[number] = good(pool.run(program, functions, {"video": number, "question": ""}))
 
-    threads = [threading.Thread(target=one, args=(n,)) for n in range(8)]
+    threads = [threading.Thread(target=run_one, args=(n,)) for n in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:

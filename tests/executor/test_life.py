@@ -55,13 +55,13 @@ def test_closing_ends_the_programs_that_run() -> None:
     executor = Executor()
     caught: list[BaseException] = []
 
-    def one() -> None:
+    def run() -> None:
         try:
             executor.run("def execute_command():\n    import time\n    time.sleep(60)", {}, {})
         except SandboxError as error:
             caught.append(error)
 
-    thread = threading.Thread(target=one)
+    thread = threading.Thread(target=run)
     thread.start()
     while len(children_of(zygote_of(executor))) < 2:
         time.sleep(0.01)

@@ -202,7 +202,7 @@ def few_descriptors() -> Iterator[Any]:
     taken: list[int] = []
 
     def leave(count: int) -> None:
-        used = max(int(one) for one in os.listdir("/proc/self/fd"))
+        used = max(int(descriptor) for descriptor in os.listdir("/proc/self/fd"))
         resource.setrlimit(resource.RLIMIT_NOFILE, (used + 20, limits[1]))
         with contextlib.suppress(OSError):
             while True:
@@ -211,8 +211,8 @@ def few_descriptors() -> Iterator[Any]:
             os.close(taken.pop())
 
     yield leave
-    for one in taken:
-        os.close(one)
+    for descriptor in taken:
+        os.close(descriptor)
     resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
 
@@ -302,7 +302,8 @@ def test_a_zygote_at_its_limit_of_descriptors_takes_nobody_along(
             thread.join(60)
         assert told.count(1) >= 3, told
         assert all(
-            one == 1 or "did not take a program" in one or "no process can be started" in one for one in told
+            result == 1 or "did not take a program" in result or "no process can be started" in result
+            for result in told
         )
         assert told.count(1) < 8
         assert zygote_of(executor) is zygote

@@ -90,7 +90,7 @@ def test_it_takes_time_in_proportion() -> None:
     ],
 )
 def test_values_in_brief(value: Any, wanted: str) -> None:
-    assert brief(value, lambda one: "thing") == wanted
+    assert brief(value, lambda value: "thing") == wanted
 
 
 def test_brief_is_brief_and_quick() -> None:

@@ -64,9 +64,9 @@ def test_the_teachers_program_is_the_same_whatever_else_an_item_holds() -> None:
     lying = item(answer="C", groups={"family": "count"}, evidence=((50.0, 60.0),))
     for seed in range(4):
         raws = []
-        for one in (bare, full, lying):
+        for variant in (bare, full, lying):
             method = create("videopro", {**OPTIONS, "planner": "pocket-teacher"})
-            result = method.run(one, context(SceneBackbone(), seed=seed))
+            result = method.run(variant, context(SceneBackbone(), seed=seed))
             raws.append([round_.raw for round_ in result.rounds if round_.prompt_kind != "fallback"])
         assert raws[0] == raws[1] == raws[2]
 
@@ -120,7 +120,7 @@ def test_questions_with_other_subtitles_get_other_modules(
     monkeypatch.setattr(program_module, "load_planner", lambda *args, **options: planner)
     method = create("adaptive", OPTIONS)
     items = [item(), item(id="q2", subtitles=tmp_path / "a.srt"), item(id="q3")]
-    results = {one.id: result for one, result in method.run_video(items, context(SceneBackbone()))}
+    results = {item.id: result for item, result in method.run_video(items, context(SceneBackbone()))}
     assert [results[name].notes for name in ("q1", "q2", "q3")] == [
         ("no subtitles",),
         (),
@@ -132,7 +132,7 @@ def test_questions_with_other_subtitles_get_other_modules(
         True,
     ]
     method = create("adaptive", {**OPTIONS, "subtitles": "none"})
-    results = {one.id: result for one, result in method.run_video(items, context(SceneBackbone()))}
+    results = {item.id: result for item, result in method.run_video(items, context(SceneBackbone()))}
     assert results["q2"].notes == ("no subtitles",)
 
 
@@ -143,7 +143,7 @@ def test_an_unreadable_subtitle_file_is_its_questions_matter(
     monkeypatch.setattr(program_module, "load_planner", lambda *args, **options: planner)
     items = [item(), item(id="q2", subtitles=tmp_path / "none.srt")]
     answered = create("adaptive", OPTIONS).run_video(items, context(SceneBackbone()))
-    results = {one.id: result for one, result in answered}
+    results = {item.id: result for item, result in answered}
     assert results["q1"].final is not None
     assert results["q2"].error is not None
     assert results["q2"].error.type == "SubtitleError"
@@ -188,7 +188,7 @@ def test_a_run_with_the_teacher_and_what_its_summary_says(
         assert trace.error is None
         # The fake answers with 0.9: below this tau every answer is refined.
         assert trace.refined == 1
-        assert [one.prompt_kind for one in trace.rounds[:1]] == ["plan"]
+        assert [round_.prompt_kind for round_ in trace.rounds[:1]] == ["plan"]
         assert trace.selected is not None
         assert trace.final is not None
         counts = trace.rounds[trace.selected].execution
@@ -244,7 +244,7 @@ def test_shipped_comparisons(path: Path) -> None:
     config = from_command_line(compare.CompareConfig, ["--config", str(path)], "compare", "")
     each = compare.settings_of_each(config)
     assert list(each) == list(config.methods)
-    assert {one.limit for one in each.values()} == {config.limit}
+    assert {settings.limit for settings in each.values()} == {config.limit}
 
 
 BAD_FLAGS = [
@@ -300,9 +300,9 @@ def test_a_written_config_makes_the_same_run(root: Path, tmp_path: Path) -> None
     assert infer.main(argv, load=load_fake) == 0
     again = ["--config", str(tmp_path / "one" / "config.yaml"), "--output", str(tmp_path / "two")]
     assert infer.main(again, load=load_fake) == 0
-    one, two = (read_traces(tmp_path / name / "traces.jsonl") for name in ("one", "two"))
-    assert one[0].run_key == two[0].run_key
-    assert one[0].rounds[0].raw == two[0].rounds[0].raw
+    first, second = (read_traces(tmp_path / name / "traces.jsonl") for name in ("one", "two"))
+    assert first[0].run_key == second[0].run_key
+    assert first[0].rounds[0].raw == second[0].rounds[0].raw
 
 
 # ---- one's own video -------------------------------------------------------------------------------------
@@ -331,8 +331,8 @@ def test_ask_shows_the_program_and_each_call(
         "it answered B, confidence 0.900",
         "B. blue",
     ]
-    places = [shown.find(one) for one in order]
-    assert -1 not in places, [one for one, place in zip(order, places, strict=True) if place < 0]
+    places = [shown.find(text) for text in order]
+    assert -1 not in places, [text for text, place in zip(order, places, strict=True) if place < 0]
     assert places == sorted(places)
 
 
@@ -389,7 +389,7 @@ def test_no_example_shows_what_was_left_out(group: str) -> None:
     """Every module call in a prompt, worked examples included, is one that its reference tells of."""
     told = api_reference(available_modules(world.context(without=(group,))))
     prompt = prompts.plan(QUESTION, reference=told, examples=True)
-    names = {name for name, one in MODULES.items() if one.family == group}
+    names = {name for name, module in MODULES.items() if module.family == group}
     assert names
     assert not [name for name in names if f"{name}(" in prompt]
 

@@ -207,7 +207,7 @@ def mc(
     letter: str, confidence: float = 0.9, choices: tuple[str, ...] = CHOICES, mode: str = "mc"
 ) -> AnswerHandle:
     own = "ABCDEFGH"[: len(choices)]
-    letters = {one: confidence if one == letter else 0.02 for one in own}
+    letters = {option: confidence if option == letter else 0.02 for option in own}
     return AnswerHandle(Answer(letter or None, confidence, letters, letter), mode, choices)
 
 

@@ -62,13 +62,13 @@ def test_a_model_that_cannot_be_had_says_how_to_do_without() -> None:
 
 
 def test_settings_are_in_the_runs_identity_unless_they_change_nothing() -> None:
-    one = create("videopro", {"max_parallel": 2, "planner": "pocket-teacher"}).identity()
-    two = create("videopro", {"max_parallel": 5, "planner": "pocket-teacher"}).identity()
-    assert one == two
+    identity = create("videopro", {"max_parallel": 2, "planner": "pocket-teacher"}).identity()
+    other = create("videopro", {"max_parallel": 5, "planner": "pocket-teacher"}).identity()
+    assert identity == other
     assert create("videopro", {"together": 5, "planner": "pocket-teacher"}).settings.max_parallel == 5
     with pytest.raises(ConfigError, match="'together' is the former name of 'max_parallel'"):
         create("videopro", {"together": 5, "max_parallel": 5})
-    assert one["teacher"]["faults"] == 1.0
+    assert identity["teacher"]["faults"] == 1.0
     assert set(METHODS) == {"native", "program", "adaptive", "videopro"}
-    assert one != create("videopro", {"tau": 0.7, "planner": "pocket-teacher"}).identity()
-    json.dumps(one)
+    assert identity != create("videopro", {"tau": 0.7, "planner": "pocket-teacher"}).identity()
+    json.dumps(identity)

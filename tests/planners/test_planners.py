@@ -117,7 +117,7 @@ def test_the_teacher_sees_choices_and_reference_and_draws_by_the_seed() -> None:
 
     def fault(**changes: object) -> list[str]:
         written = teacher.write([request(text, **{"seed": seed, **changes}) for seed in range(60)])  # type: ignore[arg-type]
-        return [one.text for one in written]
+        return [reply.text for reply in written]
 
     usual = fault()
     assert len(set(usual)) > 5
@@ -135,9 +135,9 @@ def test_a_refinement_is_written_from_the_prompt_alone_in_a_fresh_state() -> Non
     used.write([request(text, seed=seed) for text in QUESTIONS.values() for seed in range(3)])
     for seed in range(20):
         asked = PlanRequest("bug_fix", prompt, Question(QUESTIONS["sign"], CHOICES), REFERENCE, seed=seed)
-        (one,) = used.write([asked])
-        (two,) = fresh.write([PlanRequest("program_refinement", prompt, other, "", seed=seed)])
-        assert one == two
+        (first,) = used.write([asked])
+        (second,) = fresh.write([PlanRequest("program_refinement", prompt, other, "", seed=seed)])
+        assert first == second
 
 
 def test_only_modules_of_the_reference_are_called() -> None:
@@ -359,7 +359,7 @@ def test_the_api_teacher_gets_the_prompt_and_nothing_else() -> None:
         ]
         written = planner.write(requests)
         planner.close()
-        assert [one.text for one in written] == ["a program for X", "a program for Y"]
+        assert [reply.text for reply in written] == ["a program for X", "a program for Y"]
         assert (written[0].tokens_in, written[0].tokens_out, written[0].calls) == (70, 30, 1)
         sent = sorted(stub.chats, key=text_of)
         assert [body["messages"] for body in sent] == [
@@ -447,7 +447,7 @@ def test_the_backbone_plans_with_its_adapter_on_and_each_requests_seed() -> None
     planner = BackbonePlanner(backbone, is_fine_tuned=True, sampling=Sampling(2))
     seen = world.video().frames([1.0, 15.0, 25.0])
     written = planner.write([request(seed=11, visual=seen), request(seed=12, prompt="P", visual=seen)])
-    assert [(one.text, one.seed, count, adapted) for one, count, adapted in backbone.written] == [
+    assert [(request.text, request.seed, count, adapted) for request, count, adapted in backbone.written] == [
         (prompts.plan(Question(QUESTIONS["color"], CHOICES)), 11, 3, True),
         ("P", 12, 3, True),
     ]

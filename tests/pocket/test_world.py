@@ -280,8 +280,8 @@ def test_several_processes_make_a_video_once(tmp_path: Path) -> None:
     (tmp_path / "make.py").write_text(script)
     command = [sys.executable, str(tmp_path / "make.py"), str(tmp_path)]
     some = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
-    told = "".join(one.communicate(timeout=120)[0] for one in some).split()
-    assert [one.returncode for one in some] == [0, 0, 0]
+    told = "".join(process.communicate(timeout=120)[0] for process in some).split()
+    assert [process.returncode for process in some] == [0, 0, 0]
     assert told.count("1") == 1, "made once"
     assert sorted(path.name for path in places.iterdir()) == [
         "short_000.json",

@@ -39,7 +39,7 @@ needs_full = pytest.mark.skipif(not FULL.exists(), reason="no /dev/full")
 def test_a_signal_ends_a_command(
     capsys: pytest.CaptureFixture[str], number: signal.Signals, code: int
 ) -> None:
-    before = [signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)]
+    before = [signal.getsignal(signum) for signum in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)]
     done: list[str] = []
     with exit_status("stopped; and so on") as status:
         try:
@@ -51,7 +51,7 @@ def test_a_signal_ends_a_command(
     assert status.code == code
     assert done == ["cleared away"]
     assert capsys.readouterr().err == "\nstopped; and so on\n"
-    assert [signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)] == before
+    assert [signal.getsignal(signum) for signum in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)] == before
 
 
 def test_a_terminal_that_is_gone_hides_no_signal() -> None:

@@ -208,10 +208,10 @@ def execute_command(video: "Video", question: str) -> "Answer":
         question, choices,
     )
 """
-    one, two = parse_program(reply(NATIVE)), parse_program(reply(other))
-    assert one.canonical == two.canonical
-    assert one.digest == two.digest
-    assert one.code != two.code
+    first, second = parse_program(reply(NATIVE)), parse_program(reply(other))
+    assert first.canonical == second.canonical
+    assert first.digest == second.digest
+    assert first.code != second.code
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from videopro.question import OFFICIAL_EXTRACTORS, Question, extract_letter
 from videopro.runs import read_grade, read_official
 
 COLOURS = Question("Which colour?", ("red", "blue", "green", "A dog runs. Then (B) stops"))
-JUDGE = next(one.judge for one in PROTOCOLS if one.judge is not None)
+JUDGE = next(protocol.judge for protocol in PROTOCOLS if protocol.judge is not None)
 UNITS = (
     *(
         "<answer>",
@@ -123,7 +123,7 @@ def test_boxes_are_four_finite_numbers(reply: str) -> None:
     start = time.process_time()
     for box in parse_boxes(reply):
         assert len(box) == 4
-        assert all(isinstance(one, float) and abs(one) < float("inf") for one in box)
+        assert all(isinstance(number, float) and abs(number) < float("inf") for number in box)
     assert time.process_time() - start < 10
 
 

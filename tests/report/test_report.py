@@ -441,7 +441,9 @@ def test_all_that_runs_allow(tmp_path: Path) -> None:
         *("main", "efficiency", "training", "modes", "confidence", "durations", "runs"),
     ]
     assert [reason.partition(":")[0] for reason in lacking] == ["modules", "tau", "metrics", "pairs"]
-    assert set(BUILDERS) == {one.name for one in made} | {one.partition(":")[0] for one in lacking}
+    assert set(BUILDERS) == {section.name for section in made} | {
+        reason.partition(":")[0] for reason in lacking
+    }
     with pytest.raises(ConfigError, match="unknown table 'mian'; did you mean 'main'"):
         build(runs, ("mian",))
 

@@ -126,7 +126,7 @@ def run_all(
     tallies: dict[str, Tally] = defaultdict(Tally)
     lock = threading.Lock()
 
-    def one(case: tuple[str, str]) -> None:
+    def run_one(case: tuple[str, str]) -> None:
         name, text = case
         begun = time.monotonic()
         world = World()
@@ -148,7 +148,7 @@ def run_all(
             tally.slowest = max(tally.slowest, seconds)
 
     with ThreadPoolExecutor(side_by_side) as threads:
-        for _ in threads.map(one, programs):
+        for _ in threads.map(run_one, programs):
             pass
     gc.collect()
     return dict(tallies)

@@ -359,7 +359,7 @@ def request_texts() -> Texts:
         )
         eval(call, _names(lib))
         assert backbone.prompts
-        asked += [f"=== {call}\n{one}\n" for one in backbone.prompts]
+        asked += [f"=== {call}\n{prompt}\n" for prompt in backbone.prompts]
     long = ReadingBackbone()
     lib = ModuleLibrary(numbered_context(long, transcript_words=6), cache=CallCache())
     eval('get_subtitle_hints(V, "What breaks the bridge?", CHOICES, word_number=5)', _names(lib))
@@ -557,7 +557,7 @@ def _fault(execution: Execution) -> str:
 def sent_texts() -> Texts:
     """The messages that leave this program, and the chat text that keeps found text from acting as marks."""
     frames = EncodedFrames(("AAAA", "BBBB"), (1.0, 2.5))
-    one = EncodedFrames(("AAAA",), (1.0,))
+    frame = EncodedFrames(("AAAA",), (1.0,))
     chat = [
         {"role": "system", "content": TOLD},
         {"role": "user", "content": [{"type": "text", "text": TOLD}]},
@@ -566,7 +566,7 @@ def sent_texts() -> Texts:
         "planner": _to_planner(),
         "control_tokens": escape_control_tokens(TOLD),
         "user_message": _sent(user_message(None, TOLD, False)),
-        "user_message-frame": _sent(user_message(one, TOLD, False)),
+        "user_message-frame": _sent(user_message(frame, TOLD, False)),
         "user_message-frames": _sent(user_message(frames, TOLD, False)),
         "user_message-video": _sent(user_message(frames, TOLD, True)),
         "chat": _sent(from_qwen(chat, as_video=False, frames=4, pixels=1024)),

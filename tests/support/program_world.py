@@ -107,7 +107,7 @@ class World:
             self.detect_object,
             self.get_subtitle_hints,
         )
-        return {one.__name__: one for one in made}
+        return {function.__name__: function for function in made}
 
     def inputs(self) -> dict[str, Any]:
         """What its function takes, under either signature."""

@@ -84,7 +84,7 @@ def score(
     step: int = 7,
 ) -> list[tuple[float | None, ...]]:
     """(accuracy, format, mode consistency) of each reply, asked for as TRL does."""
-    columns: dict[str, Any] = {name: [one[name] for one in given] for name in given[0]}
+    columns: dict[str, Any] = {name: [row[name] for row in given] for name in given[0]}
     if told is not None:
         columns |= {"log_metric": told.log_metric, "log_extra": told.log_extra}
     ids = [list(range(10 * (i + 1))) for i in range(len(replies))]

@@ -46,13 +46,13 @@ READERS: dict[str, Callable[[Path], object]] = {
 }
 
 
-def one(number: int) -> Trace:
+def confident_trace(number: int) -> Trace:
     return trace(number, [direct_round("A", 0.9)])
 
 
 def written(folder: Path, reader: str) -> Path:
     benchmark = {"submit": "egoschema", "judge": "mmbench_video"}.get(reader, "pocket")
-    own = [one(number) for number in range(3)]
+    own = [confident_trace(number) for number in range(3)]
     protocol = {"judge": asdict(JUDGE)} if reader == "judge" else None
     run = write_run(folder, own, benchmark=benchmark, protocol=protocol)
     summary = {"modes": 1, "output": 1, "method": "native", "settings": 1, "model": "org/tiny"}
@@ -69,8 +69,8 @@ def test_every_reader_refuses_them(tmp_path: Path, reader: str) -> None:
         read(run)
     whole = (run / "traces.jsonl").read_bytes()
     others = [
-        (replace(one(7), run_key="another"), "line 4 is of another run"),
-        (replace(one(7), schema=SCHEMA + 1), "line 4: written by a later version"),
+        (replace(confident_trace(7), run_key="another"), "line 4 is of another run"),
+        (replace(confident_trace(7), schema=SCHEMA + 1), "line 4: written by a later version"),
     ]
     for other, told in others:
         (run / "traces.jsonl").write_bytes(whole + other.to_line())

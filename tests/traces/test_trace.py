@@ -166,14 +166,14 @@ def test_a_line_of_another_run_or_version_is_never_the_runs_own(
 ) -> None:
     """Thirty such lines once moved a run's accuracy from 0.41 to 0.84."""
     path = tmp_path / "traces.jsonl"
-    path.write_bytes(b"".join(one.to_line() for one in some))
+    path.write_bytes(b"".join(trace.to_line() for trace in some))
     with pytest.raises(RunError, match=re.escape(told)):
         read_traces(path, key)
     log = TraceLog(path, run_key=key)
     with pytest.raises(RunError, match=re.escape(told)):
         log.append(make("c", run_key=key or "other"))
     log.close()
-    assert path.read_bytes() == b"".join(one.to_line() for one in some), "nothing written, nothing lost"
+    assert path.read_bytes() == b"".join(trace.to_line() for trace in some), "nothing written, nothing lost"
 
 
 def test_a_line_that_is_added_while_a_run_goes_on_is_seen(tmp_path: Path) -> None:
@@ -203,8 +203,8 @@ def test_errors_can_be_redone(tmp_path: Path) -> None:
 
 def _write_many(path: Path, ids: list[str]) -> None:
     log = TraceLog(path)
-    for one in ids:
-        log.append(make(one))
+    for question_id in ids:
+        log.append(make(question_id))
 
 
 def test_crowd_of_writers(tmp_path: Path) -> None:
@@ -213,10 +213,10 @@ def test_crowd_of_writers(tmp_path: Path) -> None:
     ids = [f"q{i}" for i in range(40)]
     context = multiprocessing.get_context("fork")
     writers = [context.Process(target=_write_many, args=(path, ids[k:] + ids[:k])) for k in (0, 7, 20, 33)]
-    for one in writers:
-        one.start()
-    for one in writers:
-        one.join()
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
     assert [writer.exitcode for writer in writers] == [0, 0, 0, 0]
     lines = path.read_bytes().splitlines()
     assert len(lines) == 40
@@ -236,7 +236,7 @@ def test_killed_writer_leaves_a_log_that_goes_on(tmp_path: Path) -> None:
         writer.join()
         log = TraceLog(path)
         ids = [t.question_id for t in log.refresh()]
-        mine = [one for one in ids if one.startswith(f"{turn}-")]
+        mine = [question_id for question_id in ids if question_id.startswith(f"{turn}-")]
         assert mine == [f"{turn}-{i}" for i in range(len(mine))]
         assert len(ids) == len(set(ids))
         log.close()

@@ -31,7 +31,7 @@ UNITS = (
         "-->",
         " --> ",
     ),
-    *(f"{one}\n" for one in TIMES),
+    *(f"{stamp}\n" for stamp in TIMES),
     *(
         "1e999 --> 1\n",
         "-00:00:01,000 --> 00:00:02,000\n",

@@ -469,7 +469,7 @@ def test_a_video_file_is_a_file_of_its_own_subtitles(tmp_path: Path) -> None:
     assert said(load_subtitles(path, duration=2.0, start_offset=0.5).lines) == [(0.5, 2.0, "Hello\nyou")]
     plain = with_subtitles(tmp_path / "plain.mp4", [])
     pictures = with_subtitles(tmp_path / "pictures.mkv", [("dvdsub", "eng", [])])
-    for one in (plain, pictures, write(tmp_path, PLAIN), tmp_path / "none.mp4", tmp_path):
-        assert not has_embedded_subtitles(one)
+    for path in (plain, pictures, write(tmp_path, PLAIN), tmp_path / "none.mp4", tmp_path):
+        assert not has_embedded_subtitles(path)
     with pytest.raises(SubtitleError, match="has no subtitle track"):
         load_subtitles(plain)

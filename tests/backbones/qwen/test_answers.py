@@ -120,10 +120,10 @@ def mixed() -> list[ChoiceRequest]:
 def test_a_batch_of_all_kinds_equals_single_calls(family: str) -> None:
     own = backbone(family)
     together = own.answer_batch(mixed())
-    alone = [own.answer(one.visual, one.question, prompt=one.prompt) for one in mixed()]
+    alone = [own.answer(request.visual, request.question, prompt=request.prompt) for request in mixed()]
     assert all(close(*pair) for pair in zip(together, alone, strict=True))
     # The rows differ by far more than the tolerance, so that a mix-up would show.
-    pairs = [(one, other) for i, one in enumerate(alone) for other in alone[:i]]
+    pairs = [(answer, earlier) for i, answer in enumerate(alone) for earlier in alone[:i]]
     assert min(max(abs(x.letters[key] - y.letters[key]) for key in "AB") for x, y in pairs) > 3 * TOLERANCE
 
 

@@ -19,13 +19,13 @@ ALL = list(FAMILIES)
 TOLERANCE = 1e-4
 
 
-def same(one: Generation, other: Generation) -> bool:
+def same(left: Generation, right: Generation) -> bool:
     return (
-        one.token_ids == other.token_ids
-        and one.text == other.text
-        and one.finish == other.finish
-        and one.tokens_in == other.tokens_in
-        and one.logprobs == pytest.approx(other.logprobs, abs=TOLERANCE)
+        left.token_ids == right.token_ids
+        and left.text == right.text
+        and left.finish == right.finish
+        and left.tokens_in == right.tokens_in
+        and left.logprobs == pytest.approx(right.logprobs, abs=TOLERANCE)
     )
 
 
@@ -176,14 +176,14 @@ def test_draws_follow_the_model() -> None:
         made = own.generate_batch(
             [GenerateRequest(None, "Which?")] * 500, Sampling(max_new_tokens=1, temperature=1.0, seed=0)
         )
-        share = sum(one.token_ids == (tokens[0],) for one in made) / 500
-        assert {one.token_ids for one in made} == {(tokens[0],), (tokens[1],)}
+        share = sum(generation.token_ids == (tokens[0],) for generation in made) / 500
+        assert {generation.token_ids for generation in made} == {(tokens[0],), (tokens[1],)}
         assert abs(share - 0.5) < 0.09  # four standard deviations
         narrow = own.generate_batch(
             [GenerateRequest(None, "Which?")] * 50,
             Sampling(max_new_tokens=1, temperature=1.0, top_p=0.1, seed=0),
         )
-    assert len({one.token_ids for one in narrow}) == 1
+    assert len({generation.token_ids for generation in narrow}) == 1
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])

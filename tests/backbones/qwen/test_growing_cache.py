@@ -25,7 +25,7 @@ def begun(generator: torch.Generator) -> tuple[DynamicCache, DynamicCache]:
         plain.update(*tokens(generator, 3, 5), layer)
     roomy = copy.deepcopy(plain)
     give_room(roomy)
-    assert all(isinstance(one, GrowingLayer) for one in roomy.layers)
+    assert all(isinstance(layer, GrowingLayer) for layer in roomy.layers)
     return plain, roomy
 
 
@@ -53,7 +53,7 @@ def test_it_holds_what_the_library_holds() -> None:
         for layer in range(2):
             new = tokens(generator, rows, 3 if step % 50 == 0 else 1)
             kept, given = plain.update(*new, layer), roomy.update(*new, layer)
-            assert all(torch.equal(one, other) for one, other in zip(kept, given, strict=True))
+            assert all(torch.equal(ours, theirs) for ours, theirs in zip(kept, given, strict=True))
         same(plain, roomy)
 
 

@@ -195,10 +195,10 @@ def test_the_fingerprint_of_a_large_file_samples_it(tmp_path: Path, monkeypatch:
 def test_bf16_is_close_to_float32() -> None:
     half = load("qwen3_vl", dtype="bf16", attention="eager")
     exact = load("qwen3_vl")
-    one, other = (own.answer(pictures(4), QUESTION) for own in (half, exact))
+    rounded, full = (own.answer(pictures(4), QUESTION) for own in (half, exact))
     # Rounding to 8 bits in every layer of a model with large random weights.
-    assert one.letters["A"] == pytest.approx(other.letters["A"], rel=0.3)
-    assert one.letters["A"] != other.letters["A"]
+    assert rounded.letters["A"] == pytest.approx(full.letters["A"], rel=0.3)
+    assert rounded.letters["A"] != full.letters["A"]
 
 
 def test_budgets_come_from_the_checkpoint_unless_given(copied: Path) -> None:

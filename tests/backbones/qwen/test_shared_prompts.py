@@ -98,11 +98,11 @@ def test_rows_leave_and_are_repeated(model: Any, kept: list[int]) -> None:
     _, mask = go_on(model, shared, mask, tails[:, :2])
     shared.reorder_cache(torch.tensor(kept))
     logits, _ = go_on(model, shared, mask[kept], tails[kept, 2:])
-    for row, one in enumerate(kept):
-        whole = [*PROMPTS[OF[one]], *TAILS[one]]
+    for row, source in enumerate(kept):
+        whole = [*PROMPTS[OF[source]], *TAILS[source]]
         torch.testing.assert_close(logits[row], expected(model, whole), atol=1e-5, rtol=1e-4)
     (layer, *_) = shared.layers
-    assert len(layer.prompt_keys) == len({OF[one] for one in kept})
+    assert len(layer.prompt_keys) == len({OF[source] for source in kept})
 
 
 def test_a_prompt_is_held_once(model: Any) -> None:
@@ -121,7 +121,7 @@ def test_a_model_may_be_spread_over_devices() -> None:
     shared.reorder_cache(torch.tensor([0, 2, 3]))
     for layer, device in zip(shared.layers, ("cpu", "meta"), strict=True):
         held = (layer.prompt_keys, layer.prompt_values, layer.keys, layer.values)
-        assert {one.device.type for one in (*held, layer.rows.slots, layer.rows.places)} == {device}
+        assert {tensor.device.type for tensor in (*held, layer.rows.slots, layer.rows.places)} == {device}
         assert (len(layer.prompt_keys), len(layer.keys)) == (1, 3)
         assert layer.rows.slots.shape == (1, 3)
 

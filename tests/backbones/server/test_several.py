@@ -202,13 +202,13 @@ def test_load_backbone_makes_one_from_a_short_name(stub: StubServer) -> None:
 
 
 def test_the_identity_tells_what_shapes_an_answer_and_no_address(make: Make) -> None:
-    with StubServer(takes_video="times") as one, StubServer(takes_video="times") as other:
-        identities = [make(stub).identity() for stub in (one, other)]
+    with StubServer(takes_video="times") as first, StubServer(takes_video="times") as second:
+        identities = [make(stub).identity() for stub in (first, second)]
         assert identities[0] == identities[1] == json.loads(json.dumps(identities[0]))
         assert identities[0]["video"] == "video"
-        assert make(one, pixels=1024).identity() != identities[0]
-        assert make(one, extra_body={"top_k": 1}).identity() != identities[0]
-        assert make(one, video="frames").identity() != identities[0]
+        assert make(first, pixels=1024).identity() != identities[0]
+        assert make(first, extra_body={"top_k": 1}).identity() != identities[0]
+        assert make(first, video="frames").identity() != identities[0]
 
 
 def test_who_a_server_is_takes_one_small_request(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:

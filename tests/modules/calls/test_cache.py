@@ -51,15 +51,15 @@ def test_equal_calls_of_several_programs_are_made_once() -> None:
 
 def test_another_model_or_other_subtitles_are_asked_anew() -> None:
     memory = CallCache[Any]()
-    one, two = ReadingBackbone(), ReadingBackbone()
-    two.name = "another"
-    for backbone in (one, two):
+    first, second = ReadingBackbone(), ReadingBackbone()
+    second.name = "another"
+    for backbone in (first, second):
         lib = ModuleLibrary(context(backbone), cache=memory)
         lib.functions()["query_native"](lib.video, "Which?", list(CHOICES))
-    assert (len(one.prompts), len(two.prompts)) == (1, 1)
+    assert (len(first.prompts), len(second.prompts)) == (1, 1)
     found = []
     for lines in (LINES, LINES[2:3]):
-        lib = ModuleLibrary(context(one, subtitles=Subtitles(lines, "some")), cache=memory)
+        lib = ModuleLibrary(context(first, subtitles=Subtitles(lines, "some")), cache=memory)
         found.append(len(lib.functions()["get_informative_subtitles"](lib.video, "the storm", 4)))
     assert found == [3, 1]
 

@@ -64,7 +64,7 @@ def test_wrong_calls_say_how_to_mend_them(
 
     def real(value: Any) -> Any:
         if isinstance(value, list):
-            return [real(one) for one in value]
+            return [real(item) for item in value]
         return lib.video if value == "V" else frame if value == "F" else value
 
     with pytest.raises(ArgumentError) as caught:

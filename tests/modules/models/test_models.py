@@ -46,11 +46,11 @@ def test_grounding_dino_gives_what_the_model_computes(dino: GroundingDino) -> No
             expected[round(score, 5)] = [min(max(value, 0.0), 1.0) for value in corners]
     assert 3 <= len(expected) < 12
     found = dino.detect(Frame(image, 0.0), "A red CAT", box_threshold=0.5, text_threshold=0.1)
-    assert [round(one.score, 5) for one in found] == sorted(expected, reverse=True)
-    for one in found:
-        assert list(one.box) == pytest.approx(expected[round(one.score, 5)], abs=1e-4)
+    assert [round(detection.score, 5) for detection in found] == sorted(expected, reverse=True)
+    for detection in found:
+        assert list(detection.box) == pytest.approx(expected[round(detection.score, 5)], abs=1e-4)
         # The words that scored, or, where none did, what was asked for.
-        assert set(one.label.split()) <= {"a", "red", "cat"} or one.label == "A red CAT"
+        assert set(detection.label.split()) <= {"a", "red", "cat"} or detection.label == "A red CAT"
 
 
 def test_detected_boxes_are_pixels_of_the_frame_or_crop(dino: GroundingDino) -> None:
@@ -283,7 +283,7 @@ def sign(*pieces: tuple[str, int, int], size: tuple[int, int] = (320, 160)) -> n
 def test_rapidocr_reads_lines_in_order() -> None:
     reader = RapidOcr()
     words = reader.read(sign(("EXIT", 200, 20), ("HARBOR", 20, 20), ("Gate 42", 20, 100)))
-    assert " ".join(one.text for one in words) == "HARBOR EXIT Gate 42"
+    assert " ".join(region.text for region in words) == "HARBOR EXIT Gate 42"
     x0, y0, x1, y1 = words[0].box
     assert 0 < x0 < 0.12 < x1 < 0.55
     assert 0.05 < y0 < y1 < 0.4
@@ -314,4 +314,4 @@ def test_reading_order() -> None:
         word("b", 0.6, 0.1),
         word("e", 0, 0.9),
     ]
-    assert "".join(one.text for one in sort_reading_order(words)) == "abcde"
+    assert "".join(region.text for region in sort_reading_order(words)) == "abcde"
