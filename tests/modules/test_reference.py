@@ -24,7 +24,7 @@ def test_the_docs_are_current() -> None:
     )
 
 
-def test_every_module_and_handle_is_told_once_under_its_family() -> None:
+def test_every_module_and_handle_is_listed_once_under_its_family() -> None:
     text = api_reference(list(MODULES.values()))
     parts = {part.partition("\n")[0]: part for part in text.split("## ")[1:]}
     assert list(parts) == [*FAMILIES.values(), "What a program holds", "What a program may import"]

@@ -98,8 +98,8 @@ def test_a_reply_gives_a_letter_of_the_question_or_none(reply: str) -> None:
 
 @FUZZ
 @given(replies)
-def test_a_letter_alone_in_the_marked_place_is_read_whatever_stands_before(reply: str) -> None:
-    """Behind thoughts, nothing of them counts."""
+def test_a_lone_letter_in_the_marked_place_is_read_whatever_precedes_it(reply: str) -> None:
+    """After a thinking block, none of its text counts."""
     thought = reply.replace("<", "").replace(">", "")
     assert extract_letter(f"<think>{thought}</think>B", COLOURS) == "B"
 

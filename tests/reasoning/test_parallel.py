@@ -1,4 +1,4 @@
-"""Items that run at the same time: order, errors of one question, and errors of ours."""
+"""Items that run at the same time: order, errors of one question, and internal errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The file under every log: whole lines at any moment, whoever writes, dies or fills the disk."""
+"""The file under every log: complete lines at any moment, even if writers die or the disk is full."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_threads_and_processes_that_are_killed_leave_whole_lines(tmp_path: Path)
     assert all(len(line["text"]) == 5000 for line in lines[:-1])
 
 
-def test_a_file_that_is_held_is_nobody_elses(tmp_path: Path) -> None:
+def test_a_lock_on_a_file_is_exclusive(tmp_path: Path) -> None:
     first, second = JsonLinesLog(tmp_path / "log.jsonl"), JsonLinesLog(tmp_path / "log.jsonl")
     assert first.hold()
     first.append({"n": 1})

@@ -27,7 +27,7 @@ def expected(family: str, model: Any, processor: Any, row: GRPORow, reply: list[
 
 
 def assert_gradients(found: Any, expected: Any) -> None:
-    """Those of a model's trained weights are another's, up to the order of sums."""
+    """Two models have the same gradients of trained weights, up to the order of sums."""
     theirs = dict(expected.named_parameters())
     for name, parameter in found.named_parameters():
         if parameter.requires_grad:

@@ -146,7 +146,7 @@ def write(of: VideoGRPOTrainer, seed: int) -> list[SampledReply]:
 
 
 def first_tokens(of: VideoGRPOTrainer, chosen: list[GRPORow]) -> torch.Tensor:
-    """Chances of each token to begin a reply, by prompt."""
+    """Probabilities of each token to begin a reply, by prompt."""
     of.model.eval()
     with torch.no_grad():
         prompts = of._maker.of(chosen)

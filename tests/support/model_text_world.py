@@ -99,10 +99,10 @@ def prompt_texts() -> Texts:
             made[f"{kind}-{name}"] = prompts.plan(question, adaptive=adaptive)
             made[f"{kind}-{name}-reference"] = prompts.plan(question, adaptive=adaptive, reference=REFERENCE)
             made[f"{kind}-{name}-examples"] = prompts.plan(question, adaptive=adaptive, examples=True)
-        for told, known in (("", ""), ("-reference", REFERENCE)):
-            made[f"bug_fix-{name}{told}"] = prompts.bug_fix(question, PROGRAM, LOG, reference=known)
+        for suffix, known in (("", ""), ("-reference", REFERENCE)):
+            made[f"bug_fix-{name}{suffix}"] = prompts.bug_fix(question, PROGRAM, LOG, reference=known)
             made |= {
-                f"{kind}-{name}-{part}{told}": text
+                f"{kind}-{name}-{part}{suffix}": text
                 for kind, part, text in _doubtful_refinements(question, known)
             }
     for adaptive in (True, False):
@@ -365,8 +365,8 @@ def request_texts() -> Texts:
     eval('get_subtitle_hints(V, "What breaks the bridge?", CHOICES, word_number=5)', _names(lib))
     asked += [f"=== a transcript that is too long for the prompt\n{prompt}\n" for prompt in long.prompts]
     lib = ModuleLibrary(numbered_context(can_summarize=False), cache=CallCache())
-    told = eval('get_subtitle_hints(V, "What breaks the bridge?", CHOICES, word_number=8)', _names(lib))
-    return {"modules": "".join(asked), "hints_without_summary": told, **_direct_questions()}
+    hints = eval('get_subtitle_hints(V, "What breaks the bridge?", CHOICES, word_number=8)', _names(lib))
+    return {"modules": "".join(asked), "hints_without_summary": hints, **_direct_questions()}
 
 
 def _direct_questions() -> Texts:
@@ -532,14 +532,14 @@ def log_texts() -> Texts:
     for name, text in FAILING.items():
         execution, log = _run(text, context)
         made[name] = f"{log}\n=== {_fault(execution)}\n"
-    told = []
+    replies = []
     for name, text in REPLIES.items():
         program = parse_program(text)
-        told.append(f"=== {name}\n" + "".join(f"{reason}\n" for reason in program.faults))
+        replies.append(f"=== {name}\n" + "".join(f"{reason}\n" for reason in program.faults))
         if not program.code.strip():
             execution, log = _run(text, context)
-            told.append(f"{log}\n{_fault(execution)}\n")
-    return {**made, "replies": "".join(told)}
+            replies.append(f"{log}\n{_fault(execution)}\n")
+    return {**made, "replies": "".join(replies)}
 
 
 def _run(text: str, context: VideoContext) -> tuple[Execution, str]:

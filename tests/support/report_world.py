@@ -158,8 +158,8 @@ def answers(letters: str, *, minutes: Sequence[float] = (), **changes: Any) -> l
 
 
 def planned_run(folder: Path, **settings: Any) -> Path:
-    """Four questions: a sure native program; an unsure one refined from B to A; a failure refined to A; a
-    sure wrong one. 100 tokens and 1.5 s a round, 0.25 s a question."""
+    """Four questions: a confident native program; an unsure one refined from B to A; a failure refined to A;
+    a confident wrong one. 100 tokens and 1.5 s a round, 0.25 s a question."""
     return write_run(
         folder,
         [

@@ -1,4 +1,4 @@
-"""Lines of another run, or of a later version, in a run's traces: whoever reads the run refuses them."""
+"""Lines of another run, or of a later version, in a run's traces: every reader of the run refuses them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ READERS: dict[str, Callable[[Path], object]] = {
     "seeds": seeds._traces,
     "view": lambda run: write_pages(run, run.parent / "pages", max_frames=2),
     "following": follow_once,
-    "live": lambda run: watch_run(run, Console(quiet=True), lambda seconds: pytest.fail("nothing goes on")),
+    "live": lambda run: watch_run(run, Console(quiet=True), lambda seconds: pytest.fail("the run has ended")),
     "submit": lambda run: submit(SubmitConfig(run, run.parent / "answers.json")),
     "judge": lambda run: judge_run(JudgeConfig(run, "m")),
     "compare": compare.read_run,
@@ -72,9 +72,9 @@ def test_every_reader_refuses_them(tmp_path: Path, reader: str) -> None:
         (replace(confident_trace(7), run_key="another"), "line 4 is of another run"),
         (replace(confident_trace(7), schema=SCHEMA + 1), "line 4: written by a later version"),
     ]
-    for other, told in others:
+    for other, message in others:
         (run / "traces.jsonl").write_bytes(whole + other.to_line())
-        with pytest.raises(RunError, match=rf"run/traces\.jsonl[:,] {told}"):
+        with pytest.raises(RunError, match=rf"run/traces\.jsonl[:,] {message}"):
             read(run)
         assert (run / "traces.jsonl").read_bytes() == whole + other.to_line()
 

@@ -129,7 +129,7 @@ def test_a_video_of_many_seconds_and_a_short_prompt(family: str) -> None:
         )
 
 
-def test_a_seed_fixes_each_row_whatever_its_neighbours() -> None:
+def test_a_seed_fixes_each_row_whatever_the_batch() -> None:
     own = backbone("qwen3_vl")
     sampling = Sampling(max_new_tokens=8, temperature=2.0, seed=7)
     before = torch.get_rng_state()
@@ -237,6 +237,6 @@ def test_rows_that_end_early_do_not_disturb_the_others() -> None:
         ({"seed": -1}, "seed is -1"),
     ],
 )
-def test_settings_that_cannot_be_are_refused(options: dict[str, Any], message: str) -> None:
+def test_invalid_settings_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         Sampling(**options)

@@ -44,7 +44,7 @@ def together(calls: list[Callable[[], Any]]) -> list[Any]:
     return results
 
 
-def test_calls_that_come_while_it_is_busy_go_together_and_answer_their_own() -> None:
+def test_concurrent_calls_share_a_batch_and_get_their_own_answers() -> None:
     inner = ReadingBackbone(delay=0.05)
     front = BatchingBackbone(inner)
     # Decoded beforehand, so that the calls come at once.
@@ -69,7 +69,7 @@ def test_a_batch_has_a_bound() -> None:
     assert inner.batches[-1] == 8
 
 
-def test_one_that_cannot_be_served_takes_no_other_with_it() -> None:
+def test_a_refused_request_does_not_fail_the_others() -> None:
     inner = ReadingBackbone(delay=0.05)
     front = BatchingBackbone(inner)
     asked = [request(float(i), "(refuse)" if i == 5 else "Which?") for i in range(10)]
@@ -91,7 +91,7 @@ def test_different_kinds_of_call_do_not_mix() -> None:
     assert together(calls) == ["B", "Yes", "40", "40"] * 4
 
 
-def test_sampling_goes_alone_unless_each_request_has_its_seed() -> None:
+def test_sampling_is_not_batched_unless_each_request_has_its_seed() -> None:
     inner = ReadingBackbone(delay=0.03)
     front = BatchingBackbone(inner)
     frames = video().frames([10.0])
@@ -136,7 +136,7 @@ def test_a_real_model_answers_in_batches_as_it_does_alone() -> None:
     assert len({round(answer.letters["Yes"], 6) for answer in alone}) == 3
 
 
-def test_the_adapter_is_a_setting_and_part_of_what_it_is() -> None:
+def test_the_adapter_is_a_setting_and_part_of_the_identity() -> None:
     inner = ReadingBackbone()
     assert BatchingBackbone(inner).identity()["adapter"] is None
     assert BatchingBackbone(inner, adapter=None).identity()["adapter"] == "lora"
