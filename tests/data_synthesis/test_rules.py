@@ -233,7 +233,7 @@ def test_another_layout_is_the_same_program() -> None:
         (("A", 0.5), ("A", 0.5), False),
         (("A", 0.5), ("A", 0.4), False),
         (("A", 0.5), ("B", 0.9), False),
-        (("A", 0.75), ("A", 0.9), False),  # needed none: at tau is confident
+        (("A", 0.75), ("A", 0.9), False),  # not needed: at tau is confident
     ],
 )
 @pytest.mark.parametrize("kind", ["native_refinement", "program_refinement"])

@@ -255,11 +255,11 @@ def test_shared_references_do_not_explode(pool: Executor) -> None:
 
 def test_a_result_that_does_not_fit_leaks_nothing(pool: Executor) -> None:
     """Handles of a refused result are unknown afterwards, and the same objects can cross later."""
-    thing = object()
-    results = iter([[thing, "x" * 100_000], [thing]])
+    handle = object()
+    results = iter([[handle, "x" * 100_000], [handle]])
     lines = ("try: look()", "except ValueError as e: pass", "return look()")
     outcome = run(pool, *lines, functions={"look": lambda: next(results)}, result_bytes=50_000)
-    assert outcome.value == [thing]
+    assert outcome.value == [handle]
 
 
 def test_error_size(pool: Executor) -> None:

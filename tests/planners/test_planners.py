@@ -277,7 +277,7 @@ def test_plans_say_the_question_and_the_words_that_calls_look_for(kind: str) -> 
     assert written.text.startswith(f"<planning>\n{QUESTIONS[kind]} ")
 
 
-def test_with_faults_off_it_makes_none() -> None:
+def test_no_faults_when_they_are_off() -> None:
     teacher = PocketTeacher(faults=0)
     for seed in range(100):
         written = teacher.plan(Question(QUESTIONS["color"], CHOICES), REFERENCE, adaptive=True, seed=seed)

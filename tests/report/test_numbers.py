@@ -33,7 +33,7 @@ def scored(name: str, video: str, right: int) -> QuestionScore:
 
 
 def wilson_by_roots(share: float, n: float, z: float) -> list[float]:
-    """Both p with (p - share)^2 = z^2 p (1 - p) / n, of which Wilson's interval is made."""
+    """Both p with (p - share)^2 = z^2 p (1 - p) / n, the ends of Wilson's interval."""
     return sorted(np.roots([1 + z**2 / n, -2 * share - z**2 / n, share**2]).real.tolist())
 
 

@@ -265,7 +265,7 @@ LEFT_OUT = {
 
 
 def error_texts() -> Texts:
-    """What a program is told of wrong calls, and of modules that it cannot use."""
+    """Errors that a program gets for wrong calls, and for modules that it cannot use."""
     lib = _numbers(can_summarize=False)
     wrong = "".join(f"{call}\n  {_error(call, lib)}\n" for call in WRONG_CALLS)
     missing = "".join(
@@ -295,7 +295,7 @@ def _numbers(**models: Any) -> ModuleLibrary:
 def _names(lib: ModuleLibrary) -> dict[str, Any]:
     other = Video.open(numbered_video().path)
     other.id = "another"
-    # The things that calls are about come from a library that has all modules.
+    # The arguments of the calls come from a library that has all modules.
     whole = _numbers()
     functions = whole.functions()
     frame = lib.context.frame(10.0)
@@ -526,7 +526,7 @@ REPLIES: Mapping[str, str] = {
 
 
 def log_texts() -> Texts:
-    """The logs of programs that were run, and of replies that hold none."""
+    """The logs of programs that were run, and of replies without a program."""
     context = full_context()
     made = {}
     for name, text in FAILING.items():

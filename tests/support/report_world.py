@@ -61,7 +61,7 @@ def trace(
     groups: dict[str, str] | None = None,
     **changes: Any,
 ) -> Trace:
-    """Question `number` (of video number // 2 where none is named), whose right answer is A."""
+    """Question `number` (of video number // 2 by default), whose right answer is A."""
     place = len(rounds) - 1 if selected is None else selected
     cost = Cost(seconds=0.25)  # what all questions of the video share
     for attempt in rounds:

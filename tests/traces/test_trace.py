@@ -208,7 +208,7 @@ def _write_many(path: Path, ids: list[str]) -> None:
 
 
 def test_many_concurrent_writers(tmp_path: Path) -> None:
-    """Four processes write the same 40 questions in different orders: each is there once, none is mixed."""
+    """Four processes write the same 40 questions in different orders: each is there once, no lines mix."""
     path = tmp_path / "traces.jsonl"
     ids = [f"q{i}" for i in range(40)]
     context = multiprocessing.get_context("fork")

@@ -123,7 +123,7 @@ def test_a_long_group_is_read_again_instead_of_held(tmp_path: Path, monkeypatch:
 
 
 def test_unreferenced_pictures_are_not_decoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With b-adapt 0 and no pyramid, three in four pictures are B-frames that nothing refers to."""
+    """With b-adapt 0 and no pyramid, three in four pictures are B-frames that nothing references."""
     make(
         tmp_path / "v.mp4", options={"x264-params": "keyint=60:bframes=3:b-adapt=0:b-pyramid=none:scenecut=0"}
     )

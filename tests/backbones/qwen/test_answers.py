@@ -56,7 +56,7 @@ def test_the_distribution_is_that_of_generate(family: str, seen: bool) -> None:
     made = backbone(family).answer(frames, QUESTION)
     ids = reference(family)[1].tokenizer.convert_tokens_to_ids(["A", "B", "C"])
     assert [made.letters[letter] for letter in "ABC"] == pytest.approx(chances[ids].tolist(), abs=TOLERANCE)
-    # A random model's most likely token is none of the letters: it is not read as an answer, never guessed.
+    # A random model's most likely token is not one of the letters: the reply is unparsed, never guessed.
     assert int(chances.argmax()) not in ids
     assert made.letter is None
     assert made.confidence == 0.0

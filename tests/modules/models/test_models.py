@@ -49,7 +49,7 @@ def test_grounding_dino_gives_what_the_model_computes(dino: GroundingDino) -> No
     assert [round(detection.score, 5) for detection in found] == sorted(expected, reverse=True)
     for detection in found:
         assert list(detection.box) == pytest.approx(expected[round(detection.score, 5)], abs=1e-4)
-        # The words that scored, or, where none did, what was asked for.
+        # The words above the threshold, or, without any, the whole query.
         assert set(detection.label.split()) <= {"a", "red", "cat"} or detection.label == "A red CAT"
 
 

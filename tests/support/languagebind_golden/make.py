@@ -1,7 +1,7 @@
 """Makes golden.npz: what the published LanguageBind package computes, under the transformers it was written
 for.
 
-Not part of the tests: it needs an environment of its own, which cannot have today's transformers.
+Not part of the tests: it needs an environment of its own, which can no longer hold today's transformers.
 The file beside it was made once, on a CPU, with Python 3.10:
 
     python3.10 -m venv old && source old/bin/activate

@@ -115,7 +115,7 @@ def episode(first: str, second: str) -> list[dict[str, str]]:
         (NATIVE, LOCAL, (1, 1, 0)),
         (NATIVE, NATIVE, (0, 1, 0)),
         (BROKEN, BROKEN, (0, 1, 1)),
-        # The last program's answer counts, also where it gives none.
+        # The last program's answer counts, even if it has no answer.
         (LOCAL, UNSURE, (0, 1, 1)),
         (LOCAL, NOTHING, (0, 1, 1)),
         # Every reply is to be of the right form; the mode is the first one's.
@@ -225,11 +225,11 @@ def test_both_replies_are_drawn_from_what_is_scored(
     drawn = []
     write = made._write
 
-    def kept(*given: Any) -> Any:
+    def recording(*given: Any) -> Any:
         drawn.append(write(*given))
         return drawn[-1]
 
-    monkeypatch.setattr(made, "_write", kept)
+    monkeypatch.setattr(made, "_write", recording)
     made.model.eval()
     with torch.no_grad():
         grpo.ask(made, chosen)
