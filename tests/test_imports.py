@@ -1,5 +1,5 @@
-"""What import contracts cannot say: that breaking one is seen, that a bare install imports, that every module
-has one name, which mypy knows too."""
+"""What import contracts cannot say: that breaking one is detected, that a bare install imports, that every
+module has one name, which mypy knows too."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def copied(tmp_path: Path) -> Path:
         ),
     ],
 )
-def test_a_contract_that_is_broken_is_seen(copied: Path, file: str, line: str, contract: str) -> None:
+def test_a_broken_contract_is_detected(copied: Path, file: str, line: str, contract: str) -> None:
     path = copied / file
     path.write_text(path.read_text() + f"\n{line}\n")
     done = lint(copied)
@@ -106,7 +106,7 @@ def imported_at_once(tree: ast.Module) -> set[str]:
 
 
 def test_a_bare_install_imports() -> None:
-    """All but trainers, report and the other sandbox are imported without an extra of pyproject.toml."""
+    """All but trainers, report and the other sandbox can be imported without an extra of pyproject.toml."""
     texts = {
         name: text
         for name, text in sources().items()
@@ -169,7 +169,7 @@ def test_mypy_knows_every_module(copied: Path) -> None:
         assert f"uses_{folder}.py:3: error: Incompatible types" in done.stdout, done.stdout
 
 
-def peeks(texts: Mapping[str, str]) -> list[str]:
+def forbidden_imports(texts: Mapping[str, str]) -> list[str]:
     """Imports of the pocket world's insides from outside, lazy ones and those by name too."""
     found = []
     for module, text in texts.items():
@@ -189,8 +189,8 @@ def peeks(texts: Mapping[str, str]) -> list[str]:
     return found
 
 
-def test_nobody_outside_reads_the_pocket_worlds_script() -> None:
-    assert peeks(sources()) == []
+def test_only_the_generator_reads_the_pocket_worlds_script() -> None:
+    assert forbidden_imports(sources()) == []
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ def test_nobody_outside_reads_the_pocket_worlds_script() -> None:
         "import_module('videopro.pocket.script')",
     ],
 )
-def test_a_peek_at_the_worlds_script_is_seen(text: str) -> None:
+def test_reading_the_worlds_script_is_detected(text: str) -> None:
     texts = {
         "videopro.pocket": "",
         "videopro.pocket.script": "",
@@ -210,7 +210,7 @@ def test_a_peek_at_the_worlds_script_is_seen(text: str) -> None:
         "videopro.train.pocket.tasks": "from videopro.pocket.script import Script",
         "videopro.modules.models.ocr": text,
     }
-    assert set(peeks(texts)) == {"videopro.modules.models.ocr -> videopro.pocket.script"}
+    assert set(forbidden_imports(texts)) == {"videopro.modules.models.ocr -> videopro.pocket.script"}
 
 
 def past_faces(texts: Mapping[str, str]) -> list[str]:
@@ -263,7 +263,7 @@ def test_an_import_past_a_package_is_seen() -> None:
     ]
 
 
-def test_every_module_opens_with_what_it_is_for() -> None:
+def test_every_module_opens_with_a_docstring() -> None:
     silent = [
         name for name, text in sources().items() if text.strip() and not ast.get_docstring(ast.parse(text))
     ]

@@ -16,7 +16,7 @@ GOLDEN = Path(__file__).parent / "golden"
 
 
 @pytest.mark.parametrize("group", GROUPS)
-def test_what_a_model_reads_is_as_it_was(group: str) -> None:
+def test_what_a_model_reads_is_unchanged(group: str) -> None:
     made = GROUPS[group]()
     assert sorted(made) == sorted(path.stem for path in (GOLDEN / group).iterdir())
     for name, text in made.items():
@@ -24,5 +24,5 @@ def test_what_a_model_reads_is_as_it_was(group: str) -> None:
         assert text == (GOLDEN / group / f"{name}.txt").read_bytes().decode(), f"{group}/{name}.txt"
 
 
-def test_there_is_no_group_of_golden_texts_that_nothing_makes() -> None:
+def test_every_group_of_golden_texts_is_generated() -> None:
     assert {path.name for path in GOLDEN.iterdir() if path.is_dir()} - {"__pycache__"} == set(GROUPS)

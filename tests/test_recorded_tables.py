@@ -38,7 +38,7 @@ def tables_in(path: Path) -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize(("page", "file", "title", "table"), marked(), ids=lambda one: str(one)[-60:])
+@pytest.mark.parametrize(("page", "file", "title", "table"), marked(), ids=lambda value: str(value)[-60:])
 def test_a_table_is_the_recorded_one(page: Path, file: str, title: str, table: str) -> None:
     recorded = tables_in(RESULTS / file)[title].splitlines()
     lines = table.splitlines()
@@ -64,8 +64,8 @@ def test_recorded_tables_are_what_the_stored_traces_give(tmp_path: Path) -> None
     assert seeds.main([*argv, "--output", str(output)]) == 0
     made = json.loads(output.read_text())
     recorded = json.loads((RESULTS / "pocket-grpo-240" / "last.json").read_text())
-    by_name = {one["name"]: one for one in recorded}
-    for one in made:
-        for key, value in one.items():
+    by_name = {row["name"]: row for row in recorded}
+    for row in made:
+        for key, value in row.items():
             if key != "runs":
-                assert by_name[one["name"]][key] == value, (one["name"], key)
+                assert by_name[row["name"]][key] == value, (row["name"], key)

@@ -33,7 +33,7 @@ bodies = json_bytes(mutated(GOOD))
 
 @FUZZ
 @given(bodies)
-def test_a_body_is_a_reply_or_told_to_be_none(body: bytes) -> None:
+def test_a_body_is_a_reply_or_an_error(body: bytes) -> None:
     start = time.process_time()
     try:
         reply = read_completion(body)
@@ -70,7 +70,7 @@ def test_what_is_read_of_a_reply_can_be_scored_and_written(body: bytes) -> None:
 
 @FUZZ
 @given(json_bytes(mutated(MODELS)))
-def test_a_list_of_models_is_one_or_told_to_be_none(body: bytes) -> None:
+def test_a_list_of_models_is_read_or_an_error(body: bytes) -> None:
     try:
         cards = read_models(body)
     except InvalidReply:
@@ -80,13 +80,13 @@ def test_a_list_of_models_is_one_or_told_to_be_none(body: bytes) -> None:
 
 @FUZZ
 @given(st.one_of(odd_text, st.text(max_size=40), st.dates().map(str), st.floats().map(str)))
-def test_a_retry_after_is_seconds_or_none(value: str) -> None:
+def test_a_retry_after_is_seconds_or_ignored(value: str) -> None:
     seconds = retry_after({"retry-after": value})
     assert seconds is None or seconds >= 0
 
 
 @pytest.mark.parametrize("kind", ["backbone", "planner"])
-def test_over_http_there_is_an_answer_or_our_error(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_over_http_there_is_an_answer_or_a_backbone_error(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
 
     async def sleep(seconds: float) -> None:

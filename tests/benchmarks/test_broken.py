@@ -35,7 +35,7 @@ def test_a_folder_that_is_not_the_benchmark(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "expected"),
     [
         ({"options": ["A. x"]}, "2 to 10 options"),
         ({"answer": "E"}, "'E' is not an option"),
@@ -46,7 +46,7 @@ def test_a_folder_that_is_not_the_benchmark(name: str, tmp_path: Path) -> None:
     ],
 )
 def test_broken_records_are_named_and_the_good_ones_run(
-    tmp_path: Path, change: dict[str, Any], told: str
+    tmp_path: Path, change: dict[str, Any], expected: str
 ) -> None:
     path = tmp_path / "Video-MME.jsonl"
     lines = [json.dumps(record) for record in (MME[0], {**MME[1], **change}, MME[2])]
@@ -55,7 +55,7 @@ def test_broken_records_are_named_and_the_good_ones_run(
         load("videomme", root=tmp_path, annotations=str(path))
     message = str(caught.value)
     assert f"{path}, line 2" in message
-    assert told.replace("\\", "") in message
+    assert expected.replace("\\", "") in message
     assert f"{path}, line 4: is not valid JSON" in message
     assert "the other 2 questions with --skip-broken" in message
     good = load("videomme", root=tmp_path, annotations=str(path), skip_broken=True)
@@ -63,7 +63,7 @@ def test_broken_records_are_named_and_the_good_ones_run(
     assert len(good.broken) == 2
 
 
-def test_a_torn_json_file_is_told(tmp_path: Path) -> None:
+def test_a_torn_json_file_is_reported(tmp_path: Path) -> None:
     whole = json.dumps(LVB)
     (tmp_path / "lvb_val.json").write_text(whole[: len(whole) // 2])
     with pytest.raises(BenchmarkError, match=r"lvb_val.json cannot be read: invalid JSON .*truncated"):

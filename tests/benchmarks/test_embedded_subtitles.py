@@ -1,4 +1,4 @@
-"""Subtitles inside a video file, where nobody lists any: in a folder of one's own questions, and in ask."""
+"""Subtitles inside a video file, where no other is listed: in a folder of own questions, and in ask."""
 
 from __future__ import annotations
 

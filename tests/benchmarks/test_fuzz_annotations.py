@@ -65,7 +65,7 @@ MLVU = {
     "question_id": "count_1",
 }
 EGO = {"q_uid": "uid-1", "question": "Why?", **{f"option {k}": f"reason {k}" for k in range(5)}}
-# Name, split, file, a good record, the field that makes another one of it.
+# Name, split, file, a valid record, the field that distinguishes another record from it.
 JSON = (
     ("cg_bench", "mini", "cgbench_mini.json", CG, "qid"),
     ("longvideobench", "val", "lvb_val.json", LVB[0], "id"),
@@ -114,13 +114,13 @@ def check(name: str, split: str, file: str, content: bytes, good: int) -> None:
         path.write_bytes(content)
         (Path(folder) / "subtitles").mkdir()
         where = Path(folder) if name == "jsonl" else path
-        told, whole = str(path), True
+        message, whole = str(path), True
         try:
             load(name, split=split, root=where)
         except BenchmarkError as error:
-            told, whole = str(error), False
-        assert str(path) in told, "the file is named"
-        assert len(told) < 10_000
+            message, whole = str(error), False
+        assert str(path) in message, "the file is named"
+        assert len(message) < 10_000
         found = load(name, split=split, root=where, skip_broken=True)
         assert len(found.items) >= good
         assert len(found.items) + len(found.broken) >= good + (not whole)
@@ -227,7 +227,7 @@ def test_a_bad_row_of_a_table_is_named(
 @example(b"", JSON[0][:3])
 @example(b"[" * 100_000, JSON[1][:3])
 @example(b'[{"a": 1}, {"b"', JSON[1][:3])
-def test_a_file_that_is_none_is_named(content: bytes, bench: tuple[str, str, str]) -> None:
+def test_an_invalid_file_is_named(content: bytes, bench: tuple[str, str, str]) -> None:
     name, split, file = bench
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / file

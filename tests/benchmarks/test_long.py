@@ -1,8 +1,8 @@
 """Golden tests of benchmarks of long videos: small files of official shapes with replies whose scores are
 worked out by hand.
 
-What official readers make of a reply is told in `videopro.question.official_extractors`, from the scripts
-named there.
+How official readers interpret a reply is described in `videopro.question.official_extractors`, from the
+scripts named there.
 """
 
 from __future__ import annotations
@@ -217,7 +217,7 @@ def test_mlvu_dev_scores_with_its_real_defects(tmp_path: Path) -> None:
         mlvu("b.mp4", ["", "an archer", "no archer", ""], "an archer", "plotQA"),
     ]
     needle = [
-        # The gold is none of the options: officially always wrong.
+        # The gold is not one of the options: officially always wrong.
         mlvu("n.mp4", ["Fishing", "Rowing", "Diving", "Sleeping"], "Catching a drone", "findNeedle"),
         mlvu("n.mp4", ["Fishing", "Rowing", "Diving", "Sleeping"], "Fishing", "findNeedle"),
     ]
@@ -230,7 +230,7 @@ def test_mlvu_dev_scores_with_its_real_defects(tmp_path: Path) -> None:
     benchmark = load("mlvu", root=tmp_path)
     assert [item.answer for item in benchmark.items] == ["B", "D", "B", NO_OPTION, "A"]
     assert benchmark.items[2].question.choices == ("(empty)", "an archer", "no archer", "(empty)")
-    assert len(benchmark.defects) == 4  # twins twice, an empty option, a gold that is none
+    assert len(benchmark.defects) == 4  # twins twice, an empty option, a gold that is not an option
     summary = score(
         benchmark,
         {
@@ -248,7 +248,7 @@ def test_mlvu_dev_scores_with_its_real_defects(tmp_path: Path) -> None:
     assert metrics(summary)["M-Avg"] == (pytest.approx(5 / 6), pytest.approx(5 / 12))
 
 
-def test_mlvu_dev_without_a_task_is_told(tmp_path: Path) -> None:
+def test_mlvu_dev_without_a_task_is_reported(tmp_path: Path) -> None:
     write_json(tmp_path / "json/1_plotQA.json", [mlvu("a.mp4", ["x", "y"], "x", "plotQA")])
     with pytest.raises(BenchmarkError, match=r"6 records are broken(.|\n)*task 2_needle is missing"):
         load("mlvu", root=tmp_path)

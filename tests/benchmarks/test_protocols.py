@@ -28,7 +28,7 @@ def test_every_protocol_names_its_source_and_survives_a_run_folder() -> None:
     }
 
 
-def test_presets_are_there() -> None:
+def test_presets_exist() -> None:
     for parts, frames in PRESETS.values():
         assert frames == 64
         for name, split, protocol in parts:

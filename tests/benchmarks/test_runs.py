@@ -1,4 +1,4 @@
-"""Official benchmarks through the command lines: check, a run with gaps, a judge, a file to hand in."""
+"""Official benchmarks through the command lines: check, a run with gaps, a judge, a file to submit."""
 
 from __future__ import annotations
 
@@ -103,8 +103,8 @@ def test_a_run_with_a_third_of_its_videos_missing(tmp_path: Path, capsys: pytest
     assert "66.7 % of the videos" in capsys.readouterr().out
     # Another protocol is another run.
     assert infer(root, tmp_path / "run", *flags, "--protocol", "no_subtitles") == 2
-    told = capsys.readouterr().err
-    assert "protocol.subtitles: the run has 'frames_widened', this command 'none'" in told
+    error = capsys.readouterr().err
+    assert "protocol.subtitles: the run has 'frames_widened', this command 'none'" in error
 
 
 def test_a_run_without_subtitles_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -145,7 +145,7 @@ def test_clue_frames_lie_in_the_clues() -> None:
         127.5,
     ]
     assert len(_clue_times([(0, 100)], 200.0, 64)) == 32
-    # An interval behind the end of the video leaves its last moment.
+    # An interval beyond the end of the video gives its last moment.
     assert _clue_times([(300, 310)], 200.0, 4) == [200.0]
 
 
@@ -159,16 +159,16 @@ def test_check_says_what_is_missing(tmp_path: Path, capsys: pytest.CaptureFixtur
     (tmp_path / "data/video-id_03.mp4").write_bytes(b"")
     flags = ["check", "videomme", "--root", str(tmp_path), "--protocol", "subtitles"]
     assert benchmarks_main(flags) == 2
-    told = capsys.readouterr().out
-    assert "questions: 4" in told
-    assert "broken records: 1" in told
-    assert "'X' is not an option" in told
-    assert "videos: 2 of 4 found" in told
-    assert "missing: video-id_03, video-id_04; 2 questions" in told
-    assert "not unpacked? videos_chunked_01.zip" in told
-    assert "subtitles: 1 of 4 videos have them" in told
-    assert "duration: long 3, short 1" in told
-    # With --open, what only looks like a video is found out.
+    output = capsys.readouterr().out
+    assert "questions: 4" in output
+    assert "broken records: 1" in output
+    assert "'X' is not an option" in output
+    assert "videos: 2 of 4 found" in output
+    assert "missing: video-id_03, video-id_04; 2 questions" in output
+    assert "not unpacked? videos_chunked_01.zip" in output
+    assert "subtitles: 1 of 4 videos have them" in output
+    assert "duration: long 3, short 1" in output
+    # With --open, a file that only looks like a video is detected.
     assert benchmarks_main([*flags, "--open"]) == 2
     assert "video-id_01.mp4" in capsys.readouterr().out
 
@@ -176,9 +176,9 @@ def test_check_says_what_is_missing(tmp_path: Path, capsys: pytest.CaptureFixtur
 def test_check_of_a_whole_benchmark(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ego(tmp_path)
     assert benchmarks_main(["check", "egoschema", "--root", str(tmp_path), "--split", "full"]) == 0
-    told = capsys.readouterr().out
-    assert "questions: 3 (3 without a known answer)" in told
-    assert told.endswith("complete\n")
+    output = capsys.readouterr().out
+    assert "questions: 3 (3 without a known answer)" in output
+    assert output.endswith("complete\n")
     assert benchmarks_main(["chekc"]) == 2
     assert "did you mean 'check'" in capsys.readouterr().err
     assert benchmarks_main(["check", "egoschem", "--root", str(tmp_path)]) == 2
@@ -188,7 +188,7 @@ def test_check_of_a_whole_benchmark(tmp_path: Path, capsys: pytest.CaptureFixtur
 # ---- submit -----------------------------------------------------------------------------------------------
 
 
-def test_a_full_run_is_handed_in(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_full_run_is_submitted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     root, run = tmp_path / "ego", tmp_path / "run"
     ego(root)
     questions = json.loads((root / "questions.json").read_text())
@@ -196,7 +196,7 @@ def test_a_full_run_is_handed_in(tmp_path: Path, capsys: pytest.CaptureFixture[s
         options = ["grey", "green", "red", "blue", "brown"]
         record |= {f"option {k}": option for k, option in enumerate(options)}
         make_video(root / f"videos/uid-{place}.mp4", colour, 1.0)
-    write_json(root / "questions.json", questions)  # the third video is no video
+    write_json(root / "questions.json", questions)  # the third file is not a video
     assert infer(root, run, "--benchmark", "egoschema", "--split", "full") == 0
     assert benchmarks_main(["submit", str(run), "--output", str(tmp_path / "out.json")]) == 0
     assert json.loads((tmp_path / "out.json").read_text()) == {"uid-0": 2, "uid-1": 3, "uid-2": -1}
@@ -261,7 +261,7 @@ def test_open_answers_are_judged_once(tmp_path: Path, capsys: pytest.CaptureFixt
         assert benchmarks_main(["judge", str(run), "--judge", "server:other@http://127.0.0.1:9/v1"]) == 2
         assert "was graded by" in capsys.readouterr().err
     overall = json.loads((run / "summary.json").read_text())["metrics"]["Overall"]
-    # Grades 3, 2 and one that says two; the fourth question has no video. Officially only "3" is a number.
+    # Grades 3, 2 and one in words; the fourth question has no video. Officially only "3" is a number.
     assert overall == {"robust": 5 / 4, "official": 3 / 4, "n": 4, "valid": 5 / 2}
     numbers = json.loads((run / "summary.json").read_text())["metrics"]
     assert numbers["FP-S"]["robust"] == 5 / 2
@@ -272,7 +272,7 @@ def test_open_answers_are_judged_once(tmp_path: Path, capsys: pytest.CaptureFixt
     assert json.loads((run / "summary.json").read_text())["metrics"]["Overall"] == overall
 
 
-def test_a_judge_that_is_away(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unreachable_judge(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = open_run(tmp_path)
     with StubServer(lambda body: said("3")) as server:
         url = server.url
@@ -364,7 +364,7 @@ def test_the_papers_protocol_is_one_name(
 
 
 @pytest.mark.parametrize(
-    ("more", "told"),
+    ("more", "expected"),
     [
         (["--split", "val"], "--split: preset 'videopro' decides it"),
         (["--ids", "q1"], "--ids: preset 'videopro' decides it"),
@@ -373,11 +373,11 @@ def test_the_papers_protocol_is_one_name(
     ],
 )
 def test_what_a_preset_refuses(
-    more: list[str], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    more: list[str], expected: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     argv = ["--benchmark", "videopro", "--model", "m", "--output", str(tmp_path / "runs")]
     assert main([*argv, "--root", str(tmp_path), *more], load=load_fake) == 2
-    assert told in capsys.readouterr().err
+    assert expected in capsys.readouterr().err
     assert not (tmp_path / "runs").exists()
     assert main(argv, load=load_fake) == 2
     assert "a folder with the folders lvbench, videomme, longvideobench, mlvu" in capsys.readouterr().err

@@ -1,8 +1,8 @@
 """Golden tests of benchmarks of short videos: small files of official shapes with replies whose scores are
 worked out by hand.
 
-What official readers make of a reply is told in `videopro.question.official_extractors`, from the scripts
-named there.
+How official readers interpret a reply is described in `videopro.question.official_extractors`, from the
+scripts named there.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One question about one's own file: what is printed, and what is said when something is missing."""
+"""One question about the user's own file: what is printed, and the errors for missing input."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_choices(video: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
-def test_an_unparsed_reply_is_told_as_such(video: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unparsed_reply_is_reported_as_such(video: Path, capsys: pytest.CaptureFixture[str]) -> None:
     argv = [str(video), "Which colour? (mumble)", "--choices", "red", "blue", "--model", "m"]
     assert main(argv, load=load_fake) == 0
     shown = capsys.readouterr().out
@@ -43,7 +43,7 @@ def test_an_unparsed_reply_is_told_as_such(video: Path, capsys: pytest.CaptureFi
     assert "confidence 0.000" in shown
 
 
-def test_in_words(video: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_written_answer(video: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "a.srt").write_text(SRT)
     argv = [str(video), "What is [red] here?", "--model", "m", "--subtitles", str(tmp_path / "a.srt")]
     assert main(argv, load=load_fake) == 0
@@ -65,10 +65,10 @@ def test_subtitles_go_with_choices(video: Path, tmp_path: Path) -> None:
 PARTS = ("encoder", "text_encoder", "ocr", "detector", "tracker")
 
 
-def test_whoever_asks_gets_an_answer(
+def test_ask_falls_back_to_a_direct_answer(
     video: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The fake writes no programs, so none answers: then the model does, unless that is turned off."""
+    """The fake writes no programs, so the model answers directly, unless that is turned off."""
     argv = [str(video), "Which colour?", "--choices", "red", "blue", "green", "--model", "m"]
     argv += ["--method", "videopro", "--options", *(f"{part}=none" for part in PARTS)]
     assert main(argv, load=load_fake) == 0
@@ -78,7 +78,7 @@ def test_whoever_asks_gets_an_answer(
     assert "no answer" in capsys.readouterr().out
 
 
-def test_an_answer_is_kept_that_a_refinement_lost() -> None:
+def test_an_answer_that_a_refinement_lost_is_kept() -> None:
     made = methods.create("videopro", _options(AskConfig(Path("v"), "Q?", "m", method="videopro")))
     assert made.settings.rule == AnswerRule("last-answered", "native")
     said = AskConfig(Path("v"), "Q?", "m", method="videopro", final="last", fallback="none")
@@ -99,18 +99,18 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("argv", "told"), BAD, ids=[told for _, told in BAD])
+@pytest.mark.parametrize(("argv", "expected"), BAD, ids=[expected for _, expected in BAD])
 def test_bad_requests(
     video: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     argv: list[str],
-    told: str,
+    expected: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert main([str(video) if word == "VIDEO" else word for word in argv], load=load_fake) == 2
     error = capsys.readouterr().err
     assert error.startswith("error: ")
-    assert told in error
+    assert expected in error
     assert error.count("\n") == 1

@@ -1,4 +1,4 @@
-"""Runs: what they record, how one goes on, which questions it asks and which subtitles it shows."""
+"""Runs: what they record, how they resume, which questions they ask and which subtitles they show."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_config_file_makes_the_same_run(root: Path, tmp_path: Path) -> None:
     assert keys[0] == keys[1]
 
 
-def test_resume_adds_and_repeats_nothing(root: Path, tmp_path: Path) -> None:
+def test_resuming_adds_and_repeats_nothing(root: Path, tmp_path: Path) -> None:
     output, log = tmp_path / "run", tmp_path / "answers.txt"
     log.touch()
     asked = ("--backbone", f"log={log}")

@@ -1,5 +1,5 @@
-"""Settings of runs: those that come with the project can be read; another run's settings, and commands and
-question files that cannot be, are refused in a few words."""
+"""Settings of runs: those that come with the project can be read; another run's settings, and invalid
+commands and question files, are refused with a short message."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_shipped_settings(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "expected"),
     [
         (("--options", "frames=2"), "method.frames: the run has None, this command 2"),
         (("--seed", "5"), "generation.seed: the run has 0, this command 5"),
@@ -43,7 +43,7 @@ def test_shipped_settings(path: Path) -> None:
     ],
 )
 def test_another_run_is_refused(
-    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], change: Sequence[str], told: str
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], change: Sequence[str], expected: str
 ) -> None:
     output = tmp_path / "run"
     assert main(flags(root, output, "--limit", "1"), load=load_fake) == 0
@@ -51,7 +51,7 @@ def test_another_run_is_refused(
     capsys.readouterr()
     assert main(flags(root, output, "--limit", "2", *change), load=load_fake) == 2
     error = capsys.readouterr().err
-    assert told in error
+    assert expected in error
     assert error.startswith("error: ")
     assert {path: path.read_bytes() for path in output.glob("*.*")} == before
 
@@ -66,7 +66,7 @@ def finished(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("more", [(), ("--workers", "2"), ("--redo-errors",), ("--limit", "1")])
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "expected"),
     [
         (("--model", "other"), "model.model: the run has 'm', this command 'other'"),
         (("--backbone", "salt=x"), "model.salt: the run has '', this command 'x'"),
@@ -80,16 +80,16 @@ def test_a_finished_run_keeps_its_model(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     change: Sequence[str],
-    told: str,
+    expected: str,
     more: Sequence[str],
 ) -> None:
-    """With nothing left to answer no model is loaded; it is compared all the same, and first."""
+    """With nothing left to answer no model is loaded; its name is still compared, and first."""
     output = tmp_path / "run"
     shutil.copytree(finished, output)
     before = {path: path.read_bytes() for path in output.rglob("*") if path.is_file()}
     assert main([*flags(root, output, "--limit", "2"), *more, *change], load=load_fake) == 2
     out, error = capsys.readouterr()
-    assert told in error
+    assert expected in error
     assert out == ""
     assert {path: path.read_bytes() for path in output.rglob("*") if path.is_file()} == before
     assert main([*flags(root, output, "--limit", "2"), *more], load=load_fake) == 0
@@ -98,7 +98,7 @@ def test_a_finished_run_keeps_its_model(
 def test_a_finished_method_of_a_table_keeps_its_model(
     root: Path, finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`compare` finds it out before it runs any method."""
+    """`compare` detects it before it runs any method."""
     shutil.copytree(finished, tmp_path / "table" / "adaptive")
     argv = flags(root, tmp_path / "table", "--limit", "1", "--methods", "native", "adaptive")
     assert compare.main(argv, load=load_fake) == 2
@@ -111,10 +111,10 @@ def test_a_finished_method_of_a_table_keeps_its_model(
     assert not (tmp_path / "table" / "adaptive").exists()
 
 
-def test_a_model_that_is_gone_is_compared_by_its_name(
+def test_a_deleted_model_is_compared_by_its_name(
     root: Path, finished: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A finished run of a folder or server that is no more can be summed up again, by its own name alone."""
+    """A finished run of a deleted folder or server can be summarized again, by the model's name alone."""
     output = tmp_path / "run"
     shutil.copytree(finished, output)
     config = output / "config.yaml"
@@ -162,13 +162,13 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("argv", "told"), BAD, ids=[told for _, told in BAD])
-def test_bad_commands(here: Path, capsys: pytest.CaptureFixture[str], argv: list[str], told: str) -> None:
+@pytest.mark.parametrize(("argv", "expected"), BAD, ids=[expected for _, expected in BAD])
+def test_bad_commands(here: Path, capsys: pytest.CaptureFixture[str], argv: list[str], expected: str) -> None:
     assert main(argv, load=load_fake) == 2
     error = capsys.readouterr().err
     assert error.startswith("error: ")
     assert error.count("\n") == 1, "one line, no traceback"
-    assert told in error
+    assert expected in error
     assert list(here.iterdir()) == []
 
 
@@ -191,9 +191,9 @@ BAD_SETTINGS = [
 ]
 
 
-@pytest.mark.parametrize(("more", "told"), BAD_SETTINGS, ids=[told for _, told in BAD_SETTINGS])
+@pytest.mark.parametrize(("more", "expected"), BAD_SETTINGS, ids=[expected for _, expected in BAD_SETTINGS])
 def test_bad_settings(
-    root: Path, here: Path, capsys: pytest.CaptureFixture[str], more: list[str], told: str
+    root: Path, here: Path, capsys: pytest.CaptureFixture[str], more: list[str], expected: str
 ) -> None:
     (here / "file").write_text("")
     (here / "other").mkdir()
@@ -202,7 +202,7 @@ def test_bad_settings(
     assert main(flags(root, here / "run", *more), load=load_fake) == 2
     error = capsys.readouterr().err
     assert error.startswith("error: ")
-    assert told in error
+    assert expected in error
     assert "Traceback" not in error
     assert sorted(here.rglob("*")) == before, "nothing half-written"
 
@@ -239,14 +239,14 @@ BAD_LINES = [
 ]
 
 
-@pytest.mark.parametrize(("line", "told"), BAD_LINES, ids=[told for _, told in BAD_LINES])
+@pytest.mark.parametrize(("line", "expected"), BAD_LINES, ids=[expected for _, expected in BAD_LINES])
 def test_bad_question_files(
-    root: Path, here: Path, capsys: pytest.CaptureFixture[str], line: str, told: str
+    root: Path, here: Path, capsys: pytest.CaptureFixture[str], line: str, expected: str
 ) -> None:
     first = (root / "questions.jsonl").read_text().splitlines()[0]
     (here / "questions.jsonl").write_text(f"{first}\n{line}\n")
     assert main(flags(here, here / "run"), load=load_fake) == 2
     error = capsys.readouterr().err
     assert f"{here / 'questions.jsonl'}, line 2" in error
-    assert told in error
+    assert expected in error
     assert not (here / "run").exists()

@@ -1,4 +1,4 @@
-"""Runs of the version before the packages were laid out anew: they report, compare, show and resume.
+"""Runs of the version before the packages were reorganized: they report, compare, show and resume.
 
 tests/support/old_runs holds two of 22 pocket questions, as that version left them (paths shortened, traces
 packed):
@@ -95,7 +95,7 @@ def test_they_are_shown(runs: dict[str, Path], tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_finished_one_is_the_same_run(name: str, runs: dict[str, Path]) -> None:
-    """Old names of settings (`together`) and their run key hold; nothing is answered anew."""
+    """Old names of settings (`together`) and their run key still work; no question is answered again."""
     before, folder = summary(runs[name]), runs[name]
     traces = (folder / "traces.jsonl").read_bytes()
     assert infer.main(command(name, folder)) == 0

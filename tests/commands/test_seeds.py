@@ -32,7 +32,7 @@ def reply(letter: str | None, confidence: float = 0.9) -> Answer:
     return Answer(letter, confidence if letter else 0.0, {}, letter or "")
 
 
-def ran(answer: str | None, confidence: float = 0.9, calls: float = 2.0) -> Execution:
+def execution(answer: str | None, confidence: float = 0.9, calls: float = 2.0) -> Execution:
     status: Literal["ok", "empty"] = "ok" if answer else "empty"
     return Execution(
         status, Answer(answer, confidence if answer else 0.0), cost=Cost(seconds=1.0, calls=calls)
@@ -44,7 +44,7 @@ def program(mode: Literal["native", "program"], answer: str | None, *, faults: t
         "plan",
         "...",
         "...",
-        ran(answer),
+        execution(answer),
         mode,
         faults,
         planning=Cost(seconds=0.5, calls=1.0, tokens_out=100.0),
@@ -86,7 +86,7 @@ def run(folder: Path, *traces: Trace) -> Path:
 
 
 def native(number: int, answer: str | None, confidence: float = 0.9) -> Trace:
-    attempt = Round("native", "", execution=ran(answer, confidence), mode="native")
+    attempt = Round("native", "", execution=execution(answer, confidence), mode="native")
     return trace(number, attempt, answer=answer, first=answer)
 
 
@@ -103,17 +103,17 @@ def test_answers_before_refinement_cost_what_the_first_round_cost() -> None:
 
 
 def test_the_more_confident_answer_counts_where_it_is_asked_for(tmp_path: Path) -> None:
-    """Question 0 was right at first and is as unsure, but wrong, after; 1 becomes surer and right; 2 was not
-    refined. Costs stay those of both rounds."""
+    """Question 0 was right at first and is as unsure, but wrong, after; 1 becomes more confident and right;
+    2 was not refined. Costs stay those of both rounds."""
 
-    def sure(answer: str, confidence: float) -> Round:
-        return replace(program("program", answer), execution=ran(answer, confidence))
+    def with_confidence(answer: str, confidence: float) -> Round:
+        return replace(program("program", answer), execution=execution(answer, confidence))
 
     folder = run(
         tmp_path / "one",
-        trace(0, sure("A", 0.6), sure("B", 0.4), answer="B"),
-        trace(1, sure("B", 0.3), sure("A", 0.7), first="B"),
-        trace(2, sure("A", 0.9)),
+        trace(0, with_confidence("A", 0.6), with_confidence("B", 0.4), answer="B"),
+        trace(1, with_confidence("B", 0.3), with_confidence("A", 0.7), first="B"),
+        trace(2, with_confidence("A", 0.9)),
     )
     out = tmp_path / "table.json"
     rows = [f"first=first:{folder}", f"last={folder}", f"best=best:{folder}"]
@@ -228,14 +228,14 @@ def test_the_table_pools_seeds_and_pairs_them_with_one_reference(tmp_path: Path)
     assert refined["calls"] == pytest.approx(27 / 8)
 
 
-def test_the_same_run_twice_is_no_surer_than_once() -> None:
+def test_the_same_run_twice_does_not_narrow_the_interval() -> None:
     records = [scoring.QuestionScore(f"q{i}", f"v{i}", i % 3 > 0, None, False, 0.9) for i in range(30)]
     again = [replace(record, question_id=f"again {record.question_id}") for record in records]
     once = scoring.accuracy(records).ci95
     assert scoring.accuracy([*records, *again], distinct=30).ci95 == pytest.approx(once)
 
 
-def test_rows_that_cannot_be_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_rows_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert seeds.main(["native"]) == 2
     assert "NAME=RUN,RUN" in capsys.readouterr().err
     assert seeds.main([f"native={tmp_path / 'nothing'}"]) == 2

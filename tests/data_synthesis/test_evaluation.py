@@ -1,5 +1,5 @@
-"""No video of an evaluation split gets in: by content whatever its name, by name where it is not at hand, by
-seed in the pocket world."""
+"""No video of an evaluation split gets in: by content whatever its name, by name where the file is missing,
+by seed in the pocket world."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def command(root: Path, output: Path, *more: str) -> list[str]:
     return [*flags, "--output", str(output), "--programs", "1", *NO_MODELS, *more]
 
 
-def told(capsys: pytest.CaptureFixture[str], *args: Any) -> str:
+def refusal(capsys: pytest.CaptureFixture[str], *args: Any) -> str:
     assert main(command(*args), load=load_moody) == 2
     return capsys.readouterr().err
 
@@ -50,7 +50,7 @@ def test_the_same_content_under_another_name_is_refused(
     held = tmp_path / "held"
     held.mkdir()
     shutil.copy(questions / "videos" / "v1.mp4", held / "something_else.mkv")
-    error = told(capsys, questions, tmp_path / "out", "--exclude", str(held))
+    error = refusal(capsys, questions, tmp_path / "out", "--exclude", str(held))
     assert "video 'videos/v1.mp4' is something_else.mkv in" in error
     assert "--evaluation skip" in error
     assert not (tmp_path / "out").exists(), "nothing was asked"
@@ -69,15 +69,15 @@ def test_a_jsonl_names_videos_beside_it(
     shutil.copy(questions / "videos" / "v0.mp4", tmp_path / "x.mp4")
     line = {field: "x.mp4" if field == "video" else ["x.mp4"]}
     (tmp_path / "test.jsonl").write_text(json.dumps(line) + "\n")
-    error = told(capsys, questions, tmp_path / "out", "--exclude", str(tmp_path / "test.jsonl"))
+    error = refusal(capsys, questions, tmp_path / "out", "--exclude", str(tmp_path / "test.jsonl"))
     assert "video 'videos/v0.mp4' is x.mp4 in" in error
 
 
-def test_a_video_that_is_not_at_hand_is_known_by_its_name(
+def test_a_missing_video_is_known_by_its_name(
     questions: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "test.jsonl").write_text('{"video": "elsewhere/v0.mp4"}\n')
-    error = told(capsys, questions, tmp_path / "out", "--exclude", str(tmp_path / "test.jsonl"))
+    error = refusal(capsys, questions, tmp_path / "out", "--exclude", str(tmp_path / "test.jsonl"))
     assert "by its name" in error
     assert "videos/v0.mp4" in error
 
@@ -93,14 +93,14 @@ def test_skipped_videos_are_left_out_and_counted(questions: Path, tmp_path: Path
     assert {row["question_id"] for row in rows} == {"v1q0"}
 
 
-def test_what_was_recorded_before_it_was_excluded_gets_into_no_dataset(
+def test_records_excluded_later_get_into_no_dataset(
     questions: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out"
     assert main(command(questions, out), load=load_moody) == 0
     before = (out / "sft.jsonl").read_bytes()
     exclude = ("--exclude", str(questions / "videos" / ".."), "--ids", "v0q0", "--assemble-only")
-    error = told(capsys, questions, out, *exclude)
+    error = refusal(capsys, questions, out, *exclude)
     assert "v0.mp4" in error
     assert (out / "sft.jsonl").read_bytes() == before
     (tmp_path / "held.jsonl").write_text(json.dumps({"video": str(questions / "videos" / "v0.mp4")}))
@@ -111,7 +111,7 @@ def test_what_was_recorded_before_it_was_excluded_gets_into_no_dataset(
 
 
 def test_the_records_own_content_counts(tmp_path: Path) -> None:
-    """Also where the file was another one when the check was made."""
+    """Also if the file had other content when the check was made."""
     make_video(tmp_path / "held" / "a.mp4", "red")
     content = Video.open(tmp_path / "held" / "a.mp4").id
     trace = record(native("A", 0.9), video=VideoRef("/other/b.mp4", "b", content))
@@ -148,7 +148,7 @@ def test_a_copy_of_a_pocket_test_video_is_refused_by_its_content(
     shutil.copy(folder / "videos" / "short_000.mp4", own / "mine.mp4")
     question = {"id": "a", "video": "mine.mp4", "question": "Which?", "choices": ["x", "y"], "answer": "A"}
     (own / "questions.jsonl").write_text(json.dumps(question))
-    assert "video short_000 of pocket's split 'test'" in told(capsys, own, tmp_path / "out")
+    assert "video short_000 of pocket's split 'test'" in refusal(capsys, own, tmp_path / "out")
 
 
 def test_training_worlds_share_no_seed_with_evaluation() -> None:
@@ -191,7 +191,7 @@ def test_cg_bench_annotations_exclude_their_videos_from_any_source(
     questions: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     root = write_cg(tmp_path / "cg", cg(video_uid="v1"), name="cgbench_mini.json")
-    error = told(capsys, questions, tmp_path / "out", "--exclude", str(root / "cgbench_mini.json"))
+    error = refusal(capsys, questions, tmp_path / "out", "--exclude", str(root / "cgbench_mini.json"))
     assert "video 'videos/v1.mp4' is video v1 of" in error
 
 
@@ -199,7 +199,7 @@ def test_cg_bench_annotations_exclude_their_videos_from_any_source(
     ("content", "problem"),
     [(None, "cannot be read"), ("{", "is not JSON"), ('{"path": "a"}', "neither 'video'"), ("", "names no")],
 )
-def test_an_exclusion_that_cannot_be_read_is_told(tmp_path: Path, content: str | None, problem: str) -> None:
+def test_an_unreadable_exclusion_is_reported(tmp_path: Path, content: str | None, problem: str) -> None:
     path = tmp_path / "x.jsonl"
     if content is not None:
         path.write_text(content)

@@ -1,5 +1,5 @@
-"""What goes wrong in synthesis: broken videos, a teacher that dies or refuses, settings and folders that
-cannot be."""
+"""What goes wrong in synthesis: broken videos, a teacher that dies or refuses, invalid settings and
+folders."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.synthesis_world import load_moody, make_questions
 from videopro.data_synthesis.run import main
 
 
-def test_a_broken_video_is_recorded_and_can_be_mended(tmp_path: Path, stub: StubServer) -> None:
+def test_a_broken_video_is_recorded_and_can_be_fixed(tmp_path: Path, stub: StubServer) -> None:
     b, out = tmp_path / "b", tmp_path / "out"
     make_questions(b, videos=2, questions=1)
     whole = (b / "videos" / "v0.mp4").read_bytes()
@@ -34,7 +34,7 @@ def test_a_broken_video_is_recorded_and_can_be_mended(tmp_path: Path, stub: Stub
     assert {row["question_id"] for row in rows(out, "grpo.jsonl")} == {"v0q0", "v1q0"}
 
 
-def test_a_teacher_that_dies_leaves_what_was_done(
+def test_a_teacher_that_dies_loses_no_work(
     root: Path, tmp_path: Path, stub: StubServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     whole, out = tmp_path / "whole", tmp_path / "out"
@@ -76,7 +76,7 @@ def test_questions_that_the_teacher_refuses_are_counted_and_can_be_asked_again(
 
 
 @pytest.mark.parametrize(
-    ("more", "told"),
+    ("more", "expected"),
     [
         (("--teacher", "self"), "a model does not teach itself"),
         (("--teacher", "api:m@https://user:key@host/v1"), "--api-key-env"),
@@ -91,21 +91,21 @@ def test_questions_that_the_teacher_refuses_are_counted_and_can_be_asked_again(
         (("--souce", "x"), "did you mean '--source'"),
     ],
 )
-def test_settings_that_cannot_be_are_refused(
+def test_invalid_settings_are_refused(
     root: Path,
     tmp_path: Path,
     stub: StubServer,
     capsys: pytest.CaptureFixture[str],
     more: tuple[str, ...],
-    told: str,
+    expected: str,
 ) -> None:
     assert main(flags(root, tmp_path / "out", stub, *more), load=load_moody) == 2
-    assert told in capsys.readouterr().err
+    assert expected in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
     assert stub.chats == []
 
 
-def test_a_folder_of_something_else_is_refused(
+def test_an_unrelated_folder_is_refused(
     root: Path, tmp_path: Path, stub: StubServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out"

@@ -30,22 +30,22 @@ def benchmark(*items: Item) -> Benchmark:
     return Benchmark("jsonl", "", items, Protocol(parser=ROBUST))
 
 
-# ---- the places of the right options -----------------------------------------------------------------------
+# ---- the positions of the right options -------------------------------------------------------------------
 
 
-def test_right_letters_are_balanced_whatever_they_were() -> None:
-    """All right options come first in the source, as sloppy sources have them."""
+def test_right_letters_are_balanced_whatever_their_distribution() -> None:
+    """All right options come first in the source, as in careless datasets."""
     asked = balance_letters([item(i) for i in range(400)], seed=1)
-    assert Counter(one.answer for one in asked) == {"A": 100, "B": 100, "C": 100, "D": 100}
-    # Also over any stretch, to within one block at each end.
-    counts = Counter(one.answer for one in asked[50:150])
+    assert Counter(item.answer for item in asked) == {"A": 100, "B": 100, "C": 100, "D": 100}
+    # Also over any segment, to within one block at each end.
+    counts = Counter(item.answer for item in asked[50:150])
     assert max(counts.values()) - min(counts.values()) <= 2
 
 
 def test_questions_with_other_numbers_of_options_are_balanced_apart() -> None:
     asked = balance_letters([item(i, options=4 + i % 3) for i in range(360)], seed=0)
     for options in (4, 5, 6):
-        letters = Counter(one.answer for one in asked if len(one.question.choices) == options)
+        letters = Counter(item.answer for item in asked if len(item.question.choices) == options)
         assert set(letters.values()) == {120 // options}
 
 
@@ -58,13 +58,14 @@ def test_shuffling_moves_options_and_keeps_which_is_right() -> None:
         assert sorted(new.question.choices) == sorted(old.question.choices)
         assert new.question.choice(new.answer) == old.question.choice(old.answer)
         assert (new.id, new.question.text) == (old.id, old.question.text)
-    # The wrong options move too: of 100 questions no wrong one may keep to one place.
-    assert len({one.question.choices for one in after}) > 20
+    # The wrong options move too: over 100 questions they take many different orders.
+    assert len({item.question.choices for item in after}) > 20
 
 
-def test_the_letter_tells_nothing_of_the_place_in_the_source() -> None:
+def test_the_letter_is_independent_of_the_order_in_the_source() -> None:
     """No cycle: what comes after a letter is not always the same one."""
-    letters = [one.answer for one in balance_letters([item(i) for i in range(400)], seed=1)]
+    balanced = balance_letters([item(i) for i in range(400)], seed=1)
+    letters = [item.answer for item in balanced]
     followers = Counter(pairwise(letters))
     assert len(followers) > 12
 
@@ -87,17 +88,17 @@ def test_the_seed_fixes_everything_and_changes_everything() -> None:
         "option C",
     ],
 )
-def test_options_that_speak_of_their_places_stay(option: str) -> None:
-    one = replace(item(0, right=2), question=Question("Which?", ("red", "green", "blue", option)))
-    assert balance_letters([one], 0) == [one]
+def test_options_that_refer_to_their_positions_stay(option: str) -> None:
+    original = replace(item(0, right=2), question=Question("Which?", ("red", "green", "blue", option)))
+    assert balance_letters([original], 0) == [original]
 
 
 @pytest.mark.parametrize("option", ["A man and a dog", "floating above them", "above", "a band and a choir"])
-def test_options_that_only_look_like_it_move(option: str) -> None:
+def test_options_that_only_seem_to_refer_to_positions_move(option: str) -> None:
     made = [
         replace(item(i), question=Question("Which?", ("red", "green", "blue", option))) for i in range(12)
     ]
-    assert Counter(one.answer for one in balance_letters(made, 0)) == {"A": 3, "B": 3, "C": 3, "D": 3}
+    assert Counter(item.answer for item in balance_letters(made, 0)) == {"A": 3, "B": 3, "C": 3, "D": 3}
 
 
 # ---- which questions ---------------------------------------------------------------------------------------
@@ -108,7 +109,7 @@ def test_a_larger_limit_only_adds() -> None:
     few, more = asked.select(limit=7), asked.select(limit=20)
     assert more[:7] == few
     assert asked.select()[:20] == more
-    assert [one for one in asked.select() if one.id == "q3"] == asked.select(ids=("q3",))
+    assert [item for item in asked.select() if item.id == "q3"] == asked.select(ids=("q3",))
     with pytest.raises(ConfigError, match="limit is 0"):
         asked.select(limit=0)
     with pytest.raises(ConfigError, match="no question 'q99'"):
@@ -119,7 +120,7 @@ def test_held_out_families_and_unlabelled_questions_are_not_asked() -> None:
     items = [item(i, groups={"family": ("count", "sign", "gist")[i % 3]}) for i in range(9)]
     items.append(item(20, answer=None))
     asked = select_questions(benchmark(*items), seed=0, without_family=("sign",))
-    assert {one.groups["family"] for one in asked.select()} == {"count", "gist"}
+    assert {item.groups["family"] for item in asked.select()} == {"count", "gist"}
     assert dict(asked.left_out) == {"family sign held out": 3, "no known answer": 1}
     with pytest.raises(ConfigError, match="did you mean 'count'"):
         select_questions(benchmark(*items), seed=0, without_family=("counts",))
@@ -160,7 +161,7 @@ def test_cg_bench_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
         ({"right_answer": "F"}, "'F' is not an option"),
         ({"choices": "a, b"}, "field 'choices' is 'a, b'; it must be a list of texts"),
@@ -170,16 +171,16 @@ def test_cg_bench_is_read(tmp_path: Path) -> None:
         ({"qid": 6}, "duplicate id"),
     ],
 )
-def test_broken_records_of_cg_bench_are_named(tmp_path: Path, change: dict[str, Any], told: str) -> None:
+def test_broken_records_of_cg_bench_are_named(tmp_path: Path, change: dict[str, Any], message: str) -> None:
     folder = write_cg(tmp_path, cg(qid=6), cg(**change))
-    with pytest.raises(BenchmarkError, match=told) as caught:
+    with pytest.raises(BenchmarkError, match=message) as caught:
         load("cg_bench", root=folder)
     if "qid" not in change:
         assert "record 2" in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("files", "split", "told"),
+    ("files", "split", "message"),
     [
         ({}, "full", "does not exist"),
         ({"cgbench.json": "{"}, "full", "cannot be read"),
@@ -189,12 +190,12 @@ def test_broken_records_of_cg_bench_are_named(tmp_path: Path, change: dict[str, 
         ({"cgbench.json": "[]"}, "ful", "did you mean 'full'"),
     ],
 )
-def test_broken_files_of_cg_bench_are_told(
-    tmp_path: Path, files: dict[str, str], split: str, told: str
+def test_broken_files_of_cg_bench_are_reported(
+    tmp_path: Path, files: dict[str, str], split: str, message: str
 ) -> None:
     for name, text in files.items():
         (tmp_path / name).write_text(text)
-    with pytest.raises(BenchmarkError, match=told):
+    with pytest.raises(BenchmarkError, match=message):
         load("cg_bench", root=tmp_path, split=split)
     with pytest.raises(BenchmarkError, match="needs --root"):
         load("cg_bench")

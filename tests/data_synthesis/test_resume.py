@@ -1,5 +1,5 @@
-"""Synthesis that stops and goes on: killed, interrupted, capped, enlarged or assembled again, it makes the
-same datasets; another synthesis does not go on in its place."""
+"""Synthesis that stops and resumes: killed, interrupted, capped, enlarged or assembled again, it makes the
+same datasets; another synthesis cannot resume it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def start(root: Path, output: Path, stub: StubServer, *more: str) -> subprocess.
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env={**os.environ, "OMP_NUM_THREADS": "1"},
-        # Whoever starts the tests in the background has Ctrl-C ignored, and so would the command.
+        # Tests started in the background have Ctrl-C ignored, and so would the command.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
 
@@ -41,7 +41,7 @@ def wait_for(condition: Callable[[], bool], process: subprocess.Popen[bytes]) ->
         time.sleep(0.01)
 
 
-def test_killed_at_any_moment_it_goes_on_to_the_same_bytes(
+def test_killed_at_any_moment_it_resumes_to_the_same_bytes(
     root: Path, tmp_path: Path, stub: StubServer
 ) -> None:
     """Killed among the teacher's replies, and again after a few records: no reply that was kept is asked for
@@ -85,7 +85,7 @@ def _slow(reply: dict[str, Any]) -> StubFault:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interrupted_command_says_so_and_goes_on(
+def test_an_interrupted_command_says_so_and_resumes(
     root: Path, tmp_path: Path, stub: StubServer, number: signal.Signals
 ) -> None:
     stub.reply = lambda body: _slow(said(RIGHT))
@@ -99,7 +99,7 @@ def test_an_interrupted_command_says_so_and_goes_on(
     assert b"Traceback" not in error
 
 
-def test_a_cap_ends_a_command_and_a_larger_one_goes_on(
+def test_a_cap_ends_a_command_and_a_larger_one_resumes_it(
     root: Path, tmp_path: Path, stub: StubServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     whole, out = tmp_path / "whole", tmp_path / "out"
@@ -114,7 +114,7 @@ def test_a_cap_ends_a_command_and_a_larger_one_goes_on(
     assert 0 < len(rows(out, "records.jsonl")) < 9
     # Each record is whole: no question lacks a program because of the cap.
     assert all(
-        sum(one.prompt_kind == "plan_program" for one in trace.rounds) == 4
+        sum(round_.prompt_kind == "plan_program" for round_ in trace.rounds) == 4
         for trace in read_traces(out / "records.jsonl")
     )
     assert main(flags(root, out, stub, "--max-requests", "1000"), load=load_moody) == 0
@@ -134,7 +134,7 @@ def test_a_larger_limit_only_adds(root: Path, tmp_path: Path, stub: StubServer) 
     assert {name: after[name] for name in first} == first
 
 
-def test_how_many_go_side_by_side_changes_nothing(root: Path, tmp_path: Path, stub: StubServer) -> None:
+def test_concurrency_does_not_change_the_datasets(root: Path, tmp_path: Path, stub: StubServer) -> None:
     made = []
     for number, more in enumerate((("1", "1", "1"), ("8", "4", "3"))):
         out = tmp_path / str(number)
@@ -177,7 +177,7 @@ FINISHED, ENLARGED = ("--limit", "1"), ()
 
 
 @pytest.mark.parametrize(
-    ("asked", "change", "told"),
+    ("asked", "change", "expected"),
     [
         (ENLARGED, ("--tau", "0.5"), "synthesis.tau: the run has 0.75, this command 0.5"),
         (ENLARGED, ("--programs", "2"), "synthesis.programs: the run has 4, this command 2"),
@@ -198,13 +198,13 @@ def test_another_synthesis_is_refused(
     capsys: pytest.CaptureFixture[str],
     asked: tuple[str, ...],
     change: tuple[str, ...],
-    told: str,
+    expected: str,
 ) -> None:
     """Also with nothing left to ask, when nothing is loaded."""
     out = tmp_path / "out"
     assert main(flags(root, out, stub, *FINISHED), load=load_moody) == 0
     before = datasets(out)
     assert main(flags(root, out, stub, *asked, *change), load=load_moody) == 2
-    assert told in capsys.readouterr().err
+    assert expected in capsys.readouterr().err
     assert main(flags(root, out, stub, *FINISHED), load=load_moody) == 0
     assert datasets(out) == before

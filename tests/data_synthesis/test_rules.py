@@ -52,8 +52,8 @@ def test_r1_right_and_confident_teaches_the_native_program(confidence: float) ->
 @pytest.mark.parametrize(
     ("letter", "confidence"), [("A", 0.7499999), ("A", 0.0), ("B", 0.75), ("B", 1.0), (None, 0.0)]
 )
-def test_unsure_or_wrong_is_no_r1(letter: str | None, confidence: float) -> None:
-    """A native answer that is wrong is no target, however confident."""
+def test_an_unsure_or_wrong_answer_is_no_r1_example(letter: str | None, confidence: float) -> None:
+    """A wrong native answer is never a target, however confident."""
     trace = record(native(letter, confidence))
     assert rows(trace) == []
     assert oracle_mode(trace, TAU) == "program"
@@ -61,7 +61,7 @@ def test_unsure_or_wrong_is_no_r1(letter: str | None, confidence: float) -> None
 
 
 def test_an_option_with_the_right_ones_words_is_right() -> None:
-    """D has the words of A: chosen natively and surely, one look was enough; in a program, it was right."""
+    """D has the words of A: as a confident native answer, one look was enough; in a program, it is right."""
     twins = ("red", "green", "blue", "red")
     assert kinds(record(native("D", 0.9), choices=twins)) == ["native"]
     assert kinds(record(native("B", 0.9), program(answered("D", 0.6)), choices=twins)) == ["program"]
@@ -123,7 +123,7 @@ def test_r2_an_unsure_program_counts_if_it_was_right() -> None:
         (program(answered("A", 0.9), notes={"same as": "1"}), "the same program again"),
     ],
 )
-def test_r2_what_is_no_target_is_counted(unfit: object, why: str) -> None:
+def test_r2_rejected_targets_are_counted(unfit: object, why: str) -> None:
     trace = record(native("B", 0.5), unfit)  # type: ignore[arg-type]
     assert rows(trace) == []
     assert rejected(trace) == {
@@ -132,8 +132,8 @@ def test_r2_what_is_no_target_is_counted(unfit: object, why: str) -> None:
     }
 
 
-def test_r2_missing_tags_round_the_code_are_put_there() -> None:
-    """The planning and the program are the teacher's; the form is ours."""
+def test_r2_missing_tags_around_the_code_are_added() -> None:
+    """The planning and the program are the teacher's; the tags are added."""
     fenced = f"<planning>\nLook.\n</planning>\n```python\n{code()}\n```"
     (row,) = rows(record(native("B", 0.5), program(answered("A", 0.9), raw=fenced)))
     assert row.reply == written(code(), "Look.")
@@ -164,7 +164,7 @@ def fixed(after: object, number: int = 7, **more: object) -> object:
     return program(after, number, kind="bug_fix", refines=1, **more)  # type: ignore[arg-type]
 
 
-def test_r3_pairs_a_failure_and_its_log_with_what_mended_it() -> None:
+def test_r3_pairs_a_failure_and_its_log_with_the_fix() -> None:
     trace = record(native("B", 0.9), program(crashed("NameError: no frames")), fixed(answered("A", 0.2)))  # type: ignore[arg-type]
     (row,) = rows(trace)
     assert (row.kind, row.mode, row.reply, row.place) == ("bug_fix", "program", written(code(7)), 2)
@@ -187,7 +187,7 @@ def test_r3_stands_beside_r1() -> None:
         (crashed(log=" \n"), answered("A", 0.9), "the failure left no log"),
     ],
 )
-def test_r3_what_is_no_repair_is_counted(before: object, after: object, why: str) -> None:
+def test_r3_rejected_repairs_are_counted(before: object, after: object, why: str) -> None:
     trace = record(native("B", 0.9), program(before), fixed(after))  # type: ignore[arg-type]
     assert rows(trace) == []
     assert rejected(trace)[f"R3: {why}"] == 1
@@ -209,7 +209,7 @@ def test_r3_takes_each_repair_of_a_program_once() -> None:
 
 
 def test_another_layout_is_the_same_program() -> None:
-    """Comments, blank lines and quotes are no other program."""
+    """Comments, blank lines and quotes do not make another program."""
     other = code(7).replace("    return", "    # and now\n\n    return")
     trace = record(
         native("B", 0.9),
@@ -229,11 +229,11 @@ def test_another_layout_is_the_same_program() -> None:
         (("B", 0.9), ("A", 0.1), True),  # wrong though confident
         (("B", 0.3), ("A", 0.1), True),
         ((None, 0.0), ("A", 0.1), True),
-        (("A", 0.5), ("A", 0.6), True),  # right and unsure, then surer
+        (("A", 0.5), ("A", 0.6), True),  # right and unsure, then more confident
         (("A", 0.5), ("A", 0.5), False),
         (("A", 0.5), ("A", 0.4), False),
         (("A", 0.5), ("B", 0.9), False),
-        (("A", 0.75), ("A", 0.9), False),  # needed none: at tau is confident
+        (("A", 0.75), ("A", 0.9), False),  # not needed: at tau is confident
     ],
 )
 @pytest.mark.parametrize("kind", ["native_refinement", "program_refinement"])
@@ -263,10 +263,10 @@ def test_r4_never_answers_an_unsure_look_with_another_look() -> None:
     assert rejected(trace)["R4: a single look, which is unsure or wrong for this question"] == 1
 
 
-# ---- questions that teach nothing --------------------------------------------------------------------------
+# ---- questions without examples ---------------------------------------------------------------------------
 
 
-def test_without_a_known_answer_or_with_an_error_nothing_is_taught() -> None:
+def test_no_example_without_a_known_answer_or_with_an_error() -> None:
     broken = record(error=Failure("VideoError", "gone"))
     unlabelled = record(native("A", 0.9), program(answered("A", 0.9)), gold=None)
     for trace, why in ((broken, "question: VideoError"), (unlabelled, "question: no known answer")):

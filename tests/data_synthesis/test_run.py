@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.fake_backbone import sure_of
+from tests.support.fake_backbone import confident_answer
 from tests.support.stub_server import StubServer, text_of
 from tests.support.synthesis_runs import KEY, datasets, flags, rows
 from tests.support.synthesis_runs import own_world as own_world
@@ -82,9 +82,9 @@ def test_from_questions_to_datasets(
             "jsonl",
             "odd" if int(row["question_id"][-1]) % 2 else "even",
         )
-    told = capsys.readouterr()
-    assert "9 questions, 0 without a result" in told.out
-    assert str(out) in told.out
+    captured = capsys.readouterr()
+    assert "9 questions, 0 without a result" in captured.out
+    assert str(out) in captured.out
 
 
 def test_the_datasets_agree_with_what_happened(root: Path, tmp_path: Path, stub: StubServer) -> None:
@@ -115,7 +115,7 @@ def test_the_datasets_agree_with_what_happened(root: Path, tmp_path: Path, stub:
     names = [row["id"] for name in ("sft.jsonl", "grpo.jsonl") for row in rows(out, name)]
     assert len(set(rows(out, "sft.jsonl")[0])) == 9
     assert len(names) == len(set(names)) + sum(
-        one["id"] in {row["id"] for row in rows(out, "sft.jsonl")} for one in rows(out, "grpo.jsonl")
+        row["id"] in {sft_row["id"] for sft_row in rows(out, "sft.jsonl")} for row in rows(out, "grpo.jsonl")
     )
 
 
@@ -138,7 +138,7 @@ def test_a_plain_reader_of_the_ms_swift_form_reads_it(root: Path, tmp_path: Path
 def test_videos_below_the_folder_are_named_from_it(tmp_path: Path, stub: StubServer) -> None:
     out = tmp_path / "out"
     make_questions(out / "b", videos=1, questions=1)
-    # A folder that holds something else is no synthesis, so the run's own files come first.
+    # A folder with other content is not a synthesis, so the run's own files come first.
     (out / "b").rename(tmp_path / "b")
     assert main(flags(tmp_path / "b", out, stub), load=load_moody) == 0
     (tmp_path / "b").rename(out / "b")
@@ -148,7 +148,7 @@ def test_videos_below_the_folder_are_named_from_it(tmp_path: Path, stub: StubSer
     assert Path(rows(out / "b" / "synth", "sft.jsonl")[0]["videos"][0]).is_absolute()
 
 
-def test_the_teacher_sees_the_question_and_nothing_else(root: Path, tmp_path: Path, stub: StubServer) -> None:
+def test_the_teacher_sees_only_the_question(root: Path, tmp_path: Path, stub: StubServer) -> None:
     assert main(flags(root, tmp_path / "out", stub), load=load_moody) == 0
     asked = {item.id: item for item in load("jsonl", root=root).items}
     assert len(stub.chats) > 36
@@ -179,7 +179,7 @@ def test_right_letters_are_balanced(tmp_path: Path, stub: StubServer) -> None:
     assert card["grpo"]["right letters"] == {"A": 4, "B": 4, "C": 4, "D": 4}
 
 
-def test_what_a_trainer_would_take_for_media_stays_out(tmp_path: Path) -> None:
+def test_text_that_a_trainer_would_take_for_media_is_left_out(tmp_path: Path) -> None:
     """A placeholder in a question, a program or a log would shift which video belongs where."""
     clean = record(
         native("A", 0.9), program(crashed()), program(answered("A", 0.9), 7, kind="bug_fix", refines=1)
@@ -217,7 +217,7 @@ def assembled(folder: Path, *traces: Trace) -> Datasets:
 # ---- the card ----------------------------------------------------------------------------------------------
 
 
-def test_the_card_counts_what_is_there(root: Path, tmp_path: Path, stub: StubServer) -> None:
+def test_the_card_counts_the_rows(root: Path, tmp_path: Path, stub: StubServer) -> None:
     out = tmp_path / "out"
     prices = ("--price-in", "2.5", "--price-out", "10")
     assert main(flags(root, out, stub, *prices, "--without-family", "odd"), load=load_moody) == 0
@@ -240,7 +240,7 @@ def test_the_card_counts_what_is_there(root: Path, tmp_path: Path, stub: StubSer
         for turn in trace.rounds
         if turn.prompt_kind == "plan_program"
     ]
-    texts = Counter(one.raw for one in first)
+    texts = Counter(turn.raw for turn in first)
     assert card["programs"]["first"]["replies"] == 24
     assert card["programs"]["first"]["failure classes"] == {"NameError": texts[BROKEN]}
     assert card["programs"]["first"]["no program"] == texts[NO_FORM]
@@ -267,7 +267,7 @@ def test_the_key_is_in_no_file(root: Path, tmp_path: Path, stub: StubServer) -> 
 
 
 class Guesser(MoodyBackbone):
-    """Guesses by the pixels and the question, the same every time; how sure it is, too."""
+    """Guesses from the pixels and the question, the same every time; so is its confidence."""
 
     def choose(self, request: ChoiceRequest, frames: Sequence[Frame]) -> Answer:
         import hashlib
@@ -278,7 +278,7 @@ class Guesser(MoodyBackbone):
         draw = digest.digest()
         letter = request.question.letters[draw[0] % len(request.question.letters)]
         sure = 0.5 + draw[1] / 512
-        return sure_of(letter, sure, request.question.letters, tokens_in=100)
+        return confident_answer(letter, sure, request.question.letters, tokens_in=100)
 
 
 def test_the_pocket_world_end_to_end(tmp_path: Path) -> None:

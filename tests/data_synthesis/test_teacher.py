@@ -1,4 +1,4 @@
-"""An API teacher over real HTTP: every fault, nothing lost, nothing paid twice, caps that hold."""
+"""An API teacher over real HTTP: every kind of failure, nothing lost, nothing paid twice, caps that hold."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def setting(tmp_path: Path) -> Iterator[Setting]:
 
 
 def texts(replies: list[Any]) -> list[str]:
-    return [one.text if isinstance(one, PlannerReply) else type(one).__name__ for one in replies]
+    return [reply.text if isinstance(reply, PlannerReply) else type(reply).__name__ for reply in replies]
 
 
 # ---- faults ------------------------------------------------------------------------------------------------
@@ -102,7 +102,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_what_may_pass_is_tried_again_and_no_reply_is_lost(setting: Setting, name: str) -> None:
+def test_transient_failures_are_retried_and_no_reply_is_lost(setting: Setting, name: str) -> None:
     with StubServer(reply, key=KEY) as stub:
         stub.faults = [FAULTS[name], reply, FAULTS[name]]
         teacher = setting.teacher(planner_at(stub, timeout=2.5 if name == "time-out" else 60), concurrency=3)
@@ -113,7 +113,7 @@ def test_what_may_pass_is_tried_again_and_no_reply_is_lost(setting: Setting, nam
         assert teacher.budget.spent.requests == 6
 
 
-def test_every_fault_in_one_go(setting: Setting) -> None:
+def test_every_kind_of_failure_in_one_run(setting: Setting) -> None:
     with StubServer(reply, key=KEY) as stub:
         stub.faults = [*FAULTS.values()]
         teacher = setting.teacher(planner_at(stub, timeout=2.5), concurrency=4)
@@ -123,7 +123,7 @@ def test_every_fault_in_one_go(setting: Setting) -> None:
         assert stub.peak <= 4
 
 
-def test_a_request_that_cannot_be_served_takes_no_other_with_it(setting: Setting) -> None:
+def test_a_refused_request_does_not_fail_the_others(setting: Setting) -> None:
     """Refused for its length; a reply without text, which is paid for all the same."""
 
     def picky(body: dict[str, Any]) -> Any:
@@ -146,7 +146,7 @@ def test_a_request_that_cannot_be_served_takes_no_other_with_it(setting: Setting
         assert (spent.tokens_in, spent.tokens_out) == (250, 4020)
         setting.close()
         assert read_teacher_usage(setting.path) == spent
-        # Asked again: the replies are there, the refusals are tried anew.
+        # Asked again: the replies are there, the refusals are tried again.
         again = setting.teacher(planner_at(stub))
         assert texts(again.ask([request(0), request(1, "too long"), request(3)])) == [
             *("reply to Write. 0", "Refusal", "reply to Write. 3")
@@ -154,7 +154,7 @@ def test_a_request_that_cannot_be_served_takes_no_other_with_it(setting: Setting
         assert len(stub.chats) == 5
 
 
-def test_refusals_without_end_stop_the_run(setting: Setting) -> None:
+def test_repeated_refusals_stop_the_run(setting: Setting) -> None:
     with StubServer(lambda body: StubFault(400, {"error": {"message": "bad field 'x'"}}), key=KEY) as stub:
         teacher = setting.teacher(planner_at(stub), concurrency=1)
         with pytest.raises(RunError, match="bad field 'x'"):
@@ -163,7 +163,7 @@ def test_refusals_without_end_stop_the_run(setting: Setting) -> None:
 
 
 @pytest.mark.parametrize("status", [401, 404, 500])
-def test_a_teacher_that_serves_nobody_stops_the_run_and_keeps_what_it_said(
+def test_a_teacher_that_refuses_everything_stops_the_run_and_its_replies_are_kept(
     setting: Setting, status: int
 ) -> None:
     with StubServer(reply, key=KEY) as stub:
@@ -223,7 +223,7 @@ def test_a_reply_is_asked_for_once(setting: Setting) -> None:
         assert texts(other.ask(wanted)) != said
 
 
-def test_the_key_is_nowhere(setting: Setting, capfd: pytest.CaptureFixture[str]) -> None:
+def test_the_key_is_never_stored_or_printed(setting: Setting, capfd: pytest.CaptureFixture[str]) -> None:
     def leaky(body: dict[str, Any]) -> Any:
         if "long" in text_of(body):
             return StubFault(400, {"error": {"message": f"too long, said {KEY}"}})
@@ -233,8 +233,8 @@ def test_the_key_is_nowhere(setting: Setting, capfd: pytest.CaptureFixture[str])
         stub.faults = [StubFault(500, {"error": {"message": KEY}})]
         teacher = setting.teacher(planner_at(stub))
         teacher.ask([request(0), request(1, "long")])
-    told = capfd.readouterr()
-    assert KEY not in setting.path.read_text() + told.out + told.err
+    captured = capfd.readouterr()
+    assert KEY not in setting.path.read_text() + captured.out + captured.err
     assert "[key]" in setting.path.read_text()
 
 
@@ -254,7 +254,7 @@ def test_a_broken_line_is_named(setting: Setting) -> None:
     log.close()
 
 
-def test_a_teacher_that_costs_nothing_is_not_kept(setting: Setting) -> None:
+def test_replies_of_a_free_teacher_are_not_stored(setting: Setting) -> None:
     teacher = setting.teacher(PocketTeacher(), TeacherBudget(max_requests=0))
     asked = PlanRequest("plan", "P", Question("How is the weather?", ("a", "b")))
     (written,) = teacher.ask([asked])
@@ -270,10 +270,10 @@ def test_the_request_cap_holds_over_all_commands(setting: Setting) -> None:
         teacher = setting.teacher(planner_at(stub), TeacherBudget(max_requests=5), concurrency=8)
         got = teacher.ask([request(i) for i in range(12)])
         assert len(stub.chats) == 5
-        assert sum(one is None for one in got) == 7
+        assert sum(reply is None for reply in got) == 7
         setting.close()
         again = setting.teacher(planner_at(stub), TeacherBudget(max_requests=5), concurrency=8)
-        assert sum(one is None for one in again.ask([request(i) for i in range(12)])) == 7
+        assert sum(reply is None for reply in again.ask([request(i) for i in range(12)])) == 7
         assert len(stub.chats) == 5
         setting.close()
         more = setting.teacher(planner_at(stub), TeacherBudget(max_requests=12), concurrency=8)
@@ -289,11 +289,11 @@ def test_the_cost_cap_is_never_passed(setting: Setting) -> None:
         teacher = setting.teacher(planner_at(stub), budget, concurrency=8, longest=20)
         got = teacher.ask([request(i) for i in range(12)])
     # After three 0.6 are spent, and 0.869 may be; after four 0.8, and 1.069 would be too much.
-    assert sum(isinstance(one, PlannerReply) for one in got) == 4
+    assert sum(isinstance(reply, PlannerReply) for reply in got) == 4
     assert budget.cost == pytest.approx(0.8)
 
 
-def test_room_in_flight_is_waited_for() -> None:
+def test_requests_wait_for_budget_in_flight() -> None:
     budget = TeacherBudget(max_requests=2)
     entered, leave = threading.Event(), threading.Event()
 
@@ -324,17 +324,17 @@ def test_room_in_flight_is_waited_for() -> None:
         pass
 
 
-def test_caps_that_cannot_be_are_refused() -> None:
+def test_invalid_caps_are_refused() -> None:
     with pytest.raises(ConfigError, match="--price-in"):
         TeacherBudget(max_cost=1.0)
     with pytest.raises(ConfigError, match="max_requests is -1"):
         TeacherBudget(max_requests=-1)
 
 
-def test_a_planner_that_is_gone_is_one_requests_affair(setting: Setting) -> None:
-    """Whatever planner it is: BackboneError is the request's, any other exception is ours."""
+def test_a_planner_that_fails_affects_one_request(setting: Setting) -> None:
+    """With any planner: BackboneError fails the request, any other exception is an internal error."""
 
-    class Sick(Planner):
+    class FailingPlanner(Planner):
         name = "sick"
 
         def identity(self) -> dict[str, object]:
@@ -347,7 +347,7 @@ def test_a_planner_that_is_gone_is_one_requests_affair(setting: Setting) -> None
                 raise ZeroDivisionError
             return [PlannerReply("x", 1, 1, 1)]
 
-    teacher = setting.teacher(Sick())
+    teacher = setting.teacher(FailingPlanner())
     assert texts(teacher.ask([request(0), request(1)])) == ["x", "Refusal"]
     with pytest.raises(ZeroDivisionError):
         teacher.ask([request(2), request(3)])

@@ -1,5 +1,5 @@
-"""Every end of a program is an outcome, soon, and the one that it earned: whatever signal it dies by, however
-many small messages it sends, whatever it catches.
+"""Every end of a program is an outcome, promptly, and the right one: whatever signal it dies by, however many
+small messages it sends, whatever it catches.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ def child_of(executor: Executor) -> int:
     return int(Path(f"/proc/{zygote.pid}/task/{zygote.pid}/children").read_text().split()[0])
 
 
-# ---- ends -------------------------------------------------------------------------------------------------
+# ---- how programs end -------------------------------------------------------------------------------------
 
 
-# What stops a process, or goes by unseen, is no end: CHLD, CONT, STOP, TSTP, TTIN, TTOU, URG, WINCH.
+# Without those that stop a process or are ignored by default: CHLD, CONT, STOP, TSTP, TTIN, TTOU, URG, WINCH.
 @pytest.mark.parametrize("number", [n for n in range(1, 65) if n not in (17, 18, 19, 20, 21, 22, 23, 28)])
-def test_every_signal_is_an_end_in_words(pool: Executor, number: int) -> None:
+def test_every_signal_is_explained(pool: Executor, number: int) -> None:
     def end() -> None:
         os.kill(child_of(pool), number)
         time.sleep(0.02)
@@ -51,7 +51,7 @@ def test_every_signal_is_an_end_in_words(pool: Executor, number: int) -> None:
     outcome = pool.run(program, {"end": end}, {}, Limits(cpu_seconds=0.4, wall_seconds=3.0))
     assert outcome.status == "failed"
     assert outcome.error is not None
-    if number == signal.SIGPROF:  # Our first timer's: its exception is told while the host is in the call.
+    if number == signal.SIGPROF:  # That of the sandbox's first timer, seen during the host's call.
         assert outcome.error.type == "CpuLimit"
     elif number not in (signal.SIGINT, signal.SIGPIPE, signal.SIGXFSZ):  # Python handles or ignores these.
         assert outcome.error.type == "Crashed", outcome
@@ -74,8 +74,8 @@ def test_a_signal_that_the_host_ignores_ends_a_program_all_the_same() -> None:
 
 
 @pytest.mark.parametrize("number", [32, 33, 34, 35, 40, 63, 64])
-def test_a_program_that_raises_a_real_time_signal_is_told(pool: Executor, number: int) -> None:
-    """It may queue none: their number could be read by others. The C library keeps 32 and 33 to itself."""
+def test_a_program_that_raises_a_real_time_signal_is_reported(pool: Executor, number: int) -> None:
+    """It may queue none: others could read their number. The C library reserves 32 and 33."""
     line = f"__import__('enum').sys.modules['signal'].raise_signal({number})"
     failed(run(pool, line, "return 'survived'"), "OSError" if number < 34 else "BlockingIOError", line=2)
 
@@ -92,7 +92,7 @@ def test_a_program_that_raises_a_signal_ends(pool: Executor, number: int) -> Non
     )
 
 
-def test_every_exit_status_is_told(pool: Executor) -> None:
+def test_every_exit_status_is_reported(pool: Executor) -> None:
     for status in range(256):
         program = f"import random\n\ndef execute_command():\n    random._os._exit({status})"
         outcome = pool.run(program, {}, {})
@@ -119,7 +119,7 @@ def test_a_worker_that_dies_by_a_real_time_signal_is_replaced(capsys: pytest.Cap
     assert "worker 3 died (killed by signal 40 (SIGRTMIN+6))" in capsys.readouterr().err
 
 
-def test_nobody_else_asks_the_enumeration_for_a_name() -> None:
+def test_only_one_place_looks_up_signal_names() -> None:
     named = [
         path.name
         for folder in ("videopro", "modules", "train", "data_synthesis", "perf")
@@ -143,24 +143,24 @@ FLOODS = {
 @pytest.mark.parametrize("name", FLOODS)
 @pytest.mark.parametrize("many", [1, 1000])
 def test_a_flood_of_small_messages_ends_by_its_time(pool: Executor, name: str, many: int) -> None:
-    begun, used = time.monotonic(), time.process_time()
+    start, used = time.monotonic(), time.process_time()
     lines = (FLOODS[name], f"data *= {many}", "while True: os.write(3, data)")
     outcome = run(pool, *lines, head=RAW, wall_seconds=1.0, cpu_seconds=60.0)
     assert outcome.status == "failed"
     assert outcome.error is not None
     assert outcome.error.type in ("ProtocolError", "WallLimit"), outcome
-    assert time.monotonic() - begun < 6
+    assert time.monotonic() - start < 6
     assert time.process_time() - used < 3
 
 
 @pytest.mark.parametrize("breach", ["calls", "output"])
-def test_a_flood_after_it_was_told_to_stop(pool: Executor, breach: str) -> None:
-    begun = time.monotonic()
+def test_a_flood_after_the_order_to_stop(pool: Executor, breach: str) -> None:
+    start = time.monotonic()
     first = "call('look', EMPTY, 1)" if breach == "calls" else "send('o', json.dumps('x' * 70_000).encode())"
     lines = (first, first, "while True: os.write(3, b'o' + bytes([0, 0, 0, 2]) + b'\"\"')")
     outcome = run(pool, *lines, head=RAW, functions={"look": int}, calls=1, cpu_seconds=60.0)
     failed(outcome, "CallLimit" if breach == "calls" else "OutputLimit")
-    assert time.monotonic() - begun < 6
+    assert time.monotonic() - start < 6
 
 
 def test_a_program_that_calls_and_prints_as_much_as_it_may(pool: Executor) -> None:
@@ -176,10 +176,10 @@ def test_reading_counts_against_the_deadline(pool: Executor) -> None:
         "big = json.dumps(['look', {'t': [{'t': ['x' * 990_000]}, {'d': []}]}, 1]).encode()",
         "while True: send('c', big); got = os.read(3, 1 << 20)",
     )
-    begun = time.monotonic()
+    start = time.monotonic()
     outcome = run(pool, *lines, head=RAW, functions={"look": lambda x: 1}, wall_seconds=0.5, calls=10**6)
     failed(outcome, "WallLimit")
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - start < 5
 
 
 def test_the_deadline_moves_with_the_functions_time_alone(pool: Executor) -> None:
@@ -187,9 +187,9 @@ def test_the_deadline_moves_with_the_functions_time_alone(pool: Executor) -> Non
     program = "def execute_command():\n    for n in range(4): work()\n    return 1"
     assert pool.run(program, slow, {}, Limits(wall_seconds=0.8)).value == 1
     waits = "import time\ndef execute_command():\n    for n in range(99): work(); time.sleep(0.3)"
-    begun = time.monotonic()
+    start = time.monotonic()
     failed(pool.run(waits, slow, {}, Limits(wall_seconds=0.8)), "WallLimit")
-    assert time.monotonic() - begun < 8
+    assert time.monotonic() - start < 8
 
 
 # ---- keys -------------------------------------------------------------------------------------------------
@@ -206,7 +206,7 @@ def test_the_deadline_moves_with_the_functions_time_alone(pool: Executor) -> Non
         "{'t': [{'s': [m * 900 + n * P for n in range(900)]} for m in range(9)]}",
     ],
 )
-def test_keys_that_collide_cost_nothing(pool: Executor, packed: str) -> None:
+def test_colliding_keys_cost_nothing(pool: Executor, packed: str) -> None:
     used = time.process_time()
     lines = ("P = 2 ** 61 - 1", f"send('d', json.dumps({packed}).encode())", "os.read(3, 1)")
     failed(run(pool, *lines, head=RAW, cpu_seconds=20.0), "ProtocolError", "more than 1,000 keys")
@@ -247,7 +247,7 @@ def functions() -> dict[str, Any]:
 
 @pytest.mark.parametrize("way", SWALLOWS)
 @pytest.mark.parametrize("breach", BREACHES)
-def test_a_swallowed_breach_is_what_came_of_it(pool: Executor, breach: str, way: str) -> None:
+def test_a_swallowed_breach_is_the_outcome(pool: Executor, breach: str, way: str) -> None:
     lines = tuple(line.format(BREACHES[breach]) for line in SWALLOWS[way])
     limits = {"cpu_seconds": 0.1, "output_bytes": 1000, "calls": 8, "frames": 20}
     outcome = run(pool, *lines, functions=functions(), **limits)
@@ -257,7 +257,7 @@ def test_a_swallowed_breach_is_what_came_of_it(pool: Executor, breach: str, way:
     assert len(outcome.output) <= 1000
 
 
-def test_a_process_that_hides_its_time_is_found_out(pool: Executor) -> None:
+def test_a_process_that_hides_its_time_is_detected(pool: Executor) -> None:
     """Without its timers a program can say what it likes; the kernel has counted."""
     lines = (
         "import enum",
@@ -285,7 +285,7 @@ def test_a_function_that_swallows_the_limit_of_frames_does_not_help(pool: Execut
 
 
 @pytest.mark.parametrize("breach", ["OutputLimit", "CallLimit", "FrameLimit"])
-def test_in_monty_too(breach: str) -> None:
+def test_a_swallowed_breach_is_the_outcome_in_monty_too(breach: str) -> None:
     swallow = f"    try:\n        {BREACHES[breach]}\n    except BaseException:\n        return 1"
     program = f"def execute_command():\n{swallow}"
     limits = Limits(output_bytes=1000, calls=8, frames=20)
@@ -342,7 +342,7 @@ def test_an_outcome_that_is_known_survives_the_zygote() -> None:
             killer.start()
             return 1
 
-        # Its last word is said, and the process stays until the zygote dies with it.
+        # It has sent its last message, and the process stays until the zygote dies with it.
         program = (
             f"{RAW}\ndef execute_command():\n    look()\n    send('d', b'5')\n    while True: os.read(3, 9)"
         )

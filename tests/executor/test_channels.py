@@ -2,8 +2,8 @@
 
 Three ways to look: what the host's kernel says of the processes (mappings, descriptors, namespaces), every
 object in a program's own process that could be written and read elsewhere, and every system call that makes
-or reaches something shared. Programs run at once, one after the other, and in the child that waited while
-another ran. Time alone is not looked at.
+or reaches something shared. Programs run concurrently, one after the other, and in the child that waited
+while another ran. Timing alone is not tested.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def run(pool: Executor, program: str, functions: Any = None, **inputs: Any) -> A
     return outcome.value
 
 
-def settled(pool: Executor) -> bool:
-    """Whether two programs and the child that waits for the next one all sleep: none is in the making."""
+def all_asleep(pool: Executor) -> bool:
+    """Whether two programs and the child that waits for the next one all sleep: none is being forked."""
     states = [
         Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
         for pid in children_of(zygote_of(pool))
@@ -63,7 +63,7 @@ def at_once(pool: Executor, look: Any) -> Any:
     def here(leader: bool) -> None:
         meet.wait(30)
         until = time.monotonic() + 20
-        while leader and not settled(pool) and time.monotonic() < until:
+        while leader and not all_asleep(pool) and time.monotonic() < until:
             time.sleep(0.01)
         if leader:
             found.append(look(children_of(zygote_of(pool))))
@@ -71,8 +71,8 @@ def at_once(pool: Executor, look: Any) -> Any:
 
     program = "def execute_command(leader):\n    here(leader)"
     threads = [
-        threading.Thread(target=pool.run, args=(program, {"here": here}, {"leader": one}, LIMITS))
-        for one in (True, False)
+        threading.Thread(target=pool.run, args=(program, {"here": here}, {"leader": leader}, LIMITS))
+        for leader in (True, False)
     ]
     for thread in threads:
         thread.start()
@@ -97,11 +97,11 @@ def test_no_process_has_shared_memory_that_can_be_written(pool: Executor) -> Non
 
 
 def test_a_process_has_no_descriptor_of_another(pool: Executor) -> None:
-    """Its own socket, and the zygote's first three, which the filter lets nobody touch."""
+    """Its own socket, and the zygote's first three, which the filter makes unusable."""
 
     def look(pids: list[int]) -> list[dict[int, str]]:
         return [
-            {int(one): os.readlink(f"/proc/{pid}/fd/{one}") for one in os.listdir(f"/proc/{pid}/fd")}
+            {int(fd): os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")}
             for pid in pids
         ]
 
@@ -112,7 +112,7 @@ def test_a_process_has_no_descriptor_of_another(pool: Executor) -> None:
     assert len(set(sockets)) == 3
 
 
-def test_no_process_can_be_looked_into_by_another(pool: Executor) -> None:
+def test_no_process_can_inspect_another(pool: Executor) -> None:
     def look(pids: list[int]) -> list[tuple[str, str]]:
         found = []
         for pid in pids:
@@ -128,7 +128,7 @@ def test_no_process_can_be_looked_into_by_another(pool: Executor) -> None:
 
 # ---- what a program can write ------------------------------------------------------------------------------
 
-# Writes a mark into every object that lends its memory, to be found anywhere by whoever comes later.
+# Writes a mark into every object that lends its memory, so that a later program can find it anywhere.
 LEAVE = """
 def execute_command(mark):
     gc = modules["gc"]
@@ -196,7 +196,7 @@ def test_nothing_is_left_for_later_programs(pool: Executor, untouched: float) ->
         assert run(pool, EVERYTHING + FIND, {"meet": lambda: None}, mark=mark) == ([], untouched)
 
 
-def test_nothing_is_seen_by_one_that_runs_at_once(pool: Executor, untouched: float) -> None:
+def test_nothing_is_seen_by_a_program_that_runs_concurrently(pool: Executor, untouched: float) -> None:
     mark = "a mark of two programs"
     written, read = threading.Event(), threading.Event()
     values: list[Any] = []
@@ -254,7 +254,7 @@ _NUMBERS = """
     waitid=247 umask=95 chdir=80 stat=4 fstat=5 access=21 getdents64=217 set_robust_list=273
     get_robust_list=274 futex_waitv=449 getppid=110 getuid=102
 """
-SHARING = {name: int(number) for name, number in (one.split("=") for one in _NUMBERS.split())}
+SHARING = {name: int(number) for name, number in (entry.split("=") for entry in _NUMBERS.split())}
 SYSCALLS = """
 def execute_command(numbers):
     libc = ctypes.CDLL(None, use_errno=True)
@@ -288,7 +288,7 @@ def test_no_other_process_can_be_named(pool: Executor) -> None:
 
 
 def test_no_clock_of_another_process_can_be_read(pool: Executor) -> None:
-    """The kernel lends everybody the processor time of every process, by a number made of its id."""
+    """The kernel shows everyone the CPU time of every process, by a clock id made of its process id."""
     program = (
         "import time\n"
         "def execute_command(others):\n"
@@ -304,7 +304,7 @@ def test_no_clock_of_another_process_can_be_read(pool: Executor) -> None:
 
 
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="the number is of x86_64")
-def test_nobody_can_be_woken_by_way_of_a_librarys_page(pool: Executor) -> None:
+def test_no_process_can_be_woken_through_a_librarys_page(pool: Executor) -> None:
     """All programs map the same libraries, and a wait that is not private is one on the file's page."""
     asleep = threading.Event()
     place = (
@@ -348,8 +348,8 @@ def test_waiting_signals_cannot_be_counted(pool: Executor) -> None:
     assert run(pool, program) == 0
 
 
-def test_a_random_seed_tells_nothing(pool: Executor) -> None:
-    """Every program starts from the same one, whoever ran before it or runs beside it."""
+def test_a_random_seed_reveals_nothing(pool: Executor) -> None:
+    """Every program starts from the same seed, whatever ran before it or runs beside it."""
     program = (
         "import random\ndef execute_command():\n    return random.random(), hash('kite'), id(object) % 4096"
     )

@@ -1,4 +1,4 @@
-"""Ordinary programs behind the walls: CPython's results, handles, errors with their lines, the calls made."""
+"""Ordinary programs in the sandbox: CPython's results, handles, errors with their lines, the calls made."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ def body(*lines: str) -> str:
     return "def execute_command(video, question):\n" + "\n".join("    " + line for line in lines)
 
 
-def same(one: Any, two: Any) -> bool:
+def same(left: Any, right: Any) -> bool:
     """Equal in value and in every type, a named tuple being a tuple."""
-    if isinstance(two, tuple):
-        two = tuple(two)
-    if type(one) is not type(two):
+    if isinstance(right, tuple):
+        right = tuple(right)
+    if type(left) is not type(right):
         return False
-    if isinstance(one, AnswerOnHost):
-        return [*one] == [*two]
-    if isinstance(one, (list, tuple)):
-        return len(one) == len(two) and all(map(same, one, two))
-    if isinstance(one, dict):
-        return list(one) == list(two) and all(same(one[key], two[key]) for key in one)
-    return bool(one == two)
+    if isinstance(left, AnswerOnHost):
+        return [*left] == [*right]
+    if isinstance(left, (list, tuple)):
+        return len(left) == len(right) and all(map(same, left, right))
+    if isinstance(left, dict):
+        return list(left) == list(right) and all(same(left[key], right[key]) for key in left)
+    return bool(left == right)
 
 
 def good(outcome: Outcome) -> Any:
@@ -100,7 +100,7 @@ def test_nan_crosses(pool: Executor) -> None:
     assert math.isnan(good(pool.run(body("return video"), {}, {"video": math.nan, "question": ""})))
 
 
-def test_what_derives_from_plain_data_crosses_as_it(pool: Executor) -> None:
+def test_subclasses_of_plain_types_cross_as_plain_data(pool: Executor) -> None:
     program = body(
         "from collections import Counter, namedtuple, OrderedDict",
         "from enum import IntEnum",
@@ -114,7 +114,7 @@ def test_what_derives_from_plain_data_crosses_as_it(pool: Executor) -> None:
     assert same(good(pool.run(program, {}, {"video": 0, "question": ""})), wanted)
 
 
-def test_the_very_object_comes_back(pool: Executor) -> None:
+def test_the_same_object_comes_back(pool: Executor) -> None:
     world = World()
     program = body("clip = get_informative_clips(video, 'kite')[1][0]", "return {'c': [clip], 'v': video}")
     value = good(pool.run(program, world.functions(), world.inputs()))
@@ -179,14 +179,12 @@ def test_an_undeclared_object_is_opaque(pool: Executor) -> None:
         ("", "(video, question, choices)", (1, "q", ["x"])),
     ],
 )
-def test_the_signature_chooses_among_the_inputs(
-    pool: Executor, signature: str, shown: str, wanted: Any
-) -> None:
+def test_the_signature_selects_the_inputs(pool: Executor, signature: str, shown: str, wanted: Any) -> None:
     program = f"def execute_command({signature}):\n    return {shown}"
     assert good(pool.run(program, {}, {"video": 1, "question": "q", "choices": ["x"]})) == wanted
 
 
-def test_a_parameter_that_nobody_gives_is_named(pool: Executor) -> None:
+def test_a_parameter_that_is_not_given_is_named(pool: Executor) -> None:
     outcome = pool.run("def execute_command(movie):\n    return 1", {}, {"video": 1, "question": "q"})
     assert outcome.error is not None
     assert outcome.error.type == "TypeError"
@@ -213,7 +211,7 @@ def test_a_parameter_that_nobody_gives_is_named(pool: Executor) -> None:
         (body("open('x')"), "NameError", "open() is not available to programs"),
     ],
 )
-def test_failures_in_words(pool: Executor, program: str, kind: str, message: str | None) -> None:
+def test_failures_are_explained(pool: Executor, program: str, kind: str, message: str | None) -> None:
     outcome = pool.run(program, {}, {"video": 1, "question": "q", "v": 1})
     assert outcome.status == "failed"
     assert outcome.error is not None
@@ -291,7 +289,7 @@ def test_an_uncaught_exception_of_the_hosts_keeps_its_name(pool: Executor) -> No
     assert "raised EmptyRetrieval: no clip shows 'a dog'" in outcome.log
 
 
-def test_what_is_no_affair_of_the_programs_ends_it(pool: Executor) -> None:
+def test_an_error_that_is_not_the_programs_ends_it(pool: Executor) -> None:
     class ServerDown(Exception):
         pass
 
@@ -321,7 +319,7 @@ def test_what_is_printed_is_kept(pool: Executor) -> None:
     assert "printed:\n  one 2\n  three" in outcome.log
 
 
-def test_costs_are_told(pool: Executor) -> None:
+def test_costs_are_reported(pool: Executor) -> None:
     program = body("x = bytearray(60 << 20)", "t = 0", "for n in range(300000): t += n", "wait()", "return t")
     outcome = pool.run(program, {"wait": lambda: time.sleep(0.2)}, {"video": 1, "question": ""})
     assert good(outcome) == 300000 * 299999 // 2
@@ -334,12 +332,12 @@ def test_costs_are_told(pool: Executor) -> None:
 # ---- several at once --------------------------------------------------------------------------------------
 
 
-def test_programs_run_side_by_side(pool: Executor) -> None:
+def test_programs_run_in_parallel(pool: Executor) -> None:
     """Eight programs meet: each waits in its call until all are there."""
     barrier = threading.Barrier(8)
     results: dict[int, Any] = {}
 
-    def one(number: int) -> None:
+    def run_one(number: int) -> None:
         def meet(value: int) -> int:
             barrier.wait(30)
             return value + 1
@@ -348,7 +346,7 @@ def test_programs_run_side_by_side(pool: Executor) -> None:
         functions = {"meet": meet, "add": lambda n: n + number}
         results[number] = good(pool.run(program, functions, {"video": number, "question": ""}))
 
-    threads = [threading.Thread(target=one, args=(n,)) for n in range(8)]
+    threads = [threading.Thread(target=run_one, args=(n,)) for n in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -384,6 +382,6 @@ def test_the_one_entry() -> None:
     )
 
 
-def test_limits_above_nothing() -> None:
+def test_limits_must_be_positive() -> None:
     with pytest.raises(ValueError, match="calls must be above 0"):
         Limits(calls=0)

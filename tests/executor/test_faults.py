@@ -1,7 +1,7 @@
-"""Budgets, and the faults that a sandbox of this kind is known to have: each is a test here.
+"""Budgets, and the known weaknesses of sandboxes of this kind: each has a test here.
 
 Programs that meddle with their own process reach `os` through `random._os`, as a real one would: whatever
-they send or do, the host answers with an ordinary failed Outcome, soon, and goes on.
+they send or do, the host promptly returns an ordinary failed Outcome, and continues.
 """
 
 from __future__ import annotations
@@ -75,10 +75,10 @@ def test_disarming_the_timers_leaves_the_kernels(pool: Executor) -> None:
 
 
 def test_a_wait_ends_with_its_line(pool: Executor) -> None:
-    begun = time.monotonic()
+    start = time.monotonic()
     outcome = run(pool, "import time", "time.sleep(50)", wall_seconds=1.0)
     failed(outcome, "WallLimit", "the program took more than 1 s, its calls not counted", line=3)
-    assert time.monotonic() - begun < 20
+    assert time.monotonic() - start < 20
 
 
 def test_the_hosts_time_does_not_count(pool: Executor) -> None:
@@ -126,7 +126,7 @@ def test_source_bombs(pool: Executor, name: str) -> None:
     outcome = pool.run(
         f"def execute_command():\n    return 1\n{BOMBS[name]}", {}, {}, Limits(cpu_seconds=2.0)
     )
-    # CPython may compile one (a program that never runs the bad line is a good one) or refuse it, in words.
+    # CPython may compile one (a program that never runs the bad line is valid) or refuse it with a message.
     if outcome.status == "failed":
         assert outcome.error is not None
         assert outcome.error.type in (
@@ -198,7 +198,7 @@ def test_frames(pool: Executor) -> None:
     outcome = run(pool, *lines, functions={"look": look}, frames=30)
     failed(outcome, "FrameLimit", "looked at more than 30 frames", line=3)
     assert looked == [10, 20]
-    use_frames(10**9)  # Outside a program it is nobody's.
+    use_frames(10**9)  # Outside a program nothing is charged.
 
 
 def test_a_huge_argument(pool: Executor) -> None:
@@ -227,7 +227,7 @@ def test_depth(pool: Executor) -> None:
             failed(outcome, "TooLarge", "it is nested more than 34 deep", line=4)
 
 
-def test_what_holds_itself_does_not_cross(pool: Executor) -> None:
+def test_self_referencing_data_does_not_cross(pool: Executor) -> None:
     outcome = run(pool, "x = []", "x.append(x)", "return x")
     failed(outcome, "TooLarge", "what execute_command returned is too large")
 
@@ -240,7 +240,7 @@ def exploding() -> list[Any]:
 
 
 def test_shared_references_do_not_explode(pool: Executor) -> None:
-    begun = time.monotonic()
+    start = time.monotonic()
     inside = ("x = ['leaf']", "for n in range(30): x = [x, x]")
     failed(run(pool, *inside, "return x"), "TooLarge")
     failed(run(pool, *inside, "look(x)", functions={"look": lambda x: x}), "TooLarge", line=4)
@@ -250,16 +250,16 @@ def test_shared_references_do_not_explode(pool: Executor) -> None:
     )
     flat = {"look": lambda: [["x" * 1000] * 1000] * 1000}
     failed(run(pool, "look()", functions=flat), "TooLarge", "it is larger than 4,194,304 bytes", line=2)
-    assert time.monotonic() - begun < 60
+    assert time.monotonic() - start < 60
 
 
-def test_a_result_that_does_not_fit_gives_nothing_away(pool: Executor) -> None:
+def test_a_result_that_does_not_fit_leaks_nothing(pool: Executor) -> None:
     """Handles of a refused result are unknown afterwards, and the same objects can cross later."""
-    thing = object()
-    results = iter([[thing, "x" * 100_000], [thing]])
+    handle = object()
+    results = iter([[handle, "x" * 100_000], [handle]])
     lines = ("try: look()", "except ValueError as e: pass", "return look()")
     outcome = run(pool, *lines, functions={"look": lambda: next(results)}, result_bytes=50_000)
-    assert outcome.value == [thing]
+    assert outcome.value == [handle]
 
 
 def test_error_size(pool: Executor) -> None:
@@ -277,14 +277,14 @@ def test_error_size(pool: Executor) -> None:
 
 
 def test_an_integer_of_megabytes(pool: Executor) -> None:
-    begun = time.monotonic()
+    start = time.monotonic()
     failed(run(pool, "return 1 << 30_000_000"), "TooLarge", "an integer of 30,000,001 bits")
     failed(run(pool, "raise ValueError(1 << 30_000_000)"), "ValueError")
     forged = run(pool, "send('d', b'9' * 900_000)", head=RAW)
     failed(forged, "ProtocolError")
     whole = run(pool, "return look()", functions={"look": lambda: 1 << 30_000_000})
     failed(whole, "TooLarge", "the result of look()")
-    assert time.monotonic() - begun < 60
+    assert time.monotonic() - start < 60
 
 
 # ---- a process that does not keep to the protocol ---------------------------------------------------------
@@ -344,13 +344,13 @@ def test_forged_messages(pool: Executor, line: str) -> None:
     assert called == []
 
 
-def test_keys_that_collide_are_few(pool: Executor) -> None:
+def test_colliding_keys_are_few(pool: Executor) -> None:
     """Multiples of 2**61 - 1 all have the hash 0: a dict of many takes quadratic time."""
-    begun = time.process_time()
+    start = time.process_time()
     line = "send('d', json.dumps({'d': [[n * (2 ** 61 - 1), 0] for n in range(20_000)]}).encode())"
     outcome = run(pool, line, "os.read(3, 1)", head=RAW, cpu_seconds=20.0)
     failed(outcome, "ProtocolError", "more than 1,000 keys")
-    assert time.process_time() - begun < 10
+    assert time.process_time() - start < 10
 
 
 def test_a_process_that_never_reads(pool: Executor) -> None:
@@ -385,10 +385,10 @@ def test_a_message_that_trickles(pool: Executor) -> None:
 
 def test_a_last_word_after_the_last_word(pool: Executor) -> None:
     """A result counts; what the process does then, or that it stays, does not matter."""
-    begun = time.monotonic()
+    start = time.monotonic()
     outcome = run(pool, "send('d', b'5')", "while True: os.write(3, b'x' * 1000)", head=RAW, cpu_seconds=9.0)
     assert (outcome.status, outcome.value) == ("ok", 5)
-    assert time.monotonic() - begun < 20
+    assert time.monotonic() - start < 20
 
 
 @pytest.mark.parametrize(
@@ -400,7 +400,7 @@ def test_a_last_word_after_the_last_word(pool: Executor) -> None:
         ("raise SystemExit(3)", "3"),
     ],
 )
-def test_the_wait_status_is_told(pool: Executor, line: str, message: str) -> None:
+def test_the_wait_status_is_reported(pool: Executor, line: str, message: str) -> None:
     outcome = run(pool, "look()", line, functions={"look": lambda: 1}, head=RAW)
     failed(outcome, "SystemExit" if "raise" in line else "Crashed", message)
     assert len(outcome.calls) == 1

@@ -1,5 +1,5 @@
-"""Fuzz tests of the host's half of a conversation: whatever a program's process sends, in whatever pieces, a
-typed ending comes of it. Long run: see `tests.support.fuzzing`.
+"""Fuzz tests of the host's half of a conversation: whatever a program's process sends, in whatever pieces,
+the conversation has a typed ending. Long run: see `tests.support.fuzzing`.
 """
 
 from __future__ import annotations
@@ -114,12 +114,12 @@ def test_every_conversation_has_an_ending(
     sent: list[bytes], pieces: int, ended: tuple[int, float, int]
 ) -> None:
     ending, conversation = held(READY + b"".join(sent), pieces, list(ended))
-    told = outcome("x", ending, LIMITS, 0.0, conversation.calls, conversation.output, conversation.use)
-    assert told.status in ("ok", "failed", "empty")
-    assert (told.error is None) == (told.status != "failed")
-    assert len(told.calls) <= LIMITS.calls
-    assert len(told.output) <= LIMITS.output_bytes
-    assert len(told.log) <= LIMITS.log_chars
+    result = outcome("x", ending, LIMITS, 0.0, conversation.calls, conversation.output, conversation.use)
+    assert result.status in ("ok", "failed", "empty")
+    assert (result.error is None) == (result.status != "failed")
+    assert len(result.calls) <= LIMITS.calls
+    assert len(result.output) <= LIMITS.output_bytes
+    assert len(result.log) <= LIMITS.log_chars
     # Whatever is kept of it can be written to a file.
-    kept = [told.log, told.output, repr(told.error), repr(told.calls), str(told.value)]
+    kept = [result.log, result.output, repr(result.error), repr(result.calls), str(result.value)]
     "".join(kept).encode("utf-8")

@@ -40,7 +40,7 @@ def test_the_corpus_is_the_same_for_the_same_seed() -> None:
     assert len({text for _, text in corpus(1000, seed=0)}) > 800
 
 
-def test_harm_would_be_seen() -> None:
+def test_harm_would_be_detected() -> None:
     with Surroundings() as surroundings:
         surroundings.secret.write_text("changed")
         (surroundings.folder / "new").write_text("x")

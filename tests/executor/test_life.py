@@ -1,4 +1,4 @@
-"""The life of the zygote: it is replaced when it dies, ends with its host, and nothing piles up."""
+"""The life of the zygote: it is replaced when it dies, ends with its host, and nothing accumulates."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_a_zygote_that_dies_is_replaced() -> None:
         assert zygote_of(executor) != first
 
 
-def test_a_program_that_loses_its_zygote_is_no_programs_failure() -> None:
+def test_losing_the_zygote_is_not_the_programs_failure() -> None:
     with Executor() as executor:
         program = "def execute_command():\n    die()\n    while True: pass"
         with pytest.raises(SandboxError, match="died"):
@@ -55,13 +55,13 @@ def test_closing_ends_the_programs_that_run() -> None:
     executor = Executor()
     caught: list[BaseException] = []
 
-    def one() -> None:
+    def run() -> None:
         try:
             executor.run("def execute_command():\n    import time\n    time.sleep(60)", {}, {})
         except SandboxError as error:
             caught.append(error)
 
-    thread = threading.Thread(target=one)
+    thread = threading.Thread(target=run)
     thread.start()
     while len(children_of(zygote_of(executor))) < 2:
         time.sleep(0.01)
@@ -151,7 +151,7 @@ def test_a_fork_of_the_host_has_an_executor_of_its_own() -> None:
     assert subprocess.run([sys.executable, "-c", FORKED], cwd=ROOT, timeout=120, check=False).returncode == 7
 
 
-def test_nothing_piles_up(shared: Executor) -> None:
+def test_nothing_accumulates(shared: Executor) -> None:
     def open_files(pid: int | str) -> int:
         return len(os.listdir(f"/proc/{pid}/fd"))
 

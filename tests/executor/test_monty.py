@@ -1,4 +1,4 @@
-"""Monty in place of the locked process: the same record and budgets, and clear words for what it cannot."""
+"""Monty in place of the sandbox process: the same record and budgets, clear errors for the unsupported."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from videopro.executor import (
 )
 from videopro.modules.calls import PRELUDE as LIBRARY_PRELUDE
 
-# What Monty 1.4.0 gives otherwise than CPython: the name of an exception of the host's, a generator
+# Where Monty 1.4.0 differs from CPython: the name of an exception of the host's, a generator
 # expression that is made whole at once, the last digit that round() leaves, the module's name.
 OTHERWISE = ("nested tries", "lazy any", "numbers", "global names")
 
@@ -68,12 +68,12 @@ def test_ordinary_programs(monty: MontyExecutor) -> None:
     assert good >= 17
 
 
-def test_what_it_cannot_is_said(monty: MontyExecutor) -> None:
+def test_unsupported_features_are_reported(monty: MontyExecutor) -> None:
     outcome = run(monty, "import statistics", "return 1")
     failed(outcome, "ModuleNotFoundError", "programs run in Monty here, which knows a part of Python", line=2)
 
 
-def test_the_very_object_comes_back(monty: MontyExecutor) -> None:
+def test_the_same_object_comes_back(monty: MontyExecutor) -> None:
     world = World()
     find = "    c = get_informative_clips(video, 'kite')[1]"
     program = f"def execute_command(video):\n{find}\n    return [c[0], video]"
@@ -108,7 +108,7 @@ def test_an_error_has_its_line_and_the_calls(monty: MontyExecutor) -> None:
 
 
 def test_budgets(monty: MontyExecutor) -> None:
-    begun = time.monotonic()
+    start = time.monotonic()
     failed(run(monty, "while True: pass", cpu_seconds=0.2), "CpuLimit", "its 0.2 s of processor time")
     swallow = ("while True:", "    try: look()", "    except BaseException: pass")
     calls = run(monty, *swallow, functions={"look": lambda: 1}, calls=3, cpu_seconds=1.0)
@@ -128,7 +128,7 @@ def test_budgets(monty: MontyExecutor) -> None:
     failed(run(monty, "return 1 << 10_000"), "TooLarge", "an integer of 10,001 bits")
     failed(monty.run("#" * 70_000, {}, {}), "SourceLimit", "70,000 bytes")
     failed(run(monty, "def f(): return f()", "f()"), "RecursionError", "")
-    assert time.monotonic() - begun < 60
+    assert time.monotonic() - start < 60
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_reaching_out_fails(monty: MontyExecutor, line: str) -> None:
     assert outcome.calls == ()
 
 
-def test_what_is_fatal_is_raised_here(monty: MontyExecutor) -> None:
+def test_fatal_errors_are_raised_in_the_host(monty: MontyExecutor) -> None:
     class ServerDown(Exception):
         pass
 
@@ -164,11 +164,11 @@ def test_what_is_fatal_is_raised_here(monty: MontyExecutor) -> None:
         monty.run(program, {"ask": ask}, {}, fatal=(ServerDown,))
 
 
-def test_it_is_taken_where_there_is_no_seccomp(monkeypatch: pytest.MonkeyPatch) -> None:
-    def none() -> None:
+def test_it_is_used_where_there_is_no_seccomp(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unavailable() -> None:
         raise SandboxMissing("no seccomp.")
 
-    monkeypatch.setattr(executor, "Executor", none)
+    monkeypatch.setattr(executor, "Executor", unavailable)
     with pytest.warns(UserWarning, match=r"no seccomp\. Programs therefore run in Monty"):
         made = executor.open_executor()
     with made:
@@ -181,7 +181,9 @@ def test_it_is_taken_where_there_is_no_seccomp(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("fault", [WallBreached("a hole."), SandboxError("it died.")])
-def test_it_is_not_taken_where_the_walls_failed(monkeypatch: pytest.MonkeyPatch, fault: SandboxError) -> None:
+def test_it_is_not_used_where_the_sandbox_failed(
+    monkeypatch: pytest.MonkeyPatch, fault: SandboxError
+) -> None:
     def breached() -> None:
         raise fault
 

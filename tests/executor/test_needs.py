@@ -119,7 +119,7 @@ def test_logs_and_warnings_go_to_the_output(pool: Executor) -> None:
     assert "old" not in outcome.output
 
 
-def test_logging_without_a_configuration_tells_warnings_as_cpython_does(pool: Executor) -> None:
+def test_logging_without_a_configuration_prints_warnings_as_cpython_does(pool: Executor) -> None:
     outcome = run(
         pool, body("import logging\nlogging.getLogger('a').warning('careful')\nlogging.info('x')\nreturn 1")
     )
@@ -195,7 +195,7 @@ def test_results_and_arguments_have_a_plain_form(pool: Executor, value: str) -> 
         ("fractions.Fraction(10 ** 400)", "a Fraction that is no float"),
     ],
 )
-def test_what_has_no_plain_form_says_so(pool: Executor, value: str, why: str) -> None:
+def test_values_without_a_plain_form_are_reported(pool: Executor, value: str, why: str) -> None:
     outcome = pool.run(f"{HEAD}\ndef execute_command():\n    return {value}", {}, {})
     assert outcome.error is not None
     assert (outcome.error.type, why in outcome.error.message) == ("TypeError", True), outcome.log
@@ -308,9 +308,9 @@ def test_every_line_end_of_python_counts(pool: Executor, end: str) -> None:
 
 def test_the_reference_names_what_may_be_imported() -> None:
     text = api_reference([])
-    told = set(re.findall(r"`([\w.]+)`", text.partition("## What a program may import")[2]))
-    assert told >= {name for name in MODULES if "." not in name}
-    assert told - set(MODULES) <= {"numpy", "execute_command"}
+    listed = set(re.findall(r"`([\w.]+)`", text.partition("## What a program may import")[2]))
+    assert listed >= {name for name in MODULES if "." not in name}
+    assert listed - set(MODULES) <= {"numpy", "execute_command"}
     assert "`numpy`" in text
 
 

@@ -1,5 +1,5 @@
 """The life of the zygote under faults: killed at any time, out of descriptors, stuck. Whatever happens to it
-costs no more than the programs that ran in it, and what is told is told as the machinery's fault.
+costs no more than the programs that ran in it, and is reported as a failure of the sandbox.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.altered_walls import altered as altered
+from tests.support.altered_sandbox import altered as altered
 from videopro.executor import Executor, Limits, SandboxError, ZygoteGone, pool, process
 from videopro.executor.process import ZygoteProcess
 
@@ -39,7 +39,7 @@ def children() -> set[int]:
 
 @contextlib.contextmanager
 def killing(every: float, but: set[int]) -> Iterator[list[int]]:
-    """Kill every process that this one has, `but` those, again and again, also while it comes up."""
+    """Kill every child process except `but`, again and again, also while it starts up."""
     killed: list[int] = []
     over = threading.Event()
 
@@ -60,9 +60,9 @@ def killing(every: float, but: set[int]) -> Iterator[list[int]]:
 
 
 @pytest.mark.parametrize("every", [0.03, 0.25])
-def test_a_zygote_that_is_killed_over_and_over_costs_only_the_runs_of_then(every: float) -> None:
-    """Killed every 30 ms none ever comes up; every 250 ms some serve for a moment."""
-    told: set[str] = set()
+def test_a_zygote_that_is_killed_repeatedly_costs_only_the_runs_at_that_time(every: float) -> None:
+    """Killed every 30 ms, no zygote ever starts up; every 250 ms, some serve for a moment."""
+    messages: set[str] = set()
     values = []
     others = children()
     with Executor() as executor, killing(every, others) as killed:
@@ -73,7 +73,7 @@ def test_a_zygote_that_is_killed_over_and_over_costs_only_the_runs_of_then(every
                 try:
                     values.append(executor.run(ONE, {}, {}).value)
                 except SandboxError as error:
-                    told.add(str(error))
+                    messages.add(str(error))
 
         threads = [threading.Thread(target=runs) for _ in range(4)]
         for thread in threads:
@@ -82,12 +82,12 @@ def test_a_zygote_that_is_killed_over_and_over_costs_only_the_runs_of_then(every
             thread.join()
     assert len(killed) > 3
     assert set(values) <= {1}
-    assert not [message for message in told if "closed" in message], told
-    with Executor() as executor:  # And what was killed leaves the next one alone.
+    assert not [message for message in messages if "closed" in message], messages
+    with Executor() as executor:  # And the killing does not affect the next zygote.
         assert executor.run(ONE, {}, {}).value == 1
 
 
-def test_after_the_killing_the_same_executor_serves() -> None:
+def test_the_executor_recovers_from_repeated_kills() -> None:
     others = children()
     with Executor() as executor:
         os.kill(zygote_of(executor).pid, signal.SIGKILL)
@@ -128,7 +128,7 @@ def test_no_program_runs_before_the_self_test_has_passed(monkeypatch: pytest.Mon
     assert len(tested) == 2
 
 
-def test_a_self_test_that_fails_at_a_restart_serves_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_program_runs_after_a_self_test_that_fails_at_a_restart(monkeypatch: pytest.MonkeyPatch) -> None:
     with Executor() as executor:
         monkeypatch.setattr(process, "_PROBE", "def probe():\n    return ['open']\n")
         os.kill(zygote_of(executor).pid, signal.SIGKILL)
@@ -139,8 +139,8 @@ def test_a_self_test_that_fails_at_a_restart_serves_nobody(monkeypatch: pytest.M
         assert executor.run(ONE, {}, {}).value == 1
 
 
-def test_a_death_during_the_self_test_is_no_breach(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It says nothing about the walls: the next zygote is tried."""
+def test_a_death_during_the_self_test_is_not_a_breach(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It says nothing about the confinement: the next zygote is tried."""
     probe = ZygoteProcess._probe
     killed = []
 
@@ -187,7 +187,7 @@ def test_a_zygote_that_is_stuck_is_replaced(monkeypatch: pytest.MonkeyPatch) -> 
     with Executor() as executor:
         stuck = zygote_of(executor)
         os.kill(stuck.pid, signal.SIGSTOP)
-        # The child that waits is gone with its first program; the second finds nobody to make another.
+        # The child that waits is gone with its first program; the second finds no zygote to fork another.
         assert [executor.run(ONE, {}, {}).value for _ in range(2)] == [1, 1]
         assert zygote_of(executor) is not stuck
 
@@ -197,12 +197,12 @@ def test_a_zygote_that_is_stuck_is_replaced(monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.fixture
 def few_descriptors() -> Iterator[Any]:
-    """Take descriptors until so many are left."""
+    """Use up descriptors until only that many are left."""
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     taken: list[int] = []
 
     def leave(count: int) -> None:
-        used = max(int(one) for one in os.listdir("/proc/self/fd"))
+        used = max(int(descriptor) for descriptor in os.listdir("/proc/self/fd"))
         resource.setrlimit(resource.RLIMIT_NOFILE, (used + 20, limits[1]))
         with contextlib.suppress(OSError):
             while True:
@@ -211,8 +211,8 @@ def few_descriptors() -> Iterator[Any]:
             os.close(taken.pop())
 
     yield leave
-    for one in taken:
-        os.close(one)
+    for descriptor in taken:
+        os.close(descriptor)
     resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
 
@@ -229,7 +229,7 @@ def test_a_host_without_descriptors_says_so(few_descriptors: Any, count: int) ->
             Executor()
 
 
-def test_after_that_the_same_executor_serves(few_descriptors: Any) -> None:
+def test_the_executor_recovers_from_a_shortage_of_descriptors(few_descriptors: Any) -> None:
     with Executor() as executor:
         zygote = zygote_of(executor)
         few_descriptors(1)
@@ -271,14 +271,14 @@ def test_more_programs_than_a_zygote_has_descriptors_for_wait(altered: Any) -> N
         assert zygote_of(executor) is zygote
 
 
-def test_a_zygote_at_its_limit_of_descriptors_takes_nobody_along(
+def test_a_zygote_out_of_descriptors_fails_only_the_program_too_many(
     altered: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Should it come to that all the same: the one too many is told, and those that run go on."""
+    """Should that happen: the program too many gets an error, and those that run continue."""
     monkeypatch.setattr(pool, "_TRIALS", 2)
     altered("zygote.py", "_MOST_DESCRIPTORS = 4096", "_MOST_DESCRIPTORS = 14")
     altered("zygote.py", "_OWN_DESCRIPTORS = 24", "_OWN_DESCRIPTORS = 0")
-    told: list[Any] = []
+    results: list[Any] = []
     go = threading.Event()
     program = "def execute_command():\n    wait()\n    return 1"
     with Executor() as executor:
@@ -286,33 +286,34 @@ def test_a_zygote_at_its_limit_of_descriptors_takes_nobody_along(
 
         def runs() -> None:
             try:
-                told.append(executor.run(program, {"wait": go.wait}, {}).value)
+                results.append(executor.run(program, {"wait": go.wait}, {}).value)
             except SandboxError as error:
-                told.append(str(error))
+                results.append(str(error))
 
         threads = [threading.Thread(target=runs) for _ in range(8)]
         for thread in threads:
             thread.start()
         until = time.monotonic() + 20
-        while not told and time.monotonic() < until:
+        while not results and time.monotonic() < until:
             time.sleep(0.05)
         time.sleep(0.3)
         go.set()
         for thread in threads:
             thread.join(60)
-        assert told.count(1) >= 3, told
+        assert results.count(1) >= 3, results
         assert all(
-            one == 1 or "did not take a program" in one or "no process can be started" in one for one in told
+            result == 1 or "did not take a program" in result or "no process can be started" in result
+            for result in results
         )
-        assert told.count(1) < 8
+        assert results.count(1) < 8
         assert zygote_of(executor) is zygote
         assert executor.run(ONE, {}, {}).value == 1
 
 
-def test_a_host_that_gives_a_program_up_does_not_end_the_zygote(
+def test_a_host_that_gives_up_a_program_does_not_end_the_zygote(
     altered: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its report finds nobody: once the death of the zygote, and of all that ran."""
+    """Its report has no reader, which once killed the zygote and all that ran."""
     altered(
         "zygote.py", "            pid = self._hand_over(program)\n", "            raise OSError('no luck')\n"
     )
@@ -333,17 +334,17 @@ def test_a_host_that_gives_a_program_up_does_not_end_the_zygote(
             executor.run(ONE, {}, {})
 
 
-# ---- walls ------------------------------------------------------------------------------------------------
+# ---- confinement ------------------------------------------------------------------------------------------
 
 
-def test_a_wall_that_cannot_be_raised_is_no_programs_failure() -> None:
+def test_a_restriction_that_cannot_be_set_is_not_the_programs_failure() -> None:
     with Executor() as executor:
         with pytest.raises(SandboxError, match="a wall around a program cannot be raised: OverflowError"):
             executor.run(ONE, {}, {}, Limits(memory_bytes=1 << 70))
         assert executor.run(ONE, {}, {}).value == 1
 
 
-def test_nor_one_that_fails_in_a_later_run(altered: Any) -> None:
+def test_a_restriction_that_fails_in_a_later_run_is_not_the_programs_failure(altered: Any) -> None:
     altered(
         "lock.py",
         "        resource.setrlimit(resource.RLIMIT_NOFILE, (seccomp.SOCKET_FD",
@@ -358,7 +359,7 @@ def test_nor_one_that_fails_in_a_later_run(altered: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", ["w", "y"])
-def test_a_program_cannot_forge_it(kind: str) -> None:
+def test_a_program_cannot_forge_a_failed_restriction(kind: str) -> None:
     head = "import random\nos = random._os\n"
     line = f"    os.write(3, b'{kind}' + bytes([0, 0, 0, 3]) + b'\"x\"')"
     with Executor() as executor:

@@ -39,12 +39,12 @@ MARKS = [
 
 
 @pytest.mark.parametrize("mark", MARKS)
-def test_marks_of_chat_templates_are_broken(mark: str) -> None:
+def test_control_tokens_of_chat_templates_are_broken_up(mark: str) -> None:
     for text in (mark, f"a{mark}b", mark * 3, f"<{mark}>", mark[:3] + mark + mark[3:]):
         assert mark not in harmless(text)
 
 
-def test_no_mark_comes_of_a_broken_one() -> None:
+def test_breaking_up_a_control_token_makes_no_new_one() -> None:
     chance = random.Random(1)
     for _ in range(3000):
         text = list("".join(chance.choice(MARKS) for _ in range(3)))
@@ -56,7 +56,7 @@ def test_no_mark_comes_of_a_broken_one() -> None:
         assert harmless(once) == once
 
 
-def test_what_cannot_be_seen_is_gone() -> None:
+def test_invisible_characters_are_removed() -> None:
     text = "a\x00\x1b[31mb\u202ec\ud800d\u200be\x7ff\r\ng\th"
     assert harmless(text) == "a[31mbcdef\ng\th"
     harmless(text).encode("utf-8")
@@ -69,11 +69,11 @@ def test_ordinary_text_stays(text: str) -> None:
     assert harmless(text) == text
 
 
-def test_it_takes_time_in_proportion() -> None:
+def test_time_is_linear_in_the_text() -> None:
     for piece in ("<", "[", "<|", "<<", "[A", "\x00", "<a", "|>"):
-        begun = time.process_time()
+        start = time.process_time()
         harmless(piece * 100_000)
-        assert time.process_time() - begun < 5, piece
+        assert time.process_time() - start < 5, piece
 
 
 @pytest.mark.parametrize(
@@ -89,12 +89,12 @@ def test_it_takes_time_in_proportion() -> None:
         (True, "True"),
     ],
 )
-def test_values_in_brief(value: Any, wanted: str) -> None:
-    assert brief(value, lambda one: "thing") == wanted
+def test_values_are_abbreviated(value: Any, wanted: str) -> None:
+    assert brief(value, lambda value: "thing") == wanted
 
 
 def test_brief_is_brief_and_quick() -> None:
-    begun = time.process_time()
+    start = time.process_time()
     deep: Any = []
     for _ in range(500):
         deep = [deep]
@@ -103,7 +103,7 @@ def test_brief_is_brief_and_quick() -> None:
         text = brief(value, str, 100)
         assert len(text) <= 100
         assert text.endswith("…")
-    assert time.process_time() - begun < 5
+    assert time.process_time() - start < 5
     assert shorten("abc", 3) == "abc"
     assert shorten("abcd", 3) == "ab…"
 

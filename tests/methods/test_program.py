@@ -37,7 +37,7 @@ CONFIGS = ROOT / "configs" / "compare"
 
 
 @pytest.fixture(autouse=True)
-def own_memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(module_library, "_cache", CallCache())
     monkeypatch.setenv("VIDEOPRO_CACHE", str(tmp_path / "cache"))
 
@@ -54,7 +54,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_teachers_program_is_the_same_whatever_else_an_item_holds() -> None:
-    """Through the whole method: with every other field removed, and with a right answer that lies."""
+    """Through the whole method: with every other field removed, and with a false right answer."""
     bare = item(id="other", answer=None, video_key="w")
     full = item(
         groups={"family": "attribute", "duration": "long"},
@@ -64,9 +64,9 @@ def test_the_teachers_program_is_the_same_whatever_else_an_item_holds() -> None:
     lying = item(answer="C", groups={"family": "count"}, evidence=((50.0, 60.0),))
     for seed in range(4):
         raws = []
-        for one in (bare, full, lying):
+        for variant in (bare, full, lying):
             method = create("videopro", {**OPTIONS, "planner": "pocket-teacher"})
-            result = method.run(one, context(SceneBackbone(), seed=seed))
+            result = method.run(variant, context(SceneBackbone(), seed=seed))
             raws.append([round_.raw for round_ in result.rounds if round_.prompt_kind != "fallback"])
         assert raws[0] == raws[1] == raws[2]
 
@@ -114,13 +114,13 @@ def test_modules_may_answer_with_the_adapter_on() -> None:
 def test_questions_with_other_subtitles_get_other_modules(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of two questions about a video, one lists subtitles: its planner is told of the subtitle modules."""
+    """Of two questions about a video, one lists subtitles: only its planner sees the subtitle modules."""
     (tmp_path / "a.srt").write_text(SRT)
     planner = ScriptedPlanner(lambda request: NATIVE, is_fine_tuned=False)
     monkeypatch.setattr(program_module, "load_planner", lambda *args, **options: planner)
     method = create("adaptive", OPTIONS)
     items = [item(), item(id="q2", subtitles=tmp_path / "a.srt"), item(id="q3")]
-    results = {one.id: result for one, result in method.run_video(items, context(SceneBackbone()))}
+    results = {item.id: result for item, result in method.run_video(items, context(SceneBackbone()))}
     assert [results[name].notes for name in ("q1", "q2", "q3")] == [
         ("no subtitles",),
         (),
@@ -132,18 +132,18 @@ def test_questions_with_other_subtitles_get_other_modules(
         True,
     ]
     method = create("adaptive", {**OPTIONS, "subtitles": "none"})
-    results = {one.id: result for one, result in method.run_video(items, context(SceneBackbone()))}
+    results = {item.id: result for item, result in method.run_video(items, context(SceneBackbone()))}
     assert results["q2"].notes == ("no subtitles",)
 
 
-def test_an_unreadable_subtitle_file_is_its_questions_matter(
+def test_an_unreadable_subtitle_file_fails_only_its_question(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     planner = ScriptedPlanner(lambda request: NATIVE)
     monkeypatch.setattr(program_module, "load_planner", lambda *args, **options: planner)
     items = [item(), item(id="q2", subtitles=tmp_path / "none.srt")]
     answered = create("adaptive", OPTIONS).run_video(items, context(SceneBackbone()))
-    results = {one.id: result for one, result in answered}
+    results = {item.id: result for item, result in answered}
     assert results["q1"].final is not None
     assert results["q2"].error is not None
     assert results["q2"].error.type == "SubtitleError"
@@ -159,7 +159,7 @@ def test_costs_of_several_questions_add_up_to_what_was_done(monkeypatch: pytest.
     # The planner's 12 frames are decoded and encoded once; each question looks at 12 and asks twice.
     assert (round(total.frames, 6), total.calls, total.tokens_in) == (12 + 3 * 12, 6, 3 * 312)
     assert backbone.prefixes == 1
-    # Where they take turns it is one encoding too; and what the modules remember costs nothing again.
+    # One after the other it is one encoding too; and what the modules cache costs nothing again.
     backbone = SceneBackbone(lambda request: NATIVE)
     turns = create("adaptive", {**OPTIONS, "max_parallel": 1}).run_video(items, context(backbone))
     in_turn = sum((result.cost for _, result in turns), Cost())
@@ -175,7 +175,7 @@ def flags(root: Path, output: Path, *more: str) -> list[str]:
     return [*base, "--options", *NO_MODELS, *more]
 
 
-def test_a_run_with_the_teacher_and_what_its_summary_says(
+def test_a_run_with_the_teacher_and_its_summary(
     root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     output = tmp_path / "run"
@@ -188,7 +188,7 @@ def test_a_run_with_the_teacher_and_what_its_summary_says(
         assert trace.error is None
         # The fake answers with 0.9: below this tau every answer is refined.
         assert trace.refined == 1
-        assert [one.prompt_kind for one in trace.rounds[:1]] == ["plan"]
+        assert [round_.prompt_kind for round_ in trace.rounds[:1]] == ["plan"]
         assert trace.selected is not None
         assert trace.final is not None
         counts = trace.rounds[trace.selected].execution
@@ -204,7 +204,7 @@ def test_a_run_with_the_teacher_and_what_its_summary_says(
     assert summary["output"]["characters"] == pytest.approx(written / 6)
     shown = capsys.readouterr().out
     assert "refined 100.0 %" in " ".join(shown.split())
-    # The same command goes on, and finds everything done; another tau is another run.
+    # The same command resumes, and finds everything done; another tau is another run.
     assert infer.main(argv, load=load_fake) == 0
     assert infer.main([*argv[:-1], "0.5"], load=load_fake) == 2
     assert "method.tau: the run has 0.95, this command 0.5" in capsys.readouterr().err
@@ -244,7 +244,7 @@ def test_shipped_comparisons(path: Path) -> None:
     config = from_command_line(compare.CompareConfig, ["--config", str(path)], "compare", "")
     each = compare.settings_of_each(config)
     assert list(each) == list(config.methods)
-    assert {one.limit for one in each.values()} == {config.limit}
+    assert {settings.limit for settings in each.values()} == {config.limit}
 
 
 BAD_FLAGS = [
@@ -262,14 +262,14 @@ BAD_FLAGS = [
 ]
 
 
-@pytest.mark.parametrize(("argv", "told"), BAD_FLAGS, ids=[told for _, told in BAD_FLAGS])
-def test_flags_that_cannot_be_are_refused_before_anything_is_made(
-    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], argv: list[str], told: str
+@pytest.mark.parametrize(("argv", "expected"), BAD_FLAGS, ids=[expected for _, expected in BAD_FLAGS])
+def test_invalid_flags_are_refused_before_anything_is_written(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], argv: list[str], expected: str
 ) -> None:
     output = tmp_path / "run"
     base = ["--benchmark", "jsonl", "--root", str(root), "--model", "m", "--output", str(output)]
     assert infer.main([*base, *argv], load=load_fake) == 2
-    assert told in capsys.readouterr().err
+    assert expected in capsys.readouterr().err
     assert not output.exists()
 
 
@@ -285,13 +285,15 @@ BAD_COMPARISONS = [
 ]
 
 
-@pytest.mark.parametrize(("argv", "told"), BAD_COMPARISONS, ids=[told for _, told in BAD_COMPARISONS])
-def test_comparisons_that_cannot_be_are_refused(
-    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], argv: list[str], told: str
+@pytest.mark.parametrize(
+    ("argv", "expected"), BAD_COMPARISONS, ids=[expected for _, expected in BAD_COMPARISONS]
+)
+def test_invalid_comparisons_are_refused(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], argv: list[str], expected: str
 ) -> None:
     base = ["--benchmark", "jsonl", "--root", str(root), "--model", "m", "--output", str(tmp_path / "run")]
     assert compare.main([*argv, *base] if argv[0].startswith("-") else argv, load=load_fake) == 2
-    assert told in capsys.readouterr().err
+    assert expected in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
 
 
@@ -300,12 +302,12 @@ def test_a_written_config_makes_the_same_run(root: Path, tmp_path: Path) -> None
     assert infer.main(argv, load=load_fake) == 0
     again = ["--config", str(tmp_path / "one" / "config.yaml"), "--output", str(tmp_path / "two")]
     assert infer.main(again, load=load_fake) == 0
-    one, two = (read_traces(tmp_path / name / "traces.jsonl") for name in ("one", "two"))
-    assert one[0].run_key == two[0].run_key
-    assert one[0].rounds[0].raw == two[0].rounds[0].raw
+    first, second = (read_traces(tmp_path / name / "traces.jsonl") for name in ("one", "two"))
+    assert first[0].run_key == second[0].run_key
+    assert first[0].rounds[0].raw == second[0].rounds[0].raw
 
 
-# ---- one's own video -------------------------------------------------------------------------------------
+# ---- the user's own video --------------------------------------------------------------------------------
 
 
 def test_ask_shows_the_program_and_each_call(
@@ -331,8 +333,8 @@ def test_ask_shows_the_program_and_each_call(
         "it answered B, confidence 0.900",
         "B. blue",
     ]
-    places = [shown.find(one) for one in order]
-    assert -1 not in places, [one for one, place in zip(order, places, strict=True) if place < 0]
+    places = [shown.find(text) for text in order]
+    assert -1 not in places, [text for text, place in zip(order, places, strict=True) if place < 0]
     assert places == sorted(places)
 
 
@@ -355,7 +357,7 @@ def test_a_group_left_out_raises_in_programs_and_leaves_the_reference(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The scene's program retrieves first: without retrieval it fails with a readable error at that line, and
-    the planner was never told of the call; the refinement sees the error in its log."""
+    the planner never saw the module; the refinement sees the error in its log."""
     planner = ScriptedPlanner(lambda request: world.LOCAL, is_fine_tuned=False)
     monkeypatch.setattr(program_module, "load_planner", lambda *args, **options: planner)
     monkeypatch.setattr(ModuleModels, "_index", lambda self, video: world.SceneIndex())
@@ -386,10 +388,10 @@ def test_a_group_left_out_raises_in_programs_and_leaves_the_reference(
 
 @pytest.mark.parametrize("group", ["retrieval", "localization", "extraction", "context"])
 def test_no_example_shows_what_was_left_out(group: str) -> None:
-    """Every module call in a prompt, worked examples included, is one that its reference tells of."""
-    told = api_reference(available_modules(world.context(without=(group,))))
-    prompt = prompts.plan(QUESTION, reference=told, examples=True)
-    names = {name for name, one in MODULES.items() if one.family == group}
+    """Every module call in a prompt, worked examples included, is one that its reference lists."""
+    reference = api_reference(available_modules(world.context(without=(group,))))
+    prompt = prompts.plan(QUESTION, reference=reference, examples=True)
+    names = {name for name, module in MODULES.items() if module.family == group}
     assert names
     assert not [name for name in names if f"{name}(" in prompt]
 
@@ -414,7 +416,7 @@ def test_without_on_the_command_line(root: Path, tmp_path: Path, capsys: pytest.
     assert infer.main(argv, load=load_fake) == 0
     config = yaml.safe_load((tmp_path / "run" / "config.yaml").read_text())
     assert config["identity"]["method"]["without"] == ["context", "retrieval"]
-    # The same command goes on, from flags and from the file that the run wrote; another does not.
+    # The same command resumes, from flags and from the file that the run wrote; another does not.
     assert infer.main(argv, load=load_fake) == 0
     assert infer.main(["--config", str(tmp_path / "run" / "config.yaml")], load=load_fake) == 0
     assert infer.main(whole, load=load_fake) == 2

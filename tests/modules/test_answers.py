@@ -81,11 +81,11 @@ def test_words() -> None:
 
 
 def test_a_number() -> None:
-    three, none = answer("3", "count"), answer("0", "count")
+    three, zero = answer("3", "count"), answer("0", "count")
     assert inside("[t > 2, t >= 4, t < 5, 3 <= t, t == 3]", t=three) == [True, False, True, True, True]
     code = "[t + 1, 1 + t, sum([t, t]), t - 1, 5 - t, int(t), list(range(t))]"
     assert inside(code, t=three) == [4, 4, 6, 2, 2, 3, [0, 1, 2]]
-    assert inside("[bool(z), bool(t), t > z, t + z, f'{t:02d}']", t=three, z=none) == [
+    assert inside("[bool(z), bool(t), t > z, t + z, f'{t:02d}']", t=three, z=zero) == [
         False,
         True,
         True,
@@ -94,7 +94,7 @@ def test_a_number() -> None:
     ]
 
 
-def test_a_letter_is_no_number() -> None:
+def test_a_letter_is_not_a_number() -> None:
     outcome = run("def execute_command(a):\n    return a > 2", {}, {"a": answer("B")}, prelude=PRELUDE)
     assert (outcome.status, outcome.error and outcome.error.type) == ("failed", "TypeError")
 
@@ -119,8 +119,8 @@ def test_clips_lines_and_boxes_unpack() -> None:
     ]
 
 
-def test_a_program_in_the_manner_of_the_paper() -> None:
-    # In the manner of Fig. 8: retrieval, frames, a filter over frames, a fall-back, an answer.
+def test_a_program_in_the_style_of_the_paper() -> None:
+    # In the style of Fig. 8: retrieval, frames, a filter over frames, a fallback, an answer.
     backbone = ReadingBackbone(frames=8)
     lib = library(backbone)
     program = """
@@ -207,7 +207,7 @@ def mc(
     letter: str, confidence: float = 0.9, choices: tuple[str, ...] = CHOICES, mode: str = "mc"
 ) -> AnswerHandle:
     own = "ABCDEFGH"[: len(choices)]
-    letters = {one: confidence if one == letter else 0.02 for one in own}
+    letters = {option: confidence if option == letter else 0.02 for option in own}
     return AnswerHandle(Answer(letter or None, confidence, letters, letter), mode, choices)
 
 
@@ -248,7 +248,7 @@ def test_confidence_comes_from_answering_calls_only(
     assert (read.letter, read.confidence, claimed) == (letter, confidence, claim)
 
 
-def test_make_result_claims_and_no_more() -> None:
+def test_make_result_only_claims() -> None:
     assert read_program_answer(claimed("B", 1.0), QUESTION, []) == (Answer("B", raw="B"), 1.0)
     read, claim = read_program_answer(claimed("B", 1.0), QUESTION, [mc("B", 0.4)])
     assert (read.letter, read.confidence, claim) == ("B", 0.4, 1.0)
@@ -269,7 +269,7 @@ def test_an_answer_about_other_options_means_the_same_text() -> None:
     read, _ = read_program_answer(mc("A", 0.7, ("blue", "red")), QUESTION)
     assert (read.letter, read.confidence) == ("C", 0.7)
     assert read.letters == {"A": 0.02, "B": 0.0, "C": 0.7}
-    # Options of another question: the letter as it stands says nothing sure about this one.
+    # Options of another question: the letter itself says nothing certain about this one.
     read, _ = read_program_answer(mc("A", 0.7, ("yes", "no")), QUESTION)
     assert (read.letter, read.confidence, read.letters) == ("A", 0.0, {})
     assert read_program_answer("A", QUESTION, [mc("A", 0.7, ("yes", "no"))])[0].confidence == 0.0
@@ -281,7 +281,7 @@ def test_yes_numbers_and_words_are_the_option_that_reads_so() -> None:
     numbers = Question("How many?", ("2", "3", "4"))
     read, _ = read_program_answer(answer("3", "count", 0.6), numbers)
     assert (read.letter, read.confidence) == ("B", 0.6)
-    # "A man" is words, and no option A.
+    # "A man" is text, not option A.
     assert read_program_answer(answer("A man", "frames", 0.6), QUESTION)[0].letter is None
     assert read_program_answer(answer("Blue.", "frames", 0.6), QUESTION)[0].letter == "C"
 

@@ -29,7 +29,7 @@ def test_a_transcript_that_fits_is_given_as_it_is() -> None:
     assert (text, backbone.prompts) == (WHOLE, [])
 
 
-def test_a_longer_one_is_summed_up_over_the_full_transcript() -> None:
+def test_a_longer_transcript_is_summarized_in_full() -> None:
     text, backbone = hints(20)
     assert text == "In short."
     (prompt,) = backbone.prompts
@@ -39,7 +39,7 @@ def test_a_longer_one_is_summed_up_over_the_full_transcript() -> None:
     assert backbone.seen == [[]]
 
 
-def test_only_what_the_model_cannot_hold_is_retrieved_first() -> None:
+def test_a_transcript_beyond_the_context_is_filtered_by_retrieval() -> None:
     _, backbone = hints(8, transcript_words=11)
     (prompt,) = backbone.prompts
     # The best line has 5 words, the next 4 (it has "a", which no other has); no other fits in the 2 left.
@@ -47,7 +47,7 @@ def test_only_what_the_model_cannot_hold_is_retrieved_first() -> None:
     assert "lighthouse" not in prompt
 
 
-def test_the_lines_themselves_where_the_backbone_cannot_sum_up() -> None:
+def test_the_lines_themselves_where_the_backbone_cannot_summarize() -> None:
     text, backbone = hints(12, can_summarize=False)
     assert backbone.prompts == []
     # Both lines that share words with the question, in order of time; no more fits in 12 words.
@@ -69,7 +69,7 @@ def test_hints_of_the_beginning_and_of_silence() -> None:
         hints(3, ("Xyz?", ["qq", "rr"]), can_summarize=False)
 
 
-def test_a_transcript_of_no_words_fits_no_model() -> None:
+def test_a_transcript_limit_of_no_words_is_refused() -> None:
     with pytest.raises(ConfigError, match="transcript_words"):
         library(transcript_words=0)
 

@@ -51,7 +51,7 @@ def test_every_call_of_the_release_fits(name: str) -> None:
     assert signature.startswith(f"{name}({RELEASE[name].split(', **')[0]}")
 
 
-def test_nothing_else_is_registered_but_our_two() -> None:
+def test_only_two_modules_are_registered_beyond_the_release() -> None:
     assert set(MODULES) == {*RELEASE, "query_count", "track_object"}
 
 
@@ -80,7 +80,7 @@ def test_one_registration_adds_a_module(registered: dict[str, Any]) -> None:
     assert lib.calls[0].fn == "first_frames"
 
 
-def test_a_registration_that_cannot_be_is_refused(registered: dict[str, Any]) -> None:
+def test_an_invalid_registration_is_refused(registered: dict[str, Any]) -> None:
     def described(call: CallContext, word: Text) -> str:
         """Describe."""
         return word

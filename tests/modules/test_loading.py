@@ -34,7 +34,7 @@ def test_other_weights_in_the_same_folder_are_another_run(tmp_path: Path) -> Non
     assert models.identity() != before
 
 
-def test_models_are_loaded_once_and_what_is_none_is_absent(
+def test_models_are_loaded_once_and_disabled_ones_are_absent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loaded: list[str] = []
@@ -55,20 +55,20 @@ def test_models_are_loaded_once_and_what_is_none_is_absent(
     assert [made[0].index, made[0].tracker, made[0].subtitles, made[0].search] == [None] * 4
 
 
-def test_a_model_that_cannot_be_had_says_how_to_do_without() -> None:
+def test_an_unavailable_model_says_how_to_do_without() -> None:
     models = ModuleModels(ModuleSettings(**{**NO_MODELS, "ocr": "magic"}), pocket=True)
     with pytest.raises(ConfigError, match="--options ocr=none"):
         models.context(world.video(), SceneBackbone(), None)
 
 
-def test_settings_are_in_the_runs_identity_unless_they_change_nothing() -> None:
-    one = create("videopro", {"max_parallel": 2, "planner": "pocket-teacher"}).identity()
-    two = create("videopro", {"max_parallel": 5, "planner": "pocket-teacher"}).identity()
-    assert one == two
+def test_settings_are_in_the_runs_identity_unless_they_change_no_answer() -> None:
+    identity = create("videopro", {"max_parallel": 2, "planner": "pocket-teacher"}).identity()
+    other = create("videopro", {"max_parallel": 5, "planner": "pocket-teacher"}).identity()
+    assert identity == other
     assert create("videopro", {"together": 5, "planner": "pocket-teacher"}).settings.max_parallel == 5
     with pytest.raises(ConfigError, match="'together' is the former name of 'max_parallel'"):
         create("videopro", {"together": 5, "max_parallel": 5})
-    assert one["teacher"]["faults"] == 1.0
+    assert identity["teacher"]["faults"] == 1.0
     assert set(METHODS) == {"native", "program", "adaptive", "videopro"}
-    assert one != create("videopro", {"tau": 0.7, "planner": "pocket-teacher"}).identity()
-    json.dumps(one)
+    assert identity != create("videopro", {"tau": 0.7, "planner": "pocket-teacher"}).identity()
+    json.dumps(identity)

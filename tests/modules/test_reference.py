@@ -24,15 +24,15 @@ def test_the_docs_are_current() -> None:
     )
 
 
-def test_every_module_and_handle_is_told_once_under_its_family() -> None:
+def test_every_module_and_handle_is_listed_once_under_its_family() -> None:
     text = api_reference(list(MODULES.values()))
     parts = {part.partition("\n")[0]: part for part in text.split("## ")[1:]}
     assert list(parts) == [*FAMILIES.values(), "What a program holds", "What a program may import"]
-    for one in MODULES.values():
-        own = [line for line in text.splitlines() if line.startswith(f"- `{one.name}(")]
+    for module in MODULES.values():
+        own = [line for line in text.splitlines() if line.startswith(f"- `{module.name}(")]
         assert len(own) == 1
-        assert own[0] in parts[FAMILIES[one.family]]
-        assert own[0].startswith(f"- `{one.signature}`: ")
+        assert own[0] in parts[FAMILIES[module.family]]
+        assert own[0].startswith(f"- `{module.signature}`: ")
     for kind in HANDLES:
         assert f"- {kind.__program_kind__} ({', '.join(kind.__program_fields__)}): " in text
 

@@ -38,7 +38,7 @@ def test_both_spellings_of_keywords() -> None:
     ]
 
 
-def test_a_line_is_a_stretch_of_the_video() -> None:
+def test_a_line_is_a_segment_of_the_video() -> None:
     lib = library()
     fns = lib.functions()
     (line,) = fns["get_informative_subtitles"](lib.video, "Who will repair it?")

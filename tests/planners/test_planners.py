@@ -1,4 +1,4 @@
-"""Planners: what the teacher may see, what it writes, how it errs and mends; the API teacher over real HTTP;
+"""Planners: what the teacher may see, what it writes, its faults and fixes; the API teacher over real HTTP;
 the backbone itself."""
 
 from __future__ import annotations
@@ -64,13 +64,12 @@ def request(text: str = QUESTIONS["color"], **changes: object) -> PlanRequest:
 REFERENCE = api_reference(available_modules(world.context()))
 
 
-# ---- reading a question
-# --------------------------------------------------------------------------------------
+# ---- reading a question -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", PHRASINGS)
 def test_the_worlds_questions_are_understood_in_every_wording(kind: str) -> None:
-    """Also in wordings that nothing was made for: the reading knows no list of them."""
+    """Also in unforeseen wordings: the reader has no list of them."""
     words = {"shape": "ring", "place": "beach", "line": "The old king laughs.", "name": "Anna", "deed": "hid"}
     for form in (*PHRASINGS[kind]["usual"], *PHRASINGS[kind]["heldout"]):
         reading = parse_question(form.format(**words))
@@ -83,17 +82,16 @@ def test_the_worlds_questions_are_understood_in_every_wording(kind: str) -> None
             assert reading.thing == "ring", form
 
 
-def test_other_questions_are_no_kind_of_the_world() -> None:
+def test_other_questions_are_of_no_known_kind() -> None:
     assert parse_question("Why does she run away from the dog?").kind == "other"
     assert parse_question("What is the shape of things to come?").kind == "other"
 
 
-# ---- what the teacher sees
-# -----------------------------------------------------------------------------------
+# ---- what the teacher sees --------------------------------------------------------------------------------
 
 
 def test_the_teacher_sees_question_choices_and_reference_only() -> None:
-    """Its output is the same when every other field is removed, or says something else."""
+    """Its output is the same when every other field is removed or changed."""
     teacher = PocketTeacher()
     for text in QUESTIONS.values():
         for seed in range(8):
@@ -117,7 +115,7 @@ def test_the_teacher_sees_choices_and_reference_and_draws_by_the_seed() -> None:
 
     def fault(**changes: object) -> list[str]:
         written = teacher.write([request(text, **{"seed": seed, **changes}) for seed in range(60)])  # type: ignore[arg-type]
-        return [one.text for one in written]
+        return [reply.text for reply in written]
 
     usual = fault()
     assert len(set(usual)) > 5
@@ -135,9 +133,9 @@ def test_a_refinement_is_written_from_the_prompt_alone_in_a_fresh_state() -> Non
     used.write([request(text, seed=seed) for text in QUESTIONS.values() for seed in range(3)])
     for seed in range(20):
         asked = PlanRequest("bug_fix", prompt, Question(QUESTIONS["sign"], CHOICES), REFERENCE, seed=seed)
-        (one,) = used.write([asked])
-        (two,) = fresh.write([PlanRequest("program_refinement", prompt, other, "", seed=seed)])
-        assert one == two
+        (first,) = used.write([asked])
+        (second,) = fresh.write([PlanRequest("program_refinement", prompt, other, "", seed=seed)])
+        assert first == second
 
 
 def test_only_modules_of_the_reference_are_called() -> None:
@@ -172,8 +170,7 @@ def test_native_only_where_the_mode_is_free_and_any_part_answers() -> None:
     assert all(mode == "program" for (_, adaptive), mode in modes.items() if not adaptive)
 
 
-# ---- its programs run
-# ----------------------------------------------------------------------------------------
+# ---- its programs run -------------------------------------------------------------------------------------
 
 
 def outcome_of(code: str, text: str) -> tuple[str, str]:
@@ -189,7 +186,7 @@ def box_everywhere(request: object) -> str:
 
 @pytest.mark.parametrize("kind", QUESTIONS)
 def test_right_programs_run_and_faults_that_should_fail_do(kind: str) -> None:
-    """Each way of a kind with the real executor and modules; then each misused call and plain bug in it."""
+    """Each solution of a kind with the real executor and modules; then each misused call and bug in it."""
     text = QUESTIONS[kind]
     found = program_variants(parse_question(text), set(functions_of(REFERENCE)))
     assert len(found) >= 2
@@ -217,7 +214,7 @@ def test_right_programs_run_and_faults_that_should_fail_do(kind: str) -> None:
             ).replace("NotFoundError", ""), (form, code)
 
 
-def test_every_form_of_fault_finds_a_place_in_some_program() -> None:
+def test_every_kind_of_fault_fits_some_program() -> None:
     used = {
         (fault, form)
         for text in QUESTIONS.values()
@@ -228,8 +225,7 @@ def test_every_form_of_fault_finds_a_place_in_some_program() -> None:
     assert used == {(fault, form) for fault, forms in FORMS.items() for form in forms}
 
 
-# ---- how often it errs
-# ---------------------------------------------------------------------------------------
+# ---- how often it has faults ------------------------------------------------------------------------------
 
 
 def check_shares(counts: Counter[str], shares: dict[str, float]) -> None:
@@ -255,7 +251,7 @@ def test_faults_come_as_documented() -> None:
             check_shares(drawn, dict(SHARES))
 
 
-def test_refinements_err_less() -> None:
+def test_refinements_have_fewer_faults() -> None:
     prompt = prompts.program_refinement(
         Question(QUESTIONS["color"], CHOICES), prompts.NATIVE_PROGRAM, reference=REFERENCE
     )
@@ -281,7 +277,7 @@ def test_plans_say_the_question_and_the_words_that_calls_look_for(kind: str) -> 
     assert written.text.startswith(f"<planning>\n{QUESTIONS[kind]} ")
 
 
-def test_without_faults_it_makes_none() -> None:
+def test_no_faults_when_they_are_off() -> None:
     teacher = PocketTeacher(faults=0)
     for seed in range(100):
         written = teacher.plan(Question(QUESTIONS["color"], CHOICES), REFERENCE, adaptive=True, seed=seed)
@@ -290,8 +286,7 @@ def test_without_faults_it_makes_none() -> None:
         PocketTeacher(faults=1.5)
 
 
-# ---- how it mends
-# --------------------------------------------------------------------------------------------
+# ---- how it fixes -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -308,28 +303,27 @@ def test_refinement_prompts_are_read_back(prompt: Callable[..., str]) -> None:
         assert (read.question, read.program, read.log) == (question, program, log)
 
 
-def test_what_is_no_refinement_prompt_is_refused() -> None:
+def test_an_invalid_refinement_prompt_is_refused() -> None:
     with pytest.raises(QuestionError, match="no prompt for a refinement"):
         PocketTeacher().refine(prompts.plan(Question("Which?", CHOICES)))
 
 
 @pytest.mark.parametrize("kind", QUESTIONS)
-def test_a_broken_program_is_mended_and_a_right_one_changed(kind: str) -> None:
+def test_a_broken_program_is_fixed_and_a_right_one_changed(kind: str) -> None:
     teacher = PocketTeacher(faults=0)
     question = Question(QUESTIONS[kind], CHOICES)
     first = program_variants(parse_question(question.text), set(functions_of(REFERENCE)))[0]
     broken = possible_forms(first.code, question.text, "plain bug")["no return"]
-    mended = teacher.refine(prompts.bug_fix(question, broken, "no answer", reference=REFERENCE))
-    assert parse_program(mended.text).canonical == parse_program(first.reply).canonical
-    assert outcome_of(parse_program(mended.text).code, question.text)[0] == "ok"
+    fixed = teacher.refine(prompts.bug_fix(question, broken, "no answer", reference=REFERENCE))
+    assert parse_program(fixed.text).canonical == parse_program(first.reply).canonical
+    assert outcome_of(parse_program(fixed.text).code, question.text)[0] == "ok"
     other = teacher.refine(prompts.program_refinement(question, first.code, reference=REFERENCE))
     assert parse_program(other.text).well_formed
     assert parse_program(other.text).canonical != parse_program(first.reply).canonical
     assert outcome_of(parse_program(other.text).code, question.text)[0] == "ok"
 
 
-# ---- the API teacher
-# -----------------------------------------------------------------------------------------
+# ---- the API teacher --------------------------------------------------------------------------------------
 
 
 async def no_wait(seconds: float) -> None:
@@ -345,7 +339,7 @@ def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
 
 
-def test_the_api_teacher_gets_the_prompt_and_nothing_else() -> None:
+def test_the_api_teacher_gets_only_the_prompt() -> None:
     def answer(body: dict[str, object]) -> object:
         made = completion(f"a program for {text_of(body)[-1]}", None, prompt_tokens=70)
         made["usage"]["completion_tokens"] = 30
@@ -359,7 +353,7 @@ def test_the_api_teacher_gets_the_prompt_and_nothing_else() -> None:
         ]
         written = planner.write(requests)
         planner.close()
-        assert [one.text for one in written] == ["a program for X", "a program for Y"]
+        assert [reply.text for reply in written] == ["a program for X", "a program for Y"]
         assert (written[0].tokens_in, written[0].tokens_out, written[0].calls) == (70, 30, 1)
         sent = sorted(stub.chats, key=text_of)
         assert [body["messages"] for body in sent] == [
@@ -400,22 +394,22 @@ def test_fields_that_a_reasoning_model_refuses_are_left_out_and_noted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reply", "told"),
+    ("reply", "message"),
     [
         (StubFault(400, {"error": {"message": "the context is too long"}}), "the context is too long"),
         (completion(None, None, finish="length"), "no text"),
     ],
 )
-def test_an_api_teacher_that_cannot_answer_says_why(reply: object, told: str) -> None:
+def test_an_api_teacher_that_cannot_answer_says_why(reply: object, message: str) -> None:
     with StubServer(lambda body: reply) as stub:
         planner = planner_at(stub)
-        with pytest.raises(BackboneError, match=told):
+        with pytest.raises(BackboneError, match=message):
             planner.write([request()])
         planner.close()
 
 
 @pytest.mark.parametrize("status", [401, 404, 500])
-def test_an_endpoint_that_serves_nobody_stops_the_run(status: int) -> None:
+def test_an_endpoint_that_refuses_everyone_stops_the_run(status: int) -> None:
     with StubServer(lambda body: StubFault(status, {"error": {"message": "not today"}})) as stub:
         planner = planner_at(stub)
         with pytest.raises(RunError, match="give the same command again"):
@@ -438,8 +432,7 @@ def test_the_key_goes_to_openai_or_where_the_user_says(monkeypatch: pytest.Monke
             assert stub.seen[-1].headers["authorization"] == sent
 
 
-# ---- the backbone itself
-# -------------------------------------------------------------------------------------
+# ---- the backbone itself ----------------------------------------------------------------------------------
 
 
 def test_the_backbone_plans_with_its_adapter_on_and_each_requests_seed() -> None:
@@ -447,7 +440,7 @@ def test_the_backbone_plans_with_its_adapter_on_and_each_requests_seed() -> None
     planner = BackbonePlanner(backbone, is_fine_tuned=True, sampling=Sampling(2))
     seen = world.video().frames([1.0, 15.0, 25.0])
     written = planner.write([request(seed=11, visual=seen), request(seed=12, prompt="P", visual=seen)])
-    assert [(one.text, one.seed, count, adapted) for one, count, adapted in backbone.written] == [
+    assert [(request.text, request.seed, count, adapted) for request, count, adapted in backbone.written] == [
         (prompts.plan(Question(QUESTIONS["color"], CHOICES)), 11, 3, True),
         ("P", 12, 3, True),
     ]
@@ -476,8 +469,8 @@ def test_a_teacher_whose_reader_is_off_knows_no_kinds() -> None:
         check_planner("pocket-teacher:blind")
 
 
-def test_what_may_be_imported_decides_nothing_of_the_teachers_chance() -> None:
-    """Else each change of that list would draw other faults than the recorded runs have."""
+def test_the_import_list_does_not_change_the_teachers_draws() -> None:
+    """Otherwise each change of that list would draw other faults than in the recorded runs."""
     teacher = PocketTeacher()
     whole = api_reference(available_modules(world.context(SceneBackbone())))
     cut = whole.partition("\n\n## What a program may import")[0] + "\n"

@@ -129,7 +129,7 @@ def test_stills_get_the_size_that_the_processor_gives_them(saved: Path, size: tu
 
 
 def test_the_shipped_model_is_recorded_and_fits() -> None:
-    """The figures are of this world, the weights fit their limit."""
+    """The recorded numbers are of this world, and the weights are within the size limit."""
     folder = model_dir()
     record = json.loads((folder / "figures.json").read_text())
     assert record["test"]["world"] == record["val"]["world"] == world.fingerprint()
@@ -140,7 +140,7 @@ def test_the_shipped_model_is_recorded_and_fits() -> None:
 
 
 def test_the_shipped_model_sees_what_it_is_shown(tmp_path: Path) -> None:
-    """On val videos: colour and shape from the evidence, the weather from the whole, and how sure it is."""
+    """On val videos: colour and shape from the evidence, the weather from the whole, and its confidence."""
     names = ["short_000", "short_001", "short_002"]
     folder = world.ensure("val", tmp_path, videos=names, quiet=True)
     rows = [json.loads(line) for line in (folder / "questions.jsonl").read_text().splitlines()]

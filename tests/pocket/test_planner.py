@@ -24,7 +24,7 @@ def test_shipped_planners_are_recorded_and_fit() -> None:
 
 @pytest.mark.parametrize("name", PLANNERS)
 def test_shipped_planners_write_programs_that_run(name: str, tmp_path: Path) -> None:
-    """A glance for the weather, a program for the rest, and every one runs to an answer."""
+    """One look for the weather, a program for the rest, and every one runs to an answer."""
     status = infer.main(
         [
             *("--benchmark", "pocket", "--split", "val", "--model", "pocket", "--method", "adaptive"),

@@ -106,9 +106,8 @@ def test_answers_follow_from_the_script() -> None:
 
 
 def test_text_alone_stays_at_chance(test_records: list[dict]) -> None:
-    """A reader that learned all there is to learn from the text of many worlds picks no better than by
-    luck.
-    """
+    """A reader that learned all there is to learn from the text of many worlds does no better than
+    chance."""
     seen: dict[tuple[str, str], int] = Counter()
     position: dict[str, Counter] = defaultdict(Counter)
     for split, seed in [("train", None), ("fresh", 11), ("fresh", 12), ("fresh", 13)]:
@@ -190,12 +189,12 @@ def test_making_a_split_again_changes_nothing_and_heldout_shares_its_videos(fold
 
 
 def swap(video: Path, narration: Path, note: Path) -> None:
-    """Another whole video, as long in bytes as it likes."""
+    """Another complete video, of any size in bytes."""
     make_video(video, "red")
 
 
 def flip(video: Path, narration: Path, note: Path) -> None:
-    """One bit, its size and times as they were."""
+    """One bit changed, with the same size and timestamps."""
     before = video.stat()
     content = bytearray(video.read_bytes())
     content[len(content) // 2] ^= 1
@@ -231,41 +230,41 @@ DAMAGE = {
 
 
 def copied(folder: Path, root: Path) -> tuple[Path, Path, Path]:
-    """The files of the fixture's video in a world of one's own, to damage."""
+    """The files of the fixture's video in a private world, to damage."""
     shutil.copytree(folder.parents[1], root)
     stem = root / folder.relative_to(folder.parents[1]) / "videos" / "short_000"
     return stem.with_suffix(".mp4"), stem.with_suffix(".srt"), stem.with_suffix(".json")
 
 
 @pytest.mark.parametrize("name", DAMAGE)
-def test_damage_is_seen(folder: Path, tmp_path: Path, name: str) -> None:
-    hurt, told = DAMAGE[name]
+def test_damage_is_detected(folder: Path, tmp_path: Path, name: str) -> None:
+    damage, message = DAMAGE[name]
     files = copied(folder, tmp_path / "root")
     stem = files[0].with_suffix("")
     assert manifest.find_fault(stem) is None
-    hurt(*files)
+    damage(*files)
     wrong = manifest.find_fault(stem)
     assert wrong is not None
-    assert re.search(told, wrong)
+    assert re.search(message, wrong)
 
 
 @pytest.mark.parametrize("name", ["another video in its place", "narration cut in half"])
-def test_a_damaged_file_is_made_again(
+def test_a_damaged_file_is_rebuilt(
     folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], name: str
 ) -> None:
-    hurt, told = DAMAGE[name]
+    damage, message = DAMAGE[name]
     files = copied(folder, tmp_path / "root")
     whole = [file.read_bytes() for file in files]
-    hurt(*files)
+    damage(*files)
     world.ensure("val", tmp_path / "root", videos=["short_000"], quiet=True)
     error = capfd.readouterr().err
-    assert re.fullmatch(f"pocket val: {told}; made again\n", error)
+    assert re.fullmatch(f"pocket val: {message}; made again\n", error)
     assert [file.read_bytes() for file in files] == whole
     assert sorted(files[0].parent.iterdir()) == sorted(files)
 
 
 def test_several_processes_make_a_video_once(tmp_path: Path) -> None:
-    """They wait for each other, and what a killed one left is cleared away."""
+    """They wait for each other, and the remains of a killed one are removed."""
     places = tmp_path / f"pocket-{world.fingerprint()}" / "val" / "videos"
     places.mkdir(parents=True)
     (places / ".short_000.99999.mp4").write_bytes(b"left by a killed process")
@@ -280,9 +279,9 @@ def test_several_processes_make_a_video_once(tmp_path: Path) -> None:
     (tmp_path / "make.py").write_text(script)
     command = [sys.executable, str(tmp_path / "make.py"), str(tmp_path)]
     some = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
-    told = "".join(one.communicate(timeout=120)[0] for one in some).split()
-    assert [one.returncode for one in some] == [0, 0, 0]
-    assert told.count("1") == 1, "made once"
+    printed = "".join(process.communicate(timeout=120)[0] for process in some).split()
+    assert [process.returncode for process in some] == [0, 0, 0]
+    assert printed.count("1") == 1, "made once"
     assert sorted(path.name for path in places.iterdir()) == [
         "short_000.json",
         "short_000.mp4",

@@ -24,7 +24,7 @@ print(before, resident(), sum(map(len, kept)))
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
-def test_gaps_between_what_is_kept_are_given_back() -> None:
+def test_freed_gaps_are_returned_to_the_system() -> None:
     run = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, check=True)
     before, after, kept = map(int, run.stdout.split())
     assert kept == 20 * 100_000

@@ -39,23 +39,23 @@ needs_full = pytest.mark.skipif(not FULL.exists(), reason="no /dev/full")
 def test_a_signal_ends_a_command(
     capsys: pytest.CaptureFixture[str], number: signal.Signals, code: int
 ) -> None:
-    before = [signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)]
+    before = [signal.getsignal(signum) for signum in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)]
     done: list[str] = []
     with exit_status("stopped; and so on") as status:
         try:
             os.kill(os.getpid(), number)
             threading.Event().wait(10)
-            pytest.fail("the command went on")
+            pytest.fail("the command continued")
         finally:
             done.append("cleared away")
     assert status.code == code
     assert done == ["cleared away"]
     assert capsys.readouterr().err == "\nstopped; and so on\n"
-    assert [signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)] == before
+    assert [signal.getsignal(signum) for signum in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)] == before
 
 
 def test_a_terminal_that_is_gone_hides_no_signal() -> None:
-    """On the way out something prints, and fails: the command was stopped all the same."""
+    """Printing fails during shutdown: the command still counts as stopped."""
     with exit_status() as status:
         try:
             os.kill(os.getpid(), signal.SIGHUP)
@@ -65,7 +65,7 @@ def test_a_terminal_that_is_gone_hides_no_signal() -> None:
     assert status.code == 129
 
 
-def test_a_disk_without_room_is_no_fault_of_ours(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_full_disk_is_not_an_internal_error(capsys: pytest.CaptureFixture[str]) -> None:
     with exit_status() as status:
         raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT), "some/file")
     assert status.code == 2
@@ -79,15 +79,15 @@ def test_a_disk_without_room_is_no_fault_of_ours(capsys: pytest.CaptureFixture[s
 
 @needs_full
 @pytest.mark.parametrize(
-    ("written", "told"),
+    ("written", "file"),
     [
         (".config.yaml.new", "config.yaml"),
         ("work/.asked.json.new", "work/asked.json"),
         ("work/logs/rank0-worker0.log", "work/logs/rank0-worker0.log"),
     ],
 )
-def test_a_run_on_a_full_disk_names_the_file_and_goes_on(
-    root: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], written: str, told: str
+def test_a_run_on_a_full_disk_names_the_file_and_resumes(
+    root: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], written: str, file: str
 ) -> None:
     output = tmp_path / "run"
     place = output / written
@@ -95,7 +95,7 @@ def test_a_run_on_a_full_disk_names_the_file_and_goes_on(
     place.symlink_to(FULL)
     assert main(flags(root, output, "--limit", "1"), load=load_fake) == 2
     error = capfd.readouterr().err
-    assert f"error: {output / told}: cannot be written (No space left on device); free some space" in error
+    assert f"error: {output / file}: cannot be written (No space left on device); free some space" in error
     assert "Traceback" not in error
     place.unlink(missing_ok=True)
     assert not list(output.rglob(".*")), "nothing half-written is left"
@@ -104,7 +104,7 @@ def test_a_run_on_a_full_disk_names_the_file_and_goes_on(
 
 
 @needs_full
-def test_a_summary_and_a_death_on_a_full_disk(
+def test_a_summary_and_a_crash_record_on_a_full_disk(
     root: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     output = tmp_path / "run"
@@ -120,7 +120,7 @@ def test_a_summary_and_a_death_on_a_full_disk(
         record_crash(deaths, ["q"], "why")
 
 
-def test_a_torn_or_strange_death_is_left_out(tmp_path: Path) -> None:
+def test_a_torn_or_invalid_crash_record_is_left_out(tmp_path: Path) -> None:
     path = tmp_path / "deaths.jsonl"
     path.write_text('[1]\n{"ids": 3, "reason": "x"}\n{"ids": ["q"], "reason": "why"}\n{"ids": ["q"]}\n{"id')
     assert read_crashes(path).alone == {"q": 1}
@@ -128,7 +128,7 @@ def test_a_torn_or_strange_death_is_left_out(tmp_path: Path) -> None:
 
 @pytest.fixture
 def full_disk(tmp_path: Path) -> Iterator[Path]:
-    """A folder on a disk of its own, of which nothing is free while `ballast` lies there."""
+    """A folder on a disk of its own, which is full as long as `ballast` exists."""
     folder = tmp_path / "disk"
     folder.mkdir()
     mounted = shutil.which("mount") and subprocess.run(
@@ -143,7 +143,7 @@ def full_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def fill(folder: Path) -> Path:
-    """Leave no room; returns what takes it."""
+    """Fill the disk; returns the file that does."""
     ballast = folder / "ballast"
     with ballast.open("wb", buffering=0) as file, suppress(OSError):
         while True:
@@ -174,7 +174,7 @@ def test_the_pocket_world_on_a_full_disk(full_disk: Path) -> None:
 
 
 def test_making_videos_stops_at_once(tmp_path: Path) -> None:
-    """The 36 videos of a split take a minute; SIGTERM to the command alone leaves nobody making them."""
+    """The 36 videos of a split take a minute; SIGTERM to the command alone ends all its workers."""
     code = (
         "import sys\n"
         "from pathlib import Path\n"

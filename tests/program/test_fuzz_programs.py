@@ -129,7 +129,7 @@ BODY = st.sampled_from(
 
 @FUZZ
 @given(st.text(alphabet="ab <>\n#", max_size=30), BODY, st.text(alphabet="ab <>\n`", max_size=30))
-def test_a_tagged_program_is_found_between_any_words(before: str, body: str, after: str) -> None:
+def test_a_tagged_program_is_found_in_any_text(before: str, body: str, after: str) -> None:
     code = f"def execute_command(video, question):\n    {body}"
     program = parse_program(f"{before}<planning>look</planning>\n<code>\n{code}\n</code>{after}")
     assert program.code == code

@@ -1,7 +1,7 @@
 """Reading programs out of replies.
 
-The replies are the shapes that the paper (Figs. 8 to 10) and real planners produce, in our words; what they
-hold was read off by hand.
+The replies are the shapes that the paper (Figs. 8 to 10) and real planners produce, reworded; their contents
+were read by hand.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def test_an_indented_program_is_moved_to_the_margin() -> None:
     assert parse_program(f"So:\n{indented}\n  done").code == NATIVE
 
 
-def test_of_several_the_one_with_the_function_counts() -> None:
+def test_of_several_programs_the_one_with_the_function_is_read() -> None:
     text = f"<code>x = 1</code> or rather <code>\n{NATIVE}\n</code>"
     assert parse_program(text).code == NATIVE
     assert parse_program(f"```\nx = 1\n```\n```\n{NATIVE}\n```").code == NATIVE
@@ -160,7 +160,7 @@ def test_program_mode(body: str) -> None:
         (f"class A:\n    def __del__(self): pass\n{NATIVE}", "It defines __del__."),
     ],
 )
-def test_what_is_not_well_formed_is_named(code: str, reason: str) -> None:
+def test_malformed_programs_are_explained(code: str, reason: str) -> None:
     program = parse_program(reply(code))
     assert reason in program.faults
     assert not program.well_formed
@@ -208,10 +208,10 @@ def execute_command(video: "Video", question: str) -> "Answer":
         question, choices,
     )
 """
-    one, two = parse_program(reply(NATIVE)), parse_program(reply(other))
-    assert one.canonical == two.canonical
-    assert one.digest == two.digest
-    assert one.code != two.code
+    first, second = parse_program(reply(NATIVE)), parse_program(reply(other))
+    assert first.canonical == second.canonical
+    assert first.digest == second.digest
+    assert first.code != second.code
 
 
 @pytest.mark.parametrize(
@@ -223,7 +223,7 @@ def execute_command(video: "Video", question: str) -> "Answer":
         NATIVE.replace("return ", "return (yield) or "),
     ],
 )
-def test_what_matters_counts(other: str) -> None:
+def test_differences_that_matter_count(other: str) -> None:
     assert parse_program(reply(NATIVE)).digest != parse_program(reply(other)).digest
 
 
@@ -236,18 +236,18 @@ def test_the_canonical_form_runs_alike_and_is_its_own() -> None:
     ]
 
 
-# ---- whatever comes ---------------------------------------------------------------------------------------
+# ---- arbitrary replies ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", BOMBS)
-def test_source_bombs_are_refused_in_words(name: str) -> None:
-    begun = time.perf_counter()
+def test_source_bombs_are_refused_with_a_reason(name: str) -> None:
+    start = time.perf_counter()
     program = parse_program(reply(f"{NATIVE}\n{BOMBS[name]}"))
     assert not program.well_formed
     assert program.canonical == program.code
     assert program.mode == "program"
     assert len(program.digest) == 64
-    assert time.perf_counter() - begun < 20
+    assert time.perf_counter() - start < 20
 
 
 def test_any_mutilated_reply_is_read() -> None:
@@ -269,13 +269,13 @@ def test_any_mutilated_reply_is_read() -> None:
     assert 20 < found < 390
 
 
-def test_reading_takes_time_in_proportion_to_the_reply() -> None:
+def test_reading_time_is_linear_in_the_reply() -> None:
     def seconds(text: str) -> float:
         best = 9.0
         for _ in range(3):
-            begun = time.process_time()
+            start = time.process_time()
             parse_program(text)
-            best = min(best, time.process_time() - begun)
+            best = min(best, time.process_time() - start)
         return best
 
     for piece in ("<code>", "<planning>", "```\n", "<think>", "</think>", "def execute_command", "\n"):
@@ -291,7 +291,7 @@ def test_reading_takes_time_in_proportion_to_the_reply() -> None:
     [
         (NATIVE, ("query_native",)),
         (LONGER, ("get_informative_clips", "extract_frames", "query_mc")),
-        # Its own functions, parameters, imports, variables and Python's builtins are no modules.
+        # Its own functions, parameters, imports, variables and Python's builtins are not modules.
         (
             "from math import floor as down\nimport re\nclass Found:\n    pass\n"
             "def look(ask, *rest, **more):\n    return ask(rest) or more(1)\n"
@@ -311,7 +311,7 @@ def test_reading_takes_time_in_proportion_to_the_reply() -> None:
         ("not python (", ()),
     ],
 )
-def test_the_calls_are_names_that_nobody_defines(code: str, calls: tuple[str, ...]) -> None:
+def test_the_calls_are_names_that_are_not_defined(code: str, calls: tuple[str, ...]) -> None:
     assert parse_program(reply(code)).calls == calls
 
 

@@ -14,7 +14,7 @@ from videopro.question import OFFICIAL_EXTRACTORS, Question, extract_letter
 from videopro.runs.judging import read_grade, read_official
 
 COLOURS = Question("Which colour?", ("red", "blue", "green", "A dog runs. Then (B) stops"))
-JUDGE = next(one.judge for one in PROTOCOLS if one.judge is not None)
+JUDGE = next(protocol.judge for protocol in PROTOCOLS if protocol.judge is not None)
 UNITS = (
     *(
         "<answer>",
@@ -98,8 +98,8 @@ def test_a_reply_gives_a_letter_of_the_question_or_none(reply: str) -> None:
 
 @FUZZ
 @given(replies)
-def test_a_letter_alone_in_the_marked_place_is_read_whatever_stands_before(reply: str) -> None:
-    """Behind thoughts, nothing of them counts."""
+def test_a_lone_letter_in_the_marked_place_is_read_whatever_precedes_it(reply: str) -> None:
+    """After a thinking block, none of its text counts."""
     thought = reply.replace("<", "").replace(">", "")
     assert extract_letter(f"<think>{thought}</think>B", COLOURS) == "B"
 
@@ -123,7 +123,7 @@ def test_boxes_are_four_finite_numbers(reply: str) -> None:
     start = time.process_time()
     for box in parse_boxes(reply):
         assert len(box) == 4
-        assert all(isinstance(one, float) and abs(one) < float("inf") for one in box)
+        assert all(isinstance(number, float) and abs(number) < float("inf") for number in box)
     assert time.process_time() - start < 10
 
 

@@ -48,13 +48,13 @@ def test_question_takes_lists_and_twins_and_is_hashable() -> None:
         (None, ("x", "y"), "needs a text"),
     ],
 )
-def test_what_is_no_question_is_refused(text: str, choices: tuple[str, ...], says: str) -> None:
+def test_an_invalid_question_is_refused(text: str, choices: tuple[str, ...], says: str) -> None:
     with pytest.raises(QuestionError, match=says):
         Question(text, choices)
 
 
 @pytest.mark.parametrize("letter", ["C", "a", "", "AB", "Z"])
-def test_a_letter_that_is_no_option_is_refused(letter: str) -> None:
+def test_a_letter_that_names_no_option_is_refused(letter: str) -> None:
     with pytest.raises(QuestionError, match="options are A, B"):
         TWO.choice(letter)
 
@@ -508,7 +508,7 @@ def test_long_replies_are_read_in_bounded_time(length: int) -> None:
         ('{"answer": "B", "why": ' + "[" * 5000 + "]" * 5000 + "}", "B"),
         ('{"answer": ' + "1" * 5000 + "}", None),
         ("答案是B。" * 4000, "B"),
-        ("Answer: B\n" * 400_000, None),  # of no model that came to an end
+        ("Answer: B\n" * 400_000, None),  # only of models whose thinking is not finished
     ],
 )
 def test_repeated_and_nested_marks_are_read_without_recursion(reply: str, letter: str | None) -> None:

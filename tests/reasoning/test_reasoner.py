@@ -1,5 +1,5 @@
-"""Plan, run, refine: what asks for which refinement, which answer counts, what is recorded, what errors
-do.
+"""Plan, run, refine: what triggers which refinement, which answer is selected, what is recorded,
+what errors do.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ CLAIMED = reply('return make_result("C", 0.99)')
 
 
 @pytest.fixture(autouse=True)
-def own_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def own_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each test computes by itself."""
     monkeypatch.setattr(module_library, "_cache", CallCache())
 
@@ -80,7 +80,7 @@ def reason(
 
 
 def test_each_call_has_the_line_that_made_it() -> None:
-    """Also calls that failed, that a helper made, and that stand in one line with another."""
+    """Also calls that failed, that a helper made, and that share a line with another."""
     body = """def look(clip):
     return query_yn(extract_frames(clip), "Is it red?")
 clips = get_informative_clips(video, "red",
@@ -91,11 +91,11 @@ try:
 except Exception:
     pass
 return query_mc(extract_frames(clips[0]), question, choices)"""
-    (one,), _ = reason({"plan": reply(body)}, max_rounds=0)
-    execution = one.rounds[0].execution
+    (result,), _ = reason({"plan": reply(body)}, max_rounds=0)
+    execution = result.rounds[0].execution
     assert execution is not None
     assert execution.status == "ok"
-    # Line 1 is the function's head; a call that goes over lines is at its first.
+    # Line 1 is the function's head; a call over several lines is at its first.
     assert [(call.fn, call.line) for call in execution.calls] == [
         ("get_informative_clips", 4),
         ("extract_frames", 3), ("query_yn", 3), ("extract_frames", 3), ("query_yn", 3),
@@ -119,8 +119,7 @@ def final(reasoned: Result) -> tuple[str | None, float]:
     return reasoned.final.letter, round(reasoned.final.confidence, 6)
 
 
-# ---- which answer counts: by hand
-# ----------------------------------------------------------------------------
+# ---- which answer counts: by hand -------------------------------------------------------------------------
 
 
 def made(letter: str | None, confidence: float = 0.0, status: Any = None) -> Execution:
@@ -145,7 +144,12 @@ SURE, UNSURE, SURER, SAME = made("A", 0.75), made("B", 0.5), made("C", 0.6), mad
         ([UNSURE, SAME], "last", 1, 1),
         ([UNSURE, FAILED], "last", 1, 1),  # the paper's: the last program counts, failed or not
         ([UNSURE, made(None)], "last", 1, 1),
-        ([UNSURE, FAILED], "last-answered", 0, 1),  # a refinement without an answer takes nothing away
+        (
+            [UNSURE, FAILED],
+            "last-answered",
+            0,
+            1,
+        ),  # a refinement without an answer loses nothing
         ([UNSURE, made(None)], "last-answered", 0, 1),
         ([SURER, UNSURE], "last-answered", 1, 1),
         ([FAILED, FAILED], "last-answered", 1, 1),
@@ -158,7 +162,7 @@ SURE, UNSURE, SURER, SAME = made("A", 0.75), made("B", 0.5), made("C", 0.6), mad
         ([UNSURE, SURE, SURER], "last", 1, 1),
     ],
 )
-def test_which_answer_counts(executions: list[Execution], how: Any, selected: int, refined: int) -> None:
+def test_which_answer_is_selected(executions: list[Execution], how: Any, selected: int, refined: int) -> None:
     decision = select_answer(executions, 0.75, how)
     assert (decision.selected, decision.refined) == (selected, refined)
 
@@ -179,14 +183,13 @@ def test_tau_is_inclusive_and_an_answer_is_needed() -> None:
         select_answer([], 0.75, "last")
 
 
-# ---- the loop
-# ------------------------------------------------------------------------------------------------
+# ---- the loop ---------------------------------------------------------------------------------------------
 
 
 def test_a_confident_answer_is_not_refined() -> None:
-    (one,), _ = reason({"plan": LOCAL})
-    assert (kinds(one), final(one), one.selected, one.refined) == (["plan"], ("B", 0.9), 0, 0)
-    assert one.first == one.final
+    (result,), _ = reason({"plan": LOCAL})
+    assert (kinds(result), final(result), result.selected, result.refined) == (["plan"], ("B", 0.9), 0, 0)
+    assert result.first == result.final
 
 
 @pytest.mark.parametrize(
@@ -199,10 +202,11 @@ def test_a_confident_answer_is_not_refined() -> None:
     ],
 )
 def test_what_went_wrong_decides_the_refinement(first: str, kind: str) -> None:
-    (one,), planner = reason({"plan": first, kind: LOCAL})
-    assert (kinds(one), final(one), one.selected, one.refined) == (["plan", kind], ("B", 0.9), 1, 1)
+    (result,), planner = reason({"plan": first, kind: LOCAL})
+    assert kinds(result) == ["plan", kind]
+    assert (final(result), result.selected, result.refined) == (("B", 0.9), 1, 1)
     prompt = planner.requests[1].prompt
-    program = one.rounds[0].program
+    program = result.rounds[0].program
     assert program
     assert program in prompt
     assert QUESTION.text in prompt
@@ -213,28 +217,29 @@ def test_what_went_wrong_decides_the_refinement(first: str, kind: str) -> None:
 def test_tau_decides_and_is_inclusive() -> None:
     """The wider program's 0.4 is confident under tau 0.4 and unsure right above it."""
     sure = 10 / 20 - 0.1
-    (one,), _ = reason({"plan": WIDER}, tau=sure)
-    assert kinds(one) == ["plan"]
-    (one,), _ = reason({"plan": WIDER, "program_refinement": LOCAL}, tau=math.nextafter(sure, 1))
-    assert kinds(one) == ["plan", "program_refinement"]
+    (result,), _ = reason({"plan": WIDER}, tau=sure)
+    assert kinds(result) == ["plan"]
+    (result,), _ = reason({"plan": WIDER, "program_refinement": LOCAL}, tau=math.nextafter(sure, 1))
+    assert kinds(result) == ["plan", "program_refinement"]
 
 
-def test_a_claim_spares_no_refinement() -> None:
-    (one,), _ = reason({"plan": CLAIMED, "program_refinement": LOCAL})
-    assert one.rounds[0].execution is not None
-    assert (one.rounds[0].execution.answer.letter, one.rounds[0].execution.answer.confidence) == ("C", 0.0)
-    assert one.rounds[0].execution.claim == 0.99
-    assert final(one) == ("B", 0.9)
+def test_a_claimed_confidence_does_not_prevent_refinement() -> None:
+    (result,), _ = reason({"plan": CLAIMED, "program_refinement": LOCAL})
+    assert result.rounds[0].execution is not None
+    answer = result.rounds[0].execution.answer
+    assert (answer.letter, answer.confidence) == ("C", 0.0)
+    assert result.rounds[0].execution.claim == 0.99
+    assert final(result) == ("B", 0.9)
 
 
-def test_refinements_below_another_bound_are_stored_without_a_say() -> None:
-    (one,), _ = reason({"plan": LOCAL, "program_refinement": WIDER}, refine_below=0.95)
-    assert (kinds(one), final(one)) == (["plan", "program_refinement"], ("B", 0.9))
-    assert (one.selected, one.refined) == (0, 0)
+def test_refinements_below_another_bound_are_stored_but_not_used() -> None:
+    (result,), _ = reason({"plan": LOCAL, "program_refinement": WIDER}, refine_below=0.95)
+    assert (kinds(result), final(result)) == (["plan", "program_refinement"], ("B", 0.9))
+    assert (result.selected, result.refined) == (0, 0)
 
 
 def test_a_program_whose_sandbox_was_killed_is_run_again() -> None:
-    """Killed from outside, as for want of memory, while the program waits for an answer."""
+    """Killed from outside, as by the OOM killer, while the program waits for an answer."""
 
     class Killing(SceneBackbone):
         def choose(self, request: ChoiceRequest, frames: Sequence[Frame]) -> Answer:
@@ -245,32 +250,32 @@ def test_a_program_whose_sandbox_was_killed_is_run_again() -> None:
             return super().choose(request, frames)
 
     backbone = Killing()
-    (one,), _ = reason({"plan": LOCAL}, backbone=backbone)
-    assert (kinds(one), final(one)) == (["plan"], ("B", 0.9))
-    execution = one.rounds[0].execution
+    (result,), _ = reason({"plan": LOCAL}, backbone=backbone)
+    assert (kinds(result), final(result)) == (["plan"], ("B", 0.9))
+    execution = result.rounds[0].execution
     assert execution is not None
-    # The answer that was given while its program died is remembered, and the record is of one run.
+    # The answer that was given while its program died is cached, and the record is of one run.
     assert len(backbone.asked) == 1
     assert [call.fn for call in execution.calls] == [call.fn for call in reasoned_calls(LOCAL)]
 
 
 def reasoned_calls(plan: str) -> tuple[Call, ...]:
-    (one,), _ = reason({"plan": plan})
-    execution = one.rounds[0].execution
+    (result,), _ = reason({"plan": plan})
+    execution = result.rounds[0].execution
     assert execution is not None
     return execution.calls
 
 
-def test_rounds_end_when_the_answer_is_sure_or_the_rounds_are_used_up() -> None:
+def test_rounds_end_with_a_confident_answer_or_at_the_limit() -> None:
     replies = iter([BROKEN, NATIVE, WIDER, LOCAL, LOCAL])
-    (one,), _ = reason(lambda request: next(replies), max_rounds=9)
-    assert kinds(one) == ["plan", "bug_fix", "native_refinement", "program_refinement"]
-    assert (final(one), one.selected, one.refined) == (("B", 0.9), 3, 3)
-    (one,), _ = reason({"plan": BROKEN}, max_rounds=0)
-    assert (kinds(one), final(one)) == (["plan"], (None, 0.0))
+    (result,), _ = reason(lambda request: next(replies), max_rounds=9)
+    assert kinds(result) == ["plan", "bug_fix", "native_refinement", "program_refinement"]
+    assert (final(result), result.selected, result.refined) == (("B", 0.9), 3, 3)
+    (result,), _ = reason({"plan": BROKEN}, max_rounds=0)
+    assert (kinds(result), final(result)) == (["plan"], (None, 0.0))
 
 
-def test_the_last_or_the_best_answer_counts() -> None:
+def test_the_last_or_the_most_confident_answer_is_selected() -> None:
     """The native D has 0.4; a third of the frames each is red, blue and green: A with 1/3 - 0.1."""
     spread = reply(
         "frames = extract_frames(video)\n"
@@ -286,17 +291,17 @@ def test_the_last_or_the_best_answer_counts() -> None:
     assert last.first == best.final
 
 
-def test_where_no_program_answered_a_direct_answer_does_if_wanted() -> None:
+def test_a_direct_answer_stands_in_where_no_program_answered() -> None:
     broken = {"plan": BROKEN, "bug_fix": BROKEN}
-    (one,), _ = reason(broken, rule=AnswerRule(fallback="native"))
-    assert kinds(one) == ["plan", "bug_fix", "fallback"]
-    assert (final(one), one.selected, one.refined) == (("D", 0.4), 2, 1)
-    assert one.rounds[2].execution is not None
-    assert [call.fn for call in one.rounds[2].execution.calls] == ["query_native"]
-    assert one.first is not None
-    assert one.first.letter is None
-    (one,), _ = reason(broken)
-    assert (kinds(one), final(one)) == (["plan", "bug_fix"], (None, 0.0))
+    (result,), _ = reason(broken, rule=AnswerRule(fallback="native"))
+    assert kinds(result) == ["plan", "bug_fix", "fallback"]
+    assert (final(result), result.selected, result.refined) == (("D", 0.4), 2, 1)
+    assert result.rounds[2].execution is not None
+    assert [call.fn for call in result.rounds[2].execution.calls] == ["query_native"]
+    assert result.first is not None
+    assert result.first.letter is None
+    (result,), _ = reason(broken)
+    assert (kinds(result), final(result)) == (["plan", "bug_fix"], (None, 0.0))
 
 
 def test_a_failed_refinement_falls_back_unless_the_answer_before_it_counts() -> None:
@@ -312,17 +317,17 @@ def test_a_failed_refinement_falls_back_unless_the_answer_before_it_counts() -> 
 
 
 def test_a_fallback_that_only_another_tau_calls_for_is_stored() -> None:
-    """The native D has 0.4: sure enough for tau 0.3, and below 0.9 its refinement, which fails, is stored."""
+    """The native D has 0.4: confident at tau 0.3, and below 0.9 its refinement, which fails, is stored."""
     lost = {"plan": NATIVE, "native_refinement": BROKEN}
-    (one,), _ = reason(lost, tau=0.3, refine_below=0.9, rule=AnswerRule(fallback="native"))
-    assert kinds(one) == ["plan", "native_refinement", "fallback"]
-    assert (final(one), one.selected, one.refined) == (("D", 0.4), 0, 0)
+    (result,), _ = reason(lost, tau=0.3, refine_below=0.9, rule=AnswerRule(fallback="native"))
+    assert kinds(result) == ["plan", "native_refinement", "fallback"]
+    assert (final(result), result.selected, result.refined) == (("D", 0.4), 0, 0)
 
 
-def test_a_reply_without_a_program_is_a_failure_that_can_be_mended() -> None:
-    (one,), planner = reason({"plan": "I would say B.", "bug_fix": LOCAL})
-    assert (kinds(one), final(one)) == (["plan", "bug_fix"], ("B", 0.9))
-    first = one.rounds[0]
+def test_a_reply_without_a_program_is_a_failure_that_can_be_fixed() -> None:
+    (result,), planner = reason({"plan": "I would say B.", "bug_fix": LOCAL})
+    assert (kinds(result), final(result)) == (["plan", "bug_fix"], ("B", 0.9))
+    first = result.rounds[0]
     assert (first.mode, first.raw, first.program) == (None, "I would say B.", None)
     assert first.faults
     assert first.execution is not None
@@ -332,8 +337,8 @@ def test_a_reply_without_a_program_is_a_failure_that_can_be_mended() -> None:
 
 
 def test_always_several_steps_is_asked_for() -> None:
-    (one,), planner = reason({"plan_program": LOCAL}, adaptive=False)
-    assert kinds(one) == ["plan_program"]
+    (result,), planner = reason({"plan_program": LOCAL}, adaptive=False)
+    assert kinds(result) == ["plan_program"]
     assert "Do not call query_native" in planner.requests[0].prompt
 
 
@@ -347,8 +352,7 @@ def test_what_a_prompt_shows_of_an_unsure_answer(shows: str, result: bool, log: 
     assert ("query_native(Video(" in prompt) == log
 
 
-# ---- what the planner gets
-# -----------------------------------------------------------------------------------
+# ---- what the planner gets --------------------------------------------------------------------------------
 
 
 def test_the_api_reference_goes_to_planners_that_need_it() -> None:
@@ -391,11 +395,10 @@ def test_modules_answer_with_the_adapter_off() -> None:
     assert backbone.adapted
 
 
-# ---- several at once, and errors
-# -----------------------------------------------------------------------------
+# ---- several at once, and errors --------------------------------------------------------------------------
 
 
-def test_what_is_wrong_with_one_question_leaves_the_others() -> None:
+def test_an_error_of_one_question_leaves_the_others() -> None:
     questions = [
         QUESTION,
         Question("Which? (no plan)", QUESTION.choices),
@@ -403,7 +406,7 @@ def test_what_is_wrong_with_one_question_leaves_the_others() -> None:
         replace(QUESTION, text="What else is red?"),
     ]
     out, _ = reason({"plan": LOCAL, "bug_fix": LOCAL}, questions)
-    assert [None if one.error is None else one.error.message for one in out] == [
+    assert [None if result.error is None else result.error.message for result in out] == [
         None,
         "the planner is gone",
         "cannot serve this request",
@@ -416,17 +419,17 @@ def test_what_is_wrong_with_one_question_leaves_the_others() -> None:
     assert kinds(out[2]) == ["plan"], "what was done before is kept"
 
 
-def test_a_model_that_fails_is_no_fault_of_a_program_that_hides_it() -> None:
+def test_a_backbone_error_counts_even_if_the_program_hides_it() -> None:
     hidden = reply(
         "try:\n    return query_native(video, question, choices)\nexcept Exception:\n    return 'A'"
     )
-    (one,), _ = reason({"plan": hidden}, [Question("Which? (refuse)", QUESTION.choices)])
-    assert one.error is not None
-    assert one.error.type == BackboneError.__name__
-    assert one.final is None
+    (result,), _ = reason({"plan": hidden}, [Question("Which? (refuse)", QUESTION.choices)])
+    assert result.error is not None
+    assert result.error.type == BackboneError.__name__
+    assert result.final is None
 
 
-def test_a_fault_of_ours_stops_the_run() -> None:
+def test_an_internal_error_stops_the_run() -> None:
     class Faulty(world.SceneIndex):
         def search(self, *args: Any, **options: Any) -> Any:
             raise ZeroDivisionError("a fault on purpose")
@@ -440,8 +443,8 @@ def test_a_fault_of_ours_stops_the_run() -> None:
         reasoner.reason([ReasoningTask(QUESTION, modules)])
 
 
-def test_programs_run_side_by_side() -> None:
-    """Two programs that wait for each other both come to their end."""
+def test_programs_run_in_parallel() -> None:
+    """Two programs that wait for each other both finish."""
     meeting = threading.Barrier(2, timeout=60)
 
     class Meeting(world.SceneIndex):
@@ -451,45 +454,44 @@ def test_programs_run_side_by_side() -> None:
 
     thread_meter = ThreadMeter()
     modules = world.context(MeteredBackbone(BatchingBackbone(SceneBackbone()), thread_meter), index=Meeting())
-    # Different words, or the second call would be the first one's, remembered.
+    # Different words, or the second call would be served from the cache.
     planner = ScriptedPlanner(lambda request: LOCAL.replace('"red"', f'"red {request.question.text}"'))
     questions = [replace(QUESTION, text=f"Which {i}?") for i in range(2)]
     out = Reasoner(planner, ReasoningSettings(max_parallel=2), thread_meter=thread_meter).reason(
         [ReasoningTask(question, modules) for question in questions]
     )
-    assert [final(one) for one in out] == [("B", 0.9)] * 2
+    assert [final(result) for result in out] == [("B", 0.9)] * 2
 
 
-# ---- costs and the record
-# ------------------------------------------------------------------------------------
+# ---- costs and the record ---------------------------------------------------------------------------------
 
 
-def test_costs_of_planning_and_running_are_told_apart_and_add_up() -> None:
-    (one,), _ = reason({"plan": NATIVE, "native_refinement": LOCAL})
-    planning = [round_.planning for round_ in one.rounds]
+def test_costs_of_planning_and_running_are_separate_and_add_up() -> None:
+    (result,), _ = reason({"plan": NATIVE, "native_refinement": LOCAL})
+    planning = [round_.planning for round_ in result.rounds]
     assert [(c.calls, c.tokens_in, c.tokens_out) for c in planning] == [(1, 300, 40)] * 2
-    running = [round_.execution.cost for round_ in one.rounds if round_.execution is not None]
+    running = [round_.execution.cost for round_ in result.rounds if round_.execution is not None]
     # 12 frames of the whole video, 10 of the clip; the fake counts 100 tokens and one a frame.
     assert [(c.calls, c.frames, c.tokens_in, c.tokens_out) for c in running] == [
         (1, 12, 112, 1),
         (1, 10, 110, 1),
     ]
-    total = one.cost
+    total = result.cost
     assert (total.calls, total.frames, total.tokens_in, total.tokens_out) == (4, 22, 822, 82)
     assert set(total.stages) == {"plan", "run", "backbone"}
     assert total.seconds == pytest.approx(total.stages["plan"] + total.stages["run"])
 
 
-def test_side_by_side_the_times_add_up_to_the_wall(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_times_in_parallel_add_up_to_the_wall_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     questions = [replace(QUESTION, text=f"Which {i}?") for i in range(4)]
     meter = Meter()
     out, _ = reason({"plan": LOCAL}, questions)
-    assert 0 < sum(one.cost.seconds for one in out) <= meter.take().seconds
+    assert 0 < sum(result.cost.seconds for result in out) <= meter.take().seconds
 
 
 def test_calls_are_recorded_with_arguments_results_and_frames() -> None:
-    (one,), _ = reason({"plan": LOCAL})
-    execution = one.rounds[0].execution
+    (result,), _ = reason({"plan": LOCAL})
+    execution = result.rounds[0].execution
     assert execution is not None
     assert [call.fn for call in execution.calls] == ["get_informative_clips", "extract_frames", "query_mc"]
     clips, _, query = execution.calls
@@ -499,21 +501,21 @@ def test_calls_are_recorded_with_arguments_results_and_frames() -> None:
     assert (execution.answer.raw, execution.answer.letters["B"]) == ("B", pytest.approx(0.9))
 
 
-def test_a_watcher_is_told_in_order() -> None:
-    told: list[str] = []
+def test_an_observer_is_notified_in_order() -> None:
+    events: list[str] = []
 
-    class Watch:
+    class RecordingObserver:
         def on_reply(self, round: Round) -> None:
-            told.append(f"wrote {round.prompt_kind}")
+            events.append(f"wrote {round.prompt_kind}")
 
         def on_call(self, call: Call) -> None:
-            told.append(f"called {call.fn}")
+            events.append(f"called {call.fn}")
 
         def on_execution(self, execution: Execution) -> None:
-            told.append(f"ended {execution.status}")
+            events.append(f"ended {execution.status}")
 
-    reason({"plan": BROKEN, "bug_fix": LOCAL}, observer=Watch())
-    assert told == [
+    reason({"plan": BROKEN, "bug_fix": LOCAL}, observer=RecordingObserver())
+    assert events == [
         "wrote plan",
         "ended failed",
         "wrote bug_fix",
@@ -525,7 +527,7 @@ def test_a_watcher_is_told_in_order() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "told"),
+    ("settings", "message"),
     [
         ({"tau": 1.5}, "tau is 1.5"),
         ({"max_rounds": -1}, "max_rounds is -1"),
@@ -533,11 +535,11 @@ def test_a_watcher_is_told_in_order() -> None:
         ({"max_parallel": 0}, "max_parallel is 0"),
     ],
 )
-def test_settings_that_cannot_be_are_refused(settings: dict[str, Any], told: str) -> None:
-    with pytest.raises(ConfigError, match=told):
+def test_invalid_settings_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         ReasoningSettings(**settings)
 
 
-def test_a_thread_without_a_meter_is_told() -> None:
+def test_a_thread_without_a_meter_is_an_error() -> None:
     with pytest.raises(RuntimeError, match="chosen no meter"):
         ThreadMeter().add(Cost(frames=1))

@@ -114,8 +114,8 @@ class Page(HTMLParser):
 def test_a_report_and_its_files(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     output = tmp_path / "report"
     assert main([str(runs), "--output", str(output), "--title", "Runs <of> today"]) == 0
-    told = capsys.readouterr().out
-    assert "left out: metrics" in told
+    printed = capsys.readouterr().out
+    assert "left out: metrics" in printed
     made = ["main", "efficiency", "modules", "training", "modes", "confidence", "tau", "durations", "pairs"]
     for name in (*made, "runs"):
         files = {path.suffix for path in (output / "tables").glob(f"{name}.*")}
@@ -136,7 +136,7 @@ def test_a_report_and_its_files(runs: Path, tmp_path: Path, capsys: pytest.Captu
     assert "## Main results (Table 1)" in text
 
 
-def test_the_papers_numbers_stand_below_ones_own(runs: Path, tmp_path: Path) -> None:
+def test_the_papers_numbers_are_below_the_runs_own(runs: Path, tmp_path: Path) -> None:
     output = tmp_path / "report"
     assert main([str(runs), "--published", "--output", str(output)]) == 0
     found = {path.name for path in (output / "tables").glob("*_published.md")}
@@ -147,7 +147,7 @@ def test_the_papers_numbers_stand_below_ones_own(runs: Path, tmp_path: Path) -> 
 
 
 def test_the_papers_numbers_agree_with_each_other() -> None:
-    """The paper says much of it twice: means of rows, differences, and cells of several tables."""
+    """The paper states many of them twice: means of rows, differences, and cells of several tables."""
 
     def numbers(name: str, row: int) -> list[float]:
         return [cell.value for cell in PUBLISHED[name].rows[row] if isinstance(cell, Number)]
@@ -185,7 +185,7 @@ def test_the_page_holds_all_that_it_shows(runs: Path, tmp_path: Path) -> None:
     assert "<title>Runs &lt;of&gt; today</title>" in text
     assert "<script" not in text
     assert page.cells > 100
-    # A head stands over its numbers, also where the first row has none.
+    # A header is aligned with its numbers, also if the first row has none.
     assert '<th class="n">difference</th>' in text
     assert "<th>benchmark</th>" in text or "<th>run</th>" in text
 
@@ -200,13 +200,13 @@ def test_a_report_of_the_same_runs_is_the_same(runs: Path, tmp_path: Path) -> No
         assert (first / name).read_bytes() == (second / name).read_bytes(), name
 
 
-def test_nothing_is_run_or_changed(runs: Path, tmp_path: Path) -> None:
+def test_a_report_runs_and_changes_nothing(runs: Path, tmp_path: Path) -> None:
     before = {path: path.read_bytes() for path in runs.rglob("*") if path.is_file()}
     assert main([str(runs), "--output", str(tmp_path / "r")]) == 0
     assert {path: path.read_bytes() for path in runs.rglob("*") if path.is_file()} == before
 
 
-def test_some_tables_alone(runs: Path, tmp_path: Path) -> None:
+def test_selected_tables_only(runs: Path, tmp_path: Path) -> None:
     output = tmp_path / "r"
     assert (
         main([str(runs / "videopro"), "--tables", "tau", "--taus", "0.5", "0.6", "--output", str(output)])
@@ -218,7 +218,7 @@ def test_some_tables_alone(runs: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("argv", "told"),
+    ("argv", "expected"),
     [
         ([], "give one or more folders of finished runs"),
         (["{runs}/nowhere"], "contains no run"),
@@ -236,11 +236,11 @@ def test_some_tables_alone(runs: Path, tmp_path: Path) -> None:
         (["{runs}/native", "--output", "{runs}/native/config.yaml"], "cannot be written"),
     ],
 )
-def test_what_the_user_can_mend(
-    argv: list[str], told: str, runs: Path, capsys: pytest.CaptureFixture[str]
+def test_user_errors_are_explained(
+    argv: list[str], expected: str, runs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([word.format(runs=runs) for word in argv]) == 2
-    assert told in capsys.readouterr().err
+    assert expected in capsys.readouterr().err
 
 
 def test_without_its_packages_a_report_says_what_to_install(runs: Path) -> None:
@@ -290,7 +290,7 @@ def test_lmms_eval_loads_its_lines(mixed: Path) -> None:
     """`pip install --no-deps lmms-eval` is enough; its dependencies are too many for the extra `test`."""
     loader = pytest.importorskip("lmms_eval.baselines.loader", reason="lmms-eval is not installed")
     scores, _ = loader.load_baseline(str(exported(mixed, "lmms-eval")), "pocket")
-    assert scores == {"q0": 1.0, "q1": 0.0}, "questions without a verdict are no pairs"
+    assert scores == {"q0": 1.0, "q1": 0.0}, "questions without a verdict are not paired"
 
 
 def inspect_log(path: Path) -> dict[str, Any]:
@@ -313,7 +313,7 @@ def test_inspect_log(mixed: Path) -> None:
     assert "no such file" in log["samples"][3]["error"]["message"]
 
 
-def test_inspect_shows_what_was_written_and_what_came_of_it(tmp_path: Path) -> None:
+def test_inspect_shows_programs_and_their_outcomes(tmp_path: Path) -> None:
     log = inspect_log(exported(planned_run(tmp_path / "v"), "inspect"))
     refined = log["samples"][2]
     said = [(message["role"], message["content"]) for message in refined["messages"]]

@@ -1,4 +1,4 @@
-"""What reports rest on: averages with intervals, and what a run would have recorded under other settings."""
+"""What reports are based on: averages with intervals, and what a run would record under other settings."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def scored(name: str, video: str, right: int) -> QuestionScore:
 
 
 def wilson_by_roots(share: float, n: float, z: float) -> list[float]:
-    """Both p with (p - share)^2 = z^2 p (1 - p) / n, of which Wilson's interval is made."""
+    """Both p with (p - share)^2 = z^2 p (1 - p) / n, the ends of Wilson's interval."""
     return sorted(np.roots([1 + z**2 / n, -2 * share - z**2 / n, share**2]).real.tolist())
 
 
@@ -53,7 +53,7 @@ def test_a_mean_over_tasks_by_hand() -> None:
     assert found.ci95 == pytest.approx(tuple(expected), abs=1e-5)
 
 
-def test_an_average_of_one_is_the_thing_itself() -> None:
+def test_the_average_of_one_run_is_the_run() -> None:
     rng = np.random.default_rng(0)
     first = [scored(f"q{i}", f"v{i // 4}", int(rng.random() < 0.7)) for i in range(40)]
     second = [scored(f"q{i}", f"v{i // 4}", int(rng.random() < 0.5)) for i in range(4, 44)]
@@ -82,7 +82,7 @@ def test_a_mean_difference_by_hand() -> None:
     assert found.ci95 == pytest.approx((-half, half), abs=1e-5)
 
 
-def test_averages_that_are_none() -> None:
+def test_averages_without_data_are_undefined() -> None:
     assert weighted_accuracy([(0.5, [scored("a", "v", 1)]), (0.5, [])]).accuracy is None
     assert weighted_difference([(1.0, [scored("a", "v", 1)], [scored("b", "v", 1)])]).difference is None
     assert weighted_accuracy([(1.0, [scored("a", "v", 1)])]).ci95 == (0.0, 1.0)

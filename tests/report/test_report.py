@@ -95,8 +95,8 @@ def test_a_mean_needs_every_benchmark(tmp_path: Path) -> None:
 
 
 def lost_run(folder: Path, **settings: Any) -> Path:
-    """Four questions, A right: an unsure right answer that its refinement loses; a failure mended rightly; a
-    failure mended by nothing; a sure wrong one."""
+    """Four questions, A right: an unsure right answer that its refinement loses; a failure fixed correctly; a
+    failure that no refinement fixes; a confident wrong one."""
     return write_run(
         folder,
         [
@@ -123,16 +123,16 @@ def test_each_rule_of_the_final_answer_is_a_row(tmp_path: Path) -> None:
     # A fallback costs what it took in the run of method native: 1.25 s for one question in four, or two.
     took = table("efficiency", native, lost)
     assert column(took, "runtime, s")[3:] == ["2.88", "3.50", "2.88", "3.19"]
-    # Without direct answers there is no row of a fallback, and it is said why.
+    # Without direct answers there is no row for the fallback, and the reason is given.
     alone = table("main", lost)
     assert [row[0] for row in alone.rows] == ["VideoPro", "VideoPro, last answer"]
     assert any("method native" in note for note in alone.notes)
-    # Direct answers that also had subtitles are none that a fallback would give.
+    # Direct answers that also had subtitles are not what a fallback would give.
     other = write_run(tmp_path / "subtitles", answers("AAAA"), subtitles="all")
     assert len(table("main", other, lost).rows) == 3
 
 
-def test_a_run_of_before_the_rules_is_read_as_it_was_meant(tmp_path: Path) -> None:
+def test_a_run_older_than_the_rules_is_read_as_intended(tmp_path: Path) -> None:
     """Older runs say `final: last` and mean the latest answer that there is."""
     path = lost_run(tmp_path / "v", final="last", fallback="native")
     config = yaml.safe_load((path / "config.yaml").read_text())
@@ -229,7 +229,7 @@ def test_module_ablation_needs_the_whole(tmp_path: Path) -> None:
     cut = write_run(tmp_path / "c", [trace(0, [program("A", 0.9)])], method="adaptive", without=["context"])
     with pytest.raises(MissingRuns, match="no run on pocket test has the same planner and all modules"):
         section("modules", cut)
-    # Another planner's run is no reference.
+    # Another planner's run is not a reference.
     other = planned_run(tmp_path / "v", planner="pocket-teacher")
     with pytest.raises(MissingRuns, match="same planner and all modules"):
         section("modules", cut, other)
@@ -392,7 +392,7 @@ def test_other_protocols_are_other_datasets(tmp_path: Path) -> None:
     assert all(head.startswith("pocket test (") and "subtitles" not in head for head in heads)
 
 
-def test_other_questions_are_told(tmp_path: Path) -> None:
+def test_other_questions_are_reported(tmp_path: Path) -> None:
     first = write_run(tmp_path / "n", answers("AB"))
     second = write_run(tmp_path / "v", [*answers("ABAA")[1:], unreadable(9)], method="videopro")
     (note,) = section("main", first, second).notes
@@ -423,7 +423,7 @@ def test_runs_are_named_apart_or_refused(tmp_path: Path) -> None:
         read_runs([str(first), str(first)])
 
 
-def test_what_is_no_run(tmp_path: Path) -> None:
+def test_folders_without_a_run_are_refused(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="contains no run"):
         read_runs([str(tmp_path / "nowhere")])
     with pytest.raises(RunError, match="no question is answered"):
@@ -434,14 +434,16 @@ def test_what_is_no_run(tmp_path: Path) -> None:
     assert read_runs([str(write_run(tmp_path / "a=b" / "run", answers("A")))])[0].name == "Native VideoLLM"
 
 
-def test_all_that_runs_allow(tmp_path: Path) -> None:
+def test_all_tables_that_the_runs_allow(tmp_path: Path) -> None:
     runs: list[ReportRun] = read_runs([str(planned_run(tmp_path / "v"))])
     made, lacking = build(runs)
     assert [section.name for section in made] == [
         *("main", "efficiency", "training", "modes", "confidence", "durations", "runs"),
     ]
     assert [reason.partition(":")[0] for reason in lacking] == ["modules", "tau", "metrics", "pairs"]
-    assert set(BUILDERS) == {one.name for one in made} | {one.partition(":")[0] for one in lacking}
+    assert set(BUILDERS) == {section.name for section in made} | {
+        reason.partition(":")[0] for reason in lacking
+    }
     with pytest.raises(ConfigError, match="unknown table 'mian'; did you mean 'main'"):
         build(runs, ("mian",))
 

@@ -1,5 +1,5 @@
 """What goes wrong in a run: videos, subtitles and requests that are counted as their questions' errors, and
-faults that stop it with their cause."""
+errors that stop it with their cause."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from videopro.infer import main
 from videopro.traces import read_traces
 
 
-def test_a_broken_video_is_counted_and_can_be_mended(tmp_path: Path) -> None:
+def test_a_broken_video_is_counted_and_can_be_fixed(tmp_path: Path) -> None:
     root, output = tmp_path / "b", tmp_path / "run"
     make_benchmark(root, broken=[1])
     (root / "videos" / "v2.mp4").unlink()
@@ -68,13 +68,13 @@ def test_listed_subtitles_that_are_missing_are_an_error_of_that_question(tmp_pat
         f"1\n00:00:01,000 --> {'9' * 400}:00:02,000\nx\n",
     ],
 )
-def test_a_subtitle_file_that_is_none_is_an_error_of_that_question(content: str, tmp_path: Path) -> None:
+def test_an_invalid_subtitle_file_is_an_error_of_that_question(content: str, tmp_path: Path) -> None:
     make_benchmark(tmp_path / "b", videos=1, questions=2)
     (tmp_path / "b" / "bad.srt").write_text(content)
     check_subtitle_error(tmp_path, "bad.srt")
 
 
-def test_what_is_odd_about_a_videos_times_is_in_its_traces(tmp_path: Path) -> None:
+def test_odd_timestamps_of_a_video_are_in_its_traces(tmp_path: Path) -> None:
     make_benchmark(tmp_path / "b", videos=2, questions=2)
     path = tmp_path / "b" / "videos" / "v1.mp4"
     data = bytearray(path.read_bytes())
@@ -101,7 +101,7 @@ def test_a_refused_request_is_one_questions_error(tmp_path: Path) -> None:
     assert summary["unparsed"] == pytest.approx(1 / 6)
 
 
-def test_a_backbone_that_is_gone_stops_the_run(
+def test_an_unreachable_backbone_stops_the_run(
     root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(flags(root, tmp_path / "run", "--backbone", "gone=true"), load=load_fake) == 2
@@ -109,7 +109,7 @@ def test_a_backbone_that_is_gone_stops_the_run(
     assert lines(tmp_path / "run") == 0
 
 
-def test_a_fault_of_ours_stops_the_run_with_its_cause(
+def test_an_internal_error_stops_the_run_with_its_cause(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     make_benchmark(tmp_path / "b", videos=2)

@@ -45,17 +45,17 @@ def events(output: Path) -> dict[str, list[tuple[int, float]]]:
 
 
 def check(numbers: dict[str, float], output: Path) -> None:
-    """Two of three are right, of four videos; and all else is what the summary says."""
+    """Two of three are right, of four videos; and all else equals the summary."""
     assert numbers["accuracy"] == pytest.approx(2 / 3)
     assert numbers["n"] == 12
     assert numbers["groups/family/odd/accuracy"] == 1.0
-    told = summary(output)
-    assert numbers["accuracy_ci95/0"] == pytest.approx(told["accuracy_ci95"][0])
-    assert numbers["modes/native"] == told["modes"]["native"] == 1.0
-    assert numbers["cost/tokens_in"] == pytest.approx(told["cost"]["tokens_in"])
+    summarized = summary(output)
+    assert numbers["accuracy_ci95/0"] == pytest.approx(summarized["accuracy_ci95"][0])
+    assert numbers["modes/native"] == summarized["modes"]["native"] == 1.0
+    assert numbers["cost/tokens_in"] == pytest.approx(summarized["cost"]["tokens_in"])
 
 
-def test_names_of_numbers() -> None:
+def test_names_of_metrics() -> None:
     nested = {"a": {"b c": 1, "d": None}, "e": [0.5, {"f": 2}], "g": "text", "h": True, "i": 3.0}
     assert dict(flat(nested)) == {"a/b c": 1.0, "e/0": 0.5, "e/1/f": 2.0, "i": 3.0}
 
@@ -82,7 +82,7 @@ def test_a_finished_run_is_sent_when_it_is_asked_for_later(root: Path, tmp_path:
     check({name: values[-1][1] for name, values in events(output).items()}, output)
 
 
-def test_a_missing_package_is_named_before_anything_is_made(
+def test_a_missing_package_is_named_before_anything_is_written(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(tracking, "find_spec", lambda name: None if name == "wandb" else object())

@@ -1,5 +1,5 @@
-"""Workers and ranks of a run: killed, interrupted or of another number they lose nothing; which devices they
-get."""
+"""Workers and ranks of a run: killed, interrupted or changed in number, they lose nothing; which devices
+they get."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_a_signal_while_the_model_loads(root: Path, tmp_path: Path) -> None:
 
 
 def test_a_terminal_that_is_closed_ends_the_run(root: Path, tmp_path: Path) -> None:
-    """SIGHUP, and nothing can be printed any more."""
+    """SIGHUP, and nothing can be printed anymore."""
     output = tmp_path / "run"
     command = [sys.executable, "-m", "tests.support.fakes", *flags(root, output, "--backbone", "delay=0.1")]
     pid, terminal = pty.fork()
@@ -138,7 +138,7 @@ def test_a_terminal_that_is_closed_ends_the_run(root: Path, tmp_path: Path) -> N
     assert not any(alive(worker) for worker in workers)
 
 
-def test_nohup_is_left_alone(root: Path, tmp_path: Path) -> None:
+def test_nohup_is_respected(root: Path, tmp_path: Path) -> None:
     output = tmp_path / "run"
     command = ["nohup", sys.executable, "-m", "tests.support.fakes"]
     process = subprocess.Popen(
@@ -156,7 +156,7 @@ def test_nohup_is_left_alone(root: Path, tmp_path: Path) -> None:
 
 
 def test_ranks_share_a_run_and_one_may_die(root: Path, tmp_path: Path) -> None:
-    """As accelerate launch starts them: two ranks, one killed, the other goes on and does its questions."""
+    """As accelerate launch starts them: two ranks, one killed, the other continues with its questions."""
     output = tmp_path / "run"
 
     def rank(number: int) -> subprocess.Popen[str]:

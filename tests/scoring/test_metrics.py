@@ -84,11 +84,11 @@ def test_all_right_or_all_wrong_counts_videos() -> None:
     assert accuracy(records(all_wrong)) == Accuracy(0.0, pytest.approx((0.0, 0.524108), abs=1e-6), 18, 6)
 
 
-def test_one_video_tells_nothing_of_others() -> None:
+def test_one_video_says_nothing_about_others() -> None:
     assert accuracy(records({"a": [T, T, F, T]})) == Accuracy(0.75, (0.0, 1.0), 4, 1)
 
 
-def test_no_question() -> None:
+def test_no_questions() -> None:
     assert accuracy([]) == Accuracy(None, None, 0, 0)
 
 
@@ -127,7 +127,7 @@ def test_empty_clusters_are_refused() -> None:
 
 
 @pytest.mark.parametrize("confidence", [-0.1, 1.1, math.nan])
-def test_confidence_lies_between_0_and_1(confidence: float) -> None:
+def test_confidence_is_between_0_and_1(confidence: float) -> None:
     with pytest.raises(ValueError, match="confidence"):
         scored(1, "a", True, confidence)
 

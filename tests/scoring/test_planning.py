@@ -1,4 +1,4 @@
-"""What runs of programs are summed up to, by hand: modes, output, repairs, paired differences."""
+"""The summary of runs of programs, by hand: modes, output, repairs, paired differences."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def one_round(kind: str, raw: str, status: Any, mode: Any, fault: str = "") -> R
 
 def test_modes_output_and_repairs_are_counted() -> None:
     traces = [
-        # Broken and mended.
+        # Broken and fixed.
         trace(
             "1",
             "A",
@@ -53,7 +53,7 @@ def test_modes_output_and_repairs_are_counted() -> None:
             "A",
             1,
         ),
-        # Broken and not mended, answered directly: rightly, which no program was.
+        # Broken and not fixed, answered directly: correctly, but not by a program.
         trace(
             "2",
             "A",
@@ -78,7 +78,7 @@ def test_modes_output_and_repairs_are_counted() -> None:
             "B",
             1,
         ),
-        # Sure; its refinement is stored for other thresholds.
+        # Confident; its refinement is stored for other thresholds.
         trace(
             "4",
             "A",
@@ -140,7 +140,7 @@ def test_paired_differences_by_hand() -> None:
     assert gap.ci95 == pytest.approx((max(-1, 1 / 3 - half), 1.0), abs=1e-4)
 
 
-def test_paired_differences_of_equal_runs_and_of_none() -> None:
+def test_paired_differences_of_equal_runs_and_of_no_runs() -> None:
     same = list(scored({str(i): "10" for i in range(20)}))
     gap = paired_difference(same, same)
     # None of 20 videos differs: up to 13.9 % may (1 - 0.05 ** (1 / 20)).
@@ -150,7 +150,7 @@ def test_paired_differences_of_equal_runs_and_of_none() -> None:
     assert paired_difference(list(scored({"a": "1"})), list(scored({"a": "0"}))).ci95 == (-1.0, 1.0)
 
 
-def test_records_leave_out_what_no_method_could_answer() -> None:
+def test_records_leave_out_questions_no_method_could_answer() -> None:
     good = trace("1", "A", [one_round("plan", "x", "ok", "program")], "A", "A", 0)
     broken = replace(good, question_id="2", error=Failure("VideoError", "x"), final=None)
     refused = replace(good, question_id="3", error=Failure("BackboneError", "x"), final=None)

@@ -1,4 +1,4 @@
-"""The file under every log: whole lines at any moment, whoever writes, dies or fills the disk."""
+"""The file under every log: complete lines at any moment, even if writers die or the disk is full."""
 
 from __future__ import annotations
 
@@ -72,24 +72,24 @@ def test_threads_and_processes_that_are_killed_leave_whole_lines(tmp_path: Path)
     for _ in range(3):
         writers = [context.Process(target=_append_for_ever, args=(path,)) for _ in range(2)]
         size = path.stat().st_size if path.exists() else 0
-        for one in writers:
-            one.start()
+        for writer in writers:
+            writer.start()
         deadline = time.monotonic() + 60
         while not (path.exists() and path.stat().st_size > size + 50_000):
             assert time.monotonic() < deadline
             time.sleep(0.01)
-        for one in writers:
-            assert one.pid is not None
-            os.kill(one.pid, signal.SIGKILL)
-            one.join()
+        for writer in writers:
+            assert writer.pid is not None
+            os.kill(writer.pid, signal.SIGKILL)
+            writer.join()
     with JsonLinesLog(path) as log:
         log.append({"n": -1, "text": ""})
         lines = [json.loads(line) for line in log.read().split(b"\n")[:-1]]
     assert path.read_bytes().endswith(b'{"n": -1, "text": ""}\n')
-    assert all(len(one["text"]) == 5000 for one in lines[:-1])
+    assert all(len(line["text"]) == 5000 for line in lines[:-1])
 
 
-def test_a_file_that_is_held_is_nobody_elses(tmp_path: Path) -> None:
+def test_a_lock_on_a_file_is_exclusive(tmp_path: Path) -> None:
     first, second = JsonLinesLog(tmp_path / "log.jsonl"), JsonLinesLog(tmp_path / "log.jsonl")
     assert first.hold()
     first.append({"n": 1})

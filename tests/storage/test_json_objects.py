@@ -47,14 +47,14 @@ def test_json_that_others_read_is_read_alike(text: str) -> None:
         ('{"a":' * 200_000, f"more than {MAX_DEPTH} deep"),
     ],
 )
-def test_anything_else_is_one_error_that_says_what(text: str | bytes, says: str) -> None:
+def test_invalid_json_is_one_error_with_a_reason(text: str | bytes, says: str) -> None:
     start = time.process_time()
     with pytest.raises(InvalidJson, match=says):
         parse_json(text)
     assert time.process_time() - start < 2
 
 
-def test_many_keys_and_one_twice_take_no_longer() -> None:
+def test_many_keys_with_a_duplicate_are_read_quickly() -> None:
     text = json.dumps({str(n): n for n in range(200_000)})[:-1] + ', "199999": 0}'
     start = time.process_time()
     with pytest.raises(InvalidJson, match="'199999' twice"):
@@ -62,7 +62,7 @@ def test_many_keys_and_one_twice_take_no_longer() -> None:
     assert time.process_time() - start < 2
 
 
-def test_halves_of_characters_are_replaced_and_whole_ones_kept() -> None:
+def test_lone_surrogates_are_replaced_and_pairs_kept() -> None:
     assert parse_json(r'{"\ud83d": ["a\udc00b", "\ud83d\ude00"]}') == {"\ufffd": ["a\ufffdb", "\U0001f600"]}
     assert encodable("a\ud800b \udc00\ud83d\ude00") == "a\ufffdb \ufffd\U0001f600"
     for text in ("", "plain", "\u00e9\U0001f600\ufeff"):
@@ -70,19 +70,19 @@ def test_halves_of_characters_are_replaced_and_whole_ones_kept() -> None:
 
 
 @pytest.mark.parametrize("line", ["[" * 5000, "9" * 5000, '{"a": NaN}', "[1]"])
-def test_an_object_in_a_file_is_named_where_it_is_none(line: str) -> None:
+def test_a_line_that_is_not_an_object_is_named(line: str) -> None:
     with pytest.raises(BenchmarkError, match=r"q\.jsonl, line 3"):
         read_object(line, "q.jsonl, line 3", BenchmarkError)
 
 
 @pytest.mark.parametrize("line", [b"[" * 5000, b'{"schema": ' + b"9" * 5000 + b"}", b'{"a": NaN}', b"\xff"])
-def test_a_trace_line_that_is_none_is_a_run_error(line: bytes) -> None:
+def test_an_invalid_trace_line_is_a_run_error(line: bytes) -> None:
     with pytest.raises(RunError, match="not JSON"):
         Trace.from_line(line)
 
 
 @pytest.mark.parametrize("text", ["a: " + "[" * 5000, "a: " + "9" * 5000, "a: 2026-99-99", "a: [", "a: \0"])
-def test_settings_that_are_no_yaml_are_a_config_error(text: str, tmp_path) -> None:
+def test_settings_that_are_not_yaml_are_a_config_error(text: str, tmp_path) -> None:
     path = tmp_path / "run.yaml"
     path.write_text(text)
     with pytest.raises(ConfigError, match=r"run\.yaml: is not valid YAML"):

@@ -1,4 +1,4 @@
-"""Half of a surrogate pair in a text from outside: nobody who writes, tokenizes, sends or shows it fails."""
+"""Lone surrogates in text from outside: writing, tokenizing, sending and showing it does not fail."""
 
 from __future__ import annotations
 
@@ -35,18 +35,20 @@ HALF = "\ud800"
 
 
 def halved(reply: str) -> str:
-    """A reply with half a character in its planning and in its code."""
+    """A reply with a lone surrogate in its planning and in its code."""
     return reply.replace("Look at", f"Look{HALF} at").replace(
         "    frames", f"    note = '{HALF}'\n    frames"
     )
 
 
-def test_halves_are_marked_and_pairs_put_together() -> None:
+def test_lone_surrogates_are_marked_and_pairs_joined() -> None:
     assert encodable(f"a{HALF}b\ud83d\ude00\udc00") == "a\ufffdb\U0001f600\ufffd"
     assert encodable("plain, naïve 😀\ufeff") == "plain, naïve 😀\ufeff"
 
 
-def test_a_teacher_who_writes_halves_is_learned_from(root: Path, tmp_path: Path, stub: StubServer) -> None:
+def test_a_teacher_that_writes_lone_surrogates_is_learned_from(
+    root: Path, tmp_path: Path, stub: StubServer
+) -> None:
     stub.reply = lambda body: said(halved(teach(text_of(body), body["seed"])))
     out = tmp_path / "out"
     assert main(flags(root, out, stub), load=load_moody) == 0
@@ -59,8 +61,10 @@ def test_a_teacher_who_writes_halves_is_learned_from(root: Path, tmp_path: Path,
     assert (len(stub.chats), datasets(out)) == (asked, made)
 
 
-def test_halves_that_an_older_run_kept_do_not_block_it(root: Path, tmp_path: Path, stub: StubServer) -> None:
-    """Its file of replies as it was written then: the half as JSON's escape."""
+def test_lone_surrogates_kept_by_an_older_run_do_not_block_it(
+    root: Path, tmp_path: Path, stub: StubServer
+) -> None:
+    """Its file of replies as it was written then: the lone surrogate as a JSON escape."""
     out, whole = tmp_path / "out", tmp_path / "whole"
     stub.reply = lambda body: said(halved(teach(text_of(body), body["seed"])))
     assert main(flags(root, whole, stub), load=load_moody) == 0
@@ -77,7 +81,7 @@ def test_halves_that_an_older_run_kept_do_not_block_it(root: Path, tmp_path: Pat
     assert len(stub.chats) == len(rows(out, "work/replies.jsonl")) - 12
 
 
-def test_annotations_with_halves_are_asked_and_reported(tmp_path: Path) -> None:
+def test_annotations_with_lone_surrogates_are_asked_and_reported(tmp_path: Path) -> None:
     bench, out = tmp_path / "b", tmp_path / "run"
     make_benchmark(bench, videos=1, questions=2)
     path = bench / "questions.jsonl"
@@ -94,7 +98,7 @@ def test_annotations_with_halves_are_asked_and_reported(tmp_path: Path) -> None:
     assert report([str(out), "--output", str(tmp_path / "report")]) == 0
 
 
-def test_a_server_that_writes_halves(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_writes_lone_surrogates(monkeypatch: pytest.MonkeyPatch) -> None:
     """As a word, and as the token that it answered with."""
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     tokens = [entry("a", -0.1), {**entry("b", -0.2), "token": HALF}]
@@ -108,7 +112,7 @@ def test_a_server_that_writes_halves(monkeypatch: pytest.MonkeyPatch) -> None:
         backbone.close()
 
 
-def test_what_a_program_asks_with_halves() -> None:
+def test_a_program_that_asks_with_lone_surrogates() -> None:
     lib = library(ReadingBackbone(frames=8))
     call = lib.functions()
     frames = call["extract_frames"](lib.video, num_frames=2)
@@ -116,13 +120,13 @@ def test_what_a_program_asks_with_halves() -> None:
     call["query_frames"](frames, f"What{HALF}?", context=HALF)
 
 
-def test_what_ocr_reads() -> None:
+def test_ocr_text_with_lone_surrogates() -> None:
     corners = np.array([[0, 0], [4, 0], [4, 2], [0, 2]])
     assert _text_region(f"a{HALF}", corners, 0.5, 8, 8).text == "a\ufffd"
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
-def test_a_console_that_knows_few_characters(tmp_path: Path, encoding: str) -> None:
+def test_a_console_with_a_small_character_set(tmp_path: Path, encoding: str) -> None:
     """A command shows text that its console cannot, and ends as it should."""
     code = (
         "import sys\n"

@@ -52,7 +52,7 @@ def visual_frames(visual: Visual) -> Sequence[Frame]:
     return visual.frames if isinstance(visual, Prefix) else (visual or ())
 
 
-def sure_of(
+def confident_answer(
     reply: str, confidence: float, replies: Sequence[str], *, other: float = 0.01, tokens_in: int = 10
 ) -> Answer:
     """The answer `reply` with this probability, each of the other `replies` with `other`."""
@@ -61,7 +61,7 @@ def sure_of(
 
 
 def unparsed(replies: Sequence[str]) -> Answer:
-    """A reply that is none of `replies`."""
+    """A reply that is not one of `replies`."""
     return Answer(None, 0.0, dict.fromkeys(replies, 0.01), "Hmm", 10, 1)
 
 
@@ -70,7 +70,7 @@ class FakeBackbone(Backbone):
 
     The text of a multiple-choice or yes-or-no question can make it misbehave: "(refuse)" raises
     BackboneError, "(bug)" raises ZeroDivisionError, "(kill)" kills the process, and "(mumble)" gets a reply
-    that is no letter, as does a question without frames. "(refuse to write)" in a prompt refuses a written
+    that is not a letter, as does a question without frames. "(refuse to write)" in a prompt refuses a written
     reply.
 
     Parameters: `writes`, what it writes; `delay`, seconds for each request; `gone`, refuse every request.
@@ -112,11 +112,11 @@ class FakeBackbone(Backbone):
 
     def choose(self, request: ChoiceRequest, frames: Sequence[Frame]) -> Answer:
         """The answer to a multiple-choice question."""
-        return sure_of("A", 0.5, request.question.letters)
+        return confident_answer("A", 0.5, request.question.letters)
 
     def say(self, text: str, frames: Sequence[Frame]) -> Answer:
         """The answer to a yes-or-no question."""
-        return sure_of("Yes", 0.5, YES_NO)
+        return confident_answer("Yes", 0.5, YES_NO)
 
     def write(self, request: GenerateRequest, frames: Sequence[Frame]) -> str:
         """The text of a written reply."""

@@ -16,7 +16,7 @@ from typing import Any
 import av
 import numpy as np
 
-from tests.support.fake_backbone import FakeBackbone, sure_of
+from tests.support.fake_backbone import FakeBackbone, confident_answer
 from videopro.backbones.base import Backbone, ChoiceRequest, GenerateRequest
 from videopro.errors import BackboneError
 from videopro.question import Answer
@@ -108,7 +108,7 @@ class ColourBackbone(FakeBackbone):
         mean = np.mean([frame.image.mean(axis=(0, 1)) for frame in frames], axis=0)
         seen = min(COLOURS, key=lambda name: float(np.abs(mean - COLOURS[name]).sum()))
         letter = question.letters[question.choices.index(seen)]
-        return sure_of(letter, 0.9, question.letters, other=0.02, tokens_in=100 + len(frames))
+        return confident_answer(letter, 0.9, question.letters, other=0.02, tokens_in=100 + len(frames))
 
     def write(self, request: GenerateRequest, frames: Sequence[Frame]) -> str:
         return f"I read: {request.text}"

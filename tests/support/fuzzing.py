@@ -1,9 +1,9 @@
 """What the fuzz tests share: how long they run, and texts and JSON that were written to break a reader.
 
-`pytest tests/test_fuzz_*.py` is the short run, with the same examples each time. In a long one so many
-examples a test are drawn anew:
+`pytest tests/*/test_fuzz_*.py` is the short run, with the same examples each time. In a long one that many
+new examples a test are drawn:
 
-    VIDEOPRO_FUZZ=2500 pytest tests/test_fuzz_*.py --hypothesis-seed=7
+    VIDEOPRO_FUZZ=2500 pytest tests/*/test_fuzz_*.py --hypothesis-seed=7
 
 Several such runs with seeds of their own are better than one of many examples: Hypothesis keeps in memory
 what it has tried.
@@ -136,7 +136,7 @@ def mutated(draw: st.DrawFn, good: Any) -> Any:
 
 @st.composite
 def json_bytes(draw: st.DrawFn, values: st.SearchStrategy[Any]) -> bytes:
-    """A value as JSON, at times cut off, nested deep or with bytes that are none of UTF-8."""
+    """A value as JSON, at times cut off, nested deep or with bytes that are not UTF-8."""
     text = json.dumps(draw(values), ensure_ascii=draw(st.booleans()))
     data = text.encode("utf-8", "surrogatepass")
     kind = draw(st.sampled_from(("whole",) * 6 + ("cut", "deep", "bytes", "twice", "digits")))

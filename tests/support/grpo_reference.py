@@ -20,18 +20,18 @@ def expected(family: str, model: Any, processor: Any, row: GRPORow, reply: list[
     shown = SFTRow(row.id, row.prompt, "", row.video if row.prompt_video else None)
     given = _processed(family, processor, text, shown)
     more = torch.tensor([reply])
-    for name, one in (("input_ids", more), ("attention_mask", more * 0 + 1), ("mm_token_type_ids", more * 0)):
-        given[name] = torch.cat([torch.as_tensor(given[name]), one], dim=1)
+    for name, new in (("input_ids", more), ("attention_mask", more * 0 + 1), ("mm_token_type_ids", more * 0)):
+        given[name] = torch.cat([torch.as_tensor(given[name]), new], dim=1)
     logits = model(**given).logits[0, -len(reply) - 1 : -1]
     return logits.log_softmax(-1).gather(1, more.T)[:, 0]
 
 
 def assert_gradients(found: Any, expected: Any) -> None:
-    """Those of a model's trained weights are another's, up to the order of sums."""
+    """Two models have the same gradients of trained weights, up to the order of sums."""
     theirs = dict(expected.named_parameters())
-    for name, one in found.named_parameters():
-        if one.requires_grad:
+    for name, parameter in found.named_parameters():
+        if parameter.requires_grad:
             wanted = theirs[name].grad
-            wanted = torch.zeros_like(one) if wanted is None else wanted
+            wanted = torch.zeros_like(parameter) if wanted is None else wanted
             scale = float(wanted.abs().max()) + 1e-6
-            torch.testing.assert_close(one.grad / scale, wanted / scale, atol=1e-4, rtol=1e-3, msg=name)
+            torch.testing.assert_close(parameter.grad / scale, wanted / scale, atol=1e-4, rtol=1e-3, msg=name)

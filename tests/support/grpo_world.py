@@ -51,23 +51,23 @@ def rows() -> list[GRPORow]:
     ]
 
 
-def refined(one: GRPORow, log: str = "NameError: no") -> GRPORow:
+def refined(row: GRPORow, log: str = "NameError: no") -> GRPORow:
     """The row of a second turn."""
-    return replace(one, kind="bug_fix", prompt=prompts.bug_fix(one.question, prompts.NATIVE_PROGRAM, log))
+    return replace(row, kind="bug_fix", prompt=prompts.bug_fix(row.question, prompts.NATIVE_PROGRAM, log))
 
 
 def refine_some(given: Sequence[GRPORow], replies: Sequence[str]) -> list[GRPORow | None]:
     """What is asked after first replies, by the row and the reply alone: some end their rollout."""
-    return [refined(one) if len(reply) % 2 else None for one, reply in zip(given, replies, strict=True)]
+    return [refined(row) if len(reply) % 2 else None for row, reply in zip(given, replies, strict=True)]
 
 
-def record(one: GRPORow) -> dict[str, Any]:
+def record(row: GRPORow) -> dict[str, Any]:
     """The row as it stands in a file."""
     return {
-        **vars(one),
-        "video": str(one.video),
-        "question": one.question.text,
-        "choices": list(one.question.choices),
+        **vars(row),
+        "video": str(row.video),
+        "question": row.question.text,
+        "choices": list(row.question.choices),
         "subtitles": None,
     }
 
@@ -146,7 +146,7 @@ def write(of: VideoGRPOTrainer, seed: int) -> list[SampledReply]:
 
 
 def first_tokens(of: VideoGRPOTrainer, chosen: list[GRPORow]) -> torch.Tensor:
-    """Chances of each token to begin a reply, by prompt."""
+    """Probabilities of each token to begin a reply, by prompt."""
     of.model.eval()
     with torch.no_grad():
         prompts = of._maker.of(chosen)
@@ -155,7 +155,11 @@ def first_tokens(of: VideoGRPOTrainer, chosen: list[GRPORow]) -> torch.Tensor:
 
 def weights(of: VideoGRPOTrainer) -> dict[str, torch.Tensor]:
     """What is trained."""
-    return {name: one.detach().clone() for name, one in of.model.named_parameters() if one.requires_grad}
+    return {
+        name: parameter.detach().clone()
+        for name, parameter in of.model.named_parameters()
+        if parameter.requires_grad
+    }
 
 
 def batch(of: VideoGRPOTrainer, replies: list[list[int]]) -> tuple[torch.Tensor, torch.Tensor, int]:

@@ -42,7 +42,7 @@ def program(*lines: str, head: str = "") -> str:
 
 
 def reaching(chance: random.Random, *lines: str) -> str:
-    """A program with `os` in hand; what it catches it goes on from, as a determined one does."""
+    """A program with `os` in hand; it continues after whatever it catches, as a determined one does."""
     if chance.random() < 0.3:
         lines = ("try:", *("    " + line for line in lines), "except Exception as e: print(e)")
     # The walk over subclasses ends in a namespace, not a module.

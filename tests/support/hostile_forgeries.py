@@ -1,5 +1,5 @@
 """Hostile programs that forge, smuggle and deceive: messages, handles, ends, imports, objects, words; and
-texts that are no programs."""
+texts that are not programs."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ _REACH = "import enum\nm = enum.sys.modules\nos = m['os']\n"
 
 @family("channels between programs")
 def _channels(chance: random.Random) -> str:
-    """Look for the mark, then leave it: whoever runs later, or at once, may find it."""
+    """Look for the mark, then leave it: a later or concurrent program may find it."""
     act = chance.choice(
         (
             "import math\nif hasattr(math, 'mark'): {}\nmath.mark = 1",

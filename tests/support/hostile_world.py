@@ -30,7 +30,7 @@ LIMITS = Limits(cpu_seconds=0.25, wall_seconds=4.0, memory_bytes=64 << 20, calls
 
 @dataclass
 class Tally:
-    """What came of one family's programs."""
+    """Outcomes of one family's programs."""
 
     outcomes: Counter[str] = field(default_factory=Counter)
     """By status, or by the type of the error."""
@@ -44,7 +44,7 @@ class Surroundings:
     def __enter__(self) -> Surroundings:
         self._folder = tempfile.TemporaryDirectory(prefix="videopro-hostile-")
         self.folder = Path(self._folder.name)
-        self.folder.chmod(0o777)  # Nothing but the walls keeps another user out.
+        self.folder.chmod(0o777)  # Only the sandbox keeps another user out.
         self.secret = self.folder / "secret.txt"
         self.word = secrets.token_hex(16)
         self.secret.write_text(self.word)
@@ -70,7 +70,7 @@ class Surroundings:
         self._folder.cleanup()
 
     def inputs(self, world: World) -> dict[str, Any]:
-        """What a program is told of what it could harm."""
+        """A program's inputs: what it could harm."""
         return {
             **world.inputs(),
             "secret": str(self.secret),
@@ -103,7 +103,7 @@ class Surroundings:
             for name, was in self.before.items()
             if after[name] != was
         ]
-        # Threads of earlier work may end meanwhile; none may have come.
+        # Threads of earlier work may end meanwhile; no new one may have started.
         if threading.active_count() > self.threads:
             found.append(f"{threading.active_count()} threads run, {self.threads} did")
         if self.other.poll() is not None:
@@ -122,33 +122,33 @@ def run_all(
     side_by_side: int = 2,
     limits: Limits = LIMITS,
 ) -> dict[str, Tally]:
-    """Run programs and tally what came of them by family. Raises AssertionError for one that got through."""
+    """Run programs and tally their outcomes by family. Raises AssertionError for one that got through."""
     tallies: dict[str, Tally] = defaultdict(Tally)
     lock = threading.Lock()
 
-    def one(case: tuple[str, str]) -> None:
+    def run_one(case: tuple[str, str]) -> None:
         name, text = case
-        begun = time.monotonic()
+        start = time.monotonic()
         world = World()
         outcome = executor.run(text, world.functions(), surroundings.inputs(world), limits, PRELUDE)
-        seconds = time.monotonic() - begun
-        told = _visible_text(outcome)
-        assert surroundings.word not in told, f"the secret got out of {text!r}: {told}"
-        assert "weights" not in told, f"a hidden attribute got out of {text!r}: {told}"
-        assert FOUND not in told, f"{text!r} found what another program left: {told}"
+        seconds = time.monotonic() - start
+        visible = _visible_text(outcome)
+        assert surroundings.word not in visible, f"the secret got out of {text!r}: {visible}"
+        assert "weights" not in visible, f"a hidden attribute got out of {text!r}: {visible}"
+        assert FOUND not in visible, f"{text!r} found what another program left: {visible}"
         assert len(outcome.log) <= limits.log_chars
         assert len(outcome.output) <= limits.output_bytes
         assert len(outcome.calls) <= limits.calls
         assert outcome.peak_bytes <= limits.memory_bytes + (64 << 20)
         assert outcome.cpu_seconds < 5
-        told.encode("utf-8")
+        visible.encode("utf-8")
         with lock:
             tally = tallies[name]
             tally.outcomes[outcome.error.type if outcome.error else outcome.status] += 1
             tally.slowest = max(tally.slowest, seconds)
 
     with ThreadPoolExecutor(side_by_side) as threads:
-        for _ in threads.map(one, programs):
+        for _ in threads.map(run_one, programs):
             pass
     gc.collect()
     return dict(tallies)

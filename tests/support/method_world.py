@@ -16,7 +16,7 @@ from videopro.methods import MethodContext
 NO_MODELS = ("encoder=none", "text_encoder=none", "ocr=none", "detector=none", "tracker=none")
 
 
-OPTIONS: dict[str, Any] = dict.fromkeys((one.split("=")[0] for one in NO_MODELS), "none")
+OPTIONS: dict[str, Any] = dict.fromkeys((option.split("=")[0] for option in NO_MODELS), "none")
 
 
 def item(**changes: Any) -> Item:

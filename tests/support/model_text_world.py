@@ -99,10 +99,10 @@ def prompt_texts() -> Texts:
             made[f"{kind}-{name}"] = prompts.plan(question, adaptive=adaptive)
             made[f"{kind}-{name}-reference"] = prompts.plan(question, adaptive=adaptive, reference=REFERENCE)
             made[f"{kind}-{name}-examples"] = prompts.plan(question, adaptive=adaptive, examples=True)
-        for told, known in (("", ""), ("-reference", REFERENCE)):
-            made[f"bug_fix-{name}{told}"] = prompts.bug_fix(question, PROGRAM, LOG, reference=known)
+        for suffix, known in (("", ""), ("-reference", REFERENCE)):
+            made[f"bug_fix-{name}{suffix}"] = prompts.bug_fix(question, PROGRAM, LOG, reference=known)
             made |= {
-                f"{kind}-{name}-{part}{told}": text
+                f"{kind}-{name}-{part}{suffix}": text
                 for kind, part, text in _doubtful_refinements(question, known)
             }
     for adaptive in (True, False):
@@ -265,7 +265,7 @@ LEFT_OUT = {
 
 
 def error_texts() -> Texts:
-    """What a program is told of wrong calls, and of modules that it cannot use."""
+    """Errors that a program gets for wrong calls, and for modules that it cannot use."""
     lib = _numbers(can_summarize=False)
     wrong = "".join(f"{call}\n  {_error(call, lib)}\n" for call in WRONG_CALLS)
     missing = "".join(
@@ -295,7 +295,7 @@ def _numbers(**models: Any) -> ModuleLibrary:
 def _names(lib: ModuleLibrary) -> dict[str, Any]:
     other = Video.open(numbered_video().path)
     other.id = "another"
-    # The things that calls are about come from a library that has all modules.
+    # The arguments of the calls come from a library that has all modules.
     whole = _numbers()
     functions = whole.functions()
     frame = lib.context.frame(10.0)
@@ -359,14 +359,14 @@ def request_texts() -> Texts:
         )
         eval(call, _names(lib))
         assert backbone.prompts
-        asked += [f"=== {call}\n{one}\n" for one in backbone.prompts]
+        asked += [f"=== {call}\n{prompt}\n" for prompt in backbone.prompts]
     long = ReadingBackbone()
     lib = ModuleLibrary(numbered_context(long, transcript_words=6), cache=CallCache())
     eval('get_subtitle_hints(V, "What breaks the bridge?", CHOICES, word_number=5)', _names(lib))
     asked += [f"=== a transcript that is too long for the prompt\n{prompt}\n" for prompt in long.prompts]
     lib = ModuleLibrary(numbered_context(can_summarize=False), cache=CallCache())
-    told = eval('get_subtitle_hints(V, "What breaks the bridge?", CHOICES, word_number=8)', _names(lib))
-    return {"modules": "".join(asked), "hints_without_summary": told, **_direct_questions()}
+    hints = eval('get_subtitle_hints(V, "What breaks the bridge?", CHOICES, word_number=8)', _names(lib))
+    return {"modules": "".join(asked), "hints_without_summary": hints, **_direct_questions()}
 
 
 def _direct_questions() -> Texts:
@@ -526,20 +526,20 @@ REPLIES: Mapping[str, str] = {
 
 
 def log_texts() -> Texts:
-    """The logs of programs that were run, and of replies that hold none."""
+    """The logs of programs that were run, and of replies without a program."""
     context = full_context()
     made = {}
     for name, text in FAILING.items():
         execution, log = _run(text, context)
         made[name] = f"{log}\n=== {_fault(execution)}\n"
-    told = []
+    replies = []
     for name, text in REPLIES.items():
         program = parse_program(text)
-        told.append(f"=== {name}\n" + "".join(f"{reason}\n" for reason in program.faults))
+        replies.append(f"=== {name}\n" + "".join(f"{reason}\n" for reason in program.faults))
         if not program.code.strip():
             execution, log = _run(text, context)
-            told.append(f"{log}\n{_fault(execution)}\n")
-    return {**made, "replies": "".join(told)}
+            replies.append(f"{log}\n{_fault(execution)}\n")
+    return {**made, "replies": "".join(replies)}
 
 
 def _run(text: str, context: VideoContext) -> tuple[Execution, str]:
@@ -557,7 +557,7 @@ def _fault(execution: Execution) -> str:
 def sent_texts() -> Texts:
     """The messages that leave this program, and the chat text that keeps found text from acting as marks."""
     frames = EncodedFrames(("AAAA", "BBBB"), (1.0, 2.5))
-    one = EncodedFrames(("AAAA",), (1.0,))
+    frame = EncodedFrames(("AAAA",), (1.0,))
     chat = [
         {"role": "system", "content": TOLD},
         {"role": "user", "content": [{"type": "text", "text": TOLD}]},
@@ -566,7 +566,7 @@ def sent_texts() -> Texts:
         "planner": _to_planner(),
         "control_tokens": escape_control_tokens(TOLD),
         "user_message": _sent(user_message(None, TOLD, False)),
-        "user_message-frame": _sent(user_message(one, TOLD, False)),
+        "user_message-frame": _sent(user_message(frame, TOLD, False)),
         "user_message-frames": _sent(user_message(frames, TOLD, False)),
         "user_message-video": _sent(user_message(frames, TOLD, True)),
         "chat": _sent(from_qwen(chat, as_video=False, frames=4, pixels=1024)),

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.support.fake_backbone import FakeBackbone, sure_of, visual_frames
+from tests.support.fake_backbone import FakeBackbone, confident_answer, visual_frames
 from tests.support.making_videos import make, read_number
 from videopro.backbones.base import YES_NO, Backbone, ChoiceRequest, GenerateRequest
 from videopro.modules.library import CallCache, ModuleLibrary, VideoContext
@@ -50,7 +50,7 @@ class ReadingBackbone(FakeBackbone):
     """Reads the numbers of the frames it is shown (`seen`) and replies by rule; one call at a time.
 
     A letter: the (first number modulo the number of options)-th. Yes or no: whether the question names a
-    number that is shown. Words: `writes(request)`, else the numbers.
+    number that is shown. Text: `writes(request)`, else the numbers.
     """
 
     logprob = -0.3
@@ -69,11 +69,11 @@ class ReadingBackbone(FakeBackbone):
 
     def choose(self, request: ChoiceRequest, frames: Sequence[Frame]) -> Answer:
         letters = request.question.letters
-        return sure_of(letters[_numbers(frames)[0] % len(letters)], 0.8, letters, other=0.05)
+        return confident_answer(letters[_numbers(frames)[0] % len(letters)], 0.8, letters, other=0.05)
 
     def say(self, text: str, frames: Sequence[Frame]) -> Answer:
         yes = any(str(number) in text.split() for number in _numbers(frames))
-        return sure_of(YES_NO[not yes], 0.7, YES_NO, other=0.2)
+        return confident_answer(YES_NO[not yes], 0.7, YES_NO, other=0.2)
 
     @contextmanager
     def _serving(self, count: int) -> Iterator[None]:
@@ -123,7 +123,7 @@ def context(backbone: Backbone | None = None, **models: Any) -> VideoContext:
 
 
 def library(backbone: Backbone | None = None, **models: Any) -> ModuleLibrary:
-    """A library with a memory of its own."""
+    """A library with a cache of its own."""
     return ModuleLibrary(context(backbone, **models), cache=CallCache())
 
 

@@ -1,6 +1,6 @@
 """A small world for programs of tests: host objects, functions that answer by rule, the prelude of an answer.
 
-What a program sees of it behind the walls must equal what it sees of it in plain CPython: `natively` runs a
+What a program sees of it in the sandbox must equal what it sees of it in plain CPython: `natively` runs a
 program that we wrote ourselves in this process, as the reference.
 """
 
@@ -14,7 +14,7 @@ from typing import Any
 from videopro.executor import use_frames
 
 
-class Thing:
+class HostObject:
     """A host object with declared fields."""
 
     __program_fields__: tuple[str, ...] = ()
@@ -25,23 +25,23 @@ class Thing:
         self.secret = "weights"
 
 
-class Video(Thing):
+class Video(HostObject):
     __program_fields__ = ("duration",)
 
 
-class Clip(Thing):
+class Clip(HostObject):
     __program_fields__ = ("start", "end")
     start: float
     end: float
 
 
-class Frame(Thing):
+class Frame(HostObject):
     __program_fields__ = ("timestamp", "width", "height")
     timestamp: float
 
 
-class AnswerOnHost(Thing):
-    """An answer as the model's library might make it; behind the walls `PRELUDE` gives it its ways."""
+class AnswerOnHost(HostObject):
+    """An answer as the model's library might make it; in the sandbox `PRELUDE` gives it its behaviour."""
 
     __program_kind__ = "Answer"
     __program_fields__ = ("answer", "confidence")
@@ -107,7 +107,7 @@ class World:
             self.detect_object,
             self.get_subtitle_hints,
         )
-        return {one.__name__: one for one in made}
+        return {function.__name__: function for function in made}
 
     def inputs(self) -> dict[str, Any]:
         """What its function takes, under either signature."""
@@ -167,7 +167,7 @@ class World:
 
 
 def natively(program: str, world: World) -> Any:
-    """What a program of ours gives in plain CPython. Never for anything else than the tests' own text."""
+    """What a program returns in plain CPython. Only for the tests' own programs."""
     inputs = world.inputs()
     space: dict[str, Any] = {"__name__": "__program__", **world.functions(), **inputs}
     exec(compile(program, "<ours>", "exec", dont_inherit=True), space)

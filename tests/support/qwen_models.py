@@ -304,14 +304,14 @@ OTHER = Question("How many rings are there, and which of them is seen after the 
 TOLERANCE = 1e-5
 
 
-def close(one: Answer, other: Answer) -> bool:
+def close(left: Answer, right: Answer) -> bool:
     return (
-        one.letter == other.letter
-        and one.raw == other.raw
-        and one.tokens_in == other.tokens_in
-        and one.letters.keys() == other.letters.keys()
-        and one.confidence == pytest.approx(other.confidence, abs=TOLERANCE)
-        and all(one.letters[key] == pytest.approx(other.letters[key], abs=TOLERANCE) for key in one.letters)
+        left.letter == right.letter
+        and left.raw == right.raw
+        and left.tokens_in == right.tokens_in
+        and left.letters.keys() == right.letters.keys()
+        and left.confidence == pytest.approx(right.confidence, abs=TOLERANCE)
+        and all(left.letters[key] == pytest.approx(right.letters[key], abs=TOLERANCE) for key in left.letters)
     )
 
 

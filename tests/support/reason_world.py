@@ -1,6 +1,6 @@
-"""A minute of coloured scenes, a backbone that sees colours, and planners that write what they are told, for
-tests of planning and reasoning: which answer is right, and how sure, is then known from how the video was
-made."""
+"""A minute of coloured scenes, a backbone that sees colours, and planners that write what a test gives, for
+tests of planning and reasoning: which answer is right, and how confident, is then known from how the video
+was made."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 import av
 import numpy as np
 
-from tests.support.fake_backbone import FakeBackbone, sure_of, unparsed
+from tests.support.fake_backbone import FakeBackbone, confident_answer, unparsed
 from tests.support.fakes import COLOURS
 from videopro.backbones.base import YES_NO, Backbone, ChoiceRequest, GenerateRequest
 from videopro.errors import BackboneError
@@ -51,7 +51,7 @@ def colour_of(frame: Frame) -> str:
 
 
 class SceneBackbone(FakeBackbone):
-    """Answers with the colour that most frames have; how sure it is, is the share of frames that have it,
+    """Answers with the colour that most frames have; its confidence is the share of frames that have it,
     less a tenth. `writes(request)` is what it writes."""
 
     def __init__(
@@ -67,11 +67,11 @@ class SceneBackbone(FakeBackbone):
         if letter is None:
             return unparsed(question.letters)
         sure = seen.count(most) / len(seen) - 0.1
-        return sure_of(letter, sure, question.letters, tokens_in=100 + len(seen))
+        return confident_answer(letter, sure, question.letters, tokens_in=100 + len(seen))
 
     def say(self, text: str, frames: Sequence[Frame]) -> Answer:
         yes = all(colour_of(frame) in text for frame in frames)
-        return sure_of(YES_NO[not yes], 0.8, YES_NO, other=0.1, tokens_in=50)
+        return confident_answer(YES_NO[not yes], 0.8, YES_NO, other=0.1, tokens_in=50)
 
 
 class SceneIndex:

@@ -61,7 +61,7 @@ def trace(
     groups: dict[str, str] | None = None,
     **changes: Any,
 ) -> Trace:
-    """Question `number` (of video number // 2 where none is named), whose right answer is A."""
+    """Question `number` (of video number // 2 by default), whose right answer is A."""
     place = len(rounds) - 1 if selected is None else selected
     cost = Cost(seconds=0.25)  # what all questions of the video share
     for attempt in rounds:
@@ -158,8 +158,8 @@ def answers(letters: str, *, minutes: Sequence[float] = (), **changes: Any) -> l
 
 
 def planned_run(folder: Path, **settings: Any) -> Path:
-    """Four questions: a sure native program; an unsure one refined from B to A; a failure refined to A; a
-    sure wrong one. 100 tokens and 1.5 s a round, 0.25 s a question."""
+    """Four questions: a confident native program; an unsure one refined from B to A; a failure refined to A;
+    a confident wrong one. 100 tokens and 1.5 s a round, 0.25 s a question."""
     return write_run(
         folder,
         [

@@ -32,7 +32,7 @@ class SceneModels(ModuleModels):
 def make(
     backbone: SceneBackbone | None = None, models: ModuleModels | None = None, **settings: Any
 ) -> ProgramRewards:
-    """Rewards over the scenes, with nothing remembered."""
+    """Rewards over the scenes, with empty caches."""
     shared_cache().clear()
     return ProgramRewards(backbone or SceneBackbone(), modules=models or SceneModels(), **settings)
 
@@ -63,7 +63,7 @@ def rows(count: int, **changes: Any) -> list[dict[str, Any]]:
 
 
 class MetricRecorder:
-    """What TRL's hooks were told."""
+    """What TRL's logging hooks received."""
 
     def __init__(self) -> None:
         self.metrics: list[tuple[str, float]] = []
@@ -80,13 +80,13 @@ def score(
     rewards: ProgramRewards,
     given: list[dict[str, Any]],
     replies: list[Any],
-    told: MetricRecorder | None = None,
+    recorder: MetricRecorder | None = None,
     step: int = 7,
 ) -> list[tuple[float | None, ...]]:
     """(accuracy, format, mode consistency) of each reply, asked for as TRL does."""
-    columns: dict[str, Any] = {name: [one[name] for one in given] for name in given[0]}
-    if told is not None:
-        columns |= {"log_metric": told.log_metric, "log_extra": told.log_extra}
+    columns: dict[str, Any] = {name: [row[name] for row in given] for name in given[0]}
+    if recorder is not None:
+        columns |= {"log_metric": recorder.log_metric, "log_extra": recorder.log_extra}
     ids = [list(range(10 * (i + 1))) for i in range(len(replies))]
     found = [
         function(

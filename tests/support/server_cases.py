@@ -1,4 +1,4 @@
-"""What the tests of the server backbone share: frames, a question, probabilities worked by hand."""
+"""What the tests of the server backbone share: frames, a question, probabilities worked out by hand."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Make = Callable[..., ServerBackbone]
 
 
 class BackoffDelays(list[float]):
-    """Seconds that the back-off asked for; nobody waits."""
+    """Seconds that the back-off asked for, without waiting."""
 
     async def sleep(self, seconds: float) -> None:
         self.append(seconds)

@@ -1,8 +1,8 @@
 """A stand-in for an OpenAI-compatible server that really speaks HTTP on 127.0.0.1.
 
 It answers /v1/models and /v1/chat/completions in the shapes that OpenAI documents and vLLM and SGLang send,
-keeps every request for a test to look at, measures how many were in flight at once, and fails in the ways it
-is told to: one `StubFault` or reply function a chat request, in order, then the usual reply again.
+keeps every request for a test to look at, measures how many were in flight at once, and fails as
+configured: one `StubFault` or reply function a chat request, in order, then the usual reply again.
 
 It can take video as vLLM does (`takes_video`): a `video_url` of comma-joined JPEGs, with its times in
 `media_io_kwargs`, whose rules are those of vLLM 0.33's VideoMediaIO. The prompt's length then counts the

@@ -86,7 +86,7 @@ def record(*rounds: Round, gold: str | None = "A", **changes: Any) -> Trace:
     return replace(trace, **changes)
 
 
-# ---- a world that is explored for real ---------------------------------------------------------------------
+# ---- a world for whole runs -------------------------------------------------------------------------------
 
 
 class MoodyBackbone(ColourBackbone):

@@ -77,7 +77,7 @@ def grounding_dino() -> Path:
 
 @functools.cache
 def sam3() -> Path:
-    """SAM 3's video model at 112 x 112 pixels, taking nearly anything for a thing."""
+    """SAM 3's video model at 112 x 112 pixels, taking nearly anything for an object."""
     torch.manual_seed(0)
     where = folder()
     # The memory has 64 channels whatever the config says, and must have fewer than the rest.

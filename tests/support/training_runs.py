@@ -123,7 +123,7 @@ def whole_and_resumed(
     assert command(words(resumed)) == 0
     assert json.loads((resumed / "trainer_state.json").read_text())["global_step"] == steps
     assert_equal(adapter(resumed), adapter(whole))
-    assert any(one.any() for name, one in adapter(whole).items() if "lora_B" in name)
+    assert any(tensor.any() for name, tensor in adapter(whole).items() if "lora_B" in name)
 
 
 def adapter(folder: Path) -> dict[str, torch.Tensor]:
@@ -134,4 +134,4 @@ def adapter(folder: Path) -> dict[str, torch.Tensor]:
 def assert_equal(found: dict[str, torch.Tensor], expected: dict[str, torch.Tensor]) -> None:
     """To the last bit."""
     assert found.keys() == expected.keys()
-    assert all(torch.equal(found[name], one) for name, one in expected.items())
+    assert all(torch.equal(found[name], tensor) for name, tensor in expected.items())

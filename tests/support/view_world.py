@@ -237,7 +237,7 @@ def traces(root: Path) -> list[Trace]:
         error=broken,
         calls=(Call("get_subtitle_hints", {"question": HOSTILE}, f"'{HOSTILE}'", line=2),),
     )
-    none = Answer(None, 0.0, {}, "")
+    unparsed = Answer(None, 0.0, {}, "")
     return [
         trace("right", video, "Which is shown?", *direct("A", 0.95), family="gist"),
         trace("wrong", video, "Which is shown now?", *direct("C", 0.6)),
@@ -258,8 +258,8 @@ def traces(root: Path) -> list[Trace]:
             video,
             f"Is it {HOSTILE}?",
             (Round("plan", f"<planning>{HOSTILE}</planning><code>{bad}</code>", bad, failing, "program"),),
-            none,
-            none,
+            unparsed,
+            unparsed,
             choices=(HOSTILE, "b", "c", "d"),
         ),
     ]

@@ -1,4 +1,4 @@
-"""Lines of another run, or of a later version, in a run's traces: whoever reads the run refuses them."""
+"""Lines of another run, or of a later version, in a run's traces: every reader of the run refuses them."""
 
 from __future__ import annotations
 
@@ -39,20 +39,20 @@ READERS: dict[str, Callable[[Path], object]] = {
     "seeds": seeds._traces,
     "view": lambda run: write_pages(run, run.parent / "pages", max_frames=2),
     "following": follow_once,
-    "live": lambda run: watch_run(run, Console(quiet=True), lambda seconds: pytest.fail("nothing goes on")),
+    "live": lambda run: watch_run(run, Console(quiet=True), lambda seconds: pytest.fail("the run has ended")),
     "submit": lambda run: submit(SubmitConfig(run, run.parent / "answers.json")),
     "judge": lambda run: judge_run(JudgeConfig(run, "m")),
     "compare": compare.read_run,
 }
 
 
-def one(number: int) -> Trace:
+def confident_trace(number: int) -> Trace:
     return trace(number, [direct_round("A", 0.9)])
 
 
 def written(folder: Path, reader: str) -> Path:
     benchmark = {"submit": "egoschema", "judge": "mmbench_video"}.get(reader, "pocket")
-    own = [one(number) for number in range(3)]
+    own = [confident_trace(number) for number in range(3)]
     protocol = {"judge": asdict(JUDGE)} if reader == "judge" else None
     run = write_run(folder, own, benchmark=benchmark, protocol=protocol)
     summary = {"modes": 1, "output": 1, "method": "native", "settings": 1, "model": "org/tiny"}
@@ -69,12 +69,12 @@ def test_every_reader_refuses_them(tmp_path: Path, reader: str) -> None:
         read(run)
     whole = (run / "traces.jsonl").read_bytes()
     others = [
-        (replace(one(7), run_key="another"), "line 4 is of another run"),
-        (replace(one(7), schema=SCHEMA + 1), "line 4: written by a later version"),
+        (replace(confident_trace(7), run_key="another"), "line 4 is of another run"),
+        (replace(confident_trace(7), schema=SCHEMA + 1), "line 4: written by a later version"),
     ]
-    for other, told in others:
+    for other, message in others:
         (run / "traces.jsonl").write_bytes(whole + other.to_line())
-        with pytest.raises(RunError, match=rf"run/traces\.jsonl[:,] {told}"):
+        with pytest.raises(RunError, match=rf"run/traces\.jsonl[:,] {message}"):
             read(run)
         assert (run / "traces.jsonl").read_bytes() == whole + other.to_line()
 

@@ -66,8 +66,8 @@ def test_a_line_is_a_trace_or_a_run_error(line: bytes) -> None:
     try:
         trace = Trace.from_line(line)
     except RunError as error:
-        told = str(error)
-        assert len(told) < 2000
+        message = str(error)
+        assert len(message) < 2000
         return
     assert Trace.from_line(trace.to_line()) == trace
     # What every report does.
@@ -94,6 +94,6 @@ def test_a_broken_line_of_a_run_is_named(line: bytes) -> None:
 
 @FUZZ
 @given(st.binary(max_size=40))
-def test_bytes_are_no_trace(line: bytes) -> None:
+def test_arbitrary_bytes_are_a_run_error(line: bytes) -> None:
     with pytest.raises(RunError):
         Trace.from_line(line)

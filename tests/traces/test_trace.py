@@ -1,4 +1,4 @@
-"""Traces and the log: what is written can be read; killing, tearing and crowding lose and double nothing."""
+"""Traces and the log: what is written can be read; kills, torn lines and many writers lose no line."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_reads_what_the_format_says() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "message"),
     [
         (b"{", "not JSON"),
         (b"[]", "list"),
@@ -68,8 +68,8 @@ def test_reads_what_the_format_says() -> None:
         (b'{"schema": true}', "trace.schema must be of type int"),
     ],
 )
-def test_broken_lines_say_what_is_wrong(line: bytes, told: str) -> None:
-    with pytest.raises(RunError, match=told):
+def test_broken_lines_say_what_is_wrong(line: bytes, message: str) -> None:
+    with pytest.raises(RunError, match=message):
         Trace.from_line(line)
 
 
@@ -86,7 +86,7 @@ def test_a_line_of_schema_2_is_read() -> None:
     assert Trace.from_line(trace.to_line()) == trace
 
 
-def test_no_nan_gets_into_a_log() -> None:
+def test_nan_is_never_logged() -> None:
     with pytest.raises(RunError, match="q1"):
         make(final=Answer("A", math.nan, {}, "A")).to_line()
 
@@ -147,7 +147,7 @@ def test_broken_line_within_is_named(tmp_path: Path) -> None:
 
 OWN, OTHER = make("a"), make("b", run_key="other")
 ALIEN = [
-    # What the file holds, the run's key, what is told.
+    # What the file holds, the run's key, the error message.
     ((OWN, OTHER), "abc", "line 2 is of another run (run_key 'other'; this run's is 'abc')"),
     ((OTHER, OWN), "abc", "line 1 is of another run (run_key 'other'; this run's is 'abc')"),
     ((OTHER,), "abc", "line 1 is of another run"),
@@ -160,23 +160,23 @@ ALIEN = [
 ]
 
 
-@pytest.mark.parametrize(("some", "key", "told"), ALIEN)
+@pytest.mark.parametrize(("some", "key", "message"), ALIEN)
 def test_a_line_of_another_run_or_version_is_never_the_runs_own(
-    tmp_path: Path, some: Sequence[Trace], key: str | None, told: str
+    tmp_path: Path, some: Sequence[Trace], key: str | None, message: str
 ) -> None:
     """Thirty such lines once moved a run's accuracy from 0.41 to 0.84."""
     path = tmp_path / "traces.jsonl"
-    path.write_bytes(b"".join(one.to_line() for one in some))
-    with pytest.raises(RunError, match=re.escape(told)):
+    path.write_bytes(b"".join(trace.to_line() for trace in some))
+    with pytest.raises(RunError, match=re.escape(message)):
         read_traces(path, key)
     log = TraceLog(path, run_key=key)
-    with pytest.raises(RunError, match=re.escape(told)):
+    with pytest.raises(RunError, match=re.escape(message)):
         log.append(make("c", run_key=key or "other"))
     log.close()
-    assert path.read_bytes() == b"".join(one.to_line() for one in some), "nothing written, nothing lost"
+    assert path.read_bytes() == b"".join(trace.to_line() for trace in some), "nothing written, nothing lost"
 
 
-def test_a_line_that_is_added_while_a_run_goes_on_is_seen(tmp_path: Path) -> None:
+def test_a_foreign_line_added_during_a_run_is_seen(tmp_path: Path) -> None:
     path = tmp_path / "traces.jsonl"
     log = TraceLog(path, run_key="abc")
     assert log.append(make("a"))
@@ -203,27 +203,27 @@ def test_errors_can_be_redone(tmp_path: Path) -> None:
 
 def _write_many(path: Path, ids: list[str]) -> None:
     log = TraceLog(path)
-    for one in ids:
-        log.append(make(one))
+    for question_id in ids:
+        log.append(make(question_id))
 
 
-def test_crowd_of_writers(tmp_path: Path) -> None:
-    """Four processes write the same 40 questions in different orders: each is there once, none is mixed."""
+def test_many_concurrent_writers(tmp_path: Path) -> None:
+    """Four processes write the same 40 questions in different orders: each is there once, no lines mix."""
     path = tmp_path / "traces.jsonl"
     ids = [f"q{i}" for i in range(40)]
     context = multiprocessing.get_context("fork")
     writers = [context.Process(target=_write_many, args=(path, ids[k:] + ids[:k])) for k in (0, 7, 20, 33)]
-    for one in writers:
-        one.start()
-    for one in writers:
-        one.join()
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
     assert [writer.exitcode for writer in writers] == [0, 0, 0, 0]
     lines = path.read_bytes().splitlines()
     assert len(lines) == 40
     assert {Trace.from_line(line).question_id for line in lines} == set(ids)
 
 
-def test_killed_writer_leaves_a_log_that_goes_on(tmp_path: Path) -> None:
+def test_a_killed_writer_leaves_a_log_that_can_be_continued(tmp_path: Path) -> None:
     """kill -9 at arbitrary moments: whole lines stay, and what was appended is there."""
     path = tmp_path / "traces.jsonl"
     context = multiprocessing.get_context("fork")
@@ -236,7 +236,7 @@ def test_killed_writer_leaves_a_log_that_goes_on(tmp_path: Path) -> None:
         writer.join()
         log = TraceLog(path)
         ids = [t.question_id for t in log.refresh()]
-        mine = [one for one in ids if one.startswith(f"{turn}-")]
+        mine = [question_id for question_id in ids if question_id.startswith(f"{turn}-")]
         assert mine == [f"{turn}-{i}" for i in range(len(mine))]
         assert len(ids) == len(set(ids))
         log.close()
@@ -272,6 +272,6 @@ def test_full_disk(tmp_path: Path) -> None:
     assert log.torn == 0
 
 
-def test_missing_log_is_told(tmp_path: Path) -> None:
+def test_a_missing_log_is_reported(tmp_path: Path) -> None:
     with pytest.raises(RunError, match=r"none/traces\.jsonl: cannot be opened"):
         TraceLog(tmp_path / "none" / "traces.jsonl")

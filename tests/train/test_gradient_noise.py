@@ -1,4 +1,4 @@
-"""Whether the gradients of steps point the same way: the figures, and runs at rate 0."""
+"""Whether the gradients of steps point the same way: the statistics, and runs at rate 0."""
 
 from __future__ import annotations
 

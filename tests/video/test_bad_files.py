@@ -1,4 +1,4 @@
-"""Files that are no videos, or no longer: one clear error, in bounded time, with nothing left open or
+"""Files that are not videos, or are damaged: one clear error, in bounded time, with nothing left open or
 running."""
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _cut(name: str, part: float, mux: dict[str, str] | None = None) -> Callable[
 
 
 def _hours_without_data(path: Path) -> None:
-    """A header that promises two hours, and nothing behind it."""
+    """A header that promises two hours, and nothing after it."""
     make(path, 40, mux={"movflags": "faststart"})
     data = bytearray(path.read_bytes())
     delta = box(data, b"stts") + 12
@@ -97,7 +97,7 @@ def _no_pictures_inside(path: Path) -> None:
 
 
 def _clock(kind: bytes, at: int, value: int) -> Callable[[Path], None]:
-    """A whole file but for one number of its tables."""
+    """A valid file except for one number in its tables."""
 
     def write(path: Path) -> None:
         make(path, 40)
@@ -125,7 +125,7 @@ def _one_long_picture(path: Path) -> None:
 
 
 def _joined(form: str, codec: str, counts: tuple[int, ...]) -> Callable[[Path], None]:
-    """Streams end to end, each with a clock that begins anew."""
+    """Streams end to end, each with a clock that starts again."""
 
     def write(path: Path) -> None:
         parts = []

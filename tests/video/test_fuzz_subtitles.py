@@ -31,7 +31,7 @@ UNITS = (
         "-->",
         " --> ",
     ),
-    *(f"{one}\n" for one in TIMES),
+    *(f"{stamp}\n" for stamp in TIMES),
     *(
         "1e999 --> 1\n",
         "-00:00:01,000 --> 00:00:02,000\n",
@@ -73,14 +73,14 @@ def read(content: bytes, duration: float | None, offset: float) -> Subtitles | N
         path = Path(folder) / "said.srt"
         path.write_bytes(content)
         start = time.process_time()
-        told = str(path)
+        message = str(path)
         try:
             subtitles = load_subtitles(path, duration=duration, start_offset=offset)
         except SubtitleError as error:
-            told, subtitles = str(error), None
+            message, subtitles = str(error), None
         assert time.process_time() - start < 10
-        assert str(path) in told, "the file is named"
-        assert len(told) < 3000
+        assert str(path) in message, "the file is named"
+        assert len(message) < 3000
     if subtitles is not None:
         starts = [line.start for line in subtitles.lines]
         assert starts == sorted(starts)
@@ -102,7 +102,7 @@ def read(content: bytes, duration: float | None, offset: float) -> Subtitles | N
     st.sampled_from((0.0, 1.5, -1e9)),
 )
 @example("9" * 5000, f"1\n{TIMES[0]}\n", "utf-8", None, 0.0)
-def test_a_file_is_subtitles_or_told_to_be_none(
+def test_a_file_is_subtitles_or_an_error(
     text: str, start: str, encoding: str, duration: float | None, offset: float
 ) -> None:
     read((start + text).encode(encoding, "replace"), duration, offset)
@@ -112,9 +112,7 @@ def test_a_file_is_subtitles_or_told_to_be_none(
 @given(json_bytes(mutated(LINES)), st.sampled_from((None, 10.0)), st.sampled_from((0.0, 2.5)))
 @example(b'[{"start": 1e999, "end": 2, "line": "x"}]', None, 0.0)
 @example(b"[" * 100_000, None, 0.0)
-def test_a_json_file_is_subtitles_or_told_to_be_none(
-    content: bytes, duration: float | None, offset: float
-) -> None:
+def test_a_json_file_is_subtitles_or_an_error(content: bytes, duration: float | None, offset: float) -> None:
     read(content, duration, offset)
 
 
@@ -123,7 +121,7 @@ def test_a_json_file_is_subtitles_or_told_to_be_none(
     st.binary(max_size=200),
     st.sampled_from((b"", b"\xff\xfe", b"WEBVTT\n\n", b"1\n00:00:01,000 --> 00:00:02,000\n")),
 )
-def test_bytes_are_subtitles_or_told_to_be_none(content: bytes, start: bytes) -> None:
+def test_bytes_are_subtitles_or_an_error(content: bytes, start: bytes) -> None:
     read(start + content, 10.0, 0.0)
 
 
@@ -135,7 +133,7 @@ def test_bytes_are_subtitles_or_told_to_be_none(content: bytes, start: bytes) ->
         )
     )
 )
-def test_what_is_written_is_read_again(cues: list[tuple[int, int, str]]) -> None:
+def test_written_subtitles_are_read_back(cues: list[tuple[int, int, str]]) -> None:
     """The plain case, against times that are made here."""
 
     def clock(ms: int) -> str:

@@ -120,7 +120,7 @@ def test_vtt(tmp_path: Path) -> None:
     ]
 
 
-def test_a_header_alone_says_nothing(tmp_path: Path) -> None:
+def test_a_header_alone_has_no_lines(tmp_path: Path) -> None:
     assert load_subtitles(write(tmp_path, "WEBVTT\n", "said.vtt")).lines == ()
 
 
@@ -150,7 +150,7 @@ def test_spoken_repeats_stay(tmp_path: Path) -> None:
     assert [line.text for line in load_subtitles(write(tmp_path, text)).lines] == cues
 
 
-def test_music_notes_that_go_on_stay_on(tmp_path: Path) -> None:
+def test_a_repeated_music_caption_is_one_line(tmp_path: Path) -> None:
     """The same row over and over is one line that lasts."""
     text = "".join(f"{i}\n00:00:0{i},000 --> 00:00:0{i + 1},000\n[Music]\n\n" for i in range(4))
     assert said(load_subtitles(write(tmp_path, text)).lines) == [(0, 4, "[Music]")]
@@ -289,7 +289,7 @@ ASS = "[Script Info]\nScriptType: v4.00+\n\n[Events]\n"
         f"{ASS}Dialogue: 0,0:00:01.00,1e999,Default,,0,0,0,,x\n",
     ],
 )
-def test_times_that_are_none_and_deep_nesting_are_an_error_of_the_file(tmp_path: Path, text: str) -> None:
+def test_invalid_times_and_deep_nesting_are_an_error_of_the_file(tmp_path: Path, text: str) -> None:
     path = tmp_path / "bad.srt"
     path.write_text(text)
     with pytest.raises(SubtitleError) as error:
@@ -301,7 +301,7 @@ def test_times_that_are_none_and_deep_nesting_are_an_error_of_the_file(tmp_path:
 @pytest.mark.parametrize(
     "text", ["{" * 100_000, "{\\" * 50_000, "{\\p1}" * 50_000, "<i " * 50_000, "&#" + "1" * 5000 + ";"]
 )
-def test_endless_marks_take_no_longer(tmp_path: Path, text: str) -> None:
+def test_malformed_markup_is_read_in_bounded_time(tmp_path: Path, text: str) -> None:
     start = time.process_time()
     marks, dashes = f"00:00:01,000 --> 00:00:02,000\n{text}\n", f"1:{'-' * 50_000}\n00:00:01,000 --> 00:00:02"
     for content in (marks, dashes):
@@ -312,14 +312,14 @@ def test_endless_marks_take_no_longer(tmp_path: Path, text: str) -> None:
     assert time.process_time() - start < 2
 
 
-def test_a_pipe_and_a_name_that_is_none_are_refused(tmp_path: Path) -> None:
+def test_a_pipe_and_an_invalid_name_are_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.srt")
     for path in (tmp_path / "pipe.srt", "a\0.srt", "n" * 5000):
         with pytest.raises(SubtitleError, match="readable file"):
             load_subtitles(path)
 
 
-def test_a_drawing_is_no_text_and_what_stands_round_it_is(tmp_path: Path) -> None:
+def test_a_drawing_is_not_text_but_what_surrounds_it_is(tmp_path: Path) -> None:
     path = tmp_path / "a.ass"
     for text, said in (
         (r"a{\p1}m 0 0 l 1 1{\p0}b", "ab"),
@@ -332,7 +332,7 @@ def test_a_drawing_is_no_text_and_what_stands_round_it_is(tmp_path: Path) -> Non
         assert load_subtitles(path).text() == said
 
 
-# ---- asking -----------------------------------------------------------------------------------------------
+# ---- queries ----------------------------------------------------------------------------------------------
 
 TALK = Subtitles(
     (
@@ -469,7 +469,7 @@ def test_a_video_file_is_a_file_of_its_own_subtitles(tmp_path: Path) -> None:
     assert said(load_subtitles(path, duration=2.0, start_offset=0.5).lines) == [(0.5, 2.0, "Hello\nyou")]
     plain = with_subtitles(tmp_path / "plain.mp4", [])
     pictures = with_subtitles(tmp_path / "pictures.mkv", [("dvdsub", "eng", [])])
-    for one in (plain, pictures, write(tmp_path, PLAIN), tmp_path / "none.mp4", tmp_path):
-        assert not has_embedded_subtitles(one)
+    for other in (plain, pictures, write(tmp_path, PLAIN), tmp_path / "none.mp4", tmp_path):
+        assert not has_embedded_subtitles(other)
     with pytest.raises(SubtitleError, match="has no subtitle track"):
         load_subtitles(plain)

@@ -123,7 +123,7 @@ def test_a_long_group_is_read_again_instead_of_held(tmp_path: Path, monkeypatch:
 
 
 def test_unreferenced_pictures_are_not_decoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With b-adapt 0 and no pyramid, three in four pictures are B-frames that nothing refers to."""
+    """With b-adapt 0 and no pyramid, three in four pictures are B-frames that nothing references."""
     make(
         tmp_path / "v.mp4", options={"x264-params": "keyint=60:bframes=3:b-adapt=0:b-pyramid=none:scenecut=0"}
     )
@@ -267,9 +267,7 @@ def _lying(path: Path, seconds: float, **options: Any) -> None:
     path.write_bytes(data)
 
 
-def test_what_is_odd_about_times_is_told_and_lived_with(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_odd_timestamps_are_reported_and_tolerated(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     _lying(tmp_path / "longer.mkv", 3600)
     # No later picture refers to the times by which the decoder goes: one lasts for three hours.
     make(tmp_path / "still.mp4", [*range(10), 10 + 3 * 3600 * 24], options={"bf": "0"})
@@ -305,7 +303,7 @@ def test_what_is_odd_about_times_is_told_and_lived_with(
         ("sound.mkv", {"audio": 3.0}),
     ],
 )
-def test_ordinary_oddities_are_not_told(name: str, options: dict[str, Any], tmp_path: Path) -> None:
+def test_ordinary_oddities_are_not_reported(name: str, options: dict[str, Any], tmp_path: Path) -> None:
     options = {"times": range(60), **options}
     times = make(tmp_path / name, list(options.pop("times")), **options)
     video = Video.open(tmp_path / name, store=FrameStore())
@@ -313,8 +311,8 @@ def test_ordinary_oddities_are_not_told(name: str, options: dict[str, Any], tmp_
     assert video.duration >= times[-1] - times[0]
 
 
-def test_a_transport_stream_whose_clock_begins_anew_is_read(tmp_path: Path) -> None:
-    """The 33 bits of its clock run over after 26.5 hours: that is no step back."""
+def test_a_transport_stream_whose_clock_wraps_is_read(tmp_path: Path) -> None:
+    """The 33 bits of its clock overflow after 26.5 hours: that is not a step back."""
     make(tmp_path / "v.ts", 120, mux={"output_ts_offset": str(2**33 / 90_000 - 3)})
     assert Video.open(tmp_path / "v.ts", store=FrameStore()).duration == pytest.approx(5.0, abs=0.1)
 

@@ -1,4 +1,4 @@
-"""--live: what is shown of a run that goes on, when it ends, and that the run neither knows nor minds."""
+"""--live: what is shown of a run in progress, when it ends, and that watching does not affect the run."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def last_screen(text: io.StringIO) -> str:
 def test_the_pace_is_that_of_the_last_minutes() -> None:
     pace = SpeedMeter()
     pace.note(0.0, 5)
-    assert pace.rate is None, "what was there before took no time of ours"
+    assert pace.rate is None, "earlier answers took none of the measured time"
     pace.note(100.0, 5)
     assert pace.rate is None
     pace.note(200.0, 25)
@@ -82,7 +82,7 @@ def test_a_run_is_followed_to_its_end(tmp_path: Path) -> None:
 def test_failures_are_counted_and_a_finished_run_is_shown_at_once(tmp_path: Path) -> None:
     run = world.write_run(tmp_path / "run", world.traces(tmp_path / "videos"))
     shown, text = console()
-    watch_run(run.path, shown, lambda seconds: pytest.fail("nothing goes on"))
+    watch_run(run.path, shown, lambda seconds: pytest.fail("the run has ended"))
     assert "6/6" in text.getvalue()
     assert "finished" in text.getvalue()
     assert "VideoError 1" in text.getvalue()
@@ -107,20 +107,20 @@ def test_a_run_whose_model_still_loads_is_waited_for(tmp_path: Path) -> None:
     assert "2/2" in text.getvalue()
 
 
-def test_a_folder_of_something_else_is_not_waited_for(tmp_path: Path) -> None:
+def test_an_unrelated_folder_is_not_waited_for(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").touch()
     with pytest.raises(RunError, match="is not a run folder"):
         watch_run(tmp_path, console()[0], lambda seconds: pytest.fail("waits"))
 
 
-def test_brackets_of_a_question_are_no_markup(tmp_path: Path) -> None:
+def test_brackets_in_a_question_are_not_markup(tmp_path: Path) -> None:
     trace = world.trace("q", world.VideoRef("v.mp4", "v"), "Is [red]it[/blue] so?", *world.direct("A", 0.9))
     shown, text = console()
     watch_run(world.write_run(tmp_path / "run", [trace]).path, shown)
     assert "Is [red]it[/blue] so?" in text.getvalue()
 
 
-def test_ctrl_c_ends_the_look_alone(tmp_path: Path) -> None:
+def test_ctrl_c_ends_only_the_live_view(tmp_path: Path) -> None:
     some = world.traces(tmp_path / "videos")
     run = world.write_run(tmp_path / "run", some[:2])
     with run.running([trace.question_id for trace in some]):
@@ -133,11 +133,11 @@ def test_ctrl_c_ends_the_look_alone(tmp_path: Path) -> None:
             start_new_session=True,
         )
         assert looking.stdout is not None
-        # A line where there is no terminal.
+        # One line without a terminal.
         assert looking.stdout.readline() == "2/6  accuracy 50.0 %  waiting for answers\n"
         looking.send_signal(signal.SIGINT)
-        _, told = looking.communicate(timeout=120)
-        assert (looking.returncode, told.strip()) == (130, "stopped watching; the run continues")
+        _, printed = looking.communicate(timeout=120)
+        assert (looking.returncode, printed.strip()) == (130, "stopped watching; the run continues")
         assert run.is_running()
         assert {path: path.read_bytes() for path in before} == before
 

@@ -60,7 +60,7 @@ def open_page(site: Path, browser: Any) -> Iterator[Open]:
         context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **options})
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(60_000)  # Where others work on the same cores.
+        page.set_default_timeout(60_000)  # Other processes may share the cores.
         page.requested = []
         if not wrong_is_fine:
             page.on("pageerror", lambda error: wrong.append(str(error)))
@@ -102,7 +102,7 @@ def test_the_list_opens_from_disk_and_loads_no_question(open_page: Open) -> None
     assert not [url for url in page.requested if "questions/" in url or "pictures/" in url]
 
 
-def test_filters_narrow_the_list_and_are_in_the_address(open_page: Open) -> None:
+def test_filters_narrow_the_list_and_are_in_the_url(open_page: Open) -> None:
     page = open_page()
     page.click("button[data-result=wrong]")
     page.wait_for_function("document.querySelectorAll('.row').length === 1")
@@ -139,7 +139,7 @@ def test_filters_narrow_the_list_and_are_in_the_address(open_page: Open) -> None
         ("group.family=none", []),
     ],
 )
-def test_an_address_is_a_list(open_page: Open, query: str, found: list[str]) -> None:
+def test_a_url_restores_the_list(open_page: Open, query: str, found: list[str]) -> None:
     assert ids(open_page(f"#/?{query}")) == found
 
 
@@ -154,7 +154,7 @@ def test_searching_keeps_the_cursor_and_the_counts_follow(open_page: Open) -> No
     assert page.inner_text("button[data-result=wrong] small") == "1"
 
 
-def test_the_keyboard_walks(open_page: Open) -> None:
+def test_keyboard_navigation(open_page: Open) -> None:
     page = open_page()
     page.keyboard.press("j")
     page.keyboard.press("j")
@@ -168,7 +168,7 @@ def test_the_keyboard_walks(open_page: Open) -> None:
     page.wait_for_selector("h1:text('Which is shown now?')")
     page.keyboard.press("Escape")
     page.wait_for_selector(".row")
-    assert page.evaluate("document.activeElement.dataset.id") == "wrong", "the list goes on where it was"
+    assert page.evaluate("document.activeElement.dataset.id") == "wrong", "the list resumes where it was"
 
 
 def test_filters_work_by_keyboard(open_page: Open) -> None:
@@ -312,7 +312,7 @@ def test_options_tell_right_chosen_and_how_likely(open_page: Open) -> None:
     assert costs[:6] == ["In all", "3.00 s", "8", "2", "600", "40"]
 
 
-def test_texts_are_never_markup(open_page: Open) -> None:
+def test_text_is_never_markup(open_page: Open) -> None:
     page = open_page("#/?result=none")
     page.click("text=Is it </script>")
     page.wait_for_selector("main.question h1")
@@ -343,7 +343,7 @@ def test_a_failure_is_at_its_line(open_page: Open) -> None:
     assert "ZeroDivisionError in line 2" in page.inner_text(".problem")
 
 
-def test_missing_videos_are_told_and_the_rest_is_there(open_page: Open) -> None:
+def test_missing_videos_are_reported_and_the_rest_is_shown(open_page: Open) -> None:
     lost = open_page("#/q/unread")
     assert "lost.mp4" in lost.inner_text(".note.missing")
     assert lost.locator(".lane.scale").count() == 1
@@ -354,7 +354,9 @@ def test_missing_videos_are_told_and_the_rest_is_there(open_page: Open) -> None:
     assert "no such file" in gone.inner_text(".problem")
 
 
-def test_unknown_questions_and_broken_folders_say_so(open_page: Open, site: Path, tmp_path: Path) -> None:
+def test_unknown_questions_and_broken_folders_are_reported(
+    open_page: Open, site: Path, tmp_path: Path
+) -> None:
     assert "this run has no such question" in open_page("#/q/never").inner_text(".empty")
     shutil.copytree(site, tmp_path / "copy")
     (tmp_path / "copy" / "data" / "index.js").write_text("VIEW.index(")
@@ -369,7 +371,7 @@ def test_an_empty_run_opens(open_page: Open, tmp_path: Path) -> None:
     assert "0 questions" in page.inner_text(".totals")
 
 
-def test_a_long_list_is_drawn_around_where_one_is(open_page: Open, tmp_path: Path) -> None:
+def test_a_long_list_is_drawn_around_the_cursor(open_page: Open, tmp_path: Path) -> None:
     video = world.VideoRef("nowhere.mp4", "v", "", 9.0)
     some = [world.trace(f"q{n:03d}", video, f"What {n}?", *world.direct("A", 0.9)) for n in range(300)]
     run = world.write_run(tmp_path / "run", some)
@@ -394,12 +396,12 @@ def test_a_long_list_is_drawn_around_where_one_is(open_page: Open, tmp_path: Pat
 
 
 @pytest.mark.parametrize("hash", ["", "#/q/refined", "#/q/wrong"])
-def test_a_phone_needs_no_sideways_scrolling(open_page: Open, hash: str) -> None:
+def test_a_phone_needs_no_horizontal_scrolling(open_page: Open, hash: str) -> None:
     page = open_page(hash, viewport={"width": 375, "height": 700})
     assert page.evaluate("document.documentElement.scrollWidth") <= 375
 
 
-def test_dark_where_the_system_is(open_page: Open) -> None:
+def test_dark_mode_follows_the_system(open_page: Open) -> None:
     colour = "getComputedStyle(document.body).backgroundColor"
     light = open_page("", color_scheme="light").evaluate(colour)
     dark = open_page("", color_scheme="dark").evaluate(colour)

@@ -1,5 +1,5 @@
-"""What the viewer says of a run, up to the files it writes: listings, lines of calls, pictures, bad folders.
-How its pages look and work in a browser is in test_view_pages.py."""
+"""What the viewer shows of a run, up to the files it writes: listings, lines of calls, pictures, bad folders.
+How its pages look and work in a browser is in test_pages.py."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def joined(lines: list[Any]) -> list[str]:
 # ---- programs --------------------------------------------------------------------------------------------
 
 
-def test_colours_change_no_character() -> None:
+def test_highlighting_changes_no_character() -> None:
     code = 'import math\n\n\tdef f(a):  # why\n    """Doc\n    string."""\n'
     code += '    return f(1.5) if a else "x\\n"\n$?`\n '
     lines = highlight(code, frozenset({"f"}))
@@ -133,13 +133,13 @@ def test_states_and_marks(tmp_path: Path) -> None:
     assert state_of(replace(traces["right"], gold="-")) == "unscored"
     turned = replace(traces["refined"], gold="B")
     assert row(turned)["marks"] == ["refined", "broken"]
-    # A fallback that is right has mended nothing.
+    # A correct fallback does not count as a fix.
     right = traces["refined"].rounds[-1]
     fallen = replace(
         traces["refined"], rounds=(*traces["refined"].rounds, replace(right, prompt_kind="fallback"))
     )
     assert row(replace(fallen, selected=len(fallen.rounds) - 1))["marks"] == ["refined", "fallback"]
-    # Rounds that were stored for other thresholds are no refinement of this run.
+    # Rounds that were stored for other thresholds are not refinements of this run.
     assert (
         row(replace(traces["refined"], refined=0, selected=0, final=traces["refined"].first))["marks"] == []
     )
@@ -176,7 +176,7 @@ def test_frames_are_spread_evenly() -> None:
 # ---- data as scripts -------------------------------------------------------------------------------------
 
 
-def test_a_script_holds_any_text_and_ends_nothing(tmp_path: Path) -> None:
+def test_a_script_holds_any_text_without_closing_its_tag(tmp_path: Path) -> None:
     content = {"text": world.HOSTILE + "\ud800 ,);", "n": [1.5, None]}
     text = assignment("page", "a", content)
     assert text.isascii()
@@ -275,7 +275,7 @@ def test_half_written_pictures_are_made_again(tmp_path: Path) -> None:
         assert read_number(shown(tmp_path, sheets, wanted.name, "1.000")) == 4
 
 
-def test_a_video_that_is_another_one_now_gives_no_pictures(tmp_path: Path) -> None:
+def test_a_replaced_video_gives_no_pictures(tmp_path: Path) -> None:
     make(tmp_path / "v.mp4", 20, rate=4)
     seen = Video.open(tmp_path / "v.mp4").id
     make(tmp_path / "v.mp4", 24, rate=4)
@@ -293,10 +293,10 @@ def test_a_run_becomes_a_folder(run: Path, tmp_path: Path, capsys: pytest.Captur
     before = {path: path.read_bytes() for path in run.glob("*.*")}
     output = tmp_path / "pages"
     assert main([str(run), "--output", str(output)]) == 0
-    told = capsys.readouterr()
-    assert f"6 questions: open {output / 'index.html'}" in told.out
-    assert "lost.mp4" in told.err
-    assert "gone.mp4" not in told.err, "the run did not see it either"
+    captured = capsys.readouterr()
+    assert f"6 questions: open {output / 'index.html'}" in captured.out
+    assert "lost.mp4" in captured.err
+    assert "gone.mp4" not in captured.err, "the run did not see it either"
     index = read_assignment(output / "data" / "index.js")
     rows = [dict(zip(index["columns"], values, strict=True)) for values in index["rows"]]
     assert [shown["id"].split("/")[0] for shown in rows] == [
@@ -315,28 +315,26 @@ def test_a_run_becomes_a_folder(run: Path, tmp_path: Path, capsys: pytest.Captur
     text = "".join(path.read_text() for path in output.glob("*.*"))
     assert "fetch(" not in text
     assert not re.search(r"https?://", text), "nothing comes from outside"
-    # Again, as after more questions: the same pages, no picture made anew.
+    # Again, as after more questions: the same pages, no picture made again.
     times = {path: path.stat().st_mtime_ns for path in output.glob("pictures/*.jpg")}
     assert main([str(run), "--output", str(output)]) == 0
     assert {path: path.stat().st_mtime_ns for path in output.glob("pictures/*.jpg")} == times
 
 
-def test_without_a_word_the_pages_lie_in_the_run(run: Path, tmp_path: Path) -> None:
+def test_by_default_the_pages_are_in_the_run_folder(run: Path, tmp_path: Path) -> None:
     shutil.copytree(run, tmp_path / "run")
     assert main([str(tmp_path / "run"), "--no-pictures"]) == 0
     assert (tmp_path / "run" / "view" / "index.html").exists()
     assert not list((tmp_path / "run" / "view" / "pictures").iterdir())
 
 
-def test_what_cannot_be_shown_is_refused(
-    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_invalid_arguments_are_refused(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     full = tmp_path / "full"
     full.mkdir()
     (full / "index.html").write_text("<html>mine</html>")
     a_file = tmp_path / "file"
     a_file.write_text("")
-    for arguments, told in (
+    for arguments, expected in (
         ([str(run), "--output", str(full)], "contains files not written by the viewer"),
         ([str(run), "--output", str(a_file)], "is not a directory"),
         ([str(tmp_path / "nothing")], "is not a run folder"),
@@ -349,5 +347,5 @@ def test_what_cannot_be_shown_is_refused(
         assert main(arguments) == 2, arguments
         error = capsys.readouterr().err
         assert error.startswith("error: ")
-        assert told in error
+        assert expected in error
     assert (full / "index.html").read_text() == "<html>mine</html>"

@@ -1,7 +1,7 @@
 """Letters and confidences against transformers' own `generate`; batches and shared prefixes against single
 calls.
 
-Everything runs in float32, where two ways to the same logits agree to about 1e-6; 1e-5 is asked for.
+Everything runs in float32, where two ways to compute the same logits agree to about 1e-6; tests allow 1e-5.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def test_the_distribution_is_that_of_generate(family: str, seen: bool) -> None:
     made = backbone(family).answer(frames, QUESTION)
     ids = reference(family)[1].tokenizer.convert_tokens_to_ids(["A", "B", "C"])
     assert [made.letters[letter] for letter in "ABC"] == pytest.approx(chances[ids].tolist(), abs=TOLERANCE)
-    # A random model's most likely token is none of the letters: read as nothing, never guessed.
+    # A random model's most likely token is not one of the letters: the reply is unparsed, never guessed.
     assert int(chances.argmax()) not in ids
     assert made.letter is None
     assert made.confidence == 0.0
@@ -82,7 +82,7 @@ def test_a_letter_has_its_probability_as_confidence(family: str) -> None:
     assert 0 < made.confidence < 0.9
 
 
-def test_a_letter_that_is_no_option_is_not_an_answer() -> None:
+def test_a_letter_that_names_no_option_is_not_an_answer() -> None:
     own = load("qwen3_vl")
     with leaning(own._runner.model, reference("qwen3_vl")[1].tokenizer.convert_tokens_to_ids("C")):
         made = own.answer(pictures(4), OTHER)  # A and B only
@@ -120,10 +120,10 @@ def mixed() -> list[ChoiceRequest]:
 def test_a_batch_of_all_kinds_equals_single_calls(family: str) -> None:
     own = backbone(family)
     together = own.answer_batch(mixed())
-    alone = [own.answer(one.visual, one.question, prompt=one.prompt) for one in mixed()]
+    alone = [own.answer(request.visual, request.question, prompt=request.prompt) for request in mixed()]
     assert all(close(*pair) for pair in zip(together, alone, strict=True))
     # The rows differ by far more than the tolerance, so that a mix-up would show.
-    pairs = [(one, other) for i, one in enumerate(alone) for other in alone[:i]]
+    pairs = [(answer, earlier) for i, answer in enumerate(alone) for earlier in alone[:i]]
     assert min(max(abs(x.letters[key] - y.letters[key]) for key in "AB") for x, y in pairs) > 3 * TOLERANCE
 
 
@@ -136,7 +136,7 @@ def test_small_batches_give_the_same_as_large_ones() -> None:
 
 
 @pytest.mark.parametrize("family", ALL)
-def test_a_prefix_changes_nothing(family: str) -> None:
+def test_a_prefix_does_not_change_answers(family: str) -> None:
     own = backbone(family)
     frames = pictures(5)
     alone = [

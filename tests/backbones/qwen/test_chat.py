@@ -64,7 +64,7 @@ def test_images_are_read_as_qwen_vl_utils_reads_them(family: str, tmp_path: Path
         assert list(made.ids) == expected["input_ids"][0].tolist()
         assert torch.equal(made.tensors["image_grid_thw"], expected["image_grid_thw"])
         assert torch.equal(made.tensors["pixel_values"], expected["pixel_values"])
-        # The backbone's own budget is the bound of a part that names none.
+        # A part without a budget of its own has the backbone's.
         bare = read_messages(own._inputs, user("Look:", {"type": "image", "image": image}, "Which?"))
         assert bare.ids == made.ids
 
@@ -127,7 +127,7 @@ def test_part_of_a_video_file_and_frames_a_second(tmp_path: Path) -> None:
     text = own._tokenizer.decode(read_messages(own._inputs, user(part, "Which?")).ids)
     # Four seconds at one frame a second: at 2.0, 3.25, 4.5 and 5.75 s.
     assert [shown in text for shown in ("<2.6 seconds>", "<5.1 seconds>")] == [True, True]
-    # The budget bounds a video that says nothing.
+    # The budget also bounds a video without settings.
     whole = read_messages(own._inputs, user({"type": "video", "video": str(path)}, "Which?"))
     assert int(whole.tensors["video_grid_thw"][0, 0]) * 2 == own.frames == 8
     assert Video.open(path).duration == pytest.approx(8.0, abs=0.3)

@@ -19,13 +19,13 @@ ALL = list(FAMILIES)
 TOLERANCE = 1e-4
 
 
-def same(one: Generation, other: Generation) -> bool:
+def same(left: Generation, right: Generation) -> bool:
     return (
-        one.token_ids == other.token_ids
-        and one.text == other.text
-        and one.finish == other.finish
-        and one.tokens_in == other.tokens_in
-        and one.logprobs == pytest.approx(other.logprobs, abs=TOLERANCE)
+        left.token_ids == right.token_ids
+        and left.text == right.text
+        and left.finish == right.finish
+        and left.tokens_in == right.tokens_in
+        and left.logprobs == pytest.approx(right.logprobs, abs=TOLERANCE)
     )
 
 
@@ -129,7 +129,7 @@ def test_a_video_of_many_seconds_and_a_short_prompt(family: str) -> None:
         )
 
 
-def test_a_seed_fixes_each_row_whatever_its_neighbours() -> None:
+def test_a_seed_fixes_each_row_whatever_the_batch() -> None:
     own = backbone("qwen3_vl")
     sampling = Sampling(max_new_tokens=8, temperature=2.0, seed=7)
     before = torch.get_rng_state()
@@ -176,14 +176,14 @@ def test_draws_follow_the_model() -> None:
         made = own.generate_batch(
             [GenerateRequest(None, "Which?")] * 500, Sampling(max_new_tokens=1, temperature=1.0, seed=0)
         )
-        share = sum(one.token_ids == (tokens[0],) for one in made) / 500
-        assert {one.token_ids for one in made} == {(tokens[0],), (tokens[1],)}
+        share = sum(generation.token_ids == (tokens[0],) for generation in made) / 500
+        assert {generation.token_ids for generation in made} == {(tokens[0],), (tokens[1],)}
         assert abs(share - 0.5) < 0.09  # four standard deviations
         narrow = own.generate_batch(
             [GenerateRequest(None, "Which?")] * 50,
             Sampling(max_new_tokens=1, temperature=1.0, top_p=0.1, seed=0),
         )
-    assert len({one.token_ids for one in narrow}) == 1
+    assert len({generation.token_ids for generation in narrow}) == 1
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
@@ -237,6 +237,6 @@ def test_rows_that_end_early_do_not_disturb_the_others() -> None:
         ({"seed": -1}, "seed is -1"),
     ],
 )
-def test_settings_that_cannot_be_are_refused(options: dict[str, Any], message: str) -> None:
+def test_invalid_settings_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         Sampling(**options)

@@ -18,14 +18,14 @@ def tokens(generator: torch.Generator, rows: int, count: int) -> tuple[torch.Ten
     return made[0], made[1]
 
 
-def begun(generator: torch.Generator) -> tuple[DynamicCache, DynamicCache]:
+def caches(generator: torch.Generator) -> tuple[DynamicCache, DynamicCache]:
     """The library's cache of three rows, and an equal one with room."""
     plain = DynamicCache()
     for layer in range(2):
         plain.update(*tokens(generator, 3, 5), layer)
     roomy = copy.deepcopy(plain)
     give_room(roomy)
-    assert all(isinstance(one, GrowingLayer) for one in roomy.layers)
+    assert all(isinstance(layer, GrowingLayer) for layer in roomy.layers)
     return plain, roomy
 
 
@@ -36,9 +36,9 @@ def same(plain: DynamicCache, roomy: DynamicCache) -> None:
         assert torch.equal(ours.values, theirs.values)
 
 
-def test_it_holds_what_the_library_holds() -> None:
+def test_it_equals_the_librarys_cache() -> None:
     generator = torch.Generator().manual_seed(0)
-    plain, roomy = begun(generator)
+    plain, roomy = caches(generator)
     rows = 3
     # Past the room that is made at once, with rows left out, repeated, and tokens taken back on the way.
     for step in range(300):
@@ -53,13 +53,13 @@ def test_it_holds_what_the_library_holds() -> None:
         for layer in range(2):
             new = tokens(generator, rows, 3 if step % 50 == 0 else 1)
             kept, given = plain.update(*new, layer), roomy.update(*new, layer)
-            assert all(torch.equal(one, other) for one, other in zip(kept, given, strict=True))
+            assert all(torch.equal(ours, theirs) for ours, theirs in zip(kept, given, strict=True))
         same(plain, roomy)
 
 
-def test_a_copy_goes_its_own_way() -> None:
+def test_a_copy_is_independent() -> None:
     generator = torch.Generator().manual_seed(1)
-    plain, roomy = begun(generator)
+    plain, roomy = caches(generator)
     first = tokens(generator, 3, 1)
     for layer in range(2):
         plain.update(*first, layer)
@@ -76,9 +76,9 @@ def test_a_copy_goes_its_own_way() -> None:
 
 
 @pytest.mark.parametrize("reorder", [False, True])
-def test_a_token_takes_no_copy_of_the_others(reorder: bool) -> None:
+def test_a_new_token_does_not_copy_the_others(reorder: bool) -> None:
     generator = torch.Generator().manual_seed(2)
-    _, roomy = begun(generator)
+    _, roomy = caches(generator)
     if reorder:
         roomy.reorder_cache(torch.tensor([0, 1]))
     places = set()
@@ -88,7 +88,7 @@ def test_a_token_takes_no_copy_of_the_others(reorder: bool) -> None:
     assert len(places) == 1
 
 
-def test_the_model_says_the_same() -> None:
+def test_the_model_gives_the_same_output() -> None:
     model, _ = reference("qwen3_vl")
     ids = torch.arange(3, 13)[None]
     with torch.no_grad():

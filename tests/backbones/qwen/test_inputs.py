@@ -230,7 +230,7 @@ def test_thinking_is_switched_off_or_closed(processors: Any, tmp_path: Path) -> 
     assert build(processor).render(message, one_token=True).endswith("assistant\n<think>\n\n</think>\n\n")
 
 
-def test_too_many_frames_and_none_are_refused(processors: Any) -> None:
+def test_too_many_frames_and_no_frames_are_refused(processors: Any) -> None:
     inputs = build(processors["qwen3_vl"], frames=4)
     with pytest.raises(BackboneError, match="5 frames are more than the budget of 4"):
         inputs.head(pictures(5))

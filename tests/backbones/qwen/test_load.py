@@ -1,4 +1,4 @@
-"""Loading, adapters, identity, and what is said when something is missing."""
+"""Loading, adapters, identity, and the errors for missing files."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ def lora(family: str, folder: Path, *, seed: int = 0, rank: int = 4) -> Path:
 
 @pytest.fixture
 def copied(tmp_path: Path) -> Path:
-    """A checkpoint of one's own, to damage."""
+    """A private copy of a checkpoint, to damage."""
     folder = tmp_path / "model"
     shutil.copytree(checkpoint("qwen3_vl"), folder)
     return folder
 
 
 @pytest.mark.parametrize("family", ["qwen2_5_vl", "qwen3_vl", "qwen3_5"])
-def test_an_adapter_goes_on_and_off(family: str, tmp_path: Path) -> None:
+def test_an_adapter_is_switched_on_and_off(family: str, tmp_path: Path) -> None:
     folder = lora(family, tmp_path / "adapter")
     plain = load(family).answer(pictures(4), QUESTION)
     own = load(family, adapter=str(folder))
@@ -161,7 +161,7 @@ def test_identity_tells_models_apart(copied: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("family", ["qwen2_5_vl", "qwen3_vl", "qwen3_5"])
-def test_what_a_model_is_can_be_told_without_its_weights(family: str, tmp_path: Path) -> None:
+def test_identity_does_not_need_the_weights(family: str, tmp_path: Path) -> None:
     folder, adapter = checkpoint(family), lora(family, tmp_path / "adapter")
     plain = BackboneConfig(str(folder), frames=8, pixels=PIXELS)
     for config in (plain, plain.but(adapter=str(adapter)), plain.but(dtype="bf16", attention="eager")):
@@ -195,10 +195,10 @@ def test_the_fingerprint_of_a_large_file_samples_it(tmp_path: Path, monkeypatch:
 def test_bf16_is_close_to_float32() -> None:
     half = load("qwen3_vl", dtype="bf16", attention="eager")
     exact = load("qwen3_vl")
-    one, other = (own.answer(pictures(4), QUESTION) for own in (half, exact))
+    rounded, full = (own.answer(pictures(4), QUESTION) for own in (half, exact))
     # Rounding to 8 bits in every layer of a model with large random weights.
-    assert one.letters["A"] == pytest.approx(other.letters["A"], rel=0.3)
-    assert one.letters["A"] != other.letters["A"]
+    assert rounded.letters["A"] == pytest.approx(full.letters["A"], rel=0.3)
+    assert rounded.letters["A"] != full.letters["A"]
 
 
 def test_budgets_come_from_the_checkpoint_unless_given(copied: Path) -> None:
@@ -229,7 +229,7 @@ def refusal(folder: Path | str, **settings: object) -> str:
     return str(caught.value)
 
 
-def test_what_is_missing_is_named(copied: Path, tmp_path: Path) -> None:
+def test_missing_files_are_named(copied: Path, tmp_path: Path) -> None:
     assert "there is no such folder" in refusal(tmp_path / "nowhere")
     assert "is a file" in refusal(copied / "config.json")
     (tmp_path / "empty").mkdir()

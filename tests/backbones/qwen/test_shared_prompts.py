@@ -42,7 +42,7 @@ def prompts(model: Any) -> tuple[Any, torch.Tensor]:
     return out.past_key_values, mask
 
 
-def go_on(model: Any, cache: Any, mask: torch.Tensor, tokens: torch.Tensor) -> tuple[Any, torch.Tensor]:
+def extend(model: Any, cache: Any, mask: torch.Tensor, tokens: torch.Tensor) -> tuple[Any, torch.Tensor]:
     """Logits of the last of some more tokens a row, and the mask with them."""
     mask = torch.cat([mask, mask.new_ones(tokens.shape)], dim=1)
     with torch.no_grad(), attending(model, cache):
@@ -62,7 +62,7 @@ def test_each_row_is_the_whole_row(model: Any, width: int) -> None:
     shared, mask = SharedCache(cache, torch.tensor(OF)), mask[OF]
     tails = torch.tensor(list(TAILS.values()))
     for start in range(0, 3, width):
-        logits, mask = go_on(model, shared, mask, tails[:, start : start + width])
+        logits, mask = extend(model, shared, mask, tails[:, start : start + width])
         for row, of in enumerate(OF):
             whole = [*PROMPTS[of], *TAILS[row][: start + width]]
             torch.testing.assert_close(logits[row], expected(model, whole), atol=1e-5, rtol=1e-4)
@@ -89,20 +89,20 @@ def test_one_prompt_without_padding_needs_no_mask(model: Any) -> None:
         torch.testing.assert_close(out.logits[row, -1], expected(model, whole), atol=1e-5, rtol=1e-4)
 
 
-# Rows that leave, until a prompt is nobody's, and rows that are there twice.
+# Rows are removed, until a prompt has no row left, and rows are duplicated.
 @pytest.mark.parametrize("kept", [[0, 1, 3], [4, 1], [3, 2, 3, 0], [2]])
 def test_rows_leave_and_are_repeated(model: Any, kept: list[int]) -> None:
     cache, mask = prompts(model)
     shared, mask = SharedCache(cache, torch.tensor(OF)), mask[OF]
     tails = torch.tensor(list(TAILS.values()))
-    _, mask = go_on(model, shared, mask, tails[:, :2])
+    _, mask = extend(model, shared, mask, tails[:, :2])
     shared.reorder_cache(torch.tensor(kept))
-    logits, _ = go_on(model, shared, mask[kept], tails[kept, 2:])
-    for row, one in enumerate(kept):
-        whole = [*PROMPTS[OF[one]], *TAILS[one]]
+    logits, _ = extend(model, shared, mask[kept], tails[kept, 2:])
+    for row, source in enumerate(kept):
+        whole = [*PROMPTS[OF[source]], *TAILS[source]]
         torch.testing.assert_close(logits[row], expected(model, whole), atol=1e-5, rtol=1e-4)
     (layer, *_) = shared.layers
-    assert len(layer.prompt_keys) == len({OF[one] for one in kept})
+    assert len(layer.prompt_keys) == len({OF[source] for source in kept})
 
 
 def test_a_prompt_is_held_once(model: Any) -> None:
@@ -121,7 +121,7 @@ def test_a_model_may_be_spread_over_devices() -> None:
     shared.reorder_cache(torch.tensor([0, 2, 3]))
     for layer, device in zip(shared.layers, ("cpu", "meta"), strict=True):
         held = (layer.prompt_keys, layer.prompt_values, layer.keys, layer.values)
-        assert {one.device.type for one in (*held, layer.rows.slots, layer.rows.places)} == {device}
+        assert {tensor.device.type for tensor in (*held, layer.rows.slots, layer.rows.places)} == {device}
         assert (len(layer.prompt_keys), len(layer.keys)) == (1, 3)
         assert layer.rows.slots.shape == (1, 3)
 
@@ -133,5 +133,5 @@ def test_only_layers_that_attend_to_everything_share(model: Any) -> None:
     with torch.no_grad():
         recurrent = hybrid(input_ids=torch.tensor([PROMPTS[0]]), use_cache=True).past_key_values
     assert not can_share(hybrid, recurrent)
-    # Of rows that share their prompts already nobody shares again.
+    # Rows that already share their prompts cannot share again.
     assert not can_share(model, SharedCache(cache, torch.tensor(OF)))

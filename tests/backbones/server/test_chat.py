@@ -115,7 +115,7 @@ def letter_fault() -> StubFault:
         (None, "'role' and 'content'"),
     ],
 )
-def test_chat_messages_that_cannot_be(content: Any, words: str, stub: StubServer, make: Make) -> None:
+def test_invalid_chat_messages_are_refused(content: Any, words: str, stub: StubServer, make: Make) -> None:
     with pytest.raises(BackboneError, match=words):
         make(stub, video="frames").chat([{"role": "user", "content": content}])
     assert not stub.chats

@@ -1,4 +1,4 @@
-"""Every way in which a server can fail, and what a user is told."""
+"""Every way in which a server can fail, and the error that the user sees."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from videopro.errors import BackboneError
 
 
 def replaced(field: str, value: Any) -> dict[str, Any]:
-    """A good reply but for one of its fields."""
+    """A valid reply except for one of its fields."""
     return {**letter("A", [("A", -1.0)]), field: value}
 
 
 def logprobs(value: Any) -> dict[str, Any]:
-    """A good reply but for its log-probabilities."""
+    """A valid reply except for its log-probabilities."""
     return letter("A", [("A", -1.0)], choice={"logprobs": value})
 
 
-def test_retry_after_is_kept_to(stub: StubServer, make: Make, waits: BackoffDelays) -> None:
+def test_retry_after_is_honoured(stub: StubServer, make: Make, waits: BackoffDelays) -> None:
     moment = format_datetime(datetime.now(UTC) + timedelta(seconds=40), usegmt=True)
     stub.faults = [
         StubFault(429, {"error": {"message": "slow down"}}, {"Retry-After": "7"}),
@@ -95,13 +95,13 @@ def test_retry_after_is_kept_to(stub: StubServer, make: Make, waits: BackoffDela
         ),
     ],
 )
-def test_what_may_pass_is_tried_again_and_then_told(
+def test_transient_failures_are_retried_and_then_reported(
     fault: StubFault, words: str, stub: StubServer, make: Make, waits: BackoffDelays
 ) -> None:
     backbone = make(stub, retries=3)
     stub.faults = [fault, fault]
     assert backbone.answer(None, COLOURS).letter == "A"
-    # Doubling from half a second, the chance in it at its highest.
+    # Doubling from half a second, with the jitter at its highest.
     assert waits == [0.5, 1.0]
     stub.faults = [fault] * 4
     with pytest.raises(BackboneError, match=words) as caught:
@@ -112,7 +112,7 @@ def test_what_may_pass_is_tried_again_and_then_told(
     assert len(stub.chats) == 3 + 4
 
 
-def test_chance_shortens_a_wait_to_half_at_most(stub: StubServer, waits: BackoffDelays, make: Make) -> None:
+def test_jitter_shortens_a_wait_to_half_at_most(stub: StubServer, waits: BackoffDelays, make: Make) -> None:
     stub.faults = [StubFault(500, {})] * 9
     config = BackboneConfig("served", "server", base_url=stub.url, retries=9)
     backbone = ServerBackbone(config, sleep=waits.sleep, uniform=lambda: 0.0)
@@ -122,7 +122,7 @@ def test_chance_shortens_a_wait_to_half_at_most(stub: StubServer, waits: Backoff
 
 
 @pytest.mark.parametrize("fault", [StubFault(body=b"{}", delay=30.0), StubFault(body=b" " * 200, drip=0.1)])
-def test_a_server_that_is_too_slow_is_given_up_in_time(
+def test_a_server_that_is_too_slow_times_out(
     fault: StubFault, stub: StubServer, make: Make, waits: BackoffDelays
 ) -> None:
     backbone = make(stub, timeout=0.5, retries=1)
@@ -145,7 +145,7 @@ def test_a_server_that_is_slow_but_in_time_is_waited_for(
     assert not waits
 
 
-def test_a_server_that_is_away_is_named_with_the_mend(make: Make, waits: BackoffDelays) -> None:
+def test_an_unreachable_server_is_named_with_the_fix(make: Make, waits: BackoffDelays) -> None:
     with StubServer() as stub:
         url = stub.url
     with pytest.raises(BackboneError) as caught:
@@ -170,7 +170,7 @@ def test_a_server_that_is_away_is_named_with_the_mend(make: Make, waits: Backoff
         (StubFault(429, {"error": {"message": "later"}}, {"Retry-After": "7200"}), "later"),
     ],
 )
-def test_what_cannot_pass_is_told_at_once(
+def test_permanent_failures_are_reported_at_once(
     fault: StubFault, words: str, stub: StubServer, make: Make, waits: BackoffDelays
 ) -> None:
     stub.faults = [fault]
@@ -180,7 +180,7 @@ def test_what_cannot_pass_is_told_at_once(
     assert not waits
 
 
-def test_a_key_that_was_not_named_for_a_server_stays_here(
+def test_a_key_not_configured_for_a_server_is_never_sent_to_it(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
@@ -191,7 +191,7 @@ def test_a_key_that_was_not_named_for_a_server_stays_here(
 
 
 @pytest.mark.parametrize("models", [None, [{"id": "served"}]])
-def test_the_key_is_sent_and_never_told(
+def test_the_key_is_sent_and_never_shown(
     models: Any, make: Make, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -210,26 +210,26 @@ def test_the_key_is_sent_and_never_told(
             StubFault(400, {"error": {"message": f"bad request with {KEY}"}}),
             StubFault(500, KEY.encode()),
         ]
-        told = ["".join(traceback.format_exception(caught.value))]
+        texts = ["".join(traceback.format_exception(caught.value))]
         for _ in range(2):
             try:
                 backbone.answer(None, COLOURS)
             except BackboneError as error:
-                told += traceback.format_exception(error)
-        told += [json.dumps(backbone.identity()), repr(backbone), repr(vars(backbone)), caplog.text]
-        assert len(told) > 5
-        assert not any(KEY in text for text in told)
+                texts += traceback.format_exception(error)
+        texts += [json.dumps(backbone.identity()), repr(backbone), repr(vars(backbone)), caplog.text]
+        assert len(texts) > 5
+        assert not any(KEY in text for text in texts)
         assert stub.seen[-1].headers["authorization"] == f"Bearer {KEY}"
 
 
-def test_an_unknown_model_is_answered_with_what_there_is(make: Make) -> None:
+def test_an_unknown_model_is_answered_with_the_known_ones(make: Make) -> None:
     with StubServer(models=[{"id": "one"}, {"id": "two"}]) as stub:
         with pytest.raises(BackboneError, match="no model 'served'; it offers: one, two"):
             make(stub).answer(None, COLOURS)
         assert not stub.chats
 
 
-def test_a_model_that_goes_away_during_a_run_is_told_too(
+def test_a_model_that_disappears_during_a_run_is_reported(
     stub: StubServer, make: Make, waits: BackoffDelays
 ) -> None:
     backbone = make(stub)
@@ -240,7 +240,7 @@ def test_a_model_that_goes_away_during_a_run_is_told_too(
     assert not waits
 
 
-def test_a_wrong_address_is_told_apart_from_a_wrong_model(stub: StubServer, make: Make) -> None:
+def test_a_wrong_address_is_distinguished_from_a_wrong_model(stub: StubServer, make: Make) -> None:
     with pytest.raises(BackboneError, match=r"404.*base_url.*/v1"):
         make(stub.url.removesuffix("/v1") + "/v2").answer(None, COLOURS)
 
@@ -291,13 +291,13 @@ def test_one_failure_ends_a_batch_and_the_rest_is_not_sent(make: Make) -> None:
     "value",
     ["soon", "-5", "nan", "inf", "1e999", "Mon, 01 Jan 99999999999999999999 00:00:00 GMT", "0, 0", "31 Feb"],
 )
-def test_a_retry_after_that_is_none_is_not_kept_to(value: str) -> None:
+def test_an_invalid_retry_after_is_ignored(value: str) -> None:
     seconds = retry_after({"retry-after": value})
     assert seconds is None or seconds >= 0
 
 
 @pytest.mark.parametrize("body", [b"[" * 100_000, b'{"data": "many"}', b'{"data": [1]}', b'{"data"'])
-def test_a_broken_list_of_models_is_tried_again_and_then_told(
+def test_a_broken_list_of_models_is_retried_and_then_reported(
     body: bytes, make: Make, waits: BackoffDelays
 ) -> None:
     class Broken(StubServer):
@@ -310,16 +310,14 @@ def test_a_broken_list_of_models_is_tried_again_and_then_told(
     assert stub.url in str(caught.value)
 
 
-def test_a_reply_that_does_not_end_is_told(
-    stub: StubServer, make: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_endless_reply_is_reported(stub: StubServer, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_http, "LARGEST_BODY", 1 << 20)
     stub.faults = [StubFault(200, b" " * (2 << 20))]
     with pytest.raises(BackboneError, match="more than 1 MiB"):
         make(stub, retries=0).answer(None, COLOURS)
 
 
-def test_halves_of_characters_in_a_servers_words_can_be_written(stub: StubServer, make: Make) -> None:
+def test_lone_surrogates_in_a_servers_text_can_be_written(stub: StubServer, make: Make) -> None:
     stub.faults = [StubFault(400, b'{"error": {"message": "\\ud83d no"}}')]
     with pytest.raises(BackboneError) as caught:
         make(stub).answer(None, COLOURS)

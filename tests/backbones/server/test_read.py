@@ -1,4 +1,4 @@
-"""What the server backbone reads out of replies, against probabilities worked by hand."""
+"""What the server backbone reads out of replies, against probabilities worked out by hand."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_confidence_and_letters_are_the_listed_probabilities(make: Make) -> None
         ([("C", LN_02), ("A", LN_05)], "A", 0.5, 0.5),
         # Equals: the one that was answered with.
         ([("B", LN_02), ("A", LN_02)], "B", 0.2, 0.2),
-        # Words, an option that the question has not, lower case and punctuation are no letters.
+        # Words, an option that the question does not have, lower case and punctuation are not letters.
         ([("The", LN_05), ("A", LN_02)], None, 0.0, 0.2),
         ([("D", LN_05), ("A", LN_02)], None, 0.0, 0.2),
         ([("a", LN_05), ("A", LN_02)], None, 0.0, 0.2),

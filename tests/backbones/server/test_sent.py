@@ -123,8 +123,8 @@ def test_one_frame_is_a_picture_and_crops_of_several_sizes_are_never_a_video(mak
         backbone = make(stub, video="video")
         backbone.answer(frames([5.0]), COLOURS)
         backbone.answer(frames([5.0]) + frames([6.0], (32, 32)), COLOURS)
-    one, crops = stub.chats
-    assert [part["type"] for part in one["messages"][0]["content"]] == ["image_url", "text"]
+    single, crops = stub.chats
+    assert [part["type"] for part in single["messages"][0]["content"]] == ["image_url", "text"]
     assert [part["type"] for part in crops["messages"][0]["content"]] == ["text", "image_url"] * 2 + ["text"]
 
 

@@ -63,7 +63,7 @@ def test_threads_share_the_bound(make: Make) -> None:
         assert stub.peak == 2
 
 
-def test_an_empty_batch_asks_nothing(stub: StubServer, make: Make) -> None:
+def test_an_empty_batch_sends_no_request(stub: StubServer, make: Make) -> None:
     assert make(stub).answer_batch([]) == []
     assert not stub.seen
 
@@ -116,12 +116,12 @@ def test_adapter_blocks_of_two_threads_do_not_meet(make: Make) -> None:
         backbone = make(stub, adapter_model="tuned")
         inside, done = threading.Event(), threading.Event()
 
-        def hold_it_off() -> None:
+        def switch_it_off() -> None:
             with backbone.adapter(False):
                 inside.set()
                 done.wait(5)
 
-        thread = threading.Thread(target=hold_it_off)
+        thread = threading.Thread(target=switch_it_off)
         thread.start()
         inside.wait(5)
         backbone.answer(None, COLOURS)
@@ -155,19 +155,19 @@ def test_ctrl_c_interrupts_at_once_and_leaves_the_backbone_usable(stub: StubServ
 
 
 def test_after_close_calls_are_refused_and_no_thread_is_left(stub: StubServer, make: Make) -> None:
-    def ours() -> int:
+    def backbone_threads() -> int:
         return sum(thread.name == "videopro-server-backbone" for thread in threading.enumerate())
 
-    before = ours()
+    before = backbone_threads()
     backbone = make(stub)
     backbone.answer(None, COLOURS)
-    assert ours() == before + 1
+    assert backbone_threads() == before + 1
     backbone.close()
     backbone.close()
     deadline = time.monotonic() + 5
-    while ours() > before and time.monotonic() < deadline:
+    while backbone_threads() > before and time.monotonic() < deadline:
         time.sleep(0.01)
-    assert ours() == before
+    assert backbone_threads() == before
     with pytest.raises(BackboneError, match="closed"):
         backbone.answer(None, COLOURS)
 
@@ -201,17 +201,17 @@ def test_load_backbone_makes_one_from_a_short_name(stub: StubServer) -> None:
     backbone.close()
 
 
-def test_the_identity_tells_what_shapes_an_answer_and_no_address(make: Make) -> None:
-    with StubServer(takes_video="times") as one, StubServer(takes_video="times") as other:
-        identities = [make(stub).identity() for stub in (one, other)]
+def test_the_identity_holds_what_shapes_an_answer_and_no_address(make: Make) -> None:
+    with StubServer(takes_video="times") as first, StubServer(takes_video="times") as second:
+        identities = [make(stub).identity() for stub in (first, second)]
         assert identities[0] == identities[1] == json.loads(json.dumps(identities[0]))
         assert identities[0]["video"] == "video"
-        assert make(one, pixels=1024).identity() != identities[0]
-        assert make(one, extra_body={"top_k": 1}).identity() != identities[0]
-        assert make(one, video="frames").identity() != identities[0]
+        assert make(first, pixels=1024).identity() != identities[0]
+        assert make(first, extra_body={"top_k": 1}).identity() != identities[0]
+        assert make(first, video="frames").identity() != identities[0]
 
 
-def test_who_a_server_is_takes_one_small_request(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_identifying_a_server_takes_one_small_request(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     with StubServer(takes_video="times") as stub:
         recorded = make(stub).identity()
         stub.seen.clear()
@@ -223,7 +223,7 @@ def test_who_a_server_is_takes_one_small_request(make: Make, monkeypatch: pytest
         identify(config, recorded)
 
 
-def test_a_password_in_the_address_is_not_told(make: Make) -> None:
+def test_a_password_in_the_address_is_not_shown(make: Make) -> None:
     with StubServer(models=[{"id": "other"}]) as stub, pytest.raises(BackboneError) as caught:
         make(stub.url.replace("http://", "http://me:secret@")).answer(None, COLOURS)
     assert "secret" not in str(caught.value)
@@ -239,6 +239,6 @@ def test_a_password_in_the_address_is_not_told(make: Make) -> None:
         ({"extra_body": {"max_tokens": 3}}, "max_tokens"),
     ],
 )
-def test_settings_that_cannot_be(settings: dict[str, Any], words: str, make: Make) -> None:
+def test_invalid_settings_are_refused(settings: dict[str, Any], words: str, make: Make) -> None:
     with pytest.raises(ConfigError, match=words):
         make("http://127.0.0.1:1/v1", **settings)

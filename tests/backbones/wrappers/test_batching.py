@@ -44,12 +44,12 @@ def together(calls: list[Callable[[], Any]]) -> list[Any]:
     return results
 
 
-def test_calls_that_come_while_it_is_busy_go_together_and_answer_their_own() -> None:
+def test_concurrent_calls_share_a_batch_and_get_their_own_answers() -> None:
     inner = ReadingBackbone(delay=0.05)
     front = BatchingBackbone(inner)
     # Decoded beforehand, so that the calls come at once.
     asked = [request(float(i)) for i in range(16)]
-    answers = together([lambda one=one: front.answer_batch([one])[0] for one in asked])  # type: ignore[misc]
+    answers = together([lambda request=request: front.answer_batch([request])[0] for request in asked])  # type: ignore[misc]
     assert [answer.letter for answer in answers] == ["ABC"[4 * i % 3] for i in range(16)]
     assert sum(inner.batches) == front.requests == 16
     # The first goes alone or nearly so; those that came meanwhile share what follows.
@@ -63,19 +63,19 @@ def test_a_batch_has_a_bound() -> None:
     inner = ReadingBackbone(delay=0.02)
     front = BatchingBackbone(inner, max_batch=3)
     asked = [request(float(i)) for i in range(8)]
-    together([lambda one=one: front.answer_batch([one]) for one in asked])  # type: ignore[misc]
+    together([lambda request=request: front.answer_batch([request]) for request in asked])  # type: ignore[misc]
     assert max(inner.batches) <= 3
     assert len(front.answer_batch(asked)) == 8
     assert inner.batches[-1] == 8
 
 
-def test_one_that_cannot_be_served_takes_no_other_with_it() -> None:
+def test_a_refused_request_does_not_fail_the_others() -> None:
     inner = ReadingBackbone(delay=0.05)
     front = BatchingBackbone(inner)
     asked = [request(float(i), "(refuse)" if i == 5 else "Which?") for i in range(10)]
-    results = together([lambda one=one: front.answer_batch([one])[0] for one in asked])  # type: ignore[misc]
-    assert [i for i, one in enumerate(results) if isinstance(one, BackboneError)] == [5]
-    assert all(isinstance(one, Answer) for i, one in enumerate(results) if i != 5)
+    results = together([lambda request=request: front.answer_batch([request])[0] for request in asked])  # type: ignore[misc]
+    assert [i for i, result in enumerate(results) if isinstance(result, BackboneError)] == [5]
+    assert all(isinstance(result, Answer) for i, result in enumerate(results) if i != 5)
 
 
 def test_different_kinds_of_call_do_not_mix() -> None:
@@ -91,7 +91,7 @@ def test_different_kinds_of_call_do_not_mix() -> None:
     assert together(calls) == ["B", "Yes", "40", "40"] * 4
 
 
-def test_sampling_goes_alone_unless_each_request_has_its_seed() -> None:
+def test_sampling_is_not_batched_unless_each_request_has_its_seed() -> None:
     inner = ReadingBackbone(delay=0.03)
     front = BatchingBackbone(inner)
     frames = video().frames([10.0])
@@ -100,7 +100,10 @@ def test_sampling_goes_alone_unless_each_request_has_its_seed() -> None:
     # With a seed of its own a request draws the same in any company.
     seeded = [GenerateRequest(frames, "What?", seed=i) for i in range(8)]
     together(
-        [lambda one=one: front.generate_batch([one], Sampling(temperature=0.7)) for one in seeded]  # type: ignore[misc]
+        [
+            lambda request=request: front.generate_batch([request], Sampling(temperature=0.7))
+            for request in seeded
+        ]  # type: ignore[misc]
     )
     assert sum(inner.batches) == 13
     assert max(inner.batches) > 1
@@ -123,17 +126,17 @@ def test_a_real_model_answers_in_batches_as_it_does_alone() -> None:
     asked = [YesNoRequest(look, text) for look, text in zip(looks, texts, strict=True)]
     for batched in (
         front.yes_no_batch(asked),
-        together([lambda one=one: front.yes_no_batch([one])[0] for one in asked]),  # type: ignore[misc]
+        together([lambda request=request: front.yes_no_batch([request])[0] for request in asked]),  # type: ignore[misc]
     ):
-        assert [one.letter for one in batched] == [one.letter for one in alone]
-        for one, single in zip(batched, alone, strict=True):
-            assert one.letters == pytest.approx(single.letters, abs=1e-5)
-            assert one.tokens_in == single.tokens_in
+        assert [answer.letter for answer in batched] == [answer.letter for answer in alone]
+        for answer, single in zip(batched, alone, strict=True):
+            assert answer.letters == pytest.approx(single.letters, abs=1e-5)
+            assert answer.tokens_in == single.tokens_in
     # Different pictures and questions do give different answers.
-    assert len({round(one.letters["Yes"], 6) for one in alone}) == 3
+    assert len({round(answer.letters["Yes"], 6) for answer in alone}) == 3
 
 
-def test_the_adapter_is_a_setting_and_part_of_what_it_is() -> None:
+def test_the_adapter_is_a_setting_and_part_of_the_identity() -> None:
     inner = ReadingBackbone()
     assert BatchingBackbone(inner).identity()["adapter"] is None
     assert BatchingBackbone(inner, adapter=None).identity()["adapter"] == "lora"

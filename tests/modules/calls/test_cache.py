@@ -1,4 +1,4 @@
-"""Calls as they are recorded, counted and remembered: equal ones are made once, failures not kept."""
+"""Calls as they are recorded, counted and cached: equal ones are made once, failures are not kept."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_equal_calls_of_several_programs_are_made_once() -> None:
         answers.append(fns["query_mc"](frames=fns["trim_frames"](lib.video, 8, 12, 2), question="Which?",
                                        choices=CHOICES, context=""))  # fmt: skip
         assert len(lib.answers) == 4
-        # What was remembered was looked at all the same.
+        # Frames of a cached answer still count as looked at.
         assert lib.frames == 8
         assert [len(call.frames) for call in lib.calls if call.fn == "query_mc"] == [2, 2, 2, 2]
     assert len(backbone.prompts) == 3
@@ -49,22 +49,22 @@ def test_equal_calls_of_several_programs_are_made_once() -> None:
     assert [answer.answer for answer in answers[:4]] == [answer.answer for answer in answers[4:]]
 
 
-def test_another_model_or_other_subtitles_are_asked_anew() -> None:
+def test_another_model_or_other_subtitles_are_not_cached() -> None:
     memory = CallCache[Any]()
-    one, two = ReadingBackbone(), ReadingBackbone()
-    two.name = "another"
-    for backbone in (one, two):
+    first, second = ReadingBackbone(), ReadingBackbone()
+    second.name = "another"
+    for backbone in (first, second):
         lib = ModuleLibrary(context(backbone), cache=memory)
         lib.functions()["query_native"](lib.video, "Which?", list(CHOICES))
-    assert (len(one.prompts), len(two.prompts)) == (1, 1)
+    assert (len(first.prompts), len(second.prompts)) == (1, 1)
     found = []
     for lines in (LINES, LINES[2:3]):
-        lib = ModuleLibrary(context(one, subtitles=Subtitles(lines, "some")), cache=memory)
+        lib = ModuleLibrary(context(first, subtitles=Subtitles(lines, "some")), cache=memory)
         found.append(len(lib.functions()["get_informative_subtitles"](lib.video, "the storm", 4)))
     assert found == [3, 1]
 
 
-def test_what_is_done_to_a_result_is_not_remembered() -> None:
+def test_changes_to_a_result_do_not_reach_the_cache() -> None:
     lib = library(index=FixedIndex({"storm": (0.1, 0.3, 0.2, 0.9, 0.0, 0.5)}))
     search = lib.functions()["get_informative_clips"]
     intervals, clips = search(lib.video, "storm")
@@ -73,14 +73,14 @@ def test_what_is_done_to_a_result_is_not_remembered() -> None:
     assert len(search(lib.video, "storm")[0]) == 3
 
 
-def test_failures_are_not_remembered_and_two_at_once_compute_once() -> None:
+def test_failures_are_not_cached_and_concurrent_calls_compute_once() -> None:
     memory = CallCache[int]()
     with pytest.raises(ZeroDivisionError):
         memory.get("key", lambda: 1 // 0)
-    begun, release, made = threading.Event(), threading.Event(), []
+    started, release, made = threading.Event(), threading.Event(), []
 
     def slow() -> int:
-        begun.set()
+        started.set()
         assert release.wait(10)
         made.append(1)
         return 7
@@ -88,7 +88,7 @@ def test_failures_are_not_remembered_and_two_at_once_compute_once() -> None:
     results: list[tuple[int, bool]] = []
     first = threading.Thread(target=lambda: results.append(memory.get("key", slow)))
     first.start()
-    assert begun.wait(10)
+    assert started.wait(10)
     second = threading.Thread(target=lambda: results.append(memory.get("key", slow)))
     second.start()
     release.set()
@@ -97,22 +97,22 @@ def test_failures_are_not_remembered_and_two_at_once_compute_once() -> None:
     assert (sorted(results), made) == ([(7, False), (7, True)], [1])
 
 
-def test_the_memory_forgets_the_least_recently_used() -> None:
+def test_the_cache_drops_the_least_recently_used() -> None:
     memory = CallCache[str](max_entries=2)
     for key in ("a", "b", "a", "c"):
         memory.get(key, lambda: "made")
     assert [memory.get(key, lambda: "anew")[0] for key in ("a", "c", "b")] == ["made", "made", "anew"]
 
 
-def test_frames_are_told_to_the_budget_before_they_are_decoded() -> None:
+def test_frames_are_charged_to_the_budget_before_they_are_decoded() -> None:
     class Breach(BaseException):
         pass
 
-    told: list[int] = []
+    counts: list[int] = []
 
     def use(count: int) -> None:
-        told.append(count)
-        if sum(told) > 5:
+        counts.append(count)
+        if sum(counts) > 5:
             raise Breach
 
     backbone = ReadingBackbone()
@@ -124,15 +124,15 @@ def test_frames_are_told_to_the_budget_before_they_are_decoded() -> None:
     fns["query_yn"](two, "Is it so?")
     with pytest.raises(Breach):
         fns["query_yn"](two, "Is it so?")
-    assert (told, len(backbone.prompts)) == ([2, 2, 2], 1)
+    assert (counts, len(backbone.prompts)) == ([2, 2, 2], 1)
 
 
-def test_a_fault_of_a_model_stays_what_it_is() -> None:
+def test_a_models_exception_keeps_its_type() -> None:
     lib = library()
     fns = lib.functions()
     with pytest.raises(BackboneError):
         fns["query_native"](lib.video, "(refuse)", list(CHOICES))
     assert lib.calls[-1].result == "BackboneError: cannot serve this request"
     assert lib.answers == []
-    # What a program may mend is of another kind, so that a runner can tell the two apart.
+    # Errors that a program can fix have another type, so that a runner can tell the two apart.
     assert not issubclass(BackboneError, ModuleError)

@@ -1,4 +1,4 @@
-"""Wrong calls: what a program is told of them, and what it is told of a module whose model is missing."""
+"""Errors that a program gets for wrong calls, and for a module whose model is missing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from videopro.video import Video
 
 
 @pytest.mark.parametrize(
-    ("name", "args", "keywords", "told"),
+    ("name", "args", "keywords", "message"),
     [
         ("trim_frames", ("V", 70, 80), {}, "70-80 s lies outside the video, which goes from 0 to 60 s"),
         ("trim_frames", ("V", 20, 10), {}, "start is 20 and end is 10; start must come first"),
@@ -55,8 +55,8 @@ from videopro.video import Video
         ("make_result", ("B", "high"), {}, "confidence must be a number from 0 to 1, not str"),
     ],
 )  # fmt: skip
-def test_wrong_calls_say_how_to_mend_them(
-    name: str, args: tuple[Any, ...], keywords: dict[str, Any], told: str
+def test_wrong_calls_say_how_to_fix_them(
+    name: str, args: tuple[Any, ...], keywords: dict[str, Any], message: str
 ) -> None:
     lib = library(index=FixedIndex({}))
     fns = lib.functions()
@@ -64,12 +64,12 @@ def test_wrong_calls_say_how_to_mend_them(
 
     def real(value: Any) -> Any:
         if isinstance(value, list):
-            return [real(one) for one in value]
+            return [real(item) for item in value]
         return lib.video if value == "V" else frame if value == "F" else value
 
     with pytest.raises(ArgumentError) as caught:
         fns[name](*map(real, args), **{key: real(value) for key, value in keywords.items()})
-    assert told in str(caught.value)
+    assert message in str(caught.value)
     assert str(caught.value).startswith(f"{name}()")
     assert lib.calls[-1].result == f"ArgumentError: {caught.value}"
 

@@ -46,11 +46,11 @@ def test_grounding_dino_gives_what_the_model_computes(dino: GroundingDino) -> No
             expected[round(score, 5)] = [min(max(value, 0.0), 1.0) for value in corners]
     assert 3 <= len(expected) < 12
     found = dino.detect(Frame(image, 0.0), "A red CAT", box_threshold=0.5, text_threshold=0.1)
-    assert [round(one.score, 5) for one in found] == sorted(expected, reverse=True)
-    for one in found:
-        assert list(one.box) == pytest.approx(expected[round(one.score, 5)], abs=1e-4)
-        # The words that scored, or, where none did, what was asked for.
-        assert set(one.label.split()) <= {"a", "red", "cat"} or one.label == "A red CAT"
+    assert [round(detection.score, 5) for detection in found] == sorted(expected, reverse=True)
+    for detection in found:
+        assert list(detection.box) == pytest.approx(expected[round(detection.score, 5)], abs=1e-4)
+        # The words above the threshold, or, without any, the whole query.
+        assert set(detection.label.split()) <= {"a", "red", "cat"} or detection.label == "A red CAT"
 
 
 def test_detected_boxes_are_pixels_of_the_frame_or_crop(dino: GroundingDino) -> None:
@@ -75,7 +75,7 @@ def test_detected_boxes_are_pixels_of_the_frame_or_crop(dino: GroundingDino) -> 
     ]
 
 
-def test_models_that_are_not_there_are_named(tmp_path: Path) -> None:
+def test_missing_models_are_named(tmp_path: Path) -> None:
     for load in (
         lambda: GroundingDino(str(tmp_path / "none")),
         lambda: Sam3Tracker(str(tmp_path)),
@@ -86,7 +86,7 @@ def test_models_that_are_not_there_are_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("spec", ["dino", "grounding-dino:", "backbone:x", ""])
-def test_specs_that_say_nothing_known(spec: str) -> None:
+def test_unknown_specs_are_refused(spec: str) -> None:
     with pytest.raises(ConfigError, match="grounding-dino:NAME"):
         load_detector(spec, ReadingBackbone())
     with pytest.raises(ConfigError, match="sam3:NAME"):
@@ -103,7 +103,7 @@ def test_a_tracker_of_detections_needs_a_detector() -> None:
 # ---- SAM 3 -----------------------------------------------------------------------------------------------
 
 
-def test_sam3_follows_things_through_frames() -> None:
+def test_sam3_tracks_objects_through_frames() -> None:
     from transformers import Sam3VideoModel, Sam3VideoProcessor
 
     name = str(tiny_models.sam3())
@@ -116,13 +116,13 @@ def test_sam3_follows_things_through_frames() -> None:
     session = processor.add_text_prompt(session, "a red cat")
     expected: dict[int, list[tuple[float, ...] | None]] = {}
     for output in model.propagate_in_video_iterator(session):
-        for thing, small in output.obj_id_to_mask.items():
+        for object_id, small in output.obj_id_to_mask.items():
             large = torch.nn.functional.interpolate(small[None], (48, 64), mode="bilinear")[0, 0]
             mask = (large > 0).numpy()
-            if mask.any() and thing not in (output.suppressed_obj_ids or ()):
+            if mask.any() and object_id not in (output.suppressed_obj_ids or ()):
                 rows, columns = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
                 bounds = (columns[0] / 64, rows[0] / 48, (columns[-1] + 1) / 64, (rows[-1] + 1) / 48)
-                expected.setdefault(thing, [None] * len(frames))[output.frame_idx] = bounds
+                expected.setdefault(object_id, [None] * len(frames))[output.frame_idx] = bounds
     assert len(tracks) == len(expected) >= 2
     assert all(0 < track.score <= 1 for track in tracks)
     firsts = [next(i for i, box in enumerate(track.boxes) if box) for track in tracks]
@@ -139,7 +139,7 @@ def test_sam3_follows_things_through_frames() -> None:
 
 def test_tracks_in_a_program_have_times_and_pixels() -> None:
     class Mover(BackboneDetector):
-        """Finds one thing, a tenth of the frame further right every second."""
+        """Finds one object, a tenth of the frame further right every second."""
 
         def __init__(self) -> None:
             pass
@@ -167,7 +167,7 @@ def test_tracks_in_a_program_have_times_and_pixels() -> None:
         fns["track_object"]([fns["crop_left"](frames[0]), fns["crop_right"](frames[1])], "ball")
 
 
-def test_linking_keeps_things_apart_and_lets_far_jumps_go() -> None:
+def test_linking_keeps_objects_apart_and_drops_far_jumps() -> None:
     def at(x: float) -> Detection:
         return Detection((x, 0.4, x + 0.1, 0.5), x, "ball")
 
@@ -283,7 +283,7 @@ def sign(*pieces: tuple[str, int, int], size: tuple[int, int] = (320, 160)) -> n
 def test_rapidocr_reads_lines_in_order() -> None:
     reader = RapidOcr()
     words = reader.read(sign(("EXIT", 200, 20), ("HARBOR", 20, 20), ("Gate 42", 20, 100)))
-    assert " ".join(one.text for one in words) == "HARBOR EXIT Gate 42"
+    assert " ".join(region.text for region in words) == "HARBOR EXIT Gate 42"
     x0, y0, x1, y1 = words[0].box
     assert 0 < x0 < 0.12 < x1 < 0.55
     assert 0.05 < y0 < y1 < 0.4
@@ -314,4 +314,4 @@ def test_reading_order() -> None:
         word("b", 0.6, 0.1),
         word("e", 0, 0.9),
     ]
-    assert "".join(one.text for one in sort_reading_order(words)) == "abcde"
+    assert "".join(region.text for region in sort_reading_order(words)) == "abcde"

@@ -1,4 +1,4 @@
-"""Subtitles from sound: the samples that Whisper gets, its times, what is kept."""
+"""Subtitles from audio: the samples that Whisper gets, its times, what is kept."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TONE = 440.0
 
 
 def with_tone(path: Path, *, starts: tuple[float, ...], seconds: float, rate: int = 44_100) -> Path:
-    """A video of 8 s with stretches of a stereo tone, each beginning at one of `starts`."""
+    """A video of 8 s with segments of a stereo tone, each beginning at one of `starts`."""
     with av.open(str(path), "w") as container:
         pictures = container.add_stream("libx264", rate=4)
         pictures.height, pictures.width, pictures.pix_fmt = 64, 128, "yuv420p"
@@ -51,7 +51,7 @@ def loud(sound: np.ndarray, start: float, end: float) -> float:
     return float(np.abs(sound[round(start * SAMPLE_RATE) : round(end * SAMPLE_RATE)]).mean())
 
 
-def test_sound_stands_where_the_video_has_it(tmp_path: Path) -> None:
+def test_audio_keeps_its_place_in_the_video(tmp_path: Path) -> None:
     sound = extract_audio(with_tone(tmp_path / "a.mkv", starts=(1.5, 5.0), seconds=2.0))
     assert sound.dtype == np.float32
     assert len(sound) == pytest.approx(7.0 * SAMPLE_RATE, abs=0.1 * SAMPLE_RATE)
@@ -72,7 +72,7 @@ def test_a_video_without_sound_says_so(tmp_path: Path) -> None:
 
 
 class Counting(SpeechRecognizer):
-    """Hears given lines, and counts how often it listens."""
+    """Transcribes audio as given lines, and counts its calls."""
 
     def __init__(self, lines: list[SubtitleLine], name: str = "counting") -> None:
         self.lines, self.name, self.heard = lines, name, 0
@@ -85,7 +85,7 @@ class Counting(SpeechRecognizer):
         return self.lines
 
 
-def test_a_transcript_is_heard_once_and_cut_to_the_video(
+def test_audio_is_transcribed_once_and_cut_to_the_video(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     video = Video.open(with_tone(tmp_path / "a.mkv", starts=(0.0,), seconds=7.5))
@@ -139,14 +139,14 @@ def test_whisper_gives_the_times_and_texts_of_its_tokens() -> None:
     )
 
 
-def test_sound_longer_than_whispers_window_is_heard_to_its_end() -> None:
+def test_audio_longer_than_whispers_window_is_transcribed_to_its_end() -> None:
     sound = np.random.default_rng(0).normal(size=70 * SAMPLE_RATE).astype(np.float32)
     lines = Whisper(str(tiny_models.whisper()), language="en", device="cpu").transcribe(sound)
     assert max(line.end for line in lines) > 60
     assert [line.start for line in lines] == sorted(line.start for line in lines)
 
 
-def test_faster_whisper_hears_with_a_converted_model(tmp_path: Path) -> None:
+def test_faster_whisper_transcribes_with_a_converted_model(tmp_path: Path) -> None:
     converters = pytest.importorskip("ctranslate2.converters")
     pytest.importorskip("faster_whisper")
     files = ["tokenizer.json", "preprocessor_config.json"]
@@ -160,7 +160,7 @@ def test_faster_whisper_hears_with_a_converted_model(tmp_path: Path) -> None:
     assert [line.start for line in lines] == sorted(line.start for line in lines)
 
 
-def test_models_and_specs_that_cannot_be(tmp_path: Path) -> None:
+def test_invalid_models_and_specs_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"speech model .* cannot be loaded"):
         load_speech(f"whisper:{tmp_path}")
     if importlib.util.find_spec("faster_whisper"):

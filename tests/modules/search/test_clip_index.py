@@ -52,7 +52,7 @@ def video(path: Path) -> Video:
 def test_bounds_are_exact_and_cover_the_video() -> None:
     assert clip_bounds(25.0) == ((0.0, 10.0), (10.0, 20.0), (20.0, 25.0))
     assert clip_bounds(30.0) == ((0.0, 10.0), (10.0, 20.0), (20.0, 30.0))
-    assert clip_bounds(30.0004)[-1] == (20.0, 30.0004)  # rounding is no clip of its own
+    assert clip_bounds(30.0004)[-1] == (20.0, 30.0004)  # rounding does not make another clip
     assert clip_bounds(3.0) == ((0.0, 3.0),)
     assert clip_bounds(1.0, 0.3)[1] == (0.3, 0.6)
     for wrong in (0.0, -1.0, float("nan"), float("inf")):
@@ -70,19 +70,19 @@ def test_each_clip_is_embedded_from_its_own_frames(video: Video, tmp_path: Path)
     assert encoder.seen == wanted
 
 
-def test_an_interrupted_build_goes_on(video: Video, tmp_path: Path) -> None:
+def test_an_interrupted_build_resumes(video: Video, tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="killed"):
         build_index(video, NumberEncoder(fails_after=33), root=tmp_path)
     assert load_index(video, NumberEncoder(), root=tmp_path) is None
-    rest, told = NumberEncoder(), list[tuple[int, int]]()
-    made = build_index(video, rest, root=tmp_path, progress=lambda done, all: told.append((done, all)))
-    assert len(rest.seen) == 2  # 32 were on disk
-    assert told[0] == (32, 34)
-    assert told[-1] == (34, 34)
+    encoder, reports = NumberEncoder(), list[tuple[int, int]]()
+    made = build_index(video, encoder, root=tmp_path, progress=lambda done, all: reports.append((done, all)))
+    assert len(encoder.seen) == 2  # 32 were on disk
+    assert reports[0] == (32, 34)
+    assert reports[-1] == (34, 34)
     np.testing.assert_array_equal(
         made.vectors, build_index(video, NumberEncoder(), root=tmp_path / "b").vectors
     )
-    assert sorted(p.suffix for p in index_path(video, rest, root=tmp_path).parent.iterdir()) == [
+    assert sorted(p.suffix for p in index_path(video, encoder, root=tmp_path).parent.iterdir()) == [
         ".lock",
         ".safetensors",
     ]
@@ -107,7 +107,7 @@ def test_what_is_on_disk_is_read_and_keyed_by_content_encoder_and_length(
 
 
 def forged(content: bytes, **changes: Any) -> bytes:
-    """A whole file, fit to its hash, with other rows, shape, type or words about itself."""
+    """A complete file with a matching hash, but other rows, shape, type or metadata."""
     length = int.from_bytes(content[:8], "little")
     header = json.loads(content[8 : 8 + length])
     rows = changes.pop("rows", None)
@@ -142,7 +142,7 @@ DAMAGE: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "longer": (lambda content: content + b"more", "is damaged"),
     "noise": (lambda content: bytes(range(256)) * 8, "is damaged"),
     "a zip of an unknown kind": (
-        # What the index was before, with a compression that nobody knows: zipfile's NotImplementedError.
+        # The former format of the index, with an unknown compression: zipfile's NotImplementedError.
         lambda content: b"PK\x03\x04" + bytes(400) + b"PK\x01\x02\x14\x00\x14\x00\x00\x00\x63\x00",
         "is damaged",
     ),
@@ -167,8 +167,8 @@ DAMAGE: dict[str, tuple[Callable[[bytes], bytes], str]] = {
 
 
 @pytest.mark.parametrize("name", DAMAGE)
-def test_a_damaged_file_is_told_and_never_taken(video: Video, tmp_path: Path, name: str) -> None:
-    hurt, told = DAMAGE[name]
+def test_a_damaged_file_is_reported_and_never_used(video: Video, tmp_path: Path, name: str) -> None:
+    damage, message = DAMAGE[name]
     encoder = NumberEncoder()
     where = index_path(video, encoder, root=tmp_path)
     where.parent.mkdir(parents=True)
@@ -179,13 +179,13 @@ def test_a_damaged_file_is_told_and_never_taken(video: Video, tmp_path: Path, na
     np.testing.assert_array_equal(rows, ROWS)
     with pytest.raises(DamagedIndex, match="belongs to another video or encoder"):
         read_rows(where, "another video's", shape)
-    where.write_bytes(hurt(where.read_bytes()))
-    with pytest.raises(DamagedIndex, match=told):
+    where.write_bytes(damage(where.read_bytes()))
+    with pytest.raises(DamagedIndex, match=message):
         read_rows(where, whose, shape)
     assert load_index(video, encoder, root=tmp_path) is None
 
 
-def test_a_damaged_file_is_made_again(
+def test_a_damaged_file_is_rebuilt(
     video: Video, path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     encoder = NumberEncoder()
@@ -196,15 +196,15 @@ def test_a_damaged_file_is_made_again(
     build_index(Video.open(other), NumberEncoder(), root=tmp_path)
     of_other = index_path(Video.open(other), encoder, root=tmp_path).read_bytes()
     assert capsys.readouterr().err == ""
-    for content, told in (
+    for content, message in (
         (where.read_bytes()[:-40], "is damaged"),
         (of_other, "belongs to another video or encoder"),
     ):
         where.write_bytes(content)
         np.testing.assert_array_equal(build_index(video, encoder, root=tmp_path).vectors, first.vectors)
         error = capsys.readouterr().err
-        assert re.fullmatch(f"{re.escape(str(where))}: {told}.*; rebuilding it\n", error)
-    # A part of an interrupted build is looked at in the same way.
+        assert re.fullmatch(f"{re.escape(str(where))}: {message}.*; rebuilding it\n", error)
+    # A part of an interrupted build is checked in the same way.
     with pytest.raises(RuntimeError, match="killed"):
         build_index(video, NumberEncoder(fails_after=33), root=tmp_path / "b")
     (part,) = index_path(video, encoder, root=tmp_path / "b").parent.glob("*.part0")
@@ -216,7 +216,7 @@ def test_a_damaged_file_is_made_again(
     assert "part0: is damaged" in capsys.readouterr().err
 
 
-def test_embeddings_that_are_none_are_refused_where_they_are_made(video: Video, tmp_path: Path) -> None:
+def test_invalid_embeddings_are_refused_where_they_are_made(video: Video, tmp_path: Path) -> None:
     class Broken(NumberEncoder):
         def encode_clips(self, clips: Sequence[Sequence[Frame]]) -> np.ndarray:
             return super().encode_clips(clips) * np.nan
@@ -269,7 +269,7 @@ def test_search_ranks_within_the_window(video: Video, tmp_path: Path) -> None:
     assert [n for n, _ in flat.search("157", 3)] == [0, 1, 2]
 
 
-def test_errors_name_the_fault(video: Video, path: Path, tmp_path: Path) -> None:
+def test_errors_name_the_cause(video: Video, path: Path, tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("")
     with pytest.raises(ConfigError, match=r"index cannot be written to .*VIDEOPRO_CACHE"):
@@ -330,7 +330,7 @@ def test_a_stream_decodes_no_group_twice(path: Path, monkeypatch: pytest.MonkeyP
     assert all(a // 40 > b // 40 for a, b in zip(first, last, strict=True))
 
 
-def test_a_stream_that_is_left_stops_and_one_that_fails_says_so(
+def test_an_abandoned_stream_stops_and_a_failing_one_says_so(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stream, "_TOGETHER", 4)
@@ -363,7 +363,7 @@ def test_the_command_indexes_and_searches(
     assert -1 <= float(lines[2].split()[-1]) <= float(score) <= 1
 
 
-def test_the_command_goes_on_past_a_broken_video_and_names_faults(
+def test_the_command_continues_past_a_broken_video_and_names_it(
     path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     encoder = ["--encoder", f"languagebind:{languagebind_folder(tmp_path / 'model')}", "--device", "cpu"]
@@ -372,9 +372,9 @@ def test_the_command_goes_on_past_a_broken_video_and_names_faults(
     (folder / "a.mp4").write_bytes(b"nothing")
     shutil.copy(path, folder / "b.mp4")
     assert command.main([str(folder), *encoder, "--root", str(tmp_path)]) == 2
-    told = capsys.readouterr()
-    assert "b.mp4: 34 clips" in told.out
-    assert "a.mp4" in told.err
+    captured = capsys.readouterr()
+    assert "b.mp4: 34 clips" in captured.out
+    assert "a.mp4" in captured.err
     for wrong, message in (
         (["--clip-seconds", "0"], "clip_seconds is 0.0"),
         (["--query", "x"], "searches one video"),

@@ -150,9 +150,9 @@ def test_a_truncated_file_is_rewritten(tmp_path: Path, video: Path) -> None:
     (file,) = (tmp_path / "c").rglob("*.safetensors")
     whole = file.read_bytes()
     file.write_bytes(whole[: len(whole) // 2])
-    mended = cache(tmp_path / "c")
-    assert mended.prepare([video]) == {}
-    assert mended.decoded == 1
+    repaired = cache(tmp_path / "c")
+    assert repaired.prepare([video]) == {}
+    assert repaired.decoded == 1
     assert file.read_bytes() == whole
     assert not list((tmp_path / "c").rglob("*.part"))
 

@@ -1,4 +1,4 @@
-"""What the pocket model is taught of writing: that the reply is what was read, and that rows are as asked."""
+"""How the pocket model learns to copy: the reply is what was read, and rows are as requested."""
 
 from __future__ import annotations
 

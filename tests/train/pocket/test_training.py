@@ -1,4 +1,4 @@
-"""What the pocket vision layers are taught with: symbols of frames, and many frames seen at once."""
+"""What the pocket vision layers are trained on: symbols of frames, and many frames seen at once."""
 
 from pathlib import Path
 

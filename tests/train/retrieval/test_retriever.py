@@ -88,7 +88,7 @@ def test_a_clip_shows_ten_seconds_in_order_and_fit_is_the_share(pool: Path) -> N
     cut = (places != places[:, :1]).any(1)
     assert 0.2 < cut.mean() < 0.5
     for i in range(200):
-        # Frames go on within a scene; where a cut comes, the next scene begins at its start.
+        # Frames continue within a scene; at a cut, the next scene begins at its start.
         same = places[i, 1:] == places[i, :-1]
         assert (np.diff(moments[i])[same] > 0).all()
         if not cut[i]:

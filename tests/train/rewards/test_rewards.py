@@ -88,7 +88,7 @@ CASES: dict[str, tuple[str, tuple[float, float, float]]] = {
         (0, 0, 0),
     ),
     "an unknown module": (reply('return query_mc(find_scene(video, "red"), question, choices)'), (0, 0, 0)),
-    "an unknown module where nobody comes": (
+    "an unknown module on a path never taken": (
         reply(f"if False:\n    find_scene(video)\nreturn {RED}"),
         (1, 0, 0),
     ),
@@ -189,7 +189,7 @@ def test_accuracy_pays_for_the_answer_or_for_its_probability(
 
 
 def test_the_accuracy_setting_is_applied(rewards: ProgramRewards) -> None:
-    """A look at the wrong place, which gives the right letter less than another."""
+    """A look at the wrong place, which gives the right letter a lower probability than another."""
     wrong = LOCAL.replace('"red"', '"blue"')
     with make(accuracy="probability") as graded:
         ((paid, *others),) = score(graded, [row()], [wrong])

@@ -39,14 +39,14 @@ STUCK = reply("while True:\n    pass\nreturn query_mc(extract_frames(video), que
 
 def test_equal_programs_run_once_and_all_functions_share_their_runs() -> None:
     backbone = SceneBackbone()
-    told = MetricRecorder()
+    recorder = MetricRecorder()
     # The same program in other words: a comment, a docstring, a plan of its own.
     worded = LOCAL.replace("A plan.", "Another plan.").replace(
         "    intervals", '    """Look."""  # at red\n    intervals'
     )
     assert worded.count("# at red") == 1
     with make(backbone) as rewards:
-        found = score(rewards, rows(4), [LOCAL, worded, BLUE, LOCAL], told)
+        found = score(rewards, rows(4), [LOCAL, worded, BLUE, LOCAL], recorder)
         assert found == [(1, 1, 1), (1, 1, 1), (0, 1, 1), (1, 1, 1)]
         assert rewards.executions == 2
         assert len(backbone.asked) == 2
@@ -54,9 +54,9 @@ def test_equal_programs_run_once_and_all_functions_share_their_runs() -> None:
         score(rewards, [row(kind="bug_fix"), row(question="What is shown?")], [LOCAL, LOCAL])
         assert rewards.executions == 3
     # Three functions, one report.
-    names = [name for name, _ in told.metrics]
+    names = [name for name, _ in recorder.metrics]
     assert len(names) == len(set(names))
-    assert dict(told.metrics)["programs/begun"] == 0.5
+    assert dict(recorder.metrics)["programs/begun"] == 0.5
 
 
 def test_module_calls_are_cached_across_programs() -> None:
@@ -81,7 +81,7 @@ def test_the_modules_answer_with_the_adapter_off() -> None:
 
 
 class MeetingIndex(SceneIndex):
-    """Lets a search go on only when `count` programs search at once."""
+    """Lets a search continue only when `count` programs search at once."""
 
     def __init__(self, count: int) -> None:
         self.together = threading.Barrier(count, timeout=60)
@@ -166,24 +166,24 @@ def test_a_turn_before_the_last_gives_what_its_refinement_shows() -> None:
 
 
 def test_a_stuck_program_ends_and_the_others_are_judged() -> None:
-    told = MetricRecorder()
+    recorder = MetricRecorder()
     with make(limits=Limits(cpu_seconds=0.2, wall_seconds=60)) as rewards:
-        found = score(rewards, rows(4), [STUCK, LOCAL, BROKEN, "prose"], told)
+        found = score(rewards, rows(4), [STUCK, LOCAL, BROKEN, "prose"], recorder)
     assert found == [(0, 1, 1), (1, 1, 1), (0, 1, 1), (0, 0, 0)]
-    metrics = dict(told.metrics)
+    metrics = dict(recorder.metrics)
     assert metrics["programs/failed/limit"] == 0.25
     assert metrics["programs/failed/NameError"] == 0.25
     assert metrics["programs/failed/NoProgram"] == 0.25
     assert metrics["programs/failed"] == 0.75
-    assert told.columns["error"] == ["CpuLimit", None, "NameError", "NoProgram"]
+    assert recorder.columns["error"] == ["CpuLimit", None, "NameError", "NoProgram"]
 
 
 def test_metrics_are_those_of_the_programs() -> None:
-    told = MetricRecorder()
+    recorder = MetricRecorder()
     guess = reply('query_native(video, question, choices)\nreturn make_result("B", 1.0)')
     with make() as rewards:
-        score(rewards, rows(4), [LOCAL, NATIVE, guess, BROKEN], told)
-    found = {name.removeprefix("programs/"): value for name, value in told.metrics}
+        score(rewards, rows(4), [LOCAL, NATIVE, guess, BROKEN], recorder)
+    found = {name.removeprefix("programs/"): value for name, value in recorder.metrics}
     assert found["ok"] == 0.75
     assert found["empty"] == 0
     assert found["failed"] == 0.25
@@ -201,12 +201,12 @@ def test_metrics_are_those_of_the_programs() -> None:
     assert found["left_out"] == 0
     assert found["begun"] == 1
     assert found["wait_seconds"] > 0
-    assert told.columns["kind"] == ["plan"] * 4
-    assert told.columns["mode"] == ["program", "native", "native", "program"]
-    assert told.columns["answer"] == ["B", "D", "B", None]
+    assert recorder.columns["kind"] == ["plan"] * 4
+    assert recorder.columns["mode"] == ["program", "native", "native", "program"]
+    assert recorder.columns["answer"] == ["B", "D", "B", None]
 
 
-# ---- failures that are no program's ------------------------------------------------------------------------
+# ---- failures that are not the program's -------------------------------------------------------------------
 
 
 def test_an_internal_error_stops_the_run_with_its_cause() -> None:
@@ -228,11 +228,11 @@ def test_a_sandbox_that_cannot_run_stops_the_run(monkeypatch: pytest.MonkeyPatch
 
 
 def test_an_unavailable_module_model_stops_the_run() -> None:
-    class Lacking(SceneModels):
+    class UnavailableModels(SceneModels):
         def context(self, video: Any, backbone: Any, subtitles: Any, without: Any = ()) -> VideoContext:
             raise ConfigError("encoder 'x' is not known")
 
-    with make(models=Lacking()) as rewards, pytest.raises(ConfigError, match="encoder"):
+    with make(models=UnavailableModels()) as rewards, pytest.raises(ConfigError, match="encoder"):
         score(rewards, [row()], [LOCAL])
 
 
@@ -250,18 +250,18 @@ def test_a_dead_backbone_stops_the_run() -> None:
 def test_rows_that_a_live_backbone_refuses_are_left_out_and_named_once(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    told = MetricRecorder()
+    recorder = MetricRecorder()
     with make() as rewards:
         given = [row(), row(id="q2/plan", question="What is shown? (refuse)")]
         for _ in range(2):
-            assert score(rewards, given, [LOCAL, LOCAL], told) == [(1, 1, 1), (None, None, None)]
+            assert score(rewards, given, [LOCAL, LOCAL], recorder) == [(1, 1, 1), (None, None, None)]
         # It is asked again: another time the backbone may serve it.
         assert rewards.executions == 3
         assert rewards.left_out == {"row 'q2/plan'": "cannot serve this request"}
         with pytest.raises(BackboneError, match="requests of all 2 programs"):
             score(rewards, [given[1]] * 2, [LOCAL, NATIVE])
     assert capsys.readouterr().err.count("q2/plan") == 1
-    assert ("programs/left_out", 0.5) in told.metrics
+    assert ("programs/left_out", 0.5) in recorder.metrics
 
 
 def test_a_video_that_cannot_be_read_is_left_out_and_named_once(
@@ -269,17 +269,17 @@ def test_a_video_that_cannot_be_read_is_left_out_and_named_once(
 ) -> None:
     broken = tmp_path / "broken.mp4"
     broken.write_bytes(b"this is no video" * 100)
-    told = MetricRecorder()
+    recorder = MetricRecorder()
     with make(log=tmp_path / "log.jsonl") as rewards:
         given = [row(), *rows(2, id="q3/plan", video=str(broken)), row(id="q4/plan", video="/nowhere.mp4")]
         for _ in range(2):
-            found = score(rewards, given, [LOCAL, LOCAL, NATIVE, LOCAL], told)
+            found = score(rewards, given, [LOCAL, LOCAL, NATIVE, LOCAL], recorder)
             assert found == [(1, 1, 1), *[(None, None, None)] * 3]
         assert set(rewards.left_out) == {f"video {broken}", "video /nowhere.mp4"}
     named = capsys.readouterr().err
     assert named.count(f"video {broken} is left out") == 1
     assert named.count("video /nowhere.mp4 is left out") == 1
-    assert ("programs/left_out", 0.75) in told.metrics
+    assert ("programs/left_out", 0.75) in recorder.metrics
     lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
     assert [line["status"] for line in lines] == ["ok", "left_out", "left_out", "left_out"] * 2
     assert lines[1]["error"] == "VideoError"

@@ -73,8 +73,8 @@ def asked_by_inference(text: str, tau: float) -> tuple[str, str] | None:
 def test_the_refinement_prompt_is_that_of_inference(text: str, tau: float, kind: str | None) -> None:
     with make() as rewards:
         (found,) = RefinementTurns(rewards, tau)([plan_row()], [text])
-    told = None if found is None else (found.kind, found.prompt)
-    assert told == asked_by_inference(text, tau)
+    shown = None if found is None else (found.kind, found.prompt)
+    assert shown == asked_by_inference(text, tau)
     assert (found and found.kind) == kind
 
 
@@ -115,7 +115,7 @@ def episode(first: str, second: str) -> list[dict[str, str]]:
         (NATIVE, LOCAL, (1, 1, 0)),
         (NATIVE, NATIVE, (0, 1, 0)),
         (BROKEN, BROKEN, (0, 1, 1)),
-        # The last program's answer counts, also where it gives none.
+        # The last program's answer counts, even if it has no answer.
         (LOCAL, UNSURE, (0, 1, 1)),
         (LOCAL, NOTHING, (0, 1, 1)),
         # Every reply is to be of the right form; the mode is the first one's.
@@ -134,7 +134,7 @@ def test_what_an_episode_earns(first: str, second: str, earned: tuple[float, ...
         ("last", NOTHING, 0),
         ("last-answered", NOTHING, 1),
         ("last-answered", UNSURE, 0),
-        # LOCAL is surer of B than UNSURE of D.
+        # LOCAL is more confident of B than UNSURE of D.
         ("best", UNSURE, 1),
     ],
 )
@@ -145,10 +145,10 @@ def test_which_answer_of_an_episode_counts(final: FinalRule, second: str, earned
 
 
 def test_both_turns_are_logged(tmp_path: Path) -> None:
-    told = MetricRecorder()
+    recorder = MetricRecorder()
     with make(log=tmp_path / "log.jsonl") as rewards:
-        score(rewards, rows(4), [LOCAL, episode(BROKEN, LOCAL), episode(LOCAL, UNSURE), NATIVE], told)
-    found = dict(told.metrics)
+        score(rewards, rows(4), [LOCAL, episode(BROKEN, LOCAL), episode(LOCAL, UNSURE), NATIVE], recorder)
+    found = dict(recorder.metrics)
     assert (found["programs/refined"], found["programs/first_right"]) == (0.5, 0.5)
     assert (found["programs/failed"], found["programs/native_share"]) == (0.25, 0.25)
     lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
@@ -225,11 +225,11 @@ def test_both_replies_are_drawn_from_what_is_scored(
     drawn = []
     write = made._write
 
-    def kept(*given: Any) -> Any:
+    def recording(*given: Any) -> Any:
         drawn.append(write(*given))
         return drawn[-1]
 
-    monkeypatch.setattr(made, "_write", kept)
+    monkeypatch.setattr(made, "_write", recording)
     made.model.eval()
     with torch.no_grad():
         grpo.ask(made, chosen)

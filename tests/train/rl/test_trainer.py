@@ -264,14 +264,14 @@ def test_a_policy_moves_towards_what_is_rewarded(tmp_path: Path) -> None:
 
 
 def test_programs_may_begin_while_others_are_written(tmp_path: Path) -> None:
-    told: list[tuple[str, Any]] = []
+    events: list[tuple[str, Any]] = []
 
     class Ahead:
         def prepare(self, rows: Any) -> None:
-            told.extend(("row", row.id) for row in rows)
+            events.extend(("row", row.id) for row in rows)
 
         def submit(self, row: Any, reply: str) -> None:
-            told.append((row.id, reply))
+            events.append((row.id, reply))
 
     seen: list[tuple[str, str]] = []
 
@@ -282,6 +282,6 @@ def test_programs_may_begin_while_others_are_written(tmp_path: Path) -> None:
     rows = [grpo.rows()[number] for number in (0, 1)]
     made = grpo.trainer("qwen3_vl", grpo.settings(tmp_path), rows, rewards=rewards, ahead=Ahead())
     made.train()
-    assert [what for what, _ in told[:8]] == ["row"] * 8
+    assert [what for what, _ in events[:8]] == ["row"] * 8
     # The very texts that the rewards get, so that they know them again.
-    assert sorted(told[8:]) == sorted(seen)
+    assert sorted(events[8:]) == sorted(seen)

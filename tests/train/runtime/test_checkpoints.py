@@ -61,7 +61,7 @@ def zero(file: Path) -> None:
     file.write_bytes(bytes(file.stat().st_size))
 
 
-def scratch(file: Path) -> None:
+def flip_byte(file: Path) -> None:
     """Change one byte in the middle."""
     content = bytearray(file.read_bytes())
     content[len(content) // 2] ^= 0xFF
@@ -79,16 +79,16 @@ FILES = ("adapter_model.safetensors", "optimizer.pt", "scheduler.pt", "rng_state
 
 
 @pytest.mark.parametrize("listed", [True, False], ids=["with a list of its files", "of an older version"])
-@pytest.mark.parametrize("damage", [cut, empty, zero, scratch, os.unlink])
+@pytest.mark.parametrize("damage", [cut, empty, zero, flip_byte, os.unlink])
 @pytest.mark.parametrize("file", FILES)
-def test_damage_is_found(killed: Path, file: str, damage: Callable[[Path], None], listed: bool) -> None:
+def test_damage_is_detected(killed: Path, file: str, damage: Callable[[Path], None], listed: bool) -> None:
     folder = killed / "checkpoint-3"
     if not listed:
         (folder / MANIFEST).unlink()
     assert find_fault(folder) is None
     damage(folder / file)
     why = find_fault(folder)
-    if not listed and damage is scratch and file not in ("optimizer.pt", "rng_state.pth"):
+    if not listed and damage is flip_byte and file not in ("optimizer.pt", "rng_state.pth"):
         # No checksum of that place was ever written.
         return
     assert why is not None

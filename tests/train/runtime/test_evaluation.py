@@ -193,20 +193,20 @@ def test_programs_are_written_with_the_adapter_and_modules_answered_without(
     assert layers
     seen: list[tuple[str, bool]] = []
 
-    def watch(name: str) -> None:
+    def spy(name: str) -> None:
         plain = getattr(QwenBackbone, name)
 
-        def watched(self: QwenBackbone, *given: Any, **options: Any) -> Any:
+        def spied(self: QwenBackbone, *given: Any, **options: Any) -> Any:
             off = {layer.disable_adapters for layer in layers}
             assert len(off) == 1
             seen.append((name, not off.pop()))
             return plain(self, *given, **options)
 
-        monkeypatch.setattr(QwenBackbone, name, watched)
+        monkeypatch.setattr(QwenBackbone, name, spied)
 
-    watch("generate_batch")
-    watch("answer_batch")
-    # What the evaluations of other tests asked is remembered.
+    spy("generate_batch")
+    spy("answer_batch")
+    # Questions of other tests' evaluations are cached.
     monkeypatch.setattr(library, "_cache", CallCache())
     evaluation(held_out(), tmp_path)(trained)
     assert set(seen) == {("generate_batch", True), ("answer_batch", False)}
@@ -263,7 +263,7 @@ def test_missing_oracle_modes_come_from_the_bases_native_answers(
 ) -> None:
     evaluation(held_out(oracle_mode=None), tmp_path)(trained)
     first, second = [json.loads(line) for line in (tmp_path / "step-000160.jsonl").read_text().splitlines()]
-    # Random weights are sure of nothing: below tau, so the mode is a program.
+    # Random weights are never confident: below tau, so the mode is a program.
     assert (first["oracle"], second["oracle"]) == ("program", "program")
 
 

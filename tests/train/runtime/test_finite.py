@@ -110,7 +110,7 @@ def test_every_process_stops(tmp_path: Path) -> None:
     assert {"rng_state_0.pth", "rng_state_1.pth"} <= {file.name for file in saved.iterdir()}
 
 
-class Spoil(TrainerCallback):
+class InfiniteWeight(TrainerCallback):
     """Makes a weight infinite after the first step."""
 
     def on_step_end(self, args: Any, state: Any, control: Any, model: Any = None, **others: Any) -> None:
@@ -123,7 +123,7 @@ def test_non_finite_weights_are_not_saved(tmp_path: Path, strategy: str) -> None
     """After the last step, so that no later step would notice."""
     words = sft_flags(tmp_path / "run", learning_rate=1e-3, max_steps=1, save_strategy=strategy)
     with pytest.raises(RunError, match="step 1: some weights are NaN or infinite"):
-        sft.train(*read_settings(VideoSFTConfig, "train/sft.py", words), callbacks=[Spoil()])
+        sft.train(*read_settings(VideoSFTConfig, "train/sft.py", words), callbacks=[InfiniteWeight()])
     assert not list((tmp_path / "run").rglob("*.safetensors"))
 
 

@@ -1,5 +1,5 @@
 """The LanguageBind_Video port: its outputs against those of the published package
-(languagebind_golden/make.py), and what must hold of it whatever its weights."""
+(languagebind_golden/make.py), and properties that hold for any weights."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_one_clip_does_not_see_another() -> None:
         np.testing.assert_allclose(model.encode_video(pixels)[1:], model.encode_video(pixels[1:]), atol=1e-6)
 
 
-def test_every_key_is_consumed_and_none_left_over() -> None:
+def test_every_key_is_consumed() -> None:
     model = LanguageBindVideo(LanguageBindConfig.read(config_of("vl")))
     with torch.no_grad():
         for weight in model.parameters():
@@ -117,7 +117,7 @@ def test_weights_that_do_not_fit_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("part", "change", "told"),
+    ("part", "change", "message"),
     [
         ("vision_config", {"hidden_size": None}, "vision_config has no hidden_size"),
         ("text_config", {"vocab_size": None}, "text_config has no vocab_size"),
@@ -126,10 +126,10 @@ def test_weights_that_do_not_fit_are_refused() -> None:
         ("vision_config", {"num_channels": 1}, "only 3"),
     ],
 )
-def test_sizes_come_from_the_configuration_alone(part: str, change: dict[str, object], told: str) -> None:
+def test_sizes_come_from_the_configuration_alone(part: str, change: dict[str, object], message: str) -> None:
     config = config_of("vl")
     config[part] = {**config[part], **change}
-    with pytest.raises(ValueError, match=told):
+    with pytest.raises(ValueError, match=message):
         LanguageBindConfig.read(config)
 
 
@@ -157,7 +157,7 @@ def test_texts_are_embedded_as_the_published_ids_are(folder: Path) -> None:
     np.testing.assert_allclose(long[0], rows[0], atol=1e-5)
 
 
-def test_safetensors_say_the_same_and_identity_follows_the_weights(folder: Path, tmp_path: Path) -> None:
+def test_safetensors_give_the_same_and_identity_follows_the_weights(folder: Path, tmp_path: Path) -> None:
     pickled = load_encoder(f"languagebind:{folder}", "cpu")
     other = tmp_path / "other"
     shutil.copytree(folder, other)
@@ -173,7 +173,7 @@ def test_safetensors_say_the_same_and_identity_follows_the_weights(folder: Path,
     assert load_encoder(f"languagebind:{other}", "cpu").identity() != before
 
 
-def test_errors_name_the_fault(folder: Path, tmp_path: Path) -> None:
+def test_errors_name_the_cause(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="'languagebnd' is not known; did you mean 'languagebind'"):
         load_encoder("languagebnd")
     with pytest.raises(ConfigError, match="dtype is 'int8'"):

@@ -1,5 +1,5 @@
-"""CLIP, SigLIP 2, pe_video and sentence-transformers behind our interfaces: tiny models from configurations,
-their embeddings against what transformers' own forward passes give for the same inputs."""
+"""CLIP, SigLIP 2, pe_video and sentence-transformers behind the encoder interfaces: tiny models from
+configurations, their embeddings against what transformers' own forward passes give for the same inputs."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ def test_frames_are_wanted_as_the_processor_would_scale_them(
     assert encoder.frame_size(180, 360) == wanted[made[0]]
 
 
-def test_identity_says_what_embeddings_rest_on(
+def test_the_identity_names_what_embeddings_depend_on(
     made: tuple[str, str, Path], encoder: VideoTextEncoder
 ) -> None:
     about = encoder.identity()

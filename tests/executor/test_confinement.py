@@ -1,7 +1,7 @@
-"""The walls around a program's process and the life of the zygote behind them.
+"""How a program's process is confined.
 
-The filter is judged twice: by an interpreter of BPF written here, for both kinds of processor, with system
-call numbers read from the kernel's tables; and by what the kernel says of a running child.
+The filter is checked twice: by a BPF interpreter written here, for both processor architectures, with system
+call numbers read from the kernel's tables; and by what the kernel reports of a running child.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from tests.support import ROOT
-from tests.support.altered_walls import altered as altered
+from tests.support.altered_sandbox import altered as altered
 from tests.support.sandbox_processes import children_of, status_of, zygote_of
 from videopro.executor import (
     Executor,
@@ -158,7 +158,7 @@ def test_the_filter_on_both_processors(machine: str, arch: int, column: int) -> 
     assert foreign == KILL  # The x32 ABI's write.
 
 
-def test_what_the_kernel_says_of_a_running_program() -> None:
+def test_the_kernels_view_of_a_running_program() -> None:
     found: list[dict[str, str]] = []
     limits: list[str] = []
 
@@ -214,7 +214,7 @@ def test_reaching_for_the_system_is_an_ordinary_error(shared: Executor, name: st
     outcome = shared.run(program, {}, {"HOST": os.getpid()})
     assert outcome.status == "failed"
     assert outcome.error is not None
-    # CPython's own words for a thread that does not start, a limit and a timer that are refused.
+    # CPython's own messages for a thread that does not start, a limit and a timer that are refused.
     other = {"thread": "RuntimeError", "limits": "ValueError", "alarm": "itimer_error"}
     assert outcome.error.type == other.get(name, "PermissionError"), outcome
     assert outcome.error.line == 5
@@ -259,7 +259,7 @@ def test_without_the_filter_nothing_runs(altered: Any) -> None:
 
 
 @pytest.mark.parametrize("hole", ["openat", "mmap", "socket"])
-def test_a_hole_in_the_filter_is_found(altered: Any, hole: str) -> None:
+def test_a_hole_in_the_filter_is_detected(altered: Any, hole: str) -> None:
     if hole == "mmap":
         altered("filter.py", "PROT_EXEC = 4", "PROT_EXEC = 8")
     else:

@@ -1,4 +1,4 @@
-"""A sandbox whose far side is altered by one text, to see that the walls notice."""
+"""A sandbox with one change to its inner side, to test that its checks notice."""
 
 from __future__ import annotations
 
