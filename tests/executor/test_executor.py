@@ -1,4 +1,4 @@
-"""Ordinary programs behind the walls: CPython's results, handles, errors with their lines, the calls made."""
+"""Ordinary programs in the sandbox: CPython's results, handles, errors with their lines, the calls made."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hostile programs that reach past the walls: for files, processes, the network, native code."""
+"""Hostile programs that try to escape the sandbox: for files, processes, the network, native code."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class Surroundings:
     def __enter__(self) -> Surroundings:
         self._folder = tempfile.TemporaryDirectory(prefix="videopro-hostile-")
         self.folder = Path(self._folder.name)
-        self.folder.chmod(0o777)  # Nothing but the walls keeps another user out.
+        self.folder.chmod(0o777)  # Nothing but the sandbox keeps another user out.
         self.secret = self.folder / "secret.txt"
         self.word = secrets.token_hex(16)
         self.secret.write_text(self.word)

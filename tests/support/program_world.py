@@ -1,6 +1,6 @@
 """A small world for programs of tests: host objects, functions that answer by rule, the prelude of an answer.
 
-What a program sees of it behind the walls must equal what it sees of it in plain CPython: `natively` runs a
+What a program sees of it in the sandbox must equal what it sees of it in plain CPython: `natively` runs a
 program that we wrote ourselves in this process, as the reference.
 """
 
@@ -41,7 +41,7 @@ class Frame(Thing):
 
 
 class AnswerOnHost(Thing):
-    """An answer as the model's library might make it; behind the walls `PRELUDE` gives it its ways."""
+    """An answer as the model's library might make it; in the sandbox `PRELUDE` gives it its ways."""
 
     __program_kind__ = "Answer"
     __program_fields__ = ("answer", "confidence")

@@ -1,4 +1,4 @@
-"""A sandbox whose far side is altered by one text, to see that the walls notice."""
+"""A sandbox whose inner side is altered in one place, to test that the self-test notices."""
 
 from __future__ import annotations
 
