@@ -1,7 +1,7 @@
-"""What happens to the questions of a video: native answers, the teacher's programs, their runs, refinements.
+"""Explores the questions of a video: native answers, the teacher's programs, their runs, refinements.
 
 Programs run with the executor and the modules of inference, and the backbone answers with any adapter off, as
-in inference. Right answers decide which answers are refined; no prompt shows them.
+in inference. Gold answers decide which answers are refined; no prompt shows them.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class _QuestionState:
     places: dict[str, int] = field(default_factory=dict)
     """The round that ran a program, by the digest of its canonical form."""
     capped: bool = False
-    """A cap left no room for one of its requests."""
+    """Whether a cap prevented one of its requests."""
     error: VideoProError | None = None
     """One of QUESTION_ERRORS."""
 
@@ -88,7 +88,7 @@ class _QuestionState:
 class Explorer:
     """Explores questions, several videos at a time from several threads.
 
-    `backbone` answers; `models` stand behind the modules.
+    `backbone` answers; `models` are the models behind the modules.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class Explorer:
         self._settings = settings
 
     def explore(self, items: Sequence[Item]) -> Iterator[tuple[Item, Result, VideoRef]]:
-        """What came of each question about one video. Questions that a cap cut short are left out.
+        """The result of each question about one video. Questions that a cap cut short are left out.
 
         Raises RunError when the teacher serves no request, VideoProError for models that cannot be loaded,
         and any internal error.
@@ -115,7 +115,7 @@ class Explorer:
                 yield item, failed_result(error), VideoRef(str(item.video), item.video_key)
             return
         seen = VideoRef(str(items[0].video), items[0].video_key, video.id, video.duration)
-        # Questions about one video may list different subtitles, and a context has one.
+        # Questions about one video may list different subtitles, and a context has one subtitle file.
         groups: dict[tuple[str, float], list[Item]] = {}
         for item in items:
             groups.setdefault((str(item.subtitles), item.subtitle_offset), []).append(item)

@@ -1,7 +1,7 @@
-"""Requests to a teacher: many at once, each paid for once, within the caps.
+"""Requests to a teacher: many in parallel, each paid for once, within the caps.
 
-A reply is on disk before it is used. A request that fails by itself (the server refuses its form, or the
-reply has no text) fails alone; a server that serves no request stops the synthesis.
+A reply is on disk before it is used. A request that is refused for its own sake (its form, or a reply
+without text) fails alone; a server that serves no request stops the synthesis.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from videopro.errors import BackboneError, RunError, VideoProError
 from videopro.planners import Planner, PlannerReply, PlanRequest
 from videopro.planners.api import EmptyReply
 
-# This many refusals in a row are not about single requests.
+# This many consecutive refusals have a common cause.
 REFUSALS_IN_A_ROW = 20
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """A request that gave no text, and why."""
+    """A request that returned no text, and why."""
 
     reason: str
 
@@ -33,7 +33,7 @@ class Teacher:
     """A planner behind a log and a budget; thread safe.
 
     `concurrency`: at most this many requests in flight. `longest`: at most this many tokens a reply, to
-    bound the cost of a request before it is sent.
+    bound a request's cost before it is sent.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class Teacher:
             return known
         if self._stopped is not None:
             raise self._stopped
-        # A token is at least two bytes of a prompt, but for the rarest text.
+        # A token is at least two bytes of a prompt, except in very rare text.
         with self.budget.reserved(len(request.prompt.encode()) // 2 + 64, self._longest):
             try:
                 (written,) = self.planner.write([request])
@@ -119,5 +119,5 @@ class Teacher:
         return Refusal(str(error))
 
     def _key(self, request: PlanRequest) -> str:
-        asked = json.dumps([self._identity, request.kind, request.prompt, request.seed])
-        return hashlib.sha256(asked.encode()).hexdigest()[:32]
+        request_facts = json.dumps([self._identity, request.kind, request.prompt, request.seed])
+        return hashlib.sha256(request_facts.encode()).hexdigest()[:32]

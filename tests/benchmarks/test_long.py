@@ -230,7 +230,7 @@ def test_mlvu_dev_scores_with_its_real_defects(tmp_path: Path) -> None:
     benchmark = load("mlvu", root=tmp_path)
     assert [item.answer for item in benchmark.items] == ["B", "D", "B", NO_OPTION, "A"]
     assert benchmark.items[2].question.choices == ("(empty)", "an archer", "no archer", "(empty)")
-    assert len(benchmark.defects) == 4  # twins twice, an empty option, a gold that is none
+    assert len(benchmark.defects) == 4  # identical options twice, an empty option, a gold that is none
     summary = score(
         benchmark,
         {

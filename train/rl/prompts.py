@@ -36,7 +36,7 @@ class PolicyPrompt:
     encoded: EncodedPrompt
     positions: torch.Tensor
     """M-RoPE positions, (3, tokens)."""
-    following: int
+    next_position: int
     """The M-RoPE position of a reply's first token."""
     head: int = 0
     """The number of leading tokens (the video's) that all prompts about the video share."""
@@ -91,8 +91,8 @@ class PromptEncoder:
         return prompts
 
     def _placed(self, encoded: EncodedPrompt, head: int) -> PolicyPrompt:
-        positions, following = self._run.positions(encoded)
-        return PolicyPrompt(encoded, positions[:, 0], following, head)
+        positions, next_position = self._run.positions(encoded)
+        return PolicyPrompt(encoded, positions[:, 0], next_position, head)
 
     def _head(self, video: Path) -> EncodedPrompt:
         if video in self._heads:

@@ -138,7 +138,7 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
         # that each micro-batch would run prompts of many groups. The order of groups is already random.
         if self._maker is None or self.model is None or not self.model.training:
             return super()._prepare_inputs(generation_batch)
-        steps = self.args.steps_a_sampling
+        steps = self.args.steps_per_sampling
         if self._step % (steps * self.num_iterations) == 0 or self._buffered_inputs is None:
             made = self._generate_and_score_completions(generation_batch)
             self._buffered_inputs: Any = split_tensor_dict(made, steps)
@@ -314,7 +314,7 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
             length = len(prompt.encoded.ids)
             types[row, before - length : before] = torch.tensor(prompt.encoded.types)
             positions[1:, row, before - length : before] = prompt.positions
-            positions[1:, row, before:] = prompt.following + reply
+            positions[1:, row, before:] = prompt.next_position + reply
             positions[0, row, before - length :] = torch.arange(length + width, device=ids.device)
         showing = functools.partial(
             model,

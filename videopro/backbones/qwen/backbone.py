@@ -99,7 +99,7 @@ class QwenBackbone(Backbone):
         """See `Backbone.identity`; has the adapter's fingerprint only while the adapter is on."""
         return {**self._facts, "adapter": self._facts["adapter"] if self._adapter_on else None}
 
-    def retrained(self, state: str) -> None:
+    def mark_retrained(self, state: str) -> None:
         """Record that training has changed the weights: the adapter's if there is one, else the model's.
         `state` stands for them in `identity`, so that cached answers of the earlier weights are not used.
         """

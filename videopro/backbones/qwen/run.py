@@ -46,7 +46,7 @@ class PromptHead:
 
     cache: Cache
     length: int
-    following: int
+    next_position: int
     """M-RoPE position of the next token; a video's positions differ from its tokens' indices."""
 
 
@@ -103,10 +103,10 @@ class QwenRun:
 
     def share(self, head: EncodedPrompt) -> PromptHead:
         """Run a head once and keep what its tails need."""
-        positions, following = self.positions(head)
+        positions, next_position = self.positions(head)
         batch = self._batch([head], positions)
         out = self.model(**batch, use_cache=True, logits_to_keep=1)
-        return PromptHead(out.past_key_values, len(head.ids), following)
+        return PromptHead(out.past_key_values, len(head.ids), next_position)
 
     def positions(self, head: EncodedPrompt) -> tuple[torch.Tensor, int]:
         """M-RoPE positions of a head, (3, 1, tokens), and the position of a text token after it."""
@@ -160,7 +160,7 @@ class QwenRun:
             shared, self._left([tail.ids for tail in tails], self._pad), mask, keep=1
         )
         whole = torch.cat([mask.new_ones(len(tails), shared.length), mask], dim=1)
-        deltas = mask.new_full((len(tails), 1), shared.following - shared.length)
+        deltas = mask.new_full((len(tails), 1), shared.next_position - shared.length)
         return DecodingState(cache, whole, deltas, logits[:, -1])
 
     def _continue(
@@ -180,7 +180,7 @@ class QwenRun:
             out = self.model(
                 input_ids=ids,
                 attention_mask=whole,
-                position_ids=_text_positions(whole, shared.following - shared.length)[..., -width:],
+                position_ids=_text_positions(whole, shared.next_position - shared.length)[..., -width:],
                 past_key_values=cache,
                 use_cache=True,
                 logits_to_keep=keep,

@@ -43,7 +43,7 @@ class Zygote:
         self.filter = filter.program(platform.machine())
         self.pid = os.getpid()
         self.reports: dict[int, socket.socket] = {}
-        self.waiting: tuple[int, socket.socket] | None = None  # A child without a program, and a way to it.
+        self.waiting: tuple[int, socket.socket] | None = None  # A child without a program, and a link to it.
         self.selector = selectors.DefaultSelector()
         self.selector.register(control, selectors.EVENT_READ, "control")
         # The control socket may stay open in a fork of the host; a pidfd reports the end of the host itself.
@@ -130,10 +130,10 @@ class Zygote:
             if self.waiting is None:
                 self._fork()
             assert self.waiting is not None
-            (pid, way), self.waiting = self.waiting, None
-            with way:
+            (pid, link), self.waiting = self.waiting, None
+            with link:
                 try:
-                    socket.send_fds(way, [b"p"], [program])
+                    socket.send_fds(link, [b"p"], [program])
                 except OSError:  # It died while it waited, for lack of memory for instance.
                     if trial == 2:
                         raise
@@ -154,12 +154,12 @@ class Zygote:
                 self._become_child(theirs.fileno())
         self.waiting = pid, ours
 
-    def _become_child(self, way: int) -> None:
+    def _become_child(self, link: int) -> None:
         try:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             # Nothing of the zygote's stays open; the program's socket replaces the one to the zygote.
-            os.dup2(way, child.SOCKET_FD)
+            os.dup2(link, child.SOCKET_FD)
             os.closerange(child.SOCKET_FD + 1, self.descriptors)
             confinement.die_with(self.pid)
             confine = confinement.Confinement(self.filter)

@@ -255,7 +255,7 @@ class _GroupDecoder:
         got: dict[int, np.ndarray] = {}
         sent: set[int] = set()
         returned: set[int] = set()
-        spoilt: set[int] = set()
+        corrupt: set[int] = set()
 
         def take(pictures: list[VideoFrame]) -> None:
             for picture in pictures:
@@ -264,7 +264,7 @@ class _GroupDecoder:
                     continue
                 returned.add(place)
                 if picture.is_corrupt:
-                    spoilt.add(place)
+                    corrupt.add(place)
                 elif place in run:
                     got[place] = self._painter.rgb(picture, *self._size, self._probe.turn)
                     self._reader.deadline.renew()
@@ -279,15 +279,15 @@ class _GroupDecoder:
             try:
                 take(context.decode(packet))
             except av.error.InvalidDataError:
-                spoilt.add(place)
+                corrupt.add(place)
         with contextlib.suppress(av.error.InvalidDataError):  # missing pictures are detected below
             take(context.decode(None))
         context.flush_buffers()
         if self._reader.is_h264 and not self._probe.interlaced:
-            spoilt |= sent - returned  # every packet is a picture: a missing one was damaged and dropped
+            corrupt |= sent - returned  # every packet is a picture: a missing one was damaged and dropped
         # Pictures shown before the key frame may refer to pictures that were not decoded, and no later
         # picture refers to them. Any other damage spoils everything after it in decoding order.
-        limit = min((place for place in spoilt if times[place] >= times[key]), default=len(times))
+        limit = min((place for place in corrupt if times[place] >= times[key]), default=len(times))
         whole = {times[place]: image for place, image in got.items() if place < limit}
         self._shown.images.update(whole)
         return set(whole)
