@@ -19,7 +19,7 @@ from videopro.video.decoding.opening import check_file, content_id
 
 POCKET_SPLITS = ("val", "test")
 # Files next to videos that are not videos.
-_BESIDE = {
+_NOT_VIDEOS = {
     ".jsonl",
     ".json",
     ".srt",
@@ -101,7 +101,7 @@ def evaluation_videos(exclude: Sequence[Path] = (), *, cg_bench: Path | None = N
 
 
 def _add_folder(known: EvaluationVideos, folder: Path) -> None:
-    files = [p for p in sorted(folder.rglob("*")) if p.is_file() and p.suffix.lower() not in _BESIDE]
+    files = [p for p in sorted(folder.rglob("*")) if p.is_file() and p.suffix.lower() not in _NOT_VIDEOS]
     if not files:
         raise ConfigError(f"exclude: {folder} holds no videos")
     for path in files:

@@ -142,15 +142,15 @@ class Explorer:
 
     def _explore(self, states: Sequence[_QuestionState], context: VideoContext) -> None:
         known = api_reference(available_modules(context))
-        self._natively(states, context)
-        self._written(
+        self._answer_natively(states, context)
+        self._request_programs(
             (state, self._plan(state.item, number, known), None)
             for state in states
             if state.open
             for number in range(self._settings.programs)
         )
         self._run(states, context)
-        self._written(
+        self._request_programs(
             (state, request, place)
             for state in states
             if state.open
@@ -179,9 +179,9 @@ class Explorer:
         seed = prompt_seed(self._settings.seed, kind, number, item.question)
         return PlanRequest(kind, prompt, item.question, known, seed)
 
-    def _written(self, asked: Iterable[tuple[_QuestionState, PlanRequest, int | None]]) -> None:
+    def _request_programs(self, wanted: Iterable[tuple[_QuestionState, PlanRequest, int | None]]) -> None:
         """Ask for programs, and add each as a round that has not run yet."""
-        wanted = list(asked)
+        wanted = list(wanted)
         replies = self._teacher.ask([request for _, request, _ in wanted])
         for (state, request, refines), reply in zip(wanted, replies, strict=True):
             if reply is None:
@@ -194,7 +194,7 @@ class Explorer:
 
     # ---- runs ----------------------------------------------------------------------------------------------
 
-    def _natively(self, states: Sequence[_QuestionState], context: VideoContext) -> None:
+    def _answer_natively(self, states: Sequence[_QuestionState], context: VideoContext) -> None:
         def answer(state: _QuestionState) -> None:
             execution = answer_natively(state.item.question, context, thread_meter=self._counted)
             state.rounds.append(Round("native", execution.answer.raw, execution=execution, mode="native"))

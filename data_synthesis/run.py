@@ -151,7 +151,7 @@ def _explore(
             progress.watch(folder.log(writable=False))
             run_pipeline(
                 units(items),
-                Explorer(backbone, models, teacher, config.exploring()),
+                Explorer(backbone, models, teacher, config.explore_settings()),
                 backbone,
                 log,
                 run_key=key,

@@ -136,7 +136,7 @@ class SynthesisConfig(ModuleSettings):
         """The caps. Raises ConfigError for invalid ones."""
         return TeacherBudget(self.prices(), max_requests=self.max_requests, max_cost=self.max_cost)
 
-    def exploring(self) -> ExploreSettings:
+    def explore_settings(self) -> ExploreSettings:
         """The settings of the explorer."""
         return ExploreSettings(
             programs=self.programs,

@@ -98,7 +98,7 @@ class Teacher:
             except BackboneError as error:
                 return self._refusal(key, request, error)
             self.budget.charge(written.tokens_in, written.tokens_out)
-            self._log.keep(key, request.kind, written)
+            self._log.append(key, request.kind, written)
         with self._lock:
             self._refusals = 0
         return written
@@ -106,7 +106,7 @@ class Teacher:
     def _refusal(self, key: str, request: PlanRequest, error: BackboneError) -> Refusal:
         tokens = (error.tokens_in, error.tokens_out) if isinstance(error, EmptyReply) else (0, 0)
         self.budget.charge(*tokens, refused=True)
-        self._log.keep_refusal(key, request.kind, str(error), *tokens)
+        self._log.append_refusal(key, request.kind, str(error), *tokens)
         with self._lock:
             self._refusals += 1
             if self._refusals >= REFUSALS_IN_A_ROW:

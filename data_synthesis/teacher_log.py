@@ -144,7 +144,7 @@ class ReplyLog:
         with self._lock:
             return self._replies.get(key)
 
-    def keep(self, key: str, kind: str, written: PlannerReply) -> None:
+    def append(self, key: str, kind: str, written: PlannerReply) -> None:
         """Append a reply. Raises RunError if it cannot be written."""
         tokens = {"tokens_in": written.tokens_in, "tokens_out": written.tokens_out}
         self._file.append(
@@ -153,7 +153,7 @@ class ReplyLog:
         with self._lock:
             self._replies[key] = written
 
-    def keep_refusal(self, key: str, kind: str, reason: str, tokens_in: int, tokens_out: int) -> None:
+    def append_refusal(self, key: str, kind: str, reason: str, tokens_in: int, tokens_out: int) -> None:
         """Record that a request returned no text; it is sent again when its question is asked again."""
         tokens = {"tokens_in": tokens_in, "tokens_out": tokens_out}
         self._file.append({"key": key, "kind": kind, **tokens, "refused": reason})

@@ -75,7 +75,7 @@ def measure(backbone: Backbone, split: str) -> dict[str, Any]:
         "world": world.fingerprint(),
         "ways": {way: _accuracies(rows) for way, rows in scored.items()},
         "confidence": [asdict(b) for b in reliability(scored["whole"])],
-        "sure": _sure(scored["whole"]),
+        "sure": _confident(scored["whole"]),
         "boxes": {
             kind: {"n": len(ious), "recall_at_0.5": round(float(np.mean(np.array(ious) >= 0.5)), 4)}
             for kind, ious in boxes.items()
@@ -218,10 +218,10 @@ def _plain(value: Accuracy) -> dict[str, Any]:
     return asdict(value)
 
 
-def _sure(rows: list[QuestionScore]) -> dict[str, Any]:
+def _confident(rows: list[QuestionScore]) -> dict[str, Any]:
     """The share of answers with a confidence above 0.9, and their accuracy."""
-    sure = [row for row in rows if row.confidence > 0.9]
-    return {"share": round(len(sure) / len(rows), 4), **_plain(accuracy(sure))}
+    confident = [row for row in rows if row.confidence > 0.9]
+    return {"share": round(len(confident) / len(rows), 4), **_plain(accuracy(confident))}
 
 
 def show(figures: dict[str, Any]) -> Table:

@@ -20,7 +20,7 @@ from cachetools import LRUCache
 from videopro.backbones.qwen import (
     EncodedPrompt,
     QwenInputs,
-    QwenRun,
+    QwenRunner,
     encode_vision,
     features_bytes,
     takes_features,
@@ -52,7 +52,7 @@ class PromptEncoder:
     """
 
     def __init__(
-        self, inputs: QwenInputs, frames: FrameCache, run: QwenRun, *, frozen: bool, kept_bytes: int
+        self, inputs: QwenInputs, frames: FrameCache, run: QwenRunner, *, frozen: bool, kept_bytes: int
     ) -> None:
         self._inputs = inputs
         self._frames = frames
@@ -71,7 +71,7 @@ class PromptEncoder:
         self.looked = 0
         """Videos whose features were computed in order to be kept."""
 
-    def of(self, rows: Sequence[GRPORow]) -> list[PolicyPrompt]:
+    def encode(self, rows: Sequence[GRPORow]) -> list[PolicyPrompt]:
         """The prompts of rows; rows with equal prompts share one object. Runs the vision tower, without
         gradients, on videos whose features are not kept. Raises VideoError or BackboneError."""
         made: dict[tuple[Path | None, str], PolicyPrompt] = {}

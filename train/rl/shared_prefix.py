@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 import torch
 
-from videopro.backbones.qwen import QwenRun, visual_inputs
+from videopro.backbones.qwen import QwenRunner, visual_inputs
 from videopro.errors import ConfigError
 from videopro.train.rl.prompts import PolicyPrompt
 
@@ -48,7 +48,7 @@ class PackedBatch:
         return packed[self.rows[:, None], at].masked_fill(places >= lengths[:, None], 0)
 
 
-def check_shareable(run: QwenRun) -> None:
+def check_shareable(run: QwenRunner) -> None:
     """Raise ConfigError for a model whose replies cannot share one pass over their prompt."""
     attention = run.model.config._attn_implementation
     if run.is_recurrent:
@@ -68,7 +68,7 @@ def pack(
     replies: Sequence[Sequence[int]],
     *,
     pad: int,
-    run: QwenRun,
+    run: QwenRunner,
     roots: Sequence[PolicyPrompt] | None = None,
 ) -> PackedBatch:
     """Pack replies, each to the prompt of the same index. Replies with the same root (the same object; None:

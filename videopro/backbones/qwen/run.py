@@ -23,7 +23,7 @@ from transformers.generation.logits_process import (
 
 from videopro.backbones.base import Sampling
 from videopro.backbones.qwen.features import grids, visual_inputs
-from videopro.backbones.qwen.growing_cache import give_room
+from videopro.backbones.qwen.growing_cache import make_growing
 from videopro.backbones.qwen.inputs import EncodedPrompt
 from videopro.backbones.qwen.shared_prompts import SharedCache, attending, can_share
 from videopro.errors import BackboneError
@@ -75,7 +75,7 @@ class SampledReply:
         return self.end is not None
 
 
-class QwenRun:
+class QwenRunner:
     """Forward passes of one model. `ends` are the token ids that end a reply; `pad` pads shorter rows."""
 
     def __init__(self, model: PreTrainedModel, *, ends: Sequence[int], pad: int) -> None:
@@ -239,7 +239,7 @@ class QwenRun:
 
     # Generation
 
-    def write(
+    def generate(
         self,
         state: DecodingState,
         sampling: Sampling,
@@ -264,7 +264,7 @@ class QwenRun:
                 warpers.append(TopPLogitsWarper(sampling.top_p))
         generators = [_generator(self.device, seed, number) for seed, number in seeds]
         written = [SampledReply([], []) for _ in seeds]
-        give_room(state.cache)
+        make_growing(state.cache)
         no_ids: Any = None  # none of these processors uses the previous tokens
         batch = list(range(len(seeds)))  # the reply that each row of the state belongs to
         for step in range(sampling.max_new_tokens):

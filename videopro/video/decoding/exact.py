@@ -91,7 +91,7 @@ def pictures_at(
                 group = groups.popleft()
             worker.decode(group)
 
-    def work_apart(deadline: Deadline) -> None:
+    def work_with_own_reader(deadline: Deadline) -> None:
         try:
             with open_container(probe.path, deadline) as container:
                 work(Reader(container, probe.path, deadline))
@@ -105,7 +105,9 @@ def pictures_at(
         if workers == 1:
             reader.context.thread_count = cpus
         deadlines += [Deadline(timeout) for _ in range(workers - 1)]
-        threads = [threading.Thread(target=work_apart, args=(own,), daemon=True) for own in deadlines[1:]]
+        threads = [
+            threading.Thread(target=work_with_own_reader, args=(own,), daemon=True) for own in deadlines[1:]
+        ]
         for thread in threads:
             thread.start()
         try:
