@@ -1,7 +1,7 @@
-"""The data card: what is in the datasets, what is not and why, what it cost, and what made it.
+"""The data card: what the datasets contain, what was left out and why, what they cost, how they were made.
 
-`card.json` for programs, `CARD.md` for people, from the same numbers. Holds no path of the machine that made
-it, no key and no time, so that it may be published.
+`card.json` for programs, `CARD.md` for people, from the same numbers. It contains no paths of this machine,
+no keys and no times, so that it can be published.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def make_card(
     prices: Prices | None,
 ) -> dict[str, Any]:
     """The card's numbers, JSON-able. `about`: source, settings, fingerprints; `left_out`: questions that were
-    never asked, by reason; `spent`: requests to the teacher, those of unfinished questions included."""
+    never asked, by reason; `spent`: requests to the teacher, including those of unfinished questions."""
     known = [trace for trace in traces if trace.error is None and trace.gold is not None]
     return {
         "about": _public(about),
@@ -97,7 +97,7 @@ def _native(known: Sequence[Trace], tau: float) -> dict[str, int]:
 
 
 def _programs(known: Sequence[Trace], tau: float, wanted: Callable[[Round], bool]) -> dict[str, Any]:
-    """What became of the replies of one kind."""
+    """The outcomes of the replies of one kind."""
     rounds = [(round, trace.right) for trace in known for round in trace.rounds if wanted(round)]
     executions = [
         (round.execution, right)
@@ -128,7 +128,7 @@ def _programs(known: Sequence[Trace], tau: float, wanted: Callable[[Round], bool
         "asked to be refined": sum(
             refinement_needed(round, right, tau) is not None for round, right in rounds
         ),
-        # What the pocket teacher put in on purpose.
+        # Faults that the pocket teacher injected on purpose.
         "teacher's faults": _counts(round.notes["fault"] for round, _ in rounds if "fault" in round.notes),
     }
 
@@ -154,7 +154,7 @@ def _counts(values: Iterable[str]) -> dict[str, int]:
 
 
 def _public(value: Any) -> Any:
-    """Settings without the folders of this machine: of an absolute path its last part."""
+    """Settings without the folders of this machine: an absolute path is reduced to its last part."""
     if isinstance(value, Mapping):
         return {str(key): _public(part) for key, part in value.items()}
     if isinstance(value, list | tuple):

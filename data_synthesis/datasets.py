@@ -1,7 +1,7 @@
-"""From what happened to what is trained on: records.jsonl to sft.jsonl, grpo.jsonl and the data card.
+"""From records to training data: records.jsonl to sft.jsonl, grpo.jsonl and the data card.
 
-A pure step over the records: the same records give the same bytes, in whatever order they were written. Knows
-traces and the rules; asks and runs nothing.
+A pure step over the records: the same records give the same bytes, in whatever order they were written. It
+uses traces and the rules, and neither sends requests nor runs programs.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from videopro.traces import Trace
 
 SFT, GRPO = "sft.jsonl", "grpo.jsonl"
 
-# In a text these stand for media or are control tokens to whoever reads it for training.
+# In a text these are media placeholders or control tokens to the code that reads it for training.
 _TAGS = re.compile(r"<(?:video|image|audio)>|<\|")
 
 
 @dataclass
 class Datasets:
-    """Rows as they are written, and what became of everything else."""
+    """Rows as they are written, and why everything else was left out."""
 
     sft: list[dict[str, Any]] = field(default_factory=list)
     grpo: list[dict[str, Any]] = field(default_factory=list)
@@ -41,14 +41,14 @@ class Datasets:
         return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 
     def digests(self) -> dict[str, str]:
-        """SHA-256 of both files, which says of a card to which files it belongs."""
+        """SHA-256 of both files, which ties a card to its files."""
         return {
             name: hashlib.sha256(self.lines(rows).encode()).hexdigest()
             for name, rows in ((SFT, self.sft), (GRPO, self.grpo))
         }
 
     def write(self, folder: Path) -> None:
-        """Write both files, each as a whole or not at all. RunError if they cannot be written."""
+        """Write both files, each atomically. Raises RunError if they cannot be written."""
         for name, rows in ((SFT, self.sft), (GRPO, self.grpo)):
             try:
                 write_atomically(folder / name, self.lines(rows))
@@ -69,14 +69,15 @@ def assemble(
 ) -> Datasets:
     """The datasets of these records, for `folder`: paths of videos below it are written relative to it.
 
-    `source` names where the questions are from; `known` are the videos that must not be inside, and `seeds`
-    what pocket videos are drawn from, by name. A question about such a video raises RunError, which names the
-    video, or with `skip` is left out and counted. `always_program` is that of `select_trajectories`.
+    `source` names where the questions come from; `known` are the videos that must not be included, and
+    `seeds` what pocket videos are generated from, by name. A question about such a video raises RunError,
+    which names the video, or with `skip` is left out and counted. `always_program`: see
+    `select_trajectories`.
     """
     made = Datasets()
     seen: set[tuple[str, ...]] = set()
     for trace in sorted(traces, key=lambda trace: trace.question_id):
-        why = known.why(Path(trace.video.path), trace.video.key, trace.video.id, seeds)
+        why = known.evaluated_in(Path(trace.video.path), trace.video.key, trace.video.id, seeds)
         if why and not skip:
             raise RunError(
                 f"question {trace.question_id!r}: its video {trace.video.path} is {why}, which is for "
@@ -91,7 +92,7 @@ def assemble(
         rows, rejected = select_trajectories(trace, tau, always_program=always_program)
         made.rejected += rejected
         for row in rows:
-            # The same question about the same video may come twice in a source.
+            # A source may contain the same question about the same video twice.
             key = (trace.video.id, row.kind, row.prompt, row.target)
             if key in seen:
                 made.rejected[f"{row.kind}: the same example in another question"] += 1
@@ -144,7 +145,7 @@ def _grpo_rows(trace: Trace, tau: float, folder: Path) -> list[dict[str, Any]]:
             "program": task.program or None,
             "log": task.log or None,
             "native_answer": native.answer.letter,
-            # More digits would differ with what else was in the batch.
+            # Further digits depend on what else was in the batch.
             "native_confidence": round(native.answer.confidence, 4),
             "oracle_mode": oracle_mode(trace, tau),
             "family": trace.groups.get("family"),
@@ -155,12 +156,13 @@ def _grpo_rows(trace: Trace, tau: float, folder: Path) -> list[dict[str, Any]]:
 
 
 def path_for(path: str, folder: Path) -> str:
-    """A file as a dataset in `folder` names it: relative where it lies below, else absolute."""
+    """The path that a dataset in `folder` gives for a file: relative if the file is below it, else
+    absolute."""
     whole, below = Path(path).absolute(), folder.absolute()
     return str(whole.relative_to(below)) if whole.is_relative_to(below) else str(whole)
 
 
 def letters_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-    """How often each letter is the right one, over the questions of GRPO rows."""
+    """How often each letter is the correct one, over the questions of GRPO rows."""
     right = {row["question_id"]: row["answer"] for row in rows}
     return dict(sorted(Counter(right.values()).items()))

@@ -1,7 +1,7 @@
-"""Videos that a model is evaluated on, and the check that none of them is ever trained on.
+"""Videos of evaluation splits, and the check that none of them is used for training.
 
-A video is known by the content of its file, whatever its name; where the file is missing, by the name
-that its benchmark gives it; a pocket video also by the seed that it is drawn from.
+A video is identified by the content of its file, whatever its name; if the file is missing, by the name
+that its benchmark gives it; a pocket video also by the seed that it is generated from.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from videopro.storage import parse_json
 from videopro.video.decoding import check_file, content_id
 
 POCKET_SPLITS = ("val", "test")
-# Files beside videos that are not videos.
-_BESIDE = {
+# Files next to videos that are not videos.
+_NOT_VIDEOS = {
     ".jsonl",
     ".json",
     ".srt",
@@ -35,7 +35,7 @@ _BESIDE = {
 
 @dataclass
 class EvaluationVideos:
-    """Videos of evaluation splits, each with words for where it is evaluated on."""
+    """Videos of evaluation splits, each with a description of its split."""
 
     contents: dict[str, str] = field(default_factory=dict)
     """By content id (`Video.id`)."""
@@ -48,15 +48,15 @@ class EvaluationVideos:
         """Add a video by its content, or by its name if the file is not there."""
         content = file_content(path)
         if content is None:
-            self.names[path.stem] = f"{where} (by its name: {path} is not at hand)"
+            self.names[path.stem] = f"{where} (by its name: {path} is missing)"
         else:
             self.contents[content] = where
 
-    def why(
+    def evaluated_in(
         self, path: Path, key: str, content: str | None, seeds: Mapping[str, tuple[str, int]]
     ) -> str | None:
-        """Where a video is evaluated on, or None. `key`: its benchmark's name for it; `seeds`: what pocket
-        videos are drawn from, by their names."""
+        """The evaluation split that contains a video, or None. `key`: its benchmark's name for it; `seeds`:
+        what pocket videos are generated from, by their names."""
         return (
             self.names.get(path.stem)
             or self.names.get(key)
@@ -69,7 +69,7 @@ class EvaluationVideos:
 
 
 def file_content(path: Path) -> str | None:
-    """The content id of a file; None for what is not a readable file."""
+    """The content id of a file; None if it is not a readable file."""
     try:
         return content_id(path, check_file(path).st_size)
     except (VideoError, OSError):
@@ -77,9 +77,9 @@ def file_content(path: Path) -> str | None:
 
 
 def evaluation_videos(exclude: Sequence[Path] = (), *, cg_bench: Path | None = None) -> EvaluationVideos:
-    """Everything that is known to be evaluated on: pocket's val and test, what `exclude` names (a folder of
-    videos, a JSONL with "video" or "videos", an annotation file of CG-Bench), and CG-Bench mini in the folder
-    `cg_bench`. ConfigError for an `exclude` that cannot be read."""
+    """All videos that are known to be for evaluation: pocket's val and test, what `exclude` names (a folder
+    of videos, a JSONL with "video" or "videos", an annotation file of CG-Bench), and CG-Bench mini in the
+    folder `cg_bench`. Raises ConfigError for an `exclude` that cannot be read."""
     known = EvaluationVideos()
     for split in POCKET_SPLITS:
         for name, length, seed in world.video_names(split):
@@ -100,7 +100,7 @@ def evaluation_videos(exclude: Sequence[Path] = (), *, cg_bench: Path | None = N
 
 
 def _add_folder(known: EvaluationVideos, folder: Path) -> None:
-    files = [p for p in sorted(folder.rglob("*")) if p.is_file() and p.suffix.lower() not in _BESIDE]
+    files = [p for p in sorted(folder.rglob("*")) if p.is_file() and p.suffix.lower() not in _NOT_VIDEOS]
     if not files:
         raise ConfigError(f"exclude: {folder} holds no videos")
     for path in files:
@@ -151,20 +151,20 @@ def _videos_of(line: str, where: str) -> Iterable[str]:
 def find_evaluation_videos(
     items: Iterable[Item], known: EvaluationVideos, seeds: Mapping[str, tuple[str, int]]
 ) -> dict[str, str]:
-    """Which videos of these questions are evaluated on: the videos' keys, each with where. `seeds`: what
-    pocket videos are drawn from, by their names."""
+    """Which videos of these questions are for evaluation: the videos' keys, each with its split. `seeds`:
+    what pocket videos are generated from, by their names."""
     found: dict[str, str] = {}
     seen: set[str] = set()
     for item in items:
         if item.video_key in seen:
             continue
         seen.add(item.video_key)
-        why = known.why(item.video, item.video_key, file_content(item.video), seeds)
+        why = known.evaluated_in(item.video, item.video_key, file_content(item.video), seeds)
         if why:
             found[item.video_key] = why
     return found
 
 
 def pocket_seeds(split: str, world_seed: int | None) -> dict[str, tuple[str, int]]:
-    """Length and seed of the videos of a split of the embedded world, by their names."""
+    """Length and seed of the videos of a split of the pocket world, by their names."""
     return {name: (length, seed) for name, length, seed in world.video_names(split, world_seed)}

@@ -1,7 +1,7 @@
-"""What happens to the questions of a video: native answers, the teacher's programs, their runs, refinements.
+"""Explores the questions of a video: native answers, the teacher's programs, their runs, refinements.
 
 Programs run with the executor and the modules of inference, and the backbone answers with any adapter off, as
-in inference. Right answers decide which answers are refined; no prompt shows them.
+in inference. Gold answers decide which answers are refined; no prompt shows them.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class _QuestionState:
     programs: dict[int, Program] = field(default_factory=dict)
     """The program of each round that has one."""
     capped: bool = False
-    """A cap left no room for one of its requests."""
+    """Whether a cap prevented one of its requests."""
     error: VideoProError | None = None
     """One of QUESTION_ERRORS."""
 
@@ -89,7 +89,7 @@ class _QuestionState:
 class Explorer:
     """Explores questions, several videos at a time from several threads.
 
-    `backbone` answers; `models` stand behind the modules.
+    `backbone` answers; `models` are the models behind the modules.
     """
 
     def __init__(
@@ -104,7 +104,7 @@ class Explorer:
         self._settings = settings
 
     def explore(self, items: Sequence[Item]) -> Iterator[tuple[Item, Result, VideoRef]]:
-        """What came of each question about one video. Questions that a cap cut short are left out.
+        """The result of each question about one video. Questions that a cap cut short are left out.
 
         Raises RunError when the teacher serves no request, VideoProError for models that cannot be loaded,
         and any internal error.
@@ -116,7 +116,7 @@ class Explorer:
                 yield item, failed_result(error), video_ref(item)
             return
         seen = video_ref(items[0], video)
-        # Questions about one video may list different subtitles, and a context has one.
+        # Questions about one video may list different subtitles, and a context has one subtitle file.
         groups: dict[tuple[str, float], list[Item]] = {}
         for item in items:
             groups.setdefault((str(item.subtitles), item.subtitle_offset), []).append(item)
@@ -143,15 +143,15 @@ class Explorer:
 
     def _explore(self, states: Sequence[_QuestionState], context: VideoContext) -> None:
         known = api_reference(available_modules(context))
-        self._natively(states, context)
-        self._written(
+        self._answer_natively(states, context)
+        self._request_programs(
             (state, self._plan(state.item, number, known), None)
             for state in states
             if state.open
             for number in range(self._settings.programs)
         )
         self._run(states, context)
-        self._written(
+        self._request_programs(
             (state, request, place)
             for state in states
             if state.open
@@ -180,9 +180,9 @@ class Explorer:
         seed = prompt_seed(self._settings.seed, kind, number, item.question)
         return PlanRequest(kind, prompt, item.question, known, seed)
 
-    def _written(self, asked: Iterable[tuple[_QuestionState, PlanRequest, int | None]]) -> None:
+    def _request_programs(self, wanted: Iterable[tuple[_QuestionState, PlanRequest, int | None]]) -> None:
         """Ask for programs, and add each as a round that has not run yet."""
-        wanted = list(asked)
+        wanted = list(wanted)
         replies = self._teacher.ask([request for _, request, _ in wanted])
         for (state, request, refines), reply in zip(wanted, replies, strict=True):
             if reply is None:
@@ -197,7 +197,7 @@ class Explorer:
 
     # ---- runs ----------------------------------------------------------------------------------------------
 
-    def _natively(self, states: Sequence[_QuestionState], context: VideoContext) -> None:
+    def _answer_natively(self, states: Sequence[_QuestionState], context: VideoContext) -> None:
         def answer(state: _QuestionState) -> None:
             execution = answer_natively(state.item.question, context, thread_meter=self._counted)
             state.rounds.append(Round("native", execution.answer.raw, execution=execution, mode="native"))

@@ -23,7 +23,7 @@ class SynthesisFolder(RunFolder):
         self.card_json, self.card_md = path / CARD_JSON, path / CARD_MD
 
     def settings(self) -> dict[str, Any]:
-        """What config.yaml says. Raises RunError for a folder without one, or of another kind."""
+        """The contents of config.yaml. Raises RunError for a folder without one, or of another kind."""
         try:
             content = read_yaml(self.config)
         except ConfigError as error:

@@ -1,4 +1,5 @@
-"""The guard of a synthesis: it keeps out videos of evaluation splits, unless declared as training."""
+"""The guard of a synthesis: it keeps out videos of evaluation splits, unless they are declared as
+training."""
 
 from __future__ import annotations
 
@@ -20,27 +21,28 @@ class DecontaminationGuard:
         own_world = config.source == "pocket" and config.root is None
         self.seeds = pocket_seeds(source.split, config.world_seed) if own_world else {}
 
-    def allowed(self, asked: QuestionSelection, items: list[Item]) -> list[Item]:
+    def allowed(self, selection: QuestionSelection, items: list[Item]) -> list[Item]:
         """The questions whose videos are for training; the others are counted, or refused. Videos that are
         made on demand are made here, since their content is unknown before."""
         found = find_evaluation_videos(items, self.known, self.seeds)
-        if asked.benchmark.fetch is not None and (self.skip or not found):
-            asked.benchmark.fetch([item for item in items if item.video_key not in found])
+        if selection.benchmark.fetch is not None and (self.skip or not found):
+            selection.benchmark.fetch([item for item in items if item.video_key not in found])
             found |= find_evaluation_videos(items, self.known, self.seeds)
         if found and not self.skip:
             key, why = sorted(found.items())[0]
             more = f", and so are {len(found) - 1} more videos" if len(found) > 1 else ""
             mini = " (if CG-Bench mini is for training: --cg-bench-mini training)" if "mini" in why else ""
             raise ConfigError(
-                f"{asked.benchmark.name}: video {key!r} is {why}, which is for evaluation{more}; give "
+                f"{selection.benchmark.name}: video {key!r} is {why}, which is for evaluation{more}; give "
                 f"another split or source, or leave such videos out with --evaluation skip{mini}"
             )
         kept = [item for item in items if item.video_key not in found]
         if len(kept) < len(items):
-            asked.left_out["video of an evaluation split"] += len(items) - len(kept)
+            selection.left_out["video of an evaluation split"] += len(items) - len(kept)
         if not kept:
             raise ConfigError(
-                f"{asked.benchmark.name}: every video is of an evaluation split; give another split or source"
+                f"{selection.benchmark.name}: every video is of an evaluation split; "
+                "give another split or source"
             )
         return kept
 

@@ -1,6 +1,7 @@
 """The loop of a synthesis: several videos in flight, each question recorded when it is done.
 
-It uses threads, since the time goes into a teacher's replies and a backbone that serves one batch at a time.
+It uses threads, since most of the time is spent waiting for a teacher's replies and for a backbone that
+serves one batch at a time.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def run_pipeline(
     halt: Callable[[], None],
 ) -> None:
     """Explore the open questions of each unit and record them, `in_flight` units at a time. `shown` is called
-    every POLL_SECONDS; on an interruption `halt` cancels the requests that units in flight wait for.
+    every POLL_SECONDS; on an interruption, `halt` cancels the requests that units in flight are waiting for.
 
     Returns when all are done or a cap is reached. Raises what a unit raised (RunError, BackboneError where
     the backbone no longer serves any request, an internal error) after the others in flight have ended.
@@ -77,7 +78,7 @@ def run_pipeline(
                         stop.set()
                 shown()
         except BaseException:
-            # An interruption: units in flight end after their current step, and no new one begins.
+            # An interruption: units in flight end after their current step, and no new unit begins.
             stop.set()
             halt()
             raise

@@ -1,4 +1,4 @@
-"""Which questions are asked, in which order, and the place of the right option among the others.
+"""Selects the questions to ask, their order, and the position of the correct option.
 
 Of a benchmark's questions, those with no known answer and those of held-out families are left out; the
 options of the others are shuffled.
@@ -20,10 +20,10 @@ from videopro.errors import ConfigError
 from videopro.question import LETTERS, Question
 from videopro.settings import did_you_mean
 
-# The split that may be trained on, where a source has several.
+# The split that may be used for training, for sources with several.
 TRAINING_SPLITS = {"pocket": "train", "cg_bench": "full", "jsonl": ""}
 
-# Options that refer to others by place or letter change their meaning when they move.
+# Options that refer to others by position or letter change their meaning when they move.
 _POINTING = re.compile(
     r"\bof the (?:above|below)\b|\b(?:options?|choices?|answers?) \(?[A-J]\b"
     r"|^\W*(?:both |either |neither )?\(?[A-J]\)?\s*(?:,|and|or|nor|&)\s*\(?[A-J]\)?\b",
@@ -36,7 +36,7 @@ class QuestionSelection:
     """The questions of a synthesis in the order in which they are asked."""
 
     benchmark: Benchmark
-    """Its items are all that could be asked, with their options in the order in which they are asked."""
+    """Its items are all questions that could be asked, with their options in the order shown."""
     left_out: Counter[str] = field(default_factory=Counter)
     """Questions that are not asked, by reason."""
 
@@ -44,7 +44,7 @@ class QuestionSelection:
         """The first `limit` of them, or those of these ids. Raises ConfigError as `Benchmark.select` does."""
         if ids:
             return self.benchmark.select(ids=ids)
-        # This checks the limit; the order is that of this selection.
+        # This checks the limit only; the order is this selection's.
         self.benchmark.select(limit=limit)
         return list(self.benchmark.items[:limit])
 
@@ -59,8 +59,9 @@ def load_source(name: str, *, split: str | None, root: Path | None, world_seed: 
 def select_questions(
     benchmark: Benchmark, *, seed: int, without_family: Sequence[str] = ()
 ) -> QuestionSelection:
-    """Decide what is asked. A question's place and options depend on the source, `seed` and what is held out,
-    never on how many are asked, so that a larger limit only adds. ConfigError for an unknown family."""
+    """Select the questions. A question's position and options depend on the source, `seed` and what is held
+    out, never on how many are asked, so that a larger limit only adds questions. Raises ConfigError for an
+    unknown family."""
     families = {item.groups.get("family", "") for item in benchmark.items} - {""}
     for name in without_family:
         if name not in families:
@@ -85,10 +86,10 @@ def select_questions(
 
 
 def balance_letters(items: Iterable[Item], seed: int) -> list[Item]:
-    """The same questions with their options shuffled so that the right letters are balanced: among n
-    questions in a row that have n options, each letter is right once, in random order.
+    """The same questions with their options shuffled so that the correct letters are balanced: among n
+    consecutive questions with n options, each letter is correct once, in random order.
 
-    Questions in whose options the order means something stay as they are.
+    Questions with options whose order matters stay as they are.
     """
     places: dict[int, list[int]] = {}
     draw = {n: random.Random(f"{seed} letters of {n}") for n in range(2, len(LETTERS) + 1)}
@@ -105,7 +106,7 @@ def balance_letters(items: Iterable[Item], seed: int) -> list[Item]:
 
 
 def _shuffled(item: Item, place: int, seed: int) -> Item:
-    """The right option at `place`, the others in an order that the question's id and the seed fix."""
+    """The correct option at `place`, the others in an order determined by the question's id and the seed."""
     assert item.answer is not None
     right = item.question.letters.index(item.answer)
     others = [choice for i, choice in enumerate(item.question.choices) if i != right]

@@ -1,16 +1,16 @@
-"""R1 to R4: which of the things that happened to a question become supervision (sections 3.6 and A.2).
+"""R1 to R4: which replies to a question become supervision (sections 3.6 and A.2).
 
     R1  the native answer is right and confident            -> the native program
     R2  otherwise                                           -> a program of several steps that was right
     R3  a program that failed, with its log                 -> its refinement that ran and was right
     R4  an answer, native or of a program, wrong or unsure  -> its refinement that corrected it
 
-The adaptive prompt alone never shows a planner what to write where a program is asked for whatever the
-question (`--method program`): with `always_program` the questions of R1 give a row of that prompt too.
+The adaptive prompt alone never shows a planner what to write when a program is required for every question
+(`--method program`): with `always_program` the questions of R1 give a row with that prompt too.
 
-Pure functions of a trace and tau: nothing here runs a program or asks a teacher. A right answer counts only
-if an answering call gave it (confidence above 0): a program that states a letter of its own looked at
-nothing, and was right by chance.
+Pure functions of a trace and tau: nothing here runs a program or queries a teacher. A correct answer counts
+only if an answering call gave it (confidence above 0): a program that states a letter itself did not look at
+the video, and was correct by chance.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ TrajectoryKind = Literal[
 ]
 
 NATIVE = 0
-"""The place of the native answer in a trace's rounds; programs come after it, then refinements."""
+"""The index of the native answer in a trace's rounds; programs come after it, then refinements."""
 PLAN: PromptKind = "plan_program"
-"""The first prompt for the teacher: several steps. R1 decides whether one look is enough."""
+"""The first prompt for the teacher: several steps. R1 decides whether a single look is enough."""
 NATIVE_REPLY = (
     "<planning>\nThis needs one glance at the whole video.\n</planning>\n"
     f"<code>\n{prompts.NATIVE_PROGRAM}\n</code>"
 )
 """The reply that R1 teaches."""
 REFUSED = "refused"
-"""The note on a round without a text from the teacher; its value is the reason."""
+"""The note on a round for which the teacher returned no text; its value is the reason."""
 SAME_AS = "same as"
-"""The note on a round with the same program as an earlier round of its question; its value is that place."""
+"""The note on a round with the same program as an earlier round of its question; its value is that index."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Trajectory:
 
 @dataclass(frozen=True)
 class GRPOTask:
-    """A prompt for GRPO, as in inference, and what its reward needs to know of it."""
+    """A prompt for GRPO, as in inference, and what its reward needs to know about it."""
 
     kind: Literal["plan"] | Refinement
     prompt: str
@@ -82,14 +82,14 @@ def question_of(trace: Trace) -> Question:
 
 
 def oracle_mode(trace: Trace, tau: float) -> Mode:
-    """m* of A.3: native where the native answer is right and confident. ValueError for a trace without a
-    right letter or a native answer."""
+    """m* of A.3: native if the native answer is correct and confident. Raises ValueError for a trace without
+    a correct letter or a native answer."""
     return scoring.oracle_mode(_native(trace), trace.right, tau)
 
 
 def refinement_needed(round: Round, right: Collection[str], tau: float) -> Refinement | None:
-    """The refinement that this round calls for, given the right letters: of a failure, or of a wrong or
-    unsure answer. None for a round that is fine, was not run, or repeats an earlier program."""
+    """The refinement that this round calls for, given the correct letters: of a failure, or of a wrong or
+    unsure answer. None for a round that needs none, was not run, or repeats an earlier program."""
     execution = round.execution
     if execution is None or SAME_AS in round.notes:
         return None
@@ -99,7 +99,7 @@ def refinement_needed(round: Round, right: Collection[str], tau: float) -> Refin
     if is_confident(execution, tau) and execution.answer.letter in right:
         return None
     if round.prompt_kind != "native" and round.mode != "program":
-        # A program of a single look is the native answer again.
+        # A program with a single look repeats the native answer.
         return None
     return refinement_kind(execution, "native" if round.prompt_kind == "native" else "program")
 
@@ -110,7 +110,7 @@ def refined_program(round: Round) -> str:
 
 
 def execution_log(round: Round) -> str:
-    """What a failed program's refinement prompt shows as its log; blank for one that did not fail."""
+    """The log in a failed program's refinement prompt; blank for a program that did not fail."""
     failed = round.execution is not None and round.execution.status == "failed"
     error = round.execution.error if failed and round.execution is not None else None
     return error.log if error is not None else ""
@@ -119,8 +119,8 @@ def execution_log(round: Round) -> str:
 def select_trajectories(
     trace: Trace, tau: float, *, always_program: bool = False
 ) -> tuple[list[Trajectory], Counter[str]]:
-    """The examples of a trace, and what was rejected, by reason. `always_program`: of a question of R1 also
-    the best right program of several steps, under the prompt that asks for one."""
+    """The examples of a trace, and what was rejected, by reason. `always_program`: for a question of R1 also
+    the best correct program of several steps, with the prompt that asks for one."""
     rejected: Counter[str] = Counter()
     if trace.error is not None:
         rejected[f"question: {trace.error.type}"] += 1
@@ -176,7 +176,7 @@ def _first(trace: Trace, tau: float, always_program: bool, rejected: Counter[str
 
 
 def _best_program(trace: Trace, rejected: Counter[str]) -> tuple[int, Program] | None:
-    """Of the right programs of several steps the most confident, among equals the earliest, and its place."""
+    """The most confident of the correct programs of several steps, the earliest of equals, and its index."""
     best: tuple[int, Program] | None = None
     confidence = 0.0
     for place, round in enumerate(trace.rounds):
@@ -230,17 +230,18 @@ def _refinements(trace: Trace, tau: float, rejected: Counter[str]) -> Iterator[T
 
 
 def _corrects(before: Execution | None, after: Execution | None, right: Collection[str]) -> bool:
-    """Whether an answer, known to be right, is better than the one before: that was wrong, or less sure."""
+    """Whether an answer, known to be correct, is better than the one before: that was wrong or less
+    confident."""
     assert before is not None
     assert after is not None
     return before.answer.letter not in right or after.answer.confidence > before.answer.confidence
 
 
-# ---- what both share ---------------------------------------------------------------------------------------
+# ---- shared ---------------------------------------------------------------------------------------
 
 
 def _unfit(round: Round, program: Program, right: Collection[str]) -> str | None:
-    """Why a reply is not a target; None for one that ran, looked, and was right."""
+    """Why a reply is not a target; None for one that ran, looked at the video, and was correct."""
     execution = round.execution
     if REFUSED in round.notes:
         return "the teacher gave no text"
@@ -262,7 +263,7 @@ def _unfit(round: Round, program: Program, right: Collection[str]) -> str | None
 
 
 def _reply(program: Program) -> str:
-    """A program as the planner is to write it."""
+    """A program in the form in which the planner should write it."""
     return f"<planning>\n{program.planning}\n</planning>\n<code>\n{program.code}\n</code>"
 
 
@@ -271,7 +272,7 @@ def _canonical(code: str) -> str:
 
 
 def _without_repeats(rows: list[Trajectory], rejected: Counter[str]) -> list[Trajectory]:
-    """Each pair of shown and written program once for a kind of prompt, the first of them."""
+    """The first of the rows with the same kind of prompt, shown program and written program."""
     seen: set[tuple[str, str, str]] = set()
     kept = []
     for row in rows:

@@ -49,7 +49,7 @@ def main(
     load: Callable[..., Backbone] = load_backbone,
     load_teacher: Callable[..., Planner] = load_planner,
 ) -> int:
-    """The command line. Returns the exit status: 0, 2 for what the user can fix, 130 when interrupted.
+    """The command line. Returns the exit status: 0, 2 for errors the user can fix, 130 when interrupted.
     `load(model, **settings)` makes the backbone, `load_teacher(spec, backbone, **settings)` the teacher
     (tests pass their own)."""
     with exit_status() as status:
@@ -78,18 +78,18 @@ def run(
     folder = SynthesisFolder(config.output)
     folder.check()
     source = load_source(config.source, split=config.split, root=config.root, world_seed=config.world_seed)
-    asked = select_questions(source, seed=config.seed, without_family=config.without_family)
+    selection = select_questions(source, seed=config.seed, without_family=config.without_family)
     identity = {"synthesis": _identity(config, source)}
     folder.check_same(identity)
     if folder.traces.exists():
-        check_questions(folder.read(), asked.benchmark, folder)
+        check_questions(folder.read(), selection.benchmark, folder)
     guard = DecontaminationGuard(config, source)
-    items = guard.allowed(asked, asked.select(limit=config.limit, ids=config.ids))
+    items = guard.allowed(selection, selection.select(limit=config.limit, ids=config.ids))
     if config.assemble_only:
         folder.settings()
     else:
-        _explore(config, items, folder, identity, asked.benchmark, load, load_teacher)
-    return _finish(config, folder, asked, guard, items)
+        _explore(config, items, folder, identity, selection.benchmark, load, load_teacher)
+    return _finish(config, folder, selection, guard, items)
 
 
 def _identity(config: SynthesisConfig, source: Benchmark) -> dict[str, Any]:
@@ -151,7 +151,7 @@ def _explore(
             progress.watch(folder.log(writable=False))
             run_pipeline(
                 units(items),
-                Explorer(backbone, models, teacher, config.exploring()),
+                Explorer(backbone, models, teacher, config.explore_settings()),
                 backbone,
                 log,
                 run_key=key,
@@ -186,13 +186,13 @@ def _check_teacher(config: SynthesisConfig, folder: SynthesisFolder) -> None:
 def _finish(
     config: SynthesisConfig,
     folder: SynthesisFolder,
-    asked: QuestionSelection,
+    selection: QuestionSelection,
     guard: DecontaminationGuard,
     items: list[Item],
 ) -> dict[str, Any]:
     """Datasets, card and table."""
     traces = folder.read()
-    label = f"{asked.benchmark.name}/{asked.benchmark.split}".rstrip("/")
+    label = f"{selection.benchmark.name}/{selection.benchmark.split}".rstrip("/")
     source = label if config.world_seed is None else f"{label}-{config.world_seed}"
     datasets = assemble(
         traces,
@@ -219,7 +219,7 @@ def _finish(
             "versions": versions(),
             "evaluation videos known": len(guard.known),
         },
-        left_out=asked.left_out,
+        left_out=selection.left_out,
         spent=read_teacher_usage(folder.replies),
         prices=config.prices(),
     )

@@ -26,35 +26,34 @@ class SynthesisConfig(ModuleSettings):
     model: str = field(metadata=setting("who answers: pocket, a hub name, a folder, or server:MODEL@URL"))
     output: Path = field(metadata=setting("folder of the synthesis; resumed if it holds the same one"))
     split: str | None = field(
-        default=None, metadata=setting("split of the source; unset: the one for training (pocket: train)")
+        default=None, metadata=setting("split of the source; unset: its training split (pocket: train)")
     )
     root: Path | None = field(
         default=None, metadata=setting("folder of the source's files; only pocket needs none")
     )
     world_seed: int | None = field(
-        default=None, metadata=setting("draw a pocket world of its own from this seed")
+        default=None, metadata=setting("generate another pocket world from this seed")
     )
     backbone: dict[str, Any] = field(
         default_factory=dict, metadata=setting("settings of the backbone, such as dtype=bf16")
     )
-    without_family: tuple[str, ...] = field(
-        default=(), metadata=setting("families of questions that are never asked")
-    )
+    without_family: tuple[str, ...] = field(default=(), metadata=setting("families of questions to hold out"))
     limit: int | None = field(
-        default=None, metadata=setting("ask this many: whole videos, in an order drawn from the seed")
+        default=None,
+        metadata=setting("number of questions to ask (whole videos, in an order drawn from seed)"),
     )
     ids: tuple[str, ...] = field(default=(), metadata=setting("ask these questions only"))
     seed: int = field(
-        default=0, metadata=setting("seed of everything random: order, places of options, programs")
+        default=0, metadata=setting("random seed: order of questions, positions of options, programs")
     )
-    programs: int = field(default=4, metadata=setting("programs of several steps a question (K)"))
+    programs: int = field(default=4, metadata=setting("programs of several steps per question (K)"))
     refinements: int = field(
         default=1, metadata=setting("refinements of each program that failed, was wrong or unsure")
     )
-    tau: float = field(default=0.75, metadata=setting("confident means a confidence of at least this"))
+    tau: float = field(default=0.75, metadata=setting("minimum confidence of a confident answer"))
     always_program: bool = field(
         default=False,
-        metadata=setting("rows for --method program too: a program where one look would do"),
+        metadata=setting("rows for --method program too: a program even if one look is enough"),
     )
     subtitles: Literal["listed", "none"] = field(
         default="listed", metadata=setting("subtitles for the modules: those the source lists, or none")
@@ -62,7 +61,7 @@ class SynthesisConfig(ModuleSettings):
     temperature: float = field(default=0.7, metadata=setting("of an API teacher"))
     top_p: float = field(default=1.0, metadata=setting("of an API teacher"))
     max_new_tokens: int = field(
-        default=4096, metadata=setting("longest reply of an API teacher, in tokens, thinking included")
+        default=4096, metadata=setting("maximum length of an API teacher's reply in tokens, with thinking")
     )
     api_key_env: str | None = field(
         default=None,
@@ -84,8 +83,8 @@ class SynthesisConfig(ModuleSettings):
     max_cost: float | None = field(
         default=None, metadata=setting("maximum cost of these requests; needs --price-in and --price-out")
     )
-    price_in: float | None = field(default=None, metadata=setting("price of a million prompt tokens"))
-    price_out: float | None = field(default=None, metadata=setting("price of a million reply tokens"))
+    price_in: float | None = field(default=None, metadata=setting("price per million prompt tokens"))
+    price_out: float | None = field(default=None, metadata=setting("price per million reply tokens"))
     exclude: tuple[str, ...] = field(
         default=(),
         metadata=setting("your own evaluation videos: folders, JSONL files, CG-Bench annotations (.json)"),
@@ -97,7 +96,7 @@ class SynthesisConfig(ModuleSettings):
         default="evaluation", metadata=setting("what the videos of CG-Bench mini are for")
     )
     redo_errors: bool = field(
-        default=False, metadata=setting("ask questions again whose recorded result is an error")
+        default=False, metadata=setting("ask the questions again whose recorded result is an error")
     )
     assemble_only: bool = field(
         default=False, metadata=setting("only write the datasets and the card from what is recorded")
@@ -137,7 +136,7 @@ class SynthesisConfig(ModuleSettings):
         """The caps. Raises ConfigError for invalid ones."""
         return TeacherBudget(self.prices(), max_requests=self.max_requests, max_cost=self.max_cost)
 
-    def exploring(self) -> ExploreSettings:
+    def explore_settings(self) -> ExploreSettings:
         """The settings of the explorer."""
         return ExploreSettings(
             programs=self.programs,

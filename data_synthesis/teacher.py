@@ -1,7 +1,7 @@
-"""Requests to a teacher: many at once, each paid for once, within the caps.
+"""Requests to a teacher: many in parallel, each paid for once, within the caps.
 
-A reply is on disk before it is used. A request that fails by itself (the server refuses its form, or the
-reply has no text) fails alone; a server that serves no request stops the synthesis.
+A reply is on disk before it is used. A request that is refused for its own sake (its form, or a reply
+without text) fails alone; a server that serves no request stops the synthesis.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from videopro.data_synthesis.teacher_log import CapReached, ReplyLog, TeacherBud
 from videopro.errors import BackboneError, RunError, VideoProError
 from videopro.planners import EmptyReply, Planner, PlannerReply, PlanRequest
 
-# This many refusals in a row are not about single requests.
+# This many consecutive refusals have a common cause.
 REFUSALS_IN_A_ROW = 20
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """A request that gave no text, and why."""
+    """A request that returned no text, and why."""
 
     reason: str
 
@@ -32,7 +32,7 @@ class Teacher:
     """A planner behind a log and a budget; thread safe.
 
     `concurrency`: at most this many requests in flight. `longest`: at most this many tokens a reply, to
-    bound the cost of a request before it is sent.
+    bound a request's cost before it is sent.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class Teacher:
             return known
         if self._stopped is not None:
             raise self._stopped
-        # A token is at least two bytes of a prompt, but for the rarest text.
+        # A token is at least two bytes of a prompt, except in very rare text.
         with self.budget.reserved(len(request.prompt.encode()) // 2 + 64, self._longest):
             try:
                 (written,) = self.planner.write([request])
@@ -97,7 +97,7 @@ class Teacher:
             except BackboneError as error:
                 return self._refusal(key, request, error)
             self.budget.charge(written.tokens_in, written.tokens_out)
-            self._log.keep(key, request.kind, written)
+            self._log.append(key, request.kind, written)
         with self._lock:
             self._refusals = 0
         return written
@@ -105,7 +105,7 @@ class Teacher:
     def _refusal(self, key: str, request: PlanRequest, error: BackboneError) -> Refusal:
         tokens = (error.tokens_in, error.tokens_out) if isinstance(error, EmptyReply) else (0, 0)
         self.budget.charge(*tokens, refused=True)
-        self._log.keep_refusal(key, request.kind, str(error), *tokens)
+        self._log.append_refusal(key, request.kind, str(error), *tokens)
         with self._lock:
             self._refusals += 1
             if self._refusals >= REFUSALS_IN_A_ROW:
@@ -118,5 +118,5 @@ class Teacher:
         return Refusal(str(error))
 
     def _key(self, request: PlanRequest) -> str:
-        asked = json.dumps([self._identity, request.kind, request.prompt, request.seed])
-        return hashlib.sha256(asked.encode()).hexdigest()[:32]
+        request_facts = json.dumps([self._identity, request.kind, request.prompt, request.seed])
+        return hashlib.sha256(request_facts.encode()).hexdigest()[:32]

@@ -1,6 +1,6 @@
-"""The cost of a teacher's requests, and every reply that was paid for, on disk as soon as it arrives.
+"""The cost of a teacher's requests, and every paid reply, written to disk as soon as it arrives.
 
-A resumed synthesis asks nothing twice: a reply is found by its request. One process at a time holds the
+A resumed synthesis sends no request twice: replies are looked up by request. One process at a time holds the
 file.
 """
 
@@ -19,7 +19,7 @@ from videopro.storage import JsonLinesLog, parse_json
 
 
 class CapReached(Exception):
-    """The next request would go beyond a cap."""
+    """The next request would exceed a cap."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class TeacherUsage:
 
 
 class TeacherBudget:
-    """Caps over all requests of a synthesis, those of earlier commands included; thread safe.
+    """Caps on all requests of a synthesis, including those of earlier commands; thread-safe.
 
     Before it is sent, a request reserves the most that it can cost, so that a cap holds with any number of
     requests in flight. Raises ConfigError for invalid caps.
@@ -144,8 +144,8 @@ class ReplyLog:
         with self._lock:
             return self._replies.get(key)
 
-    def keep(self, key: str, kind: str, written: PlannerReply) -> None:
-        """Append a reply. RunError if it cannot be written."""
+    def append(self, key: str, kind: str, written: PlannerReply) -> None:
+        """Append a reply. Raises RunError if it cannot be written."""
         tokens = {"tokens_in": written.tokens_in, "tokens_out": written.tokens_out}
         self._file.append(
             {"key": key, "kind": kind, **tokens, "notes": dict(written.notes), "text": written.text}
@@ -153,8 +153,8 @@ class ReplyLog:
         with self._lock:
             self._replies[key] = written
 
-    def keep_refusal(self, key: str, kind: str, reason: str, tokens_in: int, tokens_out: int) -> None:
-        """Append that a request gave no text; it is asked again when its question is."""
+    def append_refusal(self, key: str, kind: str, reason: str, tokens_in: int, tokens_out: int) -> None:
+        """Record that a request returned no text; it is sent again when its question is asked again."""
         tokens = {"tokens_in": tokens_in, "tokens_out": tokens_out}
         self._file.append({"key": key, "kind": kind, **tokens, "refused": reason})
 
@@ -174,7 +174,7 @@ def read_teacher_usage(path: Path) -> TeacherUsage:
 
 
 def read_reply(line: bytes, path: Path) -> dict[str, Any]:
-    """One line of the file. RunError for a broken one."""
+    """One line of the file. Raises RunError for a broken one."""
     try:
         record = parse_json(line)
         record["key"], record["tokens_in"], record["tokens_out"]

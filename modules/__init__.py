@@ -1,6 +1,6 @@
 """The video modules that programs call, and what stands behind them."""
 
-# The folder lies at the top of the checkout and is linked as videopro.modules: import it by that name only.
+# The folder is at the top of the checkout and is imported as videopro.modules: each module has one name.
 if __name__ != "videopro.modules":
     raise ImportError(f"{__name__!r} is not importable: import 'videopro.modules'")
 

@@ -25,7 +25,7 @@ from videopro.modules.calls import (
     CallCache,
     CallContext,
     ClipHandle,
-    Handle,
+    HostHandle,
     Module,
     VideoContext,
     VideoHandle,
@@ -177,7 +177,7 @@ def shared_cache() -> CallCache[CachedResult]:
 
 def _key(value: Any) -> Hashable:
     """A checked argument's value as part of a cache key."""
-    if isinstance(value, Handle):
+    if isinstance(value, HostHandle):
         return value.key
     if isinstance(value, Mapping):
         return tuple((name, _key(part)) for name, part in value.items())

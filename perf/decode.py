@@ -167,7 +167,7 @@ CONTENDERS: dict[str, tuple[str, Callable[[Path, list[int]], list[np.ndarray]]]]
     "pyav": ("seek() and decode() a frame, thread_type AUTO", pyav),
     "torchcodec": ("VideoDecoder(...).get_frames_at(numbers), exact", torchcodec),
 }
-RIVALS = ("decord", "opencv", "pyav")  # the target is set against these; torchcodec is shown where it loads
+RIVALS = ("decord", "opencv", "pyav")  # the target is set against these; torchcodec is shown if it loads
 
 
 def floor(path: Path, numbers: list[int]) -> float:

@@ -162,7 +162,7 @@ def measure(run: Run, programs: int, used: Callable[[], float]) -> dict[str, flo
         if run(CALLING, {"look": look}, INPUTS) != CALLS:
             raise RuntimeError("a wrong result")
         calls.append(statistics.median(after - before for before, after in pairwise(stamps)))
-    # Less the cost of a program itself; its three calls do not count beside thousands.
+    # Minus the cost of a program itself; its three calls are negligible among thousands.
     call_cpu = max((used() - before - len(calls) * cpu) / (len(calls) * CALLS), 0.0)
     begun = time.perf_counter()
     with ThreadPoolExecutor(2) as threads:

@@ -42,7 +42,7 @@ FRAMES, PIXELS = 16, 96 * 160
 OFF = {"shared_prompt": "false", "kept_features_gb": "0", "run_ahead": "false"}
 """The features of the last video are kept even so."""
 ON = {"shared_prompt": "true", "kept_features_gb": "1", "run_ahead": "true"}
-# Each variant's script, and its settings beside the common ones.
+# Each variant's script, and its settings besides the common ones.
 WAYS: dict[str, tuple[str, dict[str, str]]] = {
     "plain": ("perf/grpo_plain.py", {"remember": "false"}),
     "plain + remembered rewards": ("perf/grpo_plain.py", {"remember": "true"}),

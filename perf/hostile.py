@@ -40,7 +40,7 @@ def main() -> int:
             corpus(options.count, options.seed), executor, surroundings, side_by_side=options.side_by_side
         )
         harm = surroundings.differences()
-        walls = executor.walls
+        restrictions = executor.restrictions
     seconds = time.monotonic() - begun
     print(f"{'family':<30} {'n':>4} {'slowest':>8}  outcomes")
     for name, tally in sorted(tallies.items()):
@@ -48,7 +48,8 @@ def main() -> int:
         print(f"{name:<30} {tally.outcomes.total():>4} {tally.slowest:>7.2f}s  {outcomes}")
     total = sum(tally.outcomes.total() for tally in tallies.values())
     print(
-        f"\n{total} programs in {len(tallies)} families, {seconds:.0f} s, walls: {', '.join(walls)}, seccomp"
+        f"\n{total} programs in {len(tallies)} families, {seconds:.0f} s, "
+        f"restrictions: {', '.join(restrictions)}, seccomp"
     )
     print("the host is untouched" if not harm else "\n".join(["HARM:", *harm]))
     killed = soak(argparse.Namespace(seconds=options.kills_for, threads=4, kill_every=2.0))
@@ -64,7 +65,7 @@ def main() -> int:
             "families": {name: dict(tally.outcomes.most_common()) for name, tally in sorted(tallies.items())},
             "seed": options.seed,
             "seconds": round(seconds, 1),
-            "walls": [*walls, "seccomp"],
+            "walls": [*restrictions, "seccomp"],
             "harm": harm,
             "restarts_under_kills": {
                 name: killed[name]

@@ -1,5 +1,5 @@
-"""Compares indexing a video by 10-second clips with the way of the paper's release: cut the file every 10 s
-into mp4 files, then open and decode each. The encoder is the same.
+"""Compares indexing a video by 10-second clips with the paper's release, which cuts the file every 10 s
+into mp4 files, then opens and decodes each. The encoder is the same.
 
     python perf/index.py [--encoder pocket] [--minutes 10] [--work FOLDER] [--rounds 3]
 

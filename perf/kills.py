@@ -42,10 +42,10 @@ from perf.kill_worlds import KILL_TARGETS, KillTarget, ProgressCounter  # noqa: 
 
 PHASES = ("start", "work", "saving", "writing", "end")
 KILLS = 26
-KILLS_A_TRIAL = 4
+KILLS_PER_TRIAL = 4
 POLL_SECONDS = 0.003
 # How long after an awaited change to kill at most: at once, or within a few more writes.
-BEHIND_SECONDS = 0.03
+MAX_DELAY_SECONDS = 0.03
 # How long a command writes nothing after its start, on an idle machine.
 START_SECONDS = 3.0
 # A command that takes longer is considered hung.
@@ -187,7 +187,7 @@ def wait(
     changes = 0
     # Changes are counted rather than seconds: a run's speed depends on the machine's load, its writes do not.
     beginning = min(whole.first, START_SECONDS)
-    within = {"start": beginning, "work": 0.1 * whole.seconds}.get(phase, BEHIND_SECONDS)
+    within = {"start": beginning, "work": 0.1 * whole.seconds}.get(phase, MAX_DELAY_SECONDS)
     delay = within * chance.random()
     if look is not None:
         wanted = chance.randint(1, max(1, round(whole.changes.get(phase, 1) * share)))
@@ -217,12 +217,12 @@ def trial(
     most: int,
     seed: str,
 ) -> None:
-    """One trial: kill up to KILLS_A_TRIAL times, let the command finish, compare."""
+    """One trial: kill up to KILLS_PER_TRIAL times, let the command finish, compare."""
     chance = random.Random(seed)
     outcome.trials += 1
     killed = Counter(kill.phase for kill in outcome.kills)
     fewest = sorted(PHASES, key=lambda phase: (killed[phase], chance.random()))
-    phases = sorted(fewest[: min(KILLS_A_TRIAL, most - len(outcome.kills))], key=PHASES.index)
+    phases = sorted(fewest[: min(KILLS_PER_TRIAL, most - len(outcome.kills))], key=PHASES.index)
     looks = progress_counters(target, folder)
     for place, phase in enumerate((*phases, None)):
         started = RunningCommand(target, folder)

@@ -41,8 +41,8 @@ from videopro.executor import Executor, Outcome, ZygoteGone
 PAGE = os.sysconf("SC_PAGE_SIZE")
 ROOM_MIB = 16.0
 """How much more memory the host may use in the last quarter of the time than in the second."""
-PATIENT = replace(LIMITS, wall_seconds=8.0)
-"""Many threads share few cores, so a program needs more wall time."""
+LONG_LIMITS = replace(LIMITS, wall_seconds=8.0)
+"""Many threads share few cores, so programs need more wall time."""
 
 
 class Soak:
@@ -108,11 +108,11 @@ class Soak:
             "programs": sum(counter.total() for counter in list(self.outcomes.values())),
             "descriptors": len(os.listdir("/proc/self/fd")),
             "rss_mib": _rss("self"),
-            "held_mib": _held(),
+            "held_mib": _trimmed_memory(),
             "zygote": pid,
             "zygote_rss_mib": _rss(str(pid)) if pid else 0.0,
             "zygote_descriptors": _descriptors(pid) if pid else 0,
-            "processes": len(_mine()),
+            "processes": len(_sandbox_processes()),
             "load": os.getloadavg()[0],
         }
         self.samples.append(taken)
@@ -150,7 +150,7 @@ class Soak:
 
     def _run(self, family: str, text: str, functions: Any, inputs: Any) -> Outcome | None:
         try:
-            outcome = self._executor.run(text, functions, inputs, PATIENT, PRELUDE)
+            outcome = self._executor.run(text, functions, inputs, LONG_LIMITS, PRELUDE)
         except ZygoteGone:
             self._count(family, "lost with its zygote")
             return None
@@ -183,7 +183,7 @@ def _rss(pid: str) -> float:
         return 0.0
 
 
-def _held() -> float:
+def _trimmed_memory() -> float:
     """This process's memory after the C library has returned what it caches for its threads, in MiB."""
     ctypes.CDLL(None).malloc_trim(0)
     return _rss("self")
@@ -197,7 +197,7 @@ def _descriptors(pid: int) -> int:
         return 0
 
 
-def _mine() -> list[int]:
+def _sandbox_processes() -> list[int]:
     """Zygotes of this process and their descendants, whatever their parent is now."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
@@ -211,7 +211,7 @@ def _mine() -> list[int]:
 def _zygotes() -> list[int]:
     """The zygotes that this process started itself."""
     found = []
-    for pid in _mine():
+    for pid in _sandbox_processes():
         with contextlib.suppress(OSError):
             parent = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
             if parent == os.getpid():
@@ -235,7 +235,7 @@ def soak(options: argparse.Namespace) -> dict[str, Any]:
         run.sample()
         harm = surroundings.differences()
     until = time.monotonic() + 10
-    while _mine() and time.monotonic() < until:
+    while _sandbox_processes() and time.monotonic() < until:
         time.sleep(0.1)
     return {
         "seconds": round(seconds, 1),
@@ -247,7 +247,7 @@ def soak(options: argparse.Namespace) -> dict[str, Any]:
         "lost_with_a_killed_zygote": sum(counts["lost with its zygote"] for counts in run.outcomes.values()),
         "faults": run.faults,
         "harm": harm,
-        "processes_left": len(_mine()),
+        "processes_left": len(_sandbox_processes()),
         "descriptors": _quarters(run.samples, "descriptors"),
         "rss_mib": _quarters(run.samples, "rss_mib"),
         "held_mib": _quarters(run.samples, "held_mib"),

@@ -212,10 +212,10 @@ def main() -> None:
         began, worked = time.perf_counter(), time.process_time()
         site = write_pages(folder.path, work / "view", max_frames=16)
         seconds, worked = time.perf_counter() - began, time.process_time() - worked
-        following = RunTail(folder, Protocol(parser=ROBUST))
-        following.refresh()
+        tail = RunTail(folder, Protocol(parser=ROBUST))
+        tail.refresh()
         began = time.perf_counter()
-        following.summary()
+        tail.summary()
         live = time.perf_counter() - began
         pages = [path.stat().st_size for path in (site.path / "data" / "questions").iterdir()]
         results: dict[str, Any] = {

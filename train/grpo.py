@@ -125,7 +125,7 @@ def train(
             programs=start.evaluation(
                 training, modules=modules, longest=training.longest, seed=training.seed, output=output
             ),
-            ahead=rewards if training.run_ahead else None,
+            prefetcher=rewards if training.run_ahead else None,
             next_turn=RefinementTurns(rewards, training.tau) if training.episodes == TWO_TURN else None,
             logs=[programs],
         )

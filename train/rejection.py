@@ -45,7 +45,7 @@ class RejectionConfig:
     adapter: str | None = field(default=None, metadata=setting("folder or hub name of the policy's adapter"))
     answerer: str | None = field(
         default=None,
-        metadata=setting("who answers inside programs; unset: the model with its adapter off"),
+        metadata=setting("the model that answers inside programs; unset: the model with its adapter off"),
     )
     kinds: tuple[str, ...] = field(default=KINDS, metadata=setting("kinds of prompts"))
     samples: int = field(default=8, metadata=setting("replies per prompt"))
@@ -87,7 +87,11 @@ def sample(
     for path, video_rows in groups.items():
         with ExitStack() as stack:
             try:
-                shown = _show(path, policy, stack) if any(row.prompt_video for row in video_rows) else None
+                shown = (
+                    _encode_video(path, policy, stack)
+                    if any(row.prompt_video for row in video_rows)
+                    else None
+                )
             except VideoError as error:
                 print(f"{path} is left out: {error}", file=sys.stderr)
                 shown = None
@@ -95,7 +99,7 @@ def sample(
             at_once = max(1, config.batch_size // config.samples)
             for start in range(0, len(video_rows), at_once):
                 asked = video_rows[start : start + at_once]
-                found = _right(asked, _write(asked, shown, policy, config), rewards)
+                found = _correct_replies(asked, _write(asked, shown, policy, config), rewards)
                 for row, right in zip(asked, found, strict=True):
                     keep(row.id, right)
 
@@ -115,7 +119,7 @@ def _write(
     return [generation.text for generation in written]
 
 
-def _show(path: Path, policy: Backbone, stack: ExitStack) -> Visual:
+def _encode_video(path: Path, policy: Backbone, stack: ExitStack) -> Visual:
     """The video as the policy sees it in inference, encoded once for all prompts about it."""
     video = Video.open(path)
     times = uniform_times(0.0, video.duration, policy.frames)
@@ -123,7 +127,7 @@ def _show(path: Path, policy: Backbone, stack: ExitStack) -> Visual:
     return stack.enter_context(policy.prefix(frames))
 
 
-def _right(rows: Sequence[GRPORow], replies: list[str], rewards: ProgramRewards) -> list[list[str]]:
+def _correct_replies(rows: Sequence[GRPORow], replies: list[str], rewards: ProgramRewards) -> list[list[str]]:
     """For each row, its correct and well-formed replies, in order."""
     each = len(replies) // len(rows)
     asked = [row for row in rows for _ in range(each)]
@@ -132,7 +136,7 @@ def _right(rows: Sequence[GRPORow], replies: list[str], rewards: ProgramRewards)
     turns = rewards.run(asked, replies)
     found: list[list[str]] = [[] for _ in rows]
     for number, (row, turn) in enumerate(zip(asked, turns, strict=True)):
-        execution = turn.ran.execution
+        execution = turn.outcome.execution
         if execution is not None:
             earned = score(row.kind, row.right, row.oracle_mode, (turn.program, execution))
             if earned.accuracy == 1 and earned.format == 1:
@@ -173,7 +177,7 @@ def run(config: RejectionConfig) -> str:
     # The batch size and the number of workers change only the duration.
     facts = {**asdict(config), "batch_size": None, "workers": None, "rows": digest(config.data)}
     facts = json.loads(json.dumps(facts, default=str))
-    done = _done(log, facts)
+    done = _sampled_earlier(log, facts)
     right = JsonLinesLog(log, make_folder=True)
     try:
         if not done:
@@ -189,7 +193,7 @@ def run(config: RejectionConfig) -> str:
                 sample(open_rows, policy, rewards, config, keep)
     finally:
         right.close()
-    done = _done(log, facts)
+    done = _sampled_earlier(log, facts)
     made = [row for prompt in prompts for row in as_rows(prompt, done.get(prompt.id, []))]
     if not made:
         raise RunError(
@@ -207,7 +211,7 @@ def run(config: RejectionConfig) -> str:
     )
 
 
-def _done(log: Path, facts: Any) -> dict[str, list[str]]:
+def _sampled_earlier(log: Path, facts: Any) -> dict[str, list[str]]:
     """The correct replies of rows sampled earlier, by id. Raises RunError if other settings were used."""
     if not log.exists():
         return {}

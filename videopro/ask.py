@@ -38,12 +38,10 @@ class AskConfig(MethodFlags):
     video: Path = field(metadata=setting("the video file", positional=True))
     question: str = field(metadata=setting("the question", positional=True))
     model: str = field(metadata=setting("pocket, a hub name, a folder, or server:MODEL@URL"))
-    choices: tuple[str, ...] = field(
-        default=(), metadata=setting("2 to 10 options; none: an answer in words")
-    )
+    choices: tuple[str, ...] = field(default=(), metadata=setting("2 to 10 options; unset: answer in words"))
     subtitles: Path | None = field(
         default=None,
-        metadata=setting("file of subtitles, or a video file with subtitles in it, for the prompt"),
+        metadata=setting("subtitle file, or video file with embedded subtitles, for the prompt"),
     )
     method: str = field(default="native", metadata=setting("one of " + ", ".join(methods.METHODS)))
     options: dict[str, Any] = field(
@@ -52,8 +50,10 @@ class AskConfig(MethodFlags):
     backbone: dict[str, Any] = field(
         default_factory=dict, metadata=setting("settings of the backbone, such as dtype=bf16 adapter=FOLDER")
     )
-    max_new_tokens: int = field(default=256, metadata=setting("longest answer in words, in tokens"))
-    seed: int = field(default=0, metadata=setting("seed of all that is random"))
+    max_new_tokens: int = field(
+        default=256, metadata=setting("maximum length of an answer in words, in tokens")
+    )
+    seed: int = field(default=0, metadata=setting("random seed"))
 
 
 def main(argv: Sequence[str] | None = None, *, load: Callable[..., Backbone] = load_backbone) -> int:
@@ -74,7 +74,7 @@ def ask(config: AskConfig, *, load: Callable[..., Backbone] = load_backbone) -> 
         question=encodable(config.question),
         choices=tuple(map(encodable, config.choices)),
     )
-    # Mistakes in the request are found before a model is loaded.
+    # Invalid requests are rejected before a model is loaded.
     question = Question(config.question, config.choices) if config.choices else None
     method = methods.create(config.method, _options(config))
     if question is None and config.method != "native":
@@ -117,8 +117,8 @@ def ask(config: AskConfig, *, load: Callable[..., Backbone] = load_backbone) -> 
 
 
 def _options(config: AskConfig) -> dict[str, Any]:
-    """Defaults that favour an answer: one that a refinement lost is kept, the model answers if no program
-    did, and given subtitles are shown. Flags and `--options` override them."""
+    """Defaults that favour getting an answer: an answer that a refinement lost is kept, the model answers if
+    no program did, and given subtitles are shown. Flags and `--options` override them."""
     options = config.options_with_flags(config.method, config.options)
     if config.method != "native":
         return {"final": "last-answered", "fallback": "native", **options}

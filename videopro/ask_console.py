@@ -48,12 +48,12 @@ class ConsoleObserver:
         """One call."""
         with self._lock:
             arguments = ", ".join(f"{name}={value}" for name, value in call.args.items())
-            remembered = ", remembered" if call.cached else ""
+            cached = ", cached" if call.cached else ""
             print_line(f"{call.fn}({arguments})", "cyan")
-            print_line(f"  {call.result}  ({call.seconds:.2f} s{remembered})", "dim")
+            print_line(f"  {call.result}  ({call.seconds:.2f} s{cached})", "dim")
 
     def on_execution(self, execution: Execution) -> None:
-        """What the program gave."""
+        """The program's outcome."""
         with self._lock:
             if execution.error is not None:
                 line = f", line {execution.error.line}" if execution.error.line is not None else ""
@@ -86,5 +86,5 @@ def show_answer(result: Result, question: Question) -> None:
 
 
 def print_line(text: str, style: str = "") -> None:
-    """Print what others wrote, to the letter: brackets are no markup here."""
+    """Print text verbatim: brackets are not markup here."""
     Console().print(text, style=style, markup=False, highlight=False, soft_wrap=True)

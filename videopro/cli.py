@@ -27,7 +27,7 @@ class ExitStatus:
 
 @contextmanager
 def exit_status(stopped: str = RESUME_HINT) -> Iterator[ExitStatus]:
-    """Do a command's work inside the block, and return `code` after it.
+    """Do a command's work inside the block, and return the status's `code` after it.
 
     A VideoProError or a full disk becomes 2; an internal error in a worker 1; Ctrl-C 130, SIGTERM 143 and
     SIGHUP 129, after printing `stopped`. Any other exception propagates: it is an internal error, and its
@@ -45,7 +45,7 @@ def exit_status(stopped: str = RESUME_HINT) -> Iterator[ExitStatus]:
             print(f"error: {error}", file=sys.stderr)
             status.code = 2
         except WorkerBug as error:
-            message = "error: an internal error (above) stopped the run; what was done is saved"
+            message = "error: an internal error (above) stopped the run; finished work is saved"
             print(f"{error}\n{message}", file=sys.stderr)
             status.code = 1
         except KeyboardInterrupt:

@@ -164,7 +164,7 @@ def comparison(runs: Sequence[ComparisonRun]) -> Group:
     right = Table(title=escape(_title(runs)), caption="\n".join(_caption(runs)), caption_justify="left")
     for name in ("", "n", "accuracy %", "95 % interval", "difference", "95 % interval"):
         right.add_column(name, justify="left" if name in ("", "95 % interval") else "right")
-    took = Table(title="written and seconds, each question; modes in %")
+    took = Table(title="output and seconds per question; modes in %")
     for name in ("", "chars", "tokens", "s", "native", "program", "refined", "fallback"):
         took.add_column(name, justify="right" if name else "left")
     for place, run in enumerate(runs):

@@ -54,8 +54,8 @@ class InferConfig(MethodFlags):
         )
     )
     model: str = field(metadata=setting("pocket, a hub name, a folder, or server:MODEL@URL"))
-    output: Path = field(metadata=setting("folder of the run; resumed if it has the same run"))
-    split: str = field(default="", metadata=setting("split of the benchmark; unset: its usual one"))
+    output: Path = field(metadata=setting("folder of the run; resumed if it contains the same run"))
+    split: str = field(default="", metadata=setting("split of the benchmark; unset: its default"))
     root: Path | None = field(
         default=None, metadata=setting("folder of the benchmark's files; required except for pocket")
     )
@@ -63,9 +63,7 @@ class InferConfig(MethodFlags):
         default="",
         metadata=setting("file with the questions, or hf:REPO:CONFIG:SPLIT; unset: the official one"),
     )
-    protocol: str = field(
-        default="", metadata=setting("how the benchmark is asked and scored; unset: its usual protocol")
-    )
+    protocol: str = field(default="", metadata=setting("evaluation protocol; unset: the benchmark's default"))
     skip_broken: bool = field(default=False, metadata=setting("skip broken records of the benchmark"))
     world_seed: int | None = field(default=None, metadata=setting("seed of pocket's split 'fresh'"))
     method: str = field(default="native", metadata=setting("one of " + ", ".join(methods.METHODS)))
@@ -76,17 +74,16 @@ class InferConfig(MethodFlags):
         default_factory=dict, metadata=setting("settings of the backbone, such as dtype=bf16 adapter=FOLDER")
     )
     limit: int | None = field(
-        default=None, metadata=setting("answer this many: whole videos, in an order drawn from the seed")
+        default=None,
+        metadata=setting("number of questions to answer (whole videos, in an order drawn from seed)"),
     )
-    ids: tuple[str, ...] = field(default=(), metadata=setting("answer these questions only"))
-    seed: int = field(
-        default=0, metadata=setting("seed of all that is random: the order of --limit, what a method draws")
-    )
+    ids: tuple[str, ...] = field(default=(), metadata=setting("answer only these questions"))
+    seed: int = field(default=0, metadata=setting("random seed: the order of --limit, sampling in methods"))
     workers: int = field(
         default=1, metadata=setting("worker processes (under accelerate launch: for each rank)")
     )
     redo_errors: bool = field(
-        default=False, metadata=setting("answer questions again that ended in an error")
+        default=False, metadata=setting("answer the questions again that ended in an error")
     )
     report_to: tuple[str, ...] = field(
         default=(), metadata=setting("send the summary's numbers to wandb, trackio or tensorboard")
@@ -95,7 +92,7 @@ class InferConfig(MethodFlags):
 
 def main(argv: Sequence[str] | None = None, *, load: Callable[..., Backbone] = load_backbone) -> int:
     """The command line. Returns the exit status: 0, 1 for an internal error, 2 for an error that the user can
-    fix, 130 when interrupted. `load(model, **settings)` makes the backbone in each worker (tests give their
+    fix, 130 when interrupted. `load(model, **settings)` makes the backbone in each worker (tests pass their
     own)."""
     with exit_status() as status:
         config = from_command_line(
@@ -124,8 +121,8 @@ def expand_preset(config: InferConfig) -> list[InferConfig]:
     for name in own:
         if getattr(config, name) not in (None, "", ()):
             raise ConfigError(
-                f"--{name.replace('_', '-')}: preset {config.benchmark!r} decides it, or it is one "
-                "benchmark's matter; leave it out, or give --benchmark one of "
+                f"--{name.replace('_', '-')}: preset {config.benchmark!r} sets it, or it applies "
+                "to a single benchmark; leave it out, or give --benchmark one of "
                 + ", ".join(benchmark for benchmark, _, _ in parts)
             )
     if config.root is None:
@@ -164,7 +161,7 @@ class _PreparedRun:
     options: Mapping[str, Any]
     items: Sequence[Item]
     identity: Mapping[str, Any]
-    """What the run's key hashes, except for the model."""
+    """What the run's key hashes, apart from the model."""
     is_done: bool
     """Whether every question has its answer."""
 

@@ -10,7 +10,7 @@ from videopro.question import Question
 
 
 def multiple_choice(question: Question) -> str:
-    """Ask for one option letter (the part that Fig. 14 plays in the paper; the words are ours)."""
+    """Ask for one option letter (the counterpart of the paper's Fig. 14, in our own words)."""
     return f"{question.text}\n{question.lettered_choices()}\nReply with the letter of the right option only."
 
 
@@ -25,8 +25,8 @@ def open_ended(text: str) -> str:
 
 
 def count(text: str) -> str:
-    """The question how many of something there are; a text that asks already stays as it is. Options or a
-    form of reply come after it."""
+    """Ask how many of something there are; a text that is already a question stays as it is. Options or a
+    form of reply are appended by the caller."""
     return text if text.rstrip().endswith("?") else f"How many {text} are there?"
 
 
@@ -42,13 +42,13 @@ def summarize(question: Question, transcript: str, words: int) -> str:
 
 
 def caption() -> str:
-    """Ask what is to be seen."""
+    """Ask what is shown."""
     return "Describe what is shown.\nReply in one sentence."
 
 
 def locate(text: str) -> str:
     """Ask for the box of a named thing in one image, in Qwen-VL's form: relative coordinates from 0 to
-    1000. An article before the name is left out, for the sentence has its own.
+    1000. An article before the name is left out, since the sentence has its own.
     """
     name = re.sub(r"^(?:the|an?) ", "", text, flags=re.IGNORECASE)
     return f"Locate the {name} in the image.\nReply with its box as JSON only."
@@ -59,7 +59,7 @@ def with_context(context: str, text: str) -> str:
     return f"{context}\n{text}" if context else text
 
 
-# ---- planning and refinement (the parts that Figs. 8 to 13 play in the paper; the words are ours) ----------
+# ---- planning and refinement (the counterparts of the paper's Figs. 8 to 13) ----------
 
 NATIVE_PROGRAM = "def execute_command(video, question):\n    return query_native(video, question, choices)"
 """The program that answers in a single look."""
@@ -141,19 +141,19 @@ def execute_command(video, question):
 </code>""",
     ),
 )
-"""Worked examples for planners that were not trained on this form, one of each mode and of each way to a
-moment: the modules that may be absent and that it calls, a question, a whole reply."""
+"""Worked examples for planners that were not trained on this form, one for each mode and each way of finding
+a moment: the optional modules that it calls, a question, a whole reply."""
 
 
 def question_block(question: Question) -> str:
-    """A question with its choices, as every prompt for a planner holds it."""
+    """A question with its choices, as in every prompt for a planner."""
     return f"Question: {question.text}\nChoices:\n{question.lettered_choices()}"
 
 
 def plan(question: Question, *, adaptive: bool = True, reference: str = "", examples: bool = False) -> str:
-    """Ask for a program (section 3.4). `adaptive` leaves the mode to the planner, else it is to take several
-    steps. `reference`: the functions that there are, for a planner that was not trained on them; `examples`:
-    with those worked examples that use no others."""
+    """Ask for a program (section 3.4). `adaptive` leaves the mode to the planner; otherwise it must take
+    several steps. `reference`: the available functions, for a planner that was not trained on them;
+    `examples`: add the worked examples that use only these."""
     parts = [
         "There is a multiple choice question about a video. Write a Python function that finds the answer, "
         f"in this form:\n{_FORM.format(planning=_EITHER if adaptive else _STEPS)}"
@@ -162,7 +162,7 @@ def plan(question: Question, *, adaptive: bool = True, reference: str = "", exam
         parts.append(f"{_RULES}\n\n{functions_block(reference)}")
     if examples:
         for needs, example, reply in EXAMPLES:
-            # What is not there is not shown, nor what is not wanted.
+            # Examples with absent modules, or of a mode that is not wanted, are left out.
             if (adaptive or NATIVE_PROGRAM not in reply) and all(f"`{need}(" in reference for need in needs):
                 parts.append(f"Example\n{question_block(example)}\n{reply}\n")
     return "\n".join([*parts, question_block(question)])
@@ -174,7 +174,7 @@ def functions_block(reference: str) -> str:
 
 
 def bug_fix(question: Question, program: str, log: str, *, reference: str = "") -> str:
-    """Ask for a program that runs, given one that failed and its log (Fig. 11)."""
+    """Ask for a working program, given one that failed and its log (Fig. 11)."""
     return _refinement(
         "A Python function was to find the answer to a multiple choice question about a video, and its run "
         "failed. The log says what is wrong: write the function again without the bugs.",
@@ -188,7 +188,7 @@ def native_refinement(
     question: Question, program: str, *, result: str = "", log: str = "", reference: str = ""
 ) -> str:
     """Ask for more than one look, given a native program whose answer is unsure (Fig. 12). `result` (what it
-    answered) and `log` (what it called) are shown where they are given."""
+    answered) and `log` (what it called) are shown if given."""
     return _refinement(
         "A Python function was to find the answer to a multiple choice question about a video in one glance "
         "at the whole, and the answer is unsure. Write a better function.",

@@ -155,16 +155,16 @@ def _steps(word: str) -> tuple[list[Path], list[Trace]]:
     adaptive, plus, program = word.removeprefix(STEPS).rpartition("+")
     if not plus or not adaptive or not program:
         raise ConfigError(f"{word!r}: must have the form {STEPS}ADAPTIVE+PROGRAM")
-    asked = {trace.question_id: trace for trace in _traces(Path(program))}
+    by_id = {trace.question_id: trace for trace in _traces(Path(program))}
     traces = _traces(Path(adaptive))
-    missing = [trace.question_id for trace in traces if trace.question_id not in asked]
+    missing = [trace.question_id for trace in traces if trace.question_id not in by_id]
     if missing:
         raise RunError(
             f"{program}: lacks {len(missing)} of the questions of {adaptive}, such as {missing[0]}; "
             "finish it, or give a run on the same questions"
         )
     return [Path(adaptive), Path(program)], [
-        rescore_always_program(trace, asked[trace.question_id]) for trace in traces
+        rescore_always_program(trace, by_id[trace.question_id]) for trace in traces
     ]
 
 
@@ -275,9 +275,9 @@ def _gaps(found: Sequence[Mapping[str, Any]]) -> TextTable:
 
 
 def _rules(found: Sequence[Mapping[str, Any]]) -> TextTable:
-    ruled = [row for row in found if "rules" in row]
-    names = [name for name in RESCORINGS if name in ruled[0]["rules"]]
-    rows = [(row["name"], *(percent(row["rules"][name]["accuracy"]) for name in names)) for row in ruled]
+    rescored = [row for row in found if "rules" in row]
+    names = [name for name in RESCORINGS if name in rescored[0]["rules"]]
+    rows = [(row["name"], *(percent(row["rules"][name]["accuracy"]) for name in names)) for row in rescored]
     return TextTable("right %, by each rule of the final answer", ("", *names), tuple(rows), RESCORINGS_NOTE)
 
 

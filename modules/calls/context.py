@@ -1,4 +1,4 @@
-"""What the modules of a video work on, and the context of a single call.
+"""The context of a video's modules, and of a single call.
 
 A `VideoContext` is created once per video and shared by all programs on it; a `CallContext` belongs to one
 module call and records the frames that the call uses.

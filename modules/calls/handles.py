@@ -20,8 +20,8 @@ PixelBox = tuple[int, int, int, int]
 """Left, top, right, bottom in pixels; right and bottom are exclusive."""
 
 
-class Handle:
-    """Base class of handles. Two handles with equal `key`s stand for the same thing."""
+class HostHandle:
+    """Base class of handles. Two handles with equal `key`s refer to the same thing."""
 
     __program_kind__: ClassVar[str]
     __program_fields__: ClassVar[tuple[str, ...]]
@@ -33,7 +33,7 @@ class Handle:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class VideoHandle(Handle):
+class VideoHandle(HostHandle):
     """The whole video."""
 
     __program_kind__ = "Video"
@@ -77,7 +77,7 @@ class VideoHandle(Handle):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ClipHandle(Handle):
+class ClipHandle(HostHandle):
     """A stretch of the video, `start` to `end` seconds, with what is said in it; unpacks as (start, end)."""
 
     __program_kind__ = "Clip"
@@ -120,7 +120,7 @@ class LineHandle(ClipHandle):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class FrameHandle(Handle):
+class FrameHandle(HostHandle):
     """The picture shown at `time` seconds, or the part of it within a crop, with the subtitles on at that
     time."""
 
@@ -183,7 +183,7 @@ class FrameHandle(Handle):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class BoxHandle(Handle):
+class BoxHandle(HostHandle):
     """Where a thing is in a frame: x0, y0, x1, y1 in pixels of that frame; unpacks as these four numbers."""
 
     __program_kind__ = "Box"
@@ -208,7 +208,7 @@ class BoxHandle(Handle):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class TrackHandle(Handle):
+class TrackHandle(HostHandle):
     """One object through several frames: `times` in seconds and `boxes`, one a frame: [x0, y0, x1, y1] in
     pixels of the frame, or None where the object is not seen."""
 
@@ -242,7 +242,7 @@ class TrackHandle(Handle):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class AnswerHandle(Handle):
+class AnswerHandle(HostHandle):
     """An answer with its confidence: unpacks as (answer, confidence), indexes as a mapping with "answer",
     "confidence", "raw_output" and "metadata", compares with a text ("B", "Yes") and reads as its answer."""
 
@@ -298,7 +298,7 @@ class AnswerHandle(Handle):
         return f"Answer({shorten(self.answer, 200)!r}, confidence {self.confidence:.3f})"
 
 
-HANDLES: tuple[type[Handle], ...] = (
+HANDLES: tuple[type[HostHandle], ...] = (
     VideoHandle,
     ClipHandle,
     LineHandle,

@@ -140,7 +140,7 @@ def transcribe_video(video: Video, speech: SpeechRecognizer, root: Path) -> Subt
     SubtitleError for a video without sound, ConfigError if `root` cannot be written."""
     facts = json.dumps([video.id, speech.identity()], sort_keys=True)
     path = root / f"{hashlib.sha256(facts.encode()).hexdigest()[:32]}.json"
-    source = f"{video.path}, heard by {speech.identity()}"
+    source = f"{video.path}, transcribed by {speech.identity()}"
     try:
         kept = parse_json(path.read_text(encoding="utf-8"))
         return Subtitles(

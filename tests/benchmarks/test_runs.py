@@ -366,8 +366,8 @@ def test_the_papers_protocol_is_one_name(
 @pytest.mark.parametrize(
     ("more", "expected"),
     [
-        (["--split", "val"], "--split: preset 'videopro' decides it"),
-        (["--ids", "q1"], "--ids: preset 'videopro' decides it"),
+        (["--split", "val"], "--split: preset 'videopro' sets it"),
+        (["--ids", "q1"], "--ids: preset 'videopro' sets it"),
         (["--backbone", "frames=8"], "frames is 8, and preset 'videopro' is of 64"),
         (["--root", "nowhere"], "nowhere/lvbench"),
     ],

@@ -320,8 +320,10 @@ def test_what_a_function_raises_is_not_lost_with_the_zygote(what: type[BaseExcep
 
 def test_an_interrupted_call_is_on_the_record(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[Conversation] = []
-    hold = Conversation.hold
-    monkeypatch.setattr(Conversation, "hold", lambda self, *a: made.append(self) or hold(self, *a))
+    run_program = Conversation.run_program
+    monkeypatch.setattr(
+        Conversation, "run_program", lambda self, *a: made.append(self) or run_program(self, *a)
+    )
     with Executor() as executor:
 
         def stop() -> None:

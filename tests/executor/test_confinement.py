@@ -24,7 +24,7 @@ from videopro.executor import (
     Limits,
     SandboxError,
     SandboxMissing,
-    WallBreached,
+    SandboxUnsafe,
     conversation,
     pool,
     process,
@@ -170,13 +170,13 @@ def test_the_kernels_view_of_a_running_program() -> None:
     with Executor() as executor:
         program = "def execute_command():\n    look()"
         assert executor.run(program, {"look": look}, {}, Limits(cpu_seconds=3.0)).status == "empty"
-        assert "no_new_privs" in executor.walls
+        assert "no_new_privs" in executor.restrictions
     (child,) = found
     assert child["Seccomp"] == "2"
     assert child["NoNewPrivs"] == "1"
     assert int(child["CapEff"], 16) == int(child["CapPrm"], 16) == 0
     assert child["Threads"] == "1"
-    if os.geteuid() == 0 and "another user" in executor.walls:
+    if os.geteuid() == 0 and "another user" in executor.restrictions:
         assert child["Uid"].split() == ["65534"] * 4
     rows = {line[:26].strip(): line[26:].split()[:2] for line in limits[0].splitlines()}
     assert rows["Max processes"] == rows["Max file size"] == rows["Max core file size"] == ["0", "0"]
@@ -253,8 +253,8 @@ def test_the_host_side_imports_nothing_heavy() -> None:
 
 
 def test_without_the_filter_nothing_runs(altered: Any) -> None:
-    altered("lock.py", "_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes", "_PR_SET_DUMPABLE, 0, ctypes")
-    with pytest.raises(WallBreached, match=r"sandbox this still works: .*write to another"):
+    altered("confinement.py", "_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes", "_PR_SET_DUMPABLE, 0, ctypes")
+    with pytest.raises(SandboxUnsafe, match=r"sandbox this still works: .*write to another"):
         Executor()
 
 
@@ -267,12 +267,12 @@ def test_a_hole_in_the_filter_is_detected(altered: Any, hole: str) -> None:
         altered("filter.py", '"brk": (12, 214),', f'"brk": (12, 214), "{hole}": ({numbers}),')
         path = process._HERE / "inside" / "filter.py"
         path.write_text(path.read_text().replace('    "brk",\n', f'    "brk",\n    "{hole}",\n'))
-    with pytest.raises(WallBreached, match="inside the sandbox this still works"):
+    with pytest.raises(SandboxUnsafe, match="inside the sandbox this still works"):
         Executor()
 
 
 def test_a_kernel_without_seccomp_is_refused(altered: Any) -> None:
-    altered("lock.py", "_SECCOMP_MODE_FILTER = 2", "_SECCOMP_MODE_FILTER = 77")
+    altered("confinement.py", "_SECCOMP_MODE_FILTER = 2", "_SECCOMP_MODE_FILTER = 77")
     with pytest.raises(SandboxMissing, match="this kernel has no seccomp filters"):
         Executor()
 

@@ -96,7 +96,7 @@ def held(sent: bytes, pieces: int, ended: list[Any]) -> tuple[Ending, Conversati
         zygote.send(json.dumps(ended).encode("ascii"))
         player.start()
         conversation = Conversation(host, report, functions, LIMITS, ())
-        ending = conversation.hold("x", {"video": object()}, "")
+        ending = conversation.run_program("x", {"video": object()}, "")
     player.join(10)
     return ending, conversation
 

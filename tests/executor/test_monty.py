@@ -18,7 +18,7 @@ from videopro.executor import (
     Outcome,
     SandboxError,
     SandboxMissing,
-    WallBreached,
+    SandboxUnsafe,
     use_frames,
 )
 from videopro.modules.calls import PRELUDE as LIBRARY_PRELUDE
@@ -180,7 +180,7 @@ def test_it_is_used_where_there_is_no_seccomp(monkeypatch: pytest.MonkeyPatch) -
             executor.open_executor()
 
 
-@pytest.mark.parametrize("fault", [WallBreached("a hole."), SandboxError("it died.")])
+@pytest.mark.parametrize("fault", [SandboxUnsafe("a hole."), SandboxError("it died.")])
 def test_it_is_not_used_where_the_sandbox_failed(
     monkeypatch: pytest.MonkeyPatch, fault: SandboxError
 ) -> None:

@@ -181,9 +181,9 @@ def test_a_program_that_has_called_nothing_runs_again() -> None:
 def test_a_zygote_that_is_stuck_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     from videopro.executor import channel, conversation
 
-    monkeypatch.setattr(channel, "_START", 0.5)
-    monkeypatch.setattr(conversation, "_LEAVE", 0.2)
-    monkeypatch.setattr(conversation, "_ANSWER", 0.5)
+    monkeypatch.setattr(channel, "_START_SECONDS", 0.5)
+    monkeypatch.setattr(conversation, "_EXIT_SECONDS", 0.2)
+    monkeypatch.setattr(conversation, "_KILL_SECONDS", 0.5)
     with Executor() as executor:
         stuck = zygote_of(executor)
         os.kill(stuck.pid, signal.SIGSTOP)
@@ -339,21 +339,21 @@ def test_a_host_that_gives_up_a_program_does_not_end_the_zygote(
 
 def test_a_restriction_that_cannot_be_set_is_not_the_programs_failure() -> None:
     with Executor() as executor:
-        with pytest.raises(SandboxError, match="a wall around a program cannot be raised: OverflowError"):
+        with pytest.raises(SandboxError, match="a program cannot be confined: OverflowError"):
             executor.run(ONE, {}, {}, Limits(memory_bytes=1 << 70))
         assert executor.run(ONE, {}, {}).value == 1
 
 
 def test_a_restriction_that_fails_in_a_later_run_is_not_the_programs_failure(altered: Any) -> None:
     altered(
-        "lock.py",
+        "confinement.py",
         "        resource.setrlimit(resource.RLIMIT_NOFILE, (seccomp.SOCKET_FD",
         '        if cpu_seconds == 8: raise OSError(1, "the seccomp filter")\n'
         "        resource.setrlimit(resource.RLIMIT_NOFILE, (seccomp.SOCKET_FD",
     )
     with Executor() as executor:
         assert executor.run(ONE, {}, {}).value == 1
-        with pytest.raises(SandboxError, match=r"cannot be raised: PermissionError: .*the seccomp filter"):
+        with pytest.raises(SandboxError, match=r"cannot be confined: PermissionError: .*the seccomp filter"):
             executor.run(ONE, {}, {}, Limits(cpu_seconds=7.5))
         assert executor.run(ONE, {}, {}).value == 1
 

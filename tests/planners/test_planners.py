@@ -304,7 +304,7 @@ def test_refinement_prompts_are_read_back(prompt: Callable[..., str]) -> None:
 
 
 def test_an_invalid_refinement_prompt_is_refused() -> None:
-    with pytest.raises(QuestionError, match="no prompt for a refinement"):
+    with pytest.raises(QuestionError, match="not a refinement prompt"):
         PocketTeacher().refine(prompts.plan(Question("Which?", CHOICES)))
 
 

@@ -207,23 +207,23 @@ def cut(video: Path, narration: Path, note: Path) -> None:
 
 
 DAMAGE = {
-    "another video in its place": (swap, r"short_000\.mp4 has [\d,]+ bytes, and [\d,]+ were made"),
-    "one bit of the video": (flip, r"short_000\.mp4 has other contents than were made"),
+    "another video in its place": (swap, r"short_000\.mp4 has [\d,]+ bytes, and [\d,]+ were written"),
+    "one bit of the video": (flip, r"short_000\.mp4 has changed since it was written"),
     "an empty video": (lambda v, n, note: v.write_bytes(b""), r"short_000\.mp4 has 0 bytes, and"),
-    "narration cut in half": (cut, r"short_000\.srt has [\d,]+ bytes, and [\d,]+ were made"),
+    "narration cut in half": (cut, r"short_000\.srt has [\d,]+ bytes, and [\d,]+ were written"),
     "other words": (
         lambda v, n, note: n.write_bytes(n.read_bytes().replace(b"the", b"thy", 1)),
-        r"short_000\.srt has other contents",
+        r"short_000\.srt has changed since it was written",
     ),
     "no narration": (lambda v, n, note: n.unlink(), r"short_000\.srt cannot be read \(No such file"),
     "made by an older version": (
         lambda v, n, note: note.unlink(),
-        "short_000 was made without a note on what it holds",
+        "short_000 has no manifest",
     ),
-    "a torn note": (lambda v, n, note: note.write_text('{"video'), "the note on short_000 is damaged"),
+    "a torn note": (lambda v, n, note: note.write_text('{"video'), "the manifest of short_000 is damaged"),
     "another video's note": (
         lambda v, n, note: note.write_text(note.read_text().replace("short_000", "short_001")),
-        "the note on short_000 is damaged",
+        "the manifest of short_000 is damaged",
     ),
     "no video": (lambda v, n, note: v.unlink(), "^$"),
 }
@@ -258,7 +258,7 @@ def test_a_damaged_file_is_rebuilt(
     damage(*files)
     world.ensure("val", tmp_path / "root", videos=["short_000"], quiet=True)
     error = capfd.readouterr().err
-    assert re.fullmatch(f"pocket val: {message}; made again\n", error)
+    assert re.fullmatch(f"pocket val: {message}; generating again\n", error)
     assert [file.read_bytes() for file in files] == whole
     assert sorted(files[0].parent.iterdir()) == sorted(files)
 

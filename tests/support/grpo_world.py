@@ -137,7 +137,7 @@ def trainer(
 def ask(of: VideoGRPOTrainer, chosen: list[GRPORow]) -> None:
     """Have a trainer make the prompts of these rows."""
     of._rows = chosen
-    of._rollouts = [Rollout((prompt,)) for prompt in of._maker.of(of._rows)]
+    of._rollouts = [Rollout((prompt,)) for prompt in of._prompt_encoder.encode(of._rows)]
 
 
 def write(of: VideoGRPOTrainer, seed: int) -> list[SampledReply]:
@@ -149,7 +149,7 @@ def first_tokens(of: VideoGRPOTrainer, chosen: list[GRPORow]) -> torch.Tensor:
     """Probabilities of each token to begin a reply, by prompt."""
     of.model.eval()
     with torch.no_grad():
-        prompts = of._maker.of(chosen)
+        prompts = of._prompt_encoder.encode(chosen)
         return of._run.start([prompt.encoded for prompt in prompts]).logits.softmax(-1)
 
 

@@ -214,7 +214,7 @@ def test_a_program_is_shown_with_the_calls_of_each_line(open_page: Open) -> None
         9: ["query_mc"],
     }  # fmt: skip
     assert "See the kite fly." in second.locator("[data-line='8']").inner_text()
-    assert "remembered" in second.locator("[data-line='2']").inner_text()
+    assert "cached" in second.locator("[data-line='2']").inner_text()
     answer = second.locator("[data-line='9'] .answer").inner_text().split()
     assert answer == ["A", "0.90"]
 

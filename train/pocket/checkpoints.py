@@ -1,4 +1,5 @@
-"""What the pocket training stages share: the precision, and the files on disk (a log and the last state)."""
+"""Code shared by the pocket training stages: the precision, and the files on disk (a log and the last
+state)."""
 
 import json
 from pathlib import Path

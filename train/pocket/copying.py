@@ -40,7 +40,9 @@ def repeat_words(rng: Rng, count: int) -> QAPair:
 
 def repeat_code(rng: Rng) -> QAPair:
     """Names and punctuation as in code, in random order."""
-    pieces = [_one(rng, MARKS if rng.random() < 0.4 else CODE) for _ in range(int(rng.integers(12, 40)))]
+    pieces = [
+        _random_item(rng, MARKS if rng.random() < 0.4 else CODE) for _ in range(int(rng.integers(12, 40)))
+    ]
     text = "".join(pieces).strip()
     return f"Write it again:\n{text}", text
 
@@ -75,7 +77,7 @@ def copying_rows(rng: Rng, rows: int, mixed: float) -> list[PocketExample]:
     of words, so that little is padded."""
     count = int(rng.integers(8, 21))
     return [
-        PocketExample([_one_of(rng, MIXED)(rng) if rng.random() < mixed else repeat_words(rng, count)])
+        PocketExample([_random_task(rng, MIXED)(rng) if rng.random() < mixed else repeat_words(rng, count)])
         for _ in range(rows)
     ]
 
@@ -87,12 +89,12 @@ def with_copying(rng: Rng, row: PocketExample) -> PocketExample:
 
 
 def _words(rng: Rng, count: int, pool: Sequence[str]) -> list[str]:
-    return [_one(rng, pool) for _ in range(count)]
+    return [_random_item(rng, pool) for _ in range(count)]
 
 
-def _one(rng: Rng, pool: Sequence[str]) -> str:
+def _random_item(rng: Rng, pool: Sequence[str]) -> str:
     return pool[int(rng.integers(len(pool)))]
 
 
-def _one_of(rng: Rng, pool: Sequence[Callable[[Rng], QAPair]]) -> Callable[[Rng], QAPair]:
+def _random_task(rng: Rng, pool: Sequence[Callable[[Rng], QAPair]]) -> Callable[[Rng], QAPair]:
     return pool[int(rng.integers(len(pool)))]

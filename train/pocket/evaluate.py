@@ -53,11 +53,11 @@ def measure(backbone: Backbone, split: str) -> dict[str, Any]:
     for name, length, seed in track(world.video_names(split), f"measuring on {split}"):
         plan = make_script(length, seed)
         phrasing = "heldout" if split.endswith(world.HELDOUT) else "usual"
-        asked = generate_questions(plan, phrasing=phrasing)
+        pocket_questions = generate_questions(plan, phrasing=phrasing)
         video = Video.open(folder / "videos" / f"{name}.mp4")
         size = backbone.frame_size(video.height, video.width, backbone.frames)
-        _whole(backbone, video, name, length, asked, size, scored)
-        for question in asked:
+        _whole(backbone, video, name, length, pocket_questions, size, scored)
+        for question in pocket_questions:
             key = f"{name}_{question.kind}"
             requests = {"text": ChoiceRequest(None, _question(question))}
             if question.kind not in ("narration", "story", "weather", "main_place"):
@@ -74,7 +74,7 @@ def measure(backbone: Backbone, split: str) -> dict[str, Any]:
         "world": world.fingerprint(),
         "ways": {way: _accuracies(rows) for way, rows in scored.items()},
         "confidence": [asdict(b) for b in reliability(scored["whole"])],
-        "sure": _sure(scored["whole"]),
+        "sure": _confident(scored["whole"]),
         "boxes": {
             kind: {"n": len(ious), "recall_at_0.5": round(float(np.mean(np.array(ious) >= 0.5)), 4)}
             for kind, ious in boxes.items()
@@ -83,17 +83,23 @@ def measure(backbone: Backbone, split: str) -> dict[str, Any]:
     }
 
 
-def _question(asked: PocketQuestion) -> Question:
-    return Question(asked.text, asked.choices)
+def _question(pocket_question: PocketQuestion) -> Question:
+    return Question(pocket_question.text, pocket_question.choices)
 
 
 def _note(
-    rows: list[QuestionScore], key: str, video: str, length: str, asked: PocketQuestion, answer: Any
+    rows: list[QuestionScore], key: str, video: str, length: str, pocket_question: PocketQuestion, answer: Any
 ) -> None:
-    groups = {"family": asked.family, "kind": asked.kind, "length": length}
+    groups = {"family": pocket_question.family, "kind": pocket_question.kind, "length": length}
     rows.append(
         QuestionScore(
-            key, video, answer.letter == asked.answer, None, answer.letter is None, answer.confidence, groups
+            key,
+            video,
+            answer.letter == pocket_question.answer,
+            None,
+            answer.letter is None,
+            answer.confidence,
+            groups,
         )
     )
 
@@ -103,13 +109,13 @@ def _whole(
     video: Video,
     name: str,
     length: str,
-    asked: Sequence[PocketQuestion],
+    pocket_questions: Sequence[PocketQuestion],
     size: tuple[int, int] | None,
     scored: dict[str, list[QuestionScore]],
 ) -> None:
     with backbone.prefix(video.sample(backbone.frames, size=size)) as prefix:
-        answers = backbone.answer_batch([ChoiceRequest(prefix, _question(q)) for q in asked])
-    for question, answer in zip(asked, answers, strict=True):
+        answers = backbone.answer_batch([ChoiceRequest(prefix, _question(q)) for q in pocket_questions])
+    for question, answer in zip(pocket_questions, answers, strict=True):
         _note(scored["whole"], f"{name}_{question.kind}", name, length, question, answer)
 
 
@@ -125,12 +131,12 @@ def _spread(intervals: Sequence[tuple[float, float]], count: int) -> list[float]
     return times
 
 
-def _found(plan: Script, asked: PocketQuestion, video: Video) -> ChoiceRequest | None:
+def _found(plan: Script, pocket_question: PocketQuestion, video: Video) -> ChoiceRequest | None:
     """The question with what a program would find for it: subtitle lines, or a sign cropped from a frame."""
-    question = _question(asked)
-    if asked.kind in ("narration", "story"):
-        spans = list(asked.evidence)
-        if asked.kind == "narration":
+    question = _question(pocket_question)
+    if pocket_question.kind in ("narration", "story"):
+        spans = list(pocket_question.evidence)
+        if pocket_question.kind == "narration":
             start, end = spans[0]
             spans = [(start - 12, end + 12)]  # with the lines around it, as a retriever returns them
         else:
@@ -138,8 +144,8 @@ def _found(plan: Script, asked: PocketQuestion, video: Video) -> ChoiceRequest |
         lines = [line.text for line in plan.lines if any(a <= line.start < b for a, b in spans)][:60]
         context = "Subtitles:\n" + "\n".join(lines)
         return ChoiceRequest(None, question, prompts.with_context(context, prompts.multiple_choice(question)))
-    if asked.kind == "sign":
-        start, end = asked.evidence[0]
+    if pocket_question.kind == "sign":
+        start, end = pocket_question.evidence[0]
         scene = next(s for s in plan.scenes if s.start == start)
         assert scene.sign is not None
         frame = video.frames([(start + end) / 2])[0]
@@ -211,10 +217,10 @@ def _plain(value: Accuracy) -> dict[str, Any]:
     return asdict(value)
 
 
-def _sure(rows: list[QuestionScore]) -> dict[str, Any]:
+def _confident(rows: list[QuestionScore]) -> dict[str, Any]:
     """The share of answers with a confidence above 0.9, and their accuracy."""
-    sure = [row for row in rows if row.confidence > 0.9]
-    return {"share": round(len(sure) / len(rows), 4), **_plain(accuracy(sure))}
+    confident = [row for row in rows if row.confidence > 0.9]
+    return {"share": round(len(confident) / len(rows), 4), **_plain(accuracy(confident))}
 
 
 def show(figures: dict[str, Any]) -> Table:

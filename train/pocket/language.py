@@ -109,8 +109,8 @@ def writing_rows(recipe: PocketRecipe, rng: Rng, step: int, frames: VisionTasks)
     if step % 4 == 0:
         groups.append([frames.box_row(rng, FRAME_SIZE) for _ in range(16)])
     elif step % 2:
-        replayed = pixel_rows(replace(recipe, steps=1), rng, step // 2, frames)
-        groups += [[with_copying(rng, row) for row in group] for group in replayed]
+        repeated_rows = pixel_rows(replace(recipe, steps=1), rng, step // 2, frames)
+        groups += [[with_copying(rng, row) for row in group] for group in repeated_rows]
     return groups
 
 
@@ -284,8 +284,8 @@ def main() -> None:
     if args.vision_from:
         seen = torch.load(args.vision_from / "state.pt", weights_only=True)["model"]
         model.model.visual.load_state_dict(seen)
-        aims = torch.load(args.vision_from / "table.pt", weights_only=True)
-        translate(model.model.visual.merger.linear_fc2, aims, codes.of(embeddings))
+        targets = torch.load(args.vision_from / "table.pt", weights_only=True)
+        translate(model.model.visual.merger.linear_fc2, targets, codes.of(embeddings))
         with torch.no_grad():  # DeepStack was not trained: its contribution starts at zero
             for merger in model.model.visual.deepstack_merger_list:
                 merger.linear_fc2.weight.zero_()

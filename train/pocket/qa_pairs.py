@@ -1,7 +1,7 @@
 """The pocket model's training data without pictures: exchanges about lines of text.
 
 An exchange is a user text and the reply to it. User texts are the prompts of `videopro.prompts`. Only the
-usual phrasings of the world are taught. `videopro.train.pocket.tasks` adds exchanges about pictures.
+usual phrasings of the world are used. `videopro.train.pocket.tasks` adds exchanges about pictures.
 """
 
 from collections.abc import Callable, Sequence

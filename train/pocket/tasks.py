@@ -201,7 +201,7 @@ class VisionTasks:
         """A whole video from 16 uniform frames, with the world's own kinds of questions."""
         index = int(rng.integers(len(self.video_facts)))
         fact = self.video_facts[index]
-        drawn = asks(fact["length"], fact["seed"], int(rng.integers(6)))
+        drawn = draw_questions(fact["length"], fact["seed"], int(rng.integers(6)))
         weights = np.array([0.5 if q.family in ("story", "narration", "sign") else 1.5 for q in drawn])
         taken = rng.choice(len(drawn), 6, replace=False, p=weights / weights.sum())
         exchanges = []
@@ -273,7 +273,7 @@ def box_text(box: Sequence[float]) -> str:
 
 
 @lru_cache(maxsize=20_000)
-def asks(length: str, seed: int, draw: int) -> list[questions.PocketQuestion]:
+def draw_questions(length: str, seed: int, draw: int) -> list[questions.PocketQuestion]:
     """The world's questions about a video, from another draw than the split's own."""
     return questions.generate_questions(make_script(length, seed), draw=draw)
 

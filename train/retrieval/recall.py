@@ -47,16 +47,16 @@ def recall(encoder: str, split: str, root: Path, limit: int | None = None) -> di
     model = load_encoder(encoder, "cpu")
     folder = world.ensure(split, videos=())
     questions = [json.loads(line) for line in (folder / "questions.jsonl").read_text().splitlines()]
-    asked: dict[str, list[dict]] = defaultdict(list)
+    by_video: dict[str, list[dict]] = defaultdict(list)
     for question in questions:
         if question["family"] in SERVED:
-            asked[question["video"]].append(question)
-    names = list(asked)[:limit]
+            by_video[question["video"]].append(question)
+    names = list(by_video)[:limit]
     world.ensure(split, videos={Path(name).stem for name in names})
     hits: dict[str, dict[str, list[bool]]] = defaultdict(lambda: defaultdict(list))
     for name in track(names, f"recall on {split}"):
         index = build_index(Video.open(folder / name), model, root=root)
-        for question in asked[name]:
+        for question in by_video[name]:
             found = {number for number, _ in index.search(question["question"], TOP)}
             hit = not found.isdisjoint(evidence_clips(index.clips, question["evidence"]))
             for group in (question["family"], "all", f"all, {question['length']}"):

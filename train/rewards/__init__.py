@@ -1,4 +1,4 @@
-"""Rewards of GRPO: running a reply's program and scoring what came of it."""
+"""Rewards of GRPO: running a reply's program and scoring the outcome."""
 
 from videopro.train.rewards.functions import ProgramRewards
 from videopro.train.rewards.rows import ROW, RewardRow, read_row

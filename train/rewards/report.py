@@ -38,7 +38,7 @@ class RewardedRollout:
     @property
     def tried(self) -> list[tuple[TurnOutcome, Execution]]:
         """The turns with their executions; empty if any of them could not be run."""
-        found = [(turn, turn.ran.execution) for turn in self.turns if turn.ran.execution is not None]
+        found = [(turn, turn.outcome.execution) for turn in self.turns if turn.outcome.execution is not None]
         return found if len(found) == len(self.turns) else []
 
 
@@ -98,12 +98,12 @@ def log_line(scored: RewardedRollout) -> dict[str, Any]:
 
 
 def _turn(turn: TurnOutcome, row: RewardRow) -> dict[str, Any]:
-    execution = turn.ran.execution
+    execution = turn.outcome.execution
     fields: dict[str, Any] = {
         "reply": turn.reply,
         "mode": turn.mode,
         "status": "left_out",
-        "error": None if turn.ran.error is None else type(turn.ran.error).__name__,
+        "error": None if turn.outcome.error is None else type(turn.outcome.error).__name__,
         "answer": None,
         "confidence": None,
         "correct": None,

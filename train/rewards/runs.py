@@ -27,7 +27,7 @@ from videopro.traces import Execution
 from videopro.train.rewards.rows import RewardRow
 from videopro.video import Video, load_subtitles
 
-# How many programs and contexts are kept: more than a few batches need.
+# The number of programs and contexts kept: more than a few batches need.
 _RUNS = 1024
 _CONTEXTS = 256
 
@@ -49,7 +49,7 @@ class TurnOutcome:
 
     reply: str
     program: Program
-    ran: ProgramOutcome
+    outcome: ProgramOutcome
 
     @property
     def mode(self) -> Mode | None:
@@ -59,7 +59,7 @@ class TurnOutcome:
 
 class ProgramRunner:
     """Runs programs on threads. A reply is parsed once, equal programs about the same question run once, and
-    module calls are remembered for as long as the process lives.
+    module calls are cached for the lifetime of the process.
 
     `backbone` answers inside the modules, with any adapter off.
     """
@@ -139,9 +139,9 @@ class ProgramRunner:
         bug = next((error for run in futures if not run.cancelled() and (error := run.exception())), None)
         if bug is not None:
             raise bug
-        ran = [future.result() for future in futures]
-        self._check_backbone([outcome.error for outcome in ran])
-        return [TurnOutcome(*turn) for turn in zip(replies, programs, ran, strict=True)]
+        outcomes = [future.result() for future in futures]
+        self._check_backbone([outcome.error for outcome in outcomes])
+        return [TurnOutcome(*turn) for turn in zip(replies, programs, outcomes, strict=True)]
 
     def close(self) -> None:
         """Cancel queued programs and wait for running ones. No program can be started after this."""

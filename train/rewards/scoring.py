@@ -78,8 +78,8 @@ def accuracy_reward(execution: Execution, right: Collection[str], accuracy: str)
 
     `answer` is Eq. 3's: 1 if the answer is right. `probability` is the share of the letters' probability that
     the answering call gave to the right letters, i.e. the expected accuracy of a sampled answer: a program
-    that looks at the wrong place is right by chance one time in four, which `answer` rewards like evidence.
-    An answer in words has no letters: it earns its confidence if it is right.
+    that looks at the wrong place is right by chance one time in four, which `answer` rewards as much as
+    evidence. An answer in words has no letters: it earns its confidence if it is right.
     """
     if accuracy == ANSWER:
         return float(is_right(execution, right))

@@ -123,7 +123,7 @@ class VideoGRPOConfig(TrainingConfig, GRPOConfig):
     def _check_saves(self) -> None:
         """Raise ConfigError if a checkpoint would be saved before the last step on the sampled replies, which
         it would lose."""
-        every = self.steps_a_sampling * self.num_iterations
+        every = self.steps_per_sampling * self.num_iterations
         if self.save_strategy == "steps" and self.save_steps >= 1:
             passes = int(self.save_steps) * self.gradient_accumulation_steps
             if passes % every and every % self.gradient_accumulation_steps == 0:
@@ -151,7 +151,7 @@ class VideoGRPOConfig(TrainingConfig, GRPOConfig):
                 )
 
     @property
-    def steps_a_sampling(self) -> int:
+    def steps_per_sampling(self) -> int:
         """Batches made from one round of sampling, as computed by GRPOConfig."""
         assert self.steps_per_generation is not None
         return self.steps_per_generation

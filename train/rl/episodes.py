@@ -38,10 +38,10 @@ class RefinementTurns:
         plans = [place for place, row in enumerate(rows) if row.kind in PLAN_KINDS]
         turns = self._runs.run([rows[place] for place in plans], [replies[place] for place in plans])
         for place, turn in zip(plans, turns, strict=True):
-            execution = turn.ran.execution
+            execution = turn.outcome.execution
             if execution is None or is_confident(execution, self._tau):
                 continue
             row = rows[place]
-            kind, prompt = build_refinement(row.question, turn.program, execution, turn.ran.log)
+            kind, prompt = build_refinement(row.question, turn.program, execution, turn.outcome.log)
             refinements[place] = replace(row, kind=kind, prompt=prompt)
         return refinements

@@ -20,7 +20,7 @@ from cachetools import LRUCache
 from videopro.backbones.qwen import (
     EncodedPrompt,
     QwenInputs,
-    QwenRun,
+    QwenRunner,
     encode_vision,
     features_bytes,
     takes_features,
@@ -36,7 +36,7 @@ class PolicyPrompt:
     encoded: EncodedPrompt
     positions: torch.Tensor
     """M-RoPE positions, (3, tokens)."""
-    following: int
+    next_position: int
     """The M-RoPE position of a reply's first token."""
     head: int = 0
     """The number of leading tokens (the video's) that all prompts about the video share."""
@@ -52,7 +52,7 @@ class PromptEncoder:
     """
 
     def __init__(
-        self, inputs: QwenInputs, frames: FrameCache, run: QwenRun, *, frozen: bool, kept_bytes: int
+        self, inputs: QwenInputs, frames: FrameCache, run: QwenRunner, *, frozen: bool, kept_bytes: int
     ) -> None:
         self._inputs = inputs
         self._frames = frames
@@ -71,7 +71,7 @@ class PromptEncoder:
         self.looked = 0
         """Videos whose features were computed in order to be kept."""
 
-    def of(self, rows: Sequence[GRPORow]) -> list[PolicyPrompt]:
+    def encode(self, rows: Sequence[GRPORow]) -> list[PolicyPrompt]:
         """The prompts of rows; rows with equal prompts share one object. Runs the vision tower, without
         gradients, on videos whose features are not kept. Raises VideoError or BackboneError."""
         made: dict[tuple[Path | None, str], PolicyPrompt] = {}
@@ -91,8 +91,8 @@ class PromptEncoder:
         return prompts
 
     def _placed(self, encoded: EncodedPrompt, head: int) -> PolicyPrompt:
-        positions, following = self._run.positions(encoded)
-        return PolicyPrompt(encoded, positions[:, 0], following, head)
+        positions, next_position = self._run.positions(encoded)
+        return PolicyPrompt(encoded, positions[:, 0], next_position, head)
 
     def _head(self, video: Path) -> EncodedPrompt:
         if video in self._heads:

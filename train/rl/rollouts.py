@@ -1,4 +1,4 @@
-"""Rollouts of one or several turns, each turn with a prompt of its own.
+"""Rollouts of one or several turns, each turn with its own prompt.
 
 As in inference, a refinement prompt begins with the video and shows the program to fix (`videopro.prompts`);
 it does not continue the first reply. For the loss, a two-turn rollout is one completion: the tokens of both

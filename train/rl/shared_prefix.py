@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 import torch
 
-from videopro.backbones.qwen import QwenRun, visual_inputs
+from videopro.backbones.qwen import QwenRunner, visual_inputs
 from videopro.errors import ConfigError
 from videopro.train.rl.prompts import PolicyPrompt
 
@@ -48,7 +48,7 @@ class PackedBatch:
         return packed[self.rows[:, None], at].masked_fill(places >= lengths[:, None], 0)
 
 
-def check_shareable(run: QwenRun) -> None:
+def check_shareable(run: QwenRunner) -> None:
     """Raise ConfigError for a model whose replies cannot share one pass over their prompt."""
     attention = run.model.config._attn_implementation
     if run.is_recurrent:
@@ -68,7 +68,7 @@ def pack(
     replies: Sequence[Sequence[int]],
     *,
     pad: int,
-    run: QwenRun,
+    run: QwenRunner,
     roots: Sequence[PolicyPrompt] | None = None,
 ) -> PackedBatch:
     """Pack replies, each to the prompt of the same index. Replies with the same root (the same object; None:
@@ -99,7 +99,7 @@ def pack(
     }
     inputs = {name: tensor.to(run.device) for name, tensor in made.items()}
     inputs["attention_mask"] = _tree_mask(
-        filled(_PADDING, (row.asked for row in rows)).to(run.device),
+        filled(_PADDING, (row.prompt_places for row in rows)).to(run.device),
         filled(_PADDING, (row.branches for row in rows)).to(run.device),
     )
     inputs |= visual_inputs([row.root.encoded for row in rows], run.device)
@@ -124,23 +124,23 @@ class _PackedRow:
         self.labels: list[int] = []
         self.places: list[int] = []
         self.positions: list[torch.Tensor] = []
-        self.asked: list[int] = []
+        self.prompt_places: list[int] = []
         """The prompt that each token belongs to; _VIDEO: all prompts."""
         self.branches: list[int] = []
         """The reply that each token belongs to; _PROMPT: none."""
         self.starts: dict[int, int] = {}
         """The place at which each reply's first token is predicted."""
-        asked: dict[int, list[int]] = {}
+        prompt_places: dict[int, list[int]] = {}
         for number in numbers:
-            asked.setdefault(id(prompts[number]), []).append(number)
-        for place, answered in enumerate(asked.values()):
+            prompt_places.setdefault(id(prompts[number]), []).append(number)
+        for place, answered in enumerate(prompt_places.values()):
             prompt = prompts[answered[0]]
             start = 0 if place == 0 else prompt.head
             last = len(prompt.encoded.ids) - 1
             self.types += prompt.encoded.types[start:last]
             self.positions.append(prompt.positions[:, start:last].cpu())
             video = max(prompt.head - start, 0)
-            self.asked += [_VIDEO] * video + [place] * (last - start - video)
+            self.prompt_places += [_VIDEO] * video + [place] * (last - start - video)
             self.branches += [_PROMPT] * (last - start)
             self.labels += [IGNORE_INDEX] * (last - start)
             self.places += range(start, last)
@@ -156,17 +156,17 @@ class _PackedRow:
         self.types += [0] * length
         self.labels += reply
         self.places += range(last, last + length)
-        self.positions.append((prompt.following - 1 + torch.arange(length)).expand(3, -1))
-        self.asked += [place] * length
+        self.positions.append((prompt.next_position - 1 + torch.arange(length)).expand(3, -1))
+        self.prompt_places += [place] * length
         self.branches += [number] * length
 
 
-def _tree_mask(asked: torch.Tensor, branches: torch.Tensor) -> torch.Tensor:
+def _tree_mask(prompt_places: torch.Tensor, branches: torch.Tensor) -> torch.Tensor:
     """The attention mask, (rows, 1, tokens, tokens): a token attends to earlier tokens of the video, of its
     own prompt and of its own reply. Padding attends to the video and itself, since a softmax over nothing is
     NaN."""
-    width = asked.shape[1]
-    before = torch.ones((width, width), dtype=torch.bool, device=asked.device).tril()
-    theirs, reply = asked[:, None, :], branches[:, None, :]
-    same = (asked[:, :, None] == theirs) & ((reply == _PROMPT) | (branches[:, :, None] == reply))
-    return (before & ((theirs == _VIDEO) | same))[:, None]
+    width = prompt_places.shape[1]
+    before = torch.ones((width, width), dtype=torch.bool, device=prompt_places.device).tril()
+    key_places, reply = prompt_places[:, None, :], branches[:, None, :]
+    same = (prompt_places[:, :, None] == key_places) & ((reply == _PROMPT) | (branches[:, :, None] == reply))
+    return (before & ((key_places == _VIDEO) | same))[:, None]

@@ -21,7 +21,7 @@ from trl.models import unwrap_model_for_generation
 from trl.trainer.utils import RepeatSampler, split_tensor_dict
 
 from videopro.backbones import Sampling
-from videopro.backbones.qwen import NonFiniteLogits, QwenRun, SampledReply, visual_inputs
+from videopro.backbones.qwen import NonFiniteLogits, QwenRunner, SampledReply, visual_inputs
 from videopro.errors import ConfigError
 from videopro.train.rewards import ROW
 from videopro.train.rl.config import VideoGRPOConfig
@@ -31,8 +31,8 @@ from videopro.train.rl.rollouts import Rollout, Turns, conversation
 from videopro.train.rl.shared_prefix import check_shareable, pack
 from videopro.train.runtime import ROW_IDS, DummyVision, RunTrainer, part_of
 
-MakePrompts = Callable[[QwenRun, bool], PromptEncoder]
-"""Called with the policy's `QwenRun` and whether its vision tower and projector are frozen."""
+MakePrompts = Callable[[QwenRunner, bool], PromptEncoder]
+"""Called with the policy's `QwenRunner` and whether its vision tower and projector are frozen."""
 
 
 class RewardPrefetcher(Protocol):
@@ -75,7 +75,7 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
     """GRPOTrainer with `VideoGRPOConfig` and rows of `videopro.train.rl.data.as_dataset`.
 
     `make_prompts`: creates the encoder of the rows' prompts; None leaves prompts and sampling to TRL.
-    `banned`: token ids that are never sampled. `ahead`: receives each reply as soon as it is written.
+    `banned`: token ids that are never sampled. `prefetcher`: receives each reply as soon as it is written.
     `next_turn`: chooses the row that follows a first reply; None: rollouts have one turn."""
 
     args: VideoGRPOConfig
@@ -85,15 +85,15 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
         *arguments: Any,
         make_prompts: MakePrompts | None = None,
         banned: Sequence[int] = (),
-        ahead: RewardPrefetcher | None = None,
+        prefetcher: RewardPrefetcher | None = None,
         next_turn: NextTurn | None = None,
         **settings: Any,
     ) -> None:
         super().__init__(*arguments, **settings)
-        self._ahead = ahead
+        self._prefetcher = prefetcher
         self._next_turn = next_turn
         self._banned = tuple(banned)
-        self._maker: PromptEncoder | None = None
+        self._prompt_encoder: PromptEncoder | None = None
         if make_prompts is not None:
             self._set_up_prompts(make_prompts)
         self._rows: list[GRPORow] = []
@@ -110,7 +110,7 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
             )
         tuned: Any = self.model
         base = tuned.get_base_model() if is_peft_model(tuned) else tuned
-        self._run = QwenRun(base, ends=self.eos_token_ids, pad=self._tokenizer.pad_token_id)
+        self._run = QwenRunner(base, ends=self.eos_token_ids, pad=self._tokenizer.pad_token_id)
         if self.args.shared_prompt:
             check_shareable(self._run)
             if self.aux_loss_enabled:
@@ -121,7 +121,7 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
         trained = {part_of(name) for name, weight in base.named_parameters() if weight.requires_grad}
         self._frozen = trained <= {"language"}
         self._dummy = DummyVision(base.model)
-        self._maker = make_prompts(self._run, self._frozen)
+        self._prompt_encoder = make_prompts(self._run, self._frozen)
 
     # Rows
 
@@ -136,9 +136,9 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
     def _prepare_inputs(self, generation_batch: Any) -> Any:
         # As in TRL, except that the replies of a group stay together: TRL shuffles the rows of all groups, so
         # that each micro-batch would run prompts of many groups. The order of groups is already random.
-        if self._maker is None or self.model is None or not self.model.training:
+        if self._prompt_encoder is None or self.model is None or not self.model.training:
             return super()._prepare_inputs(generation_batch)
-        steps = self.args.steps_a_sampling
+        steps = self.args.steps_per_sampling
         if self._step % (steps * self.num_iterations) == 0 or self._buffered_inputs is None:
             made = self._generate_and_score_completions(generation_batch)
             self._buffered_inputs: Any = split_tensor_dict(made, steps)
@@ -149,16 +149,16 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
         # The reward functions get the rows themselves, so that they need not be parsed and checked again.
         inputs = [{"prompt": chat(row.prompt), ROW: row} for row in self._rows]
         made = {**super()._generate_and_score_completions(inputs), ROW_IDS: [row.id for row in self._rows]}
-        return made if self._maker is None else {**made, "rollouts": self._rollouts}
+        return made if self._prompt_encoder is None else {**made, "rollouts": self._rollouts}
 
     def _generate(self, prompts: list[Any]) -> Any:
-        if self._maker is None:
+        if self._prompt_encoder is None:
             return super()._generate(prompts)
-        if self._ahead is not None:
-            self._ahead.prepare(self._rows)
+        if self._prefetcher is not None:
+            self._prefetcher.prepare(self._rows)
         self._conversations = {}
         with self._whole():
-            self._rollouts = [Rollout((prompt,)) for prompt in self._maker.of(self._rows)]
+            self._rollouts = [Rollout((prompt,)) for prompt in self._prompt_encoder.encode(self._rows)]
             ids, written, mask, completions, *others = super()._generate(prompts)
         # Two-turn rollouts as conversations.
         completions = [self._conversations.get(row, text) for row, text in enumerate(completions)]
@@ -181,12 +181,12 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
             yield
 
     def _tokenize_prompts(self, prompts: list[Any]) -> Any:
-        if self._maker is None:
+        if self._prompt_encoder is None:
             return super()._tokenize_prompts(prompts)
         return [list(rollout.prompts[0].encoded.ids) for rollout in self._rollouts], None, {}
 
     def _generate_single_turn(self, prompt_ids: Any, *others: Any, **settings: Any) -> Any:
-        if self._maker is None:
+        if self._prompt_encoder is None:
             return super()._generate_single_turn(prompt_ids, *others, **settings)
         assert self.model is not None
         was_training = self.model.training
@@ -204,13 +204,13 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
 
     def _add_second_turns(self, next_turn: NextTurn, replies: list[list[int]], seed: int) -> None:
         """Sample second replies where `next_turn` asks for them, and append them to the first."""
-        assert self._maker is not None
+        assert self._prompt_encoder is not None
         texts = self._texts(replies)
         next_rows = enumerate(next_turn(self._rows, texts))
         asked = {row: question for row, question in next_rows if question is not None}
         if not asked:
             return
-        prompts = self._maker.of(list(asked.values()))
+        prompts = self._prompt_encoder.encode(list(asked.values()))
         written = self._write(prompts, _mix_seed(seed, 1), list(asked))
         refined = self._texts([_ids(reply) for reply in written])
         for (row, question), prompt, reply, text in zip(
@@ -235,7 +235,7 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
             seeds = [(seed, first + row) for row in numbers]
             on_reply = functools.partial(self._submit, numbers)
             try:
-                replies = self._run.write(state, sampling, seeds, banned=self._banned, on_reply=on_reply)
+                replies = self._run.generate(state, sampling, seeds, banned=self._banned, on_reply=on_reply)
             except NonFiniteLogits as error:
                 ids = [self._rows[numbers[row]].id for row in error.rows]
                 raise self.stopped("the policy's output is NaN or infinite", ids) from error
@@ -243,9 +243,9 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
         return [written[number] for number in range(len(prompts))]
 
     def _submit(self, rows: Sequence[int], number: int, reply: SampledReply) -> None:
-        if self._ahead is not None:
+        if self._prefetcher is not None:
             (text,) = self._texts([_ids(reply)])
-            self._ahead.submit(self._rows[rows[number]], text)
+            self._prefetcher.submit(self._rows[rows[number]], text)
 
     def _texts(self, replies: Sequence[Sequence[int]]) -> list[str]:
         """The replies decoded as TRL decodes them for the rewards, so that both texts are equal."""
@@ -275,7 +275,7 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
         compute_aux_loss: bool = False,
         **visual: Any,
     ) -> TokenScores:
-        if self._maker is None:
+        if self._prompt_encoder is None:
             return super()._get_per_token_logps_and_entropies(
                 model,
                 input_ids,
@@ -314,7 +314,7 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
             length = len(prompt.encoded.ids)
             types[row, before - length : before] = torch.tensor(prompt.encoded.types)
             positions[1:, row, before - length : before] = prompt.positions
-            positions[1:, row, before:] = prompt.following + reply
+            positions[1:, row, before:] = prompt.next_position + reply
             positions[0, row, before - length :] = torch.arange(length + width, device=ids.device)
         showing = functools.partial(
             model,
@@ -343,7 +343,7 @@ class VideoGRPOTrainer(RunTrainer, GRPOTrainer):
 
     def compute_loss(self, model: Any, inputs: Any, *arguments: Any, **settings: Any) -> Any:
         """TRL's loss for a batch."""
-        if self._maker is None:
+        if self._prompt_encoder is None:
             return super().compute_loss(model, inputs, *arguments, **settings)
         if self._has_no_gradient(inputs):
             trained = [weight for weight in model.parameters() if weight.requires_grad]

@@ -1,4 +1,4 @@
-"""What all trainers share: settings, trainable parts, checkpoints, evaluation and the loop."""
+"""Code shared by all trainers: settings, trainable parts, checkpoints, evaluation and the loop."""
 
 from videopro.train.runtime.checkpoint_files import publish_checkpoint
 from videopro.train.runtime.config import MODULES_HELP, TrainingConfig, check_choice

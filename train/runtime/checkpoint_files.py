@@ -90,10 +90,10 @@ def keep_latest(output: Path, limit: int | None, best: Path | None) -> None:
 
 def discard(folder: Path) -> None:
     """Delete a folder; renamed first, so that a half-deleted one is not mistaken for a complete one."""
-    going = folder.with_name(f"deleted-{folder.name}")
-    remove(going)
-    os.rename(folder, going)
-    remove(going)
+    renamed = folder.with_name(f"deleted-{folder.name}")
+    remove(renamed)
+    os.rename(folder, renamed)
+    remove(renamed)
 
 
 def remove(path: Path) -> None:

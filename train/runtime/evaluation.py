@@ -75,7 +75,7 @@ class ProgramEvaluation:
     def __call__(self, trainer: Trainer) -> dict[str, float]:
         """The metrics of `planning_metrics` over all ranks' questions; the same on every rank."""
         accelerator = trainer.accelerator
-        mine = self._held_out.by_video()[accelerator.process_index :: accelerator.num_processes]
+        own_share = self._held_out.by_video()[accelerator.process_index :: accelerator.num_processes]
         # Already parsed by TrainingArguments.
         checkpointing: Any = trainer.args.gradient_checkpointing_kwargs
         with unwrap_model_for_generation(
@@ -88,8 +88,8 @@ class ProgramEvaluation:
             try:
                 backbone = self._around(model)
                 # Module calls are cached per model: the base's stay valid, those of the trained model do not.
-                backbone.retrained(f"{self._log}, step {trainer.state.global_step}")
-                planned = [record for items in mine for record in self._video(items, backbone)]
+                backbone.mark_retrained(f"{self._log}, step {trainer.state.global_step}")
+                planned = [record for items in own_share for record in self._video(items, backbone)]
             finally:
                 model.train(was_training)
         gathered = [PlanRecord(**fields) for fields in gather_object([asdict(record) for record in planned])]

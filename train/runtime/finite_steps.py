@@ -1,7 +1,7 @@
 """A trainer that stops at a NaN or infinite loss, gradient or weight, and names the rows.
 
-transformers goes on instead: it leaves such a loss out of its logs (logging_nan_inf_filter), takes the step,
-and saves NaN weights.
+transformers continues instead: it leaves such a loss out of its logs (logging_nan_inf_filter), takes the
+step, and saves NaN weights.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""What the rows of all kinds of training share: the digest of their file, and a video that may be
-unreadable."""
+"""Code shared by the rows of all kinds of training: the digest of their file, and unreadable videos."""
 
 from __future__ import annotations
 

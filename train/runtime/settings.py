@@ -1,4 +1,4 @@
-"""What the training commands share: settings from flags and a YAML file, and the exit status."""
+"""Code shared by the training commands: settings from flags and a YAML file, and the exit status."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What training runs share before their first step: finding the checkpoint, decoding videos, dropping rows
-with unreadable videos, and setting up the evaluation.
+"""Code shared by training runs before their first step: finding the checkpoint, decoding videos, dropping
+rows with unreadable videos, and setting up the evaluation.
 """
 
 from __future__ import annotations
@@ -107,10 +107,10 @@ def _decode(cache: FrameCache, rows: Sequence[HasVideo], workers: int) -> dict[P
     that cannot be read."""
     state = PartialState()
     videos = list(dict.fromkeys(row.video for row in rows if row.video is not None))
-    mine = videos[state.process_index :: state.num_processes]
+    own_share = videos[state.process_index :: state.num_processes]
     with Progress(disable=not (state.is_main_process and sys.stderr.isatty())) as progress:
-        task = progress.add_task("videos", total=len(mine))
-        failed = cache.prepare(mine, workers=workers, on_done=lambda: progress.advance(task))
+        task = progress.add_task("videos", total=len(own_share))
+        failed = cache.prepare(own_share, workers=workers, on_done=lambda: progress.advance(task))
     merged: dict[Path, str] = {}
     for failures in gather_object([failed]):
         merged.update(failures)

@@ -1,4 +1,4 @@
-"""What this project's trainers share: atomic checkpoints, a stop at NaN or infinite steps, and programs that
+"""The base of this project's trainers: atomic checkpoints, a stop at NaN or infinite steps, and programs that
 are run on held-out questions.
 """
 

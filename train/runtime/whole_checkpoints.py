@@ -111,8 +111,8 @@ class AtomicCheckpointsMixin(Trainer):
         its own ranks."""
         state = PartialState()
         lengths = {log.name: log.stat().st_size for log in self.logs if log.exists()}
-        for mine in (state.is_main_process, state.is_local_main_process):
-            if mine and made.exists():
+        for is_chosen in (state.is_main_process, state.is_local_main_process):
+            if is_chosen and made.exists():
                 write_manifest(made, lengths)
                 publish_checkpoint(made, place)
             state.wait_for_everyone()

@@ -80,8 +80,8 @@ def _flat(rows: Sequence[LocatedRecord]) -> Iterator[LocatedRecord]:
 
 def _item(record: Mapping[str, Any], where: str, *, source: Source) -> Item:
     identifier, video = text(record, "uid"), file_name(record, "key")
-    asked, choices = _split(text(record, "question"))
-    question = Question(asked, choices)
+    body, choices = _split(text(record, "question"))
+    question = Question(body, choices)
     answer = text(record, "answer")
     question.choice(answer)
     kinds = texts(record, "question_type")
@@ -97,7 +97,7 @@ def _item(record: Mapping[str, Any], where: str, *, source: Source) -> Item:
         question=question,
         answer=answer,
         # The benchmark has none; the user's own are offered to methods that search subtitles.
-        subtitles=source.files.beside(f"{video}.srt", "subtitles"),
+        subtitles=source.files.optional_file(f"{video}.srt", "subtitles"),
         groups={
             **known_groups(record, type="type"),
             "ability": GROUP_SEPARATOR.join(ABILITIES[kind] for kind in kinds),
@@ -106,16 +106,16 @@ def _item(record: Mapping[str, Any], where: str, *, source: Source) -> Item:
     )
 
 
-def _split(asked: str) -> tuple[str, tuple[str, ...]]:
+def _split(body: str) -> tuple[str, tuple[str, ...]]:
     """Split a text into the question and its options."""
-    options = list(_OPTION.finditer(asked))
+    options = list(_OPTION.finditer(body))
     letters = "".join(option[1] for option in options)
     if len(options) < 2 or not "ABCDEFGHIJ".startswith(letters):
         raise BenchmarkError(
             f"field 'question' has the options {letters or 'none'}; they must be lines that start with (A), "
             "(B), ..."
         )
-    return asked[: options[0].start()].strip(), tuple(option[2].strip() for option in options)
+    return body[: options[0].start()].strip(), tuple(option[2].strip() for option in options)
 
 
 def _evidence(value: Any) -> tuple[tuple[float, float], ...]:

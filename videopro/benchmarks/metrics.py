@@ -63,22 +63,26 @@ def _value(
 ) -> MetricValue:
     if metric.kind == "grade":
         return _grade(metric, list(traces.values()), grades)
-    own = [score for score in robust if _counts(metric, score.groups)]
-    their = [score for score in official if _counts(metric, score.groups)]
+    robust_scores = [score for score in robust if _counts(metric, score.groups)]
+    official_scores = [score for score in official if _counts(metric, score.groups)]
     if metric.kind == "accuracy":
-        theirs = scoring.official_accuracy(their, unparsed=protocol.official_unparsed)
-        return MetricValue(scoring.accuracy(own).accuracy, theirs.accuracy, len(own))
+        official_accuracy = scoring.official_accuracy(official_scores, unparsed=protocol.official_unparsed)
+        return MetricValue(
+            scoring.accuracy(robust_scores).accuracy, official_accuracy.accuracy, len(robust_scores)
+        )
     if metric.kind == "macro":
         return MetricValue(
-            scoring.macro_accuracy(scoring.group_accuracy(own).get(metric.over, {})),
-            _macro(their, metric.over, protocol),
-            len(own),
+            scoring.macro_accuracy(scoring.group_accuracy(robust_scores).get(metric.over, {})),
+            _macro(official_scores, metric.over, protocol),
+            len(robust_scores),
         )
-    marked = [score for score in own if traces[score.question_id].evidence]
+    marked = [score for score in robust_scores if traces[score.question_id].evidence]
     value = _over_intervals(metric, marked, traces, lambda score: score.correct)
-    theirs_marked = [score for score in their if traces[score.question_id].evidence]
-    their_value = _over_intervals(metric, theirs_marked, traces, lambda score: bool(score.official_correct))
-    return MetricValue(value, their_value, len(marked))
+    official_marked = [score for score in official_scores if traces[score.question_id].evidence]
+    official_value = _over_intervals(
+        metric, official_marked, traces, lambda score: bool(score.official_correct)
+    )
+    return MetricValue(value, official_value, len(marked))
 
 
 def _counts(metric: Metric, groups: Mapping[str, str]) -> bool:
@@ -154,14 +158,14 @@ def _over_intervals(
 def _grade(metric: Metric, traces: Sequence[Trace], grades: Mapping[str, JudgeGrade]) -> MetricValue:
     """Mean grades over open questions. A question without an answer or a parsed grade counts 0, and is left
     out of `valid`. None as long as nothing is graded."""
-    own = [trace for trace in traces if trace.reference is not None and _counts(metric, trace.groups)]
-    given = [grades[trace.question_id] for trace in own if trace.question_id in grades]
-    if not own or not given:
-        return MetricValue(None, None, len(own))
+    open_traces = [trace for trace in traces if trace.reference is not None and _counts(metric, trace.groups)]
+    given = [grades[trace.question_id] for trace in open_traces if trace.question_id in grades]
+    if not open_traces or not given:
+        return MetricValue(None, None, len(open_traces))
     robust = [grade.robust for grade in given if grade.robust is not None]
     return MetricValue(
-        sum(robust) / len(own),
-        sum(grade.official or 0 for grade in given) / len(own),
-        len(own),
+        sum(robust) / len(open_traces),
+        sum(grade.official or 0 for grade in given) / len(open_traces),
+        len(open_traces),
         sum(robust) / len(robust) if robust else None,
     )

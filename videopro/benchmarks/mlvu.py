@@ -155,7 +155,7 @@ def _item(
         video_key=video,
         question=question,
         answer=_gold(record, given, identifier, where, found),
-        subtitles=source.files.beside(f"{Path(video).stem}.srt", "subtitles"),
+        subtitles=source.files.optional_file(f"{Path(video).stem}.srt", "subtitles"),
         groups={"task": name, **_length(record)},
     )
 

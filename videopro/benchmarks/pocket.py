@@ -1,4 +1,4 @@
-"""The embedded pocket world as a benchmark: its videos are generated when first needed, and kept. The folder
+"""The pocket world as a benchmark: its videos are generated when first needed, and kept. The folder
 has the format of `videopro.benchmarks.jsonl`.
 """
 

@@ -56,8 +56,8 @@ class BenchmarkRecords:
                 )
                 continue
             if len(set(item.question.choices)) < len(item.question.choices):
-                twins = f"question {item.id!r} has two identical options"
-                self.defect(where, twins, "either one counts")
+                problem = f"question {item.id!r} has two identical options"
+                self.defect(where, problem, "either one counts")
             places[item.id] = f"in {where}"
             self.items.append(item)
 
@@ -94,7 +94,7 @@ class VideoFiles:
                 return place
         return self._anywhere.get(stem, places[0])
 
-    def beside(self, name: str, *folders: str) -> Path | None:
+    def optional_file(self, name: str, *folders: str) -> Path | None:
         """An optional file, such as subtitles, in one of these folders; None if no folder has it."""
         places = (self.root / folder / name for folder in folders)
         return next((place for place in places if _is_there(place)), None)

@@ -114,7 +114,7 @@ def _item(record: Mapping[str, Any], where: str, *, source: Source, split: str) 
         question=question,
         answer=answer,
         # 744 of the 900 videos have subtitles: those with a file in the folder.
-        subtitles=source.files.beside(f"{video}.srt", *SUBTITLE_FOLDERS),
+        subtitles=source.files.optional_file(f"{video}.srt", *SUBTITLE_FOLDERS),
         groups={
             **known_groups(record, task="task_type", domain="domain", subcategory="sub_category"),
             "duration": length,

@@ -25,7 +25,7 @@ from videopro.executor.outcome import (
     ProgramError,
     SandboxError,
     SandboxMissing,
-    WallBreached,
+    SandboxUnsafe,
     ZygoteGone,
 )
 from videopro.executor.pool import Executor
@@ -42,7 +42,7 @@ __all__ = [
     "ProgramError",
     "SandboxError",
     "SandboxMissing",
-    "WallBreached",
+    "SandboxUnsafe",
     "ZygoteGone",
     "open_executor",
     "run",

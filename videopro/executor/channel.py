@@ -15,7 +15,7 @@ from videopro.executor.inside import wire
 from videopro.executor.outcome import Limits
 
 # Seconds until a process must be ready to begin.
-_START = 30.0
+_START_SECONDS = 30.0
 # Seconds after which a wait checks the clock again.
 _SLICE = 1.0
 # Bytes that a dying process may still write.
@@ -40,13 +40,13 @@ class Channel:
     def __init__(self, program: socket.socket, limits: Limits) -> None:
         self._socket = program
         self._seconds = limits.wall_seconds
-        self._deadline = time.monotonic() + _START
+        self._deadline = time.monotonic() + _START_SECONDS
         self._armed = 0.0
         self._buffer = b""
         # Bounds on messages; a character takes up to six bytes of JSON.
         self._largest = {
             wire.READY: 8,
-            wire.WALL: 1 << 12,
+            wire.SETUP_FAILED: 1 << 12,
             wire.CALL: limits.argument_bytes,
             wire.RESULT: limits.argument_bytes,
             wire.PRINT: 6 * limits.output_bytes + 64,
@@ -63,8 +63,8 @@ class Channel:
         """Move the deadline forward by time that the program did not use."""
         self._deadline += seconds
 
-    def hurry(self, seconds: float) -> None:
-        """Leave at most this many seconds from now."""
+    def shorten_deadline(self, seconds: float) -> None:
+        """Move the deadline to at most this many seconds from now."""
         self._deadline = min(self._deadline, time.monotonic() + seconds)
 
     def send(self, message: bytes) -> None:

@@ -20,7 +20,7 @@ from videopro.executor.channel import Channel, ChannelClosed, DeadlinePassed
 from videopro.executor.ending import Ending, ResourceUse, failure
 from videopro.executor.handle_table import ProtocolViolation
 from videopro.executor.inside import wire
-from videopro.executor.inside.agreed import GRACE
+from videopro.executor.inside.constants import GRACE
 from videopro.executor.log import ErrorReport
 from videopro.executor.outcome import Limits, SandboxError, ZygoteGone
 from videopro.executor.text import shorten
@@ -28,10 +28,10 @@ from videopro.processes import signal_name
 
 _DUMP_LINE = re.compile(rb'File "<program>", line (\d{1,7}) in (\w{1,100}|<\w{1,20}>)')
 # Seconds that a process has to end by itself: after its last message, and after it was asked to stop.
-_LEAVE = 2.0
-_STOP = 1.0
+_EXIT_SECONDS = 2.0
+_STOP_SECONDS = 1.0
 # Seconds within which the zygote must report a process that it was asked to end.
-_ANSWER = 30.0
+_KILL_SECONDS = 30.0
 
 
 class ProgramNotStarted(SandboxError):
@@ -68,14 +68,14 @@ class Conversation:
         """Whether it called a host function, even if the call did not finish."""
         return self._calls.called
 
-    def hold(self, program: str, inputs: Mapping[str, Any], prelude: str) -> Ending:
+    def run_program(self, program: str, inputs: Mapping[str, Any], prelude: str) -> Ending:
         """Run the program to its end.
 
         Raises ZygoteGone or ProgramNotStarted if its outcome is unknown, another SandboxError if the sandbox
         fails, and the `fatal` exceptions.
         """
         with self._calls.counted():
-            return self._hold(self._start(program, inputs, prelude))
+            return self._converse(self._start(program, inputs, prelude))
 
     def _start(self, program: str, inputs: Mapping[str, Any], prelude: str) -> bytes:
         size = self._limits.result_bytes
@@ -92,42 +92,43 @@ class Conversation:
         }
         return wire.frame(wire.START, start)
 
-    def _hold(self, start: bytes) -> Ending:
+    def _converse(self, start: bytes) -> Ending:
         self._channel = Channel(self._program, self._limits)
         try:
             self._channel.send(start)
             self._ready()
-            ending = self._talk()
+            ending = self._exchange()
         except BudgetExceeded as breach:
-            self._leave(b"k")
+            self._end_known(b"k")
             return failure(breach.kind, str(breach), breach.places)
         except ProtocolViolation as error:
-            self._leave(b"k")
+            self._end_known(b"k")
             return failure("ProtocolError", f"the program meddled with its own process: {error}")
         except DeadlinePassed:
             if not self._begun:
                 self._end(b"k")
                 raise ProgramNotStarted("no process was ready for a program in time") from None
-            dump = self._leave(b"t")
+            dump = self._end_known(b"t")
             message = f"the program took more than {self._limits.wall_seconds:g} s, its calls not counted"
             return failure("WallLimit", message, _places(dump))
         except ChannelClosed:
             dump = self._channel.rest()
             self._end(b"")
-            return self._died(dump)
+            return self._ended_early(dump)
         except BaseException:
             with contextlib.suppress(SandboxError):
-                self._leave(b"k")
+                self._end_known(b"k")
             raise
-        self._leave(b"")
+        self._end_known(b"")
         return self._within_time(ending)
 
     def _ready(self) -> None:
-        """Wait until the walls are up. The program has not run yet, so these messages can be trusted."""
+        """Wait until the process is confined. The program has not run yet, so these messages can be
+        trusted."""
         kind, body = self._channel.receive()
-        if kind == wire.WALL:
+        if kind == wire.SETUP_FAILED:
             why = wire.parse(body.decode("ascii"))
-            raise SandboxError(f"a wall around a program cannot be raised: {why}")
+            raise SandboxError(f"a program cannot be confined: {why}")
         if kind != wire.READY:
             raise ProtocolViolation("a message before the first")
         self._begun = True
@@ -135,7 +136,7 @@ class Conversation:
 
     # ---- messages -----------------------------------------------------------------------------------------
 
-    def _talk(self) -> Ending:
+    def _exchange(self) -> Ending:
         while True:
             kind, content = self._message()
             if kind == wire.CALL:
@@ -183,8 +184,8 @@ class Conversation:
         self._channel.send(message)
 
     def _unwind(self, kind: str, message: str, line: int) -> NoReturn:
-        """End a program that exceeded a budget, giving it a moment to say where."""
-        self._channel.hurry(_STOP)
+        """End a program that exceeded a budget, giving it a moment to report where."""
+        self._channel.shorten_deadline(_STOP_SECONDS)
         places: tuple[tuple[int, str], ...] = ((line, ""),) if line > 0 else ()
         # A program that does not stop by itself is killed anyway.
         with contextlib.suppress(ChannelClosed, DeadlinePassed, ProtocolViolation):
@@ -217,7 +218,7 @@ class Conversation:
             raise ProtocolViolation("an error that is none")
         return tuple(errors)
 
-    def _died(self, dump: bytes) -> Ending:
+    def _ended_early(self, dump: bytes) -> Ending:
         """Why a process ended without a last message."""
         status = self._status
         if not self._begun:
@@ -247,7 +248,7 @@ class Conversation:
 
     # ---- the end of the process ---------------------------------------------------------------------------
 
-    def _leave(self, order: bytes) -> bytes:
+    def _end_known(self, order: bytes) -> bytes:
         """`_end` for a run whose outcome is known, and stays the same if the zygote no longer answers."""
         try:
             return self._end(order)
@@ -260,16 +261,16 @@ class Conversation:
         dump = b""
         self._order(order)
         if order == b"t":
-            self._channel.drain(_STOP)
+            self._channel.drain(_STOP_SECONDS)
             dump = self._channel.rest()
             self._order(b"k")
         try:
-            self._report.settimeout(_LEAVE)
+            self._report.settimeout(_EXIT_SECONDS)
             try:
                 ended = self._report.recv(1 << 12)
             except TimeoutError:  # It sent its last message but does not exit.
                 self._order(b"k")
-                self._report.settimeout(_ANSWER)
+                self._report.settimeout(_KILL_SECONDS)
                 ended = self._report.recv(1 << 12)
         except TimeoutError:
             raise ZygoteGone("the process that starts programs does not answer") from None
@@ -287,7 +288,7 @@ class Conversation:
         return dump
 
     def _order(self, order: bytes) -> None:
-        with contextlib.suppress(OSError):  # It has ended already, and the report of it waits to be read.
+        with contextlib.suppress(OSError):  # It has already ended, and its report is waiting to be read.
             self._report.send(order)
 
 
@@ -296,6 +297,6 @@ def _exit(status: int) -> str:
 
 
 def _places(dump: bytes) -> tuple[tuple[int, str], ...]:
-    """The program's lines in a dump of faulthandler's, outermost first."""
+    """The program's lines in a dump by faulthandler, outermost first."""
     found = [(int(line), name.decode("ascii", "replace")) for line, name in _DUMP_LINE.findall(dump)]
     return tuple(reversed(found[:10]))

@@ -23,7 +23,7 @@ from videopro.executor.calls import BudgetExceeded, HostCalls, ProgramException
 from videopro.executor.ending import Ending, failure, outcome, too_long
 from videopro.executor.handle_table import ProtocolViolation
 from videopro.executor.inside import wire
-from videopro.executor.inside.agreed import ENTRY
+from videopro.executor.inside.constants import ENTRY
 from videopro.executor.inside.plain import pack_plain
 from videopro.executor.outcome import DEFAULT_LIMITS, Limits, Outcome, SandboxError
 from videopro.executor.text import shorten
@@ -127,7 +127,7 @@ class MontyExecutor:
             return outcome("", refused, limits, begun)
         run = _Run(self._monty, functions, limits, fatal)
         with run.calls.counted():
-            ending = run.hold(self._pool, program_text, inputs, prelude)
+            ending = run.run_program(self._pool, program_text, inputs, prelude)
         return outcome(program_text, ending, limits, begun, run.calls.made, run.output)
 
 
@@ -148,7 +148,7 @@ class _Run:
         self._stopped: BaseException | None = None
         self.output = ""
 
-    def hold(self, pool: Any, program: str, inputs: Mapping[str, Any], prelude: str) -> Ending:
+    def run_program(self, pool: Any, program: str, inputs: Mapping[str, Any], prelude: str) -> Ending:
         """Run the program to its end. Raises SandboxError if the sandbox fails, and `fatal` exceptions."""
         handles = self.calls.handles
         try:

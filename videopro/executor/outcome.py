@@ -13,11 +13,11 @@ class SandboxError(VideoProError):
 
 
 class SandboxMissing(SandboxError):
-    """This machine cannot confine programs: it has no Linux, no supported processor, or no seccomp."""
+    """This machine cannot confine programs: it lacks Linux, a supported processor, or seccomp."""
 
 
-class WallBreached(SandboxError):
-    """The self-test got through a wall, or a wall cannot be set up: programs must not run here."""
+class SandboxUnsafe(SandboxError):
+    """The self-test escaped the sandbox, or a restriction cannot be applied: programs must not run here."""
 
 
 class ZygoteGone(SandboxError):
@@ -35,7 +35,7 @@ class Limits:
     """
 
     cpu_seconds: float = 5.0
-    """Processor time of the program itself."""
+    """CPU time of the program itself."""
     wall_seconds: float = 30.0
     """Time from the first line to the result, without the time spent in host functions. The host's time for
     reading and answering messages counts."""

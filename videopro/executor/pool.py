@@ -27,7 +27,7 @@ from videopro.executor.outcome import (
 from videopro.executor.process import ZygoteProcess, compiled
 
 # How often a program is tried, and a zygote started, before the run gives up. A killed zygote costs every
-# thread a trial, so there are plenty of them.
+# thread a trial, so the limit is generous.
 _TRIALS = 10
 _STARTS = 5
 
@@ -48,8 +48,8 @@ class Executor:
         self._lock = threading.Lock()
         self._zygote: ZygoteProcess | None = None
         self._closed = False
-        self.walls = self._serving().walls
-        """The walls around a program besides seccomp, which is always there."""
+        self.restrictions = self._running_zygote().restrictions
+        """The restrictions on a program besides seccomp, which is always there."""
 
     def run(
         self,
@@ -85,21 +85,21 @@ class Executor:
             return outcome("", refused, limits, begun)
         code = compiled(prelude)
         for trial in range(1, _TRIALS + 1):
-            zygote = self._serving()
+            zygote = self._running_zygote()
             conversation = None
             try:
                 with zygote.child() as (program, report):
                     conversation = Conversation(program, report, functions, limits, fatal)
-                    ending = conversation.hold(program_text, inputs, code)
+                    ending = conversation.run_program(program_text, inputs, code)
             except (ZygoteGone, ProgramNotStarted) as error:
                 if isinstance(error, ZygoteGone) or zygote.ended():
-                    self._lost(zygote)
+                    self._discard(zygote)
                 # A program that has called nothing can safely run again.
                 if trial == _TRIALS or (conversation is not None and conversation.called):
                     raise
             else:
                 if conversation.zygote_gone:
-                    self._lost(zygote)
+                    self._discard(zygote)
                 calls, output, use = conversation.calls, conversation.output, conversation.use
                 return outcome(program_text, ending, limits, begun, calls, output, use)
         raise AssertionError("unreachable")
@@ -120,7 +120,7 @@ class Executor:
 
     # ---- the zygote ---------------------------------------------------------------------------------------
 
-    def _serving(self) -> ZygoteProcess:
+    def _running_zygote(self) -> ZygoteProcess:
         """The running zygote, started if there is none. It has passed its self-test."""
         zygote = self._zygote
         if zygote is not None:
@@ -129,19 +129,19 @@ class Executor:
             if self._closed:
                 raise SandboxError("this executor is closed.")
             if self._zygote is None:
-                self._zygote = _started()
+                self._zygote = _start_zygote()
             return self._zygote
 
-    def _lost(self, zygote: ZygoteProcess) -> None:
+    def _discard(self, zygote: ZygoteProcess) -> None:
         """Discard a zygote that died; the next run that needs one starts another."""
         with self._lock:
             if self._zygote is not zygote:
-                return  # Another thread has done it.
+                return  # Another thread has already done it.
             self._zygote = None
         zygote.stop()
 
 
-def _started() -> ZygoteProcess:
+def _start_zygote() -> ZygoteProcess:
     for _ in range(_STARTS - 1):
         try:
             return ZygoteProcess()

@@ -1,7 +1,7 @@
-"""The host's handle on a zygote: start it, test its walls, request processes from it, end it.
+"""The host's end of a zygote: start it, test its confinement, request processes from it, end it.
 
-It is started by exec with an empty environment, and used only after a probe program could not get through its
-walls. `pool` decides when to start another.
+It is started by exec with an empty environment, and used only after a probe program has failed to escape.
+`pool` decides when to start another.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pathlib import Path
 
 from videopro.executor.conversation import Conversation, ProgramNotStarted
 from videopro.executor.ending import Ending
-from videopro.executor.outcome import Limits, SandboxError, SandboxMissing, WallBreached, ZygoteGone
+from videopro.executor.outcome import Limits, SandboxError, SandboxMissing, SandboxUnsafe, ZygoteGone
 from videopro.processes import signal_name
 
 _HERE = Path(__file__).resolve().parent
@@ -41,7 +41,7 @@ _GONE = (errno.EPIPE, errno.ECONNRESET, errno.ENOTCONN, errno.EBADF)
 class ZygoteProcess:
     """A process that forks a locked child for each program.
 
-    Raises ZygoteGone if it dies while it starts, WallBreached and SandboxMissing if programs must not run
+    Raises ZygoteGone if it dies while it starts, SandboxUnsafe and SandboxMissing if programs must not run
     here, another SandboxError if it cannot be started.
     """
 
@@ -69,7 +69,7 @@ class ZygoteProcess:
             ours.close()
             raise SandboxError(f"the process that starts programs cannot be started: {error}") from error
         try:
-            self._come_up()
+            self._await_start()
             self._test()
         except BaseException:
             self.stop()
@@ -125,21 +125,21 @@ class ZygoteProcess:
         if self._process.stderr is not None:
             self._process.stderr.close()
 
-    def _come_up(self) -> None:
+    def _await_start(self) -> None:
         self._control.settimeout(_START_SECONDS)
         try:
             ready = self._control.recv(1 << 16)
         except OSError as error:
             raise ZygoteGone(f"the process that starts programs did not come up: {error}") from error
         if not ready:
-            self._raise_why()
+            self._raise_start_failure()
         report = json.loads(ready)
-        self.walls: tuple[str, ...] = tuple(report["walls"])
+        self.restrictions: tuple[str, ...] = tuple(report["restrictions"])
         self._room = threading.BoundedSemaphore(report["programs"])
         if not report["seccomp"]:
             raise SandboxMissing("programs cannot be confined here: this kernel has no seccomp filters.")
 
-    def _raise_why(self) -> None:
+    def _raise_start_failure(self) -> None:
         try:
             said = self._process.communicate(timeout=5)[1].decode("utf-8", "replace").strip()
         except subprocess.TimeoutExpired:
@@ -151,18 +151,18 @@ class ZygoteProcess:
         raise SandboxError(f"{what}: {said[-1000:]}")
 
     def _test(self) -> None:
-        """Run probe programs against the walls. Raises WallBreached if one gives way."""
+        """Run probe programs against the restrictions. Raises SandboxUnsafe if one escapes."""
         ending = self._probe("probe()")
         if ending.raised:
-            raise WallBreached(f"programs cannot be run safely here: {ending.raised[0][:2]}")
+            raise SandboxUnsafe(f"programs cannot be run safely here: {ending.raised[0][:2]}")
         if ending.value != []:
-            raise WallBreached(
+            raise SandboxUnsafe(
                 f"programs cannot be run safely here: inside the sandbox this still works: {ending.value}"
             )
         # A system call of another ABI ends its process, so it needs its own program.
         ending = self._probe(f"foreign({platform.machine()!r})")
         if ending.value != "no other ABI" and "SIGSYS" not in str(ending.raised):
-            raise WallBreached(
+            raise SandboxUnsafe(
                 "programs cannot be run safely here: inside the sandbox another ABI's system calls still work"
             )
 
@@ -170,16 +170,18 @@ class ZygoteProcess:
         with self.child() as (program, report):
             conversation = Conversation(program, report, {}, Limits(wall_seconds=_START_SECONDS), ())
             try:
-                return conversation.hold(f"def execute_command():\n    return {call}", {}, compiled(_PROBE))
+                return conversation.run_program(
+                    f"def execute_command():\n    return {call}", {}, compiled(_PROBE)
+                )
             except ZygoteGone:
                 raise
-            except ProgramNotStarted as error:  # Says nothing of the walls: zygote or child was killed.
+            except ProgramNotStarted as error:  # Says nothing about confinement: zygote or child was killed.
                 raise ZygoteGone(f"the process that starts programs did not come up: {error}") from error
             except SandboxError as error:
-                raise WallBreached(f"programs cannot be run safely here: {error}") from error
+                raise SandboxUnsafe(f"programs cannot be run safely here: {error}") from error
 
 
-# Runs behind the walls with all of Python, and names what should fail but does not.
+# Runs inside the sandbox with all of Python, and lists what should fail but does not.
 _PROBE = (_HERE / "inside" / "probe.py").read_text(encoding="utf-8")
 
 

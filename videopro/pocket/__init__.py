@@ -1,7 +1,7 @@
-"""The embedded pocket world: small real videos, questions about them, and a small Qwen3-VL that answers.
+"""The pocket world: small real videos, questions about them, and a small Qwen3-VL that answers.
 
 `world` makes the videos, `checkpoint` builds the model's parts, `model_dir()` is the shipped model and
-`planner_dir()` an adapter that makes a planner of it. They answer nothing about real-world video.
+`planner_dir()` an adapter that turns it into a planner. They cannot answer questions about real-world video.
 """
 
 from pathlib import Path

@@ -26,8 +26,8 @@ FRAMES = 16
 FRAME_SIZE = (96, 160)  # height, width in pixels: half of what the videos have
 PIXELS = FRAME_SIZE[0] * FRAME_SIZE[1]
 
-# A word with the space before it, a digit, one mark with the space before it, a line break with its
-# indentation. Names with underscores stay whole, so that a module is one token.
+# A word with the space before it, a digit, a punctuation mark with the space before it, a line break with its
+# indentation. Names with underscores stay whole, so that a module's name is one token.
 _PIECES = r" ?[\p{L}_]+|\p{N}| ?```| ?[^\s\p{L}\p{N}_]|\n+ *| +(?=\n)| +"
 
 SPECIAL = (
@@ -39,11 +39,11 @@ SPECIAL = (
     "<|image_pad|>",
     "<|video_pad|>",
 )
-# Read and written often enough to be one token each, but ordinary text.
+# Frequent enough to be one token each, but ordinary text.
 TAGS = ("<planning>", "</planning>", "<code>", "</code>")
 
-# Turns in the form of Qwen's chat templates; image and video parts become the marks that the processor
-# expands. (Around a video it sets the vision marks itself, frame by frame.)
+# Turns as in Qwen's chat templates; image and video parts become the placeholders that the processor expands.
+# (Around a video it adds the vision markers itself, frame by frame.)
 CHAT_TEMPLATE = """\
 {%- for message in messages -%}
 <|im_start|>{{ message.role }}
@@ -89,7 +89,7 @@ def words() -> list[str]:
 
 
 def build_tokenizer() -> PreTrainedTokenizerFast:
-    """A byte-level tokenizer that takes each known word whole and falls back to bytes for the rest."""
+    """A byte-level tokenizer that keeps each known word whole and falls back to bytes for the rest."""
     byte = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     vocabulary_: dict[str, int] = {}
     for letter in sorted(pre_tokenizers.ByteLevel.alphabet()):
@@ -140,9 +140,9 @@ def build_processor() -> Qwen3VLProcessor:
 def build_config(tokenizer: PreTrainedTokenizerFast) -> Qwen3VLConfig:
     """7.6 M weights: 6 language layers of width 256, 4 vision layers of width 160, one DeepStack level.
 
-    What a word means when it is read and when it is written are two tables: in one, Adam pushes each word
-    that no reply uses away from all replies, until what the words have in common is twice as long as what
-    tells them apart.
+    Input and output embeddings are separate tables: in a shared one, Adam pushes each word that no reply uses
+    away from all replies, until the component common to all words is twice as long as what distinguishes
+    them.
     """
     number = tokenizer.get_vocab().__getitem__
     return Qwen3VLConfig(
@@ -189,11 +189,11 @@ def build_config(tokenizer: PreTrainedTokenizerFast) -> Qwen3VLConfig:
 def build_model(tokenizer: PreTrainedTokenizerFast, seed: int) -> Qwen3VLForConditionalGeneration:
     """Untrained weights in fp32.
 
-    The language layers start out so that a word's own embedding is not drowned by what layers add to it, a
-    word read is a word written, and attention is sharp enough to single out one word of hundreds (queries and
-    keys are normalised: at a gain of 1 no two of them differ enough). To pick the option that is named was
-    learned within 150 steps so, 350 without the gain, and not within 750 with neither. A word has the same
-    embedding with and without the space before it.
+    The language layers are initialized so that a word's own embedding is not drowned by what the layers add
+    to it, input and output embeddings of a word are equal, and attention is sharp enough to single out one
+    word of hundreds (queries and keys are normalised: at a gain of 1 no two of them differ enough). Picking
+    the named option was then learned within 150 steps, within 350 without the gain, and not within 750
+    without either. A word has the same embedding with and without the space before it.
     """
     torch.manual_seed(seed)
     config = build_config(tokenizer)
@@ -211,7 +211,7 @@ def build_model(tokenizer: PreTrainedTokenizerFast, seed: int) -> Qwen3VLForCond
                 weight.fill_(1.8)
         table = cast(torch.nn.Embedding, model.get_input_embeddings()).weight
         table.mul_(3.0)
-        # What is seen enters the language layers at about the size of word embeddings.
+        # Visual features enter the language layers at about the size of word embeddings.
         for merger in (model.model.visual.merger, *model.model.visual.deepstack_merger_list):
             merger.linear_fc2.weight.mul_(0.4)
         for token, index in known.items():

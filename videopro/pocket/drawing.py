@@ -15,7 +15,7 @@ from videopro.pocket.vocabulary import COLORS
 WIDTH, HEIGHT = 320, 192
 FPS = 4
 HORIZON = 116
-# Raised with every change to what frames look like; part of the world's fingerprint.
+# Incremented with every change to the look of frames; part of the world's fingerprint.
 LOOKS = 2
 
 Color = tuple[int, int, int]
@@ -46,7 +46,8 @@ _PLACES: dict[str, tuple[Color, Color, str, Color, int]] = {
 
 
 def background(place: str, seed: int) -> np.ndarray:
-    """The scenery of one scene: (HEIGHT, WIDTH, 3) uint8. The same place looks a little different by seed."""
+    """The scenery of one scene: (HEIGHT, WIDTH, 3) uint8. The same place looks slightly different for each
+    seed."""
     sky, ground, kind, color, many = _PLACES[place]
     rng = np.random.default_rng(seed)
     shift = rng.integers(-8, 9, 3)
@@ -64,7 +65,7 @@ def _moved(color: Color, shift: np.ndarray) -> Color:
 
 
 def _spread(rng: np.random.Generator, many: int) -> list[float]:
-    """`many` places from left to right, unevenly."""
+    """`many` positions from left to right, unevenly spaced."""
     step = WIDTH / many
     return [(i + 0.5 + float(rng.uniform(-0.25, 0.25))) * step for i in range(many)]
 
@@ -347,9 +348,7 @@ def sign_board(word: str) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Actor:
-    """Who is in a scene, and where: centre and path in pixels, size in pixels, phase and pace of the
-    movement.
-    """
+    """The actor of a scene: centre and path in pixels, size in pixels, phase and pace of the movement."""
 
     shape: str
     color: str
@@ -374,7 +373,7 @@ class Actor:
         return self.x, self.y, self.size
 
     def box(self, time: float) -> tuple[float, float, float, float]:
-        """Its bounding box (x0, y0, x1, y1) in pixels at `time`, cut at the frame's edges."""
+        """Its bounding box (x0, y0, x1, y1) in pixels at `time`, clipped to the frame."""
         x, y, size = self.at(time)
         left, top = round(x - size / 2), round(y - size / 2)
         columns, rows = (
@@ -391,7 +390,7 @@ class Actor:
 
 @dataclass(frozen=True)
 class Sign:
-    """A board with a word; x, y are its left upper corner in pixels."""
+    """A board with a word; x, y are its upper left corner in pixels."""
 
     word: str
     x: int
@@ -404,7 +403,7 @@ class Sign:
 
 @lru_cache(maxsize=64)
 def _drops(weather: str, step: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rows and columns of the pixels that rain or snow covers, in one of 16 steps of an endless fall."""
+    """Rows and columns of the pixels covered by rain or snow, at one of the 16 steps of a loop."""
     rng = np.random.default_rng(7)
     many, length, lean = (70, 12, -0.35) if weather == "rainy" else (95, 4, 0.0)
     columns, rows, paces = rng.uniform(0, WIDTH, many), rng.uniform(0, HEIGHT, many), rng.integers(1, 4, many)
@@ -421,7 +420,7 @@ def _drops(weather: str, step: int) -> tuple[np.ndarray, np.ndarray]:
 
 @lru_cache(maxsize=8)
 def _sky(weather: str) -> tuple[np.ndarray, np.ndarray]:
-    """What stands still of a weather: colour (H, W, 3) and weight (H, W, 1) of a layer over the scenery."""
+    """The static part of a weather: colour (H, W, 3) and weight (H, W, 1) of a layer over the scenery."""
     picture = Image.new("RGBA", (WIDTH, HEIGHT), (0, 0, 0, 0))
     pen = ImageDraw.Draw(picture)
     if weather == "sunny":
@@ -446,13 +445,13 @@ def _sky(weather: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 class SceneView:
-    """One scene, ready to be drawn at any time in it."""
+    """One scene, ready to be drawn at any time within it."""
 
     def __init__(self, place: str, weather: str, actor: Actor | None, sign: Sign | None, seed: int) -> None:
         self.weather, self.actor = weather, actor
         ground = background(place, seed).astype(np.float32)
         color, weight = _sky(weather)
-        # Fog lies over everything, the rest of the sky behind the actors.
+        # Fog covers everything; other weather is behind the actors.
         self._over = (color, weight) if weather == "foggy" else None
         if self._over is None:
             ground = ground * (1 - weight) + color * weight
@@ -482,7 +481,7 @@ class SceneView:
 
 
 def _paste(frame: np.ndarray, picture: np.ndarray, left: int, top: int) -> None:
-    """Lay an RGBA picture over a frame, cut at its edges."""
+    """Paste an RGBA picture onto a frame, clipped to it."""
     x0, y0 = max(0, left), max(0, top)
     x1, y1 = min(WIDTH, left + picture.shape[1]), min(HEIGHT, top + picture.shape[0])
     if x0 >= x1 or y0 >= y1:

@@ -1,7 +1,7 @@
-"""What the files of a made video hold: their sizes and hashes, noted when they were made, so that a file that
-was cut, damaged or swapped since is known.
+"""A manifest for each generated video: the sizes and hashes of its files, written when they were made, so
+that a file that was truncated, damaged or swapped later is detected.
 
-Encoders of other versions write other bytes, so nothing but the note tells.
+Other versions of the encoder write other bytes, so only the manifest can tell.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ _NOTE = ".json"
 
 
 def put(stem: Path, parts: Mapping[str, Path]) -> None:
-    """Put finished files, given by suffix, in the place of `stem` and that suffix, and note what they hold.
-    One that is there already with the same contents stays. Killed in between, the note does not fit, and
-    `find_fault` says so. Raises OSError."""
+    """Move finished files, given by suffix, to `stem` plus that suffix, and write their manifest. A file that
+    already exists with the same contents stays. If killed in between, the manifest does not match, and
+    `find_fault` reports it. Raises OSError."""
     sums = {suffix: _sum(part) for suffix, part in parts.items()}
     for suffix, part in parts.items():
         place = stem.with_suffix(suffix)
@@ -31,7 +31,7 @@ def put(stem: Path, parts: Mapping[str, Path]) -> None:
 
 
 def find_fault(stem: Path) -> str | None:
-    """What is wrong with the files of a video; "" if there is none yet, None if all is as it was made."""
+    """What is wrong with the files of a video; "" if there are none yet, None if all are intact."""
     if not stem.with_suffix(SUFFIXES[-1]).exists():
         return ""
     try:
@@ -39,9 +39,9 @@ def find_fault(stem: Path) -> str | None:
         sums = note["files"] if note["video"] == stem.name else {}
         noted = {suffix: tuple(sums[suffix]) for suffix in SUFFIXES}
     except OSError:
-        return f"{stem.name} was made without a note on what it holds"
+        return f"{stem.name} has no manifest"
     except (ValueError, KeyError, TypeError, RecursionError):
-        return f"the note on {stem.name} is damaged"
+        return f"the manifest of {stem.name} is damaged"
     for suffix, (size, digest) in noted.items():
         name = f"{stem.name}{suffix}"
         try:
@@ -49,14 +49,14 @@ def find_fault(stem: Path) -> str | None:
         except OSError as error:
             return f"{name} cannot be read ({error.strerror})"
         if found[0] != size:
-            return f"{name} has {found[0]:,} bytes, and {size:,} were made"
+            return f"{name} has {found[0]:,} bytes, and {size:,} were written"
         if found[1] != digest:
-            return f"{name} has other contents than were made"
+            return f"{name} has changed since it was written"
     return None
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file so that it is there as a whole or not at all. Raises OSError."""
+    """Write a file atomically. Raises OSError."""
     part = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         part.write_bytes(content)

@@ -1,7 +1,7 @@
-"""Asks questions about a pocket script: eleven a video, one of each kind, over nine families.
+"""Generates questions about a pocket script: eleven per video, one of each kind, from nine families.
 
-Each question carries the intervals in which its evidence lies. Options are drawn so that the text alone gives
-nothing away: the right one is uniform over what it could be, and so is its place among the options.
+Each question has the intervals that contain its evidence. Options are drawn so that the text alone reveals
+nothing: the correct one is uniform over the possible answers, and so is its position among the options.
 """
 
 from collections.abc import Sequence
@@ -45,12 +45,13 @@ class PocketQuestion:
 def generate_questions(script: Script, *, phrasing: str = "usual", draw: int = 0) -> list[PocketQuestion]:
     """The questions of one video, one of each kind; `phrasing` is "usual" or "heldout".
 
-    The world's own questions are draw 0; training asks more of the same videos with others.
+    The world's own questions are draw 0; training uses other draws for further questions about the same
+    videos.
     """
     rng = np.random.default_rng([97, script.seed, len(script.scenes), draw])
     once = [scene for scene in script.scenes if scene.role == "once" and scene.actor is not None]
     signed = [scene for scene in script.scenes if scene.sign is not None]
-    # Different scenes where the video has enough of them.
+    # Different scenes if the video has enough of them.
     picks = [once[int(i)] for i in rng.permutation(len(once))]
     color, shape, move = (picks[i % len(picks)] for i in range(3))
     order = picks[int(rng.integers(len(picks)))]
@@ -86,7 +87,7 @@ def _question(
     evidence: Sequence[Interval],
     **words: str,
 ) -> PocketQuestion:
-    """A question with one right option and three drawn from `others`, in random order."""
+    """A question with one correct option and three drawn from `others`, in random order."""
     forms = PHRASINGS[kind][phrasing]
     text = forms[int(rng.integers(len(forms)))].format(**words)
     wrong = [o for o in others if o != answer]
@@ -106,7 +107,8 @@ def _seen(rng: np.random.Generator, phrasing: str, kind: str, scene: Scene) -> P
 
 
 def _main_place(rng: np.random.Generator, phrasing: str, script: Script) -> PocketQuestion:
-    """Where most of the video is; the wrong options are places that it does show, as far as there are any."""
+    """Where most of the video takes place; wrong options are other places that it shows, if there are
+    enough."""
     seconds: dict[str, float] = {}
     for scene in script.scenes:
         seconds[scene.place] = seconds.get(scene.place, 0.0) + scene.end - scene.start
@@ -127,7 +129,7 @@ def _neighbour(
 
 
 def _count(rng: np.random.Generator, phrasing: str, script: Script) -> PocketQuestion:
-    """How often a place is visited that comes back (in a short video: home)."""
+    """How often a recurring place is visited (in a short video: home)."""
     places = [scene.place for scene in script.scenes if scene.role == "again"]
     place = places[0] if places else next(scene.place for scene in script.scenes if scene.role == "home")
     visits = script.visits(place)
@@ -137,7 +139,7 @@ def _count(rng: np.random.Generator, phrasing: str, script: Script) -> PocketQue
 
 
 def _spoken_question(rng: np.random.Generator, phrasing: str, script: Script) -> PocketQuestion:
-    """Where the video is when a line is said that is said once."""
+    """Where the video is when a line is said that occurs once."""
     events = [line for line in script.lines if line.kind == "event"]
     line = events[int(rng.integers(len(events)))]
     scene = next(s for s in script.scenes if s.start <= line.start < s.end)
@@ -145,7 +147,7 @@ def _spoken_question(rng: np.random.Generator, phrasing: str, script: Script) ->
 
 
 def _narration_question(rng: np.random.Generator, phrasing: str, script: Script) -> PocketQuestion:
-    """A fact that only the narrator tells."""
+    """A fact that only the narrator states."""
     facts = [line for line in script.lines if line.kind == "fact"]
     fact = facts[int(rng.integers(len(facts)))]
     return _question(
@@ -154,7 +156,7 @@ def _narration_question(rng: np.random.Generator, phrasing: str, script: Script)
 
 
 def _story(rng: np.random.Generator, phrasing: str, script: Script) -> PocketQuestion:
-    """What the narrator comes back to again and again; topics named once in passing may be options."""
+    """The narrator's recurring topic; topics mentioned once in passing may be options."""
     evidence = [_when(line) for line in script.lines if line.kind == "topic"]
     return _question(rng, phrasing, "story", script.topic, TOPICS, evidence)
 

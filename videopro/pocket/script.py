@@ -1,7 +1,7 @@
 """Writes the script of one pocket video: its scenes, who is in them, and what the narrator says when.
 
-A script is a pure function of (length, seed). Only the generator reads it: it draws the frames, writes the
-narration and asks the questions from it; models and modules get pixels and subtitles.
+A script is a pure function of (length, seed). Only the generator reads it, to draw the frames and write the
+narration and the questions; models and modules get pixels and subtitles.
 """
 
 from dataclasses import dataclass
@@ -30,7 +30,8 @@ from videopro.pocket.vocabulary import (
 )
 
 LENGTHS = ("short", "medium", "long")
-# Seconds, from and to, of a video of each length; the paper's bins are under 2, 2 to 15, and over 15 minutes.
+# Minimum and maximum duration in seconds of a video of each length; the paper's bins are under 2, 2 to 15,
+# and over 15 minutes.
 SECONDS = {"short": (64, 108), "medium": (170, 640), "long": (930, 1080)}
 
 LINE_SECONDS = 3.0
@@ -51,7 +52,7 @@ class Scene:
 
 @dataclass(frozen=True)
 class NarrationLine:
-    """One narrated line, with the span it is said in and what it carries."""
+    """One narrated line, with the span in which it is said and its content."""
 
     start: float
     end: float
@@ -105,7 +106,7 @@ def _signs(length: str) -> int:
 
 
 def make_actor(rng: np.random.Generator) -> Actor:
-    """An actor of random looks that stays inside the frame."""
+    """An actor with a random look that stays inside the frame."""
     return Actor(
         shape=str(rng.choice(SHAPES)),
         color=str(rng.choice(list(COLORS))),
@@ -119,7 +120,7 @@ def make_actor(rng: np.random.Generator) -> Actor:
 
 
 def make_sign(rng: np.random.Generator, word: str) -> Sign:
-    """A sign with a word, in the upper part of the frame, left of where the sun stands."""
+    """A sign with a word, in the upper part of the frame, left of the sun."""
     height, width = sign_board(word).shape[:2]
     return Sign(word, int(rng.integers(6, 250 - width)), int(rng.integers(14, 74 - height)))
 
@@ -127,7 +128,7 @@ def make_sign(rng: np.random.Generator, word: str) -> Sign:
 def _order(rng: np.random.Generator, length: str) -> tuple[list[str], list[str]]:
     """Role and place of each scene. No place follows itself; first and last are never shown only once.
 
-    How often the place comes back that the count is asked of is uniform over 2 to 5, whatever the length.
+    The number of visits to the place that is counted is uniform over 2 to 5, whatever the length.
     """
     deck = [str(p) for p in rng.permutation(PLACES)]
     home = deck.pop()
@@ -148,7 +149,7 @@ def _order(rng: np.random.Generator, length: str) -> tuple[list[str], list[str]]
 
 
 def _apart(rng: np.random.Generator, cards: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """The same cards so that no place follows itself and the ends are not shown only once."""
+    """The same cards, ordered so that no place follows itself and places shown once are not at the ends."""
     for _ in range(1000):
         left = [tuple(card) for card in rng.permutation(cards)]
         row: list[tuple[str, str]] = []
@@ -158,18 +159,18 @@ def _apart(rng: np.random.Generator, cards: list[tuple[str, str]]) -> list[tuple
                 fits = [c for c in fits if c[0] != "once"]
             if not fits:
                 break
-            # The place with most visits left goes first when it could not be parted otherwise.
+            # The place with the most visits left goes first if its visits could not be separated otherwise.
             weights = np.array([sum(1 for o in left if o[1] == c[1]) ** 1.5 for c in fits], dtype=float)
             card = fits[int(rng.choice(len(fits), p=weights / weights.sum()))]
             row.append(card)
             left.remove(card)
         if not left:
             return [(str(role), str(place)) for role, place in row]
-    raise AssertionError("scenes could not be put apart")
+    raise AssertionError("scenes could not be separated")
 
 
 def _spans(rng: np.random.Generator, length: str, roles: list[str]) -> list[tuple[float, float]]:
-    """Start and end of each scene (s), on frame times, uneven; home fills what the length asks for."""
+    """Start and end of each scene (s), on frame times, uneven; home fills up the length."""
     low, high = SECONDS[length]
     total = float(rng.uniform(low, high))
     once = (8.0, 12.0) if length == "short" else (8.0, 14.0)
@@ -196,7 +197,7 @@ def _narrate(rng: np.random.Generator, length: str, topic: str, scenes: list[Sce
             time += LINE_SECONDS + float(rng.uniform(*gap))
     texts: list[tuple[str, dict[str, str]] | None] = [None] * len(slots)
 
-    # Lines that a question may ask the whereabouts of fall into scenes away from home, one each.
+    # Lines whose place a question may ask for are in scenes away from home, one each.
     away = [i for i, (_, scene) in enumerate(slots) if scene.role in ("once", "again")]
     seen: set[float] = set()
     for i in [int(i) for i in rng.permutation(away)]:

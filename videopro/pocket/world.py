@@ -3,9 +3,9 @@
     from videopro.pocket import world
     folder = world.ensure("test")           # questions.jsonl, videos/NAME.mp4, videos/NAME.srt
 
-A split is made once and kept; after an interruption, making it again resumes where it stopped. Every file is
-written under another name and renamed when whole; one that is not as it was made (`videopro.pocket.manifest`)
-is made again. Nothing else may read the scripts.
+A split is generated once and kept; after an interruption, generating it again resumes where it stopped. Every
+file is written under another name and renamed when complete; a damaged one (`videopro.pocket.manifest`) is
+generated again. Nothing else may read the scripts.
 """
 
 import fcntl
@@ -31,7 +31,7 @@ from videopro.errors import BenchmarkError
 from videopro.pocket import drawing, manifest, questions, vocabulary
 from videopro.pocket.script import LENGTHS, Script, make_script
 
-# Videos of each length in a split, and where its seeds begin. Disjoint by construction.
+# Videos of each length in a split, and its first seed. Disjoint by construction.
 SPLITS = {
     "train": (60, 100_000),
     "val": (12, 200_000),
@@ -41,12 +41,12 @@ SEED_ROOM = 10_000
 HELDOUT = "-heldout"
 
 
-# The fingerprint hashes how plans and questions print; classes that were renamed print there as before.
+# The fingerprint hashes the repr of plans and questions, with the former names of renamed classes.
 _NAMES_BEFORE = {"PocketQuestion": "Asked", "NarrationLine": "Spoken"}
 
 
 def fingerprint() -> str:
-    """A hash of what the world is: its words, its looks, and what scripts and questions come from seeds.
+    """A hash of the world: its words, its look, and the scripts and questions generated from seeds.
 
     Code may be rewritten without changing it; a world of another fingerprint is another benchmark.
     """
@@ -65,16 +65,16 @@ def fingerprint() -> str:
 
 
 def default_root() -> Path:
-    """Where worlds are kept: $VIDEOPRO_CACHE, else ~/.cache/videopro."""
+    """The folder of generated worlds: $VIDEOPRO_CACHE, else ~/.cache/videopro."""
     return Path(os.environ.get("VIDEOPRO_CACHE") or Path.home() / ".cache" / "videopro")
 
 
 def video_names(split: str, seed: int | None = None) -> list[tuple[str, str, int]]:
-    """(name, length, seed) of each video of a split, the lengths in turn, so that any first few hold all
+    """(name, length, seed) of each video of a split, the lengths in turn, so that any first few contain all
     three.
 
     "train", "val" and "test" have their own seeds; "fresh" needs a `seed` of its own and has as many videos
-    as test. "-heldout" after any of them asks in the held-out manner about the same videos.
+    as test. "-heldout" after any of them uses the held-out phrasings for the same videos.
     """
     base = split.removesuffix(HELDOUT)
     if base == "fresh":
@@ -97,18 +97,18 @@ def records(split: str, seed: int | None = None) -> Iterator[dict[str, object]]:
     """The question records of a split, in the order of `video_names`; draws nothing."""
     phrasing = "heldout" if split.endswith(HELDOUT) else "usual"
     for name, length, number in video_names(split, seed):
-        for asked in questions.generate_questions(make_script(length, number), phrasing=phrasing):
+        for question in questions.generate_questions(make_script(length, number), phrasing=phrasing):
             yield {
-                "id": f"{split}_{name}_{asked.kind}",
+                "id": f"{split}_{name}_{question.kind}",
                 "video": f"videos/{name}.mp4",
                 "subtitles": f"videos/{name}.srt",
-                "question": asked.text,
-                "choices": list(asked.choices),
-                "answer": asked.answer,
-                "family": asked.family,
-                "kind": asked.kind,
+                "question": question.text,
+                "choices": list(question.choices),
+                "answer": question.answer,
+                "family": question.family,
+                "kind": question.kind,
                 "length": length,
-                "evidence": [[round(a, 3), round(b, 3)] for a, b in asked.evidence],
+                "evidence": [[round(a, 3), round(b, 3)] for a, b in question.evidence],
             }
 
 
@@ -120,11 +120,11 @@ def ensure(
     videos: Collection[str] | None = None,
     quiet: bool = False,
 ) -> Path:
-    """Make what is missing of a split, or is not as it was made, and return its folder.
+    """Generate the missing or damaged parts of a split, and return its folder.
 
     `videos` names those that are needed ("short_000"); all of them without it. `questions.jsonl` always lists
-    the whole split. Of several processes that want the same one makes it and the others wait. Raises
-    BenchmarkError when the folder cannot be written.
+    the whole split. If several processes need the same split, one generates it and the others wait.
+    Raises BenchmarkError if the folder cannot be written.
     """
     names = video_names(split, seed)
     unknown = sorted(set(videos or ()) - {name for name, _, _ in names})
@@ -151,8 +151,8 @@ def ensure(
             if videos is None or name in videos
         }
         if _faults(wanted):
-            with _alone(root):
-                # Whoever was alone before may have made them.
+            with _exclusive_lock(root):
+                # The previous holder of the lock may have made them.
                 _make_all(wanted, _faults(wanted), f"pocket {split}", quiet)
     except OSError as error:
         raise BenchmarkError(
@@ -163,13 +163,13 @@ def ensure(
 
 
 def _faults(wanted: Collection[Path]) -> dict[Path, str]:
-    """What is wrong with each video that is to be made; "" where it is missing."""
+    """What is wrong with each video that must be made; "" for a missing one."""
     return {stem: wrong for stem in wanted if (wrong := manifest.find_fault(stem)) is not None}
 
 
 @contextmanager
-def _alone(root: Path) -> Iterator[None]:
-    """Only one process at a time makes videos: ranks that start together would each make them all."""
+def _exclusive_lock(root: Path) -> Iterator[None]:
+    """Let only one process at a time make videos: ranks that start together would each make them all."""
     with (root / "pocket.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
@@ -182,20 +182,20 @@ def _make_all(
         return
     damaged = [wrong for wrong in faults.values() if wrong]
     if damaged:
-        others = f", {len(damaged) - 1} more are like it" if len(damaged) > 1 else ""
-        print(f"{title}: {damaged[0]}{others}; made again", file=sys.stderr)
+        others = f", and {len(damaged) - 1} more are damaged" if len(damaged) > 1 else ""
+        print(f"{title}: {damaged[0]}{others}; generating again", file=sys.stderr)
     for stem in faults:
-        for left in stem.parent.glob(f".{stem.name}.*"):  # By a process that was killed: this one is alone.
+        for left in stem.parent.glob(f".{stem.name}.*"):  # Left by a killed process: this one holds the lock.
             left.unlink()
     jobs = [(*wanted[stem], stem) for stem in faults]
-    jobs.sort(key=lambda job: -LENGTHS.index(job[0]))  # the long ones first, so that no worker ends alone
+    jobs.sort(key=lambda job: -LENGTHS.index(job[0]))  # the long ones first, to balance the workers
     workers = min(len(jobs), os.cpu_count() or 1)
     # Spawned, so that no child holds a lock of the caller's; a child whose parent was killed ends too.
     spawn = get_context("spawn")
     with (
         Progress(disable=quiet) as progress,
         ProcessPoolExecutor(
-            workers, mp_context=spawn, initializer=_end_with, initargs=(os.getpid(),)
+            workers, mp_context=spawn, initializer=_exit_with_parent, initargs=(os.getpid(),)
         ) as pool,
     ):
         task = progress.add_task(f"making {title} videos", total=len(jobs))
@@ -217,8 +217,8 @@ def _make_all(
             raise
 
 
-def _end_with(parent: int) -> None:
-    """Have this process end when its parent is gone."""
+def _exit_with_parent(parent: int) -> None:
+    """End this process when its parent is gone."""
 
     def watch() -> None:
         while os.getppid() == parent:
@@ -229,7 +229,8 @@ def _end_with(parent: int) -> None:
 
 
 def make_video(length: str, seed: int, stem: Path) -> None:
-    """Draw one video to `stem`.mp4 and its narration to `stem`.srt, with a note on both. Raises OSError."""
+    """Draw one video to `stem`.mp4 and its narration to `stem`.srt, with a manifest of both. Raises
+    OSError."""
     plan = make_script(length, seed)
     subtitles = pysubs2.SSAFile()
     for line in plan.lines:
@@ -240,7 +241,7 @@ def make_video(length: str, seed: int, stem: Path) -> None:
         encode(plan, parts[".mp4"])
         manifest.put(stem, parts)
     except OSError as error:
-        # A plain one: PyAV's own do not come back from a process.
+        # A plain OSError: PyAV's own errors cannot be returned from a process.
         raise OSError(error.errno, error.strerror or str(error), str(stem)) from None
     finally:
         for part in parts.values():

@@ -1,5 +1,5 @@
 """SIGTERM and SIGHUP end a command as Ctrl-C does: by an exception, so that it stops its processes, leaves
-nothing half-written, and says how to resume.
+no partial files, and says how to resume.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Parsing of generated programs: mode, canonical form and faults of form."""
+"""Parsing of generated programs: mode, canonical form and format faults."""
 
 from videopro.program.parsing import ENTRY, MAX_CHARS, Program, parse_program, planning_text
 

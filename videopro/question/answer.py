@@ -15,8 +15,8 @@ class Answer:
     """
 
     letter: str | None = None
-    """The option's letter, "Yes" or "No", or a counted number; None if the reply is none of these, and for an
-    answer in words, which `raw` holds."""
+    """The option's letter, "Yes" or "No", or a counted number; None for any other reply, and for an
+    answer in words, which is in `raw`."""
     confidence: float = 0.0
     """Eq. 2, in 0..1; 0.0 if there is no letter, and for a letter that no answering call gave."""
     letters: Mapping[str, float] = field(default_factory=dict)

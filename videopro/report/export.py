@@ -43,7 +43,7 @@ def _sample(trace: Trace, verdict: bool | None) -> dict[str, Any]:
         "resps": [[final.raw if final is not None else ""]],
         "filtered_resps": [(final.letter if final is not None else None) or ""],
         "doc_hash": hashlib.sha256(json.dumps(doc, indent=2, ensure_ascii=False).encode()).hexdigest(),
-        "input": _asked(trace),
+        "input": _question_text(trace),
         "token_counts": [
             {"input_tokens": round(trace.cost.tokens_in), "output_tokens": round(trace.cost.tokens_out)}
         ],
@@ -124,10 +124,10 @@ def _inspect_sample(model: str, trace: Trace, verdict: bool | None) -> dict[str,
     found: dict[str, Any] = {
         "id": trace.question_id,
         "epoch": 1,
-        "input": _asked(trace),
+        "input": _question_text(trace),
         "choices": list(trace.choices) or None,
         "target": trace.gold or trace.reference or "",
-        "messages": [{"role": role, "content": text} for role, text in _said(trace)],
+        "messages": [{"role": role, "content": text} for role, text in _conversation(trace)],
         "output": {
             "model": model,
             "choices": [{"message": {"role": "assistant", "content": raw}, "stop_reason": "stop"}],
@@ -169,14 +169,14 @@ def _verdicts(run: ReportRun) -> Mapping[str, bool]:
     return {record.question_id: record.correct for record in run.records}
 
 
-def _asked(trace: Trace) -> str:
+def _question_text(trace: Trace) -> str:
     options = (f"{letter}. {text}" for letter, text in zip(LETTERS, trace.choices, strict=False))
     return "\n".join([trace.question, *options])
 
 
-def _said(trace: Trace) -> Iterator[tuple[str, str]]:
+def _conversation(trace: Trace) -> Iterator[tuple[str, str]]:
     """The question, and each reply with the result of running its program, as a conversation."""
-    yield "user", _asked(trace)
+    yield "user", _question_text(trace)
     for attempt in trace.rounds:
         yield "assistant", attempt.raw
         if attempt.program is not None and attempt.execution is not None:

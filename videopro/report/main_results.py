@@ -197,9 +197,9 @@ def _gain(
         return None
     parts = []
     for run, native in pairs:
-        theirs = [_qualified(native, record) for record in native.records]
+        native_records = [_qualified(native, record) for record in native.records]
         parts += [
-            (weight / len(pairs), [_qualified(run, record) for record in records], theirs)
+            (weight / len(pairs), [_qualified(run, record) for record in records], native_records)
             for weight, records in headline(run)
         ]
     return difference_cell(weighted_difference(parts))

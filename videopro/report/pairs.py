@@ -70,7 +70,7 @@ def pairs(runs: Sequence[ReportRun]) -> Section:
 
 
 def _question(first: ReportRun, second: ReportRun, question_id: str) -> tuple[Cell, ...]:
-    mine = next(trace for trace in second.traces if trace.question_id == question_id)
-    theirs = next(trace for trace in first.traces if trace.question_id == question_id)
-    answers = [trace.final.letter if trace.final is not None else None for trace in (mine, theirs)]
-    return (question_id, mine.question, mine.gold, *(letter or "none" for letter in answers))
+    own = next(trace for trace in second.traces if trace.question_id == question_id)
+    other = next(trace for trace in first.traces if trace.question_id == question_id)
+    answers = [trace.final.letter if trace.final is not None else None for trace in (own, other)]
+    return (question_id, own.question, own.gold, *(letter or "none" for letter in answers))

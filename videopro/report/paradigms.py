@@ -37,11 +37,11 @@ def efficiency(runs: Sequence[ReportRun]) -> Section:
     chosen = [run for run in runs if not run.without]
     for data, own in by_dataset(chosen).items():
         for name, traces in _paradigms(own, runs):
-            asked = [trace for trace in traces if trace.error is None]
-            if not asked:
+            without_error = [trace for trace in traces if trace.error is None]
+            if not without_error:
                 continue
-            numbers = program_metrics(asked)
-            tokens = planner_tokens(asked)
+            numbers = program_metrics(without_error)
+            tokens = planner_tokens(without_error)
             rows.append(
                 (
                     data.title,
@@ -49,9 +49,9 @@ def efficiency(runs: Sequence[ReportRun]) -> Section:
                     accuracy_cell(accuracy(records_of(traces))),
                     None if tokens is None else Number(tokens, 0),
                     Number(numbers["output"]["characters"], 0),
-                    Number(sum(trace.cost.seconds for trace in asked) / len(asked), 2),
-                    Number(sum(trace.cost.calls for trace in asked) / len(asked), 1),
-                    Number(sum(trace.cost.frames for trace in asked) / len(asked), 1),
+                    Number(sum(trace.cost.seconds for trace in without_error) / len(without_error), 2),
+                    Number(sum(trace.cost.calls for trace in without_error) / len(without_error), 1),
+                    Number(sum(trace.cost.frames for trace in without_error) / len(without_error), 1),
                 )
             )
     if not rows:

@@ -27,7 +27,7 @@ NOTE = (
     "doing."
 )
 OWN_RULE = "Each run by its own rule of the final answer (table 'runs')."
-LACKING = (
+MISSING_NATIVE_NOTE = (
     "Rows with a native fallback are told from a run of method native with the same model and as many "
     "frames, without subtitles in its prompt; give one where they are missing."
 )
@@ -50,7 +50,8 @@ def natives_for(run: ReportRun, runs: Sequence[ReportRun]) -> NativeTraces:
 
 
 def _is_fallback(native: ReportRun) -> bool:
-    """Whether the native run asks as a fallback does: with the backbone's own frames, and nothing else."""
+    """Whether the native run asks in the same way as a fallback: with the backbone's own frames, and nothing
+    else."""
     method = native.identity["method"]
     return not method.get("frames") and not method.get("fps") and method.get("subtitles", "none") == "none"
 
@@ -95,4 +96,4 @@ def notes_for(runs: Sequence[ReportRun]) -> list[str]:
         rescore_all(run.traces, RESCORINGS[f"last {NATIVE}"], natives_for(run, runs)) is None
         for run in planned
     )
-    return [NOTE, LACKING] if lacking else [NOTE]
+    return [NOTE, MISSING_NATIVE_NOTE] if lacking else [NOTE]

@@ -61,16 +61,16 @@ def sweep(
             rescore_at_tau(trace, tau, rule or run.rule, (natives or {}).get(trace.question_id))
             for trace in run.traces
         ]
-        asked = [trace for trace in traces if trace.error is None]
-        if not asked:
+        without_error = [trace for trace in traces if trace.error is None]
+        if not without_error:
             raise MissingRuns(f"tau: {run.path} answered no question; repeat its errors with --redo-errors")
         found.append(
             (
                 tau,
                 accuracy(records_of(traces)),
-                sum(trace.refined > 0 for trace in asked) / len(asked),
-                sum(trace.cost.seconds for trace in asked) / len(asked),
-                planner_tokens(asked),
+                sum(trace.refined > 0 for trace in without_error) / len(without_error),
+                sum(trace.cost.seconds for trace in without_error) / len(without_error),
+                planner_tokens(without_error),
             )
         )
     return found

@@ -66,7 +66,7 @@ class RunFolder:
         self.leases = self.work / "leases"
         self.logs = self.work / "logs"
         self.crashes = self.work / "deaths.jsonl"
-        self.asked = self.work / "asked.json"
+        self.requested = self.work / "asked.json"
         self.lock = self.work / "running.lock"
 
     def check(self) -> None:
@@ -171,7 +171,7 @@ class RunFolder:
         kernel releases however the process ends. Raises RunError."""
         try:
             with _locked(self.work / "config.lock"):
-                write_atomically(self.asked, json.dumps(list(ids)))
+                write_atomically(self.requested, json.dumps(list(ids)))
             file = self.lock.open("w")
         except OSError as error:
             raise RunError(cannot_write(error.filename or self.path, error, _ELSEWHERE)) from error
@@ -193,7 +193,7 @@ class RunFolder:
     def requested_ids(self) -> list[str]:
         """The ids that the last command was asked to answer; empty if unknown."""
         try:
-            ids = parse_json(self.asked.read_text(encoding="utf-8"))
+            ids = parse_json(self.requested.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return []
         return [name for name in ids if isinstance(name, str)] if isinstance(ids, list) else []

@@ -36,9 +36,9 @@ def summarize(
     answerable = [trace for trace in traces if is_answerable(trace)]
     records = records_of(traces)
     overall = scoring.accuracy(records)
-    theirs = official_records_of(traces)
-    official = scoring.official_accuracy(theirs, unparsed=protocol.official_unparsed)
-    their_groups = scoring.grouped(theirs)
+    official_records = official_records_of(traces)
+    official = scoring.official_accuracy(official_records, unparsed=protocol.official_unparsed)
+    official_groups = scoring.grouped(official_records)
     cost = sum((trace.cost for trace in traces), Cost())
     return {
         **about,
@@ -49,7 +49,7 @@ def summarize(
         "official_n": official.n,
         "metrics": {
             name: asdict(value)
-            for name, value in compute_metrics(protocol, traces, records, theirs, grades).items()
+            for name, value in compute_metrics(protocol, traces, records, official_records, grades).items()
         },
         "unparsed": scoring.unparsed_rate(records),
         "coverage": scoring.coverage(
@@ -65,7 +65,7 @@ def summarize(
                 name: {
                     **_row(part),
                     "official_accuracy": scoring.official_accuracy(
-                        their_groups[kind][name], unparsed=protocol.official_unparsed
+                        official_groups[kind][name], unparsed=protocol.official_unparsed
                     ).accuracy,
                 }
                 for name, part in parts.items()

@@ -209,12 +209,12 @@ def auroc(records: Sequence[QuestionScore]) -> float | None:
     by_confidence: dict[float, list[int]] = defaultdict(lambda: [0, 0])
     for record in records:
         by_confidence[record.confidence][record.correct] += 1
-    won = 0.0
+    wins = 0.0
     wrong_below = 0
     for _, (here_wrong, here_right) in sorted(by_confidence.items()):
-        won += here_right * (wrong_below + here_wrong / 2)
+        wins += here_right * (wrong_below + here_wrong / 2)
         wrong_below += here_wrong
-    return won / (right * wrong)
+    return wins / (right * wrong)
 
 
 def _share(

@@ -83,14 +83,17 @@ def planning_metrics(replies: Sequence[PlanRecord]) -> dict[str, float]:
     """Shares of the questions that could be asked: well-formed replies, programs that ran to their end,
     correct answers, native programs; and mode accuracy among those with an oracle mode, plain and as the mean
     over both modes (0.5 for a planner that always chooses the same mode)."""
-    asked = [record for record in replies if record.error is None]
-    found: dict[str, float] = {"questions": float(len(asked)), "errors": float(len(replies) - len(asked))}
-    if asked:
-        found["well_formed"] = _share([record.well_formed for record in asked])
-        found["executed"] = _share([record.status in ("ok", "empty") for record in asked])
-        found["answer_accuracy"] = _share([record.correct for record in asked])
-        found["native_share"] = _share([record.mode == "native" for record in asked])
-    judged = [record for record in asked if record.oracle is not None]
+    without_error = [record for record in replies if record.error is None]
+    found: dict[str, float] = {
+        "questions": float(len(without_error)),
+        "errors": float(len(replies) - len(without_error)),
+    }
+    if without_error:
+        found["well_formed"] = _share([record.well_formed for record in without_error])
+        found["executed"] = _share([record.status in ("ok", "empty") for record in without_error])
+        found["answer_accuracy"] = _share([record.correct for record in without_error])
+        found["native_share"] = _share([record.mode == "native" for record in without_error])
+    judged = [record for record in without_error if record.oracle is not None]
     if judged:
         found["mode_accuracy"] = _share([record.mode == record.oracle for record in judged])
         by_mode = [

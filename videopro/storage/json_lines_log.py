@@ -119,7 +119,7 @@ class JsonLinesLog:
                 with suppress(OSError):  # If this fails too, the next append cuts the torn tail.
                     os.ftruncate(self._file, size)
                 message = cannot_write(self.path, error, "fix that and re-run the same command")
-                raise RunError(f"{message}; what was done before is safe") from error
+                raise RunError(f"{message}; finished work is saved") from error
 
     def cut_torn_tail(self) -> None:
         """Remove an incomplete last line that a killed writer left."""

@@ -128,7 +128,7 @@ def _int(digits: str) -> int:
 
 
 def _constant(name: str) -> float:
-    raise InvalidJson(f"{name} is no number of JSON")
+    raise InvalidJson(f"{name} is not a JSON number")
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

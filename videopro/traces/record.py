@@ -36,7 +36,7 @@ FrameRef: TypeAlias = tuple[float, ...]
 @dataclass(frozen=True)
 class Cost:
     """The cost of an answer. Costs that several questions share are split evenly among them, so that they add
-    up to the run's cost; hence fractional frames and calls."""
+    up to the run's cost; frames and calls can therefore be fractional."""
 
     seconds: float = 0.0
     """Wall time, including all stages."""

@@ -14,7 +14,7 @@ from videopro.traces.record import Execution
 FinalRule = Literal["last", "last-answered", "best"]
 """Which of its programs' answers counts for a question; see `select_answer`."""
 FallbackRule = Literal["none", "native"]
-"""What answers a question if its programs gave no answer: nothing, or the model directly."""
+"""What answers a question if none of its programs did: nothing, or the model directly."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,9 @@ class AnswerRule:
     @property
     def title(self) -> str:
         """Its name in tables."""
-        named = {"last": "last program", "last-answered": "last answer", "best": "surest answer"}[self.final]
+        named = {"last": "last program", "last-answered": "last answer", "best": "most confident answer"}[
+            self.final
+        ]
         return named if self.fallback == "none" else f"{named}, native fallback"
 
 

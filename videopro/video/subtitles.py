@@ -450,15 +450,15 @@ def _unrolled(cues: Sequence[SubtitleLine]) -> list[SubtitleLine]:
     than half of the cues do so; people also repeat themselves ("No!" "No!").
     """
     rows = [cue.text.splitlines() for cue in cues]
-    carried = [0] * len(cues)
+    repeated = [0] * len(cues)
     for i in range(1, len(cues)):
         if cues[i].start - cues[i - 1].end <= _TOUCHING:
             shared = min(len(rows[i]), len(rows[i - 1]), _MOST_ROWS)
-            carried[i] = max((n for n in range(1, shared + 1) if rows[i][:n] == rows[i - 1][-n:]), default=0)
-    if len(cues) < 3 or sum(n > 0 for n in carried) <= len(cues) / 2:
+            repeated[i] = max((n for n in range(1, shared + 1) if rows[i][:n] == rows[i - 1][-n:]), default=0)
+    if len(cues) < 3 or sum(n > 0 for n in repeated) <= len(cues) / 2:
         return list(cues)
     lines: list[SubtitleLine] = []
-    for cue, own, n in zip(cues, rows, carried, strict=True):
+    for cue, own, n in zip(cues, rows, repeated, strict=True):
         lines += [SubtitleLine(cue.start, cue.end, row) for row in own[n:]]
         if n == len(own):  # nothing new: what was on stays on
             lines[-1] = replace(lines[-1], end=max(lines[-1].end, cue.end))

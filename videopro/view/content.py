@@ -50,7 +50,7 @@ def row(trace: Trace) -> dict[str, Any]:
             attempt.execution is not None and attempt.execution.status == "failed" for attempt in own
         ),
         "fallback": is_fallback(trace),
-        # By a refinement: a correct fallback has not fixed a program.
+        # By a refinement: a correct fallback does not fix a program.
         "fixed": changed == (False, True) and trace.refined > 0 and not is_fallback(trace),
         "broken": changed == (True, False) and trace.refined > 0,
     }

@@ -61,7 +61,7 @@ def watch_run(run: Path, console: Console, sleep: Callable[[float], None] = time
     time. Waits for a run that has not started yet. Raises RunError if the folder is not a run folder."""
     folder = RunFolder(run)
     _wait_for(folder, console, sleep)
-    following = RunTail(folder, recorded_protocol(folder))
+    tail = RunTail(folder, recorded_protocol(folder))
     settings = read_yaml(folder.config)
     pace = SpeedMeter()
     printed = -PLAIN_SECONDS
@@ -71,27 +71,27 @@ def watch_run(run: Path, console: Console, sleep: Callable[[float], None] = time
             while True:
                 # Checked first, so that everything appended before the run ended is read below.
                 is_running = folder.is_running()
-                if following.refresh() or numbers is None:
-                    numbers = following.summary()
+                if tail.refresh() or numbers is None:
+                    numbers = tail.summary()
                 now = time.monotonic()
-                asked = set(folder.requested_ids()) or set(following.traces)
-                done = len(asked & following.traces.keys())
+                requested = set(folder.requested_ids()) or set(tail.traces)
+                done = len(requested & tail.traces.keys())
                 pace.note(now, done)
                 if console.is_terminal or not is_running:
-                    latest = list(following.traces.values())[-_LATEST:]
-                    status = _status_text(len(asked) - done, pace.rate, is_running)
-                    screen = render_screen(settings, numbers, done, len(asked), status, latest)
+                    latest = list(tail.traces.values())[-_LATEST:]
+                    status = _status_text(len(requested) - done, pace.rate, is_running)
+                    screen = render_screen(settings, numbers, done, len(requested), status, latest)
                     live.update(screen, refresh=True)
                 elif now - printed >= PLAIN_SECONDS:
                     printed = now
-                    status = _status_text(len(asked) - done, pace.rate, is_running)
-                    line = f"{done}/{len(asked)}  accuracy {percent(numbers['accuracy'])} %  {status}"
+                    status = _status_text(len(requested) - done, pace.rate, is_running)
+                    line = f"{done}/{len(requested)}  accuracy {percent(numbers['accuracy'])} %  {status}"
                     print(line, file=console.file, flush=True)
                 if not is_running:
                     return
                 sleep(SECONDS)
     finally:
-        following.close()
+        tail.close()
 
 
 def _wait_for(folder: RunFolder, console: Console, sleep: Callable[[float], None]) -> None:

@@ -24,7 +24,7 @@ from videopro.storage import JsonLinesLog, cannot_write, parse_json
 # keep one worker busy while the others are idle.
 UNIT_SIZE = 16
 
-# A question is given up after its worker has died this often while answering it alone.
+# A question is quarantined after its worker has died this often while answering it alone.
 QUARANTINE_AFTER = 2
 
 
@@ -107,7 +107,7 @@ class CrashRecord:
         return self.in_flight[question_id] > 0
 
     def is_quarantined(self, question_id: str) -> bool:
-        """Whether to give up the question."""
+        """Whether the question is skipped, recorded as an error."""
         return self.alone[question_id] >= QUARANTINE_AFTER
 
 

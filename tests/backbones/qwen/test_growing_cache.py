@@ -9,7 +9,7 @@ import torch
 from transformers import DynamicCache
 
 from tests.support.qwen_models import reference
-from videopro.backbones.qwen.growing_cache import GrowingLayer, give_room
+from videopro.backbones.qwen.growing_cache import GrowingLayer, make_growing
 
 
 def tokens(generator: torch.Generator, rows: int, count: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -24,7 +24,7 @@ def caches(generator: torch.Generator) -> tuple[DynamicCache, DynamicCache]:
     for layer in range(2):
         plain.update(*tokens(generator, 3, 5), layer)
     roomy = copy.deepcopy(plain)
-    give_room(roomy)
+    make_growing(roomy)
     assert all(isinstance(layer, GrowingLayer) for layer in roomy.layers)
     return plain, roomy
 
@@ -94,7 +94,7 @@ def test_the_model_gives_the_same_output() -> None:
     with torch.no_grad():
         whole = model(input_ids=ids, use_cache=False).logits[0]
         cache = model(input_ids=ids[:, :4], use_cache=True).past_key_values
-        give_room(cache)
+        make_growing(cache)
         for place in range(4, 10):
             out = model(
                 input_ids=ids[:, place : place + 1],

@@ -302,7 +302,7 @@ def test_a_stream_shows_what_frames_shows(
 ) -> None:
     path = tmp_path / ("a.mpg" if "form" in options else "a.mp4")
     make(path, **{"times": 90, **options})  # type: ignore[arg-type]
-    monkeypatch.setattr(stream, "_TOGETHER", 8)
+    monkeypatch.setattr(stream, "_PICTURES_PER_PART", 8)
     video = Video.open(path)
     times = sorted(np.random.default_rng(1).uniform(-0.1, video.duration + 0.1, 60).tolist())
     streamed, whole = list(video.stream(times)), video.frames(times)
@@ -313,7 +313,7 @@ def test_a_stream_shows_what_frames_shows(
 
 def test_a_stream_decodes_no_group_twice(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Parts begin at key frames: every 40 pictures here, and nowhere else."""
-    monkeypatch.setattr(stream, "_TOGETHER", 16)
+    monkeypatch.setattr(stream, "_PICTURES_PER_PART", 16)
     asked: list[list[int]] = []
 
     def noting(facts, ticks, *rest):  # type: ignore[no-untyped-def]
@@ -333,7 +333,7 @@ def test_a_stream_decodes_no_group_twice(path: Path, monkeypatch: pytest.MonkeyP
 def test_an_abandoned_stream_stops_and_a_failing_one_says_so(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stream, "_TOGETHER", 4)
+    monkeypatch.setattr(stream, "_PICTURES_PER_PART", 4)
     video = Video.open(path)
     frames = video.stream([i / 1.5 for i in range(PICTURES)])
     assert read_number(next(frames).image) == 0

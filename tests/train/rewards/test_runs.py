@@ -153,7 +153,7 @@ def test_a_turn_before_the_last_gives_what_its_refinement_shows() -> None:
     with make() as rewards:
         turns = rewards.run([checked(), checked()], [BROKEN, LOCAL])
     assert [turn.reply for turn in turns] == [BROKEN, LOCAL]
-    failed, fine = (turn.ran for turn in turns)
+    failed, fine = (turn.outcome for turn in turns)
     assert failed.execution is not None
     assert failed.execution.status == "failed"
     assert "NameError" in failed.log

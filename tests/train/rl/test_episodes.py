@@ -178,7 +178,7 @@ def test_both_replies_are_scored_after_their_own_prompts(family: str, shared: bo
     ]
     config = grpo.settings(tmp_path, shared_prompt=shared)
     made = grpo.trainer(family, config, [first, second, text], use_peft=False)
-    asked = iter(made._maker.of([row for turns in episodes for row, _ in turns]))
+    asked = iter(made._prompt_encoder.encode([row for turns in episodes for row, _ in turns]))
     replies = [[reply for _, reply in turns] for turns in episodes]
     made._rollouts = [
         Rollout(tuple(next(asked) for _ in said), tuple(len(reply) for reply in said[:-1]))

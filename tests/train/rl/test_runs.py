@@ -128,7 +128,7 @@ def test_the_base_without_adapter_shares_the_models_weights(tmp_path: Path) -> N
 @pytest.mark.usefixtures("some_rewards")
 def test_trl_samples_prompts_without_video(tmp_path: Path) -> None:
     made = run(tmp_path / "run", prompt_video="false", max_steps=1)
-    assert made._maker is None
+    assert made._prompt_encoder is None
     inputs = world.inputs("qwen3_vl")
     assert set(inputs.visual_tokens()) <= set(made.generation_config.suppress_tokens)
     # Prompts have the same tokens as with our own encoder.

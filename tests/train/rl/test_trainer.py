@@ -154,7 +154,7 @@ def test_video_features_are_computed_once_and_change_nothing(tmp_path: Path) -> 
         made._run.model.model.visual.register_forward_hook(lambda *_, calls=calls: calls.append(1))
         made.train()
         after[frozen] = grpo.weights(made)
-        assert made._maker.looked == (2 if frozen else 0)
+        assert made._prompt_encoder.looked == (2 if frozen else 0)
         assert len(calls) == 2 if frozen else len(calls) > 6
     for name, weight in after[True].items():
         torch.testing.assert_close(weight, after[False][name], atol=1e-6, rtol=1e-5, msg=name)
@@ -166,8 +166,8 @@ def test_features_beyond_the_memory_limit_are_recomputed(tmp_path: Path) -> None
     rows = [grpo.rows()[number] for number in (0, 1)]
     made = grpo.trainer("qwen3_vl", grpo.settings(tmp_path), grpo.rows()[:2], kept_bytes=1)
     for _ in range(2):
-        made._maker.of(rows)
-    assert made._maker.looked == 4
+        made._prompt_encoder.encode(rows)
+    assert made._prompt_encoder.looked == 4
 
 
 LOSSES = ("grpo", "bnpo", "dr_grpo", "dapo", "cispo", "sapo", "luspo", "vespo")
@@ -280,7 +280,7 @@ def test_programs_may_begin_while_others_are_written(tmp_path: Path) -> None:
         return [float(len(seen))] * len(row)
 
     rows = [grpo.rows()[number] for number in (0, 1)]
-    made = grpo.trainer("qwen3_vl", grpo.settings(tmp_path), rows, rewards=rewards, ahead=Ahead())
+    made = grpo.trainer("qwen3_vl", grpo.settings(tmp_path), rows, rewards=rewards, prefetcher=Ahead())
     made.train()
     assert [what for what, _ in events[:8]] == ["row"] * 8
     # The very texts that the rewards get, so that they know them again.

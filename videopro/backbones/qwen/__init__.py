@@ -13,7 +13,7 @@ from videopro.backbones.qwen.load import (
     load_model,
     load_weights,
 )
-from videopro.backbones.qwen.run import NonFiniteLogits, QwenRun, SampledReply
+from videopro.backbones.qwen.run import NonFiniteLogits, QwenRunner, SampledReply
 
 __all__ = [
     "Checkpoint",
@@ -23,7 +23,7 @@ __all__ = [
     "NonFiniteLogits",
     "QwenBackbone",
     "QwenInputs",
-    "QwenRun",
+    "QwenRunner",
     "SampledReply",
     "attach_adapter",
     "checkpoint_facts",

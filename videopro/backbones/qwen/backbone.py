@@ -32,7 +32,7 @@ from videopro.backbones.qwen.chat import read_messages
 from videopro.backbones.qwen.inputs import EncodedPrompt, QwenInputs
 from videopro.backbones.qwen.load import LoadedModel, load_model
 from videopro.backbones.qwen.prefix import QwenPrefix
-from videopro.backbones.qwen.run import NonFiniteLogits, PromptHead, QwenRun, SampledReply
+from videopro.backbones.qwen.run import NonFiniteLogits, PromptHead, QwenRunner, SampledReply
 from videopro.errors import BackboneError
 from videopro.question import Answer
 
@@ -86,7 +86,7 @@ class QwenBackbone(Backbone):
         if not ends:
             raise BackboneError(f"model {name!r} has no end-of-sequence token; set one in its tokenizer")
         pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else ends[0]
-        self._run: QwenRun | None = QwenRun(loaded.model, ends=ends, pad=pad)
+        self._run: QwenRunner | None = QwenRunner(loaded.model, ends=ends, pad=pad)
         self._inputs = QwenInputs(
             loaded.processor, frames=loaded.frames, pixels=loaded.pixels, device=self._run.device
         )
@@ -99,7 +99,7 @@ class QwenBackbone(Backbone):
         """See `Backbone.identity`; has the adapter's fingerprint only while the adapter is on."""
         return {**self._facts, "adapter": self._facts["adapter"] if self._adapter_on else None}
 
-    def retrained(self, state: str) -> None:
+    def mark_retrained(self, state: str) -> None:
         """Record that training has changed the weights: the adapter's if there is one, else the model's.
         `state` stands for them in `identity`, so that cached answers of the earlier weights are not used.
         """
@@ -115,7 +115,7 @@ class QwenBackbone(Backbone):
         return self._runner.device
 
     @property
-    def _runner(self) -> QwenRun:
+    def _runner(self) -> QwenRunner:
         if self._run is None:
             raise BackboneError(f"backbone {self.name!r} is closed; load it again")
         return self._run
@@ -190,7 +190,7 @@ class QwenBackbone(Backbone):
                 (sampling.seed, number) if (own := requests[number].seed) is None else (own, 0)
                 for number in numbers
             ]
-            written = run.write(state, sampling, draws, banned=self._banned)
+            written = run.generate(state, sampling, draws, banned=self._banned)
             return [
                 self._generation(reply, before + len(part.ids))
                 for reply, part in zip(written, parts, strict=True)
@@ -207,7 +207,7 @@ class QwenBackbone(Backbone):
         """Generate a reply to ordinary Qwen chat messages; see `chat.read_messages` for their parts."""
         with self._guard():
             prompt = read_messages(self._inputs, messages)
-            written = self._runner.write(
+            written = self._runner.generate(
                 self._runner.start([prompt]), sampling, [(sampling.seed, 0)], banned=self._banned
             )
         return self._generation(written[0], len(prompt.ids))

@@ -39,7 +39,7 @@ class GrowingLayer(DynamicLayer):
         return self.keys, self.values
 
 
-def give_room(cache: Cache) -> None:
+def make_growing(cache: Cache) -> None:
     """Turn the cache's dynamic layers into growing ones. Layers of other types stay as they are."""
     cache.layers = [GrowingLayer(layer) if type(layer) is DynamicLayer else layer for layer in cache.layers]
 

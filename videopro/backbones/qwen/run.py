@@ -23,7 +23,7 @@ from transformers.generation.logits_process import (
 
 from videopro.backbones.base import Sampling
 from videopro.backbones.qwen.features import grids, visual_inputs
-from videopro.backbones.qwen.growing_cache import give_room
+from videopro.backbones.qwen.growing_cache import make_growing
 from videopro.backbones.qwen.inputs import EncodedPrompt
 from videopro.backbones.qwen.shared_prompts import SharedCache, attending, can_share
 from videopro.errors import BackboneError
@@ -46,7 +46,7 @@ class PromptHead:
 
     cache: Cache
     length: int
-    following: int
+    next_position: int
     """M-RoPE position of the next token; a video's positions differ from its tokens' indices."""
 
 
@@ -75,7 +75,7 @@ class SampledReply:
         return self.end is not None
 
 
-class QwenRun:
+class QwenRunner:
     """Forward passes of one model. `ends` are the token ids that end a reply; `pad` pads shorter rows."""
 
     def __init__(self, model: PreTrainedModel, *, ends: Sequence[int], pad: int) -> None:
@@ -103,10 +103,10 @@ class QwenRun:
 
     def share(self, head: EncodedPrompt) -> PromptHead:
         """Run a head once and keep what its tails need."""
-        positions, following = self.positions(head)
+        positions, next_position = self.positions(head)
         batch = self._batch([head], positions)
         out = self.model(**batch, use_cache=True, logits_to_keep=1)
-        return PromptHead(out.past_key_values, len(head.ids), following)
+        return PromptHead(out.past_key_values, len(head.ids), next_position)
 
     def positions(self, head: EncodedPrompt) -> tuple[torch.Tensor, int]:
         """M-RoPE positions of a head, (3, 1, tokens), and the position of a text token after it."""
@@ -160,7 +160,7 @@ class QwenRun:
             shared, self._left([tail.ids for tail in tails], self._pad), mask, keep=1
         )
         whole = torch.cat([mask.new_ones(len(tails), shared.length), mask], dim=1)
-        deltas = mask.new_full((len(tails), 1), shared.following - shared.length)
+        deltas = mask.new_full((len(tails), 1), shared.next_position - shared.length)
         return DecodingState(cache, whole, deltas, logits[:, -1])
 
     def _continue(
@@ -180,7 +180,7 @@ class QwenRun:
             out = self.model(
                 input_ids=ids,
                 attention_mask=whole,
-                position_ids=_text_positions(whole, shared.following - shared.length)[..., -width:],
+                position_ids=_text_positions(whole, shared.next_position - shared.length)[..., -width:],
                 past_key_values=cache,
                 use_cache=True,
                 logits_to_keep=keep,
@@ -239,7 +239,7 @@ class QwenRun:
 
     # Generation
 
-    def write(
+    def generate(
         self,
         state: DecodingState,
         sampling: Sampling,
@@ -264,7 +264,7 @@ class QwenRun:
                 warpers.append(TopPLogitsWarper(sampling.top_p))
         generators = [_generator(self.device, seed, number) for seed, number in seeds]
         written = [SampledReply([], []) for _ in seeds]
-        give_room(state.cache)
+        make_growing(state.cache)
         no_ids: Any = None  # none of these processors uses the previous tokens
         batch = list(range(len(seeds)))  # the reply that each row of the state belongs to
         for step in range(sampling.max_new_tokens):

@@ -117,15 +117,15 @@ class BatchingBackbone(BackboneWrapper):
     ) -> list[Result]:
         if not requests:
             return []
-        mine = _PendingRequests(kind, requests, serve)
+        submitted = _PendingRequests(kind, requests, serve)
         with self._queue_lock:
-            self._queue.append(mine)
+            self._queue.append(submitted)
         # Each caller serves batches until its own requests are done, by itself or by another caller.
-        while not mine.done.done():
+        while not submitted.done.done():
             with self._serving:
-                if not mine.done.done():
+                if not submitted.done.done():
                     self._serve(self._next_batch())
-        return mine.done.result()
+        return submitted.done.result()
 
     def _next_batch(self) -> list[_PendingRequests]:
         """The first in the queue, and the others of its kind that fit."""

@@ -1,7 +1,7 @@
-"""The modules that a program may import: pure computation, loaded before the walls go up.
+"""The modules that a program may import: pure computation, loaded before the process is confined.
 
 This list gives clear errors to the model that writes programs; it is not the security boundary. Whatever a
-program reaches through these modules is stopped by the kernel (`lock`).
+program reaches through these modules is stopped by the kernel (`confinement`).
 """
 
 MODULES = (
@@ -47,7 +47,7 @@ MODULES = (
 )
 
 # Why a module that programs ask for is missing. numpy would add 25 MB of native code to each fork and to what
-# runs behind the walls; programs hold handles and a few numbers, never pixels.
+# runs inside the sandbox; programs hold handles and a few numbers, never pixels.
 ABSENT = {"numpy": ": lists, math and statistics do what programs need"}
 
 # Imported late, while a program runs, by the allowed datetime and time.

@@ -1,7 +1,7 @@
-"""A program's process: close the door, run the program, report the outcome.
+"""A program's process: confine itself, run the program, report the outcome.
 
 The program can tamper with everything here; the host therefore checks all that comes out, and the kernel
-enforces the walls. This file serves ordinary programs: CPython's own behaviour, clear errors with the
+enforces the restrictions. This file serves ordinary programs: CPython's own behaviour, clear errors with the
 program's line, budgets that `except Exception` does not catch.
 """
 
@@ -24,13 +24,13 @@ from base64 import b64decode
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
-from . import lock
-from .agreed import ENTRY, FILE, GRACE
+from . import confinement
 from .allowed import ABSENT, FORBIDDEN_BUILTINS, LATE, MODULES
+from .constants import ENTRY, FILE, GRACE
+from .error_report import describe_error
 from .filter import SOCKET_FD
 from .handle import Handle, Handles
 from .output import Output
-from .telling import describe_error
 from .wire import (
     CALL,
     ERROR,
@@ -40,9 +40,9 @@ from .wire import (
     RAISE,
     READY,
     RESULT,
+    SETUP_FAILED,
     START,
     VALUE,
-    WALL,
     TooLarge,
     frame,
     pack,
@@ -52,7 +52,7 @@ from .wire import (
 
 NAME = "__program__"
 BROKEN = 70
-"""Exit status of a process that could not even say what went wrong."""
+"""Exit status of a process that could not even report what went wrong."""
 
 
 class LimitReached(BaseException):
@@ -78,7 +78,7 @@ def _read(most: int) -> bytes:
 
 
 def _receive() -> tuple[bytes, Any]:
-    # The host says one thing at a time: what is read is the beginning of one message, or all of it.
+    # The host sends one message at a time: what is read is the beginning of one, or all of it.
     message = _read(1 << 13)
     while len(message) < HEADER.size:
         message += _read(1 << 13)
@@ -221,21 +221,27 @@ def _program_builtins() -> dict[str, Any]:
 _BUILTINS: dict[str, Any] = {}
 
 
-_UNHEARD = (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning, SyntaxWarning)
+_IGNORED_WARNINGS = (
+    DeprecationWarning,
+    PendingDeprecationWarning,
+    ImportWarning,
+    ResourceWarning,
+    SyntaxWarning,
+)
 
 
 def warm_up() -> None:
     """Do once, in the zygote, what every program's process needs."""
     _BUILTINS.update(_program_builtins())
     compile("f'{1:.2f}'", FILE, "exec")
-    # As CPython has them, for programs that warn; what warns of a program's syntax is not the program's word.
+    # CPython's defaults, for programs that warn; warnings about a program's syntax are not its own output.
     warnings.resetwarnings()
-    for kind in _UNHEARD:
+    for kind in _IGNORED_WARNINGS:
         warnings.simplefilter("ignore", kind)
     warnings.formatwarning = _formatwarning
-    # Time ends first with an exception inside the program (`_limit_time`), again and again should it be
-    # swallowed; then, also for a program that never leaves a C function, with a dump of the stack and the
-    # end; the kernel's own limit comes last.
+    # The time limit first raises an exception inside the program (`_limit_time`), repeatedly if it is
+    # swallowed; then, also for a program that never leaves a C function, it dumps the stack and ends the
+    # process; the kernel's own limit comes last.
     faulthandler.enable(SOCKET_FD, all_threads=False)
     faulthandler.register(signal.SIGVTALRM, SOCKET_FD, all_threads=False, chain=True)
 
@@ -248,7 +254,7 @@ def _formatwarning(
 
 def rehearse() -> None:
     """Use what every program uses, so that a waiting child already has its own copy of that memory."""
-    random.seed(0)  # The random module takes a fresh seed in every fork; runs are to be repeatable.
+    random.seed(0)  # The random module takes a fresh seed in every fork; runs must be repeatable.
     space: dict[str, Any] = {"__builtins__": _BUILTINS}
     exec(compile("def f(a):\n    return [x for x in a]\nf([1])", FILE, "exec"), space)
     parse(frame(RESULT, [1, "a"])[HEADER.size :].decode("ascii"))
@@ -349,11 +355,11 @@ def _limit_time(session: Session) -> Callable[[], None]:
     return begin
 
 
-def main(door: lock.Door, base: int) -> None:
+def main(confine: confinement.Confinement, base: int) -> None:
     """Run a program's process to its end.
 
-    `door`: its walls. `base`: the zygote's bytes of address space. A failure before the program runs is
-    reported as a wall that cannot be set up.
+    `confine`: its restrictions. `base`: the zygote's bytes of address space. A failure before the program
+    runs is reported as a restriction that cannot be applied.
     """
     try:
         kind, start = _receive()
@@ -363,23 +369,23 @@ def main(door: lock.Door, base: int) -> None:
         limits = session.limits
         sys.stdout = sys.stderr = session.output
         sys.stdin = None
-        # Address space to let go of when a program has used up its own, so that there is room to say so.
+        # Address space to release when a program has used up its own, so that there is room to report it.
         reserve = mmap.mmap(-1, 2 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         gc.enable()
         begin = _limit_time(session)
-        door.close(base + limits["memory_bytes"] + (2 << 20), int(limits["cpu_seconds"] + GRACE) + 1)
+        confine.apply(base + limits["memory_bytes"] + (2 << 20), int(limits["cpu_seconds"] + GRACE) + 1)
         _send(_READY)
     except Exception as error:
-        _send(frame(WALL, f"{type(error).__name__}: {error}"[:500]))
+        _send(frame(SETUP_FAILED, f"{type(error).__name__}: {error}"[:500]))
         os._exit(BROKEN)
-    _send(_last_words(session, start, begin, reserve))
+    _send(_final_message(session, start, begin, reserve))
     os._exit(0)
 
 
 _READY = frame(READY, None)
 
 
-def _last_words(
+def _final_message(
     session: Session, start: Mapping[str, Any], begin: Callable[[], None], reserve: mmap.mmap
 ) -> bytes:
     try:
@@ -391,7 +397,7 @@ def _last_words(
                 raise session.breach
         except BaseException as error:
             reserve.close()  # Before anything else: without memory, nothing else works.
-            # The first timer would go on to interrupt; a hostile __str__ meets the second one.
+            # The first timer would keep interrupting; a hostile __str__ runs into the second one.
             signal.signal(signal.SIGPROF, signal.SIG_IGN)
             sys.settrace(None)
             ended = session.breach or error

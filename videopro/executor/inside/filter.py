@@ -2,7 +2,7 @@
 
 An allow-list: computing, its memory (never executable), its one socket, its own signals, the clock.
 Everything else returns EPERM, so that a program that reaches for the system sees an ordinary
-PermissionError with a line. `lock` installs the filter. The numbers are Linux's own
+PermissionError with a line. `confinement` installs the filter. The numbers are Linux's own
 (linux/seccomp.h, linux/filter.h, linux/audit.h; asm/unistd_64.h of x86, asm-generic/unistd.h for aarch64).
 """
 

@@ -1,8 +1,8 @@
-"""What the start-up self-test lets loose behind the walls: every attempt in here must fail.
+"""The program that the start-up self-test runs inside the sandbox: every attempt in here must fail.
 
 Runs as a prelude, with all of Python's modules and no restraint but the kernel's. `probe` returns the names
-of the attempts that worked, which must be none. Each is a thing that the walls other than seccomp would let
-pass or that the zygote itself could do, so that no other reason explains its failing.
+of the attempts that worked; there must be none. Each is something that the restrictions other than seccomp
+would permit, or that the zygote itself could do, so that nothing else explains why it fails.
 """
 
 import ctypes
@@ -18,7 +18,7 @@ libc.mmap.restype = ctypes.c_void_p
 
 
 def _refused(result: int) -> None:
-    """Raise what libc says of a call that failed."""
+    """Raise libc's error for a call that failed."""
     if result in (-1, ctypes.c_void_p(-1).value):
         raise OSError(ctypes.get_errno(), "refused")
 
@@ -49,7 +49,7 @@ def _shared_memory() -> None:
 
 
 def _execute_memory() -> None:
-    # Private and anonymous, first with and then by way of asking for the right to execute.
+    # Private and anonymous: first mapped executable, then made executable afterwards.
     if libc.mmap(None, ctypes.c_size_t(4096), 7, 0x22, -1, ctypes.c_long(0)) != ctypes.c_void_p(-1).value:
         return
     page = libc.mmap(None, ctypes.c_size_t(4096), 3, 0x22, -1, ctypes.c_long(0))
@@ -91,7 +91,7 @@ def probe() -> list[str]:
         except PermissionError:
             continue
         except Exception as error:
-            # Another failure is no proof of a wall.
+            # Any other failure does not prove a restriction.
             worked.append(f"{name} ({error!r})")
             continue
         worked.append(name)
@@ -99,7 +99,7 @@ def probe() -> list[str]:
 
 
 def foreign(machine: str) -> str:
-    """Call the system by another ABI's numbers: the end of this process, where the filter stands."""
+    """Make a system call with another ABI's number: it ends this process if the filter is in force."""
     if machine != "x86_64":
         return "no other ABI"
     libc.syscall(0x40000000 + 39)  # x32's getpid

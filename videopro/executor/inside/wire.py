@@ -22,24 +22,24 @@ START = b"s"
 VALUE = b"v"
 RAISE = b"r"
 STOP = b"x"
-# From the program's process, before the program runs: its walls are up, or one cannot be set up.
+# From the program's process, before the program runs: it is confined, or a restriction cannot be applied.
 READY = b"y"
-WALL = b"w"
+SETUP_FAILED = b"w"
 # From the program's process.
 CALL = b"c"
 PRINT = b"o"
 RESULT = b"d"
 ERROR = b"e"
 # The first letters of what CPython's faulthandler writes to the same socket just before the process dies:
-# "Stack (most recent call first)" and "Fatal Python error". Such a frame has no length; it goes on to the
-# end.
+# "Stack (most recent call first)" and "Fatal Python error". Such a frame has no length; it continues to
+# the end.
 DUMPS = (b"S", b"F")
 
 INT_BITS = 1024
 """Wider integers do not cross: converting them to text takes quadratic time."""
 _INT_DIGITS = 320
 KEYS = 1000
-"""How many keys and members with a choosable hash may cross: colliding ones cost quadratic time."""
+"""How many keys and members whose hash can be chosen may cross: colliding ones cost quadratic time."""
 # Smaller integers are their own hash.
 _OWN_HASH = sys.hash_info.modulus
 _SURROGATES = re.compile("[\ud800-\udfff]")
@@ -49,7 +49,7 @@ class TooLarge(ValueError):
     """A value that exceeds the bounds of the wire."""
 
 
-# What JSONEncoder.encode makes anew for each text, at more than the text's own cost when that is short.
+# JSONEncoder.encode constructs this for every text, which costs more than encoding a short one.
 _encode = json.encoder.c_make_encoder(  # type: ignore[attr-defined]
     None, None, json.encoder.encode_basestring_ascii, None, ":", ",", False, False, True
 )

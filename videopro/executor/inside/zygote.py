@@ -1,12 +1,12 @@
 """The process that forks one locked child for each program.
 
 Started by exec with an empty environment, never forked from the process that holds the models. It imports
-what programs may use, gives up what it can (`lock.zygote`), and then answers one kind of request on its
-control socket: a datagram with two descriptors, the program's socket and a report socket. The program's
-socket goes to a child, which was forked while the last program ran and waits for it; on the report socket the
-host may ask for the child's end ("t": with a dump of its stack, "k": at once; a closed socket means "k" too),
-and reads one line of JSON when the child has ended.
-Only this process kills and reaps, so that no signal can hit a process id that has been reused.
+what programs may use, gives up what it can (`confinement.confine_zygote`), and then answers one kind of
+request on its control socket: a datagram with two descriptors, the program's socket and a report socket. The
+program's socket goes to a child, which was forked while the last program ran and waits for it; on the report
+socket the host may ask for the child's end ("t": with a dump of its stack, "k": at once; a closed socket
+means "k" too), and reads one line of JSON when the child has ended. Only this process kills and reaps, so
+that no signal can hit a process id that has been reused.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ import socket
 import sys
 from typing import Any
 
-from . import child, filter, lock
+from . import child, confinement, filter
 from .allowed import LATE, MODULES
-from .wire import WALL, frame
+from .wire import SETUP_FAILED, frame
 
 # Descriptors of its own; each program takes one more.
 _OWN_DESCRIPTORS = 24
@@ -43,10 +43,10 @@ class Zygote:
         self.filter = filter.program(platform.machine())
         self.pid = os.getpid()
         self.reports: dict[int, socket.socket] = {}
-        self.waiting: tuple[int, socket.socket] | None = None  # A child without a program, and a way to it.
+        self.waiting: tuple[int, socket.socket] | None = None  # A child without a program, and a link to it.
         self.selector = selectors.DefaultSelector()
         self.selector.register(control, selectors.EVENT_READ, "control")
-        # The control socket may stay open in a fork of the host; a pidfd tells of the host itself.
+        # The control socket may stay open in a fork of the host; a pidfd reports the end of the host itself.
         with contextlib.suppress(OSError):
             self.selector.register(os.pidfd_open(host), selectors.EVENT_READ, "host")
         self.woken, waker = os.pipe()
@@ -62,8 +62,8 @@ class Zygote:
         resource.setrlimit(resource.RLIMIT_NOFILE, (self.descriptors, most))
 
     def prepare(self) -> dict[str, Any]:
-        """Import, then close in. Returns what is reported to the host: the walls that stand, whether there is
-        seccomp, and how many programs can run at once."""
+        """Import, then confine itself. Returns what is reported to the host: the restrictions in force,
+        whether there is seccomp, and how many programs can run at once."""
         # Without OpenSSL, whose tables every fork would copy, hashlib has Python's own digests.
         sys.modules["_hashlib"] = None  # type: ignore[assignment]
         # After a fork, threading and logging reset locks that other threads held. There are none here, and it
@@ -72,16 +72,16 @@ class Zygote:
         for name in (*MODULES, *LATE, *_CODECS):
             importlib.import_module(name)
         os.register_at_fork = register
-        _as_by_default()
+        _reset_signals()
         child.warm_up()
-        self.base = lock.address_space()
-        walls = lock.zygote()
+        self.base = confinement.address_space()
+        restrictions = confinement.confine_zygote()
         gc.disable()
         gc.collect()
         gc.freeze()
         return {
-            "walls": walls,
-            "seccomp": lock.has_seccomp(),
+            "restrictions": restrictions,
+            "seccomp": confinement.has_seccomp(),
             "programs": max(self.descriptors - _OWN_DESCRIPTORS, 1),
         }
 
@@ -103,7 +103,7 @@ class Zygote:
         message, descriptors, _, _ = socket.recv_fds(self.control, 16, 2)
         if not message:
             return False
-        if len(descriptors) != 2:  # The kernel drops what is one too many; the host sees its ends closed.
+        if len(descriptors) != 2:  # Out of descriptors, the kernel drops them; the host sees its ends closed.
             for descriptor in descriptors:
                 os.close(descriptor)
             return True
@@ -130,11 +130,11 @@ class Zygote:
             if self.waiting is None:
                 self._fork()
             assert self.waiting is not None
-            (pid, way), self.waiting = self.waiting, None
-            with way:
+            (pid, link), self.waiting = self.waiting, None
+            with link:
                 try:
-                    socket.send_fds(way, [b"p"], [program])
-                except OSError:  # It died while it waited, of want of memory for instance.
+                    socket.send_fds(link, [b"p"], [program])
+                except OSError:  # It died while it waited, for lack of memory for instance.
                     if trial == 2:
                         raise
                 else:
@@ -154,24 +154,24 @@ class Zygote:
                 self._become_child(theirs.fileno())
         self.waiting = pid, ours
 
-    def _become_child(self, way: int) -> None:
+    def _become_child(self, link: int) -> None:
         try:
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            # Nothing of the zygote's stays open; the program's socket takes the place of the way to it.
-            os.dup2(way, child.SOCKET_FD)
+            # Nothing of the zygote's stays open; the program's socket replaces the one to the zygote.
+            os.dup2(link, child.SOCKET_FD)
             os.closerange(child.SOCKET_FD + 1, self.descriptors)
-            lock.die_with(self.pid)
-            door = lock.Door(self.filter)
+            confinement.die_with(self.pid)
+            confine = confinement.Confinement(self.filter)
             child.rehearse()
             with socket.socket(fileno=child.SOCKET_FD) as waiting:
                 _, (program,), _, _ = socket.recv_fds(waiting, 1, 1)
                 os.dup2(program, child.SOCKET_FD)
                 os.close(program)
                 waiting.detach()
-            child.main(door, self.base)
-        except BaseException as error:  # A wall could not be raised: say so, and run nothing.
-            os.write(child.SOCKET_FD, frame(WALL, f"{type(error).__name__}: {error}"[:500]))
+            child.main(confine, self.base)
+        except BaseException as error:  # A restriction could not be applied: report it, and run nothing.
+            os.write(child.SOCKET_FD, frame(SETUP_FAILED, f"{type(error).__name__}: {error}"[:500]))
         finally:
             os._exit(child.BROKEN)
 
@@ -195,7 +195,7 @@ class Zygote:
             if pid == 0:
                 return
             report = self.reports.pop(pid, None)
-            if report is None:  # It waited for a program, or was to get one as it died.
+            if report is None:  # It was waiting for a program, or died as it was handed one.
                 if self.waiting is not None and self.waiting[0] == pid:
                     self.waiting[1].close()
                     self.waiting = None
@@ -208,8 +208,8 @@ class Zygote:
             report.close()
 
 
-def _as_by_default() -> None:
-    """Reset signals to their defaults: a host in the background passes on that it ignores some."""
+def _reset_signals() -> None:
+    """Reset signals to their defaults: a host in the background passes on the ones it ignores."""
     for number in signal.valid_signals():
         if signal.getsignal(number) is signal.SIG_IGN and number not in (signal.SIGPIPE, signal.SIGXFSZ):
             handler = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL

@@ -1,4 +1,4 @@
-"""The offline teacher of the pocket world: it reads its questions and writes programs for them."""
+"""The offline teacher of the pocket world: it parses questions and writes programs for them."""
 
 from videopro.pocket.teacher.teacher import PocketTeacher
 

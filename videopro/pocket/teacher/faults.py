@@ -1,14 +1,15 @@
-"""The pocket teacher's mistakes: what a large language model gets wrong in such programs, made on purpose.
+"""The pocket teacher's faults: what a large language model gets wrong in such programs, injected on purpose.
 
-Four classes, each with a few forms, put into a right program's text. How often each comes is `SHARES`:
+Four classes, each with a few forms, injected into a correct program's text. `SHARES` is how often each
+occurs:
 
     clumsy query   12 %   looks for the whole question, for something vague, or for words that nobody says
     wrong window    8 %   minutes for seconds, a window on the wrong side or beside the moment, beyond the end
     misused call   12 %   an unknown keyword, a missing argument, a text for a list, arguments in wrong order
     plain bug       8 %   a wrong or undefined name, an index or an attribute that is not there, no return
 
-The other 60 % are right. A class that a program offers no place for is drawn again among the others, so that
-the share of faulty programs is the same for every kind of question; forms within a class come alike often.
+The other 60 % are correct. If a class does not apply to a program, another is drawn, so that the share of
+faulty programs is the same for every kind of question; forms within a class are equally likely.
 The first two classes mostly run and answer wrongly or unsurely; the last two fail, unless they sit in a
 branch that is not taken.
 """
@@ -21,7 +22,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 FaultInjector = Callable[[str, "FaultContext"], str]
-"""A program with a fault put in, or the same text where it has no place for it."""
+"""A program with a fault injected, or the same text if it does not apply."""
 
 SHARES: Mapping[str, float] = {
     "clumsy query": 0.12,
@@ -33,7 +34,7 @@ SHARES: Mapping[str, float] = {
 
 @dataclass(frozen=True)
 class FaultContext:
-    """What a fault may draw its words from."""
+    """The words that a fault may use."""
 
     question: str
 
@@ -50,9 +51,9 @@ class FaultyProgram:
 def inject_fault(
     code: str, question: str, rng: random.Random, shares: Mapping[str, float] = SHARES
 ) -> FaultyProgram | None:
-    """The program with a fault drawn from `shares`, or None: no fault this time.
+    """The program with a fault drawn from `shares`; None for no fault.
 
-    The shares are of all programs, and their rest to 1 is right.
+    The shares are of all programs; the remainder to 1 is correct.
     """
     roll = rng.random()
     if roll >= sum(shares.values()):
@@ -67,18 +68,18 @@ def inject_fault(
 
 
 def possible_forms(code: str, question: str, kind: str) -> dict[str, str]:
-    """The forms of a class that a program has a place for, with the program that each makes of it."""
-    asked = FaultContext(question)
-    made = {form: change(code, asked) for form, change in FORMS[kind].items()}
+    """The forms of a class that apply to a program, with the resulting program for each."""
+    context = FaultContext(question)
+    made = {form: change(code, context) for form, change in FORMS[kind].items()}
     return {form: text for form, text in made.items() if text != code}
 
 
-# ---- putting them in ---------------------------------------------------------------------------------------
+# ---- injection ---------------------------------------------------------------------------------------
 
 
 def _swap(pattern: str, new: str) -> FaultInjector:
-    """The first match of a pattern replaced."""
-    return lambda code, asked: re.sub(pattern, new, code, count=1)
+    """Replaces the first match of a pattern."""
+    return lambda code, context: re.sub(pattern, new, code, count=1)
 
 
 _QUERY = r'(get_informative_(?:clips|subtitles)\(video, )"(?:[^"\\]|\\.)*"'
@@ -86,22 +87,22 @@ _SPOKEN = r'(get_informative_subtitles\(video, )"(?:[^"\\]|\\.)*"'
 
 
 def _query(words: str) -> FaultInjector:
-    return lambda code, asked: re.sub(_QUERY, lambda m: f'{m[1]}"{words}"', code, count=1)
+    return lambda code, context: re.sub(_QUERY, lambda m: f'{m[1]}"{words}"', code, count=1)
 
 
-def _whole_question(code: str, asked: FaultContext) -> str:
-    words = asked.question.replace("\\", " ").replace('"', "")
+def _whole_question(code: str, context: FaultContext) -> str:
+    words = context.question.replace("\\", " ").replace('"', "")
     return re.sub(_QUERY, lambda m: f'{m[1]}"{words}"', code, count=1)
 
 
-def _no_return(code: str, asked: FaultContext) -> str:
-    """The last line without its return: the program ends with nothing."""
+def _no_return(code: str, context: FaultContext) -> str:
+    """The last line without its return: the program returns nothing."""
     head, found, tail = code.rpartition("    return ")
     return f"{head}    answer = {tail}" if found else code
 
 
-def _misnamed(code: str, asked: FaultContext) -> str:
-    """The frames of the last question called by a name that they do not have."""
+def _misnamed(code: str, context: FaultContext) -> str:
+    """A wrong name for the frames of the last question."""
     for name in ("frames", "kept", "parts"):
         head, found, tail = code.rpartition(f"query_mc({name},")
         if found:
@@ -117,13 +118,13 @@ _ATTRIBUTES = {
 }
 
 
-def _attribute(code: str, asked: FaultContext) -> str:
-    """The first attribute by a name that it does not have."""
+def _attribute(code: str, context: FaultContext) -> str:
+    """A wrong name for the first attribute."""
     pattern = "|".join(re.escape(name) for name in _ATTRIBUTES)
     return re.sub(rf"\b({pattern})\b", lambda m: _ATTRIBUTES[m[1]], code, count=1)
 
 
-def _undefined(code: str, asked: FaultContext) -> str:
+def _undefined(code: str, context: FaultContext) -> str:
     head, found, tail = code.partition("\n    return query_mc(frames,")
     if not found:
         return code
@@ -138,7 +139,7 @@ FORMS: Mapping[str, Mapping[str, FaultInjector]] = {
         "the whole question": _whole_question,
         "something vague": _query("something in the video"),
         "the task itself": _query("the right option"),
-        "words nobody says": lambda code, asked: re.sub(_SPOKEN, r'\1"answer"', code, count=1),
+        "words nobody says": lambda code, context: re.sub(_SPOKEN, r'\1"answer"', code, count=1),
     },
     "wrong window": {
         "beside the moment": _swap(_WINDOW, r"trim_frames(video, \1 + 40, \2 + 40, num"),

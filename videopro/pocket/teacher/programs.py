@@ -1,10 +1,9 @@
-"""Programs by kind of question, as the pocket teacher writes them when it makes no mistake.
+"""Programs by kind of question, as the pocket teacher writes them without faults.
 
-Each kind has its ways, the plain one first and then wider ones: more clips, frames checked one by one, text
-cut out before it is read. A way that calls a module which the API reference does not have is no way; a
-question that no other way fits is answered from clips that its own words find. Of the world it knows a
-single thing: its five movements by name and about how far they go, where another teacher would have to guess
-from the choices.
+Each kind has variants, the plain one first and then wider ones: more clips, frames checked one by one, text
+cropped before it is read. A variant that calls a module which the API reference lacks is left out; a question
+that fits no kind is answered from clips that its own words find. It knows a single fact about the world: its
+five movements by name and roughly their extent, where another teacher would have to guess from the choices.
 """
 
 from __future__ import annotations
@@ -36,7 +35,8 @@ class ProgramVariant:
 
     @property
     def modules(self) -> frozenset[str]:
-        """Names of the modules that the program calls: of all that it calls and Python does not have."""
+        """Names of the modules that the program calls: every name that it calls and Python does not
+        define."""
         return _called(self.code)
 
 
@@ -47,10 +47,10 @@ GLANCE = ("weather", "main_place")
 
 
 def program_variants(reading: ParsedQuestion, modules: Collection[str]) -> list[ProgramVariant]:
-    """The programs of several steps for a question, best first; `modules` are the names that there are."""
+    """The programs of several steps for a question, best first; `modules` are the available names."""
     makers = [*_WAYS.get(reading.kind, ()), *_WAYS["other"]]
     made = [maker(reading) for maker in makers]
-    return [way for way in made if way.modules <= set(modules)]
+    return [variant for variant in made if variant.modules <= set(modules)]
 
 
 @lru_cache(maxsize=4096)

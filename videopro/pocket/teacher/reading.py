@@ -1,7 +1,6 @@
-"""What a question asks for, read from its words alone: the kinds that the pocket world asks, and any other.
+"""Parses what a question asks for, from its text alone: the pocket world's kinds, or another.
 
-As somebody would read it who never saw the world: by a few words that give a kind away, in whatever order
-they come.
+It reads as someone who has never seen the world would: by a few words that reveal the kind, in any order.
 """
 
 from __future__ import annotations
@@ -29,14 +28,14 @@ QuestionKind = Literal[
 
 @dataclass(frozen=True)
 class ParsedQuestion:
-    """A question as understood: its kind, and the words in it that say what to look for."""
+    """A parsed question: its kind, and the words in it that say what to look for."""
 
     kind: QuestionKind
     text: str
     place: str = ""
     thing: str = ""
     article: str = ""
-    """That stands before the thing."""
+    """The article before the thing."""
     line: str = ""
     """Words that are spoken."""
 
@@ -52,7 +51,7 @@ class ParsedQuestion:
 
     @property
     def subject(self) -> str:
-        """What is to be found, in the question's own words."""
+        """What to find, in the question's own words."""
         if self.line:
             return self.line
         parts = [part for part in (self.named, self.place and f"at the {self.place}") if part]
@@ -97,7 +96,7 @@ def parse_question(text: str) -> ParsedQuestion:
 def _found(
     kind: QuestionKind, text: str, *, place: str, article: str = "", thing: str = ""
 ) -> ParsedQuestion:
-    """The kind, if the words say where to look."""
+    """The question, if its words say where to look."""
     if not place:
         return ParsedQuestion("other", text)
     return ParsedQuestion(kind, text, place=place, article=article, thing=thing)
@@ -114,7 +113,7 @@ def _shown(low: str) -> str:
 
 
 def _thing(low: str) -> tuple[str, str]:
-    """The thing that is asked about and the article before it; blank where there is none."""
+    """The thing that is asked about and the article before it; blank if there is none."""
     match = re.search(r"\bthere is (an?) (\w+)|\b(the|an?) (\w+) at the\b|\bdoes (the) (\w+)", low)
     if match is None:
         return "", ""

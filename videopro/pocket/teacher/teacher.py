@@ -1,9 +1,9 @@
-"""The offline teacher of the pocket world: programs by kind of question, with mistakes, as a stand-in for the
-large language model that taught the paper's (GPT-5, section 4).
+"""The offline teacher of the pocket world: programs by kind of question, with faults, as a stand-in for the
+large language model that taught the paper's planner (GPT-5, section 4).
 
-As a planner it sees the question, its choices and the API reference, and nothing else; as a refiner the text
-of the refinement prompt, and nothing else: it does not know what it wrote before or which fault it put there,
-and errs again, though less. It reads no video, no script and no answer.
+As a planner it sees only the question, its choices and the API reference; as a refiner only the text of the
+refinement prompt: it does not know what it wrote before or which fault it injected, and injects faults again,
+though fewer. It sees no video, no script and no answer.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from videopro.program import parse_program
 from videopro.question import Question
 
 REFINED_SHARE = 0.3
-"""How much of `SHARES` a refinement's own faults come with: 12 % of refinements instead of 40 %."""
+"""The factor on `SHARES` for refinements: 12 % of refinements have a fault instead of 40 %."""
 
 
 class PocketTeacher(Planner):
-    """Writes what the paper's teacher would.
+    """Writes programs as the paper's teacher would.
 
-    `faults` scales the shares of its faults: 0 makes none, 1 those of `pocket_faults.SHARES`. `reads`:
-    whether it reads a question's kind off its words, by a reader that knows how this world asks
-    (`pocket_reading`); without, every question is of no kind, and is answered from the clips that its own
-    words find. The difference is what that reader is worth."""
+    `faults` scales the shares of its faults: 0 for none, 1 for those in `faults.SHARES`. `reads`: whether it
+    parses a question's kind from its words, with a parser that knows how this world asks (`reading`); without
+    it, every question has no kind, and is answered from the clips that its own words find. The difference is
+    what that parser is worth."""
 
     name = "pocket-teacher"
     asks_model = False
@@ -46,7 +46,7 @@ class PocketTeacher(Planner):
         self._reads = reads
 
     def identity(self) -> dict[str, object]:
-        # Left out where it reads, so that older runs keep their keys.
+        # Left out by default, so that older runs keep their keys.
         reads = {} if self._reads else {"reads": False}
         return {"planner": self.name, "version": 4, "faults": self._faults, **reads}
 
@@ -61,53 +61,57 @@ class PocketTeacher(Planner):
         ]
 
     def plan(self, question: Question, reference: str, *, adaptive: bool, seed: int = 0) -> PlannerReply:
-        """A program for a question. `adaptive`: a single look where that is enough."""
+        """A program for a question. `adaptive`: a single look if that is enough."""
         reading = self._read(question.text)
-        glance = PlannerReply(_for(question.text, NATIVE).reply, notes={"fault": "none"})
+        glance = PlannerReply(_with_question(question.text, NATIVE).reply, notes={"fault": "none"})
         if adaptive and reading.kind in GLANCE:
             return glance
         found = program_variants(reading, set(functions_of(reference)))
         if not found:
             return glance
         rng = _rng("plan", question.text, *question.choices, reference, str(adaptive), str(seed))
-        return self._reply(_for(question.text, found[0]), question.text, rng, 1.0)
+        return self._reply(_with_question(question.text, found[0]), question.text, rng, 1.0)
 
     def refine(self, prompt: str, *, seed: int = 0) -> PlannerReply:
-        """A better program, from the text of a refinement prompt. QuestionError for a text that is none."""
+        """A better program, from the text of a refinement prompt. Raises QuestionError for any other text."""
         read = read_refinement(prompt)
         found = program_variants(self._read(read.question.text), set(functions_of(prompt)))
         if not found:
-            return PlannerReply(_for(read.question.text, NATIVE).reply, notes={"fault": "none"})
+            return PlannerReply(_with_question(read.question.text, NATIVE).reply, notes={"fault": "none"})
         rng = _rng("refine", prompt, str(seed))
-        # What was tried in the same words and failed or was unsure is not tried again.
+        # A program that is known to have failed or been unsure is not tried again.
         tried = _canonical(read.program)
-        untried = [way for way in found if _canonical(way.code) != tried]
-        way = (untried or found)[0]
-        diagnosed = ProgramVariant(f"{_diagnosis(read.log)} {way.planning}", way.code)
-        return self._reply(_for(read.question.text, diagnosed), read.question.text, rng, REFINED_SHARE)
+        untried = [variant for variant in found if _canonical(variant.code) != tried]
+        variant = (untried or found)[0]
+        diagnosed = ProgramVariant(f"{_diagnosis(read.log)} {variant.planning}", variant.code)
+        question = read.question.text
+        return self._reply(_with_question(question, diagnosed), question, rng, REFINED_SHARE)
 
     def _read(self, text: str) -> ParsedQuestion:
         return parse_question(text) if self._reads else ParsedQuestion("other", text)
 
-    def _reply(self, way: ProgramVariant, question: str, rng: random.Random, share: float) -> PlannerReply:
+    def _reply(
+        self, variant: ProgramVariant, question: str, rng: random.Random, share: float
+    ) -> PlannerReply:
         shares: Mapping[str, float] = {kind: part * share * self._faults for kind, part in SHARES.items()}
-        fault = inject_fault(way.code, question, rng, shares)
+        fault = inject_fault(variant.code, question, rng, shares)
         if fault is None:
-            return PlannerReply(way.reply, notes={"fault": "none"})
+            return PlannerReply(variant.reply, notes={"fault": "none"})
         return PlannerReply(
-            ProgramVariant(way.planning, fault.code).reply, notes={"fault": fault.kind, "form": fault.form}
+            ProgramVariant(variant.planning, fault.code).reply,
+            notes={"fault": fault.kind, "form": fault.form},
         )
 
 
-def _for(question: str, way: ProgramVariant) -> ProgramVariant:
-    """The way with a plan that says the question again: a small model that learns from it learns to copy the
-    question's words, and calls need them."""
-    return ProgramVariant(f"{question} {way.planning}", way.code)
+def _with_question(question: str, variant: ProgramVariant) -> ProgramVariant:
+    """The variant with a plan that repeats the question: a small model that learns from it learns to copy the
+    question's words, which calls need."""
+    return ProgramVariant(f"{question} {variant.planning}", variant.code)
 
 
 @dataclass(frozen=True)
 class ParsedRefinement:
-    """What a refinement prompt says."""
+    """The content of a refinement prompt."""
 
     question: Question
     program: str
@@ -122,13 +126,13 @@ _SHOWN = re.compile(
 
 
 def read_refinement(prompt: str) -> ParsedRefinement:
-    """The question, the program and the log in a prompt of `videopro.prompts`. QuestionError for a text that
-    holds none."""
-    # Only the part from the last question on: an API reference before it may say anything.
+    """The question, the program and the log in a prompt of `videopro.prompts`. Raises QuestionError for any
+    other text."""
+    # Only the part from the last question on: an API reference before it may contain anything.
     start = prompt.rfind("\nQuestion: ", 0, _program_start(prompt))
     found = _SHOWN.search(prompt, start + 1) if start >= 0 else None
     if found is None:
-        raise QuestionError(f"This is no prompt for a refinement: {prompt[:200]!r}")
+        raise QuestionError(f"This is not a refinement prompt: {prompt[:200]!r}")
     choices = re.split(r"^[A-J]\. ", found["choices"], flags=re.MULTILINE)[1:]
     _, _, log = found["rest"].partition("\nLog:\n")
     return ParsedRefinement(
@@ -149,7 +153,7 @@ def _canonical(code: str) -> str:
 
 
 def _diagnosis(log: str) -> str:
-    """What a log's first line says went wrong, in words for the plan."""
+    """The failure named in a log's first line, in words for the plan."""
     first = log.strip().split("\n")[0]
     error, colon, _ = first.partition(":")
     if colon and error.isidentifier() and error[0].isupper():
@@ -159,11 +163,11 @@ def _diagnosis(log: str) -> str:
     return "The answer is unsure: look again."
 
 
-# A reference's words on imports, which came after runs were recorded: they decide nothing of chance.
+# The reference's section on imports was added after runs were recorded, so it does not affect random draws.
 _IMPORTS = re.compile(r"\n\n## What a program may import\n\n[^\n]*")
 
 
 def _rng(*parts: str) -> random.Random:
-    """A source of chance that depends on these texts alone, the same on every machine."""
+    """A random generator that depends on these texts only, the same on every machine."""
     parts = tuple(_IMPORTS.sub("", part) for part in parts)
     return random.Random(hashlib.sha256(json.dumps(parts).encode()).digest())

@@ -91,7 +91,7 @@ def pictures_at(
                 group = groups.popleft()
             worker.decode(group)
 
-    def work_apart(deadline: Deadline) -> None:
+    def work_with_own_reader(deadline: Deadline) -> None:
         try:
             with open_container(probe.path, deadline) as container:
                 work(Reader(container, probe.path, deadline))
@@ -105,7 +105,9 @@ def pictures_at(
         if workers == 1:
             reader.context.thread_count = cpus
         deadlines += [Deadline(timeout) for _ in range(workers - 1)]
-        threads = [threading.Thread(target=work_apart, args=(own,), daemon=True) for own in deadlines[1:]]
+        threads = [
+            threading.Thread(target=work_with_own_reader, args=(own,), daemon=True) for own in deadlines[1:]
+        ]
         for thread in threads:
             thread.start()
         try:
@@ -255,7 +257,7 @@ class _GroupDecoder:
         got: dict[int, np.ndarray] = {}
         sent: set[int] = set()
         returned: set[int] = set()
-        spoilt: set[int] = set()
+        corrupt: set[int] = set()
 
         def take(pictures: list[VideoFrame]) -> None:
             for picture in pictures:
@@ -264,7 +266,7 @@ class _GroupDecoder:
                     continue
                 returned.add(place)
                 if picture.is_corrupt:
-                    spoilt.add(place)
+                    corrupt.add(place)
                 elif place in run:
                     got[place] = self._painter.rgb(picture, *self._size, self._probe.turn)
                     self._reader.deadline.renew()
@@ -279,15 +281,15 @@ class _GroupDecoder:
             try:
                 take(context.decode(packet))
             except av.error.InvalidDataError:
-                spoilt.add(place)
+                corrupt.add(place)
         with contextlib.suppress(av.error.InvalidDataError):  # missing pictures are detected below
             take(context.decode(None))
         context.flush_buffers()
         if self._reader.is_h264 and not self._probe.interlaced:
-            spoilt |= sent - returned  # every packet is a picture: a missing one was damaged and dropped
+            corrupt |= sent - returned  # every packet is a picture: a missing one was damaged and dropped
         # Pictures shown before the key frame may refer to pictures that were not decoded, and no later
         # picture refers to them. Any other damage spoils everything after it in decoding order.
-        limit = min((place for place in spoilt if times[place] >= times[key]), default=len(times))
+        limit = min((place for place in corrupt if times[place] >= times[key]), default=len(times))
         whole = {times[place]: image for place, image in got.items() if place < limit}
         self._shown.images.update(whole)
         return set(whole)

@@ -19,7 +19,7 @@ from videopro.video.decoding.reader import Reader
 PicturesAt = Callable[[Probe, Sequence[int], tuple[int, int], Callable[[int], bool], float], DecodedPictures]
 
 # Pictures decoded together: enough groups for every thread, few enough for memory.
-_TOGETHER = 64
+_PICTURES_PER_PART = 64
 # Pictures held in memory at most if no key frame lies between them. Later ones are decoded again from the key
 # frame, which only happens in videos with very long groups.
 _MOST = 512
@@ -67,7 +67,7 @@ def in_order(
 
 
 def _parts(probe: Probe, ticks: Sequence[int], timeout: float) -> Iterator[list[int]]:
-    """Split the ticks at key frames into parts of `_TOGETHER` or more."""
+    """Split the ticks at key frames into parts of `_PICTURES_PER_PART` or more."""
     part: list[int] = []
     with open_container(probe.path, deadline := Deadline(timeout)) as container:
         reader = Reader(container, probe.path, deadline)
@@ -79,7 +79,7 @@ def _parts(probe: Probe, ticks: Sequence[int], timeout: float) -> Iterator[list[
 
         for tick in ticks:
             if len(part) >= _MOST or (
-                len(part) >= _TOGETHER and key_before(tick) not in (None, key_before(part[-1]))
+                len(part) >= _PICTURES_PER_PART and key_before(tick) not in (None, key_before(part[-1]))
             ):
                 yield part
                 part = []

@@ -94,7 +94,7 @@ VIEW.filters = (() => {
 
   // ---- the panel -----------------------------------------------------------------------------------------
 
-  // A choice is a change of the address, so that Back undoes it; typing and sliding are no history.
+  // A choice is a change of the address, so that Back undoes it; typing and sliding add no history.
   function change(act, { typed = false } = {}) {
     act(given);
     const hash = VIEW.hash(null);
@@ -167,7 +167,7 @@ VIEW.filters = (() => {
     const histogram = el("div.histogram", { "aria-hidden": "true" }, bins.map((bin, i) => {
       const middle = (i + 0.5) / BINS;
       const title = `${(i / BINS).toFixed(2)}–${((i + 1) / BINS).toFixed(2)}: ${bin[0]} right, ${bin[1]} not`;
-      // Square roots: the bin of sure answers holds most questions, and would hide all others.
+      // Square roots: the bin of confident answers holds most questions, and would hide all others.
       const tall = (number) => `${number ? Math.max(3, 100 * Math.sqrt(total / most) * (number / total)) : 0}%`;
       const total = bin[0] + bin[1] + bin[2];
       return el("span", { title, class: middle < given.low || middle > given.high ? "out" : null },

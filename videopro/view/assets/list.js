@@ -4,7 +4,7 @@
 (() => {
   const CHUNK = 60; // Rows added per scroll; thousands at once would be slow.
   let rows = [];
-  let from = 0; // The rows that are drawn: coming back to question 4,000 draws none of the first thousands.
+  let from = 0; // The rows that are drawn: returning to question 4,000 does not draw the thousands before it.
   let drawn = 0;
   let last = null; // The question that was open, to continue there.
   let list, more, before, totals, watcher;
@@ -30,7 +30,7 @@
           el("div.found", {}, totals, before, list, more, hints())));
     }
     const panel = document.getElementById("panel");
-    // The panel is drawn anew with new counts: whoever uses the keyboard stays where they were.
+    // The panel is redrawn with new counts; keyboard focus stays where it was.
     const { id, dataset } = document.activeElement ?? {};
     panel.replaceChildren(...VIEW.filters.panel().filter(Boolean));
     const same = (chip) => ["result", "mark", "kind", "value"].every((name) => chip.dataset[name] === dataset[name]);
@@ -40,7 +40,7 @@
     last = null;
   };
 
-  // After typing or sliding: the panel's own fields stay as they are.
+  // After typing or sliding: the panel's own fields are not redrawn.
   VIEW.refreshList = () => {
     const panel = document.getElementById("panel");
     const old = panel.querySelector(".facets");

@@ -1,4 +1,4 @@
-// A program line by line, and beside each line the calls that it made.
+// A program line by line, and next to each line the calls that it made.
 "use strict";
 
 VIEW.program = (round, pictures) => {
@@ -19,7 +19,7 @@ VIEW.program = (round, pictures) => {
       el("div.line", { class: [{ "+": "added", "-": "gone" }[line.mark], calls.length ? "called" : "", failed ? "fault" : ""].join(" "), "data-line": line.number },
         el("div.source", {},
           el("span.number", { "aria-hidden": "true" }, line.number ?? ""),
-          isDiff ? el("span.mark", { "aria-label": { "+": "added", "-": "taken out" }[line.mark] ?? null }, { "+": "+", "-": "−" }[line.mark] ?? "") : null,
+          isDiff ? el("span.mark", { "aria-label": { "+": "added", "-": "removed" }[line.mark] ?? null }, { "+": "+", "-": "−" }[line.mark] ?? "") : null,
           code(line.tokens)),
         el("div.calls", {}, calls.length ? several(calls, pictures) : null)));
   }
@@ -29,7 +29,7 @@ VIEW.program = (round, pictures) => {
     loose.length
       ? el("div.loose", {}, el("h4", {}, "Calls whose line was not recorded"), several(loose, pictures, 8))
       : null,
-    byName ? el("p.note", {}, "This run did not record lines: calls stand beside the only line that names their function.") : null,
+    byName ? el("p.note", {}, "This run did not record lines: calls are shown next to the only line that names their function.") : null,
   ];
 };
 
@@ -40,7 +40,7 @@ function code(tokens) {
   return el("code", { style: { "--indent": `${indent + 2}ch` } }, tokens.map(([kind, part]) => (kind ? el(`span.t-${kind}`, {}, part) : part)));
 }
 
-// The first calls of a line, and the others when asked for: a loop may make hundreds.
+// The first calls of a line, and the others on request: a loop may make hundreds.
 function several(calls, pictures, shown = 3) {
   const most = calls.length === shown + 1 ? shown + 1 : shown;
   const rest = calls.slice(most);
@@ -63,11 +63,11 @@ VIEW.call = (call, number, pictures) => {
     el("div.signature", {},
       el("span.order", { title: `call ${number} of this program` }, number),
       el("span.args", { title: call.args.map(([name, value]) => `${name} = ${value}`).join("\n") }, el("b", {}, call.fn), "(", args, ")"),
-      el("small", { title: call.cached ? "remembered from an earlier call" : null }, call.cached ? "remembered" : duration(call.seconds))),
+      el("small", { title: call.cached ? "cached from an earlier call" : null }, call.cached ? "cached" : duration(call.seconds))),
     result(call),
     frames(call, pictures));
   if (call.frames.length === 1 && !call.frames[0].box) node.classList.toggle("single", node.querySelector("figure") !== null);
-  // Long arguments and results open on a click; selecting text is no click.
+  // Long arguments and results open on a click; selecting text does not count as a click.
   node.addEventListener("click", (event) => {
     if (event.target.closest(".signature, .text") && getSelection().isCollapsed) node.classList.toggle("open");
   });
@@ -86,7 +86,7 @@ function result(call) {
   return el("div.result.text", {}, unquoted(call.result));
 }
 
-// A text that a module gave is shown as it reads, with its line breaks.
+// Text returned by a module is shown as is, with its line breaks.
 function unquoted(text) {
   const whole = /^(['"])([^]*)(\1|…)$/.exec(text);
   if (!whole || whole[2] === "") return text;
@@ -104,7 +104,7 @@ function frames(call, pictures) {
 
 const spans = (times) => (times.length ? `${clock(times[0], true)} – ${clock(times[times.length - 1], true)}` : "");
 
-// A frame as the call saw it: a crop beside where it was cut, boxes where something was found.
+// A frame as the call saw it: a crop next to its place in the frame, boxes where something was found.
 function seen(call, frame, pictures) {
   if (!pictures) return null;
   const at = clock(frame.time, true);

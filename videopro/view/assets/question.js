@@ -11,7 +11,7 @@
     native: "Direct answer",
     fallback: "Fallback: direct answer",
   };
-  let around = []; // The list's rows as it was left: what the next question is.
+  let around = []; // The list's rows when it was left, to find the next question.
 
   VIEW.showQuestion = async (id) => {
     const row = VIEW.byId.get(id);
@@ -20,15 +20,15 @@
     around = VIEW.filters.rows();
     if (!row) return unknown(main, id);
     const content = await VIEW.load(`data/questions/${row.page}.js`);
-    if (VIEW.address().id !== id) return; // One has walked on meanwhile.
-    if (!content) return unknown(main, id, "its file is missing or broken: give the command again that made this folder");
+    if (VIEW.address().id !== id) return; // The user has moved on in the meantime.
+    if (!content) return unknown(main, id, "its file is missing or broken: re-run the command that made this folder");
     const pictures = await VIEW.load(`pictures/${content.video.pictures}.js`);
     if (VIEW.address().id !== id) return;
     document.title = `${id} · ${VIEW.run.name}`;
     main.className = "question";
     main.replaceChildren(bar(id), asked(content), VIEW.strip(content, pictures), ...content.rounds.map((round, place) => turn(content, round, place, pictures)), costs(content));
     scrollTo(0, 0);
-    // The neighbours, so that walking does not wait.
+    // Preload the neighbours, so that stepping through questions does not wait.
     for (const step of [1, -1]) {
       const next = around[around.indexOf(row) + step];
       if (next) VIEW.load(`data/questions/${next.page}.js`);
@@ -84,7 +84,7 @@
     return null;
   }
 
-  // The distribution over the letters stands beside the options; of a refined question, before and after.
+  // The distribution over the letters is shown next to the options; of a refined question, before and after.
   function choices(page) {
     const { first, final, gold } = page;
     const twice = page.refined > 0 && first && Object.keys(first.letters).length > 0;

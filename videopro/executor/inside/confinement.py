@@ -1,7 +1,7 @@
-"""The walls: the rights that the zygote gives up once, and each program's process before its program runs.
+"""Confinement: the rights that the zygote gives up once, and each program's process before its program runs.
 
 Seccomp is mandatory; the others (Landlock, namespaces, an empty root, another user) are set up where the
-kernel supports them, and `zygote` returns which. Linux only, through libc, with nothing to install.
+kernel supports them, and `confine_zygote` returns which. Linux only, through libc, with nothing to install.
 """
 
 from __future__ import annotations
@@ -43,22 +43,22 @@ def _check(result: int, what: str) -> None:
         raise OSError(number, f"{what}: {os.strerror(number)}")
 
 
-def zygote() -> list[str]:
-    """Confine the process that forks programs. Returns the names of the walls that are up.
+def confine_zygote() -> list[str]:
+    """Confine the process that forks programs. Returns the names of the restrictions in force.
 
     Call it after all imports. Raises OSError if no_new_privs cannot be set, without which there is no
     seccomp.
     """
     _check(_prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs")
-    walls = ["no_new_privs"]
+    restrictions = ["no_new_privs"]
     # When memory runs out, a program goes before the process that holds the models.
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
         file.write("1000")
-    for wall in (_namespaces, _empty_root, _another_user, _no_capabilities, _landlock):
+    for restrict in (_namespaces, _empty_root, _another_user, _no_capabilities, _landlock):
         with contextlib.suppress(OSError):  # Not granted here: seccomp does not need it.
-            walls.append(wall())
+            restrictions.append(restrict())
     _check(_prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0), "dumpable")
-    return walls
+    return restrictions
 
 
 def has_seccomp() -> bool:
@@ -112,7 +112,7 @@ def _landlock() -> str:
     scopes = 3 if version >= 6 else 0
     rules = (ctypes.c_uint64 * 3)(files, network, scopes)
     size = 24 if version >= 6 else 16 if version >= 4 else 8
-    # Handled and with no rule that allows: all of it is denied.
+    # Handled, with no rule that allows anything: all of it is denied.
     ruleset = _syscall(_LANDLOCK_CREATE, rules, ctypes.c_size_t(size), ctypes.c_uint32(0))
     if ruleset < 0:
         raise OSError(ctypes.get_errno(), "no Landlock")
@@ -124,7 +124,7 @@ def _landlock() -> str:
 
 
 def address_space() -> int:
-    """Bytes of address space of this process. Call it before the walls are up: it reads /proc."""
+    """Bytes of address space of this process. Call it before confining the process: it reads /proc."""
     with open("/proc/self/statm") as file:
         return int(file.read().split()[0]) * resource.getpagesize()
 
@@ -136,10 +136,10 @@ def die_with(parent: int) -> None:
         raise OSError("the parent is gone")
 
 
-class Door:
-    """The walls of one program's process: prepared while it waits for its program, closed before that runs.
+class Confinement:
+    """The restrictions of one program's process: prepared while it waits, applied before the program runs.
 
-    `code`: the result of `filter.program`. Make it in the process that it confines. Raises OSError.
+    `code`: the result of `filter.program`. Construct it in the process that it confines. Raises OSError.
     """
 
     def __init__(self, code: bytes) -> None:
@@ -149,14 +149,14 @@ class Door:
             resource.RLIMIT_FSIZE,
             resource.RLIMIT_NPROC,
             resource.RLIMIT_MEMLOCK,
-            # Waiting signals are counted by user: who may queue some can tell how many others have queued.
+            # Pending signals are counted per user: who may queue some can tell how many others have queued.
             resource.RLIMIT_SIGPENDING,
         ):
             resource.setrlimit(kind, none)
-        mine = seccomp.of_process(code, os.getpid())
-        self._filter = _Filter(len(mine) // 8, mine)
+        own_filter = seccomp.of_process(code, os.getpid())
+        self._filter = _Filter(len(own_filter) // 8, own_filter)
 
-    def close(self, memory: int, cpu_seconds: int) -> None:
+    def apply(self, memory: int, cpu_seconds: int) -> None:
         """Confine this process for good. `memory`: total bytes of address space. Raises OSError."""
         resource.setrlimit(resource.RLIMIT_NOFILE, (seccomp.SOCKET_FD + 1,) * 2)
         resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds + 1))

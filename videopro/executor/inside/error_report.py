@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping
 from types import FrameType, TracebackType
 from typing import Any
 
-from .agreed import FILE
 from .allowed import MODULES
+from .constants import FILE
 
 _MOST_NAMES = 750
 _LONGEST_NAME = 60
@@ -28,18 +28,18 @@ def describe_error(
     """
     found: list[list[Any]] = []
     seen: list[BaseException] = []
-    following: BaseException | None = error
-    while following is not None and len(found) < 3 and following not in seen:
-        seen.append(following)
-        message = _message(following)[: limits["error_bytes"]]
-        if isinstance(following, MemoryError) and not message:
+    current: BaseException | None = error
+    while current is not None and len(found) < 3 and current not in seen:
+        seen.append(current)
+        message = _message(current)[: limits["error_bytes"]]
+        if isinstance(current, MemoryError) and not message:
             message = f"the program may use {limits['memory_bytes'] >> 20:,} MiB"
-        places = _places(following, source)
-        if isinstance(following, MemoryError) and not places and entered is not None:
+        places = _places(current, source)
+        if isinstance(current, MemoryError) and not places and entered is not None:
             places = [[entered.f_lineno, entered.f_code.co_name]]
-        found.append([type(following).__name__, message, places])
-        hidden = following.__suppress_context__
-        following = following.__cause__ or (None if hidden else following.__context__)
+        found.append([type(current).__name__, message, places])
+        hidden = current.__suppress_context__
+        current = current.__cause__ or (None if hidden else current.__context__)
     return found
 
 
@@ -55,7 +55,7 @@ def _message(error: BaseException) -> str:
 
 
 def _hint(error: BaseException) -> str:
-    """A suggestion for a missing name, in the words of CPython's own tracebacks."""
+    """A suggestion for a missing name, worded as in CPython's own tracebacks."""
     name: Any = getattr(error, "name", None)
     if type(name) is not str or len(name) > _LONGEST_NAME:
         return ""
@@ -103,7 +103,7 @@ def _places(error: BaseException, source: str) -> list[list[Any]]:
 
 
 def _function_at(source: str, line: int) -> str:
-    """The function around a line of source that does not parse, found by indentation; "" for none."""
+    """The function around a line of source that does not parse, found by indentation; "" if there is none."""
     lines = source.replace("\r\n", "\n").replace("\r", "\n").split("\n")[:line]
     margin = 1 << 30
     for number, text in enumerate(reversed(lines)):
