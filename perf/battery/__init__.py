@@ -1,0 +1,1 @@
+"""The GPU check: what `perf/gpu.py` runs, part by part, on one device."""

@@ -1,0 +1,72 @@
+"""(c) The update of one group, its prompt shared by the replies or run with each, and its attention."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import torch
+
+from perf.battery.cases import Bench, Case, Figures
+from perf.battery.measuring import now, on_gpu, peak_gib, reset_peak
+from perf.battery.reinforcing import group_of, train, turns_of
+
+TITLE = "Update of one group: forward and backward over its replies"
+
+
+def cases(bench: Bench) -> list[Case]:
+    return [
+        Case(
+            f"{tokens} tokens, prompt {'shared' if shared else 'with each'}",
+            partial(update, bench, tokens, shared),
+        )
+        for tokens in bench.shapes.packed
+        for shared in (True, False)
+    ]
+
+
+def update(bench: Bench, tokens: int, shared: bool) -> Figures:
+    """Two passes, of which the second counts."""
+    trainer = train(bench, longest=4)
+    model: Any = trainer.model
+    draw = torch.Generator().manual_seed(0)
+    rows = group_of(trainer)
+    replies = torch.randint(0, trainer._tokenizer.vocab_size, (len(rows), tokens), generator=draw).tolist()
+    turns = turns_of(trainer, rows, replies)
+    score = trainer._score_shared_prefix if shared else trainer._score_separately
+    model.train()
+    reset_peak()
+    seconds = []
+    for _ in range(2):
+        began = now()
+        values, _, _ = score(model, turns, False)
+        forward = now() - began
+        (-values.mean()).backward()
+        seconds.append((forward, now() - began))
+        model.zero_grad()
+    peak = peak_gib()
+    forward, whole = seconds[-1]
+    return {
+        "update_s": round(whole, 3),
+        "forward_s": round(forward, 3),
+        "peak_gib": peak,
+        "prompt_tokens": len(turns.prompts[0].encoded.ids),
+        "replies": len(replies),
+        "attention": attention_kernels(lambda: score(model, turns, False)),
+    }
+
+
+def attention_kernels(run: Any) -> str:
+    """The attention operators that a pass calls, as torch names them."""
+    from torch.profiler import ProfilerActivity, profile
+
+    kinds = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if on_gpu() else [])]
+    with torch.no_grad(), profile(activities=kinds) as seen:
+        run()
+    names = {event.key for event in seen.key_averages()}
+    found = {
+        name.removeprefix("aten::_scaled_dot_product_")
+        for name in names
+        if name.startswith("aten::_scaled_dot_product_")
+    }
+    return ", ".join(sorted(found)) or "none of torch's fused or plain attention operators"

@@ -1,0 +1,74 @@
+"""What was measured, as a file and as tables."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from perf.battery.shapes import Shapes
+
+Part = Mapping[str, Mapping[str, Any]]
+
+
+def write_results(
+    path: Path,
+    shapes: Shapes,
+    facts: Mapping[str, Any],
+    parts: Mapping[str, Part],
+    titles: Mapping[str, str],
+) -> None:
+    """Write the results of one device and shapes. Other parts stay as they are in the file, if it is of the
+    same device, versions and shapes."""
+    content: dict[str, Any] = {"shapes": shapes.name, "facts": dict(facts), "parts": {}}
+    if path.exists():
+        before = json.loads(path.read_text(encoding="utf-8"))
+        if all(before.get(name) == content[name] for name in ("shapes", "facts")):
+            content["parts"] = before["parts"]
+    for letter, cases in parts.items():
+        content["parts"][letter] = {"title": titles[letter], "cases": cases}
+    content["parts"] = dict(sorted(content["parts"].items()))
+    part = path.with_suffix(".part")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    part.replace(path)
+
+
+def table(title: str, cases: Part) -> str:
+    """A part's table in Markdown: a row for each case, a column for each figure; below it what was not
+    measured, and why."""
+    rows = {name: case["figures"] for name, case in cases.items() if "figures" in case}
+    columns = list(dict.fromkeys(column for row in rows.values() for column in row))
+    lines = [f"**{title}**", ""]
+    if rows:
+        cells = [["", *(column.replace("_", " ") for column in columns)]]
+        cells += [[name, *(_cell(row.get(column)) for column in columns)] for name, row in rows.items()]
+        lines += ["| " + " | ".join(line) + " |" for line in cells[:1]]
+        lines += ["|" + "---|" * len(cells[0])]
+        lines += ["| " + " | ".join(line) + " |" for line in cells[1:]]
+    for name, case in cases.items():
+        for kind in ("skipped", "failed"):
+            if kind in case:
+                lines += ["", f"{name}: {kind}: {case[kind]}"]
+    return "\n".join(lines)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {_cell(inner)}" for name, inner in value.items())
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def tables(path: Path) -> str:
+    """Every table of a file of results, under the device's name and the versions."""
+    content = json.loads(path.read_text(encoding="utf-8"))
+    facts = content["facts"]
+    versions = ", ".join(f"{name} {facts[name]}" for name in ("python", "torch", "transformers", "trl"))
+    head = f"On {facts['device']}, random weights ({content['shapes']}); {versions}."
+    parts = [table(f"({letter}) {part['title']}", part["cases"]) for letter, part in content["parts"].items()]
+    return "\n\n".join([head, *parts])

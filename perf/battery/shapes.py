@@ -1,0 +1,193 @@
+"""Models with random weights at the shapes of real ones, and how large the work is that they are given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoConfig, AutoModelForImageTextToText, AutoProcessor, PretrainedConfig
+
+from videopro.pocket import model_dir
+
+_ROPE = {
+    "rope_type": "default",
+    "rope_theta": 5_000_000.0,
+    "mrope_section": [24, 20, 20],
+    "mrope_interleaved": True,
+}
+
+
+@dataclass(frozen=True)
+class VideoShape:
+    """A video file."""
+
+    seconds: int
+    rate: int
+    """Pictures per second."""
+    height: int
+    width: int
+
+
+@dataclass(frozen=True)
+class Shapes:
+    """A model's sizes, and those of the work: as published where a GPU runs it, smaller on a CPU."""
+
+    name: str
+    title: str
+    frames: int
+    pixels: int
+    """Maximum pixels of a frame."""
+    video: VideoShape
+    dtype: str
+    lora_rank: int
+    text: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of the text model's config; empty: the pocket model's config as it is."""
+    vision: Mapping[str, Any] = field(default_factory=dict)
+    tied: bool = False
+    """Whether the output layer is the embedding."""
+    batches: tuple[int, ...] = (2, 4, 8)
+    """Rows of an SFT step."""
+    reply: int = 512
+    """Tokens of a written reply."""
+    rows: tuple[int, ...] = (8, 64)
+    """Replies that are written at the same time."""
+    group: int = 8
+    """Replies to one prompt in a GRPO step."""
+    groups: int = 8
+    """Prompts in a GRPO step."""
+    packed: tuple[int, ...] = (512, 1024)
+    """Tokens of each reply in an update."""
+    videos: int = 3
+    questions: int = 11
+    """Questions about each video."""
+    clips: int = 128
+    """10-second clips that an encoder embeds."""
+    clip_batches: tuple[int, ...] = (16, 64)
+
+
+TINY = Shapes(
+    name="tiny",
+    title="the pocket model's shapes",
+    frames=16,
+    pixels=96 * 160,
+    video=VideoShape(20, 4, 96, 160),
+    dtype="float32",
+    lora_rank=8,
+    batches=(2, 4),
+    reply=16,
+    rows=(4, 8),
+    group=4,
+    groups=2,
+    packed=(16, 32),
+    questions=2,
+    clips=8,
+    clip_batches=(2, 4),
+)
+# The published configs of Qwen/Qwen3-VL-2B-Instruct and Qwen/Qwen3-VL-8B-Instruct.
+QWEN3VL_2B = Shapes(
+    name="2b",
+    title="the shapes of Qwen3-VL-2B",
+    frames=64,
+    pixels=50_176,
+    video=VideoShape(300, 8, 360, 640),
+    dtype="bfloat16",
+    lora_rank=64,
+    text={
+        "hidden_size": 2048,
+        "intermediate_size": 6144,
+        "num_hidden_layers": 28,
+        "num_attention_heads": 16,
+        "num_key_value_heads": 8,
+        "head_dim": 128,
+        "vocab_size": 151_936,
+        "rope_parameters": _ROPE,
+    },
+    vision={
+        "depth": 24,
+        "hidden_size": 1024,
+        "intermediate_size": 4096,
+        "num_heads": 16,
+        "out_hidden_size": 2048,
+        "num_position_embeddings": 2304,
+        "deepstack_visual_indexes": [5, 11, 17],
+    },
+    tied=True,
+    batches=(2,),
+    reply=24,
+    rows=(4, 8),
+    group=4,
+    groups=1,
+    packed=(24,),
+    videos=1,
+    clips=16,
+    clip_batches=(16,),
+)
+QWEN3VL_8B = Shapes(
+    name="8b",
+    title="the shapes of Qwen3-VL-8B",
+    frames=64,
+    pixels=50_176,
+    video=VideoShape(300, 8, 360, 640),
+    dtype="bfloat16",
+    lora_rank=64,
+    text={
+        "hidden_size": 4096,
+        "intermediate_size": 12_288,
+        "num_hidden_layers": 36,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 8,
+        "head_dim": 128,
+        "vocab_size": 151_936,
+        "rope_parameters": _ROPE,
+    },
+    vision={
+        "depth": 27,
+        "hidden_size": 1152,
+        "intermediate_size": 4304,
+        "num_heads": 16,
+        "out_hidden_size": 4096,
+        "num_position_embeddings": 2304,
+        "deepstack_visual_indexes": [8, 16, 24],
+    },
+)
+SHAPES: Mapping[str, Shapes] = {shapes.name: shapes for shapes in (TINY, QWEN3VL_2B, QWEN3VL_8B)}
+
+
+def model_config(shapes: Shapes) -> PretrainedConfig:
+    """The config, with the shipped tokenizer's token ids."""
+    small: PretrainedConfig = AutoConfig.from_pretrained(model_dir())
+    if not shapes.text:
+        return small
+    ends = {name: getattr(small.text_config, name) for name in ("eos_token_id", "pad_token_id")}
+    tokens = ("image_token_id", "video_token_id", "vision_start_token_id", "vision_end_token_id")
+    return AutoConfig.for_model(
+        small.model_type,
+        text_config={**shapes.text, **ends},
+        vision_config={
+            **shapes.vision,
+            "patch_size": 16,
+            "spatial_merge_size": 2,
+            "temporal_patch_size": 2,
+        },
+        tie_word_embeddings=shapes.tied,
+        **{name: getattr(small, name) for name in tokens},
+    )
+
+
+def make_checkpoint(shapes: Shapes, folder: Path) -> Path:
+    """A checkpoint with random weights and the shipped tokenizer and processor, made once."""
+    target = folder / "model"
+    if not (target / "videopro.json").exists():
+        torch.manual_seed(0)
+        with torch.device("cuda" if torch.cuda.is_available() else "cpu"):
+            model = AutoModelForImageTextToText.from_config(
+                model_config(shapes), dtype=getattr(torch, shapes.dtype)
+            )
+        model.save_pretrained(target)
+        AutoProcessor.from_pretrained(model_dir()).save_pretrained(target)
+        # Written last: an interrupted checkpoint is made again.
+        (target / "videopro.json").write_text(f'{{"frames": {shapes.frames}, "pixels": {shapes.pixels}}}\n')
+    return target

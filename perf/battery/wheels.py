@@ -1,0 +1,89 @@
+"""The packages that a machine lacks, as pins for pip: those that this environment has and that one has not.
+
+    python -m perf.battery.wheels PRESENT [--python 3.12]
+
+Follows the requirements of the project's extras "train" and "deepspeed" through the packages installed here.
+A package that the other machine has in a version that the requirements admit is left as it is there.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterable, Mapping
+from importlib import metadata
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+EXTRAS = ("train", "deepspeed")
+Requires = Callable[[str], list[str]]
+"""A package's requirements by its name."""
+
+
+def read_present(text: str) -> dict[str, str]:
+    """The versions of `pip list --format=freeze`, by canonical name."""
+    pairs = (line.split("==") for line in text.splitlines() if line.count("==") == 1)
+    return {canonicalize_name(name.strip()): version.strip() for name, version in pairs}
+
+
+def lacking(
+    project: Iterable[str],
+    present: Mapping[str, str],
+    python: str,
+    requires: Requires,
+    version: Callable[[str], str],
+) -> list[str]:
+    """NAME==VERSION of every package that these requirements need and `present` lacks or has too old."""
+    environment = {
+        "python_version": python,
+        "python_full_version": f"{python}.0",
+        "sys_platform": "linux",
+        "platform_machine": "x86_64",
+    }
+    waiting = [Requirement(line) for line in project]
+    done: set[tuple[str, frozenset[str]]] = set()
+    wanted: set[str] = set()
+    while waiting:
+        requirement = waiting.pop()
+        name, extras = canonicalize_name(requirement.name), frozenset(requirement.extras)
+        given = present.get(name)
+        if given is not None and requirement.specifier.contains(given, prereleases=True):
+            continue
+        wanted.add(name)
+        if (name, extras) in done:
+            continue
+        done.add((name, extras))
+        for line in requires(name):
+            inner = Requirement(line)
+            marker = inner.marker
+            if marker is None or any(
+                marker.evaluate({**environment, "extra": extra}) for extra in ("", *extras)
+            ):
+                waiting.append(inner)
+    return sorted(f"{name}=={version(name)}" for name in wanted)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("present", type=Path, help="output of pip list --format=freeze on the other machine")
+    parser.add_argument("--python", default="3.12", help="its Python")
+    given = parser.parse_args()
+    project = [
+        line
+        for line in metadata.requires("videopro") or []
+        if (marker := Requirement(line).marker) is None
+        or any(marker.evaluate({"extra": extra}) for extra in EXTRAS)
+    ]
+    pins = lacking(
+        project,
+        read_present(given.present.read_text(encoding="utf-8")),
+        given.python,
+        lambda name: metadata.requires(name) or [],
+        metadata.version,
+    )
+    print("\n".join(pins))
+
+
+if __name__ == "__main__":
+    main()

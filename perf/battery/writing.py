@@ -1,0 +1,99 @@
+"""(b) Writing replies: milliseconds a token, with the adapter on, off and merged, and how much of that the
+device computes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Literal
+
+import torch
+
+from perf.battery.cases import Bench, Case, Figures
+from perf.battery.measuring import now, on_gpu, peak_gib, reset_peak
+from perf.battery.world import make_adapter, make_videos, question
+from videopro import prompts
+from videopro.backbones import Sampling, read_spec
+from videopro.backbones.qwen import LoadedModel, QwenInputs, QwenRunner, load_model
+from videopro.video import Video
+
+TITLE = "Writing replies after a video, as GRPO samples them"
+Adapter = Literal["on", "off", "merged"]
+PROFILED = 16
+"""Tokens that are profiled."""
+
+
+def cases(bench: Bench) -> list[Case]:
+    # Merged last: it cannot be undone.
+    return [
+        Case(
+            f"{rows} rows, adapter {adapter}",
+            partial(write, bench, rows, adapter),
+        )
+        for adapter in ("off", "on", "merged")
+        for rows in bench.shapes.rows
+    ]
+
+
+def load(bench: Bench, adapter: Adapter) -> LoadedModel:
+    """The model with the random adapter on, off (its layers are there) or merged."""
+    spec = read_spec(
+        str(bench.checkpoint()),
+        adapter=str(make_adapter(bench)),
+        dtype={"bfloat16": "bf16", "float32": "fp32"}[bench.shapes.dtype],
+    )
+    loaded = load_model(spec)
+    tuned: Any = loaded.adapter
+    if adapter == "off":
+        tuned.base_model.disable_adapter_layers()
+    if adapter == "merged":
+        tuned.merge_and_unload()
+    return loaded
+
+
+def write(bench: Bench, rows: int, adapter: Adapter) -> Figures:
+    """`rows` replies, a group of them to each prompt, none of which ends early."""
+    shapes = bench.shapes
+    loaded = load(bench, adapter)
+    pad = loaded.processor.tokenizer.pad_token_id
+    run = QwenRunner(loaded.model, ends=(), pad=pad)
+    inputs = QwenInputs(loaded.processor, frames=shapes.frames, pixels=shapes.pixels, device=run.device)
+    size = inputs.frame_size(shapes.video.height, shapes.video.width, shapes.frames)
+    head = inputs.head(Video.open(make_videos(bench)[0]).sample(shapes.frames, size=size))
+    texts = [prompts.plan(question(number)) for number in range(max(1, rows // shapes.group))]
+    encoded = [head.append_text(inputs.tail(text)) for text in texts]
+    groups = [number * len(encoded) // rows for number in range(rows)]
+    banned = inputs.visual_tokens()
+    sampling = Sampling(shapes.reply, temperature=1.0, seed=0)
+    reset_peak()
+    with torch.inference_mode():
+        seconds = {}
+        for name in ("warm-up", "measured"):
+            began = now()
+            state = run.fork(run.start(encoded), groups)
+            read = now()
+            run.generate(state, sampling, [(0, row) for row in range(rows)], banned=banned)
+            seconds[name] = (read - began, now() - read)
+        prompt, replies = seconds["measured"]
+        busy = _busy_ms(run, run.fork(run.start(encoded), groups), banned, rows)
+    ms = 1000 * replies / shapes.reply
+    return {
+        "ms_a_token": round(ms, 2),
+        "tokens_per_s": round(rows * shapes.reply / replies, 1),
+        "prompt_s": round(prompt, 3),
+        "prompt_tokens": len(encoded[0].ids),
+        "device_busy": None if busy is None else round(busy / ms, 3),
+        "peak_gib": peak_gib(),
+    }
+
+
+def _busy_ms(run: QwenRunner, state: Any, banned: Sequence[int], rows: int) -> float | None:
+    """Milliseconds of kernels for each token; None on a CPU, which is never idle while it decodes."""
+    if not on_gpu():
+        return None
+    from torch.profiler import ProfilerActivity, profile
+
+    with profile(activities=[ProfilerActivity.CUDA]) as seen:
+        run.generate(state, Sampling(PROFILED, temperature=1.0, seed=0), [(0, row) for row in range(rows)],
+                  banned=banned)  # fmt: skip
+    return float(sum(event.self_device_time_total for event in seen.key_averages())) / 1000 / PROFILED
