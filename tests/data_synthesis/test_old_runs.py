@@ -1,0 +1,69 @@
+"""Syntheses of the version before the packages were laid out anew: they resume, and give its datasets."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.support.old_folders import unpack_synthesis
+from tests.support.synthesis_runs import datasets, rows
+from videopro.data_synthesis.run import main
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> Path:
+    return unpack_synthesis(tmp_path)
+
+
+def command(output: Path, limit: int, *more: str) -> list[str]:
+    words = ["--source", "pocket", "--teacher", "pocket-teacher", "--model", "pocket", "--together", "3"]
+    return [*words, "--limit", str(limit), "--output", str(output), *more]
+
+
+def run_key(folder: Path) -> str:
+    return yaml.safe_load((folder / "config.yaml").read_text())["run_key"]
+
+
+def about_equal(row: dict[str, Any]) -> dict[str, Any]:
+    """The row, with room for how another machine rounds a confidence."""
+    return {
+        name: pytest.approx(value, abs=1e-3) if isinstance(value, float) else value
+        for name, value in row.items()
+    }
+
+
+def test_the_records_of_a_finished_one_give_the_same_datasets(old: Path) -> None:
+    folder = old / "6"
+    before, records = datasets(folder), (folder / "records.jsonl").read_bytes()
+    for name in ("sft.jsonl", "grpo.jsonl"):
+        (folder / name).unlink()
+    assert main(command(folder, 6)) == 0
+    assert datasets(folder) == before
+    assert (folder / "records.jsonl").read_bytes() == records
+
+
+def test_one_resumes_with_a_larger_limit(old: Path, tmp_path: Path) -> None:
+    """Its answers are kept, and its datasets are those of a whole run, of this version and of that one."""
+    folder, fresh = old / "4", tmp_path / "fresh"
+    kept, key = (folder / "records.jsonl").read_bytes(), run_key(folder)
+    assert main(command(folder, 6)) == 0
+    assert (folder / "records.jsonl").read_bytes().startswith(kept)
+    assert len(rows(folder, "records.jsonl")) == 6
+    assert main(command(fresh, 6)) == 0
+    assert run_key(folder) == run_key(fresh) == key
+    for name in ("sft.jsonl", "grpo.jsonl"):
+        found = rows(folder, name)
+        assert found == [about_equal(row) for row in rows(fresh, name)]
+        assert found == [about_equal(row) for row in rows(old / "6", name)]
+
+
+def test_another_setting_is_refused(old: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    records = (old / "4" / "records.jsonl").read_bytes()
+    assert main(command(old / "4", 6, "--tau", "0.9")) == 2
+    assert "synthesis.tau: the run has 0.75, this command 0.9" in capsys.readouterr().err
+    assert (old / "4" / "records.jsonl").read_bytes() == records
+    assert json.loads((old / "4" / "card.json").read_text())["questions"]["recorded"] == 4
