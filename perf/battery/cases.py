@@ -89,15 +89,6 @@ class Record:
                 latest = line["case"] if "began" in line else None
         return latest
 
-    def began(self, part: str, case: str) -> float:
-        """When the case began last, in seconds since the epoch."""
-        times = [
-            float(line["began"])
-            for line in self._lines()
-            if "began" in line and (line["part"], line["case"]) == (part, case)
-        ]
-        return times[-1]
-
     def forget(self, part: str) -> None:
         """Let the part's cases run again."""
         self.append(part, "", forgotten=True)
