@@ -109,8 +109,8 @@ class Supervisor:
         self._identity: dict[str, object] | None = None
         self._job: WorkerJob | None = None
         self._workers: list[_WorkerProcess] = []
-        self._fruitless = 0
-        """Consecutive deaths without a new answer."""
+        self._crashes_in_a_row = 0
+        """Worker deaths since the last new answer."""
 
     def __enter__(self) -> Self:
         return self
@@ -146,7 +146,7 @@ class Supervisor:
             ended = self._wait()
             done = answered()
             if done > before:
-                self._fruitless, before = 0, done
+                self._crashes_in_a_row, before = 0, done
             self._replace(ended)
             yield done
 
@@ -162,7 +162,7 @@ class Supervisor:
             if worker.error is not None:
                 raise worker.error
             if worker.process.exitcode != 0:
-                self._fruitless += 1
+                self._crashes_in_a_row += 1
                 self._died(worker)
                 self._workers.append(self._start(worker.index))
 
@@ -225,15 +225,15 @@ class Supervisor:
         """Record a worker's death. Raises RunError if starting another worker would not help."""
         code = worker.process.exitcode
         how = f"killed by signal {-code} ({signal_name(-code)})" if code < 0 else f"exit status {code}"
-        if not worker.ready and self._fruitless > 1:
+        if not worker.ready and self._crashes_in_a_row > 1:
             raise RunError(
                 f"worker {worker.index} died twice while loading the model ({how}); is there enough memory "
                 f"for {self._placement.workers} workers?"
             )
-        if self._fruitless >= MAX_CRASHES_WITHOUT_RESULT * self._placement.workers:
+        if self._crashes_in_a_row >= MAX_CRASHES_WITHOUT_RESULT * self._placement.workers:
             raise RunError(
-                f"workers died {self._fruitless} times in a row without a new answer (the last one: {how}); "
-                "see the logs"
+                f"workers died {self._crashes_in_a_row} times in a row without a new answer (the last one: "
+                f"{how}); see the logs"
             )
         if self._job is not None:
             if worker.answering:

@@ -159,7 +159,7 @@ class Tracking:
                     f"report_to: {name} cannot be started ({error}); fix this, or leave it out"
                 ) from error
 
-    def look(self) -> None:
+    def update(self) -> None:
         """Send the numbers so far, if SECONDS have passed since the last time."""
         if self._trackers and self._tail is not None and time.monotonic() - self._sent >= SECONDS:
             self._sent = time.monotonic()
