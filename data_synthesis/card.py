@@ -14,7 +14,7 @@ from pathlib import PurePath
 from typing import Any
 
 from videopro.data_synthesis.datasets import Datasets, letters_of
-from videopro.data_synthesis.rules import NATIVE, PLAN, REFUSED, SAME_AS, oracle_mode, refinement_needed
+from videopro.data_synthesis.rules import NATIVE, PLAN, REFUSED, SAME_AS, refinement_needed, trace_oracle_mode
 from videopro.data_synthesis.teacher_log import Prices, TeacherUsage
 from videopro.traces import Round, Trace, is_confident
 
@@ -77,7 +77,7 @@ def _native(known: Sequence[Trace], tau: float) -> dict[str, int]:
         if execution is not None
     ]
     return {
-        "right and confident": sum(oracle_mode(trace, tau) == "native" for trace in known),
+        "right and confident": sum(trace_oracle_mode(trace, tau) == "native" for trace in known),
         "right and unsure": sum(
             execution.answer.letter in right and not is_confident(execution, tau)
             for execution, right in pairs

@@ -16,7 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from videopro.data_synthesis.decontamination import EvaluationVideos
-from videopro.data_synthesis.rules import NATIVE, Trajectory, grpo_tasks, oracle_mode, select_trajectories
+from videopro.data_synthesis.rules import (
+    NATIVE,
+    Trajectory,
+    grpo_tasks,
+    select_trajectories,
+    trace_oracle_mode,
+)
 from videopro.errors import RunError
 from videopro.storage import cannot_write, write_atomically
 from videopro.traces import Trace
@@ -147,7 +153,7 @@ def _grpo_rows(trace: Trace, tau: float, folder: Path) -> list[dict[str, Any]]:
             "native_answer": native.answer.letter,
             # Further digits depend on what else was in the batch.
             "native_confidence": round(native.answer.confidence, 4),
-            "oracle_mode": oracle_mode(trace, tau),
+            "oracle_mode": trace_oracle_mode(trace, tau),
             "family": trace.groups.get("family"),
             "length": trace.groups.get("duration"),
         }

@@ -81,7 +81,7 @@ def question_of(trace: Trace) -> Question:
     return Question(trace.question, trace.choices)
 
 
-def oracle_mode(trace: Trace, tau: float) -> Mode:
+def trace_oracle_mode(trace: Trace, tau: float) -> Mode:
     """m* of A.3: native if the native answer is correct and confident. Raises ValueError for a trace without
     a correct letter or a native answer."""
     return scoring.oracle_mode(_native(trace), trace.right, tau)
@@ -162,7 +162,7 @@ def _first(trace: Trace, tau: float, always_program: bool, rejected: Counter[str
     question = question_of(trace)
     prompt = prompts.plan(question, adaptive=True)
     kind: TrajectoryKind = "program"
-    if oracle_mode(trace, tau) == "native":
+    if trace_oracle_mode(trace, tau) == "native":
         yield Trajectory("native", "native", prompt, NATIVE_REPLY, _canonical(prompts.NATIVE_PROGRAM))
         if not always_program:
             return
@@ -202,7 +202,7 @@ def _best_program(trace: Trace, rejected: Counter[str]) -> tuple[int, Program] |
 
 def _refinements(trace: Trace, tau: float, rejected: Counter[str]) -> Iterator[Trajectory]:
     question = question_of(trace)
-    native_is_fine = oracle_mode(trace, tau) == "native"
+    native_is_fine = trace_oracle_mode(trace, tau) == "native"
     for place, round in enumerate(trace.rounds):
         if round.refines is None:
             continue

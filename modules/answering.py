@@ -20,8 +20,8 @@ from videopro.modules.calls import (
     OptionalText,
     Segment,
     Text,
+    abbreviate,
     module,
-    shorten,
 )
 from videopro.modules.errors import ArgumentError
 from videopro.question import Answer, Question
@@ -137,7 +137,7 @@ def make_result(
     claim = min(max(float(confidence), 0.0), 1.0) if confidence == confidence else 0.0
     if isinstance(raw_output, AnswerHandle):
         raw_output = raw_output.raw_output
-    claimed = Answer(text or None, claim, raw=shorten(str(raw_output), 4000) or text)
+    claimed = Answer(text or None, claim, raw=abbreviate(str(raw_output), 4000) or text)
     return AnswerHandle(claimed, "result", extra=metadata, source=source)
 
 

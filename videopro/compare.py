@@ -72,7 +72,7 @@ def main(argv: Sequence[str] | None = None, *, load: Callable[..., Backbone] = l
     argv = list(sys.argv[1:] if argv is None else argv)
     with exit_status() as status:
         if argv and not argv[0].startswith("-"):
-            runs = [read_run(Path(folder)) for folder in argv]
+            runs = [read_comparison_run(Path(folder)) for folder in argv]
         else:
             config = from_command_line(
                 CompareConfig,
@@ -95,7 +95,7 @@ def run_methods(
         infer.check(settings, load=load)
     for settings in each.values():
         infer.run(settings, load=load)
-    return [replace(read_run(settings.output), name=name) for name, settings in each.items()]
+    return [replace(read_comparison_run(settings.output), name=name) for name, settings in each.items()]
 
 
 def settings_of_each(config: CompareConfig) -> dict[str, InferConfig]:
@@ -131,7 +131,7 @@ def settings_of_each(config: CompareConfig) -> dict[str, InferConfig]:
     return each
 
 
-def read_run(path: Path) -> ComparisonRun:
+def read_comparison_run(path: Path) -> ComparisonRun:
     """A finished run's numbers, and the scores of its questions. Raises RunError for a folder without one."""
     folder = RunFolder(path)
     try:

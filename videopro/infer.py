@@ -291,7 +291,7 @@ def _answer(
             tracking.open(read_yaml(folder.config), RunTail(folder, protocol))
             progress.watch(folder.log(redo_errors=config.redo_errors))
             for _ in supervisor.run(job, progress.update):
-                tracking.look()
+                tracking.update()
 
 
 def _as_mapping(config: InferConfig) -> dict[str, Any]:

@@ -88,7 +88,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         )
         native = [] if config.oracle is None else _traces(config.oracle)
         natives = {trace.question_id: trace for trace in native}
-        rows = [read_row(spec, config.family, config.rule, natives) for spec in config.rows]
+        rows = [read_seed_row(spec, config.family, config.rule, natives) for spec in config.rows]
         found = seed_table(rows, oracle_modes(native, config.tau), natives)
         tables = tables_of(found)
         for path in config.output:
@@ -100,7 +100,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 # ---- rows -------------------------------------------------------------------------------------------------
 
 
-def read_row(
+def read_seed_row(
     spec: str, family: str | None = None, rule: AnswerRule | None = None, natives: NativeTraces | None = None
 ) -> SeedRow:
     """The row of a spec NAME=RUN,RUN,..., with all questions or those of one family. `rule`: the rule for the

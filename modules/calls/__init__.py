@@ -29,7 +29,7 @@ from videopro.modules.calls.handles import (
     LineHandle,
     TrackHandle,
     VideoHandle,
-    shorten,
+    abbreviate,
     show,
 )
 from videopro.modules.calls.prelude import PRELUDE
@@ -73,6 +73,6 @@ __all__ = [
     "check_arguments",
     "module",
     "read_program_answer",
-    "shorten",
+    "abbreviate",
     "show",
 ]

@@ -116,7 +116,7 @@ class LineHandle(ClipHandle):
         return self.subtitles
 
     def __repr__(self) -> str:
-        return f"Line({self.start:.1f}-{self.end:.1f} s, {shorten(self.text, 60)!r})"
+        return f"Line({self.start:.1f}-{self.end:.1f} s, {abbreviate(self.text, 60)!r})"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -295,7 +295,7 @@ class AnswerHandle(HostHandle):
         return ("Answer", self.answer, self.confidence, self.raw_output, self.mode)
 
     def __repr__(self) -> str:
-        return f"Answer({shorten(self.answer, 200)!r}, confidence {self.confidence:.3f})"
+        return f"Answer({abbreviate(self.answer, 200)!r}, confidence {self.confidence:.3f})"
 
 
 HANDLES: tuple[type[HostHandle], ...] = (
@@ -309,7 +309,7 @@ HANDLES: tuple[type[HostHandle], ...] = (
 )
 
 
-def shorten(text: str, length: int) -> str:
+def abbreviate(text: str, length: int) -> str:
     """The text, cut to at most `length` characters including an ellipsis."""
     return text if len(text) <= length else text[: length - 1] + "…"
 
@@ -328,7 +328,7 @@ def show(value: Any, length: int = 300) -> str:
         text = f"{value:.6g}"
     elif isinstance(value, str):
         # Cut before quoting, so that a text of megabytes is not quoted in full.
-        text = repr(shorten(value, length))
+        text = repr(abbreviate(value, length))
     else:
         text = repr(value)
-    return shorten(text, length)
+    return abbreviate(text, length)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from videopro.modules.calls.handles import AnswerHandle, shorten
+from videopro.modules.calls.handles import AnswerHandle, abbreviate
 from videopro.question import Answer, Question, extract_letter
 
 
@@ -49,7 +49,7 @@ def read_program_answer(
         if letter is not None:
             return _answer_of_call(source, letter, question), claim
     letter = extract_letter(text, question)
-    raw = value.raw_output if isinstance(value, AnswerHandle) else shorten(text, 4000)
+    raw = value.raw_output if isinstance(value, AnswerHandle) else abbreviate(text, 4000)
     if letter is None:
         return Answer(raw=raw), claim
     for source in reversed(answers):

@@ -30,7 +30,7 @@ import numpy as np
 from videopro.errors import ConfigError
 from videopro.modules.errors import ModelError
 from videopro.modules.models.encoders import BATCH_SIZE, VideoTextEncoder
-from videopro.modules.search.index_file import DamagedIndex, find_defect, read_rows, write_rows
+from videopro.modules.search.index_file import DamagedIndex, find_defect, read_vectors, write_vectors
 from videopro.video import Frame, Video
 
 CLIP_SECONDS = 10.0
@@ -119,7 +119,9 @@ def load_index(
     bounds = clip_bounds(video.duration, clip_seconds)
     path = index_path(video, encoder, clip_seconds=clip_seconds, root=root)
     try:
-        vectors = read_rows(path, _index_metadata(video, encoder, clip_seconds), (len(bounds), encoder.width))
+        vectors = read_vectors(
+            path, _index_metadata(video, encoder, clip_seconds), (len(bounds), encoder.width)
+        )
     except DamagedIndex:
         return None
     return None if vectors is None else ClipIndex(video.id, float(clip_seconds), bounds, vectors, encoder)
@@ -205,11 +207,11 @@ def _build(
                     f"encoder {encoder.name!r}: the embedding of a clip of {video.path} {defect}; check "
                     "the checkpoint's weights"
                 )
-            write_rows(files[n], _part_owner(owner, parts[n]), done[n])
+            write_vectors(files[n], _part_owner(owner, parts[n]), done[n])
     finally:
         frames.close()
     vectors = np.concatenate([done[n] for n in range(len(parts))])
-    write_rows(path, owner, vectors)
+    write_vectors(path, owner, vectors)
     for file in files:
         file.unlink(missing_ok=True)
     return vectors
@@ -235,7 +237,7 @@ def _part_owner(owner: str, clips: range) -> str:
 def _read_existing(path: Path, owner: str, shape: tuple[int, int]) -> np.ndarray | None:
     """The rows in a file; None if it is missing, or damaged (with a message on stderr)."""
     try:
-        return read_rows(path, owner, shape)
+        return read_vectors(path, owner, shape)
     except DamagedIndex as error:
         print(f"{path}: {error}; rebuilding it", file=sys.stderr)
         return None

@@ -21,7 +21,7 @@ class DamagedIndex(Exception):
     """An index file that is damaged or belongs to something else; the message says how."""
 
 
-def read_rows(path: Path, owner: str, shape: tuple[int, int]) -> np.ndarray | None:
+def read_vectors(path: Path, owner: str, shape: tuple[int, int]) -> np.ndarray | None:
     """The (n, d) float32 rows of a file; None if there is no file. Raises DamagedIndex if it is damaged, has
     another shape, or another owner."""
     if not path.exists():
@@ -56,7 +56,7 @@ def find_defect(rows: np.ndarray) -> str | None:
     return None if abs(worst - 1) <= _TOLERANCE else f"has length {worst:.3g}, not 1"
 
 
-def write_rows(path: Path, owner: str, rows: np.ndarray) -> None:
+def write_vectors(path: Path, owner: str, rows: np.ndarray) -> None:
     """Write a file atomically. Raises OSError."""
     rows = np.ascontiguousarray(rows, dtype=np.float32)
     metadata = {_METADATA: owner, _HASH: hashlib.sha256(rows.tobytes()).hexdigest()}

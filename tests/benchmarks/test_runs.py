@@ -1,87 +1,26 @@
-"""Official benchmarks through the command lines: check, a run with gaps, a judge, a file to submit."""
+"""Official benchmarks through the command lines: a run with gaps, check, several under one name."""
 
 from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import pytest
 import yaml
 
-from tests.support.benchmark_world import MME, TSV, ego, lvb, touch, write_json, write_parquet
+from tests.support.benchmark_runs import coloured, infer
+from tests.support.benchmark_runs import in_this_process as in_this_process
+from tests.support.benchmark_world import MME, TSV, ego, touch, write_json, write_parquet
 from tests.support.fakes import load_fake, make_video
-from tests.support.stub_server import StubFault, StubServer, completion, entry, text_of
 from videopro import compare
-from videopro.backbones import load_backbone
 from videopro.benchmarks.__main__ import main as benchmarks_main
-from videopro.benchmarks.mmbench_video import JUDGE
 from videopro.benchmarks.protocol import ROBUST, Protocol
 from videopro.errors import ConfigError
 from videopro.infer import main
-from videopro.methods import create
 from videopro.methods.native import NativeMethod, _clue_times
 from videopro.report.__main__ import main as report_main
-from videopro.runner import run_worker
-from videopro.runs.judging import read_grade, read_official
-from videopro.traces import read_traces
-
-
-class InProcessSupervisor:
-    """Replaces the supervisor: one worker in this process (`tests.commands.test_infer` has the real one)."""
-
-    def __init__(self, placement: Any, load: Any, method: Any) -> None:
-        self._method = method
-        self._backbone = load()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self._backbone.close()
-
-    def answering(self, ids: Any) -> None:
-        pass
-
-    def model_identity(self) -> Any:
-        return self._backbone.identity()
-
-    def run(self, job: Any, answered: Callable[[], int]) -> Iterator[int]:
-        run_worker(job, create(*self._method), self._backbone, self)
-        yield answered()
-
-
-@pytest.fixture(autouse=True)
-def _in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("videopro.infer.Supervisor", InProcessSupervisor)
-
-
-def coloured(root: Path) -> None:
-    """LongVideoBench with three videos, one of them missing, and subtitles whose last line has no end."""
-    colours = ["red", "green", "blue", "grey"]
-    records = [
-        lvb(1, 15, 1, candidates=colours, starting_timestamp_for_subtitles=0),
-        lvb(2, 15, 0, candidates=colours, starting_timestamp_for_subtitles=100),
-        lvb(3, 600, 0, candidates=colours, starting_timestamp_for_subtitles=0),
-    ]
-    write_json(root / "lvb_val.json", records)
-    make_video(root / "videos/vid1.mp4", "green", 2.0)
-    make_video(root / "videos/vid2.mp4", "red", 2.0)
-    null_end = [
-        {"timestamp": [100.1, 100.2], "text": "widened"},
-        {"timestamp": [101.0, None], "text": "to the end"},
-        {"timestamp": [90.0, 95.0], "text": "before the video"},
-    ]
-    write_json(root / "subtitles/vid1_en.json", [{"start": "0:00:00.0", "end": "0:00:02.0", "line": "hello"}])
-    write_json(root / "subtitles/vid2_en.json", null_end)
-    write_json(root / "subtitles/vid3_en.json", [])
-
-
-def infer(root: Path, output: Path, *more: str) -> int:
-    flags = ["--root", str(root), "--model", "m", "--output", str(output), *more]
-    return main(flags, load=load_fake)
 
 
 def test_a_run_with_a_third_of_its_videos_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -149,6 +88,13 @@ def test_clue_frames_lie_in_the_clues() -> None:
     assert _clue_times([(300, 310)], 200.0, 4) == [200.0]
 
 
+def test_other_methods_refuse_open_questions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "MMBench-Video.tsv").write_text(TSV)
+    flags = ["--benchmark", "mmbench_video", "--method", "videopro"]
+    assert infer(tmp_path, tmp_path / "run", *flags) == 2
+    assert "4 of these are open" in capsys.readouterr().err
+
+
 # ---- check ------------------------------------------------------------------------------------------------
 
 
@@ -183,132 +129,6 @@ def test_check_of_a_whole_benchmark(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "did you mean 'check'" in capsys.readouterr().err
     assert benchmarks_main(["check", "egoschem", "--root", str(tmp_path)]) == 2
     assert "did you mean 'egoschema'" in capsys.readouterr().err
-
-
-# ---- submit -----------------------------------------------------------------------------------------------
-
-
-def test_a_full_run_is_submitted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    root, run = tmp_path / "ego", tmp_path / "run"
-    ego(root)
-    questions = json.loads((root / "questions.json").read_text())
-    for place, (colour, record) in enumerate(zip(("red", "blue"), questions, strict=False)):
-        options = ["grey", "green", "red", "blue", "brown"]
-        record |= {f"option {k}": option for k, option in enumerate(options)}
-        make_video(root / f"videos/uid-{place}.mp4", colour, 1.0)
-    write_json(root / "questions.json", questions)  # the third file is not a video
-    assert infer(root, run, "--benchmark", "egoschema", "--split", "full") == 0
-    assert benchmarks_main(["submit", str(run), "--output", str(tmp_path / "out.json")]) == 0
-    assert json.loads((tmp_path / "out.json").read_text()) == {"uid-0": 2, "uid-1": 3, "uid-2": -1}
-    assert "3 questions, 1 of them without an answer" in capsys.readouterr().out
-    assert benchmarks_main(["submit", str(run), "--output", str(tmp_path / "out.csv")]) == 0
-    assert (tmp_path / "out.csv").read_text() == "q_uid,answer\nuid-0,2\nuid-1,3\nuid-2,-1\n"
-    assert benchmarks_main(["submit", str(run), "--output", str(tmp_path / "out.txt")]) == 2
-    assert benchmarks_main(["submit", str(tmp_path), "--output", str(tmp_path / "out.csv")]) == 2
-    assert "is not a run folder" in capsys.readouterr().err
-
-
-# ---- judge ------------------------------------------------------------------------------------------------
-
-
-def open_run(tmp_path: Path) -> Path:
-    root, run = tmp_path / "mmb", tmp_path / "run"
-    root.mkdir()
-    (root / "MMBench-Video.tsv").write_text(TSV)
-    for name in ("ab_processed", "cd_processed"):
-        make_video(root / f"video/{name}.mp4", "red", 1.0)
-    assert infer(root, run, "--benchmark", "mmbench_video") == 0
-    return run
-
-
-def said(text: str) -> dict[str, Any]:
-    return completion(text, [entry(text, -0.1)])
-
-
-def test_open_answers_are_judged_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run = open_run(tmp_path)
-    summary = json.loads((run / "summary.json").read_text())
-    assert (summary["n"], summary["coverage"]) == (0, pytest.approx(2 / 3))
-    assert summary["metrics"]["Overall"]["robust"] is None
-    traces = {trace.question_id: trace for trace in read_traces(run / "traces.jsonl")}
-    assert traces["0"].final is not None
-    assert "You will be provided with 4 separate frames" in traces["0"].final.raw
-    assert traces["0"].reference == "OPEN"
-
-    grades = {"What is written?": "3", "How many?": "Rating: 2", "Who wins?": "either 1 or 2"}
-
-    def reply(body: dict[str, Any]) -> dict[str, Any]:
-        asked = text_of(body)
-        return said(
-            next(grade for question, grade in grades.items() if f"Question: {question}\nGround" in asked)
-        )
-
-    with StubServer(reply) as server:
-        spec = f"server:served@{server.url}"
-        flags = ["judge", str(run), "--judge", spec, "--backbone", "retries=0"]
-        # The first request fails; the others are kept, and the next command asks for the first alone.
-        server.faults.append(StubFault(400, {"error": {"message": "no"}}))
-        assert benchmarks_main([*flags, "concurrency=1"], load=load_backbone) == 0
-        assert len((run / "grades.jsonl").read_text().splitlines()) == 2
-        before = len(server.chats)
-        with (run / "grades.jsonl").open("a") as file:
-            file.write('{"question_id": "0", "ju')  # what a killed writer leaves
-        assert benchmarks_main([*flags, "concurrency=1"], load=load_backbone) == 0
-        assert len(server.chats) == before + 1
-        system, user = server.chats[-1]["messages"]
-        assert system == {"role": "system", "content": JUDGE.system}
-        assert "Groundtruth answer: OPEN" in user["content"]
-        assert benchmarks_main(["judge", str(run), "--judge", "server:other@http://127.0.0.1:9/v1"]) == 2
-        assert "was graded by" in capsys.readouterr().err
-    overall = json.loads((run / "summary.json").read_text())["metrics"]["Overall"]
-    # Grades 3, 2 and one in words; the fourth question has no video. Officially only "3" is a number.
-    assert overall == {"robust": 5 / 4, "official": 3 / 4, "n": 4, "valid": 5 / 2}
-    numbers = json.loads((run / "summary.json").read_text())["metrics"]
-    assert numbers["FP-S"]["robust"] == 5 / 2
-    assert numbers["CSR"]["robust"] == 2.0
-    assert numbers["Reasoning"]["robust"] == pytest.approx(2 / 3)
-    # The run's own command keeps the grades.
-    assert infer(tmp_path / "mmb", run, "--benchmark", "mmbench_video") == 0
-    assert json.loads((run / "summary.json").read_text())["metrics"]["Overall"] == overall
-
-
-def test_an_unreachable_judge(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run = open_run(tmp_path)
-    with StubServer(lambda body: said("3")) as server:
-        url = server.url
-    flags = ["judge", str(run), "--judge", f"server:served@{url}", "--backbone", "retries=0"]
-    assert benchmarks_main(flags) == 2
-    assert "judge" in capsys.readouterr().err
-    coloured(tmp_path / "lvb")
-    assert infer(tmp_path / "lvb", tmp_path / "other", "--benchmark", "longvideobench") == 0
-    assert benchmarks_main(["judge", str(tmp_path / "other"), "--judge", "m"]) == 2
-    assert "is scored without a judge" in capsys.readouterr().err
-
-
-def test_other_methods_refuse_open_questions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "MMBench-Video.tsv").write_text(TSV)
-    flags = ["--benchmark", "mmbench_video", "--method", "videopro"]
-    assert infer(tmp_path, tmp_path / "run", *flags) == 2
-    assert "4 of these are open" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("reply", "robust", "official"),
-    [
-        ("3", 3, 3),
-        (" 2\n", 2, 2),
-        ("Rating: 1", 1, None),
-        ("**0**", 0, None),
-        ("2/3", None, None),
-        ("1 or 2", None, None),
-        ("7", None, 7),
-        ("2.5", None, None),
-        ("none", None, None),
-        ("", None, None),
-    ],
-)
-def test_grades_are_read(reply: str, robust: int | None, official: int | None) -> None:
-    assert (read_grade(reply, JUDGE), read_official(reply)) == (robust, official)
 
 
 # ---- several benchmarks under one name -------------------------------------------------------------------

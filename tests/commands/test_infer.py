@@ -1,4 +1,4 @@
-"""Runs: what they record, how they resume, which questions they ask and which subtitles they show."""
+"""Runs: what they record, which questions they ask and which subtitles they show."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from tests.support.fakes import load_fake, make_benchmark
-from tests.support.infer_world import SRT, check_complete, flags, lines
+from tests.support.infer_world import SRT, check_complete, flags
 from tests.support.infer_world import root as root
 from videopro.infer import InferConfig, main, run
 from videopro.traces import read_traces
@@ -72,20 +72,6 @@ def test_config_file_makes_the_same_run(root: Path, tmp_path: Path) -> None:
         for name in ("first", "second")
     ]
     assert keys[0] == keys[1]
-
-
-def test_resuming_adds_and_repeats_nothing(root: Path, tmp_path: Path) -> None:
-    output, log = tmp_path / "run", tmp_path / "answers.txt"
-    log.touch()
-    asked = ("--backbone", f"log={log}")
-    for limit, done in (("4", 4), ("4", 4), ("7", 7)):
-        assert main(flags(root, output, "--limit", limit, *asked), load=load_fake) == 0
-        assert lines(output) == done
-        assert len(log.read_text().splitlines()) == done
-    assert main(flags(root, output, *asked), load=load_fake) == 0
-    check_complete(output)
-    assert len(log.read_text().splitlines()) == 12
-    assert json.loads((output / "summary.json").read_text())["n"] == 12
 
 
 def test_ids(root: Path, tmp_path: Path) -> None:

@@ -148,10 +148,10 @@ def test_always_several_steps_keeps_the_programs_that_were_chosen(tmp_path: Path
     assert row["native_share"] == 0.0
     assert row["runs"] == [str(adaptive), str(always)]
     with pytest.raises(ConfigError, match=r"steps:ADAPTIVE\+PROGRAM"):
-        seeds.read_row(f"steps=steps:{adaptive}")
+        seeds.read_seed_row(f"steps=steps:{adaptive}")
     shorter = run(tmp_path / "shorter", trace(0, program("program", "A")))
     with pytest.raises(RunError, match=r"lacks 3 of the questions .* such as q1"):
-        seeds.read_row(f"steps=steps:{adaptive}+{shorter}")
+        seeds.read_seed_row(f"steps=steps:{adaptive}+{shorter}")
 
 
 def test_one_family_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -244,6 +244,9 @@ def test_invalid_rows_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[st
 
 def test_seeds_that_cannot_be_paired_are_refused(tmp_path: Path) -> None:
     runs = [run(tmp_path / str(i), native(0, "A"), native(1, "B")) for i in range(3)]
-    rows = [seeds.read_row(f"a={runs[0]},{runs[1]}"), seeds.read_row(f"b={runs[0]},{runs[1]},{runs[2]}")]
+    rows = [
+        seeds.read_seed_row(f"a={runs[0]},{runs[1]}"),
+        seeds.read_seed_row(f"b={runs[0]},{runs[1]},{runs[2]}"),
+    ]
     with pytest.raises(ConfigError, match="3 seeds and the first row 2"):
         seeds.seed_table(rows, {}, {})

@@ -11,8 +11,8 @@ from videopro.data_synthesis.rules import (
     GRPOTask,
     Trajectory,
     grpo_tasks,
-    oracle_mode,
     select_trajectories,
+    trace_oracle_mode,
 )
 from videopro.program import parse_program
 from videopro.question import Question
@@ -44,7 +44,7 @@ def test_r1_right_and_confident_teaches_the_native_program(confidence: float) ->
     trace = record(native("A", confidence), program(answered("A", 0.99)))
     (row,) = rows(trace)
     assert (row.kind, row.mode, row.prompt, row.reply) == ("native", "native", PLAN, NATIVE_REPLY)
-    assert oracle_mode(trace, TAU) == "native"
+    assert trace_oracle_mode(trace, TAU) == "native"
     program_ = parse_program(row.reply)
     assert (program_.mode, program_.well_formed) == ("native", True)
 
@@ -56,7 +56,7 @@ def test_an_unsure_or_wrong_answer_is_no_r1_example(letter: str | None, confiden
     """A wrong native answer is never a target, however confident."""
     trace = record(native(letter, confidence))
     assert rows(trace) == []
-    assert oracle_mode(trace, TAU) == "program"
+    assert trace_oracle_mode(trace, TAU) == "program"
     assert rejected(trace) == {"question: neither a confident native answer nor a right program": 1}
 
 
@@ -274,7 +274,7 @@ def test_no_example_without_a_known_answer_or_with_an_error() -> None:
         assert grpo_tasks(trace, TAU) == []
         assert rejected(trace) == {why: 1}
     with pytest.raises(ValueError, match="the native answer or the right letter is missing"):
-        oracle_mode(unlabelled, TAU)
+        trace_oracle_mode(unlabelled, TAU)
 
 
 # ---- GRPO --------------------------------------------------------------------------------------------------

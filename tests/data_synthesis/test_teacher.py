@@ -170,7 +170,7 @@ def test_a_teacher_that_refuses_everything_stops_the_run_and_its_replies_are_kep
         teacher = setting.teacher(planner_at(stub), concurrency=1)
         assert texts(teacher.ask([request(0), request(1)])) == ["reply to Write. 0", "reply to Write. 1"]
         stub.reply = lambda body: StubFault(status, {"error": {"message": "not today"}})
-        with pytest.raises(RunError, match="give the same command again"):
+        with pytest.raises(RunError, match="re-run the same command to resume"):
             teacher.ask([request(i) for i in range(2, 40)])
         tried = len(stub.chats)
         assert tried <= 2 + 5, "the others were not tried one by one"

@@ -412,7 +412,7 @@ def test_an_api_teacher_that_cannot_answer_says_why(reply: object, message: str)
 def test_an_endpoint_that_refuses_everyone_stops_the_run(status: int) -> None:
     with StubServer(lambda body: StubFault(status, {"error": {"message": "not today"}})) as stub:
         planner = planner_at(stub)
-        with pytest.raises(RunError, match="give the same command again"):
+        with pytest.raises(RunError, match="re-run the same command to resume"):
             planner.write([request()])
         planner.close()
     planner = planner_at(stub)

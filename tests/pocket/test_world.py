@@ -241,9 +241,9 @@ def test_damage_is_detected(folder: Path, tmp_path: Path, name: str) -> None:
     damage, message = DAMAGE[name]
     files = copied(folder, tmp_path / "root")
     stem = files[0].with_suffix("")
-    assert manifest.find_fault(stem) is None
+    assert manifest.find_video_fault(stem) is None
     damage(*files)
-    wrong = manifest.find_fault(stem)
+    wrong = manifest.find_video_fault(stem)
     assert wrong is not None
     assert re.search(message, wrong)
 

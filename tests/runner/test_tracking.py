@@ -87,7 +87,7 @@ def test_a_missing_package_is_named_before_anything_is_written(
 ) -> None:
     monkeypatch.setattr(tracking, "find_spec", lambda name: None if name == "wandb" else object())
     assert main(flags(root, tmp_path / "run", "--report-to", "tensorboard", "wandb"), load=load_fake) == 2
-    assert "wandb is not installed; give: pip install wandb" in capsys.readouterr().err
+    assert "wandb is not installed: pip install wandb" in capsys.readouterr().err
     assert main(flags(root, tmp_path / "run", "--report-to", "tensorbord"), load=load_fake) == 2
     assert "did you mean 'tensorboard'?" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
@@ -112,7 +112,7 @@ def test_a_tracker_that_fails_ends_no_run(
     output = tmp_path / "run"
     assert main(flags(root, output, "--report-to", "tensorboard"), load=load_fake) == 0
     assert summary(output)["n"] == 12
-    assert capsys.readouterr().err.count("tensorboard gets no more numbers (no network)") == 1
+    assert capsys.readouterr().err.count("tensorboard failed and is not used again (no network)") == 1
 
 
 def test_a_tracker_that_cannot_start_says_so(

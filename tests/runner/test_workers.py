@@ -1,5 +1,4 @@
-"""Workers and ranks of a run: killed, interrupted or changed in number, they lose nothing; which devices
-they get."""
+"""Workers of a run: killed, interrupted or changed in number, they lose nothing; which devices they get."""
 
 from __future__ import annotations
 
@@ -15,8 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.fakes import make_benchmark
-from tests.support.infer_world import check_complete, finish, flags, lines, rewrite, start, wait_for
+from tests.support.infer_world import check_complete, finish, flags, lines, start, wait_for
 from tests.support.infer_world import root as root
 from videopro.runner import place_workers
 
@@ -40,21 +38,6 @@ def alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     except FileNotFoundError:
         return False
-
-
-def test_a_question_that_kills_its_worker(tmp_path: Path) -> None:
-    """Three workers die of it, then it is recorded; the questions beside it are answered."""
-    make_benchmark(tmp_path / "b", videos=2)
-    rewrite(tmp_path / "b", "v0q1", "What is it? (kill)")
-    text = finish(start(tmp_path / "b", tmp_path / "run"))
-    assert text.count("starting another") == 3
-    traces = {t.question_id: t for t in check_complete(tmp_path / "run", 6)}
-    error = traces.pop("v0q1").error
-    assert error is not None
-    assert error.type == "WorkerDied"
-    assert "SIGKILL" in error.message
-    assert all(t.error is None for t in traces.values())
-    assert json.loads((tmp_path / "run" / "summary.json").read_text())["n"] == 6
 
 
 def test_kill_a_worker(root: Path, tmp_path: Path) -> None:
@@ -152,25 +135,6 @@ def test_nohup_is_respected(root: Path, tmp_path: Path) -> None:
     wait_for(lambda: lines(output) > 0)
     os.killpg(process.pid, signal.SIGHUP)
     finish(process)
-    check_complete(output)
-
-
-def test_ranks_share_a_run_and_one_may_die(root: Path, tmp_path: Path) -> None:
-    """As accelerate launch starts them: two ranks, one killed, the other continues with its questions."""
-    output = tmp_path / "run"
-
-    def rank(number: int) -> subprocess.Popen[str]:
-        own = {"RANK": str(number), "LOCAL_RANK": str(number), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
-        return start(root, output, "--backbone", "delay=0.15", **own)
-
-    ranks = [rank(0), rank(1)]
-    wait_for(lambda: lines(output) > 1)
-    os.kill(ranks[1].pid, signal.SIGKILL)
-    ranks[1].communicate(timeout=60)
-    text = finish(ranks[0])
-    assert all(trace.error is None for trace in check_complete(output))
-    assert "run folder" in text
-    assert "run folder" not in finish(rank(1)), "only rank 0 reports"
     check_complete(output)
 
 

@@ -42,7 +42,7 @@ READERS: dict[str, Callable[[Path], object]] = {
     "live": lambda run: watch_run(run, Console(quiet=True), lambda seconds: pytest.fail("the run has ended")),
     "submit": lambda run: submit(SubmitConfig(run, run.parent / "answers.json")),
     "judge": lambda run: judge_run(JudgeConfig(run, "m")),
-    "compare": compare.read_run,
+    "compare": compare.read_comparison_run,
 }
 
 
@@ -88,4 +88,4 @@ def test_a_summary_of_another_run_is_not_compared(tmp_path: Path, key: str, valu
     with pytest.raises(
         RunError, match=rf"summary\.json: belongs to another run \({key} '{value}', but this run's"
     ):
-        compare.read_run(run)
+        compare.read_comparison_run(run)

@@ -18,7 +18,7 @@ from videopro.pocket.script import make_script
 from videopro.pocket.vocabulary import COLORS, PLACES, SHAPES, SIGNS, WEATHERS
 from videopro.train.pocket.frames import drawn_frames
 
-Box = Sequence[float]
+PixelBox = Sequence[float]
 
 GROUPS = {"place": PLACES, "weather": WEATHERS, "color": tuple(COLORS), "shape": SHAPES, "sign": SIGNS}
 WORDS = [word for words in GROUPS.values() for word in words]
@@ -30,7 +30,7 @@ FULL = (0.0, 0.0, float(WIDTH), float(HEIGHT))
 
 
 def symbols(
-    fact: dict, actor_box: Box | None, window: Box = FULL, grid: tuple[int, int] = GRID
+    fact: dict, actor_box: PixelBox | None, window: PixelBox = FULL, grid: tuple[int, int] = GRID
 ) -> np.ndarray:
     """The symbols, (h, w, CODES) float16, of a frame or of its part in `window` (x0, y0, x1, y1 in
     pixels)."""
@@ -38,7 +38,7 @@ def symbols(
     cells = np.zeros((height, width, CODES), np.float32)
     cells[:, :, INDEX[fact["place"]]] = 1
     cells[:, :, INDEX[fact["weather"]]] = 1
-    objects: list[tuple[Box, tuple[str, ...]]] = []
+    objects: list[tuple[PixelBox, tuple[str, ...]]] = []
     if fact["sign"]:
         objects.append((fact["sign_box"], (fact["sign"],)))
     if fact["actor"] and actor_box is not None:

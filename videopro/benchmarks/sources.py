@@ -147,8 +147,8 @@ class Source:
         if self.annotations and take:
             if self.annotations.startswith(HUB):
                 return list(_from_hub(self.annotations.removeprefix(HUB), hub, self.name))
-            return list(read_rows(Path(self.annotations), self.name))
-        return list(read_rows(self.file(*official), self.name))
+            return list(read_records(Path(self.annotations), self.name))
+        return list(read_records(self.file(*official), self.name))
 
     def file(self, *official: str) -> Path:
         """The first of these files that exists in the folder. Raises BenchmarkError if none does."""
@@ -182,7 +182,7 @@ class Source:
         return content
 
 
-def read_rows(path: Path, name: str) -> Iterator[LocatedRecord]:
+def read_records(path: Path, name: str) -> Iterator[LocatedRecord]:
     """The records of a file, each with its location. Raises BenchmarkError if the file cannot be read; a
     single broken record comes as `UnreadableRecord`."""
     reader = {

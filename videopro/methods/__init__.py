@@ -50,20 +50,19 @@ def _method(name: str) -> type[Method]:
 
 @dataclass(frozen=True, kw_only=True)
 class MethodFlags:
-    """Common settings of methods, as flags: `--tau 0.8` is the same as `--options tau=0.8`. None: not
-    given."""
+    """Common settings of methods, as flags: `--tau 0.8` is the same as `--options tau=0.8`. None: not set."""
 
     planner: str | None = field(
         default=None,
-        metadata=setting("who writes programs: self, pocket-teacher, api:MODEL or api:MODEL@URL"),
+        metadata=setting("planner that writes programs: self, pocket-teacher, api:MODEL or api:MODEL@URL"),
     )
     planner_frames: int | None = field(
         default=None, metadata=setting("frames in the planner's prompt; 0: none")
     )
-    tau: float | None = field(
-        default=None, metadata=setting("answers with a confidence below this are refined")
+    tau: float | None = field(default=None, metadata=setting("refine answers with a confidence below this"))
+    max_rounds: int | None = field(
+        default=None, metadata=setting("maximum number of refinements per question")
     )
-    max_rounds: int | None = field(default=None, metadata=setting("maximum refinements of a question"))
     refine_below: float | None = field(
         default=None, metadata=setting("store refinements up to this confidence, for other tau")
     )
@@ -71,7 +70,7 @@ class MethodFlags:
     fallback: str | None = field(default=None, metadata=setting(FALLBACK_HELP))
     without: tuple[str, ...] | None = field(
         default=None,
-        metadata=setting(f"groups of modules that programs do without: {', '.join(REMOVABLE)} (Table 3)"),
+        metadata=setting(f"groups of modules to leave out: {', '.join(REMOVABLE)} (Table 3)"),
     )
 
     def options_with_flags(self, method: str, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -83,7 +82,10 @@ class MethodFlags:
             flag = f"--{name.replace('_', '-')}"
             if name not in known:
                 having = [other.name for other in METHODS.values() if name in _setting_names(other)]
-                raise ConfigError(f"{flag}: method {method!r} has none; methods with it: {', '.join(having)}")
+                raise ConfigError(
+                    f"{flag}: method {method!r} has no such setting; methods that have it: "
+                    f"{', '.join(having)}"
+                )
             if name in options and options[name] != value:
                 raise ConfigError(f"{flag} is {value!r}, and --options says {name}={options[name]!r}")
         return {**options, **given}

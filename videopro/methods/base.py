@@ -19,8 +19,8 @@ from videopro.video import Frame, Subtitles, Video, load_subtitles
 class MethodContext:
     """What a method uses to answer the questions about one video. Everything is metered.
 
-    `backbone` counts calls, tokens and seconds. Decode with `frames`, and wrap other work that deserves a
-    stage of its own in `with context.meter.stage("name")`.
+    `backbone` counts calls, tokens and seconds. Decode with `frames`, and wrap other work to be timed
+    separately in `with context.meter.stage("name")`.
     """
 
     def __init__(
@@ -88,8 +88,8 @@ class Method(ABC):
         """Raise ConfigError if there are open questions and this method cannot answer them."""
         if open_questions:
             raise ConfigError(
-                f"method {cls.name!r} answers questions with options, and {open_questions} of these are "
-                "open; give --method native"
+                f"method {cls.name!r} answers multiple-choice questions, but {open_questions} of these are "
+                "open; use --method native"
             )
 
     @abstractmethod

@@ -1,6 +1,6 @@
-"""The native method: frames sampled over the whole video, one direct answer.
+"""The native method: frames sampled over the whole video, and one direct answer.
 
-The baseline of every other method, and what adaptive methods use for easy questions.
+It is the baseline of every other method, and adaptive methods use it for easy questions.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ class NativeSettings:
         default=None, metadata=setting("frames over the whole video; unset: the backbone's budget")
     )
     fps: float | None = field(
-        default=None, metadata=setting("frames a second, at most `frames` of them; unset: even steps")
+        default=None, metadata=setting("frames per second, at most `frames` in total; unset: evenly spaced")
     )
     subtitles: Literal["none", "frames", "frames_widened", "all"] = field(
         default="none",
         metadata=setting(
-            "lines in the prompt: none, those at the sampled frames (frames_widened: by LongVideoBench's "
-            "rule), or all; unset: as the benchmark's protocol has it"
+            "subtitle lines in the prompt: none, those at the sampled frames (frames_widened: by "
+            "LongVideoBench's rule), or all; unset: as in the benchmark's protocol"
         ),
     )
 
@@ -49,7 +49,7 @@ class NativeSettings:
 
 
 class NativeMethod(Method):
-    """Sample frames uniformly, ask once. The questions about a video share its frames and their encoding."""
+    """Sample frames uniformly and ask once. Questions about a video share its frames and their encoding."""
 
     name = "native"
     Settings = NativeSettings
@@ -61,8 +61,8 @@ class NativeMethod(Method):
         subtitles = options.get("subtitles")
         if protocol.subtitles == "none" and subtitles not in (None, "none"):
             raise ConfigError(
-                f"native: subtitles is {subtitles!r}, and protocol {protocol.name!r} has none; leave it out, "
-                "or give another --protocol"
+                f"native: subtitles is {subtitles!r}, but protocol {protocol.name!r} has none; leave it out, "
+                "or use another --protocol"
             )
         if subtitles is None and protocol.subtitles not in ("none", "offered"):
             return {**options, "subtitles": protocol.subtitles}
@@ -73,7 +73,7 @@ class NativeMethod(Method):
         """Open questions are fine: they are answered in words."""
 
     def _alone(self, item: Item, context: MethodContext) -> Result:
-        """Answer one question from frames over what is shown of the video. Raises one of QUESTION_ERRORS."""
+        """Answer one question from frames over its parts of the video. Raises one of QUESTION_ERRORS."""
         frames = self._frames(context, item.shown)
         prompt, notes = self._prompt(item, frames, context)
         if _is_generated(item, context):

@@ -1,8 +1,8 @@
 """Methods that answer by programs: `program` always takes several steps, `adaptive` chooses, `videopro`
 refines.
 
-They differ in settings of one way (`videopro.reasoning.reasoner`). Planner and models are loaded at the
-first question and kept for the process; nothing is kept from one question to another.
+They differ only in the settings of `videopro.reasoning.Reasoner`. Planner and models are loaded for the first
+question and kept for the whole process; no state is kept between questions.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from videopro.traces import AnswerRule, Cost, FallbackRule, FinalRule, Result, f
 from videopro.video import uniform_times
 
 FINAL_HELP = (
-    "which answer counts: last (of the last program, failed or not), last-answered (the latest that there "
-    "is), or best (by confidence)"
+    "which answer counts: last (of the last program, even if it failed), last-answered (the latest answer), "
+    "or best (the most confident)"
 )
-FALLBACK_HELP = "what answers where that is no answer: none, or native (the model directly)"
+FALLBACK_HELP = "fallback if the programs give no answer: none, or native (ask the model directly)"
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class ProgramSettings(ModuleSettings):
     planner: str = field(
         default="self",
         metadata=setting(
-            "who writes programs: self (the backbone), pocket-teacher, api:MODEL or api:MODEL@URL"
+            "planner that writes programs: self (the backbone), pocket-teacher, api:MODEL or api:MODEL@URL"
         ),
     )
     planner_frames: int | None = field(
@@ -50,15 +50,19 @@ class ProgramSettings(ModuleSettings):
     planner_prompt: Literal["auto", "short", "full"] = field(
         default="auto",
         metadata=setting(
-            "full: with the API reference and examples; auto: short for a backbone with an adapter"
+            "full: with the API reference and examples; auto: short if the backbone has an adapter"
         ),
     )
-    temperature: float = field(default=0.7, metadata=setting("of planning; 0 is greedy"))
-    top_p: float = field(default=1.0, metadata=setting("of planning"))
-    max_new_tokens: int = field(default=1024, metadata=setting("longest program, in tokens"))
+    temperature: float = field(
+        default=0.7, metadata=setting("sampling temperature of the planner; 0: greedy")
+    )
+    top_p: float = field(default=1.0, metadata=setting("top-p of the planner's sampling"))
+    max_new_tokens: int = field(default=1024, metadata=setting("maximum tokens of a planner's reply"))
     api_key_env: str | None = field(
         default=None,
-        metadata=setting("variable with the key for api:MODEL@URL; unset: OPENAI_API_KEY for OpenAI only"),
+        metadata=setting(
+            "variable with the API key of api:MODEL@URL; unset: OPENAI_API_KEY, for OpenAI only"
+        ),
     )
     subtitles: Literal["listed", "none"] = field(
         default="listed", metadata=setting("subtitles for the modules: those the benchmark lists, or none")
@@ -70,10 +74,10 @@ class ProgramSettings(ModuleSettings):
     fallback: FallbackRule = field(default="none", metadata=setting(FALLBACK_HELP))
     without: tuple[str, ...] = field(
         default=(),
-        metadata=setting(f"groups of modules that programs do without: {', '.join(REMOVABLE)} (Table 3)"),
+        metadata=setting(f"groups of modules to leave out: {', '.join(REMOVABLE)} (Table 3)"),
     )
     max_parallel: int = field(
-        default=8, metadata=setting("questions of a video that run in parallel", former="together")
+        default=8, metadata=setting("maximum questions of a video that run in parallel", former="together")
     )
 
     def __post_init__(self) -> None:
@@ -82,13 +86,13 @@ class ProgramSettings(ModuleSettings):
             raise ConfigError(f"planner_frames is {self.planner_frames}; it must be 0 or more")
         if self.planner_frames and self.planner != "self":
             raise ConfigError(
-                f"planner_frames is {self.planner_frames}, and planner {self.planner!r} sees no video; leave "
-                "it out"
+                f"planner_frames is {self.planner_frames}, but planner {self.planner!r} does not see the "
+                "video; leave it out"
             )
         for group in self.without:
             if group not in REMOVABLE:
                 raise ConfigError(
-                    f"without: there is no group of modules {group!r}; {did_you_mean(group, REMOVABLE)}"
+                    f"without: unknown group of modules {group!r}; {did_you_mean(group, REMOVABLE)}"
                 )
         self.sampling()
         self.reasoning()
@@ -111,15 +115,16 @@ class ProgramSettings(ModuleSettings):
 class VideoProSettings(ProgramSettings):
     """Settings of the method with refinement."""
 
-    tau: float = field(default=0.75, metadata=setting("answers with a confidence below this are refined"))
-    max_rounds: int = field(default=1, metadata=setting("maximum refinements of a question"))
+    tau: float = field(default=0.75, metadata=setting("refine answers with a confidence below this"))
+    max_rounds: int = field(default=1, metadata=setting("maximum number of refinements per question"))
     refine_below: float | None = field(
         default=None, metadata=setting("store refinements up to this confidence, for other tau; unset: tau")
     )
     refinement_shows: RefinementShows = field(
         default="program",
         metadata=setting(
-            "what the prompt shows of an unsure answer: program, with its result, or with its log"
+            "what the prompt for refining an unsure answer shows: program, result (program and result), or "
+            "log (program, result and log)"
         ),
     )
 
@@ -135,7 +140,7 @@ class VideoProSettings(ProgramSettings):
 
 
 class BaseProgramMethod(Method):
-    """What the three methods share."""
+    """The common base of the three methods."""
 
     adaptive: ClassVar[bool]
     settings: ProgramSettings

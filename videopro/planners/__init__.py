@@ -34,7 +34,7 @@ __all__ = [
 
 
 def check_planner(spec: str) -> None:
-    """Raise ConfigError for a spec of no known form."""
+    """Raise ConfigError for an invalid spec."""
     if spec in ("self", "pocket-teacher", "pocket-teacher:unread") or (
         spec.startswith("api:") and len(spec) > len("api:")
     ):
@@ -45,8 +45,8 @@ def check_planner(spec: str) -> None:
 
 
 def teacher_of(spec: str) -> Planner:
-    """The teacher of the pocket world that a short name stands for."""
-    # By name: the pocket world stands above planners, of which its teacher is one.
+    """The pocket world's teacher, by its spec."""
+    # Imported by name: the pocket world imports planners, because its teacher is one.
     teacher: Planner = import_module("videopro.pocket.teacher").PocketTeacher(
         reads=spec != "pocket-teacher:unread"
     )
@@ -62,12 +62,12 @@ def load_planner(
     api_key_env: str | None = None,
     concurrency: int = 8,
 ) -> Planner:
-    """The planner that a short name stands for.
+    """Load a planner.
 
     Parameters: `spec`, "self" (`backbone` itself), "pocket-teacher" ("pocket-teacher:unread": without its
     reader of questions), "api:MODEL" or "api:MODEL@URL"; `is_fine_tuned`, whether "self" was trained on the
-    form of the prompts; `sampling`, how programs are sampled, whose seed is not used; `api_key_env`, the
-    environment variable that holds an API's key; `concurrency`, requests to an API in flight at most.
+    short prompts; `sampling`, how programs are sampled, whose seed is not used; `api_key_env`, the
+    environment variable that holds an API's key; `concurrency`, maximum requests to an API at a time.
     Raises ConfigError for any other spec.
     """
     check_planner(spec)

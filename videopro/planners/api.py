@@ -1,6 +1,6 @@
 """A planner behind an OpenAI-compatible endpoint: it reads the prompt, never the video (section 4).
 
-Needs no log-probabilities, which the endpoints of reasoning models do not give.
+It needs no log-probabilities, which endpoints of reasoning models do not return.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from videopro.planners.base import (
 from videopro.storage import encodable
 
 DEFAULT_URL = "https://api.openai.com/v1"
-# HTTP statuses that concern one request: its form or its length. With any other, no request can be served.
+# HTTP statuses that concern one request: its form or its length. Any other means that none can be served.
 _REQUEST_STATUSES = (400, 413, 422)
-# Fields that reasoning models refuse, and the name that they have for the limit instead.
+# Fields that reasoning models refuse, each with the field that replaces it.
 _REPLACED_FIELDS = {"temperature": None, "top_p": None, "max_tokens": "max_completion_tokens"}
 
 
 class ApiPlanner(Planner):
-    """`MODEL` or `MODEL@URL`; without a URL the environment's OPENAI_BASE_URL, else OpenAI's own."""
+    """`MODEL` or `MODEL@URL`. The default URL is OPENAI_BASE_URL if it is set, otherwise OpenAI's own."""
 
     def __init__(
         self,
@@ -48,10 +48,10 @@ class ApiPlanner(Planner):
     ) -> None:
         """`sampling`: its seed is not used, because each request has its own. `api_key_env`: the environment
         variable that holds the key; None: OPENAI_API_KEY for OpenAI itself, and no key for any other.
-        `concurrency`: requests in flight at most, of all threads together. `timeout`: seconds for one
-        request. `sleep` and `uniform` replace waiting and chance between tries, for tests. Raises ConfigError
-        for a spec of another form."""
-        # A model's name may hold an @, so only the last one can stand before a URL.
+        `concurrency`: maximum requests at a time, over all threads. `timeout`: seconds for one request.
+        `sleep` and `uniform` replace the wait and the jitter between retries in tests. Raises ConfigError for
+        an invalid spec."""
+        # A model's name may contain an @, so only the last one can precede a URL.
         model, at, url = spec.rpartition("@")
         if not at or "://" not in url:
             model, url = spec, os.environ.get("OPENAI_BASE_URL", DEFAULT_URL)
@@ -86,7 +86,7 @@ class ApiPlanner(Planner):
 
     def write(self, requests: Sequence[PlanRequest]) -> list[PlannerReply]:
         """Safe to call from several threads. Raises RunError if the endpoint cannot serve any request: it is
-        out of reach, or refuses the key or the model. Raises EmptyReply for a reply without text."""
+        unreachable, or refuses the key or the model. Raises EmptyReply for a reply without text."""
         while True:
             # A copy, because another thread may find another refused field meanwhile.
             left_out = frozenset(self._refused)
@@ -136,8 +136,8 @@ class ApiPlanner(Planner):
 
     def _stop_message(self, error: BackboneError) -> str:
         return (
-            f"planner {self.name}: {error}\nNo other question would be served either, so the run stops. All "
-            "finished answers are kept; fix this and give the same command again to continue."
+            f"planner {self.name}: {error}\nNo other question can be answered either, so the run stops. All "
+            "finished answers are kept; fix this and re-run the same command to resume."
         )
 
     def _read(self, reply: Completion, left_out: frozenset[str]) -> PlannerReply:

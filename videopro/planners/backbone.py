@@ -1,4 +1,4 @@
-"""The backbone as its own planner: it sees the video and writes with its adapter on, if it has one."""
+"""The backbone as its own planner: it sees the video, and writes with its adapter on if it has one."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class BackbonePlanner(Planner):
         is_fine_tuned: bool,
         sampling: Sampling = PLAN_SAMPLING,
     ) -> None:
-        """`backbone` writes as it is: its adapter stays on or off. `sampling`: its seed is not used, because
-        each request has its own."""
+        """`backbone` is used as it is: its adapter is not switched on or off. `sampling`: its seed is not
+        used, because each request has its own."""
         self.is_fine_tuned = is_fine_tuned
         self._backbone = backbone
         self._sampling = sampling

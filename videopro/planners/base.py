@@ -1,4 +1,4 @@
-"""The interface of planners, which write programs, given a prompt."""
+"""The interface of planners, which write programs for a prompt."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from videopro.errors import BackboneError
 from videopro.question import Question
 
 PromptKind = Literal["plan", "plan_program", "bug_fix", "native_refinement", "program_refinement"]
-"""What is asked for: a program in a mode of the planner's choice, a program of several steps, or a refinement
-of a program that failed, or whose answer is unsure after a single look or after several steps."""
+"""What a prompt asks for: a program in a mode that the planner chooses, a program of several steps, or a
+refinement of a program that failed or whose answer is unsure (in native mode, or after several steps)."""
 
 PLAN_SAMPLING = Sampling(max_new_tokens=1024, temperature=0.7)
 """How programs are sampled unless a setting says otherwise (section 4)."""
@@ -23,7 +23,7 @@ PLAN_KINDS: tuple[PromptKind, ...] = ("plan", "plan_program")
 
 @dataclass(frozen=True)
 class PlanRequest:
-    """Everything that a planner may look at. It holds neither the right answer nor anything of a
+    """Everything that a planner may use. It contains neither the right answer nor other fields of a
     benchmark."""
 
     kind: PromptKind
@@ -33,8 +33,8 @@ class PlanRequest:
     api_reference: str = ""
     """The API reference of the video's modules."""
     seed: int = 0
-    """Fixes what sampling draws. Made from the run's seed and the question only, so that it gives nothing
-    else away."""
+    """The seed of sampling. Derived only from the run's seed, the prompt's kind and number, and the question,
+    so that it reveals nothing else."""
     visual: Visual = None
     """The video, for planners that see it."""
 
@@ -56,7 +56,7 @@ class PlannerReply:
 
 
 class EmptyReply(BackboneError):
-    """A reply without text. Its tokens are paid for all the same."""
+    """A reply without text. Its tokens still count."""
 
     def __init__(self, message: str, tokens_in: int, tokens_out: int) -> None:
         super().__init__(message)
@@ -73,13 +73,12 @@ class Planner(ABC):
     name: str
     """The planner as the user named it."""
     sees_video: bool = False
-    """Whether it looks at a request's `visual`."""
+    """Whether it uses a request's `visual`."""
     asks_model: bool = True
-    """Whether a reply takes a request to a model. Otherwise it is free, and the same request always gets the
-    same reply."""
+    """Whether a reply requires a request to a model. Otherwise it is free, and the same request always gets
+    the same reply."""
     is_fine_tuned: bool = False
-    """Whether it was trained on the form of the prompts. Otherwise prompts hold the API reference and
-    examples."""
+    """Whether it was trained on short prompts. Otherwise prompts include the API reference and examples."""
 
     @abstractmethod
     def identity(self) -> dict[str, object]:

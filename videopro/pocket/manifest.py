@@ -19,7 +19,7 @@ _NOTE = ".json"
 def put(stem: Path, parts: Mapping[str, Path]) -> None:
     """Move finished files, given by suffix, to `stem` plus that suffix, and write their manifest. A file that
     already exists with the same contents stays. If killed in between, the manifest does not match, and
-    `find_fault` reports it. Raises OSError."""
+    `find_video_fault` reports it. Raises OSError."""
     sums = {suffix: _sum(part) for suffix, part in parts.items()}
     for suffix, part in parts.items():
         place = stem.with_suffix(suffix)
@@ -30,7 +30,7 @@ def put(stem: Path, parts: Mapping[str, Path]) -> None:
     write_whole(stem.with_suffix(_NOTE), json.dumps({"video": stem.name, "files": sums}).encode())
 
 
-def find_fault(stem: Path) -> str | None:
+def find_video_fault(stem: Path) -> str | None:
     """What is wrong with the files of a video; "" if there are none yet, None if all are intact."""
     if not stem.with_suffix(SUFFIXES[-1]).exists():
         return ""

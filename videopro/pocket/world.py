@@ -164,7 +164,7 @@ def ensure(
 
 def _faults(wanted: Collection[Path]) -> dict[Path, str]:
     """What is wrong with each video that must be made; "" for a missing one."""
-    return {stem: wrong for stem in wanted if (wrong := manifest.find_fault(stem)) is not None}
+    return {stem: wrong for stem in wanted if (wrong := manifest.find_video_fault(stem)) is not None}
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Runs programs about questions with the modules of their video, one or several at the same time."""
+"""Runs programs on questions with the modules of their video, one at a time or in parallel."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class _ModuleBug(Exception):
         self.error = error
 
 
-# Errors that end a program even if it catches them: they are not its fault, and an answer after one is void.
+# Errors that end a program even if it catches them: they are not its fault, and it gives no answer after one.
 _FATAL = (VideoError, SubtitleError, BackboneError, ConfigError, ModelError, _ModuleBug)
 
 
@@ -56,7 +56,7 @@ def execute(
 ) -> tuple[Execution, str]:
     """Run a program on this thread. Returns its execution, and the log for a refinement prompt.
 
-    `thread_meter` is the meter of the context's backbone. A failed program has an execution too; raises
+    `thread_meter` is the meter of the context's backbone. A failed program has an execution too. Raises
     VideoProError for an error of the video, the model or the sandbox, and any internal error.
     """
     if not program.code.strip():
@@ -81,8 +81,9 @@ def _run(
     try:
         return _run_once(program, question, context, limits, thread_meter, observer)
     except ZygoteGone:
-        # The executor runs no program twice that has called something. Modules change nothing and remember
-        # what they gave, so here it may be: else one process killed for want of memory would end a training.
+        # The executor does not re-run a program that has called a function. Modules have no side effects and
+        # cache their results, so here it is safe. Otherwise one process killed for lack of memory would end a
+        # training.
         return _run_once(program, question, context, limits, thread_meter, observer)
 
 
@@ -121,8 +122,8 @@ def _run_once(
 
 
 def _calls_with_lines(outcome: Outcome, library: ModuleLibrary) -> tuple[Call, ...]:
-    """The calls with the lines that made them: the executor knows the lines, the library all the rest, and
-    both record every call in the order in which it was made."""
+    """The calls with their line numbers. The executor knows the lines and the library everything else; both
+    record the calls in order."""
     return tuple(
         replace(call, line=made.line) for call, made in zip(library.calls, outcome.calls, strict=True)
     )
@@ -167,7 +168,7 @@ def _status(answer: Answer) -> Literal["ok", "empty"]:
 
 
 def _answerless_log(outcome: Outcome, answer: Answer) -> str:
-    """The log of a program that came to its end."""
+    """The log of a program that ran to its end; its first line says so if there is no answer."""
     if answer.letter is not None:
         return outcome.log
     what = f"what it returned names no option: {answer.raw!r}" if answer.raw else "it returned nothing"
@@ -176,7 +177,7 @@ def _answerless_log(outcome: Outcome, answer: Answer) -> str:
 
 def _cost(meter: Meter, library: ModuleLibrary) -> Cost:
     cost = meter.take()
-    # What is remembered was looked at before.
+    # The frames of a cached call were counted by the first call.
     frames = sum(len(call.frames) for call in library.calls if not call.cached)
     return cost + Cost(stages={"run": cost.seconds}, frames=frames)
 

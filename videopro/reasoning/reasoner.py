@@ -41,7 +41,7 @@ class ReasoningSettings:
     """How a question is reasoned about. Raises ConfigError for invalid settings."""
 
     adaptive: bool = True
-    """Whether the planner may choose native mode; else it is asked for a program of several steps."""
+    """Whether the planner may choose native mode; otherwise it is asked for a program of several steps."""
     tau: float = 0.75
     """An answer with confidence c is confident if c >= tau (section 4)."""
     max_rounds: int = 1
@@ -52,8 +52,8 @@ class ReasoningSettings:
     rule: AnswerRule = field(default_factory=AnswerRule)
     """Which answer counts, and the fallback if no program answered."""
     shows: RefinementShows = "program"
-    """What a prompt for a refinement of an unsure answer shows: the program alone as in the paper (Figs. 12
-    and 13), its result too, or result and log."""
+    """What the prompt for refining an unsure answer shows: only the program, as in the paper (Figs. 12 and
+    13), also its result, or its result and log."""
     max_parallel: int = 8
     """Maximum programs running in parallel."""
 
@@ -64,7 +64,7 @@ class ReasoningSettings:
             raise ConfigError(f"max_rounds is {self.max_rounds}; it must be 0 or more")
         if self.refine_below is not None and not self.tau <= self.refine_below <= 1:
             raise ConfigError(
-                f"refine_below is {self.refine_below}; it must lie between tau, which is {self.tau}, and 1"
+                f"refine_below is {self.refine_below}; it must be between tau ({self.tau}) and 1"
             )
         if self.max_parallel < 1:
             raise ConfigError(f"max_parallel is {self.max_parallel}; it must be at least 1")
@@ -103,8 +103,8 @@ class Reasoner:
     """Reasons about the questions of one video.
 
     `planner` writes the programs, and is shown `visual` if it accepts videos. `thread_meter` is the meter of
-    the backbone in the tasks' contexts. With equal `seed`s the same question gets the same samples, whichever
-    questions are reasoned about with it.
+    the backbone in the tasks' contexts. With the same `seed` a question gets the same samples, whichever
+    questions are reasoned about together with it.
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class Reasoner:
         and not a single question, and any internal error."""
         states = [_TaskState(task) for task in tasks]
         first: PromptKind = "plan" if self._settings.adaptive else "plan_program"
-        self._turn(states, lambda state: (first, self._plan_prompt(state)))
+        self._round(states, lambda state: (first, self._plan_prompt(state)))
         below = self._settings.stored_below
         for _ in range(self._settings.max_rounds):
             unsure = [
@@ -141,12 +141,12 @@ class Reasoner:
             ]
             if not unsure:
                 break
-            self._turn(unsure, self._refinement)
+            self._round(unsure, self._refinement)
         return [self._finished(state) for state in states]
 
-    # ---- one turn: write and run ---------------------------------------------------------------------------
+    # ---- one round: write and run --------------------------------------------------------------------------
 
-    def _turn(
+    def _round(
         self, states: Sequence[_TaskState], ask: Callable[[_TaskState], tuple[PromptKind, str]]
     ) -> None:
         requests = []
@@ -285,7 +285,7 @@ class Reasoner:
 
     def _is_unanswered(self, executions: Sequence[Execution]) -> bool:
         """Whether the programs leave the question without an answer, at this run's threshold or at any for
-        which refinements are stored: a sweep over thresholds needs the fallback too."""
+        which refinements are stored, because reports at other thresholds need the fallback too."""
         settings, final = self._settings, self._settings.rule.final
         first = select_answer(executions, settings.tau, final).refined
         last = select_answer(executions, settings.stored_below, final).refined

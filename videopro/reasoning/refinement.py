@@ -1,4 +1,4 @@
-"""Which refinement a program gets, and its prompt (section 3.5), for inference, synthesis and GRPO alike."""
+"""Which refinement a program gets, and its prompt (section 3.5), for inference, synthesis and GRPO."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Refinement = Literal["bug_fix", "native_refinement", "program_refinement"]
 """A prompt kind of `videopro.planners` that asks for a better program."""
 
 RefinementShows = Literal["program", "result", "log"]
-"""What the prompt shows of an unsure answer: the program alone, its result too, or result and log."""
+"""What the prompt shows of an unsure answer: only the program, also its result, or its result and log."""
 
 
 def refinement_kind(execution: Execution, mode: Literal["native", "program"]) -> Refinement:

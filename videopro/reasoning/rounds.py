@@ -1,4 +1,4 @@
-"""A round of reasoning, as inference and synthesis share it: its seed, record and cost, and its observer."""
+"""A round of reasoning, for inference and synthesis: its seed, record and cost, and its observer."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def derive_seed(*parts: object) -> int:
 
 def prompt_seed(seed: int, kind: PromptKind, number: int, question: Question) -> int:
     """The seed of one planner request: from the run's seed, the kind of prompt, the request's number among
-    those of its kind or turn, and the text of the question.
+    those of its kind or round, and the text of the question.
 
-    The same question gets the same seed in any order and on any machine. Nothing enters that the prompt does
-    not show, so a seed cannot leak the answer.
+    The same question gets the same seed in any order and on any machine. It depends only on what the
+    prompt shows, so a seed cannot leak the answer.
     """
     return derive_seed(seed, kind, number, question.text, question.choices)
 

@@ -1,4 +1,4 @@
-"""What carries a run: its folder, the queue of work, the workers and their supervisor, the summary."""
+"""Making a run: its workers, their supervisor, and tracking."""
 
 from videopro.runner.supervisor import Supervisor, place_workers
 from videopro.runner.tracking import Tracking, check_trackers

@@ -1,8 +1,8 @@
-"""The supervisor of a run's workers on one machine: starts them, sees them die, starts others, stops them.
+"""The supervisor of a run's workers on one machine: starts them, replaces those that die, and stops them.
 
-Workers share the queue by themselves (`videopro.work.queue`), so the supervisor hands out no questions: it
-watches. A worker ends when the channel to its supervisor ends, whatever ended it. No model library is
-imported here; a worker's `load` does that.
+Workers take questions from a shared queue (`videopro.work.queue`), so the supervisor only watches them. A
+worker exits when the channel to its supervisor closes, for whatever reason. No model library is imported
+here; a worker's `load` does that.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from videopro.work import record_crash
 # Makes the backbone, inside a worker. Must be picklable: a function of a module, or a partial of one.
 Loader: TypeAlias = Callable[[], Backbone]
 
-# The run stops after this many crashes in a row for each worker without another answer.
+# The run stops after this many consecutive crashes per worker without a new answer.
 MAX_CRASHES_WITHOUT_RESULT = 6
 
 
@@ -62,7 +62,7 @@ def place_workers(workers: int, environment: Mapping[str, str]) -> Placement:
 
     Under accelerate launch or torchrun (LOCAL_RANK is set), they all use this rank's device. Otherwise
     several workers take the machine's devices in turn, and a single worker sees them all. CPU cores are
-    divided evenly, unless OMP_NUM_THREADS says how many a worker gets.
+    divided evenly, unless OMP_NUM_THREADS sets the threads per worker.
     """
     rank = int(environment.get("RANK", "0"))
     visible = [device for device in environment.get("CUDA_VISIBLE_DEVICES", "").split(",") if device]
@@ -95,11 +95,11 @@ class _WorkerProcess:
 
 
 class Supervisor:
-    """Runs workers until all of them find nothing left to do.
+    """Runs workers until no work is left.
 
-    A context manager: no worker is left behind when it ends. `load` makes the backbone inside each worker.
-    First ask for `model_identity()`, then give the workers their job with `run(job, ...)`: a run's folder is
-    made in between, so that a model that cannot be loaded leaves no trace.
+    A context manager that leaves no worker behind. `load` makes the backbone inside each worker. Call
+    `model_identity()` first, then give the workers their job with `run(job, ...)`: the run's folder is
+    created in between, so none is created if the model cannot be loaded.
     """
 
     def __init__(self, placement: Placement, load: Loader, method: tuple[str, Mapping[str, Any]]) -> None:
@@ -109,8 +109,8 @@ class Supervisor:
         self._identity: dict[str, object] | None = None
         self._job: WorkerJob | None = None
         self._workers: list[_WorkerProcess] = []
-        self._fruitless = 0
-        """Deaths in a row without another answer."""
+        self._crashes_in_a_row = 0
+        """Worker deaths since the last new answer."""
 
     def __enter__(self) -> Self:
         return self
@@ -132,13 +132,13 @@ class Supervisor:
         """Give the workers their job. Yields a few times a second how many questions of the run are done, as
         `answered` counts them, until all of them are.
 
-        Raises what a worker raised (VideoProError), WorkerBug for an internal error, RunError if workers keep
-        dying; KeyboardInterrupt passes.
+        Raises a worker's VideoProError, WorkerBug for an internal error, and RunError if workers keep dying;
+        KeyboardInterrupt is not caught.
         """
         self._job = job
         for worker in self._workers:
             if worker.ready:
-                # A death in the meantime is noticed by the next wait.
+                # The next wait finds a worker that died in the meantime.
                 with suppress(OSError):
                     worker.channel.send(job)
         before = 0
@@ -146,7 +146,7 @@ class Supervisor:
             ended = self._wait()
             done = answered()
             if done > before:
-                self._fruitless, before = 0, done
+                self._crashes_in_a_row, before = 0, done
             self._replace(ended)
             yield done
 
@@ -162,7 +162,7 @@ class Supervisor:
             if worker.error is not None:
                 raise worker.error
             if worker.process.exitcode != 0:
-                self._fruitless += 1
+                self._crashes_in_a_row += 1
                 self._died(worker)
                 self._workers.append(self._start(worker.index))
 
@@ -174,8 +174,8 @@ class Supervisor:
             args=(theirs, index, self._placement, self._load, self._method),
             name=f"worker-{index}",
         )
-        # A child takes its environment from the moment of its start. Ctrl-C, SIGTERM and SIGHUP may reach
-        # every process of a run; only the supervisor acts on them.
+        # A child inherits the environment at its start. Ctrl-C, SIGTERM and SIGHUP may reach every process of
+        # a run; only the supervisor acts on them.
         variables = self._placement.environment(index)
         before = {name: os.environ.get(name) for name in variables}
         os.environ.update(variables)
@@ -188,7 +188,7 @@ class Supervisor:
                     os.environ.pop(name, None)
                 else:
                     os.environ[name] = value
-        # Only the child may hold its end, or its death would not end the channel.
+        # Only the child may hold its end; otherwise its death would not close the channel.
         theirs.close()
         return _WorkerProcess(index, process, ours)
 
@@ -215,25 +215,25 @@ class Supervisor:
             self._identity = identity
         elif identity != self._identity:
             raise RunError(
-                f"worker {worker.index} loaded another model than the others ({identity} against "
-                f"{self._identity}); was it changed in the meantime? Re-run the same command"
+                f"worker {worker.index} loaded a different model from the others ({identity} instead of "
+                f"{self._identity}); was it changed in the meantime? Re-run the same command to resume"
             )
         if self._job is not None:
             worker.channel.send(self._job)
 
     def _died(self, worker: _WorkerProcess) -> None:
-        """Record a worker's death. Raises RunError if starting another worker would be of no use."""
+        """Record a worker's death. Raises RunError if starting another worker would not help."""
         code = worker.process.exitcode
         how = f"killed by signal {-code} ({signal_name(-code)})" if code < 0 else f"exit status {code}"
-        if not worker.ready and self._fruitless > 1:
+        if not worker.ready and self._crashes_in_a_row > 1:
             raise RunError(
-                f"worker {worker.index} died twice while it loaded the model ({how}); is there enough memory "
+                f"worker {worker.index} died twice while loading the model ({how}); is there enough memory "
                 f"for {self._placement.workers} workers?"
             )
-        if self._fruitless >= MAX_CRASHES_WITHOUT_RESULT * self._placement.workers:
+        if self._crashes_in_a_row >= MAX_CRASHES_WITHOUT_RESULT * self._placement.workers:
             raise RunError(
-                f"workers died {self._fruitless} times in a row without another answer, the last one {how}; "
-                "see the logs"
+                f"workers died {self._crashes_in_a_row} times in a row without a new answer (the last one: "
+                f"{how}); see the logs"
             )
         if self._job is not None:
             if worker.answering:
@@ -253,7 +253,7 @@ class Supervisor:
 
 
 class _Channel:
-    """A worker's end of the channel: it reports, waits for its job, and dies with its supervisor."""
+    """A worker's end of the channel: it reports, waits for its job, and exits with its supervisor."""
 
     def __init__(self, channel: Connection) -> None:
         self._channel = channel
@@ -281,8 +281,8 @@ class _Channel:
                 self._job = self._channel.recv()
                 self._has_job.set()
         except (EOFError, OSError):
-            # The supervisor is gone. Anything may be left unfinished: a torn line is cut later, and the
-            # kernel releases the lease.
+            # The supervisor has exited. Work may be left unfinished: a torn line is cut later, and the kernel
+            # releases the lease.
             os._exit(1)
 
 
@@ -295,8 +295,8 @@ def _main(
 ) -> None:
     """A worker process."""
     leave_signals_to_parent()
-    # A lock between processes, which tqdm makes for its bars otherwise, would be reported as leaked
-    # whenever a worker is ended.
+    # By default tqdm makes a lock between processes, which would be reported as leaked whenever a worker is
+    # killed.
     tqdm.set_lock(threading.RLock())
     channel = _Channel(connection)
     log = Path("a file")

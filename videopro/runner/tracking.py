@@ -1,8 +1,8 @@
 """Sends a run's metrics to wandb, trackio or tensorboard: those of its summary, during the run and at its
 end.
 
-accelerate's trackers do the same, but only behind a `PartialState`, which joins the process group that
-torchrun's variables name. The ranks of a run form none, so the first one would wait for the others.
+accelerate's trackers do the same, but need a `PartialState`, which joins the process group that torchrun's
+variables name. The ranks of a run do not form a process group, so the first one would wait for the others.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ def flat(numbers: Any, name: str = "") -> Iterator[tuple[str, float]]:
 
 
 class _Tracker(ABC):
-    """One package."""
+    """A tracker, by its package."""
 
     @abstractmethod
     def __init__(self, folder: RunFolder, settings: Mapping[str, Any]) -> None: ...
 
     @abstractmethod
     def send(self, numbers: Mapping[str, float], step: int) -> None:
-        """Numbers after `step` questions."""
+        """Send the numbers after `step` questions."""
 
     @abstractmethod
     def close(self) -> None:
-        """Send what waits, and end."""
+        """Send what is buffered, and close."""
 
 
 class _Wandb(_Tracker):
@@ -62,7 +62,7 @@ class _Wandb(_Tracker):
         self._run = wandb.init(
             project=os.environ.get("WANDB_PROJECT", _PROJECT),
             name=folder.path.resolve().name,
-            # A run that is resumed is the same one there.
+            # A resumed run continues as the same run.
             id=_id(folder, settings),
             resume="allow",
             dir=folder.work,
@@ -114,23 +114,23 @@ TRACKERS: dict[str, type[_Tracker]] = {"wandb": _Wandb, "trackio": _Trackio, "te
 
 
 def check_trackers(names: Sequence[str]) -> None:
-    """Raise ConfigError for a tracker that is not known, or whose package is not there."""
+    """Raise ConfigError for an unknown tracker, or one whose package is not installed."""
     for name in names:
         if name not in TRACKERS:
             raise ConfigError(f"report_to: unknown {name!r}; {did_you_mean(name, list(TRACKERS))}")
         if find_spec(name) is None:
-            raise ConfigError(f"report_to: {name} is not installed; give: pip install {name}")
+            raise ConfigError(f"report_to: {name} is not installed: pip install {name}")
 
 
 class Tracking:
-    """The trackers of a run; none named, nothing is done. `open` may be called once its folder is made. A
-    tracker that fails later is told of and left out from then on: a run is not to end for it."""
+    """The trackers of a run; without names it does nothing. Call `open` once the run's folder exists. A
+    tracker that fails later is reported and not used again; the run continues."""
 
     def __init__(self, names: Sequence[str], folder: RunFolder) -> None:
         self._names = tuple(dict.fromkeys(names))
         self._folder = folder
         self._trackers: dict[str, _Tracker] | None = None
-        self._following: RunTail | None = None
+        self._tail: RunTail | None = None
         self._sent = time.monotonic()
 
     def __enter__(self) -> Self:
@@ -139,14 +139,15 @@ class Tracking:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._following is not None:
-            self._following.close()
+        if self._tail is not None:
+            self._tail.close()
         self._each(lambda tracker: tracker.close())
 
-    def open(self, settings: Mapping[str, Any], following: RunTail | None = None) -> None:
-        """Begin, if that was not done. `settings`: the run's, with its "run_key"; `following`: the run, if it
-        goes on. Raises RunError for a tracker that refuses, such as wandb without an account."""
-        self._following = following or self._following
+    def open(self, settings: Mapping[str, Any], tail: RunTail | None = None) -> None:
+        """Start the trackers, unless they were started. `settings`: the run's, with its "run_key"; `tail`:
+        the tail of a run in progress. Raises RunError for a tracker that cannot start, such as wandb without
+        an account."""
+        self._tail = tail or self._tail
         if self._trackers is not None:
             return
         self._trackers = {}
@@ -155,18 +156,18 @@ class Tracking:
                 self._trackers[name] = TRACKERS[name](self._folder, _plain(settings))
             except Exception as error:  # Whatever its package raises.
                 raise RunError(
-                    f"report_to: {name} cannot be started ({error}); fix that, or leave it out"
+                    f"report_to: {name} cannot be started ({error}); fix this, or leave it out"
                 ) from error
 
-    def look(self) -> None:
-        """Send the numbers so far, if it is time."""
-        if self._trackers and self._following is not None and time.monotonic() - self._sent >= SECONDS:
+    def update(self) -> None:
+        """Send the numbers so far, if SECONDS have passed since the last time."""
+        if self._trackers and self._tail is not None and time.monotonic() - self._sent >= SECONDS:
             self._sent = time.monotonic()
-            if self._following.refresh():
-                self.send(self._following.summary(), len(self._following.traces))
+            if self._tail.refresh():
+                self.send(self._tail.summary(), len(self._tail.traces))
 
     def send(self, summary: Mapping[str, Any], questions: int) -> None:
-        """Send a summary of so many questions."""
+        """Send the summary after this many questions."""
         numbers = dict(flat(summary))
         self._each(lambda tracker: tracker.send(numbers, questions))
 
@@ -177,7 +178,7 @@ class Tracking:
                 act(tracker)
             except Exception as error:  # Whatever its package raises.
                 del trackers[name]
-                print(f"report_to: {name} gets no more numbers ({error})", file=sys.stderr)
+                print(f"report_to: {name} failed and is not used again ({error})", file=sys.stderr)
 
 
 def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -185,6 +186,6 @@ def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _id(folder: RunFolder, settings: Mapping[str, Any]) -> str:
-    """The same for the same run in the same place."""
+    """An id that is the same for the same run in the same folder."""
     text = f"{settings['run_key']}\0{folder.path.resolve()}"
     return hashlib.sha256(text.encode()).hexdigest()[:16]

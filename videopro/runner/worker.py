@@ -1,7 +1,7 @@
 """One worker: takes units from the queue, answers their questions, appends the traces.
 
-It reports to its supervisor through a channel, and ends when the channel does, so that no worker outlives its
-supervisor. How many other workers there are makes no difference to it.
+It reports to its supervisor through a channel, and exits when the channel closes, so that no worker outlives
+its supervisor. It works the same with any number of other workers.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from videopro.traces import Failure, Result, TraceLog, VideoRef, failed_result
 from videopro.video import Video
 from videopro.work import Unit, lease, read_crashes
 
-# How often an idle worker checks whether another worker has left work.
+# Seconds between two checks of an idle worker for work that another worker has left.
 IDLE_SECONDS = 0.2
 
 
@@ -31,7 +31,7 @@ class Reporter(Protocol):
     """What a worker reports while it works."""
 
     def answering(self, ids: Sequence[str]) -> None:
-        """The worker starts on these questions; empty: it is between questions."""
+        """The worker starts to answer these questions; empty: it is between questions."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def run_worker(job: WorkerJob, method: Method, backbone: Backbone, report: Repor
                 with lease(job.folder.leases, unit) as mine:
                     if not mine:
                         continue
-                    # The log has what the lease's last holder finished.
+                    # The log now has the answers of the lease's last holder.
                     log.refresh()
                     items = [item for item in unit.items if not log.is_done(item.id)]
                     if items:
@@ -86,7 +86,7 @@ def _answer(
     for item in items:
         if crashes.is_quarantined(item.id):
             died = Failure(
-                "WorkerDied", f"{crashes.reasons[item.id]}, and so did others before it on this question"
+                "WorkerDied", f"{crashes.reasons[item.id]}, as did earlier workers on this question"
             )
             log.append(
                 make_trace(

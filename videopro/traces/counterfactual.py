@@ -38,7 +38,7 @@ def rescore_at_tau(trace: Trace, tau: float, rule: AnswerRule, native: Trace | N
     fallback that the run itself did not request; raises NoFallback if it is needed and missing. `official` is
     None if a different answer counts than in the run."""
     return _rescored_by_selection(
-        trace, [turn for turn in trace.rounds if turn.prompt_kind != FALLBACK], tau, rule, native
+        trace, [round for round in trace.rounds if round.prompt_kind != FALLBACK], tau, rule, native
     )
 
 
@@ -52,7 +52,7 @@ def rescore_by_rule(trace: Trace, rule: AnswerRule, native: Trace | None = None)
 def _rescored_by_selection(
     trace: Trace, programs: Sequence[Round], tau: float, rule: AnswerRule, native: Trace | None
 ) -> Trace:
-    executions = [turn.execution for turn in programs if turn.execution is not None]
+    executions = [round.execution for round in programs if round.execution is not None]
     if trace.error is not None or len(executions) < len(programs) or not executions:
         return trace
     decision = select_answer(executions, tau, rule.final)
@@ -72,14 +72,14 @@ def _with_rounds(
     cost = trace.cost
     execution = rounds[selected].execution
     if fallback == "native" and (execution is None or execution.answer.letter is None):
-        direct = next((turn for turn in trace.rounds if turn.prompt_kind == FALLBACK), None)
+        direct = next((round for round in trace.rounds if round.prompt_kind == FALLBACK), None)
         if direct is None:
             direct, more = _direct(trace, native)
             cost += more
         rounds = (*rounds, direct)
         selected = len(rounds) - 1
         execution = direct.execution
-    dropped = [turn for turn in trace.rounds if not any(turn is kept for kept in rounds)]
+    dropped = [round for round in trace.rounds if not any(round is kept for kept in rounds)]
     is_same = trace.selected is not None and trace.rounds[trace.selected] is rounds[selected]
     is_first = rounds[selected] is trace.rounds[0]
     return replace(
@@ -168,17 +168,20 @@ def without_stored_rounds(trace: Trace) -> Trace:
     if trace.selected is None:
         return trace
     counts = trace.rounds[trace.selected]
-    stored = [turn for turn in trace.rounds[trace.refined + 1 :] if turn is not counts]
+    stored = [round for round in trace.rounds[trace.refined + 1 :] if round is not counts]
     if not stored:
         return trace
-    kept = tuple(turn for turn in trace.rounds if not any(turn is other for other in stored))
-    selected = next(index for index, turn in enumerate(kept) if turn is counts)
+    kept = tuple(round for round in trace.rounds if not any(round is other for other in stored))
+    selected = next(index for index, round in enumerate(kept) if round is counts)
     return replace(trace, rounds=kept, selected=selected, cost=_without(trace.cost, stored))
 
 
 def _without(whole: Cost, rounds: Iterable[Round]) -> Cost:
     part = sum(
-        (turn.planning + (turn.execution.cost if turn.execution is not None else Cost()) for turn in rounds),
+        (
+            round.planning + (round.execution.cost if round.execution is not None else Cost())
+            for round in rounds
+        ),
         Cost(),
     )
     return replace(

@@ -122,7 +122,7 @@ class Execution:
 
 @dataclass(frozen=True)
 class Round:
-    """One turn of a question: the prompt kind, the model's reply, and the outcome of running it."""
+    """One round of reasoning: the prompt kind, the model's reply, and the outcome of running it."""
 
     prompt_kind: str
     """ "native" for a direct answer; for a program, one of `videopro.planners.PromptKind`; FALLBACK for the
@@ -256,16 +256,16 @@ def _upgraded(content: Mapping[str, Any]) -> dict[str, Any]:
     answer were fields of its execution, with the letter as "answer"."""
     upgraded = {"selected": content.get("settled"), **content, "schema": 3}
     if isinstance(rounds := content.get("rounds"), list):
-        upgraded["rounds"] = [_upgraded_round(turn) for turn in rounds]
+        upgraded["rounds"] = [_upgraded_round(round) for round in rounds]
     return upgraded
 
 
-def _upgraded_round(turn: Any) -> Any:
-    if not isinstance(turn, dict) or not isinstance(execution := turn.get("execution"), dict):
-        return turn
+def _upgraded_round(round: Any) -> Any:
+    if not isinstance(round, dict) or not isinstance(execution := round.get("execution"), dict):
+        return round
     answer = {"letter": execution.get("answer")}
     answer |= {name: execution[name] for name in ("confidence", "letters", "raw") if name in execution}
-    return {**turn, "execution": {**execution, "answer": answer}}
+    return {**round, "execution": {**execution, "answer": answer}}
 
 
 @cache

@@ -26,7 +26,7 @@ from videopro.errors import ConfigError, VideoError
 from videopro.modules.errors import ModelError
 from videopro.modules.search import build_index, clip_bounds, default_root, index_path
 from videopro.modules.search.clip_index import load_index
-from videopro.modules.search.index_file import DamagedIndex, read_rows, write_rows
+from videopro.modules.search.index_file import DamagedIndex, read_vectors, write_vectors
 from videopro.video import Frame, Video
 from videopro.video.decoding import exact, stream
 
@@ -173,15 +173,15 @@ def test_a_damaged_file_is_reported_and_never_used(video: Video, tmp_path: Path,
     where = index_path(video, encoder, root=tmp_path)
     where.parent.mkdir(parents=True)
     whose, shape = "this video's", (34, 2)
-    write_rows(where, whose, ROWS)
-    rows = read_rows(where, whose, shape)
+    write_vectors(where, whose, ROWS)
+    rows = read_vectors(where, whose, shape)
     assert rows is not None
     np.testing.assert_array_equal(rows, ROWS)
     with pytest.raises(DamagedIndex, match="belongs to another video or encoder"):
-        read_rows(where, "another video's", shape)
+        read_vectors(where, "another video's", shape)
     where.write_bytes(damage(where.read_bytes()))
     with pytest.raises(DamagedIndex, match=message):
-        read_rows(where, whose, shape)
+        read_vectors(where, whose, shape)
     assert load_index(video, encoder, root=tmp_path) is None
 
 

@@ -29,8 +29,8 @@ from videopro.errors import BackboneError, ConfigError
 from videopro.question import Answer
 from videopro.video import Frame
 
-Request = TypeVar("Request")
-Result = TypeVar("Result")
+RequestT = TypeVar("RequestT")
+ReplyT = TypeVar("ReplyT")
 
 
 @dataclass
@@ -112,9 +112,9 @@ class BatchingBackbone(BackboneWrapper):
     def _submit(
         self,
         kind: tuple[object, ...],
-        requests: Sequence[Request],
-        serve: Callable[[Sequence[Request]], Sequence[Result]],
-    ) -> list[Result]:
+        requests: Sequence[RequestT],
+        serve: Callable[[Sequence[RequestT]], Sequence[ReplyT]],
+    ) -> list[ReplyT]:
         if not requests:
             return []
         submitted = _PendingRequests(kind, requests, serve)

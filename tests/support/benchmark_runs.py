@@ -1,0 +1,70 @@
+"""Runs of official benchmarks in this process, for tests of runs and of what is made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Self
+
+import pytest
+
+from tests.support.benchmark_world import lvb, write_json
+from tests.support.fakes import load_fake, make_video
+from videopro.infer import main
+from videopro.methods import create
+from videopro.runner import run_worker
+
+
+class InProcessSupervisor:
+    """Replaces the supervisor: one worker in this process (`tests.runner` has the real one)."""
+
+    def __init__(self, placement: Any, load: Any, method: Any) -> None:
+        self._method = method
+        self._backbone = load()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._backbone.close()
+
+    def answering(self, ids: Any) -> None:
+        pass
+
+    def model_identity(self) -> Any:
+        return self._backbone.identity()
+
+    def run(self, job: Any, answered: Callable[[], int]) -> Iterator[int]:
+        run_worker(job, create(*self._method), self._backbone, self)
+        yield answered()
+
+
+@pytest.fixture(autouse=True)
+def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("videopro.infer.Supervisor", InProcessSupervisor)
+
+
+def coloured(root: Path) -> None:
+    """LongVideoBench with three videos, one of them missing, and subtitles whose last line has no end."""
+    colours = ["red", "green", "blue", "grey"]
+    records = [
+        lvb(1, 15, 1, candidates=colours, starting_timestamp_for_subtitles=0),
+        lvb(2, 15, 0, candidates=colours, starting_timestamp_for_subtitles=100),
+        lvb(3, 600, 0, candidates=colours, starting_timestamp_for_subtitles=0),
+    ]
+    write_json(root / "lvb_val.json", records)
+    make_video(root / "videos/vid1.mp4", "green", 2.0)
+    make_video(root / "videos/vid2.mp4", "red", 2.0)
+    null_end = [
+        {"timestamp": [100.1, 100.2], "text": "widened"},
+        {"timestamp": [101.0, None], "text": "to the end"},
+        {"timestamp": [90.0, 95.0], "text": "before the video"},
+    ]
+    write_json(root / "subtitles/vid1_en.json", [{"start": "0:00:00.0", "end": "0:00:02.0", "line": "hello"}])
+    write_json(root / "subtitles/vid2_en.json", null_end)
+    write_json(root / "subtitles/vid3_en.json", [])
+
+
+def infer(root: Path, output: Path, *more: str) -> int:
+    flags = ["--root", str(root), "--model", "m", "--output", str(output), *more]
+    return main(flags, load=load_fake)
