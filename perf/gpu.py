@@ -61,12 +61,13 @@ def run_part(letter: str, command: list[str], record: Record, seconds: float = P
         return True
     if status == -signal.SIGKILL and case is not None:
         why = "its process was killed (SIGKILL), as the system does where the machine's memory is used up"
-        record.append(letter, case, failed=why)
+        record.append(letter, case, failed=why, load=round(os.getloadavg()[0], 1))
         return run_part(letter, command, record, seconds - (time.time() - began))
     if status is not None:
         raise SystemExit(f"part {letter}, {case or 'before its first case'}: ended with status {status}")
     if case is not None and len(record.read().get(letter, {})) == ended:
-        record.append(letter, case, failed=f"took longer than the {seconds:.0f} s of a part")
+        why = f"took longer than the {seconds:.0f} s of a part"
+        record.append(letter, case, failed=why, load=round(os.getloadavg()[0], 1))
     return False
 
 

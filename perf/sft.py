@@ -14,6 +14,7 @@ frames of at most 50,176 pixels, bf16. Writes perf/sft.json.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import os
 import platform
@@ -24,113 +25,39 @@ import tempfile
 import time
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
-import av
-import numpy as np
 import torch
 from PIL import Image
-from transformers import AutoConfig, AutoModelForImageTextToText, AutoProcessor, PretrainedConfig
 
-from videopro import prompts
-from videopro.pocket import model_dir
-from videopro.question import Question
-from videopro.video import Video
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from perf.battery.shapes import QWEN3VL_8B, TINY, VideoShape, make_checkpoint  # noqa: E402
+from perf.battery.world import REPLY, make_video  # noqa: E402
+from videopro import prompts  # noqa: E402
+from videopro.pocket import model_dir  # noqa: E402
+from videopro.question import Question  # noqa: E402
+from videopro.video import Video  # noqa: E402
 
 RESULTS = Path(__file__).with_suffix(".json")
 HERE = Path(__file__).resolve().parent
-# video: seconds, pictures per second, height, width; sampled frames, pixels per frame
-SIZES: dict[str, dict[str, Any]] = {
-    "pocket": {"video": (60, 8, 192, 320), "frames": 16, "pixels": 96 * 160, "dtype": "float32"},
-    "8b": {"video": (300, 8, 360, 640), "frames": 64, "pixels": 50_176, "dtype": "bfloat16"},
+# What videos are like, what is sampled of them, and the model.
+SIZES = {
+    "pocket": dataclasses.replace(TINY, video=VideoShape(60, 8, 192, 320)),
+    "8b": QWEN3VL_8B,
 }
-_8B_TEXT = {
-    "hidden_size": 4096,
-    "intermediate_size": 12_288,
-    "num_hidden_layers": 36,
-    "num_attention_heads": 32,
-    "num_key_value_heads": 8,
-    "head_dim": 128,
-    "vocab_size": 151_936,
-    "rope_parameters": {
-        "rope_type": "default",
-        "rope_theta": 5_000_000.0,
-        "mrope_section": [24, 20, 20],
-        "mrope_interleaved": True,
-    },
-}
-_8B_VISION = {
-    "depth": 27,
-    "hidden_size": 1152,
-    "intermediate_size": 4304,
-    "num_heads": 16,
-    "out_hidden_size": 4096,
-    "num_position_embeddings": 2304,
-    "deepstack_visual_indexes": [8, 16, 24],
-}
-REPLY = """<planning>
-This needs one moment: find the clips that show it, then ask about their frames.
-</planning>
-<code>
-def execute_command(video, question):
-    intervals, clips = get_informative_clips(video, "the red ring at the beach", top_k=3)
-    frames = []
-    for clip in clips:
-        frames.extend(extract_frames(clip, num_frames=8))
-    return query_mc(frames, question, choices)
-</code>"""
-
-
-def large() -> PretrainedConfig:
-    """The config of Qwen3-VL-8B with the shipped tokenizer's token ids."""
-    small = AutoConfig.from_pretrained(model_dir())
-    ends = {name: getattr(small.text_config, name) for name in ("eos_token_id", "pad_token_id")}
-    tokens = ("image_token_id", "video_token_id", "vision_start_token_id", "vision_end_token_id")
-    return AutoConfig.for_model(
-        small.model_type,
-        text_config={**_8B_TEXT, **ends},
-        vision_config={**_8B_VISION, "patch_size": 16, "spatial_merge_size": 2, "temporal_patch_size": 2},
-        tie_word_embeddings=False,
-        **{name: getattr(small, name) for name in tokens},
-    )
 
 
 def make_model(size: str, folder: Path) -> Path:
     """A checkpoint of that size: the shipped one, or random weights with the shipped tokenizer and
     processor."""
-    if size == "pocket":
-        return model_dir()
-    target = folder / "model"
-    if not (target / "config.json").exists():
-        processor = AutoProcessor.from_pretrained(model_dir())
-        torch.manual_seed(0)
-        with torch.device("cuda" if torch.cuda.is_available() else "cpu"):
-            model = AutoModelForImageTextToText.from_config(large(), dtype=torch.bfloat16)
-        model.save_pretrained(target)
-        processor.save_pretrained(target)
-    return target
+    return model_dir() if size == "pocket" else make_checkpoint(SIZES[size], folder)
 
 
 def make_rows(size: str, folder: Path, n_rows: int, n_videos: int) -> None:
     """Write videos of moving noise, and `sft.jsonl` with rows about them."""
-    seconds, rate, height, width = SIZES[size]["video"]
-    draw = np.random.default_rng(0)
     for number in range(n_videos):
-        path = folder / f"{number}.mp4"
-        if path.exists():
-            continue
-        coarse = draw.integers(0, 256, (height // 16, width // 16, 3), dtype=np.uint8)
-        picture = coarse.repeat(16, 0)[:height].repeat(16, 1)[:, :width]
-        part = path.with_suffix(".part")
-        with av.open(str(part), "w", format="mp4") as container:
-            stream = container.add_stream("libx264", rate=rate)
-            stream.height, stream.width, stream.pix_fmt = *picture.shape[:2], "yuv420p"
-            for i in range(seconds * rate):
-                container.mux(
-                    stream.encode(av.VideoFrame.from_ndarray(np.roll(picture, 3 * i, 1), format="rgb24"))
-                )
-            container.mux(stream.encode())
-        part.rename(path)
+        make_video(folder / f"{number}.mp4", SIZES[size].video, number)
     rows = []
     for number in range(n_rows):
         question = Question(f"What is the color of ring {number}?", ("red", "blue", "green", "white"))
@@ -152,7 +79,7 @@ def cut_frames(size: str, folder: Path, n_videos: int) -> float:
     for number in range(n_videos):
         target = folder / "frames" / str(number)
         target.mkdir(parents=True, exist_ok=True)
-        for i, frame in enumerate(Video.open(folder / f"{number}.mp4").sample(SIZES[size]["frames"])):
+        for i, frame in enumerate(Video.open(folder / f"{number}.mp4").sample(SIZES[size].frames)):
             Image.fromarray(frame.image).save(target / f"{i:03d}.jpg", quality=95)
     return time.perf_counter() - began
 
@@ -204,7 +131,7 @@ def main() -> None:
             *("--model_name_or_path", str(model), "--per_device_train_batch_size", str(given.batch)),
             *(
                 "--dtype",
-                size["dtype"],
+                size.dtype,
                 "--learning_rate",
                 "1e-4",
                 "--max_steps",
@@ -215,8 +142,8 @@ def main() -> None:
             *("--use_peft", "true", "--lora_r", "64", "--lora_alpha", "16", "--lora_dropout", "0"),
             *("--bf16", "true" if torch.cuda.is_available() else "false"),
             *(() if torch.cuda.is_available() else ("--use_cpu", "true")),
-            *("--train_data", str(folder / "sft.jsonl"), "--frames", str(size["frames"])),
-            *("--pixels", str(size["pixels"])),
+            *("--train_data", str(folder / "sft.jsonl"), "--frames", str(size.frames)),
+            *("--pixels", str(size.pixels)),
         ]
         ways = {
             "videopro": (

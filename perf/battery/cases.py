@@ -6,6 +6,7 @@ from __future__ import annotations
 import gc
 import hashlib
 import json
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -115,6 +116,7 @@ def run_cases(part: str, cases: Sequence[Case], record: Record) -> None:
             continue
         record.append(part, case.name, began=time.time())
         print(f"{part} {case.name} ...", flush=True)
+        load = round(os.getloadavg()[0], 1)
         start = time.perf_counter()
         content: dict[str, Any]
         try:
@@ -125,7 +127,8 @@ def run_cases(part: str, cases: Sequence[Case], record: Record) -> None:
             if not ran_out_of_memory(error):
                 raise
             content = {"failed": memory_message(part)}
-        record.append(part, case.name, **content, seconds=round(time.perf_counter() - start, 1))
+        seconds = round(time.perf_counter() - start, 1)
+        record.append(part, case.name, **content, seconds=seconds, load=load)
         gc.collect()
         if on_gpu():
             torch.cuda.empty_cache()

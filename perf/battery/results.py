@@ -19,13 +19,13 @@ def write_results(
     parts: Mapping[str, Part],
     titles: Mapping[str, str],
 ) -> None:
-    """Write the results of one device and shapes. Other parts stay as they are in the file, if it is of the
-    same device, versions and shapes."""
+    """Write the results of one device and shapes. Whatever else is in the file stays as it is, if it is of
+    the same device, versions and shapes."""
     content: dict[str, Any] = {"shapes": shapes.name, "facts": dict(facts), "parts": {}}
     if path.exists():
         before = json.loads(path.read_text(encoding="utf-8"))
         if all(before.get(name) == content[name] for name in ("shapes", "facts")):
-            content["parts"] = before["parts"]
+            content = before
     for letter, cases in parts.items():
         content["parts"][letter] = {"title": titles[letter], "cases": cases}
     content["parts"] = dict(sorted(content["parts"].items()))
@@ -69,6 +69,8 @@ def tables(path: Path) -> str:
     content = json.loads(path.read_text(encoding="utf-8"))
     facts = content["facts"]
     versions = ", ".join(f"{name} {facts[name]}" for name in ("python", "torch", "transformers", "trl"))
-    head = f"On {facts['device']}, random weights ({content['shapes']}); {versions}."
+    loads = [case["load"] for part in content["parts"].values() for case in part["cases"].values()]
+    head = f"On {facts['device']}, random weights ({content['shapes']}); {versions}. "
+    head += f"Load average before each case: {min(loads)} to {max(loads)}."
     parts = [table(f"({letter}) {part['title']}", part["cases"]) for letter, part in content["parts"].items()]
     return "\n\n".join([head, *parts])

@@ -240,12 +240,15 @@ def test_results_of_other_parts_stay(tmp_path: Path) -> None:
     path = tmp_path / "gpu.json"
     titles = {"a": "SFT", "b": "Writing"}
     facts = {"device": "X", "python": "3", "torch": "2", "transformers": "5", "trl": "1"}
-    write_results(path, TINY, facts, {"b": {"8 rows": {"figures": {"ms_a_token": 2.5}}}}, titles)
-    write_results(path, TINY, facts, {"a": {"batch 2": {"skipped": "no time"}}}, titles)
+    write_results(path, TINY, facts, {"b": {"8 rows": {"figures": {"ms_a_token": 2.5}, "load": 0.1}}}, titles)
+    write_results(path, TINY, facts, {"a": {"batch 2": {"skipped": "no time", "load": 0.2}}}, titles)
     text = tables(path)
     assert text.startswith("On X, random weights (tiny)")
+    assert "Load average before each case: 0.1 to 0.2." in text
     assert text.index("(a) SFT") < text.index("batch 2: skipped: no time") < text.index("| 8 rows | 2.5 |")
-    write_results(path, TINY, {**facts, "torch": "3"}, {"a": {"batch 2": {"skipped": "no time"}}}, titles)
+    write_results(
+        path, TINY, {**facts, "torch": "3"}, {"a": {"batch 2": {"skipped": "no time", "load": 0.2}}}, titles
+    )
     assert "Writing" not in tables(path)
 
 
