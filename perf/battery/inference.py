@@ -41,8 +41,9 @@ def infer(bench: Bench, method: str, workers: int) -> Figures:
     shutil.rmtree(output, ignore_errors=True)
     options = [f"frames={shapes.frames}"]
     if method == "videopro":
-        # The random model writes no program: what counts is a reply of this length, and its refinement.
-        options = [f"max_new_tokens={shapes.reply}", *_NO_MODELS]
+        # The random model writes no program: what counts is a reply of this length, and its refinement, to
+        # the prompts of a fine-tuned planner.
+        options = [f"max_new_tokens={shapes.reply}", "planner_prompt=short", *_NO_MODELS]
     dtype = {"bfloat16": "bf16", "float32": "fp32"}[shapes.dtype]
     command = [
         *(

@@ -71,6 +71,7 @@ def tables(path: Path) -> str:
     versions = ", ".join(f"{name} {facts[name]}" for name in ("python", "torch", "transformers", "trl"))
     loads = [case["load"] for part in content["parts"].values() for case in part["cases"].values()]
     head = f"On {facts['device']}, random weights ({content['shapes']}); {versions}. "
-    head += f"Load average before each case: {min(loads)} to {max(loads)}."
+    if loads:
+        head += f"Load average before each case: {min(loads)} to {max(loads)}."
     parts = [table(f"({letter}) {part['title']}", part["cases"]) for letter, part in content["parts"].items()]
     return "\n\n".join([head, *parts])

@@ -117,13 +117,13 @@ QWEN3VL_2B = Shapes(
     tied=True,
     batches=(2,),
     reply=24,
-    rows=(4, 8),
+    rows=(4,),
     group=4,
     groups=1,
     packed=(24,),
     videos=1,
-    clips=16,
-    clip_batches=(16,),
+    clips=4,
+    clip_batches=(4,),
 )
 QWEN3VL_8B = Shapes(
     name="8b",

@@ -20,7 +20,6 @@ from perf.battery.parts import MODULES, load_part
 from perf.battery.results import table, tables, write_results
 from perf.battery.shapes import QWEN3VL_2B, QWEN3VL_8B, TINY, model_config
 from perf.gpu import run_part
-from tests.support import ROOT
 
 SMALL = dataclasses.replace(
     TINY, batches=(2,), rows=(4,), packed=(16,), clips=4, clip_batches=(2,), videos=1, questions=2, reply=8
