@@ -74,4 +74,14 @@ def tables(path: Path) -> str:
     if loads:
         head += f"Load average before each case: {min(loads)} to {max(loads)}."
     parts = [table(f"({letter}) {part['title']}", part["cases"]) for letter, part in content["parts"].items()]
+    if "lmms_eval" in content:
+        parts.append(_lmms_eval(content["lmms_eval"]))
     return "\n\n".join([head, *parts])
+
+
+def _lmms_eval(section: Mapping[str, Any]) -> str:
+    """lmms-eval's table (perf/lmms_eval.py), to be read beside (f)."""
+    names = ("questions", "videos", "questions_per_s", "s_a_question", "cpu_s_a_question", "start_and_load_s")
+    figures = {name: section[name] for name in (*names, "prompt_tokens")}
+    title = f"lmms-eval {section['version']} on the same model, videos and questions"
+    return table(title, {"one question at a time": {"figures": figures}})
