@@ -7,6 +7,8 @@ import gc
 import hashlib
 import json
 import os
+import re
+import resource
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -126,7 +128,7 @@ def run_cases(part: str, cases: Sequence[Case], record: Record) -> None:
         except Exception as error:
             if not ran_out_of_memory(error):
                 raise
-            content = {"failed": memory_message(part)}
+            content = {"failed": memory_message(part, error)}
         seconds = round(time.perf_counter() - start, 1)
         record.append(part, case.name, **content, seconds=seconds, load=load)
         gc.collect()
@@ -134,20 +136,24 @@ def run_cases(part: str, cases: Sequence[Case], record: Record) -> None:
             torch.cuda.empty_cache()
 
 
+# What torch says on a CPU and in older CUDA builds, as a plain RuntimeError, and what the system says.
+_NO_MEMORY = re.compile(r"(can't|cannot) allocate memory|not enough memory|out of memory", re.IGNORECASE)
+
+
 def ran_out_of_memory(error: BaseException | None) -> bool:
     """Whether an error, or one that it came from, is a lack of memory on the device or the host."""
     while error is not None:
-        # What torch says on a CPU and in older CUDA builds, as a plain RuntimeError.
-        texts = ("can't allocate memory", "not enough memory", "CUDA out of memory")
         is_typed = isinstance(error, (torch.OutOfMemoryError, MemoryError))
-        if is_typed or any(text in str(error) for text in texts):
+        if is_typed or _NO_MEMORY.search(str(error)):
             return True
         error = error.__cause__ or error.__context__
     return False
 
 
-def memory_message(part: str) -> str:
+def memory_message(part: str, error: BaseException) -> str:
     """What a user reads when a case of a part lacked memory."""
+    asked = re.search(r"ried to allocate ([\d.]+ ?\w+)", str(error))
+    more = f" for {asked[1]} more" if asked else ""
     if on_gpu():
         free, whole = (size / 2**30 for size in torch.cuda.mem_get_info())
         had = f"{torch.cuda.get_device_name()} has {whole:.1f} GiB, of which {whole - free:.1f} were in use"
@@ -157,7 +163,10 @@ def memory_message(part: str) -> str:
         lines = Path("/proc/meminfo").read_text().splitlines()[:3]
         sizes = {line.split(":")[0]: int(line.split()[1]) / 2**20 for line in lines}
         had = f"this machine has {sizes['MemTotal']:.1f} GiB, of which {sizes['MemAvailable']:.1f} are free"
+        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+        if limit != resource.RLIM_INFINITY:
+            had += f", and this process may have {limit / 2**30:.1f} (ulimit -v)"
     return (
-        f"out of memory: {had}. The other cases go on. To run this one, free memory that other processes "
-        f"hold, or use a device with more, and give the same command with --redo {part}"
+        f"out of memory{more}: {had}. The other cases go on. To run this one, free memory that other "
+        f"processes hold, or use a device with more, and give the same command with --redo {part}"
     )

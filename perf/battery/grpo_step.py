@@ -81,7 +81,6 @@ def step(bench: Bench, rewards: Any, ahead: str) -> Figures:
         "replies": replies,
         "reply_tokens": round(length),
         "sampling_s": round(sampling, 2),
-        "sampling_ms_a_token": round(1000 * sampling / max(logged["completions/max_length"], 1), 2),
         "rewards_s": round(spent["rewards"], 2),
         "update_s": round(spent["step"] - spent["generate"], 2),
         "programs": len(log.read_text().splitlines()) if log.exists() else 0,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -35,7 +36,8 @@ def cases(bench: Bench) -> list[Case]:
 
 
 def infer(bench: Bench, method: str, workers: int) -> Figures:
-    """One run. Counted from the first lease, when a worker has its model, to the end of the run."""
+    """One run. Counted from the first lease, when a worker has its model, to the end of the run; the
+    processor's time is of the whole run, starting and loading included."""
     shapes = bench.shapes
     output = bench.path(f"infer-{method}-{workers}")
     shutil.rmtree(output, ignore_errors=True)
@@ -59,7 +61,7 @@ def infer(bench: Bench, method: str, workers: int) -> Figures:
         *("--options", *options, "--workers", str(workers), "--output", str(output)),
     ]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
-    started = time.monotonic()
+    started, used = time.monotonic(), _cpu_seconds()
     log = bench.path(f"{output.name}.log")
     with log.open("w") as said:
         process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=said, stderr=said)
@@ -83,10 +85,17 @@ def infer(bench: Bench, method: str, workers: int) -> Figures:
         "videos": shapes.videos,
         "questions_per_s": round(len(traces) / seconds, 4),
         "s_a_question": round(seconds / len(traces), 3),
+        "cpu_s_in_all": round(_cpu_seconds() - used, 1),
         "idle_share": seen.idle,
         "start_and_load_s": round(began - started, 1),
         "stages_s": _stages(traces),
     }
+
+
+def _cpu_seconds() -> float:
+    """Of all processes that this one has started and waited for, and of theirs."""
+    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return spent.ru_utime + spent.ru_stime
 
 
 def _has_lease(output: Path) -> bool:

@@ -187,6 +187,10 @@ def make_checkpoint(shapes: Shapes, folder: Path) -> Path:
                 model_config(shapes), dtype=getattr(torch, shapes.dtype)
             )
         model.save_pretrained(target)
+        del model
+        if torch.cuda.is_available():
+            # Processes that a part starts need the memory.
+            torch.cuda.empty_cache()
         AutoProcessor.from_pretrained(model_dir()).save_pretrained(target)
         # Written last: an interrupted checkpoint is made again.
         (target / "videopro.json").write_text(f'{{"frames": {shapes.frames}, "pixels": {shapes.pixels}}}\n')

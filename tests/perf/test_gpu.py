@@ -20,6 +20,7 @@ from perf.battery.parts import MODULES, load_part
 from perf.battery.results import table, tables, write_results
 from perf.battery.shapes import QWEN3VL_2B, QWEN3VL_8B, TINY, model_config
 from perf.gpu import run_part
+from tests.support import ROOT
 
 SMALL = dataclasses.replace(
     TINY, batches=(2,), rows=(4,), packed=(16,), clips=4, clip_batches=(2,), videos=1, questions=2, reply=8
@@ -156,13 +157,17 @@ def exhaust_inside() -> dict[str, Any]:
     raise AssertionError("a tensor of 2**58 numbers fits")
 
 
-@pytest.mark.parametrize("fail", [exhaust, exhaust_inside])
+def exhaust_files() -> dict[str, Any]:
+    raise OSError("unable to mmap 42 bytes from file <model>: Cannot allocate memory (12)")
+
+
+@pytest.mark.parametrize("fail", [exhaust, exhaust_inside, exhaust_files])
 def test_a_lack_of_memory_ends_its_case_alone(record: Record, fail: Callable[[], dict[str, Any]]) -> None:
     run_cases("a", [Case("large", fail), Case("small", lambda: {"s": 1})], record)
     found = record.read()["a"]
     assert found["small"]["figures"] == {"s": 1}
     message = found["large"]["failed"]
-    assert "out of memory: " in message
+    assert message.startswith("out of memory for 20.00 GiB more: " if fail is exhaust else "out of memory: ")
     assert "GiB" in message
     assert message.endswith("give the same command with --redo a")
     assert message in table("SFT", found)
@@ -277,3 +282,12 @@ def test_wheels_are_what_the_other_machine_lacks() -> None:
             "trl": "1.16.0", "datasets": "5.2.0", "dill": "0.4.1", "old": "1.0"}.__getitem__
     )  # fmt: skip
     assert found == ["datasets==5.2.0", "dill==0.4.1", "old==1.0", "trl==1.16.0"]
+
+
+def test_the_docs_quote_the_recorded_figures() -> None:
+    page = (ROOT / "docs" / "status.md").read_text(encoding="utf-8")
+    files = [ROOT / "perf" / name for name in ("gpu.json", "shapes_2b.json")]
+    recorded = [path for path in files if path.exists()]
+    assert recorded
+    for path in recorded:
+        assert tables(path) in page, path
