@@ -131,16 +131,20 @@ def test_other_results_stay_and_so_do_lmms_evals(tmp_path: Path) -> None:
     path = tmp_path / "results.json"
     facts = {"device": "X", "python": "3", "torch": "2", "transformers": "5", "trl": "1"}
     # Without a file, lmms-eval's figures begin one.
-    lmms_eval.add_to_results(path, "tiny", facts, {"s_a_question": 3.0})
+    names = ("version", "questions", "videos", "questions_per_s", "cpu_s_a_question", "start_and_load_s")
+    section = {**dict.fromkeys((*names, "prompt_tokens"), 1), "s_a_question": 3.0}
+    lmms_eval.add_to_results(path, "tiny", facts, section)
     titles = {"a": "SFT", "b": "Writing"}
     write_results(path, TINY, facts, {"b": {"8 rows": {"figures": {"ms": 2.5}, "load": 0.1}}}, titles)
     before: dict[str, Any] = json.loads(path.read_text())
-    assert before["lmms_eval"] == {"s_a_question": 3.0}
-    lmms_eval.add_to_results(path, "tiny", {**facts, "torch": "3"}, {"s_a_question": 2.0})
-    assert json.loads(path.read_text()) == {**before, "lmms_eval": {"s_a_question": 2.0}}
+    assert before["lmms_eval"] == section
+    faster = {**section, "s_a_question": 2.0}
+    lmms_eval.add_to_results(path, "tiny", {**facts, "torch": "3"}, faster)
+    assert json.loads(path.read_text()) == {**before, "lmms_eval": faster}
     write_results(path, TINY, facts, {"a": {"batch 2": {"skipped": "no time", "load": 0.2}}}, titles)
-    assert json.loads(path.read_text())["lmms_eval"] == {"s_a_question": 2.0}
+    assert json.loads(path.read_text())["lmms_eval"] == faster
     assert "| 8 rows | 2.5 |" in tables(path)
+    assert "| one question at a time | 1 | 1 | 1 | 2.0 | 1 | 1 | 1 |" in tables(path)
 
 
 def test_results_of_other_shapes_are_left_alone(tmp_path: Path) -> None:
