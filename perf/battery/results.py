@@ -40,11 +40,11 @@ def table(title: str, cases: Part) -> str:
     measured, and why."""
     rows = {name: case["figures"] for name, case in cases.items() if "figures" in case}
     columns = list(dict.fromkeys(column for row in rows.values() for column in row))
-    lines = [f"**{title}**", ""]
+    lines = [f"**{title}**"]
     if rows:
         cells = [["", *(column.replace("_", " ") for column in columns)]]
         cells += [[name, *(_cell(row.get(column)) for column in columns)] for name, row in rows.items()]
-        lines += ["| " + " | ".join(line) + " |" for line in cells[:1]]
+        lines += ["", "| " + " | ".join(cells[0]) + " |"]
         lines += ["|" + "---|" * len(cells[0])]
         lines += ["| " + " | ".join(line) + " |" for line in cells[1:]]
     for name, case in cases.items():

@@ -62,6 +62,8 @@ def server(bench: Bench, python: str) -> Iterator[str]:
             str(max(bench.shapes.rows)),
         ),
         *("--enable-lora", "--max-lora-rank", str(max(8, bench.shapes.lora_rank)), "--max-loras", "2"),
+        # Only text is sent: no memory is set aside for pictures.
+        *("--limit-mm-per-prompt", '{"video": 0, "image": 0}'),
         *(() if on_gpu() else ("--enforce-eager",)),
     ]
     environment = {
