@@ -6,8 +6,8 @@
 Parts (all of them by default): a, an SFT step; b, writing replies; c, packed updates; d, a GRPO step with
 programs beside it; e, log-probabilities; f, inference; g, the clip encoder; h, DeepSpeed; i, vLLM. Each part
 is a process of its own and takes at most 8 minutes. What is not done by then is done by the same command
-given again: cases that ended are not repeated (--redo repeats a part's). A case that runs out of memory is
-recorded as that, and the others go on.
+given again: cases that ended are not repeated (--redo repeats a part's). A case that fails, for want of
+memory or by an error, is recorded as that, and the others go on.
 
 Shapes: 8b (Qwen3-VL-8B; the default on a GPU), 2b (Qwen3-VL-2B, with little work: a CPU can run it), tiny
 (the pocket model's; the default on a CPU). Results go to perf/gpu.json on a GPU with the shapes of 8b, to
@@ -43,8 +43,8 @@ def part_command(letter: str, bench: Bench) -> list[str]:
 
 
 def run_part(letter: str, command: list[str], record: Record, seconds: float = PART_SECONDS) -> bool:
-    """Run a part in a process of its own, for at most `seconds`. Returns whether all of its cases ended.
-    Raises SystemExit if it fails for another reason than time or memory."""
+    """Run a part in a process of its own, for at most `seconds`. Returns whether all of its cases ended. A
+    case that ends its process fails, and the next ones go on; raises SystemExit if there was none yet."""
     began, ended = time.time(), len(record.read().get(letter, {}))
     process = subprocess.Popen(command, cwd=ROOT, start_new_session=True)
     try:
@@ -59,16 +59,27 @@ def run_part(letter: str, command: list[str], record: Record, seconds: float = P
     case = record.unfinished(letter)
     if status == 0:
         return True
-    if status == -signal.SIGKILL and case is not None:
-        why = "its process was killed (SIGKILL), as the system does where the machine's memory is used up"
-        record.append(letter, case, failed=why, load=round(os.getloadavg()[0], 1))
-        return run_part(letter, command, record, seconds - (time.time() - began))
     if status is not None:
-        raise SystemExit(f"part {letter}, {case or 'before its first case'}: ended with status {status}")
+        if case is None:
+            raise SystemExit(f"part {letter}: its process ended with status {status} before its first case")
+        fail(record, letter, case, _why(status))
+        return run_part(letter, command, record, seconds - (time.time() - began))
     if case is not None and len(record.read().get(letter, {})) == ended:
-        why = f"took longer than the {seconds:.0f} s of a part"
-        record.append(letter, case, failed=why, load=round(os.getloadavg()[0], 1))
+        fail(record, letter, case, f"took longer than the {seconds:.0f} s of a part")
     return False
+
+
+def _why(status: int) -> str:
+    if status == -signal.SIGKILL:
+        return "its process was killed (SIGKILL), as the system does where the machine's memory is used up"
+    return (
+        f"its process ended with status {status}" if status > 0 else f"its process ended by signal {-status}"
+    )
+
+
+def fail(record: Record, letter: str, case: str, why: str) -> None:
+    """Record that a case's process ended before the case did."""
+    record.append(letter, case, failed=why, load=round(os.getloadavg()[0], 1))
 
 
 def main() -> None:
@@ -110,9 +121,11 @@ def main() -> None:
         print(f"\n{table(f'({letter}) {titles[letter]}', cases)}\n", flush=True)
         write_results(results, shapes, record.facts, {letter: cases}, titles)
     print(f"results: {results}")
-    failed = {letter: case for letter in letters for case in _failed(record, letter)}
+    failed = [f"{letter}, {case}" for letter in letters for case in _failed(record, letter)]
     if unfinished:
         print(f"not finished: {', '.join(unfinished)}; give the same command again to continue")
+    if failed:
+        print(f"failed: {'; '.join(failed)}")
     if unfinished or failed:
         raise SystemExit(1)
 

@@ -10,6 +10,7 @@ import os
 import re
 import resource
 import time
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -110,8 +111,8 @@ class Record:
 
 
 def run_cases(part: str, cases: Sequence[Case], record: Record) -> None:
-    """Run the cases that have not ended yet. A case that runs out of memory ends there, with what it needed;
-    the others go on."""
+    """Run the cases that have not ended yet. A case that runs out of memory, or raises another error, ends
+    there with a message; the others go on."""
     done: Mapping[str, Any] = record.read().get(part, {})
     for case in cases:
         if case.name in done:
@@ -126,9 +127,12 @@ def run_cases(part: str, cases: Sequence[Case], record: Record) -> None:
         except Skip as reason:
             content = {"skipped": str(reason)}
         except Exception as error:
-            if not ran_out_of_memory(error):
-                raise
-            content = {"failed": memory_message(part, error)}
+            if ran_out_of_memory(error):
+                content = {"failed": memory_message(part, error)}
+            else:
+                traceback.print_exc()
+                first_line = (str(error).splitlines() or [""])[0]
+                content = {"failed": f"{type(error).__name__}: {first_line[:300]}"}
         seconds = round(time.perf_counter() - start, 1)
         record.append(part, case.name, **content, seconds=seconds, load=load)
         gc.collect()

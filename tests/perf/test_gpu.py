@@ -173,10 +173,12 @@ def test_a_lack_of_memory_ends_its_case_alone(record: Record, fail: Callable[[],
     assert message in table("SFT", found)
 
 
-def test_another_error_ends_the_part(record: Record) -> None:
-    with pytest.raises(ZeroDivisionError):
-        run_cases("a", [Case("broken", lambda: {"s": 1 / 0})], record)
-    assert record.read() == {}
+def test_another_error_ends_its_case_alone(record: Record, capsys: pytest.CaptureFixture[str]) -> None:
+    run_cases("a", [Case("broken", lambda: {"s": 1 / 0}), Case("sound", lambda: {"s": 1})], record)
+    found = record.read()["a"]
+    assert found["broken"]["failed"] == "ZeroDivisionError: division by zero"
+    assert found["sound"]["figures"] == {"s": 1}
+    assert "Traceback" in capsys.readouterr().err
 
 
 def test_cases_that_ended_are_not_repeated(record: Record) -> None:
@@ -238,9 +240,16 @@ def test_a_case_that_takes_longer_than_a_part_fails(record: Record) -> None:
     assert "took longer than the 4 s of a part" in record.read()["a"]["case 0"]["failed"]
 
 
-def test_a_part_that_fails_otherwise_stops_the_command(record: Record) -> None:
-    with pytest.raises(SystemExit, match="part a, case 0: ended with status 3"):
-        run_part("a", child(record, "sys.exit(3)"), record)
+def test_a_case_that_ends_its_process_fails(record: Record) -> None:
+    assert run_part("a", child(record, "sys.exit(3)", cases=2), record)
+    found = record.read()["a"]
+    assert found["case 0"]["failed"] == "its process ended with status 3"
+    assert found["case 1"]["figures"] == {"n": 1}
+
+
+def test_a_process_that_ends_before_its_first_case_stops_the_command(record: Record) -> None:
+    with pytest.raises(SystemExit, match="part a: its process ended with status 4 before its first case"):
+        run_part("a", [sys.executable, "-c", "raise SystemExit(4)"], record)
 
 
 # ---- results -----------------------------------------------------------------------------------------------
