@@ -169,6 +169,15 @@ def test_mypy_knows_every_module(copied: Path) -> None:
         assert f"uses_{folder}.py:3: error: Incompatible types" in done.stdout, done.stdout
 
 
+def imported_names(node: ast.AST) -> set[str]:
+    """The modules that a statement may import: what it names, and its parts."""
+    if isinstance(node, ast.Import):
+        return {alias.name for alias in node.names}
+    if isinstance(node, ast.ImportFrom) and node.module:
+        return {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return set()
+
+
 def forbidden_imports(texts: Mapping[str, str]) -> list[str]:
     """Imports of the pocket world's insides from outside, lazy ones and those by name too."""
     found = []
@@ -176,12 +185,8 @@ def forbidden_imports(texts: Mapping[str, str]) -> list[str]:
         if module.startswith(("videopro.pocket", "videopro.train.pocket")):
             continue
         for node in ast.walk(ast.parse(text)):
-            names: set[str] = set()
-            if isinstance(node, ast.Import):
-                names = {alias.name for alias in node.names}
-            elif isinstance(node, ast.ImportFrom) and node.module:
-                names = {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
-            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            names = imported_names(node)
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 names = {node.value}
             for name in names & {*texts}:
                 if name.startswith("videopro.pocket") and name not in POCKET_OPEN:
@@ -224,12 +229,7 @@ def past_faces(texts: Mapping[str, str]) -> list[str]:
     found = []
     for module, text in texts.items():
         for node in ast.walk(ast.parse(text)):
-            names: set[str] = set()
-            if isinstance(node, ast.Import):
-                names = {alias.name for alias in node.names}
-            elif isinstance(node, ast.ImportFrom) and node.module:
-                names = {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
-            for name in sorted(names & {*texts} - packages):
+            for name in sorted(imported_names(node) & {*texts} - packages):
                 if len(name.split(".")) > len(part(name)) and part(name) != part(module):
                     found.append(f"{module} -> {name}")
     return found

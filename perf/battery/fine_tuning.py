@@ -70,15 +70,14 @@ def _watched() -> Iterator[dict[str, Any]]:
         yield seen
 
 
-def sft_step(bench: Bench, batch: int) -> Figures:
-    """Two steps of the recipe, of which the second counts; three on a GPU, and the median of the last two."""
-    steps = 3 if on_gpu() else 2
+def recipe(bench: Bench, batch: int, steps: int, output: Path, **settings: Any) -> list[str]:
+    """The flags of train/sft.py for some steps of CONFIG on the random model; `settings` add to them."""
     shapes = bench.shapes
     given = {
         "config": CONFIG,
         "model_name_or_path": bench.checkpoint(),
-        "train_data": make_sft_rows(bench, max(shapes.batches) * 3),
-        "output_dir": bench.path("sft"),
+        "train_data": make_sft_rows(bench, batch * steps),
+        "output_dir": output,
         "frame_cache": bench.path("frames"),
         "per_device_train_batch_size": batch,
         "max_steps": steps,
@@ -89,9 +88,16 @@ def sft_step(bench: Bench, batch: int) -> Figures:
         "logging_steps": 1,
         "save_strategy": "no",
         "disable_tqdm": "true",
-        **({} if on_gpu() else {"use_cpu": "true", "bf16": "false", "dataloader_num_workers": 0}),
+        **({} if on_gpu() else {"bf16": "false"}),
+        **settings,
     }
-    words = [word for name, value in given.items() for word in (f"--{name}", str(value))]
+    return [word for name, value in given.items() for word in (f"--{name}", str(value))]
+
+
+def sft_step(bench: Bench, batch: int) -> Figures:
+    """Two steps of the recipe, of which the second counts; three on a GPU, and the median of the last two."""
+    on_cpu = {} if on_gpu() else {"use_cpu": "true", "dataloader_num_workers": 0}
+    words = recipe(bench, batch, 3 if on_gpu() else 2, bench.path("sft"), **on_cpu)
     reset_peak()
     began, timed = now(), _Steps()
     with _watched() as seen:

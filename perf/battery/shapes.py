@@ -20,6 +20,33 @@ _ROPE = {
 }
 
 
+def _text(width: int, inner: int, *, layers: int, heads: int) -> dict[str, Any]:
+    """The fields of a Qwen3-VL text config in which its sizes differ, and what they share."""
+    return {
+        "hidden_size": width,
+        "intermediate_size": inner,
+        "num_hidden_layers": layers,
+        "num_attention_heads": heads,
+        "num_key_value_heads": 8,
+        "head_dim": 128,
+        "vocab_size": 151_936,
+        "rope_parameters": _ROPE,
+    }
+
+
+def _vision(width: int, inner: int, *, layers: int, out: int, deepstack: tuple[int, ...]) -> dict[str, Any]:
+    """The same of a Qwen3-VL vision config."""
+    return {
+        "depth": layers,
+        "hidden_size": width,
+        "intermediate_size": inner,
+        "num_heads": 16,
+        "out_hidden_size": out,
+        "num_position_embeddings": 2304,
+        "deepstack_visual_indexes": list(deepstack),
+    }
+
+
 @dataclass(frozen=True)
 class VideoShape:
     """A video file."""
@@ -95,25 +122,8 @@ QWEN3VL_2B = Shapes(
     video=VideoShape(300, 8, 360, 640),
     dtype="bfloat16",
     lora_rank=64,
-    text={
-        "hidden_size": 2048,
-        "intermediate_size": 6144,
-        "num_hidden_layers": 28,
-        "num_attention_heads": 16,
-        "num_key_value_heads": 8,
-        "head_dim": 128,
-        "vocab_size": 151_936,
-        "rope_parameters": _ROPE,
-    },
-    vision={
-        "depth": 24,
-        "hidden_size": 1024,
-        "intermediate_size": 4096,
-        "num_heads": 16,
-        "out_hidden_size": 2048,
-        "num_position_embeddings": 2304,
-        "deepstack_visual_indexes": [5, 11, 17],
-    },
+    text=_text(2048, 6144, layers=28, heads=16),
+    vision=_vision(1024, 4096, layers=24, out=2048, deepstack=(5, 11, 17)),
     tied=True,
     batches=(2,),
     reply=24,
@@ -133,25 +143,8 @@ QWEN3VL_8B = Shapes(
     video=VideoShape(300, 8, 360, 640),
     dtype="bfloat16",
     lora_rank=64,
-    text={
-        "hidden_size": 4096,
-        "intermediate_size": 12_288,
-        "num_hidden_layers": 36,
-        "num_attention_heads": 32,
-        "num_key_value_heads": 8,
-        "head_dim": 128,
-        "vocab_size": 151_936,
-        "rope_parameters": _ROPE,
-    },
-    vision={
-        "depth": 27,
-        "hidden_size": 1152,
-        "intermediate_size": 4304,
-        "num_heads": 16,
-        "out_hidden_size": 4096,
-        "num_position_embeddings": 2304,
-        "deepstack_visual_indexes": [8, 16, 24],
-    },
+    text=_text(4096, 12_288, layers=36, heads=32),
+    vision=_vision(1152, 4304, layers=27, out=4096, deepstack=(8, 16, 24)),
 )
 SHAPES: Mapping[str, Shapes] = {shapes.name: shapes for shapes in (TINY, QWEN3VL_2B, QWEN3VL_8B)}
 

@@ -12,9 +12,8 @@ import time
 from pathlib import Path
 
 from perf.battery.cases import Bench, Case, Figures, Skip
-from perf.battery.fine_tuning import CONFIG
+from perf.battery.fine_tuning import recipe
 from perf.battery.measuring import on_gpu
-from perf.battery.world import make_sft_rows
 
 ROOT = Path(__file__).resolve().parents[2]
 TITLE = "DeepSpeed on one device"
@@ -61,28 +60,9 @@ def zero2(bench: Bench) -> Figures:
         raise Skip("DeepSpeed compiles what its ranks on a CPU talk with, and there is no g++")
     if not on_gpu() and bench.shapes.name != "tiny":
         raise Skip("DeepSpeed on a CPU keeps fp32 copies of all weights: run this part with SHAPES=tiny")
-    shapes, output = bench.shapes, bench.path("zero2")
+    output, batch = bench.path("zero2"), bench.shapes.batches[0]
     shutil.rmtree(output, ignore_errors=True)
-    batch = shapes.batches[0]
-    given = {
-        "config": CONFIG,
-        "model_name_or_path": bench.checkpoint(),
-        "train_data": make_sft_rows(bench, batch * 3),
-        "output_dir": output,
-        "frame_cache": bench.path("frames"),
-        "per_device_train_batch_size": batch,
-        "max_steps": 2,
-        "frames": shapes.frames,
-        "pixels": shapes.pixels,
-        "dtype": shapes.dtype,
-        "lora_r": shapes.lora_rank,
-        "logging_steps": 1,
-        "save_strategy": "no",
-        "disable_tqdm": "true",
-        "dataloader_num_workers": 0,
-        **({} if on_gpu() else {"bf16": "false"}),
-    }
-    words = [word for name, value in given.items() for word in (f"--{name}", str(value))]
+    words = recipe(bench, batch, 2, output, dataloader_num_workers=0)
     launch = [sys.executable, "-m", "accelerate.commands.launch"]
     launch += ["--config_file", str(ROOT / "configs" / "accelerate" / "zero2.yaml")]
     launch += ["--num_processes", "1", "--main_process_port", "0"]

@@ -207,14 +207,14 @@ def test_the_deadline_moves_with_the_functions_time_alone(pool: Executor) -> Non
     ],
 )
 def test_colliding_keys_cost_nothing(pool: Executor, packed: str) -> None:
-    def cost(factor: str) -> float:
+    def cost() -> float:
         used = time.process_time()
-        lines = (f"P = {factor}", f"send('d', json.dumps({packed}).encode())", "os.read(3, 1)")
+        lines = ("P = 2 ** 61 - 1", f"send('d', json.dumps({packed}).encode())", "os.read(3, 1)")
         failed(run(pool, *lines, head=RAW, cpu_seconds=20.0), "ProtocolError", "more than 1,000 keys")
         return time.process_time() - used
 
-    # A multiple of 2 ** 61 - 1 hashes to 0 in CPython. Busy neighbours slow both down.
-    assert cost("2 ** 61 - 1") < 0.3 + 3 * cost("2 ** 61")
+    # The least of three: a busy neighbour slows some of them down.
+    assert min(cost() for _ in range(3)) < 0.3
 
 
 def test_ordinary_keys_are_not_bounded(pool: Executor) -> None:

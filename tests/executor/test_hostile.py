@@ -9,6 +9,9 @@ from tests.support.hostile_world import LIMITS, Surroundings, run_all
 from videopro.executor import Executor
 
 QUICK = dataclasses.replace(LIMITS, cpu_seconds=0.1, wall_seconds=1.5)
+SWALLOWED = "breaches that are swallowed"
+# These exceed another budget, which has to decide: on a busy machine the wall clock must not run out first.
+PATIENT = dataclasses.replace(QUICK, wall_seconds=30.0)
 
 
 def test_the_host_is_untouched() -> None:
@@ -17,7 +20,10 @@ def test_the_host_is_untouched() -> None:
     assert len(FAMILIES) >= 20
     with Surroundings() as surroundings, Executor() as executor:
         assert surroundings.differences() == []
-        tallies = run_all(programs, executor, surroundings, limits=QUICK)
+        others = [case for case in programs if case[0] != SWALLOWED]
+        swallowed = [case for case in programs if case[0] == SWALLOWED]
+        tallies = run_all(others, executor, surroundings, limits=QUICK)
+        tallies |= run_all(swallowed, executor, surroundings, limits=PATIENT)
         assert surroundings.differences() == []
         assert executor.run("def execute_command():\n    return 1", {}, {}).value == 1
     assert set(tallies) == set(FAMILIES)
@@ -26,10 +32,7 @@ def test_the_host_is_untouched() -> None:
             name
         )
     assert set(tallies["channels between programs"].outcomes) == {"ok"}
-    # On a busy machine the wall clock may run out first.
-    assert set(tallies["breaches that are swallowed"].outcomes) <= {
-        *("CpuLimit", "WallLimit", "OutputLimit", "CallLimit", "FrameLimit")
-    }
+    assert set(tallies[SWALLOWED].outcomes) <= {"CpuLimit", "OutputLimit", "CallLimit", "FrameLimit"}
     for name in ("floods of calls", "loops", "sleeps", "memory", "malformed programs"):
         assert "ok" not in tallies[name].outcomes or name in ("memory", "malformed programs"), name
 
