@@ -144,7 +144,10 @@ files = [(name, file) for name, file in files if name not in ("__main__", "__mp_
 found = [name for name, file in files if file.startswith(folders)]
 print("loaded:", sorted(name for name in found if not name.startswith("videopro.train")), len(found))
 """
-    done = subprocess.run([sys.executable, "-c", check], cwd=ROOT, capture_output=True, text=True)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-c", check], cwd=ROOT, env=environment, capture_output=True, text=True
+    )
     assert re.search(r"^loaded: \[\] [1-9]\d", done.stdout, re.MULTILINE), (
         done.stdout[-500:] + done.stderr[-500:]
     )
