@@ -11,7 +11,7 @@ from rich.text import Text
 
 from videopro.program import parse_program
 from videopro.question import Question
-from videopro.traces import FALLBACK, Call, Execution, Result, Round
+from videopro.traces import FALLBACK, Call, Execution, Result, Round, Step
 
 _TITLES = {
     "plan": "program",
@@ -64,6 +64,18 @@ class ConsoleObserver:
                 answer = execution.answer
                 print_line(f"it answered {answer.letter}, confidence {answer.confidence:.3f}", "green")
 
+    def on_step(self, step: Step) -> None:
+        """One step of an agent: what it was for, who replied, and the reply."""
+        with self._lock:
+            who = f" ({step.model})" if step.model else ""
+            arguments = ", ".join(f"{name}={value}" for name, value in step.args.items())
+            print_line(f"{step.kind}{who} {arguments}".rstrip(), "cyan")
+            for fault in step.faults:
+                print_line(f"  could not be parsed: {fault}", "yellow")
+            seen = f"{len(step.frames)} frames, " if step.frames else ""
+            reused = ", reused" if step.is_reused else ""
+            print_line(f"  {step.raw or step.result}  ({seen}{step.cost.seconds:.2f} s{reused})", "dim")
+
 
 def show_answer(result: Result, question: Question) -> None:
     """The answer that counts, and how likely each option is."""
@@ -72,7 +84,7 @@ def show_answer(result: Result, question: Question) -> None:
     if len(result.rounds) > 1 or result.rounds[0].prompt_kind != "native":
         print_line("")
     if result.selected is not None and result.rounds[result.selected].prompt_kind == FALLBACK:
-        print_line("no program gave an answer: this is the model's direct one", "yellow")
+        print_line("the method gave no answer: this is the model's direct one", "yellow")
     if reply.letter is None:
         print_line(f"no option: the model says {reply.raw!r}" if reply.raw else "no answer", "bold")
     else:

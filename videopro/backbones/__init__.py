@@ -9,6 +9,8 @@ from importlib import import_module
 from typing import Any
 
 from videopro.backbones.base import (
+    DEFAULT_FRAMES,
+    DEFAULT_PIXELS,
     YES_NO,
     Backbone,
     BackboneConfig,
@@ -25,6 +27,8 @@ from videopro.backbones.identity import identify
 from videopro.errors import ConfigError
 
 __all__ = [
+    "DEFAULT_FRAMES",
+    "DEFAULT_PIXELS",
     "YES_NO",
     "Backbone",
     "BackboneConfig",

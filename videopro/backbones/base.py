@@ -39,6 +39,8 @@ class Generation:
     temperature, top-p and banned tokens are applied."""
     finish: Literal["stop", "length"]
     tokens_in: int
+    is_constrained: bool = False
+    """Whether decoding was constrained to the request's schema."""
 
     @property
     def confidence(self) -> float:
@@ -114,6 +116,9 @@ class GenerateRequest:
     seed: int | None = None
     """Seeds the sampling of this request, whatever its place in a batch: it draws the same tokens as in a
     call of its own with that seed. None: `Sampling.seed` and the request's place in the batch."""
+    schema: Mapping[str, Any] | None = field(default=None, hash=False)
+    """JSON schema of the reply. A server that offers it constrains decoding to the schema; other backbones
+    generate freely, and `Generation.is_constrained` tells which it was."""
 
     def __post_init__(self) -> None:
         _check_seed(self.seed)

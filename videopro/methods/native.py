@@ -14,9 +14,10 @@ from videopro.backbones import ChoiceRequest, GenerateRequest, Sampling, Visual
 from videopro.benchmarks import Item, Protocol
 from videopro.errors import QUESTION_ERRORS, BackboneError, ConfigError, SubtitleError, VideoError
 from videopro.methods.base import Method, MethodContext
+from videopro.methods.frames import frame_refs
 from videopro.question import Answer, extract_letter
 from videopro.settings import setting
-from videopro.traces import Call, Execution, FrameRef, Result, Round, failed_result
+from videopro.traces import Call, Execution, Result, Round, failed_result
 from videopro.video import Frame, SubtitleLine, fps_times, uniform_times
 
 # CG-Bench's limit of frames for a clue.
@@ -215,13 +216,6 @@ def _clue_times(shown: Sequence[tuple[float, float]], duration: float, budget: i
         own = max(1, int(count * (end - start) / total)) if total > 0 else 1
         times += uniform_times(start, end, own) if end > start else [start]
     return sorted(times)[:budget]
-
-
-def frame_refs(frames: Sequence[Frame]) -> tuple[FrameRef, ...]:
-    """What a trace stores of frames: times, sizes and boxes."""
-    return tuple(
-        (round(frame.time, 3), *map(float, frame.image.shape[:2]), *(frame.box or ())) for frame in frames
-    )
 
 
 def _result(answer: Answer, frames: Sequence[Frame], notes: tuple[str, ...]) -> Result:

@@ -6,15 +6,13 @@ It needs no log-probabilities, which endpoints of reasoning models do not return
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
-from videopro.backbones import BackboneConfig, Sampling
-from videopro.backbones.server import Completion, Endpoint, RequestRefused
-from videopro.errors import BackboneError, ConfigError, RunError
+from videopro.backbones import Sampling
+from videopro.backbones.server import ChatClient, Completion, RequestRefused, api_config
+from videopro.errors import BackboneError, RunError
 from videopro.planners.base import (
     PLAN_SAMPLING,
     EmptyReply,
@@ -25,11 +23,8 @@ from videopro.planners.base import (
 )
 from videopro.storage import encodable
 
-DEFAULT_URL = "https://api.openai.com/v1"
 # HTTP statuses that concern one request: its form or its length. Any other means that none can be served.
 _REQUEST_STATUSES = (400, 413, 422)
-# Fields that reasoning models refuse, each with the field that replaces it.
-_REPLACED_FIELDS = {"temperature": None, "top_p": None, "max_tokens": "max_completion_tokens"}
 
 
 class ApiPlanner(Planner):
@@ -51,88 +46,47 @@ class ApiPlanner(Planner):
         `concurrency`: maximum requests at a time, over all threads. `timeout`: seconds for one request.
         `sleep` and `uniform` replace the wait and the jitter between retries in tests. Raises ConfigError for
         an invalid spec."""
-        # A model's name may contain an @, so only the last one can precede a URL.
-        model, at, url = spec.rpartition("@")
-        if not at or "://" not in url:
-            model, url = spec, os.environ.get("OPENAI_BASE_URL", DEFAULT_URL)
-        if not model:
-            raise ConfigError(f"planner 'api:{spec}': write api:MODEL or api:MODEL@URL")
-        self.name = f"api:{spec}"
-        self._model = model
-        self._url = url
-        self._sampling = sampling
-        self._refused: set[str] = set()
-        """Fields that the server refuses."""
-        self._endpoint = Endpoint(
-            BackboneConfig(
-                model=model,
-                kind="server",
-                base_url=url,
-                api_key_env=api_key_env,
-                concurrency=concurrency,
-                timeout=timeout,
-            ),
-            sleep=sleep,
-            uniform=uniform,
+        config = api_config(
+            spec, "planner", api_key_env=api_key_env, concurrency=concurrency, timeout=timeout
         )
+        self.name = f"api:{spec}"
+        self._model = config.model
+        self._sampling = sampling
+        self._client = ChatClient(config, sleep=sleep, uniform=uniform)
 
     def identity(self) -> dict[str, object]:
         return {
             "planner": "api",
             "model": self._model,
-            "url": self._endpoint.url,
+            "url": self._client.url,
             **sampling_identity(self._sampling),
         }
 
     def write(self, requests: Sequence[PlanRequest]) -> list[PlannerReply]:
         """Safe to call from several threads. Raises RunError if the endpoint cannot serve any request: it is
         unreachable, or refuses the key or the model. Raises EmptyReply for a reply without text."""
-        while True:
-            # A copy, because another thread may find another refused field meanwhile.
-            left_out = frozenset(self._refused)
-            try:
-                replies = self._endpoint.complete(
-                    [partial(self._body, request, left_out) for request in requests]
-                )
-            except RequestRefused as refused:
-                field = self._refused_field(refused, left_out)
-                if field is not None:
-                    self._refused.add(field)
-                    continue
-                if refused.status in _REQUEST_STATUSES:
-                    raise
-                raise RunError(self._stop_message(refused)) from None
-            except BackboneError as error:
-                raise RunError(self._stop_message(error)) from None
-            return [self._read(reply, left_out) for reply in replies]
+        try:
+            replies, left_out = self._client.complete([self._body(request) for request in requests])
+        except RequestRefused as refused:
+            if refused.status in _REQUEST_STATUSES:
+                raise
+            raise RunError(self._stop_message(refused)) from None
+        except BackboneError as error:
+            raise RunError(self._stop_message(error)) from None
+        return [self._read(reply, left_out) for reply in replies]
 
     def close(self) -> None:
-        self._endpoint.close()
+        self._client.close()
 
-    def _body(self, request: PlanRequest, left_out: frozenset[str]) -> Mapping[str, Any]:
-        fields: dict[str, Any] = {
+    def _body(self, request: PlanRequest) -> Mapping[str, Any]:
+        return {
+            "model": self._model,
+            "messages": [{"role": "user", "content": request.prompt}],
             "temperature": self._sampling.temperature,
             "top_p": self._sampling.top_p,
             "max_tokens": self._sampling.max_new_tokens,
             "seed": request.seed,
         }
-        for name in left_out:
-            value, replacement = fields.pop(name), _REPLACED_FIELDS.get(name)
-            if replacement is not None:
-                fields[replacement] = value
-        return {
-            "model": self._model,
-            "messages": [{"role": "user", "content": request.prompt}],
-            **fields,
-        }
-
-    def _refused_field(self, refused: RequestRefused, left_out: frozenset[str]) -> str | None:
-        """The field that a refusal names, if it is one that can still be left out."""
-        if refused.status != 400:
-            return None
-        message = str(refused)
-        named = [name for name in (*_REPLACED_FIELDS, "seed") if name in message and name not in left_out]
-        return named[0] if named else None
 
     def _stop_message(self, error: BackboneError) -> str:
         return (

@@ -10,7 +10,7 @@ from typing import Protocol
 from videopro.planners import PlannerReply, PromptKind
 from videopro.program import Program, parse_program
 from videopro.question import Question
-from videopro.traces import Call, Cost, Execution, Round
+from videopro.traces import Call, Cost, Execution, Round, Step
 
 
 class Observer(Protocol):
@@ -24,6 +24,9 @@ class Observer(Protocol):
 
     def on_execution(self, execution: Execution) -> None:
         """The program ended."""
+
+    def on_step(self, step: Step) -> None:
+        """An agent took a step."""
 
 
 def derive_seed(*parts: object) -> int:

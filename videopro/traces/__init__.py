@@ -16,6 +16,7 @@ from videopro.traces.counterfactual import (
 )
 from videopro.traces.log import TraceLog, read_traces
 from videopro.traces.record import (
+    AGENT,
     FALLBACK,
     SCHEMA,
     Call,
@@ -23,8 +24,11 @@ from videopro.traces.record import (
     Execution,
     Failure,
     FrameRef,
+    Preparation,
     Result,
     Round,
+    Segment,
+    Step,
     Trace,
     VideoRef,
     failed_result,
@@ -39,6 +43,7 @@ from videopro.traces.selection import (
 )
 
 __all__ = [
+    "AGENT",
     "AnswerRule",
     "Call",
     "Cost",
@@ -51,12 +56,15 @@ __all__ = [
     "NATIVE",
     "NativeTraces",
     "NoFallback",
+    "Preparation",
     "RESCORINGS",
     "RESCORINGS_NOTE",
     "Rescoring",
     "Result",
     "Round",
     "SCHEMA",
+    "Segment",
+    "Step",
     "Trace",
     "TraceLog",
     "VideoRef",

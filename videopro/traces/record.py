@@ -19,10 +19,12 @@ from videopro.errors import QUESTION_ERRORS, RunError
 from videopro.question import Answer, right_letters
 from videopro.storage import parse_json
 
-SCHEMA = 3
+SCHEMA = 4
 
 FALLBACK = "fallback"
-"""The prompt kind of the direct answer that is requested where no program gave an answer."""
+"""The prompt kind of the direct answer that is requested where no program or agent gave an answer."""
+AGENT = "agent"
+"""The prompt kind of the round that holds an agent's steps."""
 
 
 class LaterSchema(RunError):
@@ -106,17 +108,93 @@ class Call:
 
 
 @dataclass(frozen=True)
+class Segment:
+    """A part of the video that a step of an agent scored, retrieved or looked into."""
+
+    start: float
+    """Seconds."""
+    end: float
+    name: str = ""
+    """As the agent's prompts name it; in a tree, the child "0.3" of segment "0"."""
+    parent: str = ""
+    """The name of the segment that it was split from; empty: of none."""
+    score: float | None = None
+    """The score that the step gave it, on the method's own scale."""
+    text: str = ""
+    """What is known about it: an explanation, a caption, the query that found it."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of an agent: a request to one of its models, or a call of one of its tools."""
+
+    kind: str
+    """What it was for, in the method's own words: "predict", "reward", "clip_search"."""
+    model: str = ""
+    """Who replied: a role ("llm", "captioner", "vqa") or the name of an agent; empty for a tool that asks no
+    model."""
+    round: int = 0
+    """The method's round, from 0."""
+    prompt: str = ""
+    """What the model was sent, without the frames; of a conversation, what this step adds."""
+    args: Mapping[str, Any] = field(default_factory=dict)
+    """The arguments of a tool."""
+    frames: tuple[FrameRef, ...] = ()
+    """The frames that it looked at."""
+    raw: str = ""
+    """The model's last reply, untouched."""
+    parsed: Mapping[str, Any] | None = None
+    """The reply as its schema reads it; None if it has no schema or could not be parsed."""
+    rejected: tuple[str, ...] = ()
+    """Earlier replies that could not be parsed, each of which the model was asked to repair."""
+    faults: tuple[str, ...] = ()
+    """Why each of `rejected` could not be parsed, then why `raw` could not, if it could not."""
+    result: str = ""
+    """What a tool returned to the agent."""
+    segments: tuple[Segment, ...] = ()
+    is_constrained: bool = False
+    """Whether the server constrained the reply to its schema."""
+    is_reused: bool = False
+    """Whether the reply was made for an earlier question about the video. `cost` is what it cost then, and
+    the question's own cost leaves it out."""
+    cost: Cost = field(default_factory=Cost)
+    """`seconds` is the wall time of this step, also while other questions were in flight."""
+
+    @property
+    def is_unparsed(self) -> bool:
+        """Whether the reply could not be parsed, even after a repair."""
+        return len(self.faults) > len(self.rejected)
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """Something that is made once and serves many questions, such as the index or the database of a video."""
+
+    kind: str
+    """ "index", "database" or "selection"."""
+    key: str
+    """Names it: traces with equal keys share it."""
+    cost: Cost = field(default_factory=Cost)
+    """What making it cost, whichever run made it; no question's own cost contains it."""
+    is_known: bool = True
+    """Whether that cost was recorded when it was made."""
+
+
+@dataclass(frozen=True)
 class Execution:
-    """The outcome of a round: of running a program, or of the backbone's direct answer."""
+    """The outcome of a round: of a program, of an agent's steps, or of the backbone's direct answer."""
 
     status: Literal["ok", "failed", "empty"]
     answer: Answer = field(default_factory=Answer)
     """The answer; without a letter if there is none. Its confidence is 0.0 unless an answering call gave
     it."""
     claim: float | None = None
-    """The confidence that a program claimed for itself."""
+    """The confidence that a program or an agent claimed for itself."""
     error: Failure | None = None
     calls: tuple[Call, ...] = ()
+    """The calls of a program."""
+    steps: tuple[Step, ...] = ()
+    """The steps of an agent."""
     cost: Cost = field(default_factory=Cost)
 
 
@@ -125,8 +203,8 @@ class Round:
     """One round of reasoning: the prompt kind, the model's reply, and the outcome of running it."""
 
     prompt_kind: str
-    """ "native" for a direct answer; for a program, one of `videopro.planners.PromptKind`; FALLBACK for the
-    direct answer where no program gave one."""
+    """ "native" for a direct answer; for a program, one of `videopro.planners.PromptKind`; AGENT for all the
+    steps of an agent; FALLBACK for the direct answer where none of these gave one."""
     raw: str
     """The model's reply, untouched."""
     program: str | None = None
@@ -164,6 +242,29 @@ class Result:
     notes: tuple[str, ...] = ()
     """Remarks for readers of the result, such as subtitles that the benchmark does not have."""
     cost: Cost = field(default_factory=Cost)
+    prepared: tuple[Preparation, ...] = ()
+    """What was made for many questions and used by this one."""
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """The steps of an agent, in order; empty for other methods."""
+        return tuple(
+            step for round in self.rounds if round.execution is not None for step in round.execution.steps
+        )
+
+    @property
+    def frames_seen(self) -> int:
+        """How many different moments of the video the calls and steps of this question looked at; a crop
+        counts as its frame. These are the observed frames of VideoAgent's and VCA's tables."""
+        executions = [round.execution for round in self.rounds if round.execution is not None]
+        looks = [call.frames for execution in executions for call in execution.calls]
+        looks += [step.frames for execution in executions for step in execution.steps]
+        return len({moment(frame) for frames in looks for frame in frames})
+
+
+def moment(frame: FrameRef) -> float:
+    """The time of a frame in ms precision, by which frames are told apart."""
+    return round(frame[0], 3)
 
 
 def failed_result(error: Exception, rounds: tuple[Round, ...] = ()) -> Result:

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -46,6 +47,7 @@ from videopro.backbones.server.messages import (
 )
 from videopro.backbones.server.probe import detect_video_form
 from videopro.backbones.server.replies import NO_LOGPROBS, TOP_LOGPROBS, read_choice, read_generation
+from videopro.backbones.server.schemas import refuses_schema, response_format
 from videopro.errors import BackboneError, ConfigError
 from videopro.question import Answer
 
@@ -66,6 +68,7 @@ _OWN_FIELDS = {
     "top_p",
     "seed",
     "stream",
+    "response_format",
 }
 
 
@@ -136,6 +139,8 @@ class ServerBackbone(Backbone):
         self._lock = threading.RLock()
         self._card: Mapping[str, Any] | None = None
         self._form: Literal["video", "frames"] | None = None if config.video == "auto" else config.video
+        self._offers_schemas = True
+        """Until the server refuses one."""
         # Per thread: one question's planner and another question's answers may run at the same time.
         self._adapter_on: ContextVar[bool] = ContextVar(
             "adapter_on", default=config.adapter_model is not None
@@ -205,6 +210,15 @@ class ServerBackbone(Backbone):
             row_seed(seed, place) if request.seed is None and seed is not None else request.seed
             for place, request in enumerate(requests)
         ]
+        schemas = [request.schema for request in requests]
+        if self._offers_schemas and any(schemas):
+            try:
+                return self._write(rows, sampling, seeds, schemas)
+            except RequestRefused as refused:
+                if not refuses_schema(refused):
+                    raise
+                logger.warning("%s does not constrain replies to a schema: %s", self._server, refused)
+                self._offers_schemas = False
         return self._write(rows, sampling, seeds)
 
     def chat(self, messages: Sequence[Mapping[str, Any]], sampling: Sampling = GREEDY) -> Generation:
@@ -260,10 +274,15 @@ class ServerBackbone(Backbone):
         )
 
     def _write(
-        self, rows: Sequence[Callable[[], Messages]], sampling: Sampling, seeds: Sequence[int | None]
+        self,
+        rows: Sequence[Callable[[], Messages]],
+        sampling: Sampling,
+        seeds: Sequence[int | None],
+        schemas: Sequence[Mapping[str, Any] | None] | None = None,
     ) -> list[Generation]:
         fields: list[dict[str, Any]] = []
-        for seed in seeds:
+        schemas = schemas if schemas is not None else [None] * len(seeds)
+        for seed, schema in zip(seeds, schemas, strict=True):
             row: dict[str, Any] = {
                 "max_tokens": sampling.max_new_tokens,
                 "temperature": sampling.temperature,
@@ -272,9 +291,14 @@ class ServerBackbone(Backbone):
                 row["top_p"] = sampling.top_p
                 if seed is not None:
                     row["seed"] = seed
+            if schema is not None:
+                row["response_format"] = response_format(schema)
             fields.append(row)
         replies = self._send(list(zip(rows, fields, strict=True)))
-        return [read_generation(reply, self._server) for reply in replies]
+        return [
+            replace(read_generation(reply, self._server), is_constrained=schema is not None)
+            for reply, schema in zip(replies, schemas, strict=True)
+        ]
 
     def _send(
         self, rows: Sequence[tuple[Callable[[], Messages], Mapping[str, Any]]], *, retry_5xx: bool = True

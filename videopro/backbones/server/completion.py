@@ -40,12 +40,27 @@ class Logprobs(BaseModel):
     content: list[Token] | None = None
 
 
+class CalledFunction(BaseModel):
+    """The tool that a model calls, and its arguments as the model wrote them."""
+
+    name: str
+    arguments: str = ""
+
+
+class CalledTool(BaseModel):
+    """A call of a tool."""
+
+    id: str = ""
+    function: CalledFunction
+
+
 class Message(BaseModel):
-    """The reply's text, and its thoughts if the server separates them."""
+    """The reply's text, its thoughts if the server separates them, and the tools that it calls."""
 
     content: str | None = None
     reasoning_content: str | None = None
     reasoning: str | None = None
+    tool_calls: list[CalledTool] | None = None
 
 
 class Choice(BaseModel):

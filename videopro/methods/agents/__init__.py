@@ -1,0 +1,37 @@
+"""What the agents share: models in roles, structured replies, budgets, recorded steps, questions in flight.
+
+An agent is a folder beside this one: its settings, prompts and schemas, and an `AgentRun` that reads like its
+paper's algorithm.
+"""
+
+from videopro.methods.agents.budget import Budget, BudgetLimits, BudgetSpent
+from videopro.methods.agents.loading import ModelLoader
+from videopro.methods.agents.method import AgentMethod, AgentRun, Conclusion, Prepared, Scene
+from videopro.methods.agents.models import AgentModel, ModelReply, Tool, ToolCall, ToolsRefused, Turn
+from videopro.methods.agents.replies import UnparsedReply, parse_reply
+from videopro.methods.agents.session import Reply, Session
+from videopro.methods.agents.settings import ROLE_HELP, AgentSettings
+
+__all__ = [
+    "ROLE_HELP",
+    "AgentMethod",
+    "AgentModel",
+    "AgentRun",
+    "AgentSettings",
+    "Budget",
+    "BudgetLimits",
+    "BudgetSpent",
+    "Conclusion",
+    "ModelLoader",
+    "ModelReply",
+    "Prepared",
+    "Reply",
+    "Scene",
+    "Session",
+    "Tool",
+    "ToolCall",
+    "ToolsRefused",
+    "Turn",
+    "UnparsedReply",
+    "parse_reply",
+]

@@ -1,0 +1,259 @@
+"""The base of the agents: questions in flight, preparation, budgets, and the result of each question."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
+
+from videopro import prompts
+from videopro.backbones import Backbone
+from videopro.benchmarks import Item
+from videopro.errors import QUESTION_ERRORS
+from videopro.methods.agents.budget import BudgetSpent
+from videopro.methods.agents.clock import SharedClock, Stopwatch
+from videopro.methods.agents.loading import SELF, ModelLoader, public_role, read_role
+from videopro.methods.agents.models import AgentModel
+from videopro.methods.agents.session import Session
+from videopro.methods.agents.settings import AgentSettings
+from videopro.methods.base import Method, MethodContext
+from videopro.question import Answer
+from videopro.traces import AGENT, FALLBACK, Cost, Execution, Preparation, Result, Round, failed_result
+from videopro.video import Subtitles, uniform_times
+
+
+@dataclass(frozen=True)
+class Conclusion:
+    """How an agent ends a question."""
+
+    answer: Answer
+    """Without a letter if the question is open, or if the agent's last reply could not be parsed."""
+    claim: float | None = None
+    """What the agent claims its confidence to be, in 0..1."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What an agent made of a video before it answers questions about it."""
+
+    content: Any = None
+    """The method's own index or database; thread-safe."""
+    records: tuple[Preparation, ...] = ()
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What a method prepares from: the video, its subtitles and the models."""
+
+    context: MethodContext
+    models: Mapping[str, AgentModel]
+    subtitles: Subtitles | None = None
+
+
+class AgentRun(ABC):
+    """An agent at work on one question; it keeps what it has learned between `run` and `conclude`."""
+
+    def __init__(self, session: Session, prepared: Prepared) -> None:
+        self.session = session
+        self.prepared = prepared
+
+    @abstractmethod
+    def run(self) -> Conclusion:
+        """Search and answer. Raises BudgetSpent when a limit is reached; then `conclude` is called."""
+
+    @abstractmethod
+    def conclude(self) -> Conclusion:
+        """Answer at once from what is known."""
+
+
+class AgentMethod(Method):
+    """A method whose steps are requests to models and tools. Subclasses name their roles, prepare a video,
+    and start a run for each question."""
+
+    Settings: ClassVar[type[AgentSettings]]
+    roles: ClassVar[tuple[str, ...]]
+    """The settings that name models, such as "llm"."""
+    seeing_role: ClassVar[str]
+    """The role that is shown frames, and that a native fallback asks."""
+    answers_open_questions: ClassVar[bool] = False
+    settings: AgentSettings
+
+    def __init__(self, settings: Any) -> None:
+        super().__init__(settings)
+        for name in self.role_names().values():
+            if name != SELF:
+                read_role(name, settings.api_key_env)
+        self._loader: ModelLoader | None = None
+
+    # ---- what a subclass defines -----------------------------------------------------------------------
+
+    def role_names(self) -> dict[str, str]:
+        """The name of the model in each role."""
+        return {role: getattr(self.settings, role) for role in self.roles}
+
+    def prepare(self, scene: Scene) -> Prepared:
+        """Make what all questions about the video share, once, and record what it costs with a meter of its
+        own. Raises one of QUESTION_ERRORS for a video of which it cannot be made."""
+        return Prepared()
+
+    def needs_evidence(self) -> bool:
+        """Whether the settings ask for an ablation with the annotated evidence (an oracle)."""
+        return False
+
+    @abstractmethod
+    def start(self, session: Session, prepared: Prepared) -> AgentRun:
+        """An agent for one question."""
+
+    # ---- the interface of a method ---------------------------------------------------------------------
+
+    @classmethod
+    def check_open_questions(cls, open_questions: int) -> None:
+        if not cls.answers_open_questions:
+            super().check_open_questions(open_questions)
+
+    def identity(self) -> dict[str, Any]:
+        facts = super().identity()
+        # Neither changes an answer.
+        del facts["max_parallel"]
+        del facts["api_key_env"]
+        for role, name in self.role_names().items():
+            facts[role] = public_role(name)
+        # Left out where they are unset, so that a new limit does not change the keys of older runs.
+        for limit in ("max_frames", "max_tokens", "max_steps", "max_seconds"):
+            if facts[limit] is None:
+                del facts[limit]
+        return facts
+
+    def run_video(self, items: Sequence[Item], context: MethodContext) -> Iterator[tuple[Item, Result]]:
+        """Answer the questions, `max_parallel` of them in flight, each as soon as it is ready."""
+        groups: dict[tuple[Any, float], list[Item]] = {}
+        for item in items:
+            groups.setdefault((item.subtitles, item.subtitle_offset), []).append(item)
+        for group in groups.values():
+            yield from self._group(group, context)
+
+    def models(self, backbone: Backbone) -> dict[str, AgentModel]:
+        """The models by role, loaded once per process."""
+        if self._loader is None or self._loader.backbone is not backbone:
+            self._loader = ModelLoader(backbone, api_key_env=self.settings.api_key_env)
+        loader = self._loader
+        return {role: loader[name] for role, name in self.role_names().items()}
+
+    # ---- questions in flight ---------------------------------------------------------------------------
+
+    def _group(self, items: Sequence[Item], context: MethodContext) -> Iterator[tuple[Item, Result]]:
+        # Not the metered backbone: each session counts its own calls.
+        models = self.models(context.backbone.inner)
+        try:
+            subtitles = context.subtitles(items[0]) if self.settings.subtitles == "listed" else None
+            opened = context.meter.take().share(len(items))
+            prepared = self.prepare(Scene(context, models, subtitles))
+        except QUESTION_ERRORS as error:
+            cost = context.meter.take().share(len(items))
+            yield from ((item, replace(failed_result(error), cost=cost)) for item in items)
+            return
+        # Recorded apart, so that a run that finds it ready reports the same cost as the one that made it.
+        context.meter.take()
+        clock = SharedClock()
+
+        def answer(item: Item) -> Result:
+            session = Session(
+                item.question,
+                context.video,
+                models,
+                self.settings,
+                subtitles=subtitles,
+                seed=context.seed,
+                evidence=item.evidence if self.needs_evidence() else (),
+                observer=context.observer,
+            )
+            with clock.running() as watch:
+                result = self._answer(session, prepared)
+            notes = (*(("no subtitles",) if subtitles is None else ()), *result.notes)
+            return replace(
+                result,
+                cost=opened + _shared(session.settle(), watch),
+                prepared=prepared.records,
+                notes=notes,
+            )
+
+        with ThreadPoolExecutor(min(self.settings.max_parallel, len(items))) as threads:
+            futures: dict[Future[Result], Item] = {threads.submit(answer, item): item for item in items}
+            try:
+                for future in as_completed(futures):
+                    yield futures[future], future.result()
+            finally:
+                # After an error that concerns the whole run, no further question is started.
+                for future in futures:
+                    future.cancel()
+        # The time in the threads is in the results.
+        context.meter.take()
+
+    def _answer(self, session: Session, prepared: Prepared) -> Result:
+        try:
+            run = self.start(session, prepared)
+            try:
+                conclusion = run.run()
+            except BudgetSpent as spent:
+                session.note(f"{spent}: answered from what was known")
+                session.budget.finish()
+                conclusion = run.conclude()
+            rounds = [_round(session, conclusion)]
+            if self.settings.fallback == "native" and _is_unanswered(session, conclusion.answer):
+                rounds.append(self._fallback(session))
+        except QUESTION_ERRORS as error:
+            return replace(failed_result(error, tuple(_interrupted(session))), notes=tuple(session.notes))
+        first, final = conclusion.answer, rounds[-1].execution
+        assert final is not None
+        return Result(
+            tuple(rounds), first, final.answer, selected=len(rounds) - 1, notes=tuple(session.notes)
+        )
+
+    def _fallback(self, session: Session) -> Round:
+        """Ask the model that sees frames directly, as the native method does."""
+        role = self.seeing_role
+        before = len(session.steps)
+        session.budget.finish()
+        times = uniform_times(0.0, session.video.duration, session.models[role].frames)
+        frames = session.frames(times, role)
+        answer = session.choose(FALLBACK, role, prompts.multiple_choice(session.question), frames=frames)
+        execution = Execution(_status(answer), answer, steps=tuple(session.steps[before:]))
+        return Round(FALLBACK, answer.raw, execution=execution, mode="native")
+
+
+def _round(session: Session, conclusion: Conclusion) -> Round:
+    answer = conclusion.answer
+    is_answered = not _is_unanswered(session, answer)
+    execution = Execution(
+        "ok" if is_answered else "empty",
+        answer,
+        claim=conclusion.claim,
+        steps=tuple(session.steps),
+        cost=session.cost,
+    )
+    return Round(AGENT, answer.raw, execution=execution)
+
+
+def _is_unanswered(session: Session, answer: Answer) -> bool:
+    return not answer.raw.strip() if session.question.is_open else answer.letter is None
+
+
+def _status(answer: Answer) -> Literal["ok", "empty"]:
+    return "ok" if answer.letter is not None else "empty"
+
+
+def _interrupted(session: Session) -> list[Round]:
+    """The steps before an error that ended the question."""
+    if not session.steps:
+        return []
+    execution = Execution("failed", steps=tuple(session.steps), cost=session.cost)
+    return [Round(AGENT, "", execution=execution)]
+
+
+def _shared(cost: Cost, watch: Stopwatch) -> Cost:
+    """The cost with its times scaled from the question's wall time to its share of it."""
+    factor = watch.share / watch.wall if watch.wall > 0 else 1.0
+    stages = {name: seconds * factor for name, seconds in cost.stages.items()}
+    return replace(cost, seconds=watch.share, stages=stages)

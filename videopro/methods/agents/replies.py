@@ -1,0 +1,62 @@
+"""Structured replies: the JSON object in a model's reply, checked against a pydantic schema.
+
+A reply may hold thoughts and prose around the object, as replies of language models do. Nothing is guessed: a
+reply without an object that fits is `UnparsedReply`, whose message says what is wrong, for the model and for
+the trace.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from videopro.storage import InvalidJson, parse_json_at
+
+SchemaT = TypeVar("SchemaT", bound=BaseModel)
+
+_THOUGHTS = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)
+# Mistakes that are named to the model; more would not fit a short repair prompt.
+_MISTAKES = 3
+
+
+class UnparsedReply(ValueError):
+    """A reply that does not fit its schema; the message says why, and names no text of ours."""
+
+
+def parse_reply(text: str, schema: type[SchemaT]) -> SchemaT:
+    """The first JSON object in `text` that fits `schema`; `<think>` blocks are left out. Raises
+    UnparsedReply, with the mistakes of the first object if none fits."""
+    text = _THOUGHTS.sub("", text)
+    first: str | None = None
+    start = text.find("{")
+    while start >= 0:
+        try:
+            value, end = parse_json_at(text, start)
+        except InvalidJson as error:
+            first = first or f"not valid JSON: {error}"
+            end = start + 1
+        else:
+            try:
+                return schema.model_validate(value)
+            except ValidationError as error:
+                first = first or _mistakes(error)
+        start = text.find("{", end)
+    raise UnparsedReply(first or "there is no JSON object in the reply")
+
+
+def plain(value: BaseModel) -> dict[str, Any]:
+    """A parsed reply as a trace stores it: a JSON object, also for a schema whose root is a mapping."""
+    content = value.model_dump(mode="json")
+    return content if isinstance(content, dict) else {"root": content}
+
+
+def _mistakes(error: ValidationError) -> str:
+    """What does not fit, in the schema's own words."""
+    found = error.errors(include_url=False, include_input=False, include_context=False)
+    named = [
+        f"{'.'.join(map(str, each['loc'])) or 'the object'}: {each['msg']}" for each in found[:_MISTAKES]
+    ]
+    more = len(found) - len(named)
+    return "; ".join(named) + (f"; and {more} more" if more > 0 else "")

@@ -1,0 +1,277 @@
+"""One question in an agent's hands: it asks models, looks at frames, and every step is recorded and paid.
+
+    reply = session.ask("predict", "llm", prompts.predict(...), schema=Prediction, round=1)
+    if reply.parsed is None: ...        # unparsed, even after one repair
+
+A session holds the question and never its answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeVar
+
+from pydantic import BaseModel
+
+from videopro.backbones import Sampling
+from videopro.backbones.wrappers import Meter
+from videopro.methods.agents.budget import Budget
+from videopro.methods.agents.models import AgentModel, ModelReply, Tool, Turn
+from videopro.methods.agents.replies import UnparsedReply, parse_reply, plain
+from videopro.methods.agents.settings import AgentSettings
+from videopro.methods.frames import frame_refs
+from videopro.question import Answer, Question
+from videopro.reasoning import Observer, derive_seed
+from videopro.traces import Cost, Segment, Step
+from videopro.video import Frame, Subtitles, Video
+
+ReplyT = TypeVar("ReplyT", bound=BaseModel)
+
+
+@dataclass(frozen=True)
+class Reply(Generic[ReplyT]):
+    """A structured reply."""
+
+    parsed: ReplyT | None
+    """None: it could not be parsed, even after a repair."""
+    raw: str
+
+
+class Session:
+    """See the module. Used by one thread; the models are shared."""
+
+    def __init__(
+        self,
+        question: Question,
+        video: Video,
+        models: Mapping[str, AgentModel],
+        settings: AgentSettings,
+        *,
+        subtitles: Subtitles | None = None,
+        seed: int = 0,
+        evidence: Sequence[tuple[float, float]] = (),
+        observer: Observer | None = None,
+        budget: Budget | None = None,
+    ) -> None:
+        """`models`: by role. `evidence`: the annotated intervals, for ablations with an oracle only."""
+        self.question = question
+        self.video = video
+        self.models = models
+        self.settings = settings
+        self.subtitles = subtitles
+        self.evidence = tuple(evidence)
+        self.budget = budget if budget is not None else Budget(settings.limits())
+        self.steps: list[Step] = []
+        self.notes: list[str] = []
+        self.cost = Cost()
+        """What all steps cost, without those that were reused."""
+        self._seed = seed
+        self._observer = observer
+        self._meter = Meter()
+
+    # ---- frames ----------------------------------------------------------------------------------------
+
+    def frames(self, times: Sequence[float], model: str) -> list[Frame]:
+        """The frames on display at `times` (s), sorted, at the size of the role `model`: as many as the
+        budget and the model allow, spread evenly over the times. What is left out is noted. Raises
+        BudgetSpent, VideoError."""
+        wanted = sorted(times)
+        limit = self.models[model].frames
+        if len(wanted) > limit:
+            self.note(f"at most {limit} frames a call: the maximum of {model}")
+            wanted = [wanted[(2 * place + 1) * len(wanted) // (2 * limit)] for place in range(limit)]
+        allowed = self.budget.allowed(wanted)
+        if len(allowed) < len(wanted):
+            self.note(f"the budget of {self.budget.limits.max_frames} frames left out some")
+        size = self.models[model].frame_size(self.video.height, self.video.width, len(allowed))
+        with self._meter.stage("decode"):
+            frames = self.video.frames(allowed, size=size)
+        self._meter.add(Cost(frames=len(frames)))
+        return frames
+
+    def note(self, text: str) -> None:
+        """A remark for readers of the result; a repeated one is noted once."""
+        if text not in self.notes:
+            self.notes.append(text)
+
+    # ---- steps -----------------------------------------------------------------------------------------
+
+    def ask(
+        self,
+        kind: str,
+        model: str,
+        prompt: str,
+        *,
+        schema: type[ReplyT],
+        frames: Sequence[Frame] = (),
+        round: int = 0,
+        **facts: Any,
+    ) -> Reply[ReplyT]:
+        """Ask for a structured reply, and once for a repair. `facts`: other fields of the step. Raises
+        BudgetSpent, BackboneError."""
+        constraint = schema.model_json_schema() if self.settings.constrain else None
+        self.budget.check()
+        rejected: list[str] = []
+        faults: list[str] = []
+        parsed: ReplyT | None = None
+        sent = prompt
+        while True:
+            reply = self._reply(model, sent, frames, constraint)
+            try:
+                parsed = parse_reply(reply.text, schema)
+            except UnparsedReply as error:
+                faults.append(f"{error}{' (the reply was cut off)' if reply.is_cut else ''}")
+                if rejected or not self.settings.repair:
+                    break
+                rejected.append(reply.text)
+                sent = repair_prompt(prompt, reply.text, faults[-1])
+                continue
+            break
+        self.record(
+            Step(
+                kind,
+                model,
+                round,
+                prompt,
+                frames=frame_refs(frames),
+                raw=reply.text,
+                parsed=None if parsed is None else plain(parsed),
+                rejected=tuple(rejected),
+                faults=tuple(faults),
+                is_constrained=reply.is_constrained,
+                **facts,
+            )
+        )
+        return Reply(parsed, reply.text)
+
+    def tell(
+        self,
+        kind: str,
+        model: str,
+        prompt: str,
+        *,
+        frames: Sequence[Frame] = (),
+        round: int = 0,
+        **facts: Any,
+    ) -> str:
+        """Ask for a reply in words: a caption, an explanation, an answer to an open question. Raises
+        BudgetSpent, BackboneError."""
+        self.budget.check()
+        reply = self._reply(model, prompt, frames, None)
+        self.record(Step(kind, model, round, prompt, frames=frame_refs(frames), raw=reply.text, **facts))
+        return reply.text
+
+    def choose(
+        self,
+        kind: str,
+        model: str,
+        prompt: str,
+        *,
+        frames: Sequence[Frame] = (),
+        round: int = 0,
+        **facts: Any,
+    ) -> Answer:
+        """Ask for the letter of an option, by the distribution over the next token (VideoPro's Eq. 2 gives
+        the confidence). Raises BudgetSpent, BackboneError."""
+        self.budget.check()
+        with self._meter.stage(model):
+            answer = self.models[model].choose(self.question, prompt, frames)
+        self._count(answer.tokens_in, answer.tokens_out)
+        parsed = {"letter": answer.letter, "confidence": answer.confidence}
+        step = Step(
+            kind, model, round, prompt, frames=frame_refs(frames), raw=answer.raw, parsed=parsed, **facts
+        )
+        self.record(step)
+        return answer
+
+    def converse(
+        self,
+        kind: str,
+        model: str,
+        turns: Sequence[Turn],
+        tools: Sequence[Tool],
+        *,
+        round: int = 0,
+        **facts: Any,
+    ) -> ModelReply:
+        """Let the model reply to a conversation, perhaps with calls of tools. The step's prompt is the last
+        turn. Raises ToolsRefused, BudgetSpent, BackboneError."""
+        self.budget.check()
+        sampling = self._sampling()
+        with self._meter.stage(model):
+            reply = self.models[model].converse(turns, tools, sampling)
+        self._count(reply.tokens_in, reply.tokens_out)
+        calls = [{"name": call.name, "arguments": call.arguments} for call in reply.calls]
+        parsed = {"calls": calls} if calls else None
+        self.record(Step(kind, model, round, turns[-1].text, raw=reply.text, parsed=parsed, **facts))
+        return reply
+
+    def tool(
+        self,
+        kind: str,
+        *,
+        args: Mapping[str, Any],
+        result: str,
+        segments: Sequence[Segment] = (),
+        frames: Sequence[Frame] = (),
+        round: int = 0,
+    ) -> None:
+        """Record a tool that asks no model. Call `budget.check()` before the tool runs."""
+        step = Step(
+            kind, round=round, args=args, result=result, segments=tuple(segments), frames=frame_refs(frames)
+        )
+        self.record(step)
+
+    def reuse(self, step: Step) -> None:
+        """Record a step that an earlier question about the video has paid."""
+        self.budget.check()
+        self.budget.seen.update(round(frame[0], 3) for frame in step.frames)
+        self._append(replace(step, is_reused=True))
+
+    def record(self, step: Step) -> None:
+        """Append a step with the cost since the last one."""
+        taken = self._meter.take()
+        self.cost = self.cost + taken
+        self._append(replace(step, cost=taken))
+
+    def settle(self) -> Cost:
+        """What the question cost in all, also after its last step."""
+        self.cost = self.cost + self._meter.take()
+        return self.cost
+
+    def _append(self, step: Step) -> None:
+        self.budget.steps += 1
+        self.steps.append(step)
+        if self._observer is not None:
+            self._observer.on_step(step)
+
+    # ---- requests --------------------------------------------------------------------------------------
+
+    def _reply(
+        self, model: str, prompt: str, frames: Sequence[Frame], schema: Mapping[str, Any] | None
+    ) -> ModelReply:
+        sampling = self._sampling()
+        with self._meter.stage(model):
+            reply = self.models[model].reply(prompt, frames, sampling, schema)
+        self._count(reply.tokens_in, reply.tokens_out)
+        for note in reply.notes:
+            self.note(f"{model}: {note}")
+        return reply
+
+    def _count(self, tokens_in: int, tokens_out: int) -> None:
+        self.budget.tokens += tokens_in + tokens_out
+        self._meter.add(Cost(calls=1, tokens_in=tokens_in, tokens_out=tokens_out))
+
+    def _sampling(self) -> Sampling:
+        """The sampling of the next reply: the same question gets the same seeds in any order."""
+        seed = derive_seed(self._seed, "agent", len(self.steps), self.question.text, self.question.choices)
+        return self.settings.sampling(seed)
+
+
+def repair_prompt(prompt: str, reply: str, fault: str) -> str:
+    """Ask for the reply again, showing the model its own reply and what is wrong with it."""
+    return (
+        f"{prompt}\n\nYou replied:\n{reply}\n\nThis reply cannot be used: {fault}.\n"
+        "Reply again, with the corrected JSON object only."
+    )

@@ -1,0 +1,77 @@
+"""The settings that all agents share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from videopro.backbones import Sampling
+from videopro.errors import ConfigError
+from videopro.methods.agents.budget import BudgetLimits
+from videopro.settings import setting
+from videopro.traces import FallbackRule
+
+PRESET_HELP = (
+    "paper: the paper's own settings; equal: every call of a model shows as many frames as the backbone's "
+    "budget, for comparisons with other methods"
+)
+ROLE_HELP = (
+    "self (the run's backbone), pocket, a hub name, a folder, server:MODEL@URL (each with +ADAPTER), or "
+    "api:MODEL[@URL]"
+)
+
+
+@dataclass(frozen=True)
+class AgentSettings:
+    """Settings of every agent. Its papers' hyper-parameters are in the settings of each method."""
+
+    preset: Literal["paper", "equal"] = field(default="paper", metadata=setting(PRESET_HELP))
+    temperature: float = field(default=0.0, metadata=setting("sampling temperature of replies; 0: greedy"))
+    max_new_tokens: int = field(default=1024, metadata=setting("maximum tokens of a reply"))
+    constrain: bool = field(
+        default=True,
+        metadata=setting("constrain structured replies to their schema where a server offers it"),
+    )
+    repair: bool = field(
+        default=True, metadata=setting("show a model its own malformed reply once, and ask again")
+    )
+    subtitles: Literal["listed", "none"] = field(
+        default="listed", metadata=setting("subtitles: those the benchmark lists, or none")
+    )
+    max_frames: int | None = field(
+        default=None, metadata=setting("frames that a question may look at; unset: no limit")
+    )
+    max_tokens: int | None = field(
+        default=None, metadata=setting("tokens that a question may use; unset: no limit")
+    )
+    max_steps: int | None = field(
+        default=None, metadata=setting("steps that a question may take; unset: no limit")
+    )
+    max_seconds: float | None = field(
+        default=None, metadata=setting("seconds that a question may take; unset: no limit")
+    )
+    fallback: FallbackRule = field(
+        default="none",
+        metadata=setting("fallback if the agent gives no answer: none, or native (ask the model directly)"),
+    )
+    max_parallel: int = field(default=8, metadata=setting("maximum questions of a video in flight"))
+    api_key_env: str | None = field(
+        default=None,
+        metadata=setting(
+            "variable with the API key of api: and server: roles; unset: OPENAI_API_KEY, for OpenAI only"
+        ),
+    )
+
+    def __post_init__(self) -> None:
+        if self.max_parallel < 1:
+            raise ConfigError(f"max_parallel is {self.max_parallel}; it must be at least 1")
+        self.limits()
+        self.sampling()
+
+    def limits(self) -> BudgetLimits:
+        """The budget of a question. Raises ConfigError."""
+        return BudgetLimits(self.max_frames, self.max_tokens, self.max_steps, self.max_seconds)
+
+    def sampling(self, seed: int | None = None) -> Sampling:
+        """How replies are sampled. Raises ConfigError."""
+        return Sampling(self.max_new_tokens, self.temperature, seed=seed)
