@@ -15,9 +15,39 @@ from tests.support.fuzzing import FUZZ, json_bytes, mutated
 from videopro.errors import RunError
 from videopro.question import Answer
 from videopro.scoring import GROUP_SEPARATOR
-from videopro.traces import SCHEMA, Call, Cost, Execution, Failure, Round, Trace, VideoRef, read_traces
+from videopro.traces import (
+    SCHEMA,
+    Call,
+    Cost,
+    Execution,
+    Failure,
+    Preparation,
+    Round,
+    Segment,
+    Step,
+    Trace,
+    VideoRef,
+    read_traces,
+)
 
 CALL = Call("query_native", {"question": "What?", "n": 1}, "B", ((1.0, 64, 64),), 0.5, True, ((0.0, 1.0),), 3)
+STEP = Step(
+    "reward",
+    "llm",
+    1,
+    "Score these.",
+    {"top_k": 1},
+    ((1.0, 64, 64),),
+    '{"0": 50}',
+    {"0": 50},
+    ("no",),
+    ("there is no JSON",),
+    "found",
+    (Segment(0.0, 5.0, "0.1", "0", 0.5, "a door"),),
+    True,
+    True,
+    Cost(1.0),
+)
 EXECUTION = Execution(
     "ok",
     Answer("B", 0.9, {"A": 0.1, "B": 0.9}, "B", 300, 1),
@@ -25,6 +55,7 @@ EXECUTION = Execution(
     Failure("ValueError", "no", 2, "log"),
     (CALL,),
     Cost(1.0, {"a": 1}),
+    (STEP,),
 )
 TRACE = Trace(
     rounds=(
@@ -39,6 +70,7 @@ TRACE = Trace(
     error=Failure("VideoError", "gone"),
     notes=("note",),
     cost=Cost(1.0, {"decode": 0.5}, 1.0, 2.0, 3.0, 4.0),
+    prepared=(Preparation("index", "v/i", Cost(2.0), True),),
     schema=SCHEMA,
     run_key="key",
     question_id="q1",
@@ -71,6 +103,7 @@ def test_a_line_is_a_trace_or_a_run_error(line: bytes) -> None:
         return
     assert Trace.from_line(trace.to_line()) == trace
     # What every report does.
+    assert trace.frames_seen >= 0
     trace.is_right(trace.official)
     assert trace.selected is None or trace.rounds[trace.selected].raw is not None
     sum(trace.cost.stages.values())

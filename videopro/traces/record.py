@@ -193,9 +193,9 @@ class Execution:
     error: Failure | None = None
     calls: tuple[Call, ...] = ()
     """The calls of a program."""
+    cost: Cost = field(default_factory=Cost)
     steps: tuple[Step, ...] = ()
     """The steps of an agent."""
-    cost: Cost = field(default_factory=Cost)
 
 
 @dataclass(frozen=True)
@@ -346,6 +346,9 @@ class Trace(Result):
             )
         if type(schema) is int and schema < 3:
             content = _upgraded(content)
+        if type(schema) is int:
+            # Schema 4 added the steps of agents, and what was prepared for them; older traces have neither.
+            content = {**content, "schema": SCHEMA}
         trace: Trace = _read(cls, content, "trace")
         if trace.selected is not None and not 0 <= trace.selected < len(trace.rounds):
             raise RunError(f"trace.selected is {trace.selected}, and there are {len(trace.rounds)} rounds")
@@ -353,9 +356,9 @@ class Trace(Result):
 
 
 def _upgraded(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert a trace of schema 2 or older to schema 3: `selected` was called "settled", and the fields of an
+    """Convert a trace of schema 2 or older: `selected` was called "settled", and the fields of an
     answer were fields of its execution, with the letter as "answer"."""
-    upgraded = {"selected": content.get("settled"), **content, "schema": 3}
+    upgraded = {"selected": content.get("settled"), **content}
     if isinstance(rounds := content.get("rounds"), list):
         upgraded["rounds"] = [_upgraded_round(round) for round in rounds]
     return upgraded

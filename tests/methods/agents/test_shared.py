@@ -1,0 +1,280 @@
+"""What the agents share: structured replies and their repair, budgets, shared time, sessions, and runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, Field, RootModel
+
+from tests.support import reason_world as world
+from tests.support.method_world import context, item
+from tests.support.reason_world import QUESTION, SceneBackbone
+from tests.support.scripted_model import ScriptedModel
+from videopro.errors import BackboneError, ConfigError
+from videopro.methods.agents import (
+    AgentMethod,
+    AgentRun,
+    AgentSettings,
+    Budget,
+    BudgetLimits,
+    BudgetSpent,
+    Conclusion,
+    Prepared,
+    Session,
+    UnparsedReply,
+    parse_reply,
+)
+from videopro.methods.agents.clock import SharedClock
+from videopro.methods.agents.loading import public_role, read_role
+from videopro.question import Answer
+from videopro.traces import FALLBACK, Trace
+from videopro.video import uniform_times
+
+
+class Verdict(BaseModel):
+    letter: str
+    score: int = Field(ge=0, le=100)
+
+
+class Verdicts(RootModel[dict[str, Verdict]]):
+    pass
+
+
+# ---- structured replies ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"letter": "B", "score": 7}',
+        'I think so.\n```json\n{"letter": "B", "score": 7}\n```',
+        '<think>{"letter": "A", "score": 1}</think> {"letter": "B", "score": 7}',
+        'The set {A, B} is open. {"letter": "B", "score": 7} is mine, {"letter": "C", "score": 9} is not.',
+        '{"other": 1} {"letter": "B", "score": 7}',
+    ],
+)
+def test_the_first_object_that_fits_is_read(text: str) -> None:
+    assert parse_reply(text, Verdict) == Verdict(letter="B", score=7)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("B", "there is no JSON object"),
+        ('{"letter": "B"}', "score: Field required"),
+        ('{"letter": "B", "score": 101}', "score: Input should be less than or equal to 100"),
+        ('{"letter": "B", "score": 7', "not valid JSON"),
+        ('{"letter": "A", "letter": "B", "score": 7}', "'letter' twice"),
+        ('<think>{"letter": "B", "score": 7}', "there is no JSON object"),
+    ],
+)
+def test_a_reply_that_does_not_fit_says_why(text: str, why: str) -> None:
+    with pytest.raises(UnparsedReply, match=why):
+        parse_reply(text, Verdict)
+
+
+def test_many_mistakes_are_counted_and_the_first_three_named() -> None:
+    text = str({str(i): {"letter": "B", "score": 200} for i in range(5)}).replace("'", '"')
+    with pytest.raises(UnparsedReply, match=r"0\.score: .*; 1\.score: .*; 2\.score: .*; and 2 more"):
+        parse_reply(text, Verdicts)
+
+
+# ---- budgets ---------------------------------------------------------------------------------------------
+
+
+def test_frames_are_counted_once_and_new_ones_are_spread_evenly() -> None:
+    budget = Budget(BudgetLimits(max_frames=5))
+    assert budget.allowed([1.0, 2.0, 3.0]) == [1.0, 2.0, 3.0]
+    # Two are left: of four new ones, the second and the fourth are the midpoints of two halves.
+    assert budget.allowed([1.0, 10.0, 20.0, 30.0, 40.0]) == [1.0, 20.0, 40.0]
+    assert budget.allowed([2.0, 20.0]) == [2.0, 20.0]
+    with pytest.raises(BudgetSpent, match="5 frames"):
+        budget.allowed([50.0])
+    budget.finish()
+    assert budget.allowed([50.0]) == [50.0]
+
+
+def test_each_limit_ends_the_search() -> None:
+    now = [0.0]
+    budget = Budget(BudgetLimits(max_tokens=10, max_steps=2, max_seconds=3.0), clock=lambda: now[0])
+    budget.check()
+    budget.tokens = 10
+    with pytest.raises(BudgetSpent, match="10 tokens"):
+        budget.check()
+    budget.tokens, budget.steps = 9, 2
+    with pytest.raises(BudgetSpent, match="2 steps"):
+        budget.check()
+    budget.steps, now[0] = 1, 3.0
+    with pytest.raises(BudgetSpent, match="3 seconds"):
+        budget.check()
+    budget.finish()
+    budget.check()
+
+
+def test_a_limit_must_be_positive() -> None:
+    with pytest.raises(ConfigError, match="max_steps is 0; it must be above 0"):
+        AgentSettings(max_steps=0)
+
+
+def test_time_is_shared_among_the_questions_in_flight() -> None:
+    now = [0.0]
+    clock = SharedClock(lambda: now[0])
+    with clock.running() as first:
+        now[0] = 2.0
+        with clock.running() as second:
+            now[0] = 6.0
+        now[0] = 7.0
+    assert (first.wall, second.wall) == (7.0, 4.0)
+    # Alone for 2 s and 1 s, and half of the 4 s between.
+    assert (first.share, second.share) == (5.0, 2.0)
+
+
+# ---- roles -----------------------------------------------------------------------------------------------
+
+
+def test_a_role_names_a_backbone_with_an_adapter_or_an_endpoint() -> None:
+    assert read_role("org/model+me/adapter").adapter == "me/adapter"
+    served = read_role("server:qwen@http://host/v1+vca")
+    assert (served.base_url, served.adapter_model) == ("http://host/v1", "vca")
+    assert read_role("api:o3@http://host/v1").model == "o3"
+    with pytest.raises(ConfigError, match="api:MODEL"):
+        read_role("api:")
+    assert public_role("server:qwen@http://host/v1") == "server:qwen"
+
+
+# ---- a session -------------------------------------------------------------------------------------------
+
+
+def session(model: ScriptedModel, **settings: Any) -> Session:
+    return Session(QUESTION, world.video(), {"llm": model}, AgentSettings(**settings))
+
+
+def test_a_malformed_reply_is_shown_to_the_model_once() -> None:
+    model = ScriptedModel(["I say B", {"letter": "B", "score": 7}])
+    own = session(model)
+    reply = own.ask("judge", "llm", "Judge this.", schema=Verdict)
+    assert reply.parsed == Verdict(letter="B", score=7)
+    assert "I say B" in model.requests[1].prompt
+    assert "there is no JSON object in the reply" in model.requests[1].prompt
+    (step,) = own.steps
+    assert (step.prompt, step.rejected, step.is_unparsed) == ("Judge this.", ("I say B",), False)
+    assert step.parsed == {"letter": "B", "score": 7}
+    assert step.cost.calls == 2
+    assert step.cost.tokens_in == 200
+    assert model.requests[0].schema == Verdict.model_json_schema()
+
+
+def test_a_second_malformed_reply_is_unparsed() -> None:
+    own = session(ScriptedModel(["no", "still no"]))
+    assert own.ask("judge", "llm", "Judge this.", schema=Verdict).parsed is None
+    (step,) = own.steps
+    assert step.is_unparsed
+    assert (step.raw, step.rejected, len(step.faults)) == ("still no", ("no",), 2)
+
+
+def test_without_repair_a_malformed_reply_is_unparsed_at_once() -> None:
+    model = ScriptedModel(["no"])
+    own = session(model, repair=False, constrain=False)
+    assert own.ask("judge", "llm", "Judge this.", schema=Verdict).parsed is None
+    assert own.steps[0].faults == ("there is no JSON object in the reply",)
+    assert model.requests[0].schema is None
+
+
+def test_frames_beyond_the_model_and_the_budget_are_left_out_and_noted() -> None:
+    own = session(ScriptedModel([], frames=8), max_frames=4)
+    frames = own.frames(uniform_times(0.0, 60.0, 16), "llm")
+    assert len(frames) == 4
+    assert own.notes == [
+        "at most 8 frames a call: the maximum of llm",
+        "the budget of 4 frames left out some",
+    ]
+
+
+# ---- a method --------------------------------------------------------------------------------------------
+
+
+class GuessRun(AgentRun):
+    """Judges three times, then answers."""
+
+    def run(self) -> Conclusion:
+        for round in range(3):
+            frames = self.session.frames([10.0 * round], "llm")
+            self.session.tell("judge", "llm", "What is this?", frames=frames, round=round)
+        return self.conclude()
+
+    def conclude(self) -> Conclusion:
+        return Conclusion(Answer(self.session.tell("answer", "llm", "Which?")[:1], raw="B"))
+
+
+class GuessMethod(AgentMethod):
+    name = "guess"
+    Settings = AgentSettings
+    roles = ("llm",)
+    seeing_role = "llm"
+
+    def __init__(self, settings: AgentSettings, model: ScriptedModel) -> None:
+        self._model = model
+        super().__init__(settings)
+
+    def role_names(self) -> dict[str, str]:
+        return {"llm": "self"}
+
+    def models(self, backbone: Any) -> dict[str, Any]:
+        return {"llm": self._model}
+
+    def start(self, session: Session, prepared: Prepared) -> AgentRun:
+        return GuessRun(session, prepared)
+
+
+def answer(model: ScriptedModel, **settings: Any) -> Any:
+    return GuessMethod(AgentSettings(**settings), model).run(item(), context(SceneBackbone()))
+
+
+def test_a_result_holds_the_steps_and_what_they_cost() -> None:
+    result = answer(ScriptedModel(["grey", "red", "grey", "B"]))
+    assert result.final.letter == "B"
+    assert [step.kind for step in result.steps] == ["judge"] * 3 + ["answer"]
+    assert [step.round for step in result.steps] == [0, 1, 2, 0]
+    assert (result.frames_seen, result.cost.frames, result.cost.calls) == (3, 3, 4)
+    assert result.rounds[0].prompt_kind == "agent"
+    assert result.notes == ("no subtitles",)
+
+
+def test_a_spent_budget_ends_in_a_forced_answer_that_is_noted() -> None:
+    result = answer(ScriptedModel(["grey", "B"]), max_steps=1)
+    assert [step.kind for step in result.steps] == ["judge", "answer"]
+    assert result.final.letter == "B"
+    assert "the budget of 1 steps is spent: answered from what was known" in result.notes
+
+
+def test_a_failed_request_keeps_the_steps_before_it() -> None:
+    result = answer(ScriptedModel(["grey", BackboneError("the server is gone")]))
+    assert result.error.type == "BackboneError"
+    assert [step.raw for step in result.steps] == ["grey"]
+    assert result.final is None
+
+
+def test_a_fallback_asks_directly_and_is_a_round_of_its_own() -> None:
+    class Silent(GuessRun):
+        def run(self) -> Conclusion:
+            return Conclusion(Answer(None, raw="no idea"))
+
+    class SilentMethod(GuessMethod):
+        def start(self, session: Session, prepared: Prepared) -> AgentRun:
+            return Silent(session, prepared)
+
+    model = ScriptedModel(["C"], frames=4)
+    found = SilentMethod(AgentSettings(fallback="native"), model).run(item(), context(SceneBackbone()))
+    assert [round.prompt_kind for round in found.rounds] == ["agent", FALLBACK]
+    assert (found.first.letter, found.final.letter, found.selected) == (None, "C", 1)
+    assert len(model.requests[0].frames) == 4
+
+
+def test_steps_survive_the_log() -> None:
+    result = answer(ScriptedModel(["grey", "red", "grey", "B"]))
+    from videopro.benchmarks import Protocol
+    from videopro.methods import make_trace, video_ref
+
+    trace = make_trace(item(), result, video_ref(item()), run_key="k", protocol=Protocol(parser="robust"))
+    assert Trace.from_line(trace.to_line()) == trace
