@@ -30,9 +30,9 @@ BATCH_SIZE = 16
 class VideoTextEncoder(ABC):
     """Embeds clips and texts in one space, where the cosine is their similarity.
 
-    Embeddings are float32 unit rows. Most encoders give a clip one row, and the similarity is the dot product.
-    An encoder that pools a clip by the text gives it several rows (`clip_shape`) and overrides
-    `similarities`. Thread-safe: calls run one at a time.
+    An embedding is float32 and of length 1. Most encoders give a clip one vector, and the similarity is the
+    dot product. An encoder that pools a clip by the text gives it several rows (`clip_shape`), which have
+    length 1 together, and overrides `similarities`. Thread-safe: calls run one at a time.
     """
 
     name: str
@@ -74,8 +74,8 @@ class VideoTextEncoder(ABC):
         """(n, d) embeddings, not normalized, of at most `BATCH_SIZE` texts."""
 
     def encode_clips(self, clips: Sequence[Sequence[Frame]]) -> np.ndarray:
-        """(n, *clip_shape) embeddings of n clips, each of `clip_frames` frames sorted by time, all of one size.
-        Raises ValueError for no clips or another number of frames."""
+        """(n, *clip_shape) embeddings of n clips, each of `clip_frames` frames sorted by time, all of one
+        size. Raises ValueError for no clips or another number of frames."""
         for frames in clips:
             if len(frames) != self.clip_frames:
                 raise ValueError(
@@ -95,8 +95,8 @@ class VideoTextEncoder(ABC):
         return scores
 
     def score_clips(self, texts: Sequence[str], clips: Sequence[Sequence[Frame]]) -> np.ndarray:
-        """(n_texts, n_clips) float32 cosine similarities of texts with clips, each clip of `clip_frames` frames
-        at `clip_times` of its span. Raises ValueError as `encode_texts` and `encode_clips` do.
+        """(n_texts, n_clips) float32 cosine similarities of texts with clips, each of `clip_frames` frames at
+        the `clip_times` of its span. Raises ValueError as `encode_texts` and `encode_clips` do.
 
         To search the same clips again, keep their embeddings and call `similarities`.
         """
@@ -114,7 +114,8 @@ class VideoTextEncoder(ABC):
             raise ValueError(f"{self.name}: nothing to embed")
         with self._lock, torch.inference_mode():
             rows = [embed(items[at : at + BATCH_SIZE]) for at in range(0, len(items), BATCH_SIZE)]
-            vectors: np.ndarray = normalize(torch.cat(rows).float(), dim=-1).cpu().numpy()
+            found = torch.cat(rows).float()
+            vectors: np.ndarray = normalize(found.flatten(1)).view_as(found).cpu().numpy()
             return vectors
 
 

@@ -1,5 +1,5 @@
-"""What every encoder offers: scoring texts with clips, by the plain cosine or by a pooling of its own, and the
-clip index on top of it."""
+"""What every encoder offers: scoring texts with clips, by the plain cosine or by a pooling of its own, and
+the clip index on top of it."""
 
 from __future__ import annotations
 
@@ -26,10 +26,11 @@ class NearestFrame(NumberEncoder):
         return (3, self.width)
 
     def encode_clips(self, clips: Sequence[Sequence[Frame]]) -> np.ndarray:
-        return np.stack([self.encode_texts([str(read_number(f.image)) for f in frames]) for frames in clips])
+        rows = [self.encode_texts([str(read_number(f.image)) for f in frames]) for frames in clips]
+        return np.stack(rows) / np.sqrt(np.float32(3))
 
     def similarities(self, texts: np.ndarray, clips: np.ndarray) -> np.ndarray:
-        best: np.ndarray = np.einsum("td,crd->tcr", texts, clips).max(-1)
+        best: np.ndarray = np.einsum("td,crd->tcr", texts, clips * np.sqrt(np.float32(3))).max(-1)
         return best
 
 
