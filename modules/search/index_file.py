@@ -1,5 +1,5 @@
-"""The file format of an index: embeddings of length 1 with their owner (video and encoder) and a hash, both checked on
-reading.
+"""The file format of an index: embeddings of length 1 with their owner (video and encoder) and a hash, both
+checked on reading.
 """
 
 from __future__ import annotations
