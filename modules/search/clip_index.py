@@ -54,7 +54,7 @@ class ClipIndex:
     clips: tuple[tuple[float, float], ...]
     """(start, end) in seconds of each clip, in order, without gaps; the last one ends with the video."""
     vectors: np.ndarray = field(repr=False)
-    """(clips, *encoder.clip_shape) float32, each clip's of length 1."""
+    """(clips, *encoder.clip_shape) float32, unit rows."""
     encoder: VideoTextEncoder = field(repr=False)
 
     def identity(self) -> dict[str, object]:

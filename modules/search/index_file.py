@@ -1,5 +1,5 @@
-"""The file format of an index: embeddings of length 1 with their owner (video and encoder) and a hash, both
-checked on reading.
+"""The file format of an index: unit rows with their owner (video and encoder) and a hash, both checked on
+reading.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 _NAME, _METADATA, _HASH = "vectors", "whose", "sha256"
-# Tolerance of the length of float32 embeddings, whatever precision they were computed in.
+# Tolerance of the length of float32 unit rows, whatever precision they were computed in.
 _TOLERANCE = 1e-3
 
 
@@ -22,7 +22,7 @@ class DamagedIndex(Exception):
 
 
 def read_vectors(path: Path, owner: str, shape: tuple[int, ...]) -> np.ndarray | None:
-    """The float32 embeddings of n clips in a file, (n, d) or (n, rows, d); None if there is no file. Raises
+    """The float32 rows of n clips in a file, (n, d) or (n, rows, d); None if there is no file. Raises
     DamagedIndex if it is damaged, has another shape, or another owner."""
     if not path.exists():
         return None
@@ -48,10 +48,10 @@ def read_vectors(path: Path, owner: str, shape: tuple[int, ...]) -> np.ndarray |
 
 
 def find_defect(rows: np.ndarray) -> str | None:
-    """What is wrong with embeddings that should have length 1; None if nothing is."""
+    """What is wrong with rows that should be unit vectors; None if nothing is."""
     if not np.isfinite(rows).all():
         return "is not finite"
-    lengths = np.linalg.norm(rows.reshape(len(rows), -1), axis=1)
+    lengths = np.linalg.norm(rows, axis=-1).ravel()
     worst = lengths[np.argmax(np.abs(lengths - 1))]
     return None if abs(worst - 1) <= _TOLERANCE else f"has length {worst:.3g}, not 1"
 

@@ -30,9 +30,9 @@ BATCH_SIZE = 16
 class VideoTextEncoder(ABC):
     """Embeds clips and texts in one space, where the cosine is their similarity.
 
-    An embedding is float32 and of length 1. Most encoders give a clip one vector, and the similarity is the
-    dot product. An encoder that pools a clip by the text gives it several rows (`clip_shape`), which have
-    length 1 together, and overrides `similarities`. Thread-safe: calls run one at a time.
+    Embeddings are float32 unit rows. Most encoders give a clip one row, and the similarity is the dot
+    product. An encoder that pools a clip by the text gives it several (`clip_shape`) and overrides
+    `similarities`. Thread-safe: calls run one at a time.
     """
 
     name: str
@@ -114,8 +114,7 @@ class VideoTextEncoder(ABC):
             raise ValueError(f"{self.name}: nothing to embed")
         with self._lock, torch.inference_mode():
             rows = [embed(items[at : at + BATCH_SIZE]) for at in range(0, len(items), BATCH_SIZE)]
-            found = torch.cat(rows).float()
-            vectors: np.ndarray = normalize(found.flatten(1)).view_as(found).cpu().numpy()
+            vectors: np.ndarray = normalize(torch.cat(rows).float(), dim=-1).cpu().numpy()
             return vectors
 
 

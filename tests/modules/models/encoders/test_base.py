@@ -27,10 +27,10 @@ class NearestFrame(NumberEncoder):
 
     def encode_clips(self, clips: Sequence[Sequence[Frame]]) -> np.ndarray:
         rows = [self.encode_texts([str(read_number(f.image)) for f in frames]) for frames in clips]
-        return np.stack(rows) / np.sqrt(np.float32(3))
+        return np.stack(rows)
 
     def similarities(self, texts: np.ndarray, clips: np.ndarray) -> np.ndarray:
-        best: np.ndarray = np.einsum("td,crd->tcr", texts, clips * np.sqrt(np.float32(3))).max(-1)
+        best: np.ndarray = np.einsum("td,crd->tcr", texts, clips).max(-1)
         return best
 
 
