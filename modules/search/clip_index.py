@@ -54,7 +54,7 @@ class ClipIndex:
     clips: tuple[tuple[float, float], ...]
     """(start, end) in seconds of each clip, in order, without gaps; the last one ends with the video."""
     vectors: np.ndarray = field(repr=False)
-    """(clips, d) float32, unit rows."""
+    """(clips, *encoder.clip_shape) float32, unit rows."""
     encoder: VideoTextEncoder = field(repr=False)
 
     def identity(self) -> dict[str, object]:
@@ -75,8 +75,7 @@ class ClipIndex:
         inside = [i for i, (a, b) in enumerate(self.clips) if a < high and b > low]
         if not inside:
             return []
-        (query_vector,) = self.encoder.encode_texts([query])
-        scores = self.vectors[inside] @ query_vector
+        (scores,) = self.encoder.similarities(self.encoder.encode_texts([query]), self.vectors[inside])
         best = np.argsort(-scores, kind="stable")[:top_k]
         return [(inside[int(i)], float(scores[i])) for i in best]
 
@@ -120,7 +119,7 @@ def load_index(
     path = index_path(video, encoder, clip_seconds=clip_seconds, root=root)
     try:
         vectors = read_vectors(
-            path, _index_metadata(video, encoder, clip_seconds), (len(bounds), encoder.width)
+            path, _index_metadata(video, encoder, clip_seconds), (len(bounds), *encoder.clip_shape)
         )
     except DamagedIndex:
         return None
@@ -156,7 +155,7 @@ def build_index(
         with _exclusive_lock(path):
             # The process that held the lock before may have built it.
             owner = _index_metadata(video, encoder, clip_seconds)
-            vectors = _read_existing(path, owner, (len(bounds), encoder.width))
+            vectors = _read_existing(path, owner, (len(bounds), *encoder.clip_shape))
             if vectors is None:
                 vectors = _build(video, encoder, bounds, path, owner, progress)
     except OSError as error:
@@ -180,7 +179,7 @@ def _build(
     done = {
         n: stored
         for n, part in enumerate(parts)
-        if (stored := _read_existing(files[n], _part_owner(owner, part), (len(part), encoder.width)))
+        if (stored := _read_existing(files[n], _part_owner(owner, part), (len(part), *encoder.clip_shape)))
         is not None
     }
     count = sum(len(rows) for rows in done.values())
@@ -234,7 +233,7 @@ def _part_owner(owner: str, clips: range) -> str:
     return f"{owner} {clips}"
 
 
-def _read_existing(path: Path, owner: str, shape: tuple[int, int]) -> np.ndarray | None:
+def _read_existing(path: Path, owner: str, shape: tuple[int, ...]) -> np.ndarray | None:
     """The rows in a file; None if it is missing, or damaged (with a message on stderr)."""
     try:
         return read_vectors(path, owner, shape)

@@ -21,9 +21,9 @@ class DamagedIndex(Exception):
     """An index file that is damaged or belongs to something else; the message says how."""
 
 
-def read_vectors(path: Path, owner: str, shape: tuple[int, int]) -> np.ndarray | None:
-    """The (n, d) float32 rows of a file; None if there is no file. Raises DamagedIndex if it is damaged, has
-    another shape, or another owner."""
+def read_vectors(path: Path, owner: str, shape: tuple[int, ...]) -> np.ndarray | None:
+    """The float32 rows of n clips in a file, (n, d) or (n, rows, d); None if there is no file. Raises
+    DamagedIndex if it is damaged, has another shape, or another owner."""
     if not path.exists():
         return None
     try:
@@ -51,7 +51,7 @@ def find_defect(rows: np.ndarray) -> str | None:
     """What is wrong with rows that should be unit vectors; None if nothing is."""
     if not np.isfinite(rows).all():
         return "is not finite"
-    lengths = np.linalg.norm(rows, axis=1)
+    lengths = np.linalg.norm(rows, axis=-1).ravel()
     worst = lengths[np.argmax(np.abs(lengths - 1))]
     return None if abs(worst - 1) <= _TOLERANCE else f"has length {worst:.3g}, not 1"
 

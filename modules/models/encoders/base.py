@@ -28,9 +28,11 @@ BATCH_SIZE = 16
 
 
 class VideoTextEncoder(ABC):
-    """Embeds clips and texts in one space, where the dot product is their similarity.
+    """Embeds clips and texts in one space, where the cosine is their similarity.
 
-    Embeddings are float32 unit rows. Thread-safe: calls run one at a time.
+    Embeddings are float32 unit rows. Most encoders give a clip one row, and the similarity is the dot
+    product. An encoder that pools a clip by the text gives it several (`clip_shape`) and overrides
+    `similarities`. Thread-safe: calls run one at a time.
     """
 
     name: str
@@ -53,22 +55,27 @@ class VideoTextEncoder(ABC):
         """d, the length of an embedding."""
         return int(self.encode_texts(["0"]).shape[1])
 
+    @property
+    def clip_shape(self) -> tuple[int, ...]:
+        """The shape of a clip's embedding: (d,), or (rows, d) if it has several rows."""
+        return (self.width,)
+
     @abstractmethod
     def frame_size(self, height: int, width: int) -> tuple[int, int]:
         """The (height, width) in pixels to which frames of a (height, width) video are decoded."""
 
     @abstractmethod
     def _embed_clips(self, clips: Sequence[Sequence[np.ndarray]]) -> torch.Tensor:
-        """(n, d) embeddings, not normalized, of at most `BATCH_SIZE` clips of (height, width, 3) uint8
-        pictures."""
+        """(n, *clip_shape) embeddings, not normalized, of at most `BATCH_SIZE` clips of (height, width, 3)
+        uint8 pictures."""
 
     @abstractmethod
     def _embed_texts(self, texts: Sequence[str]) -> torch.Tensor:
         """(n, d) embeddings, not normalized, of at most `BATCH_SIZE` texts."""
 
     def encode_clips(self, clips: Sequence[Sequence[Frame]]) -> np.ndarray:
-        """(n, d) embeddings of n clips, each of `clip_frames` frames sorted by time, all of one size. Raises
-        ValueError for no clips or another number of frames."""
+        """(n, *clip_shape) embeddings of n clips, each of `clip_frames` frames sorted by time, all of one
+        size. Raises ValueError for no clips or another number of frames."""
         for frames in clips:
             if len(frames) != self.clip_frames:
                 raise ValueError(
@@ -80,6 +87,20 @@ class VideoTextEncoder(ABC):
         """(n, d) embeddings of n texts, truncated to the model's maximum length. Raises ValueError if there
         are none."""
         return self._encode(self._embed_texts, texts)
+
+    def similarities(self, texts: np.ndarray, clips: np.ndarray) -> np.ndarray:
+        """(n_texts, n_clips) float32 cosine similarities of (n_texts, d) embeddings of texts with
+        (n_clips, *clip_shape) embeddings of clips."""
+        scores: np.ndarray = texts @ clips.T
+        return scores
+
+    def score_clips(self, texts: Sequence[str], clips: Sequence[Sequence[Frame]]) -> np.ndarray:
+        """(n_texts, n_clips) float32 cosine similarities of texts with clips, each of `clip_frames` frames at
+        the `clip_times` of its span. Raises ValueError as `encode_texts` and `encode_clips` do.
+
+        To search the same clips again, keep their embeddings and call `similarities`.
+        """
+        return self.similarities(self.encode_texts(texts), self.encode_clips(clips))
 
     def clip_times(self, start: float, end: float) -> list[float]:
         """Seconds at which a clip's frames are taken: the midpoints of `clip_frames` equal parts."""
