@@ -171,7 +171,8 @@ class AgentMethod(Method):
             )
             with clock.running() as watch:
                 result = self._answer(session, prepared)
-            notes = (*(("no subtitles",) if subtitles is None else ()), *result.notes)
+            lacks = self.settings.subtitles == "listed" and subtitles is None
+            notes = (*(("no subtitles",) if lacks else ()), *result.notes)
             return replace(
                 result,
                 cost=opened + _shared(session.settle(), watch),

@@ -8,7 +8,7 @@ A session holds the question and never its answer.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
@@ -106,10 +106,11 @@ class Session:
         schema: type[ReplyT],
         frames: Sequence[Frame] = (),
         round: int = 0,
+        found: Callable[[ReplyT | None], Sequence[Segment]] = lambda parsed: (),
         **facts: Any,
     ) -> Reply[ReplyT]:
-        """Ask for a structured reply, and once for a repair. `facts`: other fields of the step. Raises
-        BudgetSpent, BackboneError."""
+        """Ask for a structured reply, and once for a repair. `found` gives the step's segments, from the
+        parsed reply; `facts` are other fields of the step. Raises BudgetSpent, BackboneError."""
         constraint = schema.model_json_schema() if self.settings.constrain else None
         self.budget.check()
         rejected: list[str] = []
@@ -140,6 +141,7 @@ class Session:
                 rejected=tuple(rejected),
                 faults=tuple(faults),
                 is_constrained=reply.is_constrained,
+                segments=tuple(found(parsed)),
                 **facts,
             )
         )
