@@ -2,5 +2,17 @@
 itself, with a fixed buffer of frames."""
 
 from videopro.methods.vca.method import VcaMethod
+from videopro.methods.vca.prompts import explore as explore_prompt
+from videopro.methods.vca.prompts import reward as reward_prompt
+from videopro.methods.vca.tree import MemoryBuffer, Node, Tree, borders, relevances
 
-__all__ = ["VcaMethod"]
+__all__ = [
+    "MemoryBuffer",
+    "Node",
+    "Tree",
+    "VcaMethod",
+    "borders",
+    "explore_prompt",
+    "relevances",
+    "reward_prompt",
+]

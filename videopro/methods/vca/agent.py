@@ -178,7 +178,7 @@ def _scored(children: Sequence[Node], scores: Scores | None) -> Sequence[Segment
     if scores is not None:
         for number, score in scores.by_number().items():
             child = next(child for child in children if child.number == number)
-            child.score, child.text = score.score, score.explanation
+            child.score, child.text = score.score, score.why
     return [child.record for child in children]
 
 

@@ -10,33 +10,30 @@ from videopro.question import Question
 
 def reward(question: Question, children: Sequence[Node], history: Sequence[Node]) -> str:
     """Ask the reward model to score new segments, given the scores of earlier ones (Figs. 6 and 7)."""
-    parts = [
-        "Score parts of a video: how much does each help to answer the question?",
-        _asked(question),
-    ]
+    parts = ["Which parts of a video show the answer to a question?", _asked(question)]
     if history:
-        parts.append("Scored before:\n" + "\n".join(_scored(node) for node in history))
+        parts.append("Scores before:\n" + "\n".join(_scored(node) for node in history))
     listed = "\n".join(_line(node) for node in children)
-    first = children[0].number
+    form = f'{{"{children[0].number}": {{"why": "...", "score": 0}}, ...}}'
     parts.append(
-        f"The frames are the borders between these new segments:\n{listed}\n"
-        "Infer what happens inside a segment from the frames at its ends. Reply with a JSON object: for each "
-        "new segment a short explanation and a score from 0 (no help) to 100 (it shows the answer), on the "
-        f'scale of the earlier scores, as in {{"{first}": {{"explanation": "...", "score": 0}}, ...}}'
+        f"New parts, with one frame between each and the next:\n{listed}\n"
+        "Say in a few words what each new part shows, from the frames at its start and its end, and give it "
+        "a score from 0 (nothing of the answer) to 100 (the answer), as the scores before. Reply with JSON "
+        f"only, as in {form}"
     )
     return "\n".join(parts)
 
 
 def explore(question: Question, candidates: Sequence[Node], explored: Sequence[Node]) -> str:
     """Ask the agent for a segment to look into, or for its answer (Fig. 8)."""
-    parts = ["You look for the answer to a question in a video, one segment at a time.", _asked(question)]
+    parts = ["Find the answer to a question in a video, one part at a time.", _asked(question)]
     if explored:
         parts.append("Looked into: " + ", ".join(str(node.number) for node in explored))
-    parts.append("Segments to look into, with their scores:\n" + "\n".join(map(_candidate, candidates)))
+    parts.append("Parts to look into, with their scores:\n" + "\n".join(map(_candidate, candidates)))
     parts.append(
-        "The frames are what you have kept. If they show the answer, reply with it, as in "
-        f"{_answer_form(question)}. If not, choose the segment to look into next, not always the one of the "
-        f'highest score, as in {{"segment": {candidates[0].number}}}. Reply with the JSON object only.'
+        "The frames are what you have kept. Reply with JSON only: with the answer if they show it, as in "
+        f"{_answer_form(question)}, or with the part to look into next, mostly one with a high score, as in "
+        f'{{"segment": {candidates[0].number}}}'
     )
     return "\n".join(parts)
 
@@ -45,12 +42,12 @@ def look(question: Question, duration: float, seen: Sequence[float], count: int)
     """Ask the agent for moments to look at, or for its answer (the ablation without tree search)."""
     times = ", ".join(f"{time:.1f}" for time in seen)
     return (
-        "You look for the answer to a question in a video, a few frames at a time.\n"
+        "Find the answer to a question in a video, a few frames at a time.\n"
         f"{_asked(question)}\n"
         f"The video lasts {duration:.1f} seconds. Looked at, in seconds: {times}\n"
-        "The frames are what you have kept. If they show the answer, reply with it, as in "
-        f"{_answer_form(question)}. If not, choose up to {count} other moments in seconds, as in "
-        '{"times": [1.5, 20.0]}. Reply with the JSON object only.'
+        "The frames are what you have kept. Reply with JSON only: with the answer if they show it, as in "
+        f"{_answer_form(question)}, or with up to {count} other times in seconds to look at, as in "
+        '{"times": [1.5, 20.0]}'
     )
 
 
@@ -63,7 +60,7 @@ def _answer_form(question: Question) -> str:
 
 
 def _line(node: Node) -> str:
-    return f"Segment {node.number}: {node.start:.1f}-{node.end:.1f} s"
+    return f"{node.number}: {node.start:.1f}-{node.end:.1f} s"
 
 
 def _scored(node: Node) -> str:

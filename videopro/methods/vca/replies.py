@@ -11,7 +11,8 @@ from pydantic import BaseModel, Field, create_model, model_validator
 class Score(BaseModel):
     """The reward model's word on one segment."""
 
-    explanation: str = ""
+    why: str = ""
+    """What the segment shows: the paper's explanation."""
     score: float = Field(ge=0, le=100)
 
 
@@ -28,7 +29,7 @@ class Scores(BaseModel):
 
 
 def scores_of(numbers: Sequence[int]) -> type[Scores]:
-    """The schema {"7": {"explanation": "...", "score": 40}, ...} with exactly these segments."""
+    """The schema {"7": {"why": "...", "score": 40}, ...} with exactly these segments."""
     named: dict[str, Any] = {f"segment_{n}": (Score, Field(alias=str(n))) for n in numbers}
     return create_model("Scores", __base__=Scores, **named)
 
