@@ -231,7 +231,7 @@ def test_several_methods_in_one_table_from_one_command(
     }
     for name, cells in rows.items():
         assert cells[1] == "6"
-        assert float(cells[2]) == pytest.approx(100 * summaries[name]["accuracy"], abs=0.05)
+        assert float(cells[3]) == pytest.approx(100 * summaries[name]["accuracy"], abs=0.05)
     # The same from the folders of the runs.
     capsys.readouterr()
     assert compare.main([str(output / "native"), str(output / "program")]) == 0

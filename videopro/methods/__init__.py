@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from videopro.errors import ConfigError
+from videopro.methods.agents import PRESET_HELP
 from videopro.methods.base import Method, MethodContext
 from videopro.methods.native import NativeMethod
 from videopro.methods.program import FALLBACK_HELP, FINAL_HELP, AdaptiveMethod, ProgramMethod, VideoProMethod
@@ -76,6 +77,7 @@ class MethodFlags:
     )
     final: str | None = field(default=None, metadata=setting(FINAL_HELP))
     fallback: str | None = field(default=None, metadata=setting(FALLBACK_HELP))
+    preset: str | None = field(default=None, metadata=setting(f"settings of an agent; {PRESET_HELP}"))
     without: tuple[str, ...] | None = field(
         default=None,
         metadata=setting(f"groups of modules to leave out: {', '.join(REMOVABLE)} (Table 3)"),

@@ -23,8 +23,12 @@ METHOD_TITLES: Mapping[str, str] = {
     "program": "Multi-step program",
     "adaptive": "Adaptive reasoning",
     "videopro": "VideoPro",
+    "videoagent": "VideoAgent",
+    "dvd": "Deep Video Discovery",
+    "vca": "VCA",
+    "lvagent": "LVAgent",
 }
-"""The names in the paper's Table 2."""
+"""The names in the paper's Table 2, then the other systems."""
 # Settings that affect how programs are written and what they may call, whether or not they are refined.
 _PLANNING = (
     *("planner", "planner_frames", "planner_prompt", "temperature", "top_p", "max_new_tokens", "subtitles"),
@@ -75,7 +79,7 @@ class ReportRun:
 
     @property
     def method_place(self) -> int:
-        """The position of its method in the paper's Table 2; last if it is not there."""
+        """The position of its method in METHOD_TITLES; last if it is not there."""
         order = list(METHOD_TITLES)
         return order.index(self.method) if self.method in order else len(order)
 
@@ -96,6 +100,17 @@ class ReportRun:
         if spec.startswith("server:"):
             spec = spec.removeprefix("server:").partition("@")[0]
         return spec.rstrip("/").rsplit("/", 1)[-1]
+
+    @property
+    def frames(self) -> int | None:
+        """The frame budget: frames per call of the backbone; None: not recorded."""
+        frames = self.identity.get("model", {}).get("frames")
+        return int(frames) if frames is not None else None
+
+    @property
+    def preset(self) -> str:
+        """Whose settings an agent has: "paper" or "equal"; "" for other methods."""
+        return str(self.identity["method"].get("preset", ""))
 
     @property
     def planner(self) -> str:

@@ -10,9 +10,10 @@ from videopro.methods.agents.method import AgentMethod, AgentRun, Conclusion, Pr
 from videopro.methods.agents.models import AgentModel, ModelReply, Tool, ToolCall, ToolsRefused, Turn
 from videopro.methods.agents.replies import UnparsedReply, parse_reply
 from videopro.methods.agents.session import Reply, Session
-from videopro.methods.agents.settings import ROLE_HELP, AgentSettings
+from videopro.methods.agents.settings import PRESET_HELP, ROLE_HELP, AgentSettings
 
 __all__ = [
+    "PRESET_HELP",
     "ROLE_HELP",
     "AgentMethod",
     "AgentModel",
