@@ -204,7 +204,8 @@ def _costs(runs: Sequence[ComparisonRun]) -> Table:
     table = Table(
         title="cost per question",
         caption="own: without what many questions share (index, database, selection); amortised: with its "
-        "share of that;\nraw: with all of that. Seen: different moments that were looked at. >: at least",
+        "share of that;\nraw: with all of that. Seen: different moments that calls and steps looked at; a planner's own look\nat the whole video "
+        "is not among them. >: at least",
         caption_justify="left",
     )
     for name in ("", "cost", "frames seen", "decoded", "calls", "tokens in", "tokens out", "s"):

@@ -15,7 +15,7 @@ from typing import Any
 
 from videopro.benchmarks import PRESETS, JudgeGrade, Protocol
 from videopro.runs import identity_difference, run_key, summarize
-from videopro.scoring import QuestionScore, records_of
+from videopro.scoring import QuestionScore, lack_of_model, records_of
 from videopro.traces import AnswerRule, Trace, recorded_rule, without_stored_rounds
 
 METHOD_TITLES: Mapping[str, str] = {
@@ -108,6 +108,14 @@ class ReportRun:
         return int(frames) if frames is not None else None
 
     @property
+    def planner_frames(self) -> int:
+        """Frames of the video that the planner was shown besides what the question's calls looked at."""
+        if not self.writes_programs or self.identity["method"]["planner"] != "self":
+            return 0
+        given = self.identity["method"].get("planner_frames")
+        return int(given) if given is not None else self.frames or 0
+
+    @property
     def preset(self) -> str:
         """Whose settings an agent has: "paper" or "equal"; "" for other methods."""
         return str(self.identity["method"].get("preset", ""))
@@ -150,6 +158,11 @@ class ReportRun:
     def own_traces(self) -> tuple[Trace, ...]:
         """The traces without rounds that were only stored for other thresholds."""
         return tuple(map(without_stored_rounds, self.traces))
+
+    @cached_property
+    def lacks(self) -> str:
+        """Why it has no accuracy to show; see `lack_of_model`."""
+        return lack_of_model(self.traces)
 
     @cached_property
     def summary(self) -> dict[str, Any]:

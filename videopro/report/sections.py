@@ -8,6 +8,7 @@ from functools import partial
 from videopro.errors import ConfigError
 from videopro.report.ablations import modules, training
 from videopro.report.confidence import confidence
+from videopro.report.costs import costs
 from videopro.report.durations import durations
 from videopro.report.main_results import about_runs, main_results, own_metrics
 from videopro.report.pairs import pairs
@@ -22,6 +23,7 @@ Builder = Callable[[Sequence[ReportRun]], Section]
 BUILDERS: Mapping[str, Builder] = {
     "main": main_results,
     "efficiency": efficiency,
+    "costs": costs,
     "modules": modules,
     "training": training,
     "modes": modes,
