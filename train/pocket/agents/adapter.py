@@ -1,6 +1,6 @@
 """Trains an adapter of the pocket model for the prompts of an agent.
 
-    python -m videopro.train.pocket.agents.adapter vca --output runs/pocket-vca --steps 800
+    python -m videopro.train.pocket.agents.adapter vca --output runs/pocket-vca --steps 300
 
 Rows are drawn without end from videos of their own seeds, never from a split. The command resumes from its
 last checkpoint. Writes `log.jsonl` (losses) and `adapter/`, which `adapter=FOLDER` loads.
@@ -86,7 +86,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("agent", choices=list(MAKERS))
     parser.add_argument("--output", type=Path, required=True)
-    parser.add_argument("--steps", type=int, default=800)
+    parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--rank", type=int, default=16)
     parser.add_argument("--lr", type=float, default=2e-3)
@@ -130,7 +130,7 @@ def save_adapter(adapted: PeftModel, folder: Path) -> None:
     state = {name: weight.bfloat16() for name, weight in adapted.state_dict().items() if "lora_" in name}
     for config in adapted.peft_config.values():
         config.base_model_name_or_path = "pocket"
-    adapted.save_pretrained(folder, state_dict=state)
+    adapted.save_pretrained(str(folder), state_dict=state)
 
 
 if __name__ == "__main__":

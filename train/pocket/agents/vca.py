@@ -72,7 +72,8 @@ def search_rows(rng: Rng, noise: float = 0.2) -> list[PocketExample]:
     question = Question(asked.text, asked.choices)
     teacher = Teacher(video, asked)
     tree, buffer = Tree(video.duration, SHORTEST), MemoryBuffer(int(rng.choice(BUFFERS)))
-    rows, explored = [], []
+    rows: list[PocketExample] = []
+    explored: list[Node] = []
     chosen: Node | None = None
     for round in range(_ROUNDS):
         children = tree.split(chosen, BORDERS)

@@ -85,7 +85,7 @@ class AgentMethod(Method):
     Settings: ClassVar[type[AgentSettings]]
     roles: ClassVar[tuple[str, ...]]
     """The settings that name models, such as "llm"."""
-    seeing_role: ClassVar[str]
+    seeing_role: str
     """The role that is shown frames, and that a native fallback asks."""
     answers_open_questions: ClassVar[bool] = False
     settings: AgentSettings
