@@ -203,9 +203,9 @@ def _costs(runs: Sequence[ComparisonRun]) -> Table:
     """What a question cost: its own cost, and with what was prepared for many questions."""
     table = Table(
         title="cost per question",
-        caption="own: without what many questions share (index, database, selection); amortised: with its "
-        "share of that;\nraw: with all of that. Seen: different moments that calls and steps looked at; a planner's own look\nat the whole video "
-        "is not among them. >: at least",
+        caption="own: without what many questions share (index, database, selection); amortised: with its\n"
+        "share of that; raw: with all of that. Seen: different moments that calls and steps looked at; a\n"
+        "planner's own look at the whole video is not among them. >: at least",
         caption_justify="left",
     )
     for name in ("", "cost", "frames seen", "decoded", "calls", "tokens in", "tokens out", "s"):

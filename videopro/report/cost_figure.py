@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullFormatter, PercentFormatter
 
-from videopro.report.costs import CostPoint
+from videopro.report.cost_point import CostPoint
 from videopro.report.figures import colours
 
 # A line is told by its colour and by its marker.
@@ -63,9 +63,7 @@ def _panel(
             marker=MARKERS[place % len(MARKERS)], markersize=5.5, linewidth=1.6, elinewidth=0.8, alpha=0.95,
         )  # fmt: skip
     axes.set_xscale("log")
-    axes.xaxis.set_major_formatter(
-        FuncFormatter(lambda value, _: f"{value:g}" if value < 1e4 else f"{value:,.0f}")
-    )
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.6g}"))
     axes.xaxis.set_minor_formatter(NullFormatter())
     values = [cost(point) for point in points if cost(point) > 0]
     if values and max(values) < 10 * min(values):

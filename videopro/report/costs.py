@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from videopro.report.cost_point import CostPoint
 from videopro.report.runs import METHOD_TITLES, ReportRun, by_dataset, protocol_notes, question_notes
 from videopro.report.section import FigureSpec, MissingRuns, Section
 from videopro.report.table import BENCHMARK, Cell, Number, Table, accuracy_cell
 from videopro.scoring import (
-    Accuracy,
     QuestionCosts,
     accuracy,
     is_answerable,
@@ -33,23 +32,6 @@ NOTES = (
     "own paper.",
 )
 AT_LEAST_NOTE = "At least: the cost of something prepared was not recorded when it was made."
-
-
-@dataclass(frozen=True)
-class CostPoint:
-    """A run in the picture of accuracy against cost."""
-
-    name: str
-    """Of the line that it is on: the method, its model and settings."""
-    method: str
-    benchmark: str
-    budget: int | None
-    """Frames per call."""
-    accuracy: Accuracy
-    frames: float
-    """Frames seen, with those of the planner."""
-    tokens: float
-    """Tokens in and out, amortised."""
 
 
 def costs(runs: Sequence[ReportRun]) -> Section:
@@ -93,8 +75,8 @@ def costs(runs: Sequence[ReportRun]) -> Section:
         return draw_costs(points)
 
     picture = FigureSpec(
-        "Accuracy against the frames that a model was shown (the planner's among them) and against tokens, "
-        "amortised; a line joins the runs of a method at several frame budgets. Intervals clustered by video.",
+        "Accuracy against the frames that a model was shown (the planner's among them) and against "
+        "tokens, amortised; a line joins a method's runs at several budgets. Intervals clustered by video.",
         draw,
     )
     return Section(
