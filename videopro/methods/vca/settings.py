@@ -55,6 +55,10 @@ class VcaSettings(AgentSettings):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ConfigError(f"vca: {name} is {value}; it must be at least 1")
+        if self.buffer is not None and self.preset == "equal":
+            raise ConfigError(
+                f"vca: buffer is {self.buffer}, but preset 'equal' takes the model's frames; leave one out"
+            )
         if not self.shortest > 0:
             raise ConfigError(f"vca: shortest is {self.shortest}; it must be above 0")
         if not self.tree_search and self.reward != "model":
