@@ -31,9 +31,11 @@ class VcaRun(AgentRun):
         self._settings = settings
         self._score_frames = score_frames
         duration = session.video.duration
-        most = session.models[LLM].frames
+        most, wanted = session.models[LLM].frames, settings.buffer_size(duration)
+        if wanted is not None and wanted > most:
+            session.note(f"the buffer holds {most} frames: the maximum of {LLM}")
         self._tree = Tree(duration, settings.shortest)
-        self._buffer = MemoryBuffer(settings.buffer_size(duration, most))
+        self._buffer = MemoryBuffer(most if wanted is None else min(wanted, most))
         self._explored: list[Node] = []
         self._similarity: dict[float, float] = {}
         """Of the frames at these times to the question, in percent."""

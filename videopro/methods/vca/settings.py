@@ -67,9 +67,8 @@ class VcaSettings(AgentSettings):
                 "leave reward out"
             )
 
-    def buffer_size(self, duration: float, most: int) -> int:
-        """Frames in the buffer for a video of `duration` seconds and a model that takes `most` frames."""
+    def buffer_size(self, duration: float) -> int | None:
+        """Frames in the buffer for a video of `duration` seconds; None: as many as the model takes."""
         if self.preset == "equal":
-            return most
-        size = self.buffer or (LONG_BUFFER if duration >= LONG_VIDEO else SHORT_BUFFER)
-        return min(size, most)
+            return None
+        return self.buffer or (LONG_BUFFER if duration >= LONG_VIDEO else SHORT_BUFFER)
