@@ -10,6 +10,7 @@ from videopro.scoring.agents import (
     replies_of,
 )
 from videopro.scoring.costs import QuestionCosts, cost_metrics, mean_costs, question_costs
+from videopro.scoring.exploration import SegmentChoice, segment_choices
 from videopro.scoring.intervals import clustered_interval
 from videopro.scoring.metrics import (
     GROUP_SEPARATOR,
@@ -54,6 +55,7 @@ __all__ = [
     "ROUTING",
     "Replies",
     "SeedRow",
+    "SegmentChoice",
     "GROUP_SEPARATOR",
     "QuestionScore",
     "accuracy",
@@ -88,6 +90,7 @@ __all__ = [
     "replies_of",
     "reliability",
     "seed_table",
+    "segment_choices",
     "unparsed_rate",
     "weighted_accuracy",
     "weighted_difference",
