@@ -159,14 +159,15 @@ class ModuleModels:
         )
 
     def _index(self, video: Video) -> ClipIndex | None:
-        encoder = self._encoder()
+        encoder = self.encoder()
         if encoder is None:
             return None
         from videopro.modules.search import build_index
 
         return build_index(video, encoder, root=self._root / "index")
 
-    def _encoder(self) -> VideoTextEncoder | None:
+    def encoder(self) -> VideoTextEncoder | None:
+        """The clip encoder; None if the settings leave it out. Raises ModelError or ConfigError."""
         if self.names["encoder"] == "none":
             return None
         from videopro.modules.models.encoders import load_encoder

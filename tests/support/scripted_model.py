@@ -64,6 +64,11 @@ class ScriptedModel(AgentModel):
         letter = reply.text if reply.text in question.letters else None
         return Answer(letter, 0.9 if letter else 0.0, {}, reply.text, reply.tokens_in, reply.tokens_out)
 
+    def decide(self, prompt: str, frames: Sequence[Frame]) -> Answer:
+        reply = self._next(Request(prompt, tuple(frames)))
+        letter = reply.text if reply.text in ("Yes", "No") else None
+        return Answer(letter, 0.9 if letter else 0.0, {}, reply.text, reply.tokens_in, reply.tokens_out)
+
     def converse(self, turns: Sequence[Turn], tools: Sequence[Tool], sampling: Sampling) -> ModelReply:
         if not self.offers_tools:
             raise ToolsRefused("scripted without tools")

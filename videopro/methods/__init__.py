@@ -8,9 +8,11 @@ from typing import Any
 
 from videopro.errors import ConfigError
 from videopro.methods.base import Method, MethodContext
+from videopro.methods.lvagent import LvAgentMethod
 from videopro.methods.native import NativeMethod
 from videopro.methods.program import FALLBACK_HELP, FINAL_HELP, AdaptiveMethod, ProgramMethod, VideoProMethod
 from videopro.methods.tracing import make_trace, versions, video_ref
+from videopro.methods.vca import VcaMethod
 from videopro.modules.calls import REMOVABLE
 from videopro.settings import build_settings, did_you_mean, setting
 
@@ -28,7 +30,15 @@ __all__ = [
 ]
 
 METHODS: Mapping[str, type[Method]] = {
-    method.name: method for method in (NativeMethod, ProgramMethod, AdaptiveMethod, VideoProMethod)
+    method.name: method
+    for method in (
+        NativeMethod,
+        ProgramMethod,
+        AdaptiveMethod,
+        VideoProMethod,
+        VcaMethod,
+        LvAgentMethod,
+    )
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -58,6 +59,12 @@ class ApiModel(AgentModel):
     def choose(self, question: Question, prompt: str, frames: Sequence[Frame]) -> Answer:
         reply = self.reply(prompt, frames, Sampling(_LETTER_TOKENS))
         letter = extract_letter(reply.text, question)
+        return Answer(letter, 0.0, {}, reply.text, reply.tokens_in, reply.tokens_out)
+
+    def decide(self, prompt: str, frames: Sequence[Frame]) -> Answer:
+        reply = self.reply(prompt, frames, Sampling(_LETTER_TOKENS))
+        word = re.match(r"\W*(yes|no)\b", reply.text, re.IGNORECASE)
+        letter = word[1].capitalize() if word else None
         return Answer(letter, 0.0, {}, reply.text, reply.tokens_in, reply.tokens_out)
 
     def converse(self, turns: Sequence[Turn], tools: Sequence[Tool], sampling: Sampling) -> ModelReply:

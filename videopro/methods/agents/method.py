@@ -75,7 +75,7 @@ class AgentMethod(Method):
     Settings: ClassVar[type[AgentSettings]]
     roles: ClassVar[tuple[str, ...]]
     """The settings that name models, such as "llm"."""
-    seeing_role: ClassVar[str]
+    seeing_role: str
     """The role that is shown frames, and that a native fallback asks."""
     answers_open_questions: ClassVar[bool] = False
     settings: AgentSettings
@@ -171,7 +171,8 @@ class AgentMethod(Method):
             )
             with clock.running() as watch:
                 result = self._answer(session, prepared)
-            notes = (*(("no subtitles",) if subtitles is None else ()), *result.notes)
+            lacks = self.settings.subtitles == "listed" and subtitles is None
+            notes = (*(("no subtitles",) if lacks else ()), *result.notes)
             return replace(
                 result,
                 cost=opened + _shared(session.settle(), watch),

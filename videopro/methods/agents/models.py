@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from videopro.backbones import Backbone, ChoiceRequest, GenerateRequest, Sampling
+from videopro.backbones import Backbone, ChoiceRequest, GenerateRequest, Sampling, YesNoRequest
 from videopro.question import Answer, Question
 from videopro.video import Frame
 
@@ -113,6 +113,10 @@ class AgentModel(ABC):
         """Answer a multiple-choice question with one letter. A model without log-probabilities gives no
         confidence (0.0)."""
 
+    @abstractmethod
+    def decide(self, prompt: str, frames: Sequence[Frame]) -> Answer:
+        """Answer Yes or No; as `choose`, with "Yes", "No" or None as the letter."""
+
     def converse(self, turns: Sequence[Turn], tools: Sequence[Tool], sampling: Sampling) -> ModelReply:
         """Reply to a conversation, calling tools. Raises ToolsRefused if the model offers none."""
         raise ToolsRefused(f"{self.name} offers no tool calls")
@@ -156,6 +160,9 @@ class BackboneModel(AgentModel):
 
     def choose(self, question: Question, prompt: str, frames: Sequence[Frame]) -> Answer:
         return self.backbone.answer_batch([ChoiceRequest(list(frames) or None, question, prompt)])[0]
+
+    def decide(self, prompt: str, frames: Sequence[Frame]) -> Answer:
+        return self.backbone.yes_no_batch([YesNoRequest(list(frames) or None, prompt)])[0]
 
     def close(self) -> None:
         self.backbone.close()

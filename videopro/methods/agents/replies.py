@@ -48,7 +48,7 @@ def parse_reply(text: str, schema: type[SchemaT]) -> SchemaT:
 
 def plain(value: BaseModel) -> dict[str, Any]:
     """A parsed reply as a trace stores it: a JSON object, also for a schema whose root is a mapping."""
-    content = value.model_dump(mode="json")
+    content = value.model_dump(mode="json", by_alias=True, exclude_none=True)
     return content if isinstance(content, dict) else {"root": content}
 
 

@@ -8,7 +8,7 @@ A session holds the question and never its answer.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
@@ -66,7 +66,8 @@ class Session:
         self.notes: list[str] = []
         self.cost = Cost()
         """What all steps cost, without those that were reused."""
-        self._seed = seed
+        self.seed = seed
+        """Of the run; derive others from it and the question."""
         self._observer = observer
         self._meter = Meter()
 
@@ -106,10 +107,11 @@ class Session:
         schema: type[ReplyT],
         frames: Sequence[Frame] = (),
         round: int = 0,
+        found: Callable[[ReplyT | None], Sequence[Segment]] = lambda parsed: (),
         **facts: Any,
     ) -> Reply[ReplyT]:
-        """Ask for a structured reply, and once for a repair. `facts`: other fields of the step. Raises
-        BudgetSpent, BackboneError."""
+        """Ask for a structured reply, and once for a repair. `found` gives the step's segments, from the
+        parsed reply; `facts` are other fields of the step. Raises BudgetSpent, BackboneError."""
         constraint = schema.model_json_schema() if self.settings.constrain else None
         self.budget.check()
         rejected: list[str] = []
@@ -140,6 +142,7 @@ class Session:
                 rejected=tuple(rejected),
                 faults=tuple(faults),
                 is_constrained=reply.is_constrained,
+                segments=tuple(found(parsed)),
                 **facts,
             )
         )
@@ -177,6 +180,34 @@ class Session:
         self.budget.check()
         with self._meter.stage(model):
             answer = self.models[model].choose(self.question, prompt, frames)
+        return self._answered(kind, model, prompt, frames, round, answer, facts)
+
+    def decide(
+        self,
+        kind: str,
+        model: str,
+        prompt: str,
+        *,
+        frames: Sequence[Frame] = (),
+        round: int = 0,
+        **facts: Any,
+    ) -> Answer:
+        """Ask for Yes or No, as `choose` does for a letter. Raises BudgetSpent, BackboneError."""
+        self.budget.check()
+        with self._meter.stage(model):
+            answer = self.models[model].decide(prompt, frames)
+        return self._answered(kind, model, prompt, frames, round, answer, facts)
+
+    def _answered(
+        self,
+        kind: str,
+        model: str,
+        prompt: str,
+        frames: Sequence[Frame],
+        round: int,
+        answer: Answer,
+        facts: Mapping[str, Any],
+    ) -> Answer:
         self._count(answer.tokens_in, answer.tokens_out)
         parsed = {"letter": answer.letter, "confidence": answer.confidence}
         step = Step(
@@ -265,7 +296,7 @@ class Session:
 
     def _sampling(self) -> Sampling:
         """The sampling of the next reply: the same question gets the same seeds in any order."""
-        seed = derive_seed(self._seed, "agent", len(self.steps), self.question.text, self.question.choices)
+        seed = derive_seed(self.seed, "agent", len(self.steps), self.question.text, self.question.choices)
         return self.settings.sampling(seed)
 
 

@@ -1,0 +1,137 @@
+"""Trains an adapter of the pocket model for the prompts of an agent.
+
+    python -m videopro.train.pocket.agents.adapter vca --output runs/pocket-vca --steps 300
+
+Rows are drawn without end from videos of their own seeds, never from a split. The command resumes from its
+last checkpoint. Writes `log.jsonl` (losses) and `adapter/`, which `adapter=FOLDER` loads.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+import torch
+from peft import LoraConfig, PeftModel, get_peft_model
+from torch.utils.data import DataLoader, IterableDataset
+from transformers import Qwen3VLForConditionalGeneration
+
+from videopro.pocket import checkpoint, model_dir
+from videopro.train.pocket.agents.vca import search_rows
+from videopro.train.pocket.batches import BatchEncoder, TokenBatch
+from videopro.train.pocket.checkpoints import append_log, mixed_precision, resume, save_state
+from videopro.train.pocket.language import loss_of
+from videopro.train.pocket.qa_pairs import PocketExample, Rng
+
+# All linear layers of the language model; a server can load such an adapter, unlike one of the head.
+_LAYERS = r".*language_model\.layers\.\d+\.(self_attn\.(q|k|v|o)_proj|mlp\.(gate|up|down)_proj)"
+
+MAKERS: Mapping[str, Callable[[Rng], list[PocketExample]]] = {"vca": search_rows}
+"""What makes the rows of one video and question, by the name of the agent."""
+
+
+@dataclass(frozen=True)
+class AdapterRecipe:
+    """How an adapter is trained."""
+
+    agent: str
+    steps: int
+    seed: int = 0
+    searches: int = 3
+    """Videos and questions in a step."""
+    rank: int = 16
+    lr: float = 2e-3
+    warmup: int = 50
+
+    def rate(self, step: int) -> float:
+        """The learning rate: a warm-up, then a cosine down to a fiftieth."""
+        fall = 0.02 + 0.98 * (1 + np.cos(np.pi * step / self.steps)) / 2
+        return float(self.lr * min(1.0, (step + 1) / self.warmup) * fall)
+
+
+class AgentRows(IterableDataset):
+    """The endless batches; each is a pure function of the seed and the step."""
+
+    def __init__(self, recipe: AdapterRecipe, start: int) -> None:
+        self.recipe, self.start = recipe, start
+
+    def __iter__(self) -> Iterator[tuple[int, list[TokenBatch]]]:
+        torch.set_num_threads(1)
+        encoder = BatchEncoder(checkpoint.build_tokenizer())
+        make = MAKERS[self.recipe.agent]
+        for step in range(self.start, self.recipe.steps):
+            rng = np.random.default_rng([self.recipe.seed, step])
+            rows = [row for _ in range(self.recipe.searches) for row in make(rng)]
+            # Rows of about the same length share a batch, so that little is padded.
+            rows.sort(key=lambda row: len(row.exchanges[0][0]) + len(row.exchanges[0][1]))
+            yield step, [encoder.batch(rows[at : at + 5]) for at in range(0, len(rows), 5)]
+
+
+def build_adapter(recipe: AdapterRecipe) -> PeftModel:
+    """The shipped pocket model with a new LoRA adapter."""
+    torch.manual_seed(recipe.seed)
+    base = Qwen3VLForConditionalGeneration.from_pretrained(model_dir(), dtype=torch.float32)
+    config = LoraConfig(
+        r=recipe.rank, lora_alpha=2 * recipe.rank, target_modules=_LAYERS, task_type="CAUSAL_LM"
+    )
+    return cast(PeftModel, get_peft_model(base, config))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("agent", choices=list(MAKERS))
+    parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--steps", type=int, default=300)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--rank", type=int, default=16)
+    parser.add_argument("--lr", type=float, default=2e-3)
+    parser.add_argument("--threads", type=int, default=1)
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
+    args.output.mkdir(parents=True, exist_ok=True)
+    recipe = AdapterRecipe(args.agent, args.steps, args.seed, rank=args.rank, lr=args.lr)
+    adapted = build_adapter(recipe)
+    model = cast(Qwen3VLForConditionalGeneration, adapted.get_base_model())
+    weights = [weight for weight in adapted.parameters() if weight.requires_grad]
+    optimizer = torch.optim.AdamW(weights, lr=recipe.lr, betas=(0.9, 0.95), weight_decay=0.01)
+    start, spent = resume(args.output, adapted, optimizer)
+    loader = DataLoader(AgentRows(recipe, start), batch_size=None, num_workers=1, prefetch_factor=4)
+    adapted.train()
+    begun, recent = time.time() - spent, []
+    for step, batches in loader:
+        for group in optimizer.param_groups:
+            group["lr"] = recipe.rate(step)
+        total = []
+        for batch in batches:
+            with mixed_precision():
+                loss = loss_of(model, batch)
+            (loss / len(batches)).backward()
+            total.append(float(loss.detach()))
+        torch.nn.utils.clip_grad_norm_(weights, 1.0)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        recent.append(float(np.mean(total)))
+        if (step + 1) % 25 == 0:
+            line = {"step": step + 1, "loss": round(float(np.mean(recent)), 4), "lr": recipe.rate(step)}
+            append_log(args.output, {**line, "seconds": round(time.time() - begun)})
+            recent = []
+        if (step + 1) % 250 == 0 or step + 1 == recipe.steps:
+            save_state(args.output, adapted, optimizer, step + 1, time.time() - begun)
+            save_adapter(adapted, args.output / "adapter")
+
+
+def save_adapter(adapted: PeftModel, folder: Path) -> None:
+    """Write the adapter in bf16, named after the base as a user names it."""
+    state = {name: weight.bfloat16() for name, weight in adapted.state_dict().items() if "lora_" in name}
+    for config in adapted.peft_config.values():
+        config.base_model_name_or_path = "pocket"
+    adapted.save_pretrained(str(folder), state_dict=state)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,47 @@
+"""Clip indexes for agents, with what building them cost, whichever run built them."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+from videopro.backbones.wrappers import Meter
+from videopro.modules import cache_root
+from videopro.modules.models.encoders import VideoTextEncoder
+from videopro.modules.search import CLIP_SECONDS, ClipIndex, build_index, index_path
+from videopro.storage import InvalidJson, parse_json, write_atomically
+from videopro.traces import Cost, Preparation
+from videopro.video import Video
+
+
+def prepare_index(
+    video: Video, encoder: VideoTextEncoder, *, clip_seconds: float = CLIP_SECONDS, root: Path | None = None
+) -> tuple[ClipIndex, Preparation]:
+    """The clip index of a video, built if it is missing, and its cost: seconds of building and decoded
+    frames. The cost is kept beside the index; that of an index without one is not known. Raises as
+    `build_index`."""
+    root = root if root is not None else cache_root() / "index"
+    path = index_path(video, encoder, clip_seconds=clip_seconds, root=root)
+    record = path.with_suffix(".cost.json")
+    existed = path.exists()
+    meter = Meter()
+    index = build_index(video, encoder, clip_seconds=clip_seconds, root=root)
+    if not existed:
+        cost = meter.take() + Cost(frames=len(index.clips) * encoder.clip_frames)
+        facts = {name: value for name, value in asdict(cost).items() if name in ("seconds", "frames")}
+        write_atomically(record, _json(facts))
+    known = _read(record)
+    key = f"{video.id}/{path.stem}"
+    return index, Preparation("index", key, known or Cost(), is_known=known is not None)
+
+
+def _json(facts: dict[str, float]) -> str:
+    return "{" + ", ".join(f'"{name}": {value!r}' for name, value in facts.items()) + "}\n"
+
+
+def _read(record: Path) -> Cost | None:
+    try:
+        facts = parse_json(record.read_bytes())
+        return Cost(seconds=float(facts["seconds"]), frames=float(facts["frames"]))
+    except (OSError, InvalidJson, KeyError, TypeError, ValueError):
+        return None

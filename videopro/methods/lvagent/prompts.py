@@ -1,0 +1,95 @@
+"""The prompts of LVAgent and the schema of its scores, in our words (the counterparts of its Table 9)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel, Field, create_model
+
+from videopro import prompts
+from videopro.question import Question
+
+
+@dataclass(frozen=True)
+class Opinion:
+    """What an agent answered, and why."""
+
+    number: int
+    """The agent's number, from 1."""
+    letter: str | None
+    reason: str = ""
+
+
+class Scores(BaseModel):
+    """A score for each agent in the discussion; made by `scores_of`."""
+
+    def by_number(self) -> dict[int, int]:
+        """The scores by the agents' numbers."""
+        return {int(str(field.alias)): getattr(self, name) for name, field in type(self).model_fields.items()}
+
+
+def scores_of(numbers: Sequence[int]) -> type[Scores]:
+    """The schema {"1": 7, "2": 3} with exactly these agents, 1 to 10."""
+    named: dict[str, Any] = {f"agent_{n}": (int, Field(alias=str(n), ge=1, le=10)) for n in numbers}
+    return create_model("Scores", __base__=Scores, **named)
+
+
+def whole(question: Question, context: str) -> str:
+    """Ask whether the whole video has to be seen."""
+    text = f"{_asked(question)}\nThese are a few frames of a video. Is all of it needed for the answer?"
+    return prompts.yes_no(prompts.with_context(context, text))
+
+
+def key_information(question: Question, context: str, words: int) -> str:
+    """Ask what to look for in the video."""
+    text = (
+        f"{_asked(question)}\nThese are a few frames of a video. Name in at most {words} words what to look "
+        "for in it to answer."
+    )
+    return prompts.with_context(context, text)
+
+
+def answer(question: Question, context: str) -> str:
+    """Ask for the letter of an option."""
+    return prompts.with_context(context, prompts.multiple_choice(question))
+
+
+def reason(question: Question, letter: str | None) -> str:
+    """Ask an agent why it gave its answer."""
+    given = "no option" if letter is None else f"{letter}. {question.choice(letter)}"
+    return f"{_asked(question)}\nYour answer was {given}\nSay in one sentence what in the frames shows it."
+
+
+def scores(question: Question, opinions: Sequence[Opinion]) -> str:
+    """Ask an agent to score all answers by their reasons."""
+    listed = "\n".join(_opinion(question, opinion) for opinion in opinions)
+    form = ", ".join(f'"{opinion.number}": 5' for opinion in opinions)
+    return (
+        f"{_asked(question)}\nThe answers and their reasons:\n{listed}\n"
+        f"Give each a score from 1 (not right) to 10 (right). Reply with JSON only, as in {{{form}}}"
+    )
+
+
+def history(
+    question: Question,
+    opinions: Sequence[Opinion],
+    sums: dict[int, int],
+    removed: Opinion | None,
+) -> str:
+    """What the discussion has come to, for the next round."""
+    kept = [opinion for opinion in opinions if opinion is not removed]
+    lines = [f"{_opinion(question, opinion)}, score {sums.get(opinion.number, 0)}" for opinion in kept]
+    if removed is not None:
+        lines.append(f"{_opinion(question, removed)}, left out")
+    return "The answers before:\n" + "\n".join(lines)
+
+
+def _opinion(question: Question, opinion: Opinion) -> str:
+    given = "no option" if opinion.letter is None else f"{opinion.letter}. {question.choice(opinion.letter)}"
+    return f"{opinion.number}: {given}{f', {opinion.reason}' if opinion.reason else ''}"
+
+
+def _asked(question: Question) -> str:
+    return f"{question.text}\n{question.lettered_choices()}"

@@ -1,0 +1,66 @@
+"""The settings of LVAgent, with the values of the paper's supplement and figures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from videopro.errors import ConfigError
+from videopro.methods.agents import ROLE_HELP, AgentSettings
+from videopro.settings import setting
+
+MOST_AGENTS = 4
+
+
+@dataclass(frozen=True)
+class LvAgentSettings(AgentSettings):
+    """Settings of LVAgent. With preset "equal", `frames` is the number of frames that each agent takes."""
+
+    agents: tuple[str, ...] = field(
+        default=(), metadata=setting(f"two to {MOST_AGENTS} different models: {ROLE_HELP}")
+    )
+    team: Path | None = field(
+        default=None, metadata=setting("team file of videopro.select_agents, instead of agents")
+    )
+    glance_frames: int = field(default=4, metadata=setting("random frames of the first look"))
+    frames: int = field(default=16, metadata=setting("frames of the second look, for the answer"))
+    chunks: int = field(default=6, metadata=setting("equal parts of the video for retrieval"))
+    threshold: float = field(
+        default=0.8, metadata=setting("similarity from which a chunk is taken; else the best one is")
+    )
+    drawn: Literal["random", "uniform"] = field(
+        default="random", metadata=setting("how the second look's frames are spread over its chunks")
+    )
+    words: int = field(default=50, metadata=setting("maximum words of the key information"))
+    max_rounds: int = field(default=3, metadata=setting("maximum rounds of discussion"))
+    score_frames: bool = field(
+        default=False,
+        metadata=setting("show agents their own frames while they score (the supplement's prompt has none)"),
+    )
+    encoder: str = field(
+        default="auto",
+        metadata=setting("encoder of the chunks, such as asp-clip:FOLDER (see method videopro)"),
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("glance_frames", "frames", "chunks", "words", "max_rounds"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"lvagent: {name} is {getattr(self, name)}; it must be at least 1")
+        if bool(self.agents) == (self.team is not None):
+            raise ConfigError(
+                f"lvagent: name the agents (agents=[A, B, C], two to {MOST_AGENTS}) or a team file of "
+                "videopro.select_agents (team=FILE), not both"
+            )
+        if self.agents:
+            check_agents(self.agents)
+
+
+def check_agents(agents: tuple[str, ...]) -> None:
+    """Raise ConfigError unless these are two to four different models: equal ones never disagree."""
+    if not 2 <= len(agents) <= MOST_AGENTS:
+        raise ConfigError(f"lvagent: {len(agents)} agents; name two to {MOST_AGENTS}")
+    twice = next((name for name in agents if agents.count(name) > 1), None)
+    if twice is not None:
+        raise ConfigError(f"lvagent: {twice!r} is named twice; equal agents never disagree: name others")

@@ -1,0 +1,49 @@
+"""The method `vca`."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from videopro.errors import ConfigError
+from videopro.methods.agents import AgentMethod, AgentRun, Prepared, Scene, Session
+from videopro.methods.vca.agent import ScoreFrames, VcaRun
+from videopro.methods.vca.rewards import frame_similarity
+from videopro.methods.vca.settings import VcaSettings
+from videopro.modules import ModuleModels, ModuleSettings, is_pocket
+
+
+class VcaMethod(AgentMethod):
+    """VCA, sections 3.1 to 3.3: one model explores and scores."""
+
+    name = "vca"
+    Settings = VcaSettings
+    settings: VcaSettings
+    roles = ("llm",)
+    seeing_role = "llm"
+    answers_open_questions = True
+
+    def __init__(self, settings: VcaSettings) -> None:
+        super().__init__(settings)
+        self._encoders: ModuleModels | None = None
+
+    def needs_evidence(self) -> bool:
+        return self.settings.reward == "evidence"
+
+    def prepare(self, scene: Scene) -> Prepared:
+        if self.settings.reward != "image":
+            return Prepared()
+        backbone = scene.context.backbone.inner
+        if self._encoders is None:
+            chosen = ModuleSettings(encoder=self.settings.encoder)
+            self._encoders = ModuleModels(chosen, pocket=is_pocket(backbone))
+        encoder = self._encoders.encoder()
+        if encoder is None:
+            raise ConfigError("vca: reward=image needs an encoder; leave out encoder=none, or name one")
+        return Prepared(partial(frame_similarity, encoder))
+
+    def start(self, session: Session, prepared: Prepared) -> AgentRun:
+        if self.needs_evidence():
+            known = "" if session.evidence else ", and this question has none"
+            session.note(f"oracle: segments are scored by the annotated evidence{known}")
+        score: ScoreFrames | None = prepared.content
+        return VcaRun(session, prepared, self.settings, score)

@@ -1,0 +1,72 @@
+"""The prompts of VCA, in our words (the counterparts of its Figs. 6 to 8). Frames come before the text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from videopro.methods.vca.tree import Node
+from videopro.question import Question
+
+
+def reward(question: Question, children: Sequence[Node], history: Sequence[Node]) -> str:
+    """Ask the reward model to score new segments, given the scores of earlier ones (Figs. 6 and 7)."""
+    parts = ["Which parts of a video show the answer to a question?", _asked(question)]
+    if history:
+        parts.append("Scores before:\n" + "\n".join(_scored(node) for node in history))
+    listed = "\n".join(_line(node) for node in children)
+    form = f'{{"{children[0].number}": {{"why": "...", "score": 0}}, ...}}'
+    parts.append(
+        f"New parts, with one frame between each and the next:\n{listed}\n"
+        "Say in a few words what each new part shows, from the frames at its start and its end, and give it "
+        "a score from 0 (nothing of the answer) to 100 (the answer), as the scores before. Reply with JSON "
+        f"only, as in {form}"
+    )
+    return "\n".join(parts)
+
+
+def explore(question: Question, candidates: Sequence[Node], explored: Sequence[Node]) -> str:
+    """Ask the agent for a segment to look into, or for its answer (Fig. 8)."""
+    parts = ["Find the answer to a question in a video, one part at a time.", _asked(question)]
+    if explored:
+        parts.append("Looked into: " + ", ".join(str(node.number) for node in explored))
+    parts.append("Parts to look into, with their scores:\n" + "\n".join(map(_candidate, candidates)))
+    parts.append(
+        "The frames are what you have kept. Reply with JSON only: with the answer if they show it, as in "
+        f"{_answer_form(question)}, or with the part to look into next, mostly one with a high score, as in "
+        f'{{"segment": {candidates[0].number}}}'
+    )
+    return "\n".join(parts)
+
+
+def look(question: Question, duration: float, seen: Sequence[float], count: int) -> str:
+    """Ask the agent for moments to look at, or for its answer (the ablation without tree search)."""
+    times = ", ".join(f"{time:.1f}" for time in seen)
+    return (
+        "Find the answer to a question in a video, a few frames at a time.\n"
+        f"{_asked(question)}\n"
+        f"The video lasts {duration:.1f} seconds. Looked at, in seconds: {times}\n"
+        "The frames are what you have kept. Reply with JSON only: with the answer if they show it, as in "
+        f"{_answer_form(question)}, or with up to {count} other times in seconds to look at, as in "
+        '{"times": [1.5, 20.0]}'
+    )
+
+
+def _asked(question: Question) -> str:
+    return "\n".join(part for part in (f"Question: {question.text}", question.lettered_choices()) if part)
+
+
+def _answer_form(question: Question) -> str:
+    return '{"answer": "a few words"}' if question.is_open else '{"answer": "A"}'
+
+
+def _line(node: Node) -> str:
+    return f"{node.number}: {node.start:.1f}-{node.end:.1f} s"
+
+
+def _scored(node: Node) -> str:
+    score = "no score" if node.score is None else f"{node.score:.0f}"
+    return f"{_line(node)}, {score}{f': {node.text}' if node.text else ''}"
+
+
+def _candidate(node: Node) -> str:
+    return _line(node) if node.score is None else f"{_line(node)}, {node.score:.0f}"

@@ -1,0 +1,71 @@
+"""The settings of VCA, with the paper's values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from videopro.errors import ConfigError
+from videopro.methods.agents import ROLE_HELP, AgentSettings
+from videopro.settings import setting
+
+# The paper's buffers: 8 frames for EgoSchema (minutes), 16 for LVBench (an hour).
+SHORT_BUFFER, LONG_BUFFER = 8, 16
+# Seconds from which a video counts as long: the shortest video of LVBench lasts half an hour.
+LONG_VIDEO = 1800.0
+
+
+@dataclass(frozen=True)
+class VcaSettings(AgentSettings):
+    """Settings of VCA. With preset "equal", `buffer` is the number of frames that the backbone takes."""
+
+    llm: str = field(default="self", metadata=setting(f"explores and scores: {ROLE_HELP}"))
+    borders: int = field(default=6, metadata=setting("N: frames that split a segment into N + 1"))
+    buffer: int | None = field(
+        default=None,
+        metadata=setting(
+            f"frames in the memory buffer; unset: {SHORT_BUFFER}, and {LONG_BUFFER} from half an hour on"
+        ),
+    )
+    reward: Literal["model", "none", "image", "evidence"] = field(
+        default="model",
+        metadata=setting(
+            "who scores segments: model, none, image (similarity of their end frames to the question, "
+            "Table 5), or evidence (the annotated intervals: an oracle, Table 6)"
+        ),
+    )
+    tree_search: bool = field(
+        default=True, metadata=setting("explore segments; off: choose moments directly (Table 3)")
+    )
+    encoder: str = field(
+        default="auto", metadata=setting("encoder of reward=image: as for the modules (see method videopro)")
+    )
+    max_rounds: int = field(
+        default=16, metadata=setting("rounds of exploration before a forced answer (the paper has no limit)")
+    )
+    shortest: float = field(
+        default=1.0, metadata=setting("seconds below which a segment is not split (the paper has no limit)")
+    )
+    temperature: float = field(default=0.5, metadata=setting("sampling temperature of replies; 0: greedy"))
+    subtitles: Literal["none"] = field(default="none", metadata=setting("VCA reads no subtitles"))
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("borders", "buffer", "max_rounds"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ConfigError(f"vca: {name} is {value}; it must be at least 1")
+        if not self.shortest > 0:
+            raise ConfigError(f"vca: shortest is {self.shortest}; it must be above 0")
+        if not self.tree_search and self.reward != "model":
+            raise ConfigError(
+                f"vca: reward is {self.reward!r} and tree_search is off; without the tree nothing is scored: "
+                "leave reward out"
+            )
+
+    def buffer_size(self, duration: float, most: int) -> int:
+        """Frames in the buffer for a video of `duration` seconds and a model that takes `most` frames."""
+        if self.preset == "equal":
+            return most
+        size = self.buffer or (LONG_BUFFER if duration >= LONG_VIDEO else SHORT_BUFFER)
+        return min(size, most)
