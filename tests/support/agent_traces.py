@@ -63,20 +63,24 @@ def parts(name: str) -> tuple[Segment, ...]:
 
 
 def vca(video: VideoRef) -> Trace:
-    """Backtracking; an eviction in each later round; a repaired choice; constrained scores. The answer is
-    part of the last choice, so that it has no confidence."""
+    """Backtracking; frames discarded in each later round; a repaired choice; constrained scores. The answer
+    is part of the last choice, so that it has no confidence."""
     steps: list[Step] = []
     memory: dict[float, float] = {}
+    numbers: dict[str, int] = {}
     for turn, name in enumerate(("", *PICKS)):
         found = parts(name)
+        # Prompts name segments in the order in which they were made.
+        numbers |= {part.name: len(numbers) + place for place, part in enumerate(found)}
         times = [round(part.end, 3) for part in found[:-1]]
+        listed = [f"{numbers[part.name]}: {part.start:.1f}-{part.end:.1f} s" for part in found]
         steps.append(
             asked(
                 "reward",
-                "reward_model",
-                {part.name: {"reason": part.text, "score": part.score} for part in found},
+                "llm",
+                {str(numbers[part.name]): {"why": part.text, "score": part.score} for part in found},
                 turn,
-                prompt="\n".join([f"Score the parts for: {QUESTION}", *(f"{part.name}:" for part in found)]),
+                prompt="\n".join([f"Score the parts for: {QUESTION}", *listed]),
                 frames=look(*times),
                 segments=found,
                 is_constrained=True,
@@ -84,18 +88,16 @@ def vca(video: VideoRef) -> Trace:
         )
         for time, before, after in zip(times, found, found[1:], strict=False):
             memory[time] = max(before.score or 0.0, after.score or 0.0)
-        dropped = sorted(sorted(memory, key=lambda time: memory[time])[: max(0, len(memory) - 8)])
-        memory = {time: score for time, score in memory.items() if time not in dropped}
-        if dropped:
-            result = f"dropped {', '.join(f'{time:.1f} s' for time in dropped)}"
-            steps.append(tool("evict", result, turn, args={"capacity": 8, "times": dropped}))
+        discarded = sorted(sorted(memory, key=lambda time: memory[time])[: max(0, len(memory) - 8)])
+        memory = {time: score for time, score in memory.items() if time not in discarded}
         is_last = turn == len(PICKS)
         steps.append(
             asked(
                 "explore",
-                "agent",
-                {"answer": "A"} if is_last else {"segment": PICKS[turn]},
+                "llm",
+                {"answer": "A"} if is_last else {"segment": numbers[PICKS[turn]]},
                 turn,
+                args={"discarded": discarded},
                 frames=look(*sorted(memory)),
                 segments=() if is_last else (segment(PICKS[turn]),),
                 rejected=("I would look at the beginning.",) if turn == 1 else (),
@@ -192,66 +194,56 @@ def dvd(video: VideoRef) -> Trace:
 AGENTS = ("qwen2-vl-7b", "internvl2.5-7b", "llava-video-7b")
 """The third loses the first round and leaves."""
 LETTERS = ("A", "A", "C")
-PLACES = {"qwen2-vl-7b": 0.0, "internvl2.5-7b": 3.0, "llava-video-7b": 98.5}
-"""Where (s) each agent looks."""
 
 
 def lvagent(video: VideoRef) -> Trace:
-    """A disagreement in the first round: reasons, scores (those of one agent are unparsed), one agent leaves,
-    the history is summarised; two agents agree in the second. One needs the whole video."""
-    steps: list[Step] = []
-    for name, letter in zip(AGENTS, LETTERS, strict=True):
-        whole = name == AGENTS[2]
-        need = asked("perceive", name, {"whole_video": whole}, frames=look(12.0, 71.0, 130.5, 201.0))
-        steps += [need, *([] if whole else retrieved(name, 0)), voted(name, letter, 0, whole=whole)]
+    """A disagreement in the first round: reasons, scores (those of one agent are unparsed), one agent leaves;
+    two agents agree in the second. One sees the whole video, as its reply is neither Yes nor No."""
+    steps = [step for name, letter in zip(AGENTS, LETTERS, strict=True) for step in turn_of(name, letter, 0)]
     steps += [
         asked("reason", name, f"The frames show {CHOICES['ABCD'.index(letter)]}.")
         for name, letter in zip(AGENTS, LETTERS, strict=True)
     ]
-    totals = {AGENTS[0]: 9, AGENTS[1]: 8, AGENTS[2]: 3}
-    steps += [asked("score", AGENTS[0], totals), asked("score", AGENTS[1], {**totals, AGENTS[1]: 9})]
+    steps += [
+        asked("score", AGENTS[0], {"1": 9, "2": 8, "3": 3}),
+        asked("score", AGENTS[1], {"1": 9, "2": 9, "3": 3}),
+    ]
     steps.append(
         asked(
             "score",
             AGENTS[2],
             "They are all good.",
-            rejected=(json.dumps({AGENTS[0]: 11, AGENTS[1]: 7, AGENTS[2]: 8}),),
-            faults=(
-                f"{AGENTS[0]}: Input should be less than or equal to 10",
-                "there is no JSON object in the reply",
-            ),
+            rejected=('{"1": 11, "2": 7, "3": 8}',),
+            faults=("1: Input should be less than or equal to 10", "there is no JSON object in the reply"),
         )
     )
-    steps += [
-        tool("leave", f"{AGENTS[2]} leaves with a sum of 6", args={"sums": {**totals, AGENTS[2]: 6}}),
-        asked("summarise", AGENTS[0], "Two of three saw a black ball early in the video."),
-    ]
-    for name in AGENTS[:2]:
-        steps += [*retrieved(name, 1), voted(name, "A", 1)]
-    selection = Preparation(
-        "selection", "lvagent/made", Cost(95.0, {}, 7200, 450, 460_000, 450), is_known=False
-    )
-    return trace("lvagent", video, steps, Answer("A", raw="A"), prepared=(selection,))
+    steps.append(tool("leave", AGENTS[2], args={"scores": {"1": 18, "2": 17, "3": 6}}))
+    steps += [step for name in AGENTS[:2] for step in turn_of(name, "A", 1)]
+    chunks = Preparation("index", "clips/medium_000", Cost(2.5, {"encoder": 2.0}, 96))
+    selection = Preparation("selection", "made/all/5 agents", Cost(95.0, {}, 7200, 450, 460_000, 450), False)
+    answer = Answer("A", 0.9, {"A": 0.9, "B": 0.04, "C": 0.04, "D": 0.02}, "A")
+    return trace("lvagent", video, steps, answer, prepared=(chunks, selection))
 
 
-def retrieved(name: str, round: int) -> list[Step]:
-    """An agent's key information, and the chunk that fits it best."""
-    key = asked("key_information", name, {"key_information": "a ball in a stadium"}, round, frames=look(12.0))
-    scores = (0.83, 0.31, 0.47, 0.52, 0.2, 0.44)
-    length = DURATION / len(scores)
-    chunks = tuple(
-        Segment(length * place, length * (place + 1), f"chunk {place}", score=score)
-        for place, score in enumerate(scores)
-    )
-    return [key, tool("retrieve", "chunk 0", round, args={"agent": name}, segments=chunks)]
-
-
-def voted(name: str, letter: str, round: int, *, whole: bool = False) -> Step:
-    """An agent's answer from 16 frames."""
-    step = DURATION / 16 if whole else 2.3
-    times = [PLACES[name] * (not whole) + step * (place + 0.5) for place in range(16)]
+def turn_of(name: str, letter: str, round: int) -> list[Step]:
+    """What an agent does in a round: its perception, and its answer from 16 frames."""
+    whole = name == AGENTS[2]
+    said = {"letter": None if whole else "No", "confidence": 0.0 if whole else 0.8}
+    glance = look(12.0, 71.0, 130.5, 201.0)
+    steps = [asked("whole", name, "Perhaps" if whole else "No", round, parsed=said, frames=glance)]
+    if not whole:
+        length = DURATION / 6
+        chunks = tuple(
+            Segment(length * place, length * (place + 1), str(place), score=score)
+            for place, score in enumerate((0.83, 0.31, 0.47, 0.52, 0.2, 0.44))
+        )
+        key = "a ball in a stadium"
+        steps.append(asked("key", name, key, round, frames=glance))
+        steps.append(tool("retrieve", "0", round, args={"agent": name, "key": key}, segments=chunks))
+    start, step = (0.0, DURATION / 16) if whole else (3.0 * AGENTS.index(name), 2.3)
+    times = [start + step * (place + 0.5) for place in range(16)]
     sure = {"letter": letter, "confidence": 0.9 if letter == "A" else 0.55}
-    return asked("answer", name, letter, round, parsed=sure, frames=look(*times))
+    return [*steps, asked("answer", name, letter, round, parsed=sure, frames=look(*times))]
 
 
 # ---- VideoAgent: what is missing is found in the second round --------------------------------------------
