@@ -34,18 +34,15 @@
   const steps = (number) => `${count(number)} step${number === 1 ? "" : "s"}`;
   const prepared = (made) => [`Prepared: ${made.kind} `, el("small", {}, made.key)];
 
-  // The steps of a round by kind and model, in order of their first.
+  // The steps of a round by kind, in order of their first.
   function kinds(round) {
     const by = new Map();
-    for (const step of round.steps) {
-      if (step.is_reused) continue;
-      const name = `${step.kind}\n${step.model}`;
-      by.set(name, [...(by.get(name) ?? []), step]);
-    }
-    return [...by.values()].map((some) => [
-      [some[0].kind, el("small", {}, ` ${some[0].model} ${some.length > 1 ? `× ${some.length}` : ""}`)],
-      sum(some.map((step) => step.cost)),
-    ]);
+    for (const step of round.steps) if (!step.is_reused) by.set(step.kind, [...(by.get(step.kind) ?? []), step]);
+    return [...by].map(([kind, some]) => {
+      const models = [...new Set(some.map((step) => step.model))].filter(Boolean);
+      const about = [models.length > 2 ? `${models.length} models` : models.join(", "), some.length > 1 ? `× ${some.length}` : ""];
+      return [[kind, el("small", {}, ` ${about.join(" ")}`)], sum(some.map((step) => step.cost))];
+    });
   }
 
   function sum(costs) {

@@ -13,7 +13,7 @@
     document.title = `${VIEW.run.name} · traces`;
     const main = document.getElementById("main");
     if (!list || !main.contains(list)) {
-      list = el("div.rows", { role: "list" });
+      list = el("div.rows", { role: "list", class: VIEW.rows.some((row) => row.steps > 0) ? "agents" : null });
       more = el("div.more");
       before = el("button.quiet.before", { onclick: () => draw(from - CHUNK, drawn) });
       totals = el("div.totals", { "aria-live": "polite" });

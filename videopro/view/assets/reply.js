@@ -14,13 +14,17 @@
     const isTold = step.parsed === null && step.called.length === 0;
     return [
       step.is_unparsed ? unparsed(step, raw) : isTold ? words(raw) : null,
+      // What a model said before it called: the call itself follows as it was read.
+      step.called.length ? words(raw.split(/[{`]/)[0].trim()) : null,
       // The segments say the same in full.
-      step.parsed !== null && step.segments.length < 2 ? fields(step.parsed) : null,
+      step.parsed !== null && step.segments.length < 2 ? read(step.parsed) : null,
       step.called.map(({ fn, args }) => el("p.calling", {}, "→ ", el("span.args", {}, el("b", {}, fn), VIEW.signature(args)))),
       step.segments.length ? table(step.segments) : null,
-      result && result !== raw ? words(result, /^error\b/i.test(result) ? "bad" : "") : null,
+      result && result !== raw && !VIEW.repeats(step, result) ? words(result, /^error\b/i.test(result) ? "bad" : "") : null,
     ];
   };
+  // Whether a tool's result is the list of its segments in words.
+  VIEW.repeats = (step, result) => step.segments.length > 0 && result.split("\n").length >= step.segments.length && result.length > 80;
 
   function unparsed(step, raw) {
     return el("div.problem", {},
@@ -45,7 +49,13 @@
     return [node, button];
   }
 
-  // An object as its fields; objects of objects as a table.
+  // The answer of an answering call, or an object as its fields.
+  function read(parsed) {
+    const names = Object.keys(parsed);
+    if (names.length !== 2 || !("letter" in parsed) || typeof parsed.confidence !== "number") return fields(parsed);
+    return el("p.answered", {}, el("strong", {}, parsed.letter ?? "no option"), meter(parsed.confidence), el("span", {}, two(parsed.confidence)));
+  }
+
   function fields(value) {
     return el("dl.fields", {}, Object.entries(value).map(([name, part]) =>
       el("div", {}, el("dt", {}, name), el("dd", {}, shown(part)))));

@@ -41,13 +41,14 @@
     const { page, round, pictures } = context;
     const { kind, model, args, faults, rejected, cost, ...shown } = round.steps[place];
     const repaired = rejected.length > 0 && !shown.is_unparsed;
+    const given = args.filter(([, value]) => value !== "[]" && value !== "");
     const seen = VIEW.frames({ ...shown, boxes: [] }, pictures);
-    return el("article.step", { class: [isCell ? "cell" : "", seen ? "" : "blind", shown.is_reused ? "reused" : ""].join(" "), id: VIEW.stepId(round, place), "data-step": place + 1, "data-kind": kind, tabindex: -1 },
+    return el("article.step", { class: [isCell ? "cell" : "", seen ? "" : "blind", shown.looked === 1 ? "single" : "", shown.is_reused ? "reused" : ""].join(" "), id: VIEW.stepId(round, place), "data-step": place + 1, "data-kind": kind, tabindex: -1 },
       el("header", {},
         el("span.order", { title: `step ${place + 1}` }, place + 1),
-        el("span.args", {}, el("b", {}, kind), model ? null : signature(args)),
+        el("span.args", {}, el("b", {}, kind), model ? null : signature(given)),
         model ? el("span.model", {}, model) : null,
-        model && args.length ? el("span.args", {}, signature(args)) : null,
+        model && given.length ? el("span.args", {}, signature(given)) : null,
         shown.answer ? option(page, shown.answer) : null,
         shown.is_unparsed ? el("span.tag.broken", {}, "not parsed") : null,
         repaired ? el("span.tag.failed", {}, "repaired") : null,
@@ -74,11 +75,13 @@
   }
 
   // What was sent and written, word for word.
-  function folds(page, { prompt, raw, parsed, called, segments, faults, rejected }) {
-    const isRead = parsed !== null || called.length > 0;
+  function folds(page, step) {
+    const isRead = step.parsed !== null || step.called.length > 0;
+    const result = VIEW.text(page, step.result);
     return el("div.folds", {},
-      rejected.map((reply, i) => VIEW.details(`Rejected reply: ${faults[i]}`, VIEW.text(page, reply), "rejected")),
-      isRead ? VIEW.details("Reply as written", VIEW.text(page, raw)) : null,
-      VIEW.details("Prompt", VIEW.text(page, prompt)));
+      step.rejected.map((reply, i) => VIEW.details(`Rejected reply: ${step.faults[i]}`, VIEW.text(page, reply), "rejected")),
+      isRead ? VIEW.details("Reply as written", VIEW.text(page, step.raw)) : null,
+      VIEW.repeats(step, result) ? VIEW.details("Result as the agent read it", result) : null,
+      VIEW.details("Prompt", VIEW.text(page, step.prompt)));
   }
 })();

@@ -99,11 +99,12 @@ const LANES = 14; // Lanes of steps that are shown at once.
 // The tree of an agent's segments, and a lane for each of its steps that looked at something.
 function stepLanes(page, round, share, between, tick) {
   const levels = VIEW.tree(page, round, share);
+  const abreast = round.layout.some(({ blocks }) => blocks.some((block) => block.columns.length > 0));
   const lanes = VIEW.stepLanes(round).map((one) => {
     const most = VIEW.topScore(one.segments);
     const name = `${one.first + 1}${one.last > one.first ? `–${one.last + 1}` : ""}`;
     const link = el("button.jump", { title: [`step ${name}: ${one.kind}`, one.model].filter(Boolean).join(", "), onclick: () => VIEW.goToStep(round, one.first) },
-      el("span.order", {}, name), one.kind);
+      el("span.order", {}, name), one.kind, abreast && one.model ? el("span.model", {}, one.model) : null);
     return lane(one.is_reused ? "step.reused" : "step", link,
       one.segments.map((segment) => el("span.span", {
         title: [segment.name, `${clock(segment.start, true)} – ${clock(segment.end, true)}`, segment.score === null ? "" : VIEW.score(segment.score), segment.text].filter(Boolean).join("  ·  "),

@@ -23,7 +23,8 @@
       onclick: () => VIEW.goToStep(round, node.at[0]),
     },
       node.explored !== null && wide > 0.03 ? el("i.turn", {}, node.explored) : null,
-      wide > 0.025 ? el("span", {}, node.score === null ? node.name : VIEW.score(node.score)) : null);
+      wide > 0.07 ? el("span.name", {}, node.name) : null,
+      wide > 0.025 ? el("span", {}, node.score === null ? "–" : VIEW.score(node.score)) : null);
   }
 
   // Beside the parts of a short segment: their scores, for which the bars have no room.
