@@ -20,7 +20,7 @@
       step.parsed !== null && step.segments.length < 2 ? read(step.parsed) : null,
       step.called.map(({ fn, args }) => el("p.calling", {}, "→ ", el("span.args", {}, el("b", {}, fn), VIEW.signature(args)))),
       step.segments.length ? table(step.segments) : null,
-      result && result !== raw && !VIEW.repeats(step, result) ? words(result, /^error\b/i.test(result) ? "bad" : "") : null,
+      result && result !== raw && !VIEW.repeats(step, result) ? words(result, { kind: /^error\b/i.test(result) ? "bad" : "", label: raw || step.segments.length ? "result " : "" }) : null,
     ];
   };
   // Whether a tool's result is the list of its segments in words.
@@ -33,9 +33,9 @@
   }
 
   // A long text begins with its first lines.
-  function words(text, kind = "") {
+  function words(text, { kind = "", label = "" } = {}) {
     if (!text) return null;
-    const node = el("p.words", { class: kind }, text);
+    const node = el("p.words", { class: kind }, label ? el("span.label", {}, label) : null, text);
     if (text.length < 480 && text.split("\n").length <= 6) return node;
     node.classList.add("long");
     const button = el("button.quiet", {
@@ -53,7 +53,7 @@
   function read(parsed) {
     const names = Object.keys(parsed);
     if (names.length !== 2 || !("letter" in parsed) || typeof parsed.confidence !== "number") return fields(parsed);
-    return el("p.answered", {}, el("strong", {}, parsed.letter ?? "no option"), meter(parsed.confidence), el("span", {}, two(parsed.confidence)));
+    return el("p.answered", {}, el("strong", {}, parsed.letter ?? "none read"), meter(parsed.confidence), el("span", {}, two(parsed.confidence)));
   }
 
   function fields(value) {

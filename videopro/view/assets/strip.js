@@ -94,7 +94,7 @@ VIEW.strip = (page, pictures) => {
   return frame;
 };
 
-const LANES = 14; // Lanes of steps that are shown at once.
+const LANES = 18; // Lanes of steps that are shown at once.
 
 // The tree of an agent's segments, and a lane for each of its steps that looked at something.
 function stepLanes(page, round, share, between, tick) {
@@ -117,7 +117,7 @@ function stepLanes(page, round, share, between, tick) {
   return [
     levels.length ? lane("tree", "Segments", levels) : null,
     ...lanes,
-    rest.length ? lane("rest", more) : null,
+    rest.length ? lane("rest", "", more) : null,
   ].filter(Boolean);
 }
 
