@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
-from videopro.report.papers.spec import Measure, PaperRow, PaperTable, Published
+from videopro.report.papers.spec import Measure, Paper, PaperRow, PaperTable, Published
 from videopro.report.runs import ReportRun, by_dataset, protocol_notes, question_notes
 from videopro.report.section import MissingRuns, Section
 from videopro.report.table import BENCHMARK, Cell, Number, Table
@@ -15,32 +17,46 @@ NOTE = (
     "other questions; nothing is compared with them. Accuracy with a 95 % interval clustered by video."
 )
 
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True)
+class _Placed:
+    """A row with the runs of ours that belong in it."""
+
+    row: PaperRow
+    runs: tuple[ReportRun, ...]
+    is_own: bool = True
+    """Whether the runs are of the table's own method."""
+
 
 def build_table(table: PaperTable, runs: Sequence[ReportRun]) -> Section:
     """The table, with a block of rows for each dataset. Raises MissingRuns if no run of the method is given,
-    or none of its ablations although the table is about them."""
-    blocks = []
+    or only one of a table that compares several."""
+    blocks: list[tuple[str, list[_Placed]]] = []
     filled: set[str] = set()
     for data, own in by_dataset(runs).items():
-        placed = list(_place(table, own))
-        found = {row.label for row, there in placed if there and row.settings is not None and not row.method}
+        placed = _place(table, own)
+        found = {part.row.label for part in placed if part.is_own and part.runs}
         if found:
             filled |= found
             blocks.append((data.title, placed))
-    own_rows = [row for row in table.own_rows if not row.method]
-    extra = any(row.label not in {r.label for r in table.rows} for _, rows in blocks for row, _ in rows)
-    if not blocks or (len(own_rows) > 1 and len(filled) < 2 and not extra):
+    needed = 2 if table.is_comparison and len(table.own_rows) > 1 else 1
+    if len(filled) < needed:
         raise MissingRuns(f"{table.name}: {_lacking(table, filled)}")
     measures = [
         measure
         for measure in table.measures
-        if any(measure.of(run) is not None for _, rows in blocks for _, there in rows for run in there)
+        if any(measure.of(run) is not None for _, placed in blocks for part in placed for run in part.runs)
     ]
     rows = [row for title, placed in blocks for row in _rows(title, table, placed, measures)]
-    heads = (BENCHMARK, "", *(measure.head for measure in measures), *(f"{head}, published" for head in table.columns))
-    empty = [row for row in own_rows if row.label not in filled]
+    heads = (
+        *(BENCHMARK, "system"),
+        *(measure.head for measure in measures),
+        *(f"{head}, published" for head in table.columns),
+    )
     notes = [*table.notes, NOTE]
-    if empty and len(own_rows) > 1:
+    if any(row.label not in filled for row in table.own_rows):
         notes.append(f"Rows without ours: {_lacking(table, filled)}.")
     return Section(
         table.name, table.title, table.source, (Table(table.title, heads, tuple(rows), tuple(notes)),),
@@ -49,15 +65,19 @@ def build_table(table: PaperTable, runs: Sequence[ReportRun]) -> Section:
 
 
 def own_runs(
-    runs: Sequence[ReportRun], method: str, ablated: Mapping[str, Any], changed: Mapping[str, Any]
+    runs: Sequence[ReportRun], paper: Paper, changed: Mapping[str, Any] = NOTHING, free: Sequence[str] = ()
 ) -> list[ReportRun]:
-    """The runs of a method whose ablated settings are the paper's, except for `changed`."""
-    wanted = {**ablated, **changed}
+    """The runs of the paper's method whose ablated settings are the paper's, except for `changed`; those in
+    `free` may have any value."""
+    wanted = {name: value for name, value in {**paper.ablated, **changed}.items() if name not in free}
     return [
         run
         for run in runs
-        if run.method == method
-        and all(setting(run, name, ablated.get(name)) == value for name, value in wanted.items())
+        if run.method == paper.method
+        and all(
+            _plain(setting(run, name, paper.ablated.get(name))) == _plain(value)
+            for name, value in wanted.items()
+        )
     ]
 
 
@@ -72,50 +92,58 @@ def command(method: str, changed: Mapping[str, Any]) -> str:
     return f"python -m videopro.infer --method {method}{f' --options {options}' if options else ''} ..."
 
 
+def _plain(value: Any) -> Any:
+    """Lists in any order are the same set of tools or agents."""
+    return sorted(map(str, value)) if isinstance(value, list | tuple) else value
+
+
 def _word(value: Any) -> str:
+    if value is None:
+        return "unset"
     if isinstance(value, bool):
         return str(value).lower()
     return f"[{', '.join(map(str, value))}]" if isinstance(value, list | tuple) else str(value)
 
 
-def _place(
-    table: PaperTable, runs: Sequence[ReportRun]
-) -> Iterator[tuple[PaperRow, list[ReportRun]]]:
-    """The paper's rows with our runs; then rows for other values of `varied`, and for other methods."""
-    placed: set[str] = set()
+def _place(table: PaperTable, runs: Sequence[ReportRun]) -> list[_Placed]:
+    """The paper's rows with our runs; then rows for other values of what is varied, and for other methods."""
+    found = []
     for row in table.rows:
-        there: list[ReportRun] = []
-        if row.settings is not None:
-            method = row.method or table.method
-            there = own_runs(runs, method, table.ablated if not row.method else {}, row.settings)
-        placed |= {str(run.path) for run in there}
-        yield row, there
+        there = () if row.settings is None else own_runs(runs, table.paper, row.settings)
+        found.append(_Placed(row, tuple(there)))
+    placed = {run.path for part in found for run in part.runs}
     if table.varied:
-        for run in runs:
-            value = setting(run, table.varied, table.ablated.get(table.varied))
-            same = own_runs([run], table.method, table.ablated, {table.varied: value})
-            if same and str(run.path) not in placed:
-                shown = "unset" if value is None else _word(value)
-                yield PaperRow(f"{table.varied}: {shown}", (), {table.varied: value}), [run]
+        for run in own_runs(runs, table.paper, {}, free=table.varied):
+            if run.path not in placed:
+                found.append(_Placed(PaperRow(_varied(table, run)), (run,)))
     if table.others:
-        for run in runs:
-            if run.method != table.method and str(run.path) not in placed:
-                yield PaperRow(run.name, (), {}, run.method), [run]
+        found += [
+            _Placed(PaperRow(run.name), (run,), is_own=False)
+            for run in runs
+            if run.method != table.paper.method
+        ]
+    return found
+
+
+def _varied(table: PaperTable, run: ReportRun) -> str:
+    """The label of a run with other values than the paper's."""
+    values = []
+    for name in table.varied:
+        value = setting(run, name, table.paper.ablated.get(name))
+        values.append(f"{name} {run.model if value == 'self' else _word(value)}")
+    return ", ".join(values)
 
 
 def _rows(
-    title: str,
-    table: PaperTable,
-    placed: Sequence[tuple[PaperRow, list[ReportRun]]],
-    measures: Sequence[Measure],
+    title: str, table: PaperTable, placed: Sequence[_Placed], measures: Sequence[Measure]
 ) -> Iterator[tuple[Cell, ...]]:
-    for row, there in placed:
-        given = (*row.published, *[None] * (len(table.columns) - len(row.published)))
+    for part in placed:
+        given = (*part.row.published, *[None] * (len(table.columns) - len(part.row.published)))
         published = tuple(_cell(value) for value in given)
-        if not there:
-            yield title, row.label, *(None for _ in measures), *published
-        for place, run in enumerate(there):
-            label = row.label if len(there) == 1 else f"{row.label}: {run.name}"
+        if not part.runs:
+            yield title, part.row.label, *(None for _ in measures), *published
+        for place, run in enumerate(part.runs):
+            label = part.row.label if len(part.runs) == 1 else f"{part.row.label}: {run.name}"
             own = [measure.of(run) for measure in measures]
             yield title, label, *own, *(published if place == 0 else (None,) * len(published))
 
@@ -129,6 +157,9 @@ def _cell(value: Published) -> Cell:
 
 def _lacking(table: PaperTable, filled: set[str]) -> str:
     """Which runs to make."""
-    wanted = [row for row in table.own_rows if row.label not in filled and not row.method]
-    commands = "; ".join(f"`{command(table.method, row.settings or {})}`" for row in wanted)
-    return f"make runs on one benchmark with {commands}"
+    wanted = [row.settings or {} for row in table.own_rows if row.label not in filled]
+    if not table.own_rows:
+        wanted = [{name: name.upper() for name in table.varied}]
+    return "make runs on one benchmark with " + "; ".join(
+        f"`{command(table.paper.method, own)}`" for own in wanted
+    )

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from types import MappingProxyType
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from videopro.report.runs import ReportRun
@@ -12,7 +11,6 @@ from videopro.report.table import Cell, Number, accuracy_cell
 from videopro.scoring import accuracy, grouped, is_answerable, mean_frames_seen
 
 Published: TypeAlias = float | str | None
-NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -24,8 +22,6 @@ class PaperRow:
     """One value per published column; shorter rows are filled with nothing."""
     settings: Mapping[str, Any] | None = None
     """The settings in which our runs differ from the paper's own; None: a system that is no method here."""
-    method: str = ""
-    """The method of our runs, if it is not the table's."""
 
 
 @dataclass(frozen=True)
@@ -37,27 +33,46 @@ class Measure:
 
 
 @dataclass(frozen=True)
+class Paper:
+    """A paper, and the method of ours that is its system."""
+
+    method: str
+    title: str
+    ablated: Mapping[str, Any]
+    """Every setting that an ablation of the paper changes, with the paper's own value. Runs that differ in
+    one of them are not the paper's own system."""
+
+
+@dataclass(frozen=True)
 class PaperTable:
     """One table of a paper."""
 
-    name: str
-    """For `--tables`."""
+    paper: Paper
+    number: int | str
+    """Of the table, or "fig3"."""
     title: str
-    source: str
-    """Where it is in the paper: "Table 3 of VCA"."""
-    method: str
     columns: tuple[str, ...]
     """The published columns."""
     rows: tuple[PaperRow, ...]
     measures: tuple[Measure, ...]
-    ablated: Mapping[str, Any] = NOTHING
-    """Every setting that an ablation of the paper changes, with the paper's own value. Runs that differ in
-    one of them are not the paper's own system."""
-    varied: str = ""
-    """A setting of which any value gets a row, as the paper compares values of it."""
+    varied: tuple[str, ...] = ()
+    """Settings of which any value gets a row, as the paper compares values of them."""
     others: bool = False
     """Whether runs of other methods on the same questions are rows too."""
-    notes: tuple[str, ...] = field(default=())
+    is_comparison: bool = True
+    """Whether a table with several rows of ours needs two of them to say something."""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """For `--tables`."""
+        return f"{self.paper.method}-{self.number}"
+
+    @property
+    def source(self) -> str:
+        """Where it is in the paper."""
+        kind = f"Table {self.number}" if isinstance(self.number, int) else f"Figure {self.number[3:]}"
+        return f"{kind} of {self.paper.title}"
 
     @property
     def own_rows(self) -> tuple[PaperRow, ...]:

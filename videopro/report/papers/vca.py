@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from videopro.report.papers.building import own_runs
-from videopro.report.papers.spec import ACCURACY, EACH, FRAMES, QUESTIONS, Measure, PaperRow, PaperTable
-from videopro.report.papers.spec import in_group, metric
+from videopro.report.papers.spec import (
+    ACCURACY,
+    EACH,
+    FRAMES,
+    QUESTIONS,
+    Measure,
+    Paper,
+    PaperRow,
+    PaperTable,
+    in_group,
+    metric,
+)
 from videopro.report.runs import ReportRun, by_dataset
 from videopro.report.section import FigureSpec, MissingRuns, Section
 from videopro.report.table import BENCHMARK, Cell, Number, Table, share
-from videopro.scoring import SegmentChoice, segment_choices
+from videopro.scoring import segment_choices
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-METHOD = "vca"
-ABLATED = {"reward": "model", "tree_search": True, "buffer": None, "borders": 6}
+_ABLATED = {"reward": "model", "tree_search": True, "buffer": None, "borders": 6}
 NO_REWARD = {"reward": "none"}
 NO_TREE = {"tree_search": False}
 ABILITIES = ("ER", "EU", "KIR", "TG", "Rea", "Sum")
@@ -25,19 +34,14 @@ DOMAINS = (
     *("Knowledge", "Film & Television", "Sports Competition", "Artistic Performance", "Life Record"),
     "Multilingual",
 )
-_OWN: dict[str, object] = {}
+_OWN: Mapping[str, Any] = {}
 _BY_ABILITY = (FRAMES, QUESTIONS, *(Measure(name, in_group("ability", name)) for name in ABILITIES), ACCURACY)
 
 
-def _table(number: int, title: str, *args: object, **fields: object) -> PaperTable:
-    return PaperTable(
-        f"vca-{number}", title, f"Table {number} of VCA", METHOD, *args, ablated=ABLATED, **fields,  # type: ignore[arg-type]
-    )  # fmt: skip
-
-
+PAPER = Paper("vca", "VCA", _ABLATED)
 TABLES = (
-    _table(
-        1, "VCA on LVBench", ("frames", *ABILITIES, "all"),
+    PaperTable(
+        PAPER, 1, "VCA on LVBench", ("frames", *ABILITIES, "all"),
         (
             PaperRow("TimeChat", ("> 96", 21.9, 21.7, 25.9, 22.7, 25.0, 24.1, 22.3)),
             PaperRow("LLaVA-NeXT", (32.0, 30.1, 31.2, 34.1, 31.4, 35.0, 27.6, 32.2)),
@@ -50,8 +54,8 @@ TABLES = (
         ),
         _BY_ABILITY, others=True,
     ),
-    _table(
-        2, "VCA on EgoSchema", ("frames", "subset"),
+    PaperTable(
+        PAPER, 2, "VCA on EgoSchema", ("frames", "subset"),
         (
             PaperRow("GPT-4o, 8 frames", (8.0, 69.0)),
             PaperRow("GPT-4o, 32 frames", (32.0, 70.4)),
@@ -63,8 +67,8 @@ TABLES = (
         ),
         EACH, others=True,
     ),
-    _table(
-        3, "VCA without its parts", ("EgoSchema: frames", "EgoSchema", "LVBench: frames", "LVBench"),
+    PaperTable(
+        PAPER, 3, "VCA without its parts", ("EgoSchema: frames", "EgoSchema", "LVBench: frames", "LVBench"),
         (
             PaperRow("VCA", (7.2, 73.6, 20.0, 41.3), _OWN),
             PaperRow("without reward", (7.5, 72.6, 22.2, 39.5), NO_REWARD),
@@ -73,21 +77,21 @@ TABLES = (
         _BY_ABILITY,
         notes=("The paper's Table 9 gives 39.0 for LVBench without reward.",),
     ),
-    _table(
-        4, "VCA by the size of its memory buffer", ("LVBench",),
+    PaperTable(
+        PAPER, 4, "VCA by the size of its memory buffer", ("LVBench",),
         (
             PaperRow("8 frames", (38.9,), {"buffer": 8}),
             PaperRow("16 frames", (41.3,), {"buffer": 16}),
             PaperRow("32 frames", (43.2,), {"buffer": 32}),
         ),
-        EACH, varied="buffer",
+        EACH, varied=("buffer",),
         notes=(
             "Buffer unset: 8 frames, 16 from half an hour on. With preset equal the buffer is the model's "
             "budget, whatever the setting says.",
         ),
     ),
-    _table(
-        5, "VCA with an open model", ("frames", "EgoSchema subset"),
+    PaperTable(
+        PAPER, 5, "VCA with an open model", ("frames", "EgoSchema subset"),
         (
             PaperRow("Qwen2-VL-72B, 8 frames", (8.0, 70.2)),
             PaperRow("Qwen2-VL-72B, 32 frames", (32.0, 74.2)),
@@ -98,8 +102,8 @@ TABLES = (
         ),
         EACH, others=True,
     ),
-    _table(
-        6, "VCA with reward from the annotated evidence",
+    PaperTable(
+        PAPER, 6, "VCA with reward from the annotated evidence",
         ("LongVA: frames", "LongVA", "GPT-4o: frames", "GPT-4o"),
         (
             PaperRow("VCA", (13.7, 33.4, 20.0, 41.3), _OWN),
@@ -108,8 +112,8 @@ TABLES = (
         EACH,
         notes=("The published values are on LVBench. The oracle sees where the answer is: it is no method.",),
     ),
-    _table(
-        10, "VCA on the long videos of Video-MME", ("VideoAgent", "VideoTree", "VCA"),
+    PaperTable(
+        PAPER, 10, "VCA on the long videos of Video-MME", ("VideoAgent", "VideoTree", "VCA"),
         (
             PaperRow("frames", (24.6, 98.0, 18.1)),
             PaperRow("Knowledge", (52.2, 60.7, 56.9)),
@@ -124,8 +128,8 @@ TABLES = (
         (FRAMES, QUESTIONS, *(Measure(name, in_group("domain", name)) for name in DOMAINS), ACCURACY),
         others=True,
     ),
-    _table(
-        11, "VCA on MMBench-Video", ("frames", "score"),
+    PaperTable(
+        PAPER, 11, "VCA on MMBench-Video", ("frames", "score"),
         (
             PaperRow("GPT-4o", (8.0, 1.62)),
             PaperRow("VideoAgent (GPT-4o)", (7.8, 1.05)),
@@ -145,7 +149,7 @@ def segment_distances(runs: Sequence[ReportRun]) -> Section:
     rows: list[tuple[Cell, ...]] = []
     drawn: list[tuple[str, list[int], list[int]]] = []
     for data, given in by_dataset(runs).items():
-        for run in own_runs(given, METHOD, ABLATED, {}):
+        for run in own_runs(given, PAPER):
             choices = [choice for trace in run.traces for choice in segment_choices(trace)]
             scored = [choice for choice in choices if choice.greedy_distance is not None]
             if not scored:
