@@ -1,5 +1,6 @@
 """Metrics over question scores: accuracy, calibration, confidence intervals, planning and programs."""
 
+from videopro.scoring.behaviour import BEHAVIOURS, Behaviour, BehaviourRow, behaviour, behaviour_rows
 from videopro.scoring.intervals import clustered_interval
 from videopro.scoring.metrics import (
     GROUP_SEPARATOR,
@@ -34,7 +35,10 @@ from videopro.scoring.verdicts import is_answerable, official_records_of, record
 from videopro.scoring.weighted import WeightedPart, weighted_accuracy, weighted_difference
 
 __all__ = [
+    "BEHAVIOURS",
     "Accuracy",
+    "Behaviour",
+    "BehaviourRow",
     "Bin",
     "Difference",
     "Mode",
@@ -46,6 +50,8 @@ __all__ = [
     "QuestionScore",
     "accuracy",
     "auroc",
+    "behaviour",
+    "behaviour_rows",
     "clustered_interval",
     "counted",
     "coverage",
