@@ -9,6 +9,7 @@ from videopro.scoring.agents import (
     mean_frames_seen,
     replies_of,
 )
+from videopro.scoring.behaviour import BEHAVIOURS, Behaviour, BehaviourRow, behaviour, behaviour_rows
 from videopro.scoring.costs import QuestionCosts, cost_metrics, mean_costs, question_costs
 from videopro.scoring.exploration import SegmentChoice, segment_choices
 from videopro.scoring.intervals import clustered_interval
@@ -45,7 +46,10 @@ from videopro.scoring.verdicts import is_answerable, official_records_of, record
 from videopro.scoring.weighted import WeightedPart, weighted_accuracy, weighted_difference
 
 __all__ = [
+    "BEHAVIOURS",
     "Accuracy",
+    "Behaviour",
+    "BehaviourRow",
     "Bin",
     "Difference",
     "Mode",
@@ -61,6 +65,8 @@ __all__ = [
     "accuracy",
     "agent_metrics",
     "auroc",
+    "behaviour",
+    "behaviour_rows",
     "clustered_interval",
     "counted",
     "cost_metrics",

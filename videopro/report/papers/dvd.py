@@ -65,7 +65,7 @@ TABLES = (
         (FRAMES, QUESTIONS, *(Measure(name, in_group("ability", name)) for name in ABILITIES), ACCURACY),
         others=True, is_comparison=False,
         notes=(
-            "With transcripts: subtitles=listed, which is the default; a benchmark without subtitles has none.",
+            "With transcripts: subtitles=listed, the default; without them if the benchmark lists none.",
         ),
     ),
     PaperTable(

@@ -65,7 +65,9 @@ def timings(runs: Sequence[ReportRun]) -> Section:
     )
     published = Table(
         "As published, over 13,943 videos", ("part", "hours", "seconds per video"),
-        tuple((part, Number(hours, 2), None if each is None else Number(each, 2)) for part, hours, each in TIMES),
+        tuple(
+            (part, Number(hours, 2), None if each is None else Number(each, 2)) for part, hours, each in TIMES
+        ),
         ("LongVideoBench, MLVU, Video-MME with and without subtitles, and EgoSchema. The sum of the three "
          "parts is that of the last row.",),
         suffix="published",
