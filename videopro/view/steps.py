@@ -91,7 +91,7 @@ def cost_of(cost: Cost) -> dict[str, Any]:
 def answer_of(step: Step, letters: Sequence[str]) -> str | None:
     """The letter of the option that a reply gives; None if it gives none."""
     found = [(step.parsed or {}).get(key) for key in _ANSWERS]
-    return next((value for value in found if isinstance(value, str) and value in letters), None)
+    return next((value for value in found if isinstance(value, str) and value in tuple(letters)), None)
 
 
 def as_text(value: Any) -> str:
