@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from videopro import methods, prompts
-from videopro.ask_console import ConsoleObserver, print_line, show_answer
+from videopro.ask_console import ConsoleObserver, show_answer
+from videopro.ask_steps import print_line
 from videopro.backbones import Backbone, Generation, Sampling, load_backbone, read_spec
 from videopro.backbones.wrappers import Meter
 from videopro.benchmarks import ROBUST, Item, Protocol
