@@ -150,7 +150,7 @@ class ModuleModels:
             backbone,
             subtitles=subtitles,
             index=self._index(video),
-            text_encoder=self._text_encoder(),
+            text_encoder=self.text_encoder(),
             ocr=self._ocr(),
             detector=detector,
             tracker=tracker,
@@ -174,7 +174,8 @@ class ModuleModels:
 
         return self._once("encoder", lambda: load_encoder(self.names["encoder"]))
 
-    def _text_encoder(self) -> TextEncoder | None:
+    def text_encoder(self) -> TextEncoder | None:
+        """The text encoder; None if the settings leave it out. Raises ModelError or ConfigError."""
         if self.names["text_encoder"] == "none":
             return None
         from videopro.modules.models.encoders import load_text_encoder
