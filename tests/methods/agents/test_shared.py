@@ -27,7 +27,7 @@ from videopro.methods.agents import (
 )
 from videopro.methods.agents.clock import SharedClock
 from videopro.methods.agents.loading import public_role, read_role
-from videopro.question import Answer
+from videopro.question import Answer, Question
 from videopro.traces import FALLBACK, Trace
 from videopro.video import uniform_times
 
@@ -269,6 +269,23 @@ def test_a_fallback_asks_directly_and_is_a_round_of_its_own() -> None:
     assert [round.prompt_kind for round in found.rounds] == ["agent", FALLBACK]
     assert (found.first.letter, found.final.letter, found.selected) == (None, "C", 1)
     assert len(model.requests[0].frames) == 4
+
+
+def test_the_fallback_of_an_open_question_is_an_answer_in_words() -> None:
+    class Silent(GuessRun):
+        def run(self) -> Conclusion:
+            return Conclusion(Answer(None, raw=""))
+
+    class SilentMethod(GuessMethod):
+        def start(self, session: Session, prepared: Prepared) -> AgentRun:
+            return Silent(session, prepared)
+
+    model = ScriptedModel(["a red wall"])
+    asked = item(question=Question.open("What is it?"), answer=None)
+    found = SilentMethod(AgentSettings(fallback="native"), model).run(asked, context(SceneBackbone()))
+    assert [round.execution.status for round in found.rounds] == ["empty", "ok"]
+    assert (found.final.letter, found.final.raw) == (None, "a red wall")
+    assert "What is it?" in model.requests[0].prompt
 
 
 def test_steps_survive_the_log() -> None:
