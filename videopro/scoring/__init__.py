@@ -1,5 +1,6 @@
 """Metrics over question scores: accuracy, calibration, confidence intervals, planning and programs."""
 
+from videopro.scoring.exploration import SegmentChoice, segment_choices
 from videopro.scoring.intervals import clustered_interval
 from videopro.scoring.metrics import (
     GROUP_SEPARATOR,
@@ -42,6 +43,7 @@ __all__ = [
     "PlanRecord",
     "ROUTING",
     "SeedRow",
+    "SegmentChoice",
     "GROUP_SEPARATOR",
     "QuestionScore",
     "accuracy",
@@ -67,6 +69,7 @@ __all__ = [
     "records_of",
     "reliability",
     "seed_table",
+    "segment_choices",
     "unparsed_rate",
     "weighted_accuracy",
     "weighted_difference",
