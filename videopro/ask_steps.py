@@ -25,7 +25,7 @@ def show_step(step: Step, number: int) -> None:
     head.append(step.kind, "bold cyan")
     given = _arguments(step.args)
     head.append(f"({given})" if given or not step.model else "", "cyan")
-    about = [step.model, f"round {step.round + 1}", _looked(step)]
+    about = [step.model, f"round {step.round + 1}" if step.round >= 0 else "", _looked(step)]
     head.append(f"  {' · '.join(part for part in about if part)}", "dim")
     Console().print(head, soft_wrap=True, highlight=False)
     for place, fault in enumerate(step.faults):
@@ -38,7 +38,7 @@ def show_step(step: Step, number: int) -> None:
     # A long result that lists the segments says them again.
     is_listed = len(step.segments) > 0 and step.result.count("\n") + 1 >= len(step.segments) > 1
     if step.result and step.result != step.raw and not is_listed:
-        is_error = step.result.startswith("error")
+        is_error = step.kind.startswith(("error", "mistake"))
         print_line(cropped(step.result), "red" if is_error else "dim", _INDENT)
     reused = "reused, it cost " if step.is_reused else ""
     print_line(f"{reused}{_spent(step.cost)}", "dim", _INDENT)
@@ -59,8 +59,8 @@ def show_costs(result: Result) -> None:
     if reused:
         table.add_row(*_row(Text("reused", "dim"), len(reused), sum(reused, Cost())), style="dim")
     for made in result.prepared:
-        name = Text(f"prepared: {made.kind}")
-        table.add_row(*(_row(name, "", made.cost) if made.is_known else [name, "", "unknown"]), style="dim")
+        what = Text(f"prepared: {made.kind}")
+        table.add_row(*(_row(what, "", made.cost) if made.is_known else [what, "", "unknown"]), style="dim")
     Console().print()
     Console().print(table)
     print_line(f"{result.frames_seen} frames of the video were looked at", "dim")

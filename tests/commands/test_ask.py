@@ -123,7 +123,9 @@ def long_video(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def load_exploring(model: str, **settings: Any) -> ExploringBackbone:
-    return ExploringBackbone(model, **settings)
+    backbone = ExploringBackbone(model, **settings)
+    backbone.frames = 16
+    return backbone
 
 
 def test_an_agents_steps_are_shown_as_they_happen(
@@ -132,11 +134,11 @@ def test_an_agents_steps_are_shown_as_they_happen(
     argv = [str(long_video), "Which colour?", "--choices", "red", "blue", "green", *VCA]
     assert main(argv, load=load_exploring) == 0
     shown = [line.strip() for line in capsys.readouterr().out.splitlines()]
-    heads = [line for line in shown if re.match(r"\d+ (reward|explore)", line)]
+    heads = [line for line in shown if re.match(r"\d+ (reward|evict|explore)", line)]
     assert [re.findall(r"\w+", line)[:2] for line in heads] == [
-        ["1", "reward"], ["2", "explore"], ["3", "reward"], ["4", "explore"],
+        ["1", "reward"], ["2", "explore"], ["3", "reward"], ["4", "evict"], ["5", "explore"],
     ]  # fmt: skip
-    assert "round 2 · 4 frames" in heads[2]
+    assert "round 2 · 6 frames" in heads[2]
     assert "3  0:06.0 – 0:08.0  40  wall 3" in shown
     assert "segment: 3" in shown
     assert any(line.startswith("3.6 ") for line in shown), "its parts"
@@ -144,9 +146,8 @@ def test_an_agents_steps_are_shown_as_they_happen(
     assert not any("confidence" in line for line in shown[at:]), "no answering call was made"
     table = {line.split()[0]: line.split()[1:] for line in shown[at:] if line}
     assert table["reward"][0] == table["explore"][0] == "2"
-    assert table["in"][:2] == ["all", "4"]
-    # Four of the six borders in each round: the fake takes no more.
-    assert shown[-1] == "8 frames of the video were looked at"
+    assert table["in"][:2] == ["all", "5"]
+    assert shown[-1] == "12 frames of the video were looked at"
 
 
 def test_an_agents_unparsed_replies_are_cropped_and_its_fallback_is_named(
@@ -188,8 +189,9 @@ def test_a_tools_call_is_shown_with_its_arguments(capsys: pytest.CaptureFixture[
     assert "1:00:00.0 – 1:00:01.0  0.5  a b" in shown
     assert "and 8 more" in shown
     assert "20 clips" in shown
-    shown = steps_shown(Step("look", args={"at": [9]}, result="error: 9 s is outside"), capsys)
-    assert "error: 9 s is outside" in shown
+    shown = steps_shown(Step("mistake", args={"tool": "look"}, result="9 s is outside"), capsys)
+    assert "1 mistake(tool=look)" in shown
+    assert "9 s is outside" in shown
     reply = Step(
         "think", "llm", raw='Look. {"name"', parsed={"calls": [{"name": "look", "arguments": "[9]"}]}
     )

@@ -92,7 +92,7 @@ def spans(page: Any, selector: str, track: str) -> list[list[float]]:
 def test_each_step_shows_what_it_saw_and_what_came_back(open_page: Open) -> None:
     page = open_page("#/q/vca", device_scale_factor=2)
     kinds = page.locator("article.step").evaluate_all("all => all.map(one => one.dataset.kind)")
-    assert kinds == ["reward", "explore"] * 4
+    assert kinds == ["reward", "explore", *["reward", "evict", "explore"] * 3]
     first = step(page, 1)
     # Six uniform frames: every 35.75 s, two pictures a second.
     seen = first.locator(".seen .picture")
@@ -105,7 +105,7 @@ def test_each_step_shows_what_it_saw_and_what_came_back(open_page: Open) -> None
     first.locator("summary:text('Prompt')").click()
     assert "Score the parts for: What moves" in first.locator("details[open] pre").inner_text()
     assert step(page, 2).locator(".fields").inner_text().split() == ["segment", "3"]
-    assert step(page, 8).locator("header .letter").inner_text() == "A"
+    assert step(page, 11).locator("header .letter").inner_text() == "A"
 
 
 def test_a_tools_call_has_arguments_and_result(open_page: Open) -> None:
@@ -121,6 +121,10 @@ def test_a_tools_call_has_arguments_and_result(open_page: Open) -> None:
     search.locator("summary:text('Result as the agent read it')").click()
     assert "[165 s] a castle" in search.locator("details[open] pre").inner_text()
     assert "300 to 310 s is outside the video" in step(page, 6).locator(".words.bad").inner_text()
+    as_text = step(page, 7)
+    assert as_text.locator(".fields").inner_text().split("\n") == ["reason", "It is earlier."]
+    assert "→ frame_inspect(question=" in as_text.locator(".calling").inner_text()
+    assert page.locator(".turn").last.inner_text() == "In the end"
     assert "reused" in step(page, 2).inner_text()
 
 
@@ -133,7 +137,7 @@ def test_what_could_not_be_parsed_is_shown_with_its_faults(open_page: Open) -> N
     last.locator("summary:text('Rejected reply: there is no JSON object')").click()
     assert last.locator("details[open] pre").inner_text() == "It is the ball."
     assert "gave no answer" in page.inner_text(".outcome")
-    repaired = step(open_page("#/q/vca"), 4)
+    repaired = step(open_page("#/q/vca"), 5)
     assert "repaired" in repaired.locator("header").inner_text()
     assert repaired.locator(".problem").count() == 0
     assert repaired.locator(".fields").inner_text().split() == ["segment", "0"]
@@ -254,9 +258,9 @@ def test_costs_are_by_kind_and_what_was_prepared_is_apart(open_page: Open) -> No
     rows = [line.split("\t") for line in page.locator(".costs tbody tr").all_inner_texts()]
     table = {cells[0].split(":")[0].split(" ")[0]: cells[1:6] for cells in rows}
     # The reused browse is not part of it: five thoughts, one look at six frames.
-    assert table["reason"] == ["2.00 s", "–", "5", "600", "11"]
-    assert table["frame_inspect"] == ["0.72 s", "6", "1", "504", "7"]
-    assert table["In"] == ["3.06 s", "6", "6", "1,104", "18"]
+    assert table["act"][:4] == ["2.00 s", "–", "5", "600"]
+    assert table["frame_inspect"] == ["0.70 s", "6", "1", "504", "7"]
+    assert table["In"][:4] == ["3.06 s", "6", "6", "1,104"]
     assert table["Prepared"] == ["61.5 s", "501", "52", "41,000", "6,100"]
     assert table["Reused"] == ["1.20 s", "16", "1", "1,144", "13"]
     assert "not recorded" in open_page("#/q/lvagent").inner_text(".costs")
@@ -288,7 +292,7 @@ def test_buttons_have_names(open_page: Open) -> None:
 def test_the_list_says_steps_frames_and_what_was_not_parsed(open_page: Open) -> None:
     page = open_page()
     rows = dict(page.eval_on_selector_all(".row", "all => all.map(one => [one.dataset.id, one.innerText])"))
-    assert "8 steps" in rows["vca"]
+    assert "11 steps" in rows["vca"]
     assert "24 frames" in rows["vca"]
     assert "unparsed step" in rows["lvagent"]
     assert "unparsed step" in rows["unparsed"]

@@ -97,6 +97,13 @@ def test_calls_are_read_from_a_reply_and_shown_as_written_where_they_are_malform
     ]
 
 
+def test_a_call_in_the_text_protocol_is_a_call() -> None:
+    found = one(Step("act", "llm", parsed={"reason": "why", "tool": "look", "arguments": {"at": 3}}))
+    assert (found["called"], found["parsed"]) == ([{"fn": "look", "args": [["at", "3"]]}], {"reason": "why"})
+    assert one(Step("act", "llm", parsed={"tool": "look"}))["parsed"] == {"tool": "look"}
+    assert one(Step("act", "llm", parsed={"calls": []}))["parsed"] == {"calls": []}
+
+
 def test_arguments_are_texts() -> None:
     step = Step("search", args={"query": "größer", "top_k": 3, "spans": [[0.5, 1]], "none": None})
     assert one(step)["args"] == [
@@ -242,7 +249,7 @@ def test_rows_say_what_the_list_marks() -> None:
         "unparsed": ["unparsed_step"], "failed": [],
     }  # fmt: skip
     # Fig. 4: four times six frames. VideoAgent: five and two.
-    assert (rows["vca"]["steps"], rows["vca"]["frames"]) == (8, 24)
+    assert (rows["vca"]["steps"], rows["vca"]["frames"]) == (11, 24)
     assert (rows["videoagent"]["steps"], rows["videoagent"]["frames"]) == (13, 7)
     assert rows["failed"]["steps"] == 6
 
