@@ -77,12 +77,14 @@ class ModuleSettings:
         return {part: defaults[part] if name == "auto" else name for part, name in chosen.items()}
 
 
-def is_pocket(backbone: Backbone) -> bool:
-    """Whether a backbone is the shipped pocket model, with or without an adapter."""
+def is_pocket(backbone: Backbone | str) -> bool:
+    """Whether a backbone, or the one of this name, is the shipped pocket model, with or without an
+    adapter."""
     # Imported by name: the pocket package is a layer above the modules.
     shipped = import_module("videopro.pocket").model_dir
     try:
-        return bool(Path(backbone.name).resolve() == shipped().resolve())
+        name = backbone if isinstance(backbone, str) else backbone.name
+        return bool(Path(name).resolve() == shipped().resolve())
     except (BackboneError, OSError):
         return False
 

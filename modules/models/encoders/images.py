@@ -4,6 +4,7 @@ embeddings, so the order of frames makes no difference.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import Any
 
@@ -50,6 +51,12 @@ class ImageTextEncoder(VideoTextEncoder):
             "frames": self.clip_frames,
             "dtype": self._dtype,
         }
+
+    def for_frames(self) -> ImageTextEncoder:
+        # The model and the lock are shared, so calls still run one at a time.
+        single = copy.copy(self)
+        single.clip_frames = 1
+        return single
 
     def frame_size(self, height: int, width: int) -> tuple[int, int]:
         return target_size(self.processor.image_processor, height, width)
