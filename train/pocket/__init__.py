@@ -4,6 +4,7 @@ from videopro.train.pocket.checkpoints import HELD_OUT, append_log, mixed_precis
 from videopro.train.pocket.chunk_pairs import (
     CHUNK_FRAMES,
     CHUNKS,
+    chunk_bounds,
     chunk_times,
     draw_chunks,
     events,
@@ -20,6 +21,7 @@ __all__ = [
     "ClipTextBatch",
     "ClipTextPairs",
     "append_log",
+    "chunk_bounds",
     "chunk_times",
     "draw_chunks",
     "events",

@@ -1,6 +1,6 @@
 """Metrics over question scores: accuracy, calibration, confidence intervals, planning and programs."""
 
-from videopro.scoring.intervals import clustered_interval
+from videopro.scoring.intervals import clustered_interval, t_interval
 from videopro.scoring.metrics import (
     GROUP_SEPARATOR,
     Accuracy,
@@ -67,6 +67,7 @@ __all__ = [
     "records_of",
     "reliability",
     "seed_table",
+    "t_interval",
     "unparsed_rate",
     "weighted_accuracy",
     "weighted_difference",

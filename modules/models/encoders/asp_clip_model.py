@@ -10,14 +10,15 @@ gradient.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
@@ -70,9 +71,6 @@ class AspClipConfig:
         if config.width % config.heads:
             raise ModelError(f"{path}: width {config.width} is not a multiple of heads {config.heads}")
         return config
-
-    def as_json(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 class TemporalTransformer(nn.Module):
@@ -160,6 +158,18 @@ def load_weights(folder: Path, config: AspClipConfig, base: nn.Module) -> Tempor
     model.load_state_dict(temporal)
     base.load_state_dict(others, strict=False)
     return model
+
+
+def write_folder(
+    folder: Path, config: AspClipConfig, temporal: TemporalTransformer, others: Mapping[str, Tensor]
+) -> None:
+    """Write asp_clip.json and asp_clip.safetensors: the temporal transformer's weights and those that replace
+    the base's, in bf16."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / CONFIG).write_text(json.dumps(asdict(config), indent=1) + "\n", encoding="utf-8")
+    state = {f"{TEMPORAL}{name}": weight for name, weight in temporal.state_dict().items()} | dict(others)
+    kept = {name: weight.detach().to("cpu", torch.bfloat16).contiguous() for name, weight in state.items()}
+    save_file(kept, folder / WEIGHTS)
 
 
 def _check_fit(path: Path, what: str, own: Mapping[str, Tensor], given: Mapping[str, Tensor]) -> None:

@@ -63,9 +63,7 @@ class ImageTextEncoder(VideoTextEncoder):
 
     def text_features(self, texts: Sequence[str]) -> torch.Tensor:
         """(n, d) embeddings, not normalized, of n texts."""
-        rows: torch.Tensor = self.model.get_text_features(
-            **self._tokens(texts).to(self._device)
-        ).pooler_output
+        rows: torch.Tensor = self.model.get_text_features(**self.tokens(texts).to(self._device)).pooler_output
         return rows
 
     def _embed_clips(self, clips: Sequence[Sequence[np.ndarray]]) -> torch.Tensor:
@@ -75,7 +73,7 @@ class ImageTextEncoder(VideoTextEncoder):
     def _embed_texts(self, texts: Sequence[str]) -> torch.Tensor:
         return self.text_features(texts)
 
-    def _tokens(self, texts: Sequence[str]) -> Any:
+    def tokens(self, texts: Sequence[str]) -> Any:
         longest = self.model.config.text_config.max_position_embeddings
         if self._kind == "clip":
             return self.processor.tokenizer(
