@@ -18,7 +18,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -40,7 +40,9 @@ from videopro.train.pocket import CHUNKS
 from videopro.train.retrieval.pocket_features import ChunkFeatures
 from videopro.train.retrieval.training import RetrieverRecipe, contrastive_loss, train
 
-POOLINGS = ("mean", "temporal", "asp")
+# Each pooling with its learning rate: of 1e-3, 3e-3 and 1e-2 the one with the highest sum of the four figures
+# on val, from seed 0.
+POOLINGS = {"mean": 3e-3, "temporal": 1e-2, "asp": 1e-3}
 TOPS = (1, 5, 10)
 
 
@@ -139,9 +141,8 @@ def main() -> None:
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--steps", type=int, default=450)
     parser.add_argument("--batch", type=int, default=64)
-    parser.add_argument("--lr", type=float, default=3e-3)
     parser.add_argument("--layers", type=int, default=2)
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--splits", nargs="*", default=["val", "test"], help="splits to measure recall on")
     args = parser.parse_args()
     torch.set_num_threads(1)
@@ -151,15 +152,15 @@ def main() -> None:
     untrained = PooledChunks("mean", config, 0)
     runs: dict[str, list[dict[str, dict[str, float]]]] = {}
     trained: dict[str, dict[str, float]] = {}
-    recipe = RetrieverRecipe(steps=args.steps, batch=args.batch, lr=args.lr)
-    for pooling in POOLINGS:
+    recipe = RetrieverRecipe(steps=args.steps, batch=args.batch)
+    for pooling, rate in POOLINGS.items():
         for seed in args.seeds:
             model = PooledChunks(pooling, config, seed)
             folder = args.output / f"{pooling}-{seed}"
             folder.mkdir(parents=True, exist_ok=True)
             seconds = train(
                 model,
-                RetrieverRecipe(**{**asdict(recipe), "seed": seed}),
+                replace(recipe, lr=rate, seed=seed),
                 folder,
                 lambda step, model=model, seed=seed: batch_loss(  # type: ignore[misc]
                     model, parts["train"], shown, args.batch, [seed, step]
@@ -173,7 +174,7 @@ def main() -> None:
                 assert model.temporal is not None
                 write_folder(args.output / "model", config, model.temporal, model.projections())
     record = {
-        "recipe": {**asdict(recipe), "seed": args.seeds, "layers": args.layers},
+        "recipe": {**asdict(recipe), "lr": POOLINGS, "seed": args.seeds, "layers": args.layers},
         "pairs": {
             name: {
                 "videos": len(part.frames) // CHUNKS,

@@ -55,6 +55,8 @@ class CaptionPairs:
             except DatasetError as error:
                 self.broken.append(f"{where}: {error}")
                 continue
+            if not found:
+                continue  # of another split
             video = files.video(name, *folders)
             if not video.is_file():
                 self.missing[name] = self.missing.get(name, 0) + len(found)
