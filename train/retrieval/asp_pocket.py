@@ -1,6 +1,6 @@
 """ASP-CLIP's pooling against mean pooling on the pocket world: the same frozen towers, pairs and steps.
 
-    python -m videopro.train.retrieval.pocket_features --output FOLDER/features
+    python -m videopro.train.pocket.chunk_features --output FOLDER/features
     python -m videopro.train.retrieval.asp_pocket --features FOLDER/features --output FOLDER/runs
 
 Three ways to pool a chunk's 16 frames, each trained from several seeds: "mean" (of the frame features),
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -36,14 +36,14 @@ from videopro.modules.models.encoders.asp_clip_model import (
 )
 from videopro.modules.models.encoders.languagebind import LanguageBindEncoder
 from videopro.scoring import t_interval
-from videopro.train.pocket import CHUNKS
-from videopro.train.retrieval.pocket_features import ChunkFeatures
+from videopro.train.pocket import CHUNKS, ChunkFeatures
 from videopro.train.retrieval.training import RetrieverRecipe, contrastive_loss, train
 
 # Each pooling with its learning rate: of 1e-3, 3e-3 and 1e-2 the one with the highest sum of the four figures
 # on val, from seed 0.
 POOLINGS = {"mean": 3e-3, "temporal": 1e-2, "asp": 1e-3}
 TOPS = (1, 5, 10)
+SIX = "1 of six"
 
 
 class PooledChunks(nn.Module):
@@ -97,18 +97,22 @@ def batch_loss(
 
 
 @torch.no_grad()
-def recall(model: PooledChunks, data: ChunkFeatures) -> dict[str, float]:
-    """Shares of the captions of scenes that their chunk's frames show: those whose best chunk of the six of
-    their video fits, and those with a fitting chunk among the best 1, 5 and 10 of all videos' chunks."""
+def hits(model: PooledChunks, data: ChunkFeatures) -> dict[str, np.ndarray]:
+    """For each caption of a scene that its chunk's frames show: whether the best chunk of the six of its
+    video fits, and whether a fitting chunk is among the best 1, 5 and 10 of all videos' chunks."""
     captions, chunks = np.flatnonzero(data.shown > 0), np.arange(len(data.frames))
     scores = model(torch.from_numpy(data.frames), torch.from_numpy(data.captions[captions])).numpy()
     fit = data.fit(captions, chunks)
     in_own_video = data.own[captions][:, None] // CHUNKS == chunks[None] // CHUNKS
     best = np.where(in_own_video, scores, -np.inf).argmax(1)
-    hits = np.take_along_axis(fit, np.argsort(-scores, axis=1, kind="stable"), 1)
-    shares = {"1 of six": fit[np.arange(len(captions)), best]}
-    shares |= {f"{top} of all": hits[:, :top].any(1) for top in TOPS}
-    return {name: round(float(share.mean()), 4) for name, share in shares.items()}
+    ranked = np.take_along_axis(fit, np.argsort(-scores, axis=1, kind="stable"), 1)
+    found = {SIX: fit[np.arange(len(captions)), best]}
+    return found | {f"{top} of all": ranked[:, :top].any(1) for top in TOPS}
+
+
+def recall(model: PooledChunks, data: ChunkFeatures) -> dict[str, float]:
+    """The shares of hits."""
+    return {name: round(float(each.mean()), 4) for name, each in hits(model, data).items()}
 
 
 def over_seeds(values: Sequence[float]) -> dict[str, object]:
@@ -118,26 +122,35 @@ def over_seeds(values: Sequence[float]) -> dict[str, object]:
     return {"mean": round(float(np.mean(values)), 4), "ci95": ends, "seeds": [round(v, 4) for v in values]}
 
 
-def summarize(runs: dict[str, list[dict[str, dict[str, float]]]]) -> dict[str, object]:
-    """For each split and figure: each pooling over seeds, and what "asp" has more than the others, paired by
-    seed. `runs`: for each pooling, a run a seed, with the figures of each split."""
+def over_videos(gaps: np.ndarray, videos: np.ndarray) -> dict[str, object]:
+    """The mean over videos of each video's mean gap, with Student's 95 % interval."""
+    means = [float(gaps[videos == video].mean()) for video in np.unique(videos)]
+    interval = t_interval(means)
+    ends = None if interval is None else [round(end, 4) for end in interval]
+    return {"mean": round(float(np.mean(means)), 4), "ci95": ends, "videos": len(means)}
+
+
+def summarize(found: Mapping[str, Sequence[dict[str, np.ndarray]]], videos: np.ndarray) -> dict[str, object]:
+    """For each figure: each pooling over seeds, and what "asp" has more than the others, paired by seed; for
+    the first figure also over videos, with the mean over seeds. `found`: the hits of each pooling and seed;
+    `videos`: each caption's."""
     summary: dict[str, object] = {}
-    for split, figures in next(iter(runs.values()))[0].items():
-        for figure in figures:
-            values = {pooling: [run[split][figure] for run in own] for pooling, own in runs.items()}
-            rows = {pooling: over_seeds(own) for pooling, own in values.items()}
-            for other in ("mean", "temporal"):
-                gaps = [a - b for a, b in zip(values["asp"], values[other], strict=True)]
-                rows[f"asp - {other}"] = over_seeds(gaps)
-            summary[f"{split}, {figure}"] = rows
+    for figure in found["asp"][0]:
+        values = {pooling: [float(run[figure].mean()) for run in runs] for pooling, runs in found.items()}
+        rows = {pooling: over_seeds(own) for pooling, own in values.items()}
+        for other in ("mean", "temporal"):
+            gaps = [a - b for a, b in zip(values["asp"], values[other], strict=True)]
+            rows[f"asp - {other}"] = over_seeds(gaps)
+            if figure == SIX:
+                each = [np.mean([run[figure] for run in found[name]], axis=0) for name in ("asp", other)]
+                rows[f"asp - {other}, over videos"] = over_videos(each[0] - each[1], videos)
+        summary[figure] = rows
     return summary
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument(
-        "--features", type=Path, required=True, help="made by train.retrieval.pocket_features"
-    )
+    parser.add_argument("--features", type=Path, required=True, help="made by train.pocket.chunk_features")
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--steps", type=int, default=450)
     parser.add_argument("--batch", type=int, default=64)
@@ -150,7 +163,7 @@ def main() -> None:
     shown = np.flatnonzero(parts["train"].shown > 0)
     config = AspClipConfig(width=96, heads=4, layers=args.layers, base="pocket")
     untrained = PooledChunks("mean", config, 0)
-    runs: dict[str, list[dict[str, dict[str, float]]]] = {}
+    found: dict[str, dict[str, list[dict[str, np.ndarray]]]] = {name: {} for name in args.splits}
     trained: dict[str, dict[str, float]] = {}
     recipe = RetrieverRecipe(steps=args.steps, batch=args.batch)
     for pooling, rate in POOLINGS.items():
@@ -167,7 +180,8 @@ def main() -> None:
                 ),
                 lambda model=model: recall(model, parts[args.splits[0]]),  # type: ignore[misc]
             )
-            runs.setdefault(pooling, []).append({name: recall(model, parts[name]) for name in args.splits})
+            for name in args.splits:
+                found[name].setdefault(pooling, []).append(hits(model, parts[name]))
             count = sum(weight.numel() for weight in model.parameters())
             trained[pooling] = {"parameters": count, "seconds of the last seed": round(seconds)}
             if pooling == "asp" and seed == args.seeds[0]:
@@ -189,7 +203,11 @@ def main() -> None:
         },
         "trained": trained,
         "untrained mean": {name: recall(untrained, parts[name]) for name in args.splits},
-        "recall": summarize(runs),
+        "recall": {
+            name: summarize(found[name], part.own[part.shown > 0] // CHUNKS)
+            for name, part in parts.items()
+            if name in found
+        },
     }
     for path in (args.output / "record.json", args.output / "model" / "training_record.json"):
         path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")

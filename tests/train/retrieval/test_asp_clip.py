@@ -1,4 +1,4 @@
-"""ASP-CLIP's training: which parameters it trains, the published count, the loss, batches, and a run on a tiny
+"""ASP-CLIP's training: the parameters it trains, the published count, the loss, batches, and a run on a tiny
 CLIP that learns, resumes and is loaded."""
 
 from __future__ import annotations

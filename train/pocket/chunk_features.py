@@ -1,7 +1,7 @@
 """Features of the pocket world's chunks and captions by the pocket encoder's frozen towers, computed once for
 all runs on them.
 
-    python -m videopro.train.retrieval.pocket_features --output FOLDER
+    python -m videopro.train.pocket.chunk_features --output FOLDER
 
 Writes `train.npz`, `val.npz` and `test.npz`. Chunks of val and test are decoded from the world's videos.
 """
@@ -23,7 +23,7 @@ from videopro.modules.models.encoders.languagebind import LanguageBindEncoder
 from videopro.pocket import world
 from videopro.pocket.checkpoint import FRAME_SIZE
 from videopro.pocket.script import Script
-from videopro.train.pocket import (
+from videopro.train.pocket.chunk_pairs import (
     CHUNKS,
     chunk_times,
     draw_chunks,
@@ -58,10 +58,6 @@ class ChunkFeatures:
     def load(cls, path: Path) -> ChunkFeatures:
         with np.load(path) as stored:
             return cls(**{name: stored[name] for name in cls.__dataclass_fields__})
-
-    def video(self, chunks: np.ndarray) -> np.ndarray:
-        """The number of the video of each chunk."""
-        return chunks // CHUNKS
 
     def fit(self, captions: np.ndarray, chunks: np.ndarray) -> np.ndarray:
         """(captions, chunks) bool: whether a chunk shows an event of the caption's facts, or is its own."""
