@@ -47,8 +47,10 @@ SIX = "1 of six"
 
 
 class PooledChunks(nn.Module):
-    """The trained part: projections of both towers and, unless `pooling` is "mean", a temporal
-    transformer."""
+    """The trained part: projections of both towers and, for "temporal" and "asp", a temporal transformer.
+
+    `pooling`: one of `POOLINGS`, or "frame": a text is as similar to a chunk as to its most similar frame.
+    """
 
     def __init__(self, pooling: str, config: AspClipConfig, seed: int) -> None:
         super().__init__()
@@ -57,7 +59,7 @@ class PooledChunks(nn.Module):
         self.visual_projection, self.text_projection = base.visual_projection, base.text_projection
         self.logit_scale = nn.Parameter(base.logit_scale.detach().clone())
         self.temporal: TemporalTransformer | None = None
-        if pooling != "mean":
+        if pooling in ("temporal", "asp"):
             self.temporal = TemporalTransformer(config)
             self.temporal.initialize(seed)
 
@@ -66,6 +68,8 @@ class PooledChunks(nn.Module):
         being the towers' width."""
         words = normalize(self.text_projection(texts), dim=-1)
         seen = self.visual_projection(frames)
+        if self.pooling == "frame":
+            return torch.einsum("td,cfd->tcf", words, normalize(seen, dim=-1)).amax(2)
         if self.temporal is None:
             return words @ _mean(seen).T
         temporal = self.temporal(seen)
@@ -162,7 +166,7 @@ def main() -> None:
     parts = {name: ChunkFeatures.load(args.features / f"{name}.npz") for name in ("train", *args.splits)}
     shown = np.flatnonzero(parts["train"].shown > 0)
     config = AspClipConfig(width=96, heads=4, layers=args.layers, base="pocket")
-    untrained = PooledChunks("mean", config, 0)
+    untrained = {pooling: PooledChunks(pooling, config, 0) for pooling in ("mean", "frame")}
     found: dict[str, dict[str, list[dict[str, np.ndarray]]]] = {name: {} for name in args.splits}
     trained: dict[str, dict[str, float]] = {}
     recipe = RetrieverRecipe(steps=args.steps, batch=args.batch)
@@ -202,7 +206,10 @@ def main() -> None:
             for name, part in parts.items()
         },
         "trained": trained,
-        "untrained mean": {name: recall(untrained, parts[name]) for name in args.splits},
+        "untrained": {
+            pooling: {name: recall(model, parts[name]) for name in args.splits}
+            for pooling, model in untrained.items()
+        },
         "recall": {
             name: summarize(found[name], part.own[part.shown > 0] // CHUNKS)
             for name, part in parts.items()
