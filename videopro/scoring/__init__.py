@@ -1,7 +1,7 @@
 """Metrics over question scores: accuracy, calibration, confidence intervals, planning and programs."""
 
 from videopro.scoring.exploration import SegmentChoice, segment_choices
-from videopro.scoring.intervals import clustered_interval
+from videopro.scoring.intervals import clustered_interval, t_interval
 from videopro.scoring.metrics import (
     GROUP_SEPARATOR,
     Accuracy,
@@ -70,6 +70,7 @@ __all__ = [
     "reliability",
     "seed_table",
     "segment_choices",
+    "t_interval",
     "unparsed_rate",
     "weighted_accuracy",
     "weighted_difference",
