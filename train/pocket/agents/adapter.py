@@ -6,16 +6,20 @@
         --adapter runs/pocket-lv/adapter --seed 1
 
 Rows are drawn without end from videos of their own seeds, never from a split. The command resumes from its
-last checkpoint. Writes `log.jsonl` (losses) and `adapter/`, which `adapter=FOLDER` loads.
+last checkpoint. Writes `log.jsonl` (losses) and `adapter/`, which `adapter=FOLDER` loads, with the record of
+its training.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import cast
 
@@ -96,7 +100,8 @@ def build_adapter(recipe: AdapterRecipe) -> PeftModel:
     return cast(PeftModel, get_peft_model(base, config))
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line. Returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("agent", choices=list(MAKERS))
     parser.add_argument("--output", type=Path, required=True)
@@ -107,7 +112,7 @@ def main() -> None:
     parser.add_argument("--lr", type=float, default=2e-3)
     parser.add_argument("--adapter", type=Path, help="folder of an adapter to continue from")
     parser.add_argument("--threads", type=int, default=1)
-    args = parser.parse_args()
+    args = parser.parse_args(argv)
     torch.set_num_threads(args.threads)
     args.output.mkdir(parents=True, exist_ok=True)
     recipe = AdapterRecipe(
@@ -134,22 +139,35 @@ def main() -> None:
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         recent.append(float(np.mean(total)))
-        if (step + 1) % 25 == 0:
+        if (step + 1) % 25 == 0 or step + 1 == recipe.steps:
             line = {"step": step + 1, "loss": round(float(np.mean(recent)), 4), "lr": recipe.rate(step)}
             append_log(args.output, {**line, "seconds": round(time.time() - begun)})
             recent = []
         if (step + 1) % 100 == 0 or step + 1 == recipe.steps:
             save_state(args.output, adapted, optimizer, step + 1, time.time() - begun)
-            save_adapter(adapted, args.output / "adapter")
+    save_adapter(adapted, recipe, args.output)
+    return 0
 
 
-def save_adapter(adapted: PeftModel, folder: Path) -> None:
-    """Write the adapter in bf16, named after the base as a user names it."""
+def save_adapter(adapted: PeftModel, recipe: AdapterRecipe, output: Path) -> None:
+    """Write the adapter in bf16, named after the base as a user names it, with its record."""
+    folder = output / "adapter"
     state = {name: weight.bfloat16() for name, weight in adapted.state_dict().items() if "lora_" in name}
     for config in adapted.peft_config.values():
         config.base_model_name_or_path = "pocket"
     adapted.save_pretrained(str(folder), state_dict=state)
+    (folder / "README.md").unlink(missing_ok=True)
+    facts = {name: value for name, value in asdict(recipe).items() if name != "adapter"}
+    record = {
+        "recipe": facts,
+        # Not the path: the file's record beside it says how that one was made.
+        "continued": recipe.adapter is not None,
+        "weights": sum(weight.numel() for weight in state.values()),
+        "log": [json.loads(line) for line in (output / "log.jsonl").read_text().splitlines()],
+        "versions": {name: version(name) for name in ("torch", "transformers", "peft")},
+    }
+    (folder / "training_record.json").write_text(json.dumps(record, indent=1) + "\n")
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
