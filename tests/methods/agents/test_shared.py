@@ -11,6 +11,7 @@ from tests.support import reason_world as world
 from tests.support.method_world import context, item
 from tests.support.reason_world import QUESTION, SceneBackbone
 from tests.support.scripted_model import ScriptedModel
+from videopro.backbones import BackboneConfig
 from videopro.errors import BackboneError, ConfigError
 from videopro.methods.agents import (
     AgentMethod,
@@ -20,6 +21,7 @@ from videopro.methods.agents import (
     BudgetLimits,
     BudgetSpent,
     Conclusion,
+    ModelLoader,
     Prepared,
     Session,
     UnparsedReply,
@@ -141,6 +143,21 @@ def test_a_role_names_a_backbone_with_an_adapter_or_an_endpoint() -> None:
     with pytest.raises(ConfigError, match="api:MODEL"):
         read_role("api:")
     assert public_role("server:qwen@http://host/v1") == "server:qwen"
+    assert public_role("server:qwen@http://host/v1+vca") == "server:qwen+vca"
+    assert public_role("api:o3@http://host/v1") == "api:o3"
+
+
+def test_with_the_equal_preset_every_model_takes_as_many_frames_as_the_backbone() -> None:
+    own, other = SceneBackbone(), SceneBackbone()
+    configs: list[BackboneConfig] = []
+
+    def load(config: BackboneConfig) -> SceneBackbone:
+        configs.append(config)
+        return other
+
+    ModelLoader(own, frames=6, load=load)["org/model"]
+    ModelLoader(own, load=load)["org/model"]
+    assert [config.frames for config in configs] == [6, None]
 
 
 # ---- a session -------------------------------------------------------------------------------------------

@@ -137,7 +137,8 @@ class AgentMethod(Method):
     def models(self, backbone: Backbone) -> dict[str, AgentModel]:
         """The models by role, loaded once per process."""
         if self._loader is None or self._loader.backbone is not backbone:
-            self._loader = ModelLoader(backbone, api_key_env=self.settings.api_key_env)
+            frames = backbone.frames if self.settings.preset == "equal" else None
+            self._loader = ModelLoader(backbone, api_key_env=self.settings.api_key_env, frames=frames)
         loader = self._loader
         return {role: loader[name] for role, name in self.role_names().items()}
 
