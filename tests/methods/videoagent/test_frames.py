@@ -1,4 +1,4 @@
-"""What VideoAgent looks at: clips and frames, budgets, presets, what questions share, and the pocket world."""
+"""What VideoAgent looks at: clips, frames, budgets, presets, what questions share, and the pocket world."""
 
 from __future__ import annotations
 
