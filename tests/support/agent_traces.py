@@ -63,7 +63,7 @@ def parts(name: str) -> tuple[Segment, ...]:
 
 
 def vca(video: VideoRef) -> Trace:
-    """Backtracking; frames discarded in each later round; a repaired choice; constrained scores. The answer
+    """Backtracking; an eviction in each later round; a repaired choice; constrained scores. The answer
     is part of the last choice, so that it has no confidence."""
     steps: list[Step] = []
     memory: dict[float, float] = {}
@@ -88,8 +88,12 @@ def vca(video: VideoRef) -> Trace:
         )
         for time, before, after in zip(times, found, found[1:], strict=False):
             memory[time] = max(before.score or 0.0, after.score or 0.0)
-        discarded = sorted(sorted(memory, key=lambda time: memory[time])[: max(0, len(memory) - 8)])
-        memory = {time: score for time, score in memory.items() if time not in discarded}
+        dropped = sorted(sorted(memory, key=lambda time: memory[time])[: max(0, len(memory) - 8)])
+        if dropped:
+            args = {"capacity": 8, "times": dropped, "relevance": [memory[time] for time in dropped]}
+            named = ", ".join(f"{time:.1f} s" for time in dropped)
+            steps.append(tool("evict", f"dropped the frames at {named}", turn, args=args))
+        memory = {time: score for time, score in memory.items() if time not in dropped}
         is_last = turn == len(PICKS)
         steps.append(
             asked(
@@ -97,7 +101,6 @@ def vca(video: VideoRef) -> Trace:
                 "llm",
                 {"answer": "A"} if is_last else {"segment": numbers[PICKS[turn]]},
                 turn,
-                args={"discarded": discarded},
                 frames=look(*sorted(memory)),
                 segments=() if is_last else (segment(PICKS[turn]),),
                 rejected=("I would look at the beginning.",) if turn == 1 else (),
@@ -116,8 +119,8 @@ def called(name: str, **arguments: Any) -> dict[str, Any]:
 
 
 def dvd(video: VideoRef) -> Trace:
-    """All tools; a call whose error goes back to the model; a browse that an earlier question has paid; a
-    database that all questions share."""
+    """All tools, called natively and once as text; a mistake that goes back to the model; a browse that an
+    earlier question has paid; a database that all questions share."""
     sign = "What does the sign at the farm say?"
     inspected = (57.75, 59.5, 61.5, 63.25, 65.0, 66.5)
     clips = (
@@ -138,21 +141,21 @@ def dvd(video: VideoRef) -> Trace:
     good = {"question": sign, "time_ranges": [[57.25, 66.75]]}
     steps = [
         asked(
-            "reason",
+            "act",
             "llm",
             "First an overview." + json.dumps(called("global_browse")),
             parsed=called("global_browse", query=sign),
         ),
         asked(
             "global_browse",
-            "vlm",
+            "vqa",
             "The video changes between a stadium, a library, a farm and a station.",
             args={"query": sign},
             frames=look(*(DURATION * (place + 0.5) / 16 for place in range(16))),
             result="subjects: a black ball, a yellow box\nevents: a farm is shown once, after the stadium",
             is_reused=True,
         ),
-        asked("reason", "llm", "", 1, prompt="subjects: a black ball", parsed=called("clip_search", **query)),
+        asked("act", "llm", "", 1, prompt="subjects: a black ball", parsed=called("clip_search", **query)),
         tool(
             "clip_search",
             "\n".join(f"[{s.start:.0f} s] {s.text}" for s in found),
@@ -160,21 +163,20 @@ def dvd(video: VideoRef) -> Trace:
             args=query,
             segments=found,
         ),
-        asked("reason", "llm", "", 2, prompt="[55 s] a yellow box", parsed=called("frame_inspect", **bad)),
-        tool("frame_inspect", "error: time_ranges: 300 to 310 s is outside the video (250.2 s)", 2, args=bad),
-        asked("reason", "llm", "", 3, prompt="error: time_ranges", parsed=called("frame_inspect", **good)),
+        asked("act", "llm", "", 2, prompt="[55 s] a yellow box", parsed=called("frame_inspect", **bad)),
+        tool("mistake", "300 to 310 s is outside the video (250.2 s)", 2, args={"tool": "frame_inspect"}),
+        asked("act", "llm", {"reason": "It is earlier.", "tool": "frame_inspect", "arguments": good}, 3),
         asked(
             "frame_inspect",
-            "vlm",
+            "vqa",
             "A sign at the left reads CAFE.",
             3,
             args=good,
             frames=look(*inspected),
             segments=(Segment(57.25, 66.75),),
-            result="A sign at the left reads CAFE.",
         ),
-        asked("reason", "llm", "The sign says CAFE.", 4, prompt="CAFE", parsed=called("answer", text="A")),
-        tool("answer", "A", 4, args={"text": "A"}),
+        asked("act", "llm", "The sign says CAFE.", 4, prompt="CAFE", parsed=called("answer", text="A")),
+        tool("answer", "A", -1, args={"text": "A"}),
     ]
     made = Preparation("database", "dvd/medium_000", Cost(61.5, {"captioner": 55.0}, 501, 52, 41_000, 6_100))
     return trace(

@@ -12,7 +12,7 @@ from videopro.scoring.agents import (
 from videopro.scoring.behaviour import BEHAVIOURS, Behaviour, BehaviourRow, behaviour, behaviour_rows
 from videopro.scoring.costs import QuestionCosts, cost_metrics, mean_costs, question_costs
 from videopro.scoring.exploration import SegmentChoice, segment_choices
-from videopro.scoring.intervals import clustered_interval
+from videopro.scoring.intervals import clustered_interval, t_interval
 from videopro.scoring.metrics import (
     GROUP_SEPARATOR,
     Accuracy,
@@ -97,6 +97,7 @@ __all__ = [
     "reliability",
     "seed_table",
     "segment_choices",
+    "t_interval",
     "unparsed_rate",
     "weighted_accuracy",
     "weighted_difference",

@@ -91,7 +91,7 @@ def cost_of(cost: Cost) -> dict[str, Any]:
 def answer_of(step: Step, letters: Sequence[str]) -> str | None:
     """The letter of the option that a reply gives; None if it gives none."""
     found = [(step.parsed or {}).get(key) for key in _ANSWERS]
-    return next((value for value in found if isinstance(value, str) and value in letters), None)
+    return next((value for value in found if isinstance(value, str) and value in tuple(letters)), None)
 
 
 def as_text(value: Any) -> str:
@@ -100,9 +100,16 @@ def as_text(value: Any) -> str:
 
 
 def _calls(parsed: Mapping[str, Any] | None) -> list[dict[str, Any]]:
-    """The calls of tools in a reply."""
-    calls = (parsed or {}).get("calls")
+    """The calls of tools in a reply: natively, or as the text protocol writes one."""
+    reply = parsed or {}
+    if _is_action(reply):
+        return [_call({"name": reply["tool"], "arguments": reply["arguments"]})]
+    calls = reply.get("calls")
     return [_call(call) for call in calls if isinstance(call, Mapping)] if isinstance(calls, list) else []
+
+
+def _is_action(reply: Mapping[str, Any]) -> bool:
+    return isinstance(reply.get("tool"), str) and isinstance(reply.get("arguments"), Mapping)
 
 
 def _call(call: Mapping[str, Any]) -> dict[str, Any]:
@@ -115,8 +122,11 @@ def _call(call: Mapping[str, Any]) -> dict[str, Any]:
     return {"fn": str(call.get("name")), "args": [[str(name), as_text(value)] for name, value in pairs]}
 
 
-def _without_calls(parsed: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in parsed.items() if name != "calls" or not _calls(parsed)}
+def _without_calls(parsed: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The rest of a reply that calls tools; None if there is none."""
+    calling = ("tool", "arguments") if _is_action(parsed) else ("calls",)
+    rest = {name: value for name, value in parsed.items() if name not in calling or not _calls(parsed)}
+    return rest or (None if parsed else {})
 
 
 def _segment(segment: Segment) -> dict[str, Any]:

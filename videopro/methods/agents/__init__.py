@@ -6,7 +6,7 @@ paper's algorithm.
 
 from videopro.methods.agents.budget import Budget, BudgetLimits, BudgetSpent
 from videopro.methods.agents.indexing import prepare_index
-from videopro.methods.agents.loading import ModelLoader, public_role
+from videopro.methods.agents.loading import ModelLoader, public_role, split_role
 from videopro.methods.agents.method import AgentMethod, AgentRun, Conclusion, Prepared, Scene
 from videopro.methods.agents.models import AgentModel, ModelReply, Tool, ToolCall, ToolsRefused, Turn
 from videopro.methods.agents.replies import UnparsedReply, parse_reply
@@ -38,4 +38,5 @@ __all__ = [
     "parse_reply",
     "prepare_index",
     "public_role",
+    "split_role",
 ]

@@ -20,7 +20,7 @@
       step.parsed !== null && step.segments.length < 2 ? read(step.parsed) : null,
       step.called.map(({ fn, args }) => el("p.calling", {}, "→ ", el("span.args", {}, el("b", {}, fn), VIEW.signature(args)))),
       step.segments.length ? table(step.segments) : null,
-      result && result !== raw && !VIEW.repeats(step, result) ? words(result, { kind: /^error\b/i.test(result) ? "bad" : "", label: raw || step.segments.length ? "result " : "" }) : null,
+      result && result !== raw && !VIEW.repeats(step, result) ? words(result, { kind: /^(error|mistake)/.test(step.kind) ? "bad" : "", label: raw || step.segments.length ? "result " : "" }) : null,
     ];
   };
   // Whether a tool's result is the list of its segments in words.

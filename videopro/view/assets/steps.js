@@ -6,7 +6,7 @@
     const context = { page, round, pictures };
     const several = round.layout.length > 1;
     return el("div.steps", {}, round.layout.map(({ round: number, blocks }) => [
-      several ? el("h3.turn", {}, `Round ${number + 1}`, votes(context, blocks)) : null,
+      several ? el("h3.turn", {}, number < 0 ? "In the end" : `Round ${number + 1}`, votes(context, blocks)) : null,
       blocks.map((block) => (block.columns.length ? abreast(context, block) : block.rows.map(([place]) => step(context, place)))),
     ]));
   };
