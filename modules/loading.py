@@ -53,7 +53,8 @@ class ModuleSettings:
     encoder: str = field(
         default="auto",
         metadata=setting(
-            "clip encoder: pocket, languagebind, clip, siglip2 or pe_video (with :FOLDER), or none"
+            "clip encoder: pocket, pocket-asp, or languagebind, clip, siglip2, pe_video or asp-clip with "
+            ":FOLDER; none"
         ),
     )
     text_encoder: str = field(
@@ -152,7 +153,7 @@ class ModuleModels:
             backbone,
             subtitles=subtitles,
             index=self._index(video),
-            text_encoder=self._text_encoder(),
+            text_encoder=self.text_encoder(),
             ocr=self._ocr(),
             detector=detector,
             tracker=tracker,
@@ -176,7 +177,8 @@ class ModuleModels:
 
         return self._once("encoder", lambda: load_encoder(self.names["encoder"]))
 
-    def _text_encoder(self) -> TextEncoder | None:
+    def text_encoder(self) -> TextEncoder | None:
+        """The text encoder; None if the settings leave it out. Raises ModelError or ConfigError."""
         if self.names["text_encoder"] == "none":
             return None
         from videopro.modules.models.encoders import load_text_encoder
@@ -208,7 +210,8 @@ class ModuleModels:
 
 def _folder(name: str) -> Path | None:
     """The local folder that a model's name refers to, if it does."""
-    from videopro.modules.models.encoders import pocket_folder
+    from videopro.modules.models.encoders import pocket_asp_folder, pocket_folder
 
-    folder = pocket_folder() if name == "pocket" else Path(name.partition(":")[2] or name)
+    shipped = {"pocket": pocket_folder(), "pocket-asp": pocket_asp_folder()}
+    folder = shipped.get(name) or Path(name.partition(":")[2] or name)
     return folder if folder.is_dir() else None

@@ -8,6 +8,7 @@ from typing import Any
 
 from videopro.errors import ConfigError
 from videopro.methods.base import Method, MethodContext
+from videopro.methods.dvd import DvdMethod
 from videopro.methods.lvagent import LvAgentMethod
 from videopro.methods.native import NativeMethod
 from videopro.methods.program import FALLBACK_HELP, FINAL_HELP, AdaptiveMethod, ProgramMethod, VideoProMethod
@@ -38,6 +39,7 @@ METHODS: Mapping[str, type[Method]] = {
         AdaptiveMethod,
         VideoProMethod,
         VideoAgentMethod,
+        DvdMethod,
         VcaMethod,
         LvAgentMethod,
     )
