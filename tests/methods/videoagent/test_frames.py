@@ -180,6 +180,16 @@ def test_a_spent_budget_answers_from_the_last_prediction_or_a_new_one() -> None:
     assert "30.5 s" not in method.llm.requests[0].prompt
 
 
+def test_sampled_captions_do_not_depend_on_the_question_that_asks_first() -> None:
+    seeds = []
+    for text in ("What is shown first?", "What is shown last?"):
+        method = SceneVideoAgent([predict("B"), reflect(3)], temperature=0.7)
+        method.answer(question=Question(text, QUESTION.choices))
+        seeds.append([request.sampling.seed for request in method.captioner.requests if request.sampling])
+    assert seeds[0] == seeds[1]
+    assert len(set(seeds[0])) == 5
+
+
 # ---- what questions share --------------------------------------------------------------------------------
 
 
