@@ -9,7 +9,7 @@ from videopro.methods.agents.indexing import prepare_index
 from videopro.methods.agents.loading import ModelLoader, public_role, split_role
 from videopro.methods.agents.method import AgentMethod, AgentRun, Conclusion, Prepared, Scene
 from videopro.methods.agents.models import AgentModel, ModelReply, Tool, ToolCall, ToolsRefused, Turn
-from videopro.methods.agents.replies import UnparsedReply, parse_reply
+from videopro.methods.agents.replies import UnparsedReply, answer_type, number_type, parse_reply
 from videopro.methods.agents.session import Reply, Session
 from videopro.methods.agents.settings import PRESET_HELP, ROLE_HELP, AgentSettings
 
@@ -35,6 +35,8 @@ __all__ = [
     "ToolsRefused",
     "Turn",
     "UnparsedReply",
+    "answer_type",
+    "number_type",
     "parse_reply",
     "prepare_index",
     "public_role",
