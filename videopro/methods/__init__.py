@@ -8,11 +8,13 @@ from typing import Any
 
 from videopro.errors import ConfigError
 from videopro.methods.base import Method, MethodContext
+from videopro.methods.dvd import DvdMethod
 from videopro.methods.lvagent import LvAgentMethod
 from videopro.methods.native import NativeMethod
 from videopro.methods.program import FALLBACK_HELP, FINAL_HELP, AdaptiveMethod, ProgramMethod, VideoProMethod
 from videopro.methods.tracing import make_trace, versions, video_ref
 from videopro.methods.vca import VcaMethod
+from videopro.methods.videoagent import VideoAgentMethod
 from videopro.modules.calls import REMOVABLE
 from videopro.settings import build_settings, did_you_mean, setting
 
@@ -36,6 +38,8 @@ METHODS: Mapping[str, type[Method]] = {
         ProgramMethod,
         AdaptiveMethod,
         VideoProMethod,
+        VideoAgentMethod,
+        DvdMethod,
         VcaMethod,
         LvAgentMethod,
     )

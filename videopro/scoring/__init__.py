@@ -1,6 +1,7 @@
 """Metrics over question scores: accuracy, calibration, confidence intervals, planning and programs."""
 
-from videopro.scoring.intervals import clustered_interval
+from videopro.scoring.exploration import SegmentChoice, segment_choices
+from videopro.scoring.intervals import clustered_interval, t_interval
 from videopro.scoring.metrics import (
     GROUP_SEPARATOR,
     Accuracy,
@@ -42,6 +43,7 @@ __all__ = [
     "PlanRecord",
     "ROUTING",
     "SeedRow",
+    "SegmentChoice",
     "GROUP_SEPARATOR",
     "QuestionScore",
     "accuracy",
@@ -67,6 +69,8 @@ __all__ = [
     "records_of",
     "reliability",
     "seed_table",
+    "segment_choices",
+    "t_interval",
     "unparsed_rate",
     "weighted_accuracy",
     "weighted_difference",

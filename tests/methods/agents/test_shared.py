@@ -29,8 +29,8 @@ from videopro.methods.agents import (
 )
 from videopro.methods.agents.clock import SharedClock
 from videopro.methods.agents.loading import public_role, read_role
-from videopro.question import Answer
-from videopro.traces import FALLBACK, Trace
+from videopro.question import Answer, Question
+from videopro.traces import FALLBACK, Segment, Trace
 from videopro.video import uniform_times
 
 
@@ -208,6 +208,25 @@ def test_frames_beyond_the_model_and_the_budget_are_left_out_and_noted() -> None
     ]
 
 
+def test_admitted_times_may_be_shown_again_within_the_budget() -> None:
+    own = session(ScriptedModel([]), max_frames=4)
+    admitted = own.admit(uniform_times(0.0, 60.0, 8), "llm")
+    assert len(admitted) == 4
+    assert len(own.frames(admitted, "llm")) == 4
+    assert own.budget.seen == {round(time, 3) for time in admitted}
+
+
+def test_a_step_holds_the_segments_that_its_reply_names() -> None:
+    own = session(ScriptedModel([{"letter": "B", "score": 7}, "no", "no"]))
+
+    def found(verdict: Verdict | None) -> list[Segment]:
+        return [Segment(0.0, 9.0, score=None if verdict is None else verdict.score)]
+
+    for _ in range(2):
+        own.ask("judge", "llm", "Judge this.", schema=Verdict, found=found)
+    assert [step.segments for step in own.steps] == [(Segment(0.0, 9.0, score=7),), (Segment(0.0, 9.0),)]
+
+
 # ---- a method --------------------------------------------------------------------------------------------
 
 
@@ -286,6 +305,23 @@ def test_a_fallback_asks_directly_and_is_a_round_of_its_own() -> None:
     assert [round.prompt_kind for round in found.rounds] == ["agent", FALLBACK]
     assert (found.first.letter, found.final.letter, found.selected) == (None, "C", 1)
     assert len(model.requests[0].frames) == 4
+
+
+def test_the_fallback_of_an_open_question_is_an_answer_in_words() -> None:
+    class Silent(GuessRun):
+        def run(self) -> Conclusion:
+            return Conclusion(Answer(None, raw=""))
+
+    class SilentMethod(GuessMethod):
+        def start(self, session: Session, prepared: Prepared) -> AgentRun:
+            return Silent(session, prepared)
+
+    model = ScriptedModel(["a red wall"])
+    asked = item(question=Question.open("What is it?"), answer=None)
+    found = SilentMethod(AgentSettings(fallback="native"), model).run(asked, context(SceneBackbone()))
+    assert [round.execution.status for round in found.rounds] == ["empty", "ok"]
+    assert (found.final.letter, found.final.raw) == (None, "a red wall")
+    assert "What is it?" in model.requests[0].prompt
 
 
 def test_steps_survive_the_log() -> None:

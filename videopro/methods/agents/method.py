@@ -219,17 +219,21 @@ class AgentMethod(Method):
         before = len(session.steps)
         session.budget.finish()
         times = uniform_times(0.0, session.video.duration, session.models[role].frames)
-        frames = session.frames(times, role)
-        answer = session.choose(FALLBACK, role, prompts.multiple_choice(session.question), frames=frames)
-        execution = Execution(_status(answer), answer, steps=tuple(session.steps[before:]))
+        frames, question = session.frames(times, role), session.question
+        if question.is_open:
+            answer = Answer(
+                raw=session.tell(FALLBACK, role, prompts.open_ended(question.text), frames=frames)
+            )
+        else:
+            answer = session.choose(FALLBACK, role, prompts.multiple_choice(question), frames=frames)
+        execution = Execution(_status(session, answer), answer, steps=tuple(session.steps[before:]))
         return Round(FALLBACK, answer.raw, execution=execution, mode="native")
 
 
 def _round(session: Session, conclusion: Conclusion) -> Round:
     answer = conclusion.answer
-    is_answered = not _is_unanswered(session, answer)
     execution = Execution(
-        "ok" if is_answered else "empty",
+        _status(session, answer),
         answer,
         claim=conclusion.claim,
         steps=tuple(session.steps),
@@ -242,8 +246,8 @@ def _is_unanswered(session: Session, answer: Answer) -> bool:
     return not answer.raw.strip() if session.question.is_open else answer.letter is None
 
 
-def _status(answer: Answer) -> Literal["ok", "empty"]:
-    return "ok" if answer.letter is not None else "empty"
+def _status(session: Session, answer: Answer) -> Literal["ok", "empty"]:
+    return "empty" if _is_unanswered(session, answer) else "ok"
 
 
 def _interrupted(session: Session) -> list[Round]:

@@ -1,0 +1,43 @@
+"""The method `dvd`."""
+
+from __future__ import annotations
+
+from videopro.methods.agents import AgentMethod, AgentRun, Prepared, Scene, Session
+from videopro.methods.dvd.agent import DvdRun
+from videopro.methods.dvd.database import CAPTIONER, DatabaseBuilder
+from videopro.methods.dvd.settings import DvdSettings
+from videopro.modules import ModuleModels, ModuleSettings, cache_root, is_pocket
+
+
+class DvdMethod(AgentMethod):
+    """Deep Video Discovery: a database of the video, and an agent that searches in it with tools."""
+
+    name = "dvd"
+    Settings = DvdSettings
+    settings: DvdSettings
+    roles = ("llm", "captioner", "vqa")
+    seeing_role = "vqa"
+    answers_open_questions = True
+
+    def __init__(self, settings: DvdSettings) -> None:
+        super().__init__(settings)
+        self._encoders: ModuleModels | None = None
+
+    def prepare(self, scene: Scene) -> Prepared:
+        if self._encoders is None:
+            chosen = ModuleSettings(text_encoder=self.settings.text_encoder)
+            self._encoders = ModuleModels(chosen, pocket=is_pocket(scene.context.backbone.inner))
+        builder = DatabaseBuilder(
+            scene.context.video,
+            scene.models[CAPTIONER],
+            self.settings,
+            scene.subtitles,
+            cache_root() / "databases",
+            self._encoders.text_encoder(),
+            scene.context.seed,
+        )
+        database = builder.build()
+        return Prepared(database, (database.preparation,))
+
+    def start(self, session: Session, prepared: Prepared) -> AgentRun:
+        return DvdRun(session, prepared, self.settings)

@@ -1,0 +1,59 @@
+"""The settings of Deep Video Discovery, with the paper's values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from videopro.errors import ConfigError
+from videopro.methods.agents import ROLE_HELP, AgentSettings
+from videopro.settings import did_you_mean, setting
+
+SEARCH_TOOLS = ("global_browse", "clip_search", "frame_inspect")
+
+
+@dataclass(frozen=True)
+class DvdSettings(AgentSettings):
+    """Settings of Deep Video Discovery. With preset "equal", `inspect_frames` and `browse_frames` are the
+    number of frames that the VQA model takes."""
+
+    llm: str = field(default="self", metadata=setting(f"reasons and calls tools: {ROLE_HELP}"))
+    captioner: str = field(default="self", metadata=setting(f"captions the clips: {ROLE_HELP}"))
+    vqa: str = field(default="self", metadata=setting(f"answers about frames, for the tools: {ROLE_HELP}"))
+    clip_seconds: float = field(default=5.0, metadata=setting("seconds of a clip (public code: 10)"))
+    fps: float = field(default=2.0, metadata=setting("frames per second of the database and of inspections"))
+    registry: Literal["progressive", "parallel", "none"] = field(
+        default="progressive",
+        metadata=setting(
+            "subject registry: progressive (each clip is shown the registry so far), parallel (clips in "
+            "parallel, merged by one request, as in the public code), or none (plain captions in a sentence)"
+        ),
+    )
+    segmentation: Literal["uniform", "transcript"] = field(
+        default="uniform",
+        metadata=setting("clip borders: uniform, or moved to the nearest pause between subtitle lines"),
+    )
+    text_encoder: str = field(
+        default="auto",
+        metadata=setting("encoder of captions for clip_search: a sentence-transformers name; none: BM25"),
+    )
+    tools: tuple[str, ...] = field(
+        default=SEARCH_TOOLS, metadata=setting(f"tools besides answer: {', '.join(SEARCH_TOOLS)} (Table 5)")
+    )
+    tool_calls: Literal["auto", "text"] = field(
+        default="auto",
+        metadata=setting("auto: the server's tool calls where it offers them; text: JSON in the reply"),
+    )
+    top_k: int = field(default=16, metadata=setting("clips that clip_search returns, unless the model says"))
+    inspect_frames: int = field(default=50, metadata=setting("maximum frames of frame_inspect"))
+    browse_frames: int = field(default=50, metadata=setting("frames over the video for global_browse"))
+    max_tool_steps: int = field(default=15, metadata=setting("N: steps before a forced answer"))
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("clip_seconds", "fps", "top_k", "inspect_frames", "browse_frames", "max_tool_steps"):
+            if not getattr(self, name) > 0:
+                raise ConfigError(f"dvd: {name} is {getattr(self, name)}; it must be above 0")
+        for tool in self.tools:
+            if tool not in SEARCH_TOOLS:
+                raise ConfigError(f"dvd: unknown tool {tool!r}; {did_you_mean(tool, SEARCH_TOOLS)}")

@@ -1,0 +1,57 @@
+"""What the language model of VideoAgent replies in its three steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field, create_model
+
+
+class Prediction(BaseModel):
+    """The answer by what is known so far, and why; made by `prediction_of`."""
+
+    reasoning: str
+    final_answer: str
+
+
+class Confidence(BaseModel):
+    """Whether what is known is insufficient (1), partial (2) or sufficient (3)."""
+
+    confidence: Literal[1, 2, 3]
+
+
+class FrameDescription(BaseModel):
+    """A frame to look for."""
+
+    segment_id: int | None = None
+    """The segment to look in; None: anywhere."""
+    duration: str = ""
+    """The segment's times in the model's own words; not used."""
+    description: str = Field(min_length=1)
+    """What the frame shows: the query."""
+
+
+class FrameDescriptions(BaseModel):
+    """The frames to look for; made by `descriptions_of`."""
+
+    frame_descriptions: list[FrameDescription] = Field(min_length=1)
+
+
+def prediction_of(letters: Sequence[str]) -> type[Prediction]:
+    """The schema of a prediction: one of the letters, or words where there are none."""
+    answer: Any = (Literal[tuple(letters)], ...) if letters else (str, Field(min_length=1))
+    return create_model("Prediction", __base__=Prediction, final_answer=answer)
+
+
+def descriptions_of(segments: Sequence[int]) -> type[FrameDescriptions]:
+    """The schema of frames to look for in these segments; none: anywhere in the video."""
+    if not segments:
+        return FrameDescriptions
+    segment: Any = (Literal[tuple(segments)], ...)
+    one: Any = create_model("FrameDescription", __base__=FrameDescription, segment_id=segment)
+    return create_model(
+        "FrameDescriptions",
+        __base__=FrameDescriptions,
+        frame_descriptions=(list[one], Field(min_length=1)),
+    )
