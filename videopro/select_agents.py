@@ -195,7 +195,7 @@ def table_of(team: TeamFile) -> Table:
     about = f"{team.benchmark} {team.split}" + (f", {team.domain}" if team.domain else "")
     table = Table(
         title=escape(f"{about}: agreement with the pseudo-labels of {team.labelled} questions"),
-        caption=f"each model answered {team.questions} questions; no gold answer was read",
+        caption=f"each model answered {team.questions} questions; the selection read no gold answer",
     )
     for name in ("model", "agreement %", "in the team"):
         table.add_column(name, justify="right" if "%" in name else "left")

@@ -2,6 +2,7 @@
 disagree."""
 
 from videopro.methods.lvagent import prompts
+from videopro.methods.lvagent.agent import Scenery
 from videopro.methods.lvagent.method import LvAgentMethod, check_weights
 from videopro.methods.lvagent.phases import PHASES, phase_seconds
 from videopro.methods.lvagent.selection import Agreement, agreement, pseudo_label
@@ -14,6 +15,7 @@ __all__ = [
     "Agreement",
     "LibraryMember",
     "LvAgentMethod",
+    "Scenery",
     "TeamCost",
     "TeamFile",
     "agreement",

@@ -82,7 +82,7 @@ def history(
     could be read."""
     lines = []
     for opinion in opinions:
-        if opinion is not removed:
+        if opinion != removed:
             score = f", score {sums[opinion.number]}" if sums else ""
             lines.append(f"{_opinion(question, opinion)}{score}")
     if removed is not None:
