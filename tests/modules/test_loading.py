@@ -69,6 +69,6 @@ def test_settings_are_in_the_runs_identity_unless_they_change_no_answer() -> Non
     with pytest.raises(ConfigError, match="'together' is the former name of 'max_parallel'"):
         create("videopro", {"together": 5, "max_parallel": 5})
     assert identity["teacher"]["faults"] == 1.0
-    assert set(METHODS) == {"native", "program", "adaptive", "videopro"}
+    assert {"native", "program", "adaptive", "videopro"} <= set(METHODS)
     assert identity != create("videopro", {"tau": 0.7, "planner": "pocket-teacher"}).identity()
     json.dumps(identity)

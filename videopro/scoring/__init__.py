@@ -1,6 +1,7 @@
 """Metrics over question scores: accuracy, calibration, confidence intervals, planning and programs."""
 
 from videopro.scoring.behaviour import BEHAVIOURS, Behaviour, BehaviourRow, behaviour, behaviour_rows
+from videopro.scoring.exploration import SegmentChoice, segment_choices
 from videopro.scoring.intervals import clustered_interval
 from videopro.scoring.metrics import (
     GROUP_SEPARATOR,
@@ -46,6 +47,7 @@ __all__ = [
     "PlanRecord",
     "ROUTING",
     "SeedRow",
+    "SegmentChoice",
     "GROUP_SEPARATOR",
     "QuestionScore",
     "accuracy",
@@ -73,6 +75,7 @@ __all__ = [
     "records_of",
     "reliability",
     "seed_table",
+    "segment_choices",
     "unparsed_rate",
     "weighted_accuracy",
     "weighted_difference",

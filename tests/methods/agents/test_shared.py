@@ -28,7 +28,7 @@ from videopro.methods.agents import (
 from videopro.methods.agents.clock import SharedClock
 from videopro.methods.agents.loading import public_role, read_role
 from videopro.question import Answer
-from videopro.traces import FALLBACK, Trace
+from videopro.traces import FALLBACK, Segment, Trace
 from videopro.video import uniform_times
 
 
@@ -189,6 +189,25 @@ def test_frames_beyond_the_model_and_the_budget_are_left_out_and_noted() -> None
         "at most 8 frames a call: the maximum of llm",
         "the budget of 4 frames left out some",
     ]
+
+
+def test_admitted_times_may_be_shown_again_within_the_budget() -> None:
+    own = session(ScriptedModel([]), max_frames=4)
+    admitted = own.admit(uniform_times(0.0, 60.0, 8), "llm")
+    assert len(admitted) == 4
+    assert len(own.frames(admitted, "llm")) == 4
+    assert own.budget.seen == {round(time, 3) for time in admitted}
+
+
+def test_a_step_holds_the_segments_that_its_reply_names() -> None:
+    own = session(ScriptedModel([{"letter": "B", "score": 7}, "no", "no"]))
+
+    def found(verdict: Verdict | None) -> list[Segment]:
+        return [Segment(0.0, 9.0, score=None if verdict is None else verdict.score)]
+
+    for _ in range(2):
+        own.ask("judge", "llm", "Judge this.", schema=Verdict, found=found)
+    assert [step.segments for step in own.steps] == [(Segment(0.0, 9.0, score=7),), (Segment(0.0, 9.0),)]
 
 
 # ---- a method --------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from videopro import prompts
-from videopro.methods.vca import MemoryBuffer, Node, Tree, borders, explore_prompt, relevances, reward_prompt
+from videopro.methods.vca import MemoryBuffer, Node, Tree, borders, explore_prompt, reward_prompt
 from videopro.pocket.questions import PocketQuestion, generate_questions
 from videopro.question import Question
 from videopro.train.pocket.agents.views import DrawnVideo
@@ -82,7 +82,7 @@ def search_rows(rng: Rng, noise: float = 0.2) -> list[PocketExample]:
         teacher.score(children)
         times = borders(children)
         rows.append(_example(video, times, [(prompt, _scores(children))], rng))
-        buffer.add(times, relevances(children))
+        buffer.update(times, tree.relevance_at)
         kept = buffer.times
         candidates = tree.candidates
         if not candidates:

@@ -77,6 +77,16 @@ class Session:
         """The frames on display at `times` (s), sorted, at the size of the role `model`: as many as the
         budget and the model allow, spread evenly over the times. What is left out is noted. Raises
         BudgetSpent, VideoError."""
+        allowed = self.admit(times, model)
+        size = self.models[model].frame_size(self.video.height, self.video.width, len(allowed))
+        with self._meter.stage("decode"):
+            frames = self.video.frames(allowed, size=size)
+        self._meter.add(Cost(frames=len(frames)))
+        return frames
+
+    def admit(self, times: Sequence[float], model: str) -> list[float]:
+        """The times (s), sorted, whose frames `frames` would return; they count as looked at from now on.
+        Raises BudgetSpent."""
         wanted = sorted(times)
         limit = self.models[model].frames
         if len(wanted) > limit:
@@ -85,11 +95,7 @@ class Session:
         allowed = self.budget.allowed(wanted)
         if len(allowed) < len(wanted):
             self.note(f"the budget of {self.budget.limits.max_frames} frames left out some")
-        size = self.models[model].frame_size(self.video.height, self.video.width, len(allowed))
-        with self._meter.stage("decode"):
-            frames = self.video.frames(allowed, size=size)
-        self._meter.add(Cost(frames=len(frames)))
-        return frames
+        return allowed
 
     def note(self, text: str) -> None:
         """A remark for readers of the result; a repeated one is noted once."""

@@ -4,15 +4,16 @@ itself, with a fixed buffer of frames."""
 from videopro.methods.vca.method import VcaMethod
 from videopro.methods.vca.prompts import explore as explore_prompt
 from videopro.methods.vca.prompts import reward as reward_prompt
-from videopro.methods.vca.tree import MemoryBuffer, Node, Tree, borders, relevances
+from videopro.methods.vca.settings import VcaSettings
+from videopro.methods.vca.tree import MemoryBuffer, Node, Tree, borders
 
 __all__ = [
     "MemoryBuffer",
     "Node",
     "Tree",
     "VcaMethod",
+    "VcaSettings",
     "borders",
     "explore_prompt",
-    "relevances",
     "reward_prompt",
 ]

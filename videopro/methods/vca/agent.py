@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 from typing import TypeAlias
 
 from videopro import prompts as shared_prompts
@@ -12,7 +11,7 @@ from videopro.methods.vca import prompts
 from videopro.methods.vca.replies import Action, Scores, action_of, scores_of
 from videopro.methods.vca.rewards import evidence_scores
 from videopro.methods.vca.settings import VcaSettings
-from videopro.methods.vca.tree import MemoryBuffer, Node, Tree, borders, relevances
+from videopro.methods.vca.tree import MemoryBuffer, Node, Tree
 from videopro.question import Answer
 from videopro.traces import Segment
 from videopro.video import Frame, uniform_times
@@ -32,10 +31,15 @@ class VcaRun(AgentRun):
         self._settings = settings
         self._score_frames = score_frames
         duration = session.video.duration
-        most = session.models[LLM].frames
+        most, wanted = session.models[LLM].frames, settings.buffer_size(duration)
+        if wanted is not None and wanted > most:
+            session.note(f"the buffer holds {most} frames: the maximum of {LLM}")
         self._tree = Tree(duration, settings.shortest)
-        self._buffer = MemoryBuffer(settings.buffer_size(duration, most))
+        self._buffer = MemoryBuffer(most if wanted is None else min(wanted, most))
         self._explored: list[Node] = []
+        self._similarity: dict[float, float] = {}
+        """Of the frames at these times to the question, in percent."""
+        self._round = 0
 
     def run(self) -> Conclusion:
         return self._search_tree() if self._settings.tree_search else self._search_moments()
@@ -46,24 +50,29 @@ class VcaRun(AgentRun):
         times = self._buffer.times or uniform_times(0.0, session.video.duration, self._settings.borders)
         frames = session.frames(times, LLM)
         if question.is_open:
-            text = session.tell("answer", LLM, shared_prompts.open_ended(question.text), frames=frames)
+            prompt = shared_prompts.open_ended(question.text)
+            text = session.tell("answer", LLM, prompt, frames=frames, round=self._round)
             return Conclusion(Answer(raw=text))
         prompt = shared_prompts.multiple_choice(question)
-        return Conclusion(session.choose("answer", LLM, prompt, frames=frames))
+        return Conclusion(session.choose("answer", LLM, prompt, frames=frames, round=self._round))
 
     # ---- Algorithm 1 -------------------------------------------------------------------------------------
 
     def _search_tree(self) -> Conclusion:
         chosen: Node | None = None
         for round in range(self._settings.max_rounds):
-            children = self._tree.split(chosen, self._settings.borders)
-            frames = self.session.frames(borders(children), LLM)
-            self._score(children, frames, round)
-            discarded = self._remember(frames, children)
+            self._round = round
+            wanted = self._tree.even_borders(chosen, self._settings.borders)
+            # Fewer than N if the model or the budget takes fewer: then there are fewer parts.
+            times = self.session.admit(wanted, LLM)
+            history = list(self._tree.nodes)
+            children = self._tree.split_at(chosen, times)
+            self._score(children, times, history)
+            self._remember(times)
             candidates = self._tree.candidates
             if not candidates:
                 break
-            action = self._act(candidates, round, discarded)
+            action = self._act(candidates)
             if action is None or action.segment is None:
                 return self._answered(action)
             chosen = self._tree.find(action.segment)
@@ -71,27 +80,30 @@ class VcaRun(AgentRun):
         self.session.note("no further segment or round: the answer was forced")
         return self.conclude()
 
-    def _score(self, children: list[Node], frames: list[Frame], round: int) -> None:
-        """The reward model scores the new segments, given the history of scores."""
+    def _score(self, children: list[Node], times: Sequence[float], history: Sequence[Node]) -> None:
+        """The reward model scores the new segments, which frames at `times` separate, given the history of
+        scores."""
         question = self.session.question
         if self._settings.reward == "model":
-            history = [node for node in self._tree.nodes if node not in children]
             self.session.ask(
                 "reward",
                 LLM,
                 prompts.reward(question, children, history),
                 schema=scores_of([child.number for child in children]),
-                frames=frames,
-                round=round,
+                frames=self.session.frames(times, LLM),
+                round=self._round,
                 found=lambda scores: _scored(children, scores),
             )
             return
+        self.session.budget.check()
+        frames: list[Frame] = []
         scores: list[float] | None = None
         if self._settings.reward == "image":
             assert self._score_frames is not None
-            ends = self._score_frames(question.text, frames)
-            # The first and the last segment of the video have one end frame each.
-            scores = [(first + last) / 2 for first, last in pairwise([ends[0], *ends, ends[-1]])]
+            frames = self.session.frames(times, LLM)
+            similar = self._score_frames(question.text, frames)
+            self._similarity.update(zip(times, similar, strict=True))
+            scores = [self._end_similarity(child) for child in children]
         elif self._settings.reward == "evidence":
             spans = [(child.start, child.end) for child in children]
             scores = evidence_scores(spans, self.session.evidence)
@@ -101,31 +113,46 @@ class VcaRun(AgentRun):
         self.session.tool(
             "reward",
             args={"reward": self._settings.reward},
-            result="",
+            result=", ".join(f"{c.number}: {c.score:.0f}" for c in children if c.score is not None),
             frames=frames,
             segments=[child.record for child in children],
-            round=round,
+            round=self._round,
         )
 
-    def _remember(self, frames: Sequence[Frame], children: Sequence[Node]) -> list[float]:
-        """Update the memory buffer. Returns the moments that it discards."""
-        relevance = dict(zip(borders(children), relevances(children), strict=True))
-        # The budget may have left out some of the borders.
-        moments = sorted(relevance)
-        shown = [min(moments, key=lambda moment: abs(moment - frame.time)) for frame in frames]
-        return self._buffer.add(shown, [relevance[moment] for moment in shown])
+    def _end_similarity(self, child: Node) -> float:
+        """The mean similarity of a segment's end frames. The ends of the video are no frames, so its first
+        and its last segment have one."""
+        ends = [self._similarity[time] for time in (child.start, child.end) if time in self._similarity]
+        return sum(ends) / len(ends)
 
-    def _act(self, candidates: Sequence[Node], round: int, discarded: Sequence[float]) -> Action | None:
+    def _remember(self, times: Sequence[float]) -> None:
+        """Update the memory buffer with frames (s), and record which it discards. Without a tree nothing is
+        scored, and the oldest are discarded."""
+        rated: Callable[[float], float] = self._tree.relevance_at if self._tree.nodes else lambda time: -1.0
+        discarded = self._buffer.update(times, rated)
+        if discarded:
+            named = ", ".join(f"{time:.1f} s" for time in discarded)
+            self.session.tool(
+                "evict",
+                args={
+                    "capacity": self._buffer.size,
+                    "times": [round(time, 3) for time in discarded],
+                    "relevance": [rated(time) for time in discarded],
+                },
+                result=f"dropped the frames at {named}",
+                round=self._round,
+            )
+
+    def _act(self, candidates: Sequence[Node]) -> Action | None:
         """The agent answers, or chooses any open segment; None: its reply could not be parsed."""
         question = self.session.question
         reply = self.session.ask(
             "explore",
             LLM,
             prompts.explore(question, candidates, self._explored),
-            schema=action_of(question.letters, segments=[node.number for node in candidates]),
+            schema=action_of(question, segments=[node.number for node in candidates]),
             frames=self.session.frames(self._buffer.times, LLM),
-            round=round,
-            args={"discarded": [_short(time) for time in discarded]},
+            round=self._round,
             found=self._chosen,
         )
         return reply.parsed
@@ -149,21 +176,19 @@ class VcaRun(AgentRun):
         session, count = self.session, self._settings.borders
         duration = session.video.duration
         times = uniform_times(0.0, duration, count)
-        seen: list[float] = []
+        seen: set[float] = set()
         for round in range(self._settings.max_rounds):
-            frames = session.frames(times, LLM)
-            shown = [frame.time for frame in frames]
-            # Without scores, the oldest are discarded.
-            discarded = self._buffer.add(shown, [float(round)] * len(shown))
-            seen = sorted({*seen, *shown})
+            self._round = round
+            times = session.admit(times, LLM)
+            self._remember(times)
+            seen.update(times)
             reply = session.ask(
                 "explore",
                 LLM,
-                prompts.look(session.question, duration, seen, count),
-                schema=action_of(session.question.letters, moments=count),
+                prompts.look(session.question, duration, sorted(seen), count),
+                schema=action_of(session.question, moments=count),
                 frames=session.frames(self._buffer.times, LLM),
-                round=round,
-                args={"discarded": [_short(time) for time in discarded]},
+                round=self._round,
             )
             if reply.parsed is None or reply.parsed.times is None:
                 return self._answered(reply.parsed)
@@ -180,7 +205,3 @@ def _scored(children: Sequence[Node], scores: Scores | None) -> Sequence[Segment
             child = next(child for child in children if child.number == number)
             child.score, child.text = score.score, score.why
     return [child.record for child in children]
-
-
-def _short(time: float) -> float:
-    return round(time, 3)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 from videopro.errors import ConfigError
 from videopro.methods.agents import AgentMethod, AgentRun, Prepared, Scene, Session
@@ -25,6 +26,12 @@ class VcaMethod(AgentMethod):
     def __init__(self, settings: VcaSettings) -> None:
         super().__init__(settings)
         self._encoders: ModuleModels | None = None
+
+    def identity(self) -> dict[str, Any]:
+        facts = super().identity()
+        if self.needs_evidence():
+            facts["oracle"] = "evidence"
+        return facts
 
     def needs_evidence(self) -> bool:
         return self.settings.reward == "evidence"

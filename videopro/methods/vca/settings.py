@@ -55,6 +55,10 @@ class VcaSettings(AgentSettings):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ConfigError(f"vca: {name} is {value}; it must be at least 1")
+        if self.buffer is not None and self.preset == "equal":
+            raise ConfigError(
+                f"vca: buffer is {self.buffer}, but preset 'equal' takes the model's frames; leave one out"
+            )
         if not self.shortest > 0:
             raise ConfigError(f"vca: shortest is {self.shortest}; it must be above 0")
         if not self.tree_search and self.reward != "model":
@@ -63,9 +67,8 @@ class VcaSettings(AgentSettings):
                 "leave reward out"
             )
 
-    def buffer_size(self, duration: float, most: int) -> int:
-        """Frames in the buffer for a video of `duration` seconds and a model that takes `most` frames."""
+    def buffer_size(self, duration: float) -> int | None:
+        """Frames in the buffer for a video of `duration` seconds; None: as many as the model takes."""
         if self.preset == "equal":
-            return most
-        size = self.buffer or (LONG_BUFFER if duration >= LONG_VIDEO else SHORT_BUFFER)
-        return min(size, most)
+            return None
+        return self.buffer or (LONG_BUFFER if duration >= LONG_VIDEO else SHORT_BUFFER)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -27,10 +27,14 @@ class Node:
     """Whether it has not been explored yet."""
 
     @property
+    def parent(self) -> str:
+        """The name of the segment that it is a part of; empty: the whole video."""
+        return self.name.rpartition(".")[0]
+
+    @property
     def record(self) -> Segment:
         """The segment as a trace stores it."""
-        parent = self.name.rpartition(".")[0]
-        return Segment(self.start, self.end, self.name, parent, self.score, self.text)
+        return Segment(self.start, self.end, self.name, self.parent, self.score, self.text)
 
 
 class Tree:
@@ -48,23 +52,49 @@ class Tree:
         long_enough = [n for n in self.nodes if n.is_open and n.end - n.start >= self._shortest]
         return sorted(long_enough, key=lambda node: (node.start, node.number))
 
+    def even_borders(self, parent: Node | None, count: int) -> list[float]:
+        """The `count` moments (s) that split a segment (None: the whole video) into equal parts."""
+        start, end = self._span(parent)
+        return [start + (end - start) * place / (count + 1) for place in range(1, count + 1)]
+
     def split(self, parent: Node | None, count: int) -> list[Node]:
-        """Split a segment (None: the whole video) at `count` borders into count + 1 equal parts."""
-        start, end, prefix = (0.0, self._duration, "")
+        """Split a segment (None: the whole video) into count + 1 equal parts."""
+        return self.split_at(parent, self.even_borders(parent, count))
+
+    def split_at(self, parent: Node | None, borders: Sequence[float]) -> list[Node]:
+        """Split a segment (None: the whole video) at n moments inside it (s, ascending) into n + 1 parts."""
+        start, end = self._span(parent)
+        prefix = ""
         if parent is not None:
             parent.is_open = False
-            start, end, prefix = parent.start, parent.end, f"{parent.name}."
-        borders = [start + (end - start) * place / (count + 1) for place in range(count + 2)]
+            prefix = f"{parent.name}."
         made = [
-            Node(len(self.nodes) + place, f"{prefix}{place}", borders[place], borders[place + 1])
-            for place in range(count + 1)
+            Node(len(self.nodes) + place, f"{prefix}{place}", first, last)
+            for place, (first, last) in enumerate(pairwise([start, *borders, end]))
         ]
         self.nodes += made
         return made
 
+    def relevance_at(self, time: float) -> float:
+        """The relevance of a frame at a border (s): the highest among the open segments beside it, so that
+        the scores of an explored segment give way to those of its parts. A part without a score counts as
+        the smallest segment around it that has one; -1 if none has."""
+        named = {node.name: node for node in self.nodes}
+
+        def relevance(node: Node) -> float:
+            if node.score is not None:
+                return node.score
+            return relevance(named[node.parent]) if node.parent else -1.0
+
+        beside = [node for node in self.nodes if node.is_open and node.start <= time <= node.end]
+        return max(relevance(node) for node in beside)
+
     def find(self, number: int) -> Node:
         """The segment of this number."""
         return self.nodes[number]
+
+    def _span(self, node: Node | None) -> tuple[float, float]:
+        return (0.0, self._duration) if node is None else (node.start, node.end)
 
 
 def borders(children: Sequence[Node]) -> list[float]:
@@ -72,43 +102,26 @@ def borders(children: Sequence[Node]) -> list[float]:
     return [child.end for child in children[:-1]]
 
 
-@dataclass(frozen=True)
-class KeptFrame:
-    """A moment in the memory buffer."""
-
-    time: float
-    relevance: float
-    """The higher score of the two segments that it borders; -1 without scores."""
-    order: int
-    """Its place in the order in which frames were added."""
-
-
 class MemoryBuffer:
     """A fixed number of moments; those of the lowest relevance are discarded (section 3.2), of equal ones
     that which was added first."""
 
     def __init__(self, size: int) -> None:
-        self._size = size
-        self._kept: list[KeptFrame] = []
-        self._added = 0
+        self.size = size
+        self._kept: list[float] = []
+        """In the order in which they were added."""
 
     @property
     def times(self) -> list[float]:
         """The kept moments (s), in order of time."""
-        return sorted(frame.time for frame in self._kept)
+        return sorted(self._kept)
 
-    def add(self, times: Sequence[float], relevances: Sequence[float]) -> list[float]:
-        """Add moments. Returns those that are discarded, old or new, in order of time."""
-        for time, relevance in zip(times, relevances, strict=True):
-            if all(frame.time != time for frame in self._kept):
-                self._kept.append(KeptFrame(time, relevance, self._added))
-                self._added += 1
-        ranked = sorted(self._kept, key=lambda frame: (frame.relevance, frame.order), reverse=True)
-        self._kept = ranked[: self._size]
-        return sorted(frame.time for frame in ranked[self._size :])
-
-
-def relevances(children: Sequence[Node]) -> list[float]:
-    """The relevance of the frame at each border: the higher score of the two segments beside it."""
-    scores = [-1.0 if child.score is None else child.score for child in children]
-    return [max(pair) for pair in pairwise(scores)]
+    def update(self, times: Sequence[float], relevance: Callable[[float], float]) -> list[float]:
+        """Add moments, and discard those of the lowest relevance as it is now. Returns the discarded ones,
+        old or new, in order of time."""
+        self._kept += [time for time in dict.fromkeys(times) if time not in self._kept]
+        # Stable: among equals, the order of adding stays.
+        ranked = sorted(self._kept, key=relevance)
+        discarded = ranked[: max(0, len(ranked) - self.size)]
+        self._kept = [time for time in self._kept if time not in discarded]
+        return sorted(discarded)

@@ -1,0 +1,76 @@
+"""VCA on the minute of coloured scenes, with a scripted model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tests.support.method_world import context, item
+from tests.support.reason_world import SceneBackbone
+from tests.support.scripted_model import Line, Request, ScriptedModel
+from videopro.methods.agents import ModelReply
+from videopro.methods.vca import VcaMethod, VcaSettings
+from videopro.traces import Result, Step
+
+
+class ScriptedVca(VcaMethod):
+    """VCA with this model."""
+
+    def __init__(self, settings: VcaSettings, model: ScriptedModel) -> None:
+        super().__init__(settings)
+        self._model = model
+
+    def models(self, backbone: Any) -> dict[str, Any]:
+        return {"llm": self._model}
+
+
+@dataclass
+class Ended:
+    """A question after VCA."""
+
+    result: Result
+    model: ScriptedModel
+
+    @property
+    def kinds(self) -> list[str]:
+        return [step.kind for step in self.result.steps]
+
+    def steps(self, kind: str) -> list[Step]:
+        return [step for step in self.result.steps if step.kind == kind]
+
+    @property
+    def asked_for_scores(self) -> list[Request]:
+        return [each for each in self.model.requests if "\nNew parts, " in each.prompt]
+
+    @property
+    def asked_for_action(self) -> list[Request]:
+        return [each for each in self.model.requests if "The frames are what you have kept." in each.prompt]
+
+
+def scores(*values: int, first: int = 0) -> dict[str, dict[str, Any]]:
+    """A reply of the reward model: scores of segments, numbered from `first`."""
+    return {
+        str(number): {"why": f"seen in {number}", "score": value}
+        for number, value in enumerate(values, first)
+    }
+
+
+def flat(value: int, first: int = 0, parts: int = 7) -> dict[str, dict[str, Any]]:
+    """The same score for all parts."""
+    return scores(*[value] * parts, first=first)
+
+
+def explore(
+    lines: Sequence[Line | ModelReply], *, frames: int = 16, asked: Any = None, **settings: Any
+) -> Ended:
+    """Answer a question with a model of these lines that takes `frames` frames."""
+    model = ScriptedModel(lines, frames=frames)
+    method = ScriptedVca(VcaSettings(**settings), model)
+    return Ended(method.run(asked if asked is not None else item(), context(SceneBackbone())), model)
+
+
+def listed(request: Request) -> list[int]:
+    """The open segments that a prompt lists."""
+    part = request.prompt.partition("Parts to look into, with their scores:\n")[2]
+    return [int(line.partition(":")[0]) for line in part.splitlines() if line[0].isdigit()]
