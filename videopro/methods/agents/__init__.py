@@ -5,6 +5,7 @@ paper's algorithm.
 """
 
 from videopro.methods.agents.budget import Budget, BudgetLimits, BudgetSpent
+from videopro.methods.agents.clock import SharedClock
 from videopro.methods.agents.indexing import prepare_index
 from videopro.methods.agents.loading import ModelLoader, public_role, split_role
 from videopro.methods.agents.method import AgentMethod, AgentRun, Conclusion, Prepared, Scene
@@ -30,6 +31,7 @@ __all__ = [
     "Reply",
     "Scene",
     "Session",
+    "SharedClock",
     "Tool",
     "ToolCall",
     "ToolsRefused",
