@@ -148,7 +148,7 @@ def test_rows_of_vca_are_in_the_methods_forms() -> None:
                     forms["explore"] += 1
                     parts = said.partition("Parts to look into")[2]
                     numbers = [int(n) for n in re.findall(r"^(\d+): ", parts, re.MULTILINE)]
-                    question = Question("", tuple(letters))
+                    question = Question("Which?", tuple(letters))
                     parse_reply(reply, action_of(question, segments=numbers))
                 else:
                     forms["answer"] += 1
