@@ -4,9 +4,10 @@ browser takes to open, filter, search and sort them.
     python perf/view.py [--questions 5000] [--work FOLDER]
 
 The run is synthetic: programs of a dozen lines, every other question refined, 6 to 18 calls each with up to
-64 frames, about videos that do not exist (thumbnails cost what decoding costs: perf/decode.py). The browser
-is headless Chromium; each time is the median of seven, from the action to the next painted frame. Needs
-chromium on the PATH and playwright. Writes perf/view.json.
+64 frames, about videos that do not exist (thumbnails cost what decoding costs: perf/decode.py). A second run
+is of an agent: 12 rounds of a reply with seven scored segments and a choice, 22 frames a round, each prompt
+with all scores before it. The browser is headless Chromium; each time is the median of seven, from the
+action to the next painted frame. Needs chromium on the PATH and playwright. Writes perf/view.json.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ import shutil
 import statistics
 import tempfile
 import time
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +30,20 @@ from rich.table import Table
 
 from videopro.benchmarks.base import ROBUST, Protocol
 from videopro.question import Answer
-from videopro.runs import RunFolder, RunTail
-from videopro.traces import SCHEMA, Call, Cost, Execution, Round, Trace, VideoRef
-from videopro.view.site import write_pages
+from videopro.runs import RunFolder, RunTail, run_key
+from videopro.traces import (
+    AGENT,
+    SCHEMA,
+    Call,
+    Cost,
+    Execution,
+    Round,
+    Segment,
+    Step,
+    Trace,
+    VideoRef,
+)
+from videopro.view.site import Site, write_pages
 
 RESULTS = Path(__file__).with_suffix(".json")
 ROUNDS = 7
@@ -152,6 +166,60 @@ def _answer(round_: Round) -> Answer:
     return round_.execution.answer
 
 
+def make_agent_trace(number: int, draw: random.Random) -> Trace:
+    """A made-up question of an agent that looks into twelve segments."""
+    steps: list[Step] = []
+    known: list[str] = []
+    for turn in range(12):
+        start, parent = draw.uniform(0, DURATION - 100), "" if turn == 0 else str(turn % 7)
+        segments = tuple(
+            Segment(
+                start + 14 * place,
+                start + 14 * place + 14,
+                f"{parent}.{place}" if parent else str(place),
+                parent,
+                float(draw.randint(0, 100)),
+                f"someone {draw.choice(FAMILIES)} at place {draw.randrange(97)}, and nothing else is seen",
+            )
+            for place in range(7)
+        )
+        times = tuple((segment.end, 360.0, 640.0) for segment in segments[:6])
+        listed = [f"{s.name}: {s.start:.1f}-{s.end:.1f} s, {s.score:.0f}: {s.text}" for s in segments]
+        prompt = "\n".join([*_AGENT_PROMPT, *known, *listed])
+        scores = {s.name: {"why": s.text, "score": s.score} for s in segments}
+        cost = Cost(1.0, {"llm": 0.9}, 6, 1, 2000, 300)
+        asked: dict[str, Any] = {"prompt": prompt, "round": turn, "cost": cost}
+        raw = json.dumps(scores)
+        steps.append(Step("reward", "llm", frames=times, raw=raw, parsed=scores, segments=segments, **asked))
+        memory = tuple((draw.uniform(0, DURATION), 360.0, 640.0) for _ in range(16))
+        chosen = {"segment": draw.randrange(7)}
+        steps.append(Step("explore", "llm", frames=memory, raw=json.dumps(chosen), parsed=chosen, **asked))
+        known += listed
+    answer = Answer(draw.choice("AB"), raw="A")
+    round_ = Round(AGENT, "A", execution=Execution("ok", answer, steps=tuple(steps)))
+    whole = make_sample_trace(number, draw)
+    return replace(whole, rounds=(round_,), first=answer, final=answer, selected=0, refined=0)
+
+
+_AGENT_PROMPT = [
+    f"Line {n} of a prompt that says at some length what a reply has to look like." for n in range(12)
+]
+
+
+def write_run(folder: Path, traces: Iterator[Trace]) -> RunFolder:
+    """A run's folder with these traces."""
+    run, identity = RunFolder(folder), {"protocol": Protocol(parser=ROBUST).identity()}
+    run.open({"benchmark": "made up", "split": "test", "method": "videopro", "model": "none"}, identity)
+    key = run_key(identity)
+    run.traces.write_bytes(b"".join(replace(trace, run_key=key).to_line() for trace in traces))
+    return run
+
+
+def page_sizes(site: Site) -> list[float]:
+    """Kilobytes of the questions' files."""
+    return [path.stat().st_size / 1e3 for path in (site.path / "data" / "questions").iterdir()]
+
+
 def time_to_paint(page: Page, action: str, until: str) -> float:
     """Median milliseconds from an action until a condition holds and is painted; both are JavaScript."""
     script = """([action, until]) => new Promise((resolve) => {
@@ -171,8 +239,8 @@ def time_to_paint(page: Page, action: str, until: str) -> float:
     return float(statistics.median(times))
 
 
-def browse(index: Path) -> dict[str, float]:
-    """The browser's times, in ms."""
+def browse(index: Path, agents: Path) -> dict[str, float]:
+    """The browser's times, in ms; `agents`: the index of the agent's run."""
     chromium = shutil.which("chromium")
     if chromium is None:
         raise SystemExit("error: needs chromium on the PATH: apt-get install chromium")
@@ -189,6 +257,9 @@ def browse(index: Path) -> dict[str, float]:
             "open the list": statistics.median(opening),
             **{name: time_to_paint(page, action, until) for name, (action, until) in INTERACTIONS.items()},
         }
+        page.goto(agents.as_uri())
+        action, _ = INTERACTIONS["open a question"]
+        numbers["open an agent's question"] = time_to_paint(page, action, "document.querySelector('.steps')")
         browser.close()
     return numbers
 
@@ -200,15 +271,10 @@ def main() -> None:
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         work = given.work or Path(scratch)
-        folder = RunFolder(work / "run")
-        folder.open(
-            {"benchmark": "made up", "split": "test", "method": "videopro", "model": "none"},
-            {"protocol": Protocol(parser=ROBUST).identity()},
-        )
         draw = random.Random(0)
-        folder.traces.write_bytes(
-            b"".join(make_sample_trace(n, draw).to_line() for n in range(given.questions))
-        )
+        count = given.questions
+        folder = write_run(work / "run", (make_sample_trace(n, draw) for n in range(count)))
+        agents = write_run(work / "agents", (make_agent_trace(n, draw) for n in range(count // 10)))
         began, worked = time.perf_counter(), time.process_time()
         site = write_pages(folder.path, work / "view", max_frames=16)
         seconds, worked = time.perf_counter() - began, time.process_time() - worked
@@ -217,17 +283,22 @@ def main() -> None:
         began = time.perf_counter()
         tail.summary()
         live = time.perf_counter() - began
-        pages = [path.stat().st_size for path in (site.path / "data" / "questions").iterdir()]
+        pages = page_sizes(site)
+        of_agents = write_pages(agents.path, work / "view_agents", max_frames=16)
+        agent_pages = page_sizes(of_agents)
         results: dict[str, Any] = {
             "questions": given.questions,
             "traces_mb": round(folder.traces.stat().st_size / 1e6, 1),
             "write_pages_s": round(seconds, 1),
             "write_pages_cpu_s": round(worked, 1),
             "index_mb": round((site.path / "data" / "index.js").stat().st_size / 1e6, 2),
-            "page_kb_median": round(statistics.median(pages) / 1e3, 1),
-            "pages_mb": round(sum(pages) / 1e6, 1),
+            "page_kb_median": round(statistics.median(pages), 1),
+            "pages_mb": round(sum(pages) / 1e3, 1),
+            "agent_questions": len(agent_pages),
+            "agent_trace_kb_mean": round(agents.traces.stat().st_size / 1e3 / len(agent_pages), 1),
+            "agent_page_kb_median": round(statistics.median(agent_pages), 1),
             "live_numbers_s": round(live, 2),
-            "browser_ms": {name: round(value) for name, value in browse(site.index).items()},
+            "browser_ms": {name: round(value) for name, value in browse(site.index, of_agents.index).items()},
         }
     RESULTS.write_text(json.dumps(results, indent=2) + "\n")
     table = Table(title=f"the viewer at {given.questions:,} questions", show_header=False)
