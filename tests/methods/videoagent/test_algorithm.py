@@ -190,9 +190,13 @@ def test_without_segment_selection_the_whole_video_is_searched() -> None:
     result = method.answer()
     assert "Parts of the video" not in method.llm.requests[2].prompt
     assert looked_at(result) == sorted([*FIRST, 50.5])
-    # With segments, the same words in segment 3 (18.5 to 30.5 s) find the best of that segment.
-    lines[2] = search((3, "25"))
-    assert looked_at(SceneVideoAgent(lines).answer()) == sorted([*FIRST, 24.5])
+    # A segment that it names nevertheless is not read.
+    assert "segment_id" not in str(method.llm.requests[2].schema)
+    lines[2] = search((3, "green"))
+    assert 50.5 in looked_at(SceneVideoAgent(lines, segment_selection=False).answer())
+    # With segments, only the frames of the named one are compared: there is no green in 30.5 to 42.5 s.
+    found = looked_at(SceneVideoAgent([*lines[:2], search((4, "green")), *lines[3:]]).answer())
+    assert all(30.5 < time < 42.5 for time in {*found} - {*FIRST})
 
 
 def test_uniform_frames_are_the_middles_of_the_longest_segments() -> None:

@@ -10,8 +10,8 @@ from videopro.methods.videoagent.captions import CAPTIONER, Captions
 from videopro.methods.videoagent.prompts import State
 from videopro.methods.videoagent.replies import (
     Confidence,
-    FrameDescription,
-    FrameDescriptions,
+    Description,
+    Descriptions,
     Prediction,
     descriptions_of,
     prediction_of,
@@ -179,7 +179,7 @@ class VideoAgentRun(AgentRun):
         self._confidence = None if reply.parsed is None else reply.parsed.confidence
         return self._confidence or 0
 
-    def _find_missing(self) -> list[FrameDescription]:
+    def _find_missing(self) -> Sequence[Description]:
         """What has to be seen, and in which segments; empty if the reply could not be parsed."""
         segments = self._segments()
         offered = segments if self._settings.segment_selection else []
@@ -195,7 +195,7 @@ class VideoAgentRun(AgentRun):
         )
         return [] if reply.parsed is None else reply.parsed.frame_descriptions
 
-    def _retrieve(self, missing: Sequence[FrameDescription]) -> list[int]:
+    def _retrieve(self, missing: Sequence[Description]) -> list[int]:
         """One frame for each description: the most similar one of its segment, unless it is next to another
         one that is kept."""
         if not missing:
@@ -223,7 +223,7 @@ class VideoAgentRun(AgentRun):
         )
         return kept
 
-    def _most_similar(self, wanted: FrameDescription) -> tuple[int, float, Segment]:
+    def _most_similar(self, wanted: Description) -> tuple[int, float, Segment]:
         """The best unseen frame of the segment, its cosine similarity, and both for the trace."""
         assert self._index is not None
         segment = _segment_of(wanted, self._segments())
@@ -231,7 +231,7 @@ class VideoAgentRun(AgentRun):
             wanted.description, len(self._index.clips), start=segment.start, end=segment.end
         )
         place, score = next((place, score) for place, score in ranked if place in segment.places)
-        name = "" if wanted.segment_id is None else str(segment.number)
+        name = "" if wanted.segment is None else str(segment.number)
         start, end = self._timeline.spans[place]
         return place, score, Segment(start, end, name, score=round(score, 4), text=wanted.description)
 
@@ -263,20 +263,20 @@ class VideoAgentRun(AgentRun):
         return Conclusion(Answer(letter, raw=answer), claim)
 
 
-def _segment_of(wanted: FrameDescription, segments: Sequence[VideoSegment]) -> VideoSegment:
+def _segment_of(wanted: Description, segments: Sequence[VideoSegment]) -> VideoSegment:
     """The segment that a description names; the only one if it names none."""
-    if wanted.segment_id is None:
+    if wanted.segment is None:
         return segments[0]
-    return next(segment for segment in segments if segment.number == wanted.segment_id)
+    return next(segment for segment in segments if segment.number == wanted.segment)
 
 
-def _named(wanted: FrameDescriptions | None, segments: Sequence[VideoSegment]) -> list[Segment]:
+def _named(wanted: Descriptions | None, segments: Sequence[VideoSegment]) -> list[Segment]:
     """The segments that the language model named, for the trace."""
     if wanted is None:
         return []
     named = []
     for each in wanted.frame_descriptions:
         segment = _segment_of(each, segments)
-        name = "" if each.segment_id is None else str(segment.number)
+        name = "" if each.segment is None else str(segment.number)
         named.append(Segment(segment.start, segment.end, name, text=each.description))
     return named

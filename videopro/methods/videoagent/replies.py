@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from pydantic import BaseModel, Field, create_model
 
@@ -28,20 +28,39 @@ class Confidence(BaseModel):
 
 
 class FrameDescription(BaseModel):
-    """A frame to look for."""
+    """A frame to look for anywhere in the video."""
 
-    segment_id: int | None = None
-    """The segment to look in; None: anywhere."""
-    duration: str = ""
-    """The segment's times in the model's own words; not used."""
     description: str = Field(min_length=1)
     """What the frame shows: the query."""
 
+    @property
+    def segment(self) -> int | None:
+        """The number of the segment to look in; None: anywhere."""
+        return None
 
-class FrameDescriptions(BaseModel):
+
+class SegmentDescription(BaseModel):
+    """A frame to look for in a segment. No subclass of the other, whose fields would come first: a model that
+    is constrained to the schema writes the segment first, as the prompt shows it."""
+
+    segment_id: int
+    duration: str = ""
+    """The segment's times in the model's own words; not used."""
+    description: str = Field(min_length=1)
+
+    @property
+    def segment(self) -> int | None:
+        """As of FrameDescription."""
+        return self.segment_id
+
+
+Description: TypeAlias = FrameDescription | SegmentDescription
+
+
+class Descriptions(BaseModel):
     """The frames to look for; made by `descriptions_of`."""
 
-    frame_descriptions: list[FrameDescription] = Field(min_length=1)
+    frame_descriptions: Sequence[Description]
 
 
 def prediction_of(question: Question) -> type[Prediction]:
@@ -50,14 +69,12 @@ def prediction_of(question: Question) -> type[Prediction]:
     return create_model("Prediction", __base__=Prediction, final_answer=(answer, ...))
 
 
-def descriptions_of(segments: Sequence[int]) -> type[FrameDescriptions]:
+def descriptions_of(segments: Sequence[int]) -> type[Descriptions]:
     """The schema of frames to look for in these segments; none: anywhere in the video."""
-    if not segments:
-        return FrameDescriptions
-    number: Any = number_type(segments)
-    one: Any = create_model("FrameDescription", __base__=FrameDescription, segment_id=(number, ...))
+    one: Any = FrameDescription
+    if segments:
+        number: Any = number_type(segments)
+        one = create_model("SegmentDescription", __base__=SegmentDescription, segment_id=(number, ...))
     return create_model(
-        "FrameDescriptions",
-        __base__=FrameDescriptions,
-        frame_descriptions=(list[one], Field(min_length=1)),
+        "Descriptions", __base__=Descriptions, frame_descriptions=(list[one], Field(min_length=1))
     )
