@@ -53,7 +53,8 @@ class ModuleSettings:
     encoder: str = field(
         default="auto",
         metadata=setting(
-            "clip encoder: pocket, languagebind, clip, siglip2 or pe_video (with :FOLDER), or none"
+            "clip encoder: pocket, pocket-asp, or languagebind, clip, siglip2, pe_video or asp-clip with "
+            ":FOLDER; none"
         ),
     )
     text_encoder: str = field(
@@ -77,12 +78,14 @@ class ModuleSettings:
         return {part: defaults[part] if name == "auto" else name for part, name in chosen.items()}
 
 
-def is_pocket(backbone: Backbone) -> bool:
-    """Whether a backbone is the shipped pocket model, with or without an adapter."""
+def is_pocket(backbone: Backbone | str) -> bool:
+    """Whether a backbone, or the one of this name, is the shipped pocket model, with or without an
+    adapter."""
     # Imported by name: the pocket package is a layer above the modules.
     shipped = import_module("videopro.pocket").model_dir
     try:
-        return bool(Path(backbone.name).resolve() == shipped().resolve())
+        name = backbone if isinstance(backbone, str) else backbone.name
+        return bool(Path(name).resolve() == shipped().resolve())
     except (BackboneError, OSError):
         return False
 
@@ -207,7 +210,8 @@ class ModuleModels:
 
 def _folder(name: str) -> Path | None:
     """The local folder that a model's name refers to, if it does."""
-    from videopro.modules.models.encoders import pocket_folder
+    from videopro.modules.models.encoders import pocket_asp_folder, pocket_folder
 
-    folder = pocket_folder() if name == "pocket" else Path(name.partition(":")[2] or name)
+    shipped = {"pocket": pocket_folder(), "pocket-asp": pocket_asp_folder()}
+    folder = shipped.get(name) or Path(name.partition(":")[2] or name)
     return folder if folder.is_dir() else None

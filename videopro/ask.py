@@ -2,20 +2,21 @@
 
     python -m videopro.ask film.mp4 "What does she pick up?" --choices "a cup" "a book" --model pocket
 
-With choices, the question is answered like a benchmark's; without, the model answers in its own words.
-Programs are shown while they run (`videopro.ask_console`).
+With choices, the question is answered like a benchmark's; without, the model (or an agent that can) answers
+in its own words. Programs and agents' steps are shown while they run (`videopro.ask_console`).
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
 from videopro import methods, prompts
-from videopro.ask_console import ConsoleObserver, print_line, show_answer
+from videopro.ask_console import ConsoleObserver, show_answer
+from videopro.ask_steps import print_line
 from videopro.backbones import Backbone, Generation, Sampling, load_backbone, read_spec
 from videopro.backbones.wrappers import Meter
 from videopro.benchmarks import ROBUST, Item, Protocol
@@ -75,10 +76,13 @@ def ask(config: AskConfig, *, load: Callable[..., Backbone] = load_backbone) -> 
         choices=tuple(map(encodable, config.choices)),
     )
     # Invalid requests are rejected before a model is loaded.
-    question = Question(config.question, config.choices) if config.choices else None
+    is_open = not config.choices
+    question = Question.open(config.question) if is_open else Question(config.question, config.choices)
     method = methods.create(config.method, _options(config))
-    if question is None and config.method != "native":
-        raise ConfigError(f"method {config.method!r} answers by choosing; give --choices")
+    try:
+        method.check_open_questions(int(is_open))
+    except ConfigError:
+        raise ConfigError(f"method {config.method!r} answers by choosing; give --choices") from None
     if load is load_backbone:
         read_spec(config.model, **config.backbone)
     video = Video.open(config.video)
@@ -94,7 +98,7 @@ def ask(config: AskConfig, *, load: Callable[..., Backbone] = load_backbone) -> 
             seed=config.seed,
             observer=ConsoleObserver(),
         )
-        if question is None:
+        if is_open and config.method == "native":
             reply = _in_words(config, context)
             print_line(reply.text)
             print_line(f"confidence {reply.confidence:.3f}", "dim")
@@ -118,10 +122,12 @@ def ask(config: AskConfig, *, load: Callable[..., Backbone] = load_backbone) -> 
 
 def _options(config: AskConfig) -> dict[str, Any]:
     """Defaults that favour getting an answer: an answer that a refinement lost is kept, the model answers if
-    no program did, and given subtitles are shown. Flags and `--options` override them."""
+    no program or agent did, and given subtitles are shown. Flags and `--options` override them."""
     options = config.options_with_flags(config.method, config.options)
     if config.method != "native":
-        return {"final": "last-answered", "fallback": "native", **options}
+        known = {setting.name for setting in fields(methods.METHODS[config.method].Settings)}
+        favoured = {"final": "last-answered", "fallback": "native"}
+        return {**{name: value for name, value in favoured.items() if name in known}, **options}
     if config.subtitles is not None:
         return {"subtitles": "all", **options}
     return options

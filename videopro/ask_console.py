@@ -1,4 +1,4 @@
-"""What `videopro.ask` prints: programs and their calls as they happen, then the answer."""
+"""What `videopro.ask` prints: programs with their calls and agents' steps as they happen, then the answer."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 
+from videopro.ask_steps import cropped, print_line, show_costs, show_step
 from videopro.program import parse_program
 from videopro.question import Question
 from videopro.traces import FALLBACK, Call, Execution, Result, Round, Step
@@ -27,6 +28,7 @@ class ConsoleObserver:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        self._steps = 0
 
     def on_reply(self, round: Round) -> None:
         """The plan and the program."""
@@ -65,38 +67,38 @@ class ConsoleObserver:
                 print_line(f"it answered {answer.letter}, confidence {answer.confidence:.3f}", "green")
 
     def on_step(self, step: Step) -> None:
-        """One step of an agent: what it was for, who replied, and the reply."""
+        """One step of an agent: what it was for, what it looked at, and what came back."""
         with self._lock:
-            who = f" ({step.model})" if step.model else ""
-            arguments = ", ".join(f"{name}={value}" for name, value in step.args.items())
-            print_line(f"{step.kind}{who} {arguments}".rstrip(), "cyan")
-            for fault in step.faults:
-                print_line(f"  could not be parsed: {fault}", "yellow")
-            seen = f"{len(step.frames)} frames, " if step.frames else ""
-            reused = ", reused" if step.is_reused else ""
-            print_line(f"  {step.raw or step.result}  ({seen}{step.cost.seconds:.2f} s{reused})", "dim")
+            self._steps += 1
+            show_step(step, self._steps)
 
 
 def show_answer(result: Result, question: Question) -> None:
-    """The answer that counts, and how likely each option is."""
+    """The answer that counts, how likely each option is, and what an agent's steps cost."""
     reply = result.final
     assert reply is not None
     if len(result.rounds) > 1 or result.rounds[0].prompt_kind != "native":
         print_line("")
     if result.selected is not None and result.rounds[result.selected].prompt_kind == FALLBACK:
         print_line("the method gave no answer: this is the model's direct one", "yellow")
-    if reply.letter is None:
-        print_line(f"no option: the model says {reply.raw!r}" if reply.raw else "no answer", "bold")
+    if question.is_open:
+        print_line(reply.raw or "no answer", "bold")
+    elif reply.letter is None:
+        print_line(f"no option: the model says {cropped(reply.raw)!r}" if reply.raw else "no answer", "bold")
     else:
         print_line(f"{reply.letter}. {question.choice(reply.letter)}", "bold")
-    print_line(f"confidence {reply.confidence:.3f}", "dim")
-    grid = Table(box=None, show_header=False, pad_edge=False)
-    for letter, choice in zip(question.letters, question.choices, strict=True):
-        share = reply.letters.get(letter, 0.0)
-        grid.add_row(letter, Text(choice), "█" * round(30 * share), f"{share:.3f}")
-    Console().print(grid)
-
-
-def print_line(text: str, style: str = "") -> None:
-    """Print text verbatim: brackets are not markup here."""
-    Console().print(text, style=style, markup=False, highlight=False, soft_wrap=True)
+    if reply.letters or not result.steps:
+        print_line(f"confidence {reply.confidence:.3f}", "dim")
+        grid = Table(box=None, show_header=False, pad_edge=False)
+        for letter, choice in zip(question.letters, question.choices, strict=True):
+            share = reply.letters.get(letter, 0.0)
+            grid.add_row(letter, Text(choice), "█" * round(30 * share), f"{share:.3f}")
+        Console().print(grid)
+    claims = [round.execution.claim for round in result.rounds if round.execution is not None]
+    for claim in claims:
+        if claim is not None and result.steps:
+            print_line(f"the agent claims a confidence of {claim:.2f}", "dim")
+    if result.steps:
+        for note in result.notes:
+            print_line(note, "dim")
+        show_costs(result)

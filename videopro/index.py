@@ -36,7 +36,8 @@ class IndexConfig:
     encoder: str = field(
         default="pocket",
         metadata=setting(
-            "pocket, languagebind, clip, siglip2 or pe_video, optionally followed by :FOLDER_OR_HUB_NAME"
+            "pocket, pocket-asp, asp-clip:FOLDER, or languagebind, clip, siglip2 or pe_video, optionally "
+            "followed by :FOLDER_OR_HUB_NAME"
         ),
     )
     clip_seconds: float = field(default=CLIP_SECONDS, metadata=setting("length of a clip in seconds"))

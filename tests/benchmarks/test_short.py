@@ -13,6 +13,7 @@ import pytest
 
 from tests.support.benchmark_world import TSV, ego, metrics, score, touch, traces_of, write_json
 from videopro.benchmarks import load
+from videopro.errors import BenchmarkError
 from videopro.question import Question
 
 # ---- NExT-QA ----------------------------------------------------------------------------------------------
@@ -46,6 +47,47 @@ def test_nextqa_scores(tmp_path: Path) -> None:
         "CH": 1, "CW": 1, "DO": 1, "TC": 1, "TN": 2
     }  # fmt: skip
     assert summary["coverage"] == 0.5
+
+
+def nextqa_rows(tmp_path: Path, *kinds: str) -> None:
+    head = "video,frame_count,width,height,question,answer,qid,type,a0,a1,a2,a3,a4"
+    rows = [f"111,300,640,480,why,0,{qid},{kind},run,jump,sit,eat,sleep" for qid, kind in enumerate(kinds)]
+    (tmp_path / "val.csv").write_text("\n".join([head, *rows]) + "\n")
+    touch(tmp_path, "videos/111.mp4")
+
+
+def test_nextqa_atp_hard_is_a_list_of_row_numbers_of_val(tmp_path: Path) -> None:
+    nextqa_rows(tmp_path, "CW", "CH", "TP", "DO")
+    assert [item.groups for item in load("nextqa", root=tmp_path).items[:1]] == [{"type": "CW"}]
+    with pytest.raises(BenchmarkError, match=r"'atp_hard' needs atp-hard-ct4\.txt beside val\.csv"):
+        load("nextqa", split="atp_hard", root=tmp_path)
+    (tmp_path / "atp-hard-ct4.txt").write_text("0\n2\n")
+    hard = load("nextqa", split="atp_hard", root=tmp_path)
+    assert [item.id for item in hard.items] == ["111_0", "111_2"]
+    assert metrics(score(hard, {"111_0": "A", "111_2": "B"})) == {
+        "Acc@C": (1.0, 1.0), "Acc@T": (0.0, 0.0), "Acc@D": (None, None), "Acc@All": (0.5, 0.5)
+    }  # fmt: skip
+    # One run of val has both columns of VideoAgent's Table 3.
+    whole = load("nextqa", root=tmp_path)
+    assert [item.groups.get("atp_hard") for item in whole.items] == ["CW", None, "TN", None]
+    groups = score(whole, {"111_0": "A", "111_1": "B", "111_2": "A", "111_3": "A"})["groups"]
+    assert {name: row["accuracy"] for name, row in groups["atp_hard"].items()} == {"CW": 1.0, "TN": 1.0}
+    assert load("nextqa", split="val", root=tmp_path).protocol == hard.protocol
+
+
+def test_nextqa_atp_hard_is_of_the_official_file_only(tmp_path: Path) -> None:
+    with pytest.raises(BenchmarkError, match=r"counts rows of val\.csv"):
+        load("nextqa", split="atp_hard", root=tmp_path, annotations="hf:someone/NExTQA")
+
+
+@pytest.mark.parametrize(
+    ("lines", "why"), [("0\n4\n", "names row 4, and there are 4 rows"), ("111_0\n", "must list row numbers")]
+)
+def test_a_nextqa_list_that_does_not_fit_is_refused(tmp_path: Path, lines: str, why: str) -> None:
+    nextqa_rows(tmp_path, "CW", "CH", "TP", "DO")
+    (tmp_path / "atp-hard-ct4.txt").write_text(lines)
+    with pytest.raises(BenchmarkError, match=why):
+        load("nextqa", root=tmp_path)
 
 
 # ---- EgoSchema --------------------------------------------------------------------------------------------

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import ast
+import json
+import re
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.support.fakes import load_fake, make_video
+from tests.support.fakes import ColourBackbone, load_fake, make_video
 from tests.support.infer_world import SRT
 from videopro import methods
 from videopro.ask import AskConfig, _options, main
-from videopro.traces import AnswerRule
+from videopro.ask_console import ConsoleObserver, show_answer
+from videopro.backbones import GenerateRequest
+from videopro.question import Answer, Question
+from videopro.traces import AnswerRule, Cost, Execution, Preparation, Result, Round, Segment, Step
+from videopro.video import Frame
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +81,7 @@ def test_ask_falls_back_to_a_direct_answer(
     argv += ["--method", "videopro", "--options", *(f"{part}=none" for part in PARTS)]
     assert main(argv, load=load_fake) == 0
     shown = capsys.readouterr().out
-    assert "no program gave an answer: this is the model's direct one\nB. blue" in shown
+    assert "the method gave no answer: this is the model's direct one\nB. blue" in shown
     assert main([*argv, "--fallback", "none"], load=load_fake) == 0
     assert "no answer" in capsys.readouterr().out
 
@@ -84,6 +92,129 @@ def test_an_answer_that_a_refinement_lost_is_kept() -> None:
     said = AskConfig(Path("v"), "Q?", "m", method="videopro", final="last", fallback="none")
     assert methods.create("videopro", _options(said)).settings.rule == AnswerRule()
     assert methods.create("videopro", {}).settings.rule == AnswerRule(), "the paper's is a run's default"
+
+
+class ExploringBackbone(ColourBackbone):
+    """Scores every part alike, looks into one of them, then answers; "(mumble)": in no JSON."""
+
+    def write(self, request: GenerateRequest, frames: Sequence[Frame]) -> str:
+        if "(mumble)" in request.text:
+            return "I am [red]not[/red] sure. " * 100
+        if "New parts" not in request.text:
+            is_second = "Looked into" in request.text
+            in_words = "a few words" in request.text
+            return json.dumps(
+                {"answer": "a [blue] wall" if in_words else "B"} if is_second else {"segment": 3}
+            )
+        listed = request.text.partition("New parts")[2]
+        numbers = re.findall(r"^(\d+): ", listed, re.MULTILINE)
+        return json.dumps({number: {"why": f"wall {number}", "score": 40} for number in numbers})
+
+
+VCA = ["--model", "m", "--method", "vca"]
+
+
+@pytest.fixture(scope="module")
+def long_video(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """14 s: seven parts of two seconds."""
+    path = tmp_path_factory.mktemp("own") / "long.mp4"
+    make_video(path, "blue", 14.0)
+    return path
+
+
+def load_exploring(model: str, **settings: Any) -> ExploringBackbone:
+    backbone = ExploringBackbone(model, **settings)
+    backbone.frames = 16
+    return backbone
+
+
+def test_an_agents_steps_are_shown_as_they_happen(
+    long_video: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    argv = [str(long_video), "Which colour?", "--choices", "red", "blue", "green", *VCA]
+    assert main(argv, load=load_exploring) == 0
+    shown = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    heads = [line for line in shown if re.match(r"\d+ (reward|evict|explore)", line)]
+    assert [re.findall(r"\w+", line)[:2] for line in heads] == [
+        ["1", "reward"], ["2", "explore"], ["3", "reward"], ["4", "evict"], ["5", "explore"],
+    ]  # fmt: skip
+    assert "round 2 · 6 frames" in heads[2]
+    assert "3  0:06.0 – 0:08.0  40  wall 3" in shown
+    assert "segment: 3" in shown
+    assert any(line.startswith("3.6 ") for line in shown), "its parts"
+    at = shown.index("B. blue")
+    assert not any("confidence" in line for line in shown[at:]), "no answering call was made"
+    table = {line.split()[0]: line.split()[1:] for line in shown[at:] if line}
+    assert table["reward"][0] == table["explore"][0] == "2"
+    assert table["in"][:2] == ["all", "5"]
+    assert shown[-1] == "12 frames of the video were looked at"
+
+
+def test_an_agents_unparsed_replies_are_cropped_and_its_fallback_is_named(
+    long_video: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    argv = [str(long_video), "Which colour? (mumble) blue", "--choices", "red", "blue", *VCA]
+    assert main(argv, load=load_exploring) == 0
+    shown = capsys.readouterr().out
+    assert "asked again, as the reply could not be parsed: there is no JSON object in the reply" in shown
+    assert "   the reply could not be parsed: there is no JSON object in the reply" in shown
+    assert "I am [red]not[/red] sure." in shown, "brackets are not markup"
+    assert "more characters)" in shown
+    assert max(map(len, shown.splitlines())) < 800
+    assert "the method gave no answer: this is the model's direct one" in shown
+    assert main([*argv, "--fallback", "none"], load=load_exploring) == 0
+    last = capsys.readouterr().out
+    assert "no option: the model says 'I am [red]not[/red] sure." in last
+
+
+def test_an_agent_answers_in_words_if_it_can(long_video: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([str(long_video), "What is it?", *VCA], load=load_exploring) == 0
+    assert "\na [blue] wall\n" in capsys.readouterr().out
+    argv = [str(long_video), "What is it?", "--model", "m", "--method", "videopro"]
+    assert main(argv, load=load_exploring) == 2
+    assert "method 'videopro' answers by choosing; give --choices" in capsys.readouterr().err
+
+
+def steps_shown(step: Step, capsys: pytest.CaptureFixture[str]) -> str:
+    ConsoleObserver().on_step(step)
+    return capsys.readouterr().out
+
+
+def test_a_tools_call_is_shown_with_its_arguments(capsys: pytest.CaptureFixture[str]) -> None:
+    found = tuple(Segment(3600.0 + n, 3601.0 + n, score=0.5, text="a\nb") for n in range(20))
+    shown = steps_shown(
+        Step("search", args={"query": "a [kite]", "top": 3}, segments=found, result="20 clips"), capsys
+    )
+    assert "1 search(query=a [kite], top=3)" in shown
+    assert "1:00:00.0 – 1:00:01.0  0.5  a b" in shown
+    assert "and 8 more" in shown
+    assert "20 clips" in shown
+    shown = steps_shown(Step("mistake", args={"tool": "look"}, result="9 s is outside"), capsys)
+    assert "1 mistake(tool=look)" in shown
+    assert "9 s is outside" in shown
+    reply = Step(
+        "think", "llm", raw='Look. {"name"', parsed={"calls": [{"name": "look", "arguments": "[9]"}]}
+    )
+    assert steps_shown(reply, capsys).splitlines()[1:3] == ["   Look.", "   → look([9])"]
+    again = Step("browse", "vlm", raw="A wall.", is_reused=True, cost=Cost(2.0, calls=1, tokens_in=7))
+    assert "reused, it cost 2.00 s, 7 → 0 tokens" in steps_shown(again, capsys)
+
+
+def test_claims_and_what_was_prepared_are_in_the_end(capsys: pytest.CaptureFixture[str]) -> None:
+    agent = Execution("ok", Answer("A", raw="A"), claim=1.0, steps=(Step("think", "llm", cost=Cost(1.0)),))
+    prepared = (
+        Preparation("database", "d", Cost(60.0, frames=500)),
+        Preparation("selection", "s", is_known=False),
+    )
+    result = Result(
+        (Round("agent", "A", execution=agent),), final=agent.answer, selected=0, prepared=prepared
+    )
+    show_answer(result, Question("Which?", ("one", "two")))
+    shown = capsys.readouterr().out
+    assert "the agent claims a confidence of 1.00" in shown
+    rows = [line.split() for line in shown.splitlines()]
+    assert ["prepared:", "database", "60.00", "s", "500", "–", "–"] in rows
+    assert ["prepared:", "selection", "unknown"] in rows
 
 
 BAD = [

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from videopro import infer
-from videopro.pocket import PLANNERS, planner_dir
+from videopro.pocket import PLANNERS, adapter_dir
 from videopro.traces import read_traces
 
 SHORT = ["val_short_000_color", "val_short_000_shape", "val_short_000_weather", "val_short_000_narration"]
@@ -15,7 +15,7 @@ SHORT = ["val_short_000_color", "val_short_000_shape", "val_short_000_weather", 
 def test_shipped_planners_are_recorded_and_fit() -> None:
     """At most 2 MB each, with the data card and the record of the training beside them."""
     for name in PLANNERS:
-        folder = planner_dir(name)
+        folder = adapter_dir(name)
         assert sum(path.stat().st_size for path in folder.glob("*.safetensors")) <= 2_000_000
         record = json.loads((folder / "training_record.json").read_text())
         assert record["rows"] == sum(record["kinds"].values()) > 0

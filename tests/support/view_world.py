@@ -7,6 +7,7 @@ shows can be read back from its pixels.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from tests.support.making_videos import make
@@ -265,15 +266,15 @@ def traces(root: Path) -> list[Trace]:
     ]
 
 
-def write_run(folder: Path, some: list[Trace]) -> RunFolder:
+def write_run(folder: Path, some: list[Trace], method: str = "videopro") -> RunFolder:
     """A run's folder with these traces."""
     run = RunFolder(folder)
     run.open(
-        {"benchmark": "made", "split": "test", "method": "videopro", "model": "none"},
+        {"benchmark": "made", "split": "test", "method": method, "model": "none"},
         IDENTITY,
     )
     log = TraceLog(run.traces)
     for trace in some:
-        log.append(trace)
+        log.append(replace(trace, run_key=run_key(IDENTITY)))
     log.close()
     return run

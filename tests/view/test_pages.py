@@ -1,14 +1,10 @@
-"""The viewer's pages in a real browser: headless Chromium, opened from disk.
-
-Needs `chromium` on the PATH (Debian's package of that name; launch/test.sh installs it where it can) and
-playwright, which drives it.
-"""
+"""The viewer's pages in a real browser, opened from disk (`tests.support.browser`). Those of agents are in
+test_step_pages.py."""
 
 from __future__ import annotations
 
 import io
 import shutil
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,19 +13,11 @@ import pytest
 from PIL import Image
 
 from tests.support import view_world as world
+from tests.support.browser import Open, needs_browser
 from tests.support.making_videos import HEIGHT, WIDTH, read_number
 from videopro.view.__main__ import main
 
-api = pytest.importorskip("playwright.sync_api", reason="needs playwright: pip install playwright")
-CHROMIUM = next(
-    (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))),
-    None,
-)
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None, reason="needs chromium on the PATH: apt-get install chromium"
-)
-
-Open = Callable[..., Any]
+pytestmark = needs_browser
 
 
 @pytest.fixture(scope="module")
@@ -38,45 +26,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run = world.write_run(root / "run", world.traces(root / "videos"))
     assert main([str(run.path)]) == 0
     return run.path / "view"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with api.sync_playwright() as playwright:
-        # Chromium's own sandbox does not run as root.
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield browser
-        browser.close()
-
-
-@pytest.fixture
-def open_page(site: Path, browser: Any) -> Iterator[Open]:
-    """Opens a page of the site, or of another one. Whatever goes wrong in it, and whatever it asks for
-    outside its folder, fails the test."""
-    wrong: list[str] = []
-    contexts = []
-
-    def open_page(hash: str = "", *, folder: Path = site, wrong_is_fine: bool = False, **options: Any) -> Any:
-        context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **options})
-        contexts.append(context)
-        page = context.new_page()
-        page.set_default_timeout(60_000)  # Other processes may share the cores.
-        page.requested = []
-        if not wrong_is_fine:
-            page.on("pageerror", lambda error: wrong.append(str(error)))
-        page.on(
-            "request", lambda request: page.requested.append(request.url.removeprefix(folder.as_uri() + "/"))
-        )
-        page.goto(f"{folder.as_uri()}/index.html{hash}")
-        page.wait_for_selector("main.list, main.question, main > .empty:not(:text('Reading'))")
-        return page
-
-    yield open_page
-    for context in contexts:
-        for page in context.pages:
-            wrong += [url for url in page.requested if "://" in url]
-        context.close()
-    assert wrong == []
 
 
 def ids(page: Any) -> list[str]:

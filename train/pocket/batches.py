@@ -1,8 +1,8 @@
 """Turns rows of exchanges into batches for the pocket model.
 
-The exchanges of a row share its picture or video. Each attends to it and to itself, never to the others, and
-its positions continue from it, so that each exchange is processed exactly as if it were alone. The picture is
-encoded once for all of them.
+The exchanges of a row share its picture or video, and the text that all of them begin with. Each attends to
+this and to itself, never to the others, and its positions continue from it, so that each exchange is
+processed exactly as if it were alone. What is shared is encoded once for all of them.
 """
 
 from collections.abc import Sequence
@@ -140,10 +140,15 @@ class BatchEncoder:
         self, row: PocketExample, grid: tuple[int, int, int] | None
     ) -> tuple[list[int], np.ndarray, np.ndarray, np.ndarray]:
         ids, places = self._shared(row, grid)
+        heads = [self.ids(f"{said}<|im_end|>\n<|im_start|>assistant\n") for said, _ in row.exchanges]
+        common = _shared_start(heads)
+        ids = [*ids, *heads[0][:common]]
+        start = int(places.max()) + 1
+        columns = [places, np.tile(np.arange(start, start + common), (3, 1))]
+        start += common
         parts, weights = [0] * len(ids), [0.0] * len(ids)
-        columns, start = [places], int(places.max()) + 1
-        for number, (said, reply) in enumerate(row.exchanges, 1):
-            head = self.ids(f"{said}<|im_end|>\n<|im_start|>assistant\n")
+        for number, (whole, (_, reply)) in enumerate(zip(heads, row.exchanges, strict=True), 1):
+            head = whole[common:]
             tail = self.ids(f"{reply}<|im_end|>")
             ids = [*ids, *head, *tail]
             n = len(head) + len(tail)
@@ -152,6 +157,14 @@ class BatchEncoder:
             # Exchanges have about the same weight; long replies count a little more.
             weights += [0.0] * len(head) + [len(tail) ** -0.5] * len(tail)
         return ids, np.concatenate(columns, 1), np.array(parts), np.array(weights, dtype=np.float32)
+
+
+def _shared_start(texts: Sequence[Sequence[int]]) -> int:
+    """How many ids all texts begin with; 0 for a single text, which shares nothing."""
+    if len(texts) == 1:
+        return 0
+    columns = zip(*texts, strict=False)
+    return next((i for i, column in enumerate(columns) if len({*column}) > 1), min(map(len, texts)))
 
 
 def _still(picture: np.ndarray) -> np.ndarray:

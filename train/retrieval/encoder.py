@@ -13,15 +13,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
-import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 import torch
 from safetensors.torch import save_file
-from torch.nn.functional import log_softmax
 
 from videopro.modules.models.encoders.languagebind import to_pixels
 from videopro.modules.models.encoders.languagebind_model import LanguageBindConfig, LanguageBindVideo
@@ -31,30 +28,12 @@ from videopro.train.pocket import (
     ClipTextPairs,
     append_log,
     mixed_precision,
-    resume,
     retriever_tokenizer,
-    save_state,
 )
 from videopro.train.retrieval.recall import recall
+from videopro.train.retrieval.training import RetrieverRecipe, contrastive_loss, train
 
 MAX_BYTES = 4_000_000
-SAVE_EVERY = 150
-
-
-@dataclass(frozen=True)
-class RetrieverRecipe:
-    steps: int = 900
-    batch: int = 64
-    lr: float = 1e-3
-    warmup: int = 100
-    weight_decay: float = 0.05
-    seed: int = 0
-
-    def rate(self, step: int) -> float:
-        """The learning rate at a step: linear warm-up, then a cosine decay to a fiftieth."""
-        rise = min(1.0, (step + 1) / self.warmup)
-        done = min(1.0, step / self.steps)
-        return self.lr * rise * (0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * done)))
 
 
 def pocket_config(vocabulary: int) -> dict[str, object]:
@@ -100,7 +79,7 @@ def new_model(config: LanguageBindConfig, seed: int) -> LanguageBindVideo:
 
 
 def loss_of(model: LanguageBindVideo, batch: ClipTextBatch, tokenizer: object) -> torch.Tensor:
-    """Cross-entropy between the fits and the softmax over the batch, from texts to clips and back."""
+    """The contrastive loss of a batch."""
     assert callable(tokenizer)
     side = model.config.vision.image_size
     pixels = torch.stack([to_pixels(list(frames), side) for frames in batch.frames])
@@ -109,13 +88,7 @@ def loss_of(model: LanguageBindVideo, batch: ClipTextBatch, tokenizer: object) -
         clips = model.encode_video(pixels)
         texts = model.encode_text(tokens.input_ids, tokens.attention_mask)
     scores = model.logit_scale.exp().clamp(max=100.0) * texts.float() @ clips.float().T
-    fit = torch.from_numpy(batch.fit)
-    return (_cross_entropy(scores, fit) + _cross_entropy(scores.T, fit.T)) / 2
-
-
-def _cross_entropy(scores: torch.Tensor, fit: torch.Tensor) -> torch.Tensor:
-    """The mean over rows. Each row's own text or clip fits it, so no row of `fit` is empty."""
-    return -(fit / fit.sum(1, keepdim=True) * log_softmax(scores, dim=1)).sum(1).mean()
+    return contrastive_loss(scores, torch.from_numpy(batch.fit))
 
 
 @torch.no_grad()
@@ -173,42 +146,20 @@ def main() -> None:
     plain = pocket_config(len(tokenizer))
     config = LanguageBindConfig.read(plain)
     model = new_model(config, recipe.seed)
-    decayed = [w for w in model.parameters() if w.ndim >= 2]
-    others = [w for w in model.parameters() if w.ndim < 2]
-    optimizer = torch.optim.AdamW(
-        [{"params": decayed, "weight_decay": recipe.weight_decay}, {"params": others, "weight_decay": 0.0}],
-        lr=recipe.lr,
-        # On toy scenes, 40 steps with 0.95 taught more than 120 with 0.98; 50 without warm-up taught nothing.
-        betas=(0.9, 0.95),
-        fused=True,
-    )
-    start, spent = resume(args.output, model, optimizer)
     pairs = ClipTextPairs(args.frames, config.vision.num_frames, slice(None, -HELD_OUT))
     unseen = ClipTextPairs(args.frames, config.vision.num_frames, slice(-HELD_OUT, None))
-    begun, losses = time.time() - spent, []
-    model.train()
-    for step in range(start, recipe.steps):
-        for group in optimizer.param_groups:
-            group["lr"] = recipe.rate(step)
-        loss = loss_of(model, pairs.batch(recipe.batch, (recipe.seed, step)), tokenizer)
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
-        losses.append(float(loss.detach()))
-        done = step + 1
-        if done % 25 == 0:
-            mean = round(float(np.mean(losses[-25:])), 4)
-            append_log(args.output, {"step": done, "loss": mean, "seconds": round(time.time() - begun)})
-        if done % SAVE_EVERY == 0 or done == recipe.steps:
-            append_log(args.output, {"step": done, "held_out": held_out(model, unseen, tokenizer)})
-            save_state(args.output, model, optimizer, done, time.time() - begun)
-    seconds = round(time.time() - begun)
+    seconds = train(
+        model,
+        recipe,
+        args.output,
+        lambda step: loss_of(model, pairs.batch(recipe.batch, (recipe.seed, step)), tokenizer),
+        lambda: held_out(model, unseen, tokenizer),
+    )
     record: dict[str, object] = {
         "recipe": asdict(recipe),
         "weights": sum(weight.numel() for weight in model.parameters()),
         "pool": {"scenes": len(pairs.facts), "held_out": len(unseen.facts)},
-        "seconds": seconds,
+        "seconds": round(seconds),
         "held_out": held_out(model, unseen, tokenizer),
     }
     write(model, plain, args.output / "model", record)

@@ -49,7 +49,7 @@ __all__ = [
 def read_spec(spec: str, **overrides: Any) -> BackboneConfig:
     """The config for a model's short name.
 
-    "pocket" is the bundled model, whose adapters have short names too (`videopro.pocket.PLANNERS`);
+    "pocket" is the bundled model, whose adapters have short names too (`videopro.pocket.ADAPTERS`);
     "server:MODEL@URL" is a served model; anything else is a hub name or a folder. Raises `ConfigError` for a
     malformed spec or an unknown override.
     """
@@ -58,8 +58,8 @@ def read_spec(spec: str, **overrides: Any) -> BackboneConfig:
         # Imported by name: `pocket` is a higher layer than `backbones`.
         pocket = import_module("videopro.pocket")
         settings = {"model": str(pocket.model_dir())}
-        if overrides.get("adapter") in pocket.PLANNERS:
-            overrides["adapter"] = str(pocket.planner_dir(overrides["adapter"]))
+        if overrides.get("adapter") in pocket.ADAPTERS:
+            overrides["adapter"] = str(pocket.adapter_dir(overrides["adapter"]))
     elif spec.startswith("server:"):
         model, at, url = spec.removeprefix("server:").rpartition("@")
         if not at or not model or not url:

@@ -3,6 +3,11 @@
     val.csv, test.csv          questions (dataset/nextqa/ of the repository)
     map_vid_vidorID.json       the file of each video: {"4010069381": "1164/4010069381", ...}
     NExTVideo/FOLDER/ID.mp4    or videos/, or all files in one folder
+    atp-hard-ct4.txt           optional: the ATP-hard subset, as row numbers of val.csv (from 0), one a line
+
+The subset holds causal and temporal questions that one frame does not answer (Buch et al., CVPR 2022); its
+list is on that paper's site, stanfordvl.github.io/atp-revisit-video-lang. With the list, split "atp_hard"
+asks the subset only, and split "val" marks its questions by the group "atp_hard", whose value is the type.
 
 Format and scorer: eval_mc.py of github.com/doc-doc/NExT-QA (TP counts as TN). The scorer compares indices and
 does not parse replies: they are parsed as in lmms-eval's task `nextqa_mc_test`.
@@ -10,19 +15,23 @@ does not parse replies: they are parsed as in lmms-eval's task `nextqa_mc_test`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from videopro.benchmarks.base import Item
-from videopro.benchmarks.fields import file_name, index, text
+from videopro.benchmarks.fields import file_name, index, quoted, text
 from videopro.benchmarks.protocol import AnswerPrompt, Metric, Protocol
 from videopro.benchmarks.registry import BenchmarkSpec
-from videopro.benchmarks.sources import BenchmarkRecords, Source
+from videopro.benchmarks.sources import BenchmarkRecords, LocatedRecord, Source
 from videopro.errors import BenchmarkError
 from videopro.question import LETTERS, Question
 
 MAP = "map_vid_vidorID.json"
+ATP_LIST = "atp-hard-ct4.txt"
+ATP_SPLIT = "atp_hard"
 VIDEO_FOLDERS = ("NExTVideo", "videos", "video", "")
 TYPES = ("CW", "CH", "TN", "TC", "DC", "DL", "DO")
 
@@ -47,11 +56,50 @@ PROTOCOLS = (
 def read(source: Source, split: str) -> BenchmarkRecords:
     """The questions of a split."""
     found = BenchmarkRecords()
-    rows = source.rows(
-        f"{split}.csv", f"dataset/nextqa/{split}.csv", f"nextqa/{split}.csv", hub=("MC", split)
-    )
-    found.read(rows, partial(_item, source=source, files=_map(source)))
+    name = "val" if split == ATP_SPLIT else split
+    # The list counts rows of the official file.
+    is_official = not source.annotations or Path(source.annotations).name == "val.csv"
+    if split == ATP_SPLIT and not is_official:
+        raise BenchmarkError(
+            f"nextqa: split {ATP_SPLIT!r} counts rows of val.csv, not of {source.annotations}; give val.csv"
+        )
+    rows = source.rows(f"{name}.csv", f"dataset/nextqa/{name}.csv", f"nextqa/{name}.csv", hub=("MC", name))
+    hard = _atp_hard(source, rows, split) if name == "val" and is_official else set()
+    if split == ATP_SPLIT:
+        rows = [(where, record) for where, record in rows if where in hard]
+    found.read(rows, partial(_item, source=source, files=_map(source), hard=hard))
     return found
+
+
+def _atp_hard(source: Source, rows: Sequence[LocatedRecord], split: str) -> set[str]:
+    """Where the questions of the ATP-hard subset are; empty without the list, if the split is "val". Raises
+    BenchmarkError for a list that is missing where it is needed, or that does not fit the rows."""
+    try:
+        path = source.file(ATP_LIST, f"dataset/nextqa/{ATP_LIST}", f"nextqa/{ATP_LIST}")
+    except BenchmarkError as error:
+        if split == "val":
+            return set()
+        raise BenchmarkError(
+            f"nextqa: split {ATP_SPLIT!r} needs {ATP_LIST} beside val.csv; download it from "
+            "stanfordvl.github.io/atp-revisit-video-lang"
+        ) from error
+    try:
+        lines = path.read_text(encoding="utf-8").split()
+    except (OSError, UnicodeDecodeError) as error:
+        raise BenchmarkError(f"nextqa: {path} cannot be read ({error}); download it again") from error
+    wrong = next((line for line in lines if not re.fullmatch(r"[0-9]{1,9}", line)), None)
+    if wrong is not None:
+        raise BenchmarkError(
+            f"nextqa: {path} must list row numbers, one a line, not {quoted(wrong)}; download it again"
+        )
+    numbers = [int(line) for line in lines]
+    outside = next((number for number in numbers if number >= len(rows)), None)
+    if outside is not None:
+        raise BenchmarkError(
+            f"nextqa: {path} names row {outside}, and there are {len(rows)} rows (from 0); it is of another "
+            "val.csv"
+        )
+    return {rows[number][0] for number in numbers}
 
 
 def _map(source: Source) -> Mapping[str, Any]:
@@ -63,7 +111,9 @@ def _map(source: Source) -> Mapping[str, Any]:
     return source.object(path, "video ids and files")
 
 
-def _item(record: Mapping[str, Any], where: str, *, source: Source, files: Mapping[str, Any]) -> Item:
+def _item(
+    record: Mapping[str, Any], where: str, *, source: Source, files: Mapping[str, Any], hard: Collection[str]
+) -> Item:
     video, qid = file_name(record, "video"), text(record, "qid")
     choices = tuple(text(record, f"a{place}") for place in range(5))
     kind = text(record, "type")
@@ -76,10 +126,10 @@ def _item(record: Mapping[str, Any], where: str, *, source: Source, files: Mappi
         video_key=video,
         question=Question(text(record, "question"), choices),
         answer=LETTERS[index(record, "answer", len(choices))],
-        groups={"type": kind},
+        groups={"type": kind, **({ATP_SPLIT: kind} if where in hard else {})},
     )
 
 
 SPEC = BenchmarkSpec(
-    "nextqa", ("val", "test"), PROTOCOLS, read, "val.csv, map_vid_vidorID.json and NExTVideo/"
+    "nextqa", ("val", "test", ATP_SPLIT), PROTOCOLS, read, "val.csv, map_vid_vidorID.json and NExTVideo/"
 )

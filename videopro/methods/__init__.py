@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from videopro.errors import ConfigError
+from videopro.methods.agents import PRESET_HELP
 from videopro.methods.base import Method, MethodContext
 from videopro.methods.dvd import DvdMethod
 from videopro.methods.lvagent import LvAgentMethod
@@ -14,6 +15,7 @@ from videopro.methods.native import NativeMethod
 from videopro.methods.program import FALLBACK_HELP, FINAL_HELP, AdaptiveMethod, ProgramMethod, VideoProMethod
 from videopro.methods.tracing import make_trace, versions, video_ref
 from videopro.methods.vca import VcaMethod
+from videopro.methods.videoagent import VideoAgentMethod
 from videopro.modules.calls import REMOVABLE
 from videopro.settings import build_settings, did_you_mean, setting
 
@@ -37,6 +39,7 @@ METHODS: Mapping[str, type[Method]] = {
         ProgramMethod,
         AdaptiveMethod,
         VideoProMethod,
+        VideoAgentMethod,
         DvdMethod,
         VcaMethod,
         LvAgentMethod,
@@ -80,6 +83,7 @@ class MethodFlags:
     )
     final: str | None = field(default=None, metadata=setting(FINAL_HELP))
     fallback: str | None = field(default=None, metadata=setting(FALLBACK_HELP))
+    preset: str | None = field(default=None, metadata=setting(f"settings of an agent; {PRESET_HELP}"))
     without: tuple[str, ...] | None = field(
         default=None,
         metadata=setting(f"groups of modules to leave out: {', '.join(REMOVABLE)} (Table 3)"),

@@ -1,7 +1,8 @@
 """The pocket world: small real videos, questions about them, and a small Qwen3-VL that answers.
 
 `world` makes the videos, `checkpoint` builds the model's parts, `model_dir()` is the shipped model and
-`planner_dir()` an adapter that turns it into a planner. They cannot answer questions about real-world video.
+`adapter_dir()` an adapter that turns it into a planner or an agent. They cannot answer questions about
+real-world video.
 """
 
 from pathlib import Path
@@ -20,15 +21,25 @@ def model_dir() -> Path:
     return folder
 
 
-PLANNERS = {"pocket-sft": "sft", "pocket-grpo": "grpo"}
+PLANNERS = ("pocket-sft", "pocket-grpo")
+"""Shipped adapters that write programs."""
+
+AGENTS = ("pocket-vca", "pocket-lv-looks", "pocket-lv-times", "pocket-lv-words")
+"""Shipped adapters that write the replies of agents: of VCA, and of three different agents of LVAgent."""
+
+ADAPTERS = {
+    **{name: f"planners/{name.removeprefix('pocket-')}" for name in PLANNERS},
+    **{name: f"agents/{name.removeprefix('pocket-')}" for name in AGENTS},
+}
 """Shipped adapters for the pocket model, by the name that the setting `adapter` takes, and their folders."""
 
 
-def planner_dir(name: str) -> Path:
-    """The folder of a shipped adapter, by its name in `PLANNERS`."""
-    folder = Path(__file__).parent / "planners" / PLANNERS[name]
+def adapter_dir(name: str) -> Path:
+    """The folder of a shipped adapter, by its name in `ADAPTERS`."""
+    folder = Path(__file__).parent / ADAPTERS[name]
     if not (folder / "adapter_model.safetensors").exists():
+        script = "pocket.sh" if name in PLANNERS else "pocket_agents.sh"
         raise BackboneError(
-            f"the adapter {name} is not in {folder}: take a full clone, or train it with launch/pocket.sh"
+            f"the adapter {name} is not in {folder}: take a full clone, or train it with launch/{script}"
         )
     return folder

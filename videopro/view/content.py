@@ -11,12 +11,14 @@ from typing import Any
 
 from videopro.benchmarks import JudgeGrade
 from videopro.program import planning_text
-from videopro.question import NO_OPTION, Answer
+from videopro.question import LETTERS, NO_OPTION, Answer
 from videopro.scoring import counted, is_fallback
-from videopro.traces import Call, Cost, Execution, Round, Trace
+from videopro.traces import AGENT, Call, Execution, Round, Trace
+from videopro.view.columns import layout
 from videopro.view.listing import lines_of_calls, listing
-from videopro.view.pictures import Picture, picture_of, set_name, spread, strip_times
+from videopro.view.pictures import Picture, set_name, shown_frames, strip_times, times_of
 from videopro.view.readings import answer_in, boxes_in, lines_in, part_in
+from videopro.view.steps import TextTable, cost_of, prepared_of, steps_of, tree_of
 
 _REFINEMENTS = ("bug_fix", "native_refinement", "program_refinement")
 _LONGEST_QUESTION = 300
@@ -47,12 +49,17 @@ def row(trace: Trace) -> dict[str, Any]:
     marks = {
         "refined": trace.refined > 0,
         "failed": any(
-            attempt.execution is not None and attempt.execution.status == "failed" for attempt in own
+            attempt.prompt_kind != AGENT
+            and attempt.execution is not None
+            and attempt.execution.status == "failed"
+            for attempt in own
         ),
         "fallback": is_fallback(trace),
         # By a refinement: a correct fallback does not fix a program.
         "fixed": changed == (False, True) and trace.refined > 0 and not is_fallback(trace),
         "broken": changed == (True, False) and trace.refined > 0,
+        "unparsed_step": any(step.is_unparsed for step in trace.steps),
+        "repaired": any(step.rejected and not step.is_unparsed for step in trace.steps),
     }
     return {
         "id": trace.question_id,
@@ -62,12 +69,25 @@ def row(trace: Trace) -> dict[str, Any]:
         "state": state_of(trace),
         "letter": trace.final.letter if trace.final else None,
         "gold": trace.gold,
-        "confidence": _short(trace.final.confidence) if trace.final else None,
+        "confidence": _confidence(trace),
         "mode": first.mode if first is not None else None,
         "marks": [name for name, is_so in marks.items() if is_so],
         "groups": dict(trace.groups),
         "seconds": _short(trace.cost.seconds),
+        "steps": len(trace.steps),
+        "frames": trace.frames_seen,
     }
+
+
+def _confidence(trace: Trace) -> float | None:
+    """The confidence of the answer that counts; None if no answering call gave it one, as when an agent's
+    reply names its answer."""
+    if trace.final is None:
+        return None
+    is_agent = trace.selected is not None and trace.rounds[trace.selected].prompt_kind == AGENT
+    is_answered = trace.final.letter is not None or not trace.choices
+    is_named = is_agent and is_answered and not trace.final.confidence
+    return None if is_named else _short(trace.final.confidence)
 
 
 def page(
@@ -76,7 +96,8 @@ def page(
     """Everything about the question, and the pictures that its page shows: at most `max_frames` per call."""
     strip = [Picture(time) for time in strip_times(trace.video.duration)]
     pictures = list(strip)
-    rounds = [_round(trace, place, max_frames, pictures) for place in range(len(trace.rounds))]
+    texts = TextTable()
+    rounds = [_round(trace, place, max_frames, pictures, texts) for place in range(len(trace.rounds))]
     shown = {
         "id": trace.question_id,
         "state": state_of(trace),
@@ -94,6 +115,7 @@ def page(
             "strip": [{"time": picture.time, "key": picture.key} for picture in strip],
         },
         "evidence": [[_short(time) for time in span] for span in trace.evidence],
+        "confidence": _confidence(trace),
         "first": _answer(trace.first),
         "final": _answer(trace.final),
         "official": trace.official,
@@ -102,15 +124,22 @@ def page(
         "error": asdict(trace.error) if trace.error is not None else None,
         "notes": list(trace.notes),
         "rounds": rounds,
-        "cost": _cost(trace.cost),
+        "texts": texts.lines,
+        "frames": trace.frames_seen,
+        "cost": cost_of(trace.cost),
+        "prepared": prepared_of(trace.prepared),
         "versions": dict(trace.versions),
     }
     return shown, pictures
 
 
-def _round(trace: Trace, place: int, max_frames: int, pictures: list[Picture]) -> dict[str, Any]:
+def _round(
+    trace: Trace, place: int, max_frames: int, pictures: list[Picture], texts: TextTable
+) -> dict[str, Any]:
     attempt = trace.rounds[place]
     calls = attempt.execution.calls if attempt.execution is not None else ()
+    steps = attempt.execution.steps if attempt.execution is not None else ()
+    letters = LETTERS[: len(trace.choices)]
     lines = lines_of_calls(attempt.program or "", calls)
     before = _refined_by(trace, place)
     return {
@@ -126,8 +155,11 @@ def _round(trace: Trace, place: int, max_frames: int, pictures: list[Picture]) -
             {**_call(call, max_frames, pictures), "line": line, "by_name": by_name}
             for call, (line, by_name) in zip(calls, lines, strict=True)
         ],
+        "steps": steps_of(steps, letters, max_frames, texts, pictures),
+        "layout": layout(steps),
+        "tree": tree_of(steps),
         "execution": _execution(attempt.execution),
-        "cost": _cost(attempt.planning),
+        "cost": cost_of(attempt.planning),
     }
 
 
@@ -155,13 +187,7 @@ def _listing(attempt: Round, before: str | None) -> list[dict[str, Any]]:
 
 
 def _call(call: Call, max_frames: int, pictures: list[Picture]) -> dict[str, Any]:
-    shown: list[dict[str, Any]] = []
-    for frame in spread(call.frames, max_frames):
-        picture = picture_of(frame)
-        whole = Picture(picture.time)
-        # A crop is also shown within its frame.
-        pictures += [picture] if picture.box is None else [picture, whole]
-        shown.append({"time": picture.time, "key": picture.key, "box": picture.box, "whole": whole.key})
+    shown = shown_frames(call.frames, max_frames, pictures)
     cut = part_in(call.result)
     if cut is not None:
         whole = Picture(round(cut[0], 3))
@@ -180,7 +206,7 @@ def _call(call: Call, max_frames: int, pictures: list[Picture]) -> dict[str, Any
         "said": [asdict(line) for line in lines_in(call.result)],
         "frames": shown,
         "looked": len(call.frames),
-        "times": sorted({round(frame[0], 2) for frame in call.frames}),
+        "times": times_of(call.frames),
         "intervals": [[_short(time) for time in span] for span in call.intervals],
         "seconds": _short(call.seconds),
         "cached": call.cached,
@@ -198,7 +224,7 @@ def _execution(execution: Execution | None) -> dict[str, Any] | None:
         "letters": _letters(execution.answer.letters),
         "raw": execution.answer.raw,
         "error": asdict(execution.error) if execution.error is not None else None,
-        "cost": _cost(execution.cost),
+        "cost": cost_of(execution.cost),
     }
 
 
@@ -215,17 +241,6 @@ def _answer(answer: Answer | None) -> dict[str, Any] | None:
 
 def _letters(letters: Mapping[str, float]) -> dict[str, float]:
     return {letter: _short(share) for letter, share in letters.items()}
-
-
-def _cost(cost: Cost) -> dict[str, Any]:
-    return {
-        "seconds": _short(cost.seconds),
-        "stages": {name: _short(seconds) for name, seconds in cost.stages.items()},
-        "frames": _short(cost.frames),
-        "calls": _short(cost.calls),
-        "tokens_in": _short(cost.tokens_in),
-        "tokens_out": _short(cost.tokens_out),
-    }
 
 
 def _short(number: float) -> float:

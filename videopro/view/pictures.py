@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from videopro.traces import FrameRef
 from videopro.video import uniform_times
@@ -42,6 +43,25 @@ def spread(items: Sequence[FrameRef], count: int) -> list[FrameRef]:
     if len(items) <= count:
         return list(items)
     return [items[int((n + 0.5) * len(items) / count)] for n in range(count)]
+
+
+def shown_frames(
+    frames: Sequence[FrameRef], max_frames: int, pictures: list[Picture]
+) -> list[dict[str, Any]]:
+    """At most `max_frames` of the frames, for a page; their pictures are added to `pictures`."""
+    shown = []
+    for frame in spread(frames, max_frames):
+        picture = picture_of(frame)
+        whole = Picture(picture.time)
+        # A crop is also shown within its frame.
+        pictures += [picture] if picture.box is None else [picture, whole]
+        shown.append({"time": picture.time, "key": picture.key, "box": picture.box, "whole": whole.key})
+    return shown
+
+
+def times_of(frames: Iterable[FrameRef]) -> list[float]:
+    """The different times (s) of the frames, ascending."""
+    return sorted({round(frame[0], 2) for frame in frames})
 
 
 def strip_times(duration: float) -> list[float]:

@@ -32,7 +32,11 @@ ASSETS = (
     "filters.js",
     "question.js",
     "program.js",
+    "steps.js",
+    "reply.js",
     "strip.js",
+    "tree.js",
+    "costs.js",
 )
 # Marks `index.html` as written by the viewer: such a folder may be overwritten.
 _MARK = '<meta name="generator" content="videopro.view">'

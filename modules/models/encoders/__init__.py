@@ -18,6 +18,7 @@ __all__ = [
     "VideoTextEncoder",
     "load_encoder",
     "load_text_encoder",
+    "pocket_asp_folder",
     "pocket_folder",
 ]
 
@@ -36,28 +37,42 @@ def pocket_folder() -> Path:
     return Path(__file__).parent / "pocket"
 
 
+def pocket_asp_folder() -> Path:
+    """The directory of the shipped ASP-CLIP on the pocket encoder, trained by
+    `train/retrieval/asp_pocket.py`."""
+    return Path(__file__).parent / "pocket_asp"
+
+
 def load_encoder(spec: str, device: str | None = None, *, dtype: str = "float32") -> VideoTextEncoder:
     """Load a video-text encoder.
 
-    `spec`: "pocket", or one of languagebind, clip, siglip2, pe_video, optionally followed by ":" and a
-    directory or hub name of another checkpoint than the default. `device` None: the first accelerator, else
-    the CPU. `dtype`: float32, bfloat16 or float16. Raises `ConfigError` for an unknown `spec` or `dtype`,
-    `ModelError` for a checkpoint that cannot be loaded.
+    `spec`: "pocket", "pocket-asp", or one of languagebind, clip, siglip2, pe_video, optionally followed by
+    ":" and a directory or hub name of another checkpoint than the default; or "asp-clip:" and a directory,
+    since none is on the hub. `device` None: the first accelerator, else the CPU. `dtype`:
+    float32, bfloat16 or float16. Raises `ConfigError` for an unknown `spec` or `dtype`, `ModelError` for a
+    checkpoint that cannot be loaded.
     """
     kind, _, source = spec.partition(":")
-    if kind not in (*DEFAULTS, "pocket") or (kind == "pocket" and source):
+    known = [*DEFAULTS, "asp-clip", "pocket", "pocket-asp"]
+    if kind not in known or (kind in ("pocket", "pocket-asp") and source):
         raise ConfigError(
-            f"encoder {spec!r} is not known; {did_you_mean(kind, [*DEFAULTS, 'pocket'])}. A checkpoint "
+            f"encoder {spec!r} is not known; {did_you_mean(kind, known)}. A checkpoint "
             "follows a colon, as in languagebind:LanguageBind/LanguageBind_Video_FT"
         )
     if dtype not in ("float32", "bfloat16", "float16"):
         raise ConfigError(f"dtype is {dtype!r}; it must be float32, bfloat16 or float16")
-    if kind == "pocket" and not (pocket_folder() / "model.safetensors").is_file():
-        raise ModelError(
-            f"the pocket encoder is not in {pocket_folder()}: clone the whole repository, or train it with "
-            "train/retrieval/encoder.py"
+    if kind == "asp-clip" and not source:
+        raise ConfigError(
+            "encoder 'asp-clip' needs the directory that train/retrieval/asp_clip.py wrote, as in "
+            "asp-clip:runs/asp_clip/model"
         )
-    source = str(pocket_folder()) if kind == "pocket" else source or DEFAULTS[kind]
+    if kind == "pocket":
+        source = _shipped(pocket_folder(), "model.safetensors", "the pocket encoder", "encoder.py")
+    elif kind == "pocket-asp":
+        source = _shipped(pocket_asp_folder(), "asp_clip.safetensors", "pocket-asp", "asp_pocket.py")
+    source = source or DEFAULTS[kind]
+    if kind in ("asp-clip", "pocket-asp"):
+        return _load_asp_clip(Path(source).expanduser(), spec, device, dtype)
     if kind in ("languagebind", "pocket"):
         from videopro.modules.models.encoders.languagebind import LanguageBindEncoder
 
@@ -69,6 +84,32 @@ def load_encoder(spec: str, device: str | None = None, *, dtype: str = "float32"
     from videopro.modules.models.encoders.images import ImageTextEncoder
 
     return ImageTextEncoder(source, kind=kind, name=spec, device=device, dtype=dtype)
+
+
+def _shipped(folder: Path, weights: str, what: str, trainer: str) -> str:
+    """The directory of an encoder that comes with the repository. Raises ModelError if it is not there."""
+    if not (folder / weights).is_file():
+        raise ModelError(
+            f"{what} is not in {folder}: clone the whole repository, or train it with "
+            f"train/retrieval/{trainer}"
+        )
+    return str(folder)
+
+
+def _load_asp_clip(folder: Path, name: str, device: str | None, dtype: str) -> VideoTextEncoder:
+    from videopro.modules.models.encoders.asp_clip import AspClipEncoder
+    from videopro.modules.models.encoders.asp_clip_model import AspClipConfig
+    from videopro.modules.models.encoders.images import ImageTextEncoder
+    from videopro.modules.models.encoders.languagebind import LanguageBindEncoder
+
+    base = AspClipConfig.read(folder).base
+    loaded = load_encoder(f"clip:{folder}" if base == "." else base, device, dtype=dtype)
+    if not isinstance(loaded, ImageTextEncoder | LanguageBindEncoder):
+        raise ModelError(
+            f"{name}: {folder} is built on {base!r}, which has no features of single frames; bases are clip, "
+            "siglip2, languagebind and pocket"
+        )
+    return AspClipEncoder(folder, loaded, name=name, dtype=dtype)
 
 
 def load_text_encoder(spec: str, device: str | None = None) -> TextEncoder:

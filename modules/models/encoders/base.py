@@ -102,6 +102,11 @@ class VideoTextEncoder(ABC):
         """
         return self.similarities(self.encode_texts(texts), self.encode_clips(clips))
 
+    def for_frames(self) -> VideoTextEncoder:
+        """This encoder with clips of one frame, if it embeds frames one by one; else itself, whose shortest
+        clips still have `clip_frames` frames."""
+        return self
+
     def clip_times(self, start: float, end: float) -> list[float]:
         """Seconds at which a clip's frames are taken: the midpoints of `clip_frames` equal parts."""
         return uniform_times(start, end, self.clip_frames)

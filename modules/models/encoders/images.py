@@ -4,6 +4,7 @@ embeddings, so the order of frames makes no difference.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import Any
 
@@ -51,23 +52,35 @@ class ImageTextEncoder(VideoTextEncoder):
             "dtype": self._dtype,
         }
 
+    def for_frames(self) -> ImageTextEncoder:
+        # The model and the lock are shared, so calls still run one at a time.
+        single = copy.copy(self)
+        single.clip_frames = 1
+        return single
+
     def frame_size(self, height: int, width: int) -> tuple[int, int]:
         return target_size(self.processor.image_processor, height, width)
 
-    def _embed_clips(self, clips: Sequence[Sequence[np.ndarray]]) -> torch.Tensor:
-        pictures = [picture for clip in clips for picture in clip]
+    def frame_features(self, pictures: Sequence[np.ndarray]) -> torch.Tensor:
+        """(n, d) embeddings, not normalized, of n (height, width, 3) uint8 pictures."""
         inputs = self.processor.image_processor(pictures, return_tensors="pt").to(self._device)
         inputs["pixel_values"] = inputs["pixel_values"].to(getattr(torch, self._dtype))
-        frames = normalize(self.model.get_image_features(**inputs).pooler_output.float(), dim=-1)
-        return frames.view(len(clips), self.clip_frames, -1).mean(1)
-
-    def _embed_texts(self, texts: Sequence[str]) -> torch.Tensor:
-        rows: torch.Tensor = self.model.get_text_features(
-            **self._tokens(texts).to(self._device)
-        ).pooler_output
+        rows: torch.Tensor = self.model.get_image_features(**inputs).pooler_output
         return rows
 
-    def _tokens(self, texts: Sequence[str]) -> Any:
+    def text_features(self, texts: Sequence[str]) -> torch.Tensor:
+        """(n, d) embeddings, not normalized, of n texts."""
+        rows: torch.Tensor = self.model.get_text_features(**self.tokens(texts).to(self._device)).pooler_output
+        return rows
+
+    def _embed_clips(self, clips: Sequence[Sequence[np.ndarray]]) -> torch.Tensor:
+        rows = self.frame_features([picture for clip in clips for picture in clip])
+        return normalize(rows.float(), dim=-1).view(len(clips), self.clip_frames, -1).mean(1)
+
+    def _embed_texts(self, texts: Sequence[str]) -> torch.Tensor:
+        return self.text_features(texts)
+
+    def tokens(self, texts: Sequence[str]) -> Any:
         longest = self.model.config.text_config.max_position_embeddings
         if self._kind == "clip":
             return self.processor.tokenizer(

@@ -73,10 +73,33 @@ class LanguageBindEncoder(VideoTextEncoder):
         return self.model.encode_video(pixels.to(self._device, getattr(torch, self._dtype)))
 
     def _embed_texts(self, texts: Sequence[str]) -> Tensor:
+        rows: Tensor = self.model.text_projection(self.text_states(texts))
+        return rows
+
+    def frame_features(self, pictures: Sequence[np.ndarray]) -> Tensor:
+        """(n, d) embeddings, not normalized, of n (height, width, 3) uint8 pictures."""
+        rows: Tensor = self.model.visual_projection(self.still_states(pictures))
+        return rows
+
+    def text_features(self, texts: Sequence[str]) -> Tensor:
+        """(n, d) embeddings, not normalized, of n texts."""
+        return self._embed_texts(texts)
+
+    def still_states(self, pictures: Sequence[np.ndarray]) -> Tensor:
+        """(n, width) outputs of the vision tower, before its projection, for n pictures. As the tower takes
+        clips of `clip_frames` frames, each picture is a clip of its copies."""
+        pixels = to_pixels(pictures, self._side).transpose(0, 1)[:, :, None]
+        clips = pixels.expand(-1, -1, self.clip_frames, -1, -1)
+        states: Tensor = self.model.vision_model(clips.to(self._device, getattr(torch, self._dtype)))
+        return states
+
+    def text_states(self, texts: Sequence[str]) -> Tensor:
+        """(n, width) outputs of the text tower, before its projection, for n texts."""
         tokens = self.tokenizer(
             list(texts), padding=True, truncation=True, max_length=self._longest, return_tensors="pt"
         ).to(self._device)
-        return self.model.encode_text(tokens.input_ids, tokens.attention_mask)
+        states: Tensor = self.model.text_model(tokens.input_ids, tokens.attention_mask)
+        return states
 
 
 def to_pixels(images: Sequence[np.ndarray], side: int) -> Tensor:

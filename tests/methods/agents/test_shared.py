@@ -11,6 +11,7 @@ from tests.support import reason_world as world
 from tests.support.method_world import context, item
 from tests.support.reason_world import QUESTION, SceneBackbone
 from tests.support.scripted_model import ScriptedModel
+from videopro.backbones import BackboneConfig
 from videopro.errors import BackboneError, ConfigError
 from videopro.methods.agents import (
     AgentMethod,
@@ -20,6 +21,7 @@ from videopro.methods.agents import (
     BudgetLimits,
     BudgetSpent,
     Conclusion,
+    ModelLoader,
     Prepared,
     Session,
     UnparsedReply,
@@ -27,7 +29,7 @@ from videopro.methods.agents import (
 )
 from videopro.methods.agents.clock import SharedClock
 from videopro.methods.agents.loading import public_role, read_role
-from videopro.question import Answer
+from videopro.question import Answer, Question
 from videopro.traces import FALLBACK, Segment, Trace
 from videopro.video import uniform_times
 
@@ -141,6 +143,21 @@ def test_a_role_names_a_backbone_with_an_adapter_or_an_endpoint() -> None:
     with pytest.raises(ConfigError, match="api:MODEL"):
         read_role("api:")
     assert public_role("server:qwen@http://host/v1") == "server:qwen"
+    assert public_role("server:qwen@http://host/v1+vca") == "server:qwen+vca"
+    assert public_role("api:o3@http://host/v1") == "api:o3"
+
+
+def test_with_the_equal_preset_every_model_takes_as_many_frames_as_the_backbone() -> None:
+    own, other = SceneBackbone(), SceneBackbone()
+    configs: list[BackboneConfig] = []
+
+    def load(config: BackboneConfig) -> SceneBackbone:
+        configs.append(config)
+        return other
+
+    ModelLoader(own, frames=6, load=load)["org/model"]
+    ModelLoader(own, load=load)["org/model"]
+    assert [config.frames for config in configs] == [6, None]
 
 
 # ---- a session -------------------------------------------------------------------------------------------
@@ -264,7 +281,7 @@ def test_a_spent_budget_ends_in_a_forced_answer_that_is_noted() -> None:
     result = answer(ScriptedModel(["grey", "B"]), max_steps=1)
     assert [step.kind for step in result.steps] == ["judge", "answer"]
     assert result.final.letter == "B"
-    assert "the budget of 1 steps is spent: answered from what was known" in result.notes
+    assert "the budget of 1 steps is spent: the answer was forced" in result.notes
 
 
 def test_a_failed_request_keeps_the_steps_before_it() -> None:
@@ -288,6 +305,23 @@ def test_a_fallback_asks_directly_and_is_a_round_of_its_own() -> None:
     assert [round.prompt_kind for round in found.rounds] == ["agent", FALLBACK]
     assert (found.first.letter, found.final.letter, found.selected) == (None, "C", 1)
     assert len(model.requests[0].frames) == 4
+
+
+def test_the_fallback_of_an_open_question_is_an_answer_in_words() -> None:
+    class Silent(GuessRun):
+        def run(self) -> Conclusion:
+            return Conclusion(Answer(None, raw=""))
+
+    class SilentMethod(GuessMethod):
+        def start(self, session: Session, prepared: Prepared) -> AgentRun:
+            return Silent(session, prepared)
+
+    model = ScriptedModel(["a red wall"])
+    asked = item(question=Question.open("What is it?"), answer=None)
+    found = SilentMethod(AgentSettings(fallback="native"), model).run(asked, context(SceneBackbone()))
+    assert [round.execution.status for round in found.rounds] == ["empty", "ok"]
+    assert (found.final.letter, found.final.raw) == (None, "a red wall")
+    assert "What is it?" in model.requests[0].prompt
 
 
 def test_steps_survive_the_log() -> None:

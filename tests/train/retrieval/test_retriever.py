@@ -25,7 +25,9 @@ from videopro.train.pocket.contrastive_pairs import (
     text_about,
 )
 from videopro.train.retrieval import encoder as retriever
+from videopro.train.retrieval import training
 from videopro.train.retrieval.recall import evidence_clips
+from videopro.train.retrieval.training import contrastive_loss
 from videopro.video import Frame
 
 BEACH = {"place": "beach", "sign": "OPEN", "actor": "ring", "shape": "ring", "color": "red"}
@@ -112,11 +114,12 @@ def test_flat_facts_of_a_scene_without_an_actor() -> None:
 def test_the_loss_is_that_of_clip_where_each_text_fits_its_own_clip_alone() -> None:
     torch.manual_seed(0)
     scores = torch.randn(5, 5)
-    ours = retriever._cross_entropy(scores, torch.eye(5))
-    assert ours.item() == pytest.approx(torch.nn.functional.cross_entropy(scores, torch.arange(5)).item())
+    own = torch.arange(5)
+    wanted = [torch.nn.functional.cross_entropy(each, own).item() for each in (scores, scores.T)]
+    assert contrastive_loss(scores, torch.eye(5)).item() == pytest.approx(sum(wanted) / 2)
     # With two that fit alike, the best is to give half to each.
     fit = torch.tensor([[1.0, 1.0, 0.0]])
-    best = retriever._cross_entropy(torch.tensor([[30.0, 30.0, -30.0]]), fit)
+    best = training._cross_entropy(torch.tensor([[30.0, 30.0, -30.0]]), fit)
     assert best.item() == pytest.approx(math.log(2), abs=1e-5)
 
 
@@ -143,10 +146,8 @@ def test_a_few_steps_learn_resume_and_ship(
     small["vision_config"] |= {"image_size": 32, "num_hidden_layers": 1}  # type: ignore[operator]
     monkeypatch.setattr(retriever, "pocket_config", lambda size: small)
     monkeypatch.setattr(retriever, "HELD_OUT", 40)
-    monkeypatch.setattr(retriever, "SAVE_EVERY", 30)
-    monkeypatch.setattr(
-        retriever.RetrieverRecipe, "rate", lambda self, step: 2e-3 * min(1.0, (step + 1) / 15)
-    )
+    monkeypatch.setattr(training, "SAVE_EVERY", 30)
+    monkeypatch.setattr(training.RetrieverRecipe, "rate", lambda self, step: 2e-3 * min(1.0, (step + 1) / 15))
 
     def run() -> list[dict]:
         given = ["--frames", str(pool), "--output", str(tmp_path), "--steps", "50", "--batch", "48"]
@@ -159,7 +160,7 @@ def test_a_few_steps_learn_resume_and_ship(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(retriever, "save_state", killed)
+        patch.setattr(training, "save_state", killed)
         with pytest.raises(KeyboardInterrupt):
             run()
     assert not (tmp_path / "model").exists()

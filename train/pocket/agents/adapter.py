@@ -1,17 +1,25 @@
 """Trains an adapter of the pocket model for the prompts of an agent.
 
     python -m videopro.train.pocket.agents.adapter vca --output runs/pocket-vca --steps 300
+    python -m videopro.train.pocket.agents.adapter lvagent --output runs/pocket-lv --steps 300 --rank 8
+    python -m videopro.train.pocket.agents.adapter lvagent-looks --output runs/pocket-lv-looks --steps 100 \
+        --adapter runs/pocket-lv/adapter --seed 1
 
 Rows are drawn without end from videos of their own seeds, never from a split. The command resumes from its
-last checkpoint. Writes `log.jsonl` (losses) and `adapter/`, which `adapter=FOLDER` loads.
+last checkpoint. Writes `log.jsonl` (losses) and `adapter/`, which `adapter=FOLDER` loads, with the record of
+its training.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import cast
 
@@ -21,18 +29,24 @@ from peft import LoraConfig, PeftModel, get_peft_model
 from torch.utils.data import DataLoader, IterableDataset
 from transformers import Qwen3VLForConditionalGeneration
 
+from videopro.backbones.qwen import attach_adapter
 from videopro.pocket import checkpoint, model_dir
+from videopro.train.pocket.agents.lvagent import FOCUS, discussion_rows
 from videopro.train.pocket.agents.vca import search_rows
 from videopro.train.pocket.batches import BatchEncoder, TokenBatch
 from videopro.train.pocket.checkpoints import append_log, mixed_precision, resume, save_state
+from videopro.train.pocket.exchange_attention import NAME as EXCHANGES
 from videopro.train.pocket.language import loss_of
 from videopro.train.pocket.qa_pairs import PocketExample, Rng
 
 # All linear layers of the language model; a server can load such an adapter, unlike one of the head.
 _LAYERS = r".*language_model\.layers\.\d+\.(self_attn\.(q|k|v|o)_proj|mlp\.(gate|up|down)_proj)"
 
-MAKERS: Mapping[str, Callable[[Rng], list[PocketExample]]] = {"vca": search_rows}
-"""What makes the rows of one video and question, by the name of the agent."""
+MAKERS: Mapping[str, Callable[[Rng], list[PocketExample]]] = {
+    "vca": search_rows,
+    **{name: partial(discussion_rows, focus=name) for name in FOCUS},
+}
+"""What makes the rows of one video, by the name of the agent."""
 
 
 @dataclass(frozen=True)
@@ -42,16 +56,20 @@ class AdapterRecipe:
     agent: str
     steps: int
     seed: int = 0
-    searches: int = 3
-    """Videos and questions in a step."""
+    draws: int = 2
+    """Videos in a step."""
     rank: int = 16
     lr: float = 2e-3
     warmup: int = 50
+    """Steps; at most a fifth of all."""
+    adapter: Path | None = None
+    """An adapter to continue from; its rank counts."""
 
     def rate(self, step: int) -> float:
         """The learning rate: a warm-up, then a cosine down to a fiftieth."""
         fall = 0.02 + 0.98 * (1 + np.cos(np.pi * step / self.steps)) / 2
-        return float(self.lr * min(1.0, (step + 1) / self.warmup) * fall)
+        rise = min(1.0, (step + 1) / max(1, min(self.warmup, self.steps // 5)))
+        return float(self.lr * rise * fall)
 
 
 class AgentRows(IterableDataset):
@@ -66,35 +84,42 @@ class AgentRows(IterableDataset):
         make = MAKERS[self.recipe.agent]
         for step in range(self.start, self.recipe.steps):
             rng = np.random.default_rng([self.recipe.seed, step])
-            rows = [row for _ in range(self.recipe.searches) for row in make(rng)]
-            # Rows of about the same length share a batch, so that little is padded.
-            rows.sort(key=lambda row: len(row.exchanges[0][0]) + len(row.exchanges[0][1]))
-            yield step, [encoder.batch(rows[at : at + 5]) for at in range(0, len(rows), 5)]
+            rows = [row for _ in range(self.recipe.draws) for row in make(rng)]
+            # One row a batch: nothing is padded, and exchanges attend to their own row alone.
+            yield step, [encoder.batch([row]) for row in rows]
 
 
 def build_adapter(recipe: AdapterRecipe) -> PeftModel:
-    """The shipped pocket model with a new LoRA adapter."""
+    """The shipped pocket model with a new LoRA adapter, or with one to continue from."""
     torch.manual_seed(recipe.seed)
     base = Qwen3VLForConditionalGeneration.from_pretrained(model_dir(), dtype=torch.float32)
+    base.model.language_model.config._attn_implementation = EXCHANGES
+    if recipe.adapter is not None:
+        return attach_adapter(base, str(recipe.adapter), "pocket", trained=True)
     config = LoraConfig(
         r=recipe.rank, lora_alpha=2 * recipe.rank, target_modules=_LAYERS, task_type="CAUSAL_LM"
     )
     return cast(PeftModel, get_peft_model(base, config))
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line. Returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("agent", choices=list(MAKERS))
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--draws", type=int, default=2, help="videos in a step")
     parser.add_argument("--rank", type=int, default=16)
     parser.add_argument("--lr", type=float, default=2e-3)
+    parser.add_argument("--adapter", type=Path, help="folder of an adapter to continue from")
     parser.add_argument("--threads", type=int, default=1)
-    args = parser.parse_args()
+    args = parser.parse_args(argv)
     torch.set_num_threads(args.threads)
     args.output.mkdir(parents=True, exist_ok=True)
-    recipe = AdapterRecipe(args.agent, args.steps, args.seed, rank=args.rank, lr=args.lr)
+    recipe = AdapterRecipe(
+        args.agent, args.steps, args.seed, draws=args.draws, rank=args.rank, lr=args.lr, adapter=args.adapter
+    )
     adapted = build_adapter(recipe)
     model = cast(Qwen3VLForConditionalGeneration, adapted.get_base_model())
     weights = [weight for weight in adapted.parameters() if weight.requires_grad]
@@ -116,22 +141,35 @@ def main() -> None:
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         recent.append(float(np.mean(total)))
-        if (step + 1) % 25 == 0:
+        if (step + 1) % 25 == 0 or step + 1 == recipe.steps:
             line = {"step": step + 1, "loss": round(float(np.mean(recent)), 4), "lr": recipe.rate(step)}
             append_log(args.output, {**line, "seconds": round(time.time() - begun)})
             recent = []
-        if (step + 1) % 250 == 0 or step + 1 == recipe.steps:
+        if (step + 1) % 100 == 0 or step + 1 == recipe.steps:
             save_state(args.output, adapted, optimizer, step + 1, time.time() - begun)
-            save_adapter(adapted, args.output / "adapter")
+    save_adapter(adapted, recipe, args.output)
+    return 0
 
 
-def save_adapter(adapted: PeftModel, folder: Path) -> None:
-    """Write the adapter in bf16, named after the base as a user names it."""
+def save_adapter(adapted: PeftModel, recipe: AdapterRecipe, output: Path) -> None:
+    """Write the adapter in bf16, named after the base as a user names it, with its record."""
+    folder = output / "adapter"
     state = {name: weight.bfloat16() for name, weight in adapted.state_dict().items() if "lora_" in name}
     for config in adapted.peft_config.values():
         config.base_model_name_or_path = "pocket"
     adapted.save_pretrained(str(folder), state_dict=state)
+    (folder / "README.md").unlink(missing_ok=True)
+    facts = {name: value for name, value in asdict(recipe).items() if name != "adapter"}
+    record = {
+        "recipe": facts,
+        # Not the path: the file's record beside it says how that one was made.
+        "continued": recipe.adapter is not None,
+        "weights": sum(weight.numel() for weight in state.values()),
+        "log": [json.loads(line) for line in (output / "log.jsonl").read_text().splitlines()],
+        "versions": {name: version(name) for name in ("torch", "transformers", "peft")},
+    }
+    (folder / "training_record.json").write_text(json.dumps(record, indent=1) + "\n")
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,119 +1,167 @@
-"""Exchanges that teach VCA's prompts: searches by a teacher that knows the video, through the method's own
-tree, buffer and prompts.
+"""Exchanges that teach VCA's prompts: the scores of segments, the choice of one, and the answer.
 
-The teacher scores only what the frames can tell: a segment is worth 90 if a frame at its ends shows what the
-question is about, 10 if no new frame shows it, else 0. Its explanation names the places at the ends. It
-explores the best open segment until the buffer shows the answer; where looking cannot help (what is only
-spoken), it answers at once. Some of its choices are random, so that going back to an older segment is
-learned.
+The states are those of searches by a teacher (`VcaTeacher`) through the method's own tree, buffer and
+prompts. Some of the search's choices are random, so that going back to an older segment is learned. Questions
+about one video that have the same frames before them share a row, and so their encoding.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from videopro import prompts
 from videopro.methods.vca import MemoryBuffer, Node, Tree, borders, explore_prompt, reward_prompt
-from videopro.pocket.questions import PocketQuestion, generate_questions
-from videopro.question import Question
+from videopro.pocket.questions import generate_questions
 from videopro.train.pocket.agents.views import DrawnVideo
+from videopro.train.pocket.agents.witness import SAID, Witness
 from videopro.train.pocket.qa_pairs import PocketExample, Rng
 
-BORDERS, BUFFERS, SHORTEST = 6, (8, 8, 16), 1.0
-SHOWN, UNSEEN, SURELY_NOT = 90, 10, 0
-# Kinds whose answer a frame of the evidence shows, and how many such frames are needed.
-_LOOKS = {"color": 1, "shape": 1, "move": 3, "sign": 2, "before": 3, "after": 3}
-# Rounds after which the teacher answers anyway.
-_ROUNDS = 4
+BORDERS, BUFFERS, SHORTEST = 6, (16, 16, 8), 1.0
+"""Settings of the method; buffers are those of the preset "equal" on the pocket model, and the paper's."""
+
+HIDDEN, BESIDE, WITHIN = 10, 80, 100
+"""Scores of a segment of whose end frames none, one, or all show the place that the question names."""
+WHOLE = ("weather", "main_place")
+"""Kinds of questions for which every segment helps."""
+FINE = 12.0
+"""Seconds: few scenes are shorter, so that shorter segments hide hardly any."""
+COUNT_ROUNDS = 4
+"""Rounds after which a count is given from what was seen."""
 
 
-@dataclass(frozen=True)
-class Teacher:
-    """Knows where the evidence of a question lies."""
+@dataclass
+class VcaTeacher:
+    """Searches for one question, and knows the right reply in every state.
 
-    video: DrawnVideo
-    asked: PocketQuestion
+    It scores what the frames at a segment's ends show, never what lies unseen between them. If a frame shows
+    the place but the buffer does not show the answer, the segment beside it is next; until then, the parts of
+    the whole video in order. It answers when the buffer shows the answer, or when no part is left.
+    """
 
-    def shows(self, time: float) -> bool:
-        """Whether the frame at a time (s) shows what the question is about."""
-        if self.asked.kind not in _LOOKS:
-            return False
-        return any(start <= time < end for start, end in self.asked.evidence)
+    witness: Witness
+    size: int
+    """Of the buffer."""
+    tree: Tree = field(init=False)
+    buffer: MemoryBuffer = field(init=False)
+    explored: list[Node] = field(default_factory=list)
+    last: list[Node] = field(default_factory=list)
+    """The segments of the last split."""
+    rounds: int = 0
 
-    def is_answered(self, times: Sequence[float]) -> bool:
-        """Whether frames at these times show the answer, or no frame can."""
-        needed = _LOOKS.get(self.asked.kind, 0)
-        return sum(self.shows(time) for time in times) >= needed
+    def __post_init__(self) -> None:
+        self.tree, self.buffer = Tree(self.witness.video.duration, SHORTEST), MemoryBuffer(self.size)
 
-    def score(self, children: Sequence[Node]) -> None:
-        """Score sibling segments by the frames between them, and explain by the places that they show."""
-        times = borders(children)
-        seen = any(self.shows(time) for time in times)
-        for place, child in enumerate(children):
-            ends = times[max(0, place - 1) : place + 1]
-            child.text = " to ".join(self.video.scene_at(time).place for time in ends)
-            if any(self.shows(time) for time in ends):
-                child.score = SHOWN
-            else:
-                child.score = SURELY_NOT if seen else UNSEEN
+    def explore(self, node: Node | None) -> None:
+        """One round: split a segment (None: the whole video), score its parts, keep the best frames."""
+        self.last = self.tree.split(node, BORDERS)
+        if node is not None:
+            self.explored.append(node)
+        for place, part in enumerate(self.last):
+            ends = borders(self.last)[max(0, place - 1) : place + 1]
+            places = [self.witness.video.scene_at(time).place for time in ends]
+            part.text, part.score = ", ".join(dict.fromkeys(places)), float(self._score(places))
+        self.buffer.update(borders(self.last), self.tree.relevance_at)
+        self.rounds += 1
+
+    def _score(self, places: Sequence[str]) -> int:
+        kind = self.witness.asked.kind
+        if kind in WHOLE or kind in SAID:
+            return WITHIN if kind in WHOLE else 0
+        seen = places.count(self.witness.place)
+        return HIDDEN if seen == 0 else WITHIN if seen == len(places) else BESIDE
+
+    def has_seen_enough(self) -> bool:
+        """Whether the buffer shows the answer, or no frame can."""
+        kind = self.witness.asked.kind
+        if kind in WHOLE or kind in SAID:
+            return True
+        if kind == "count":
+            return self.rounds >= COUNT_ROUNDS or not self._coarse()
+        return self.witness.is_known(self.buffer.times)
+
+    def _coarse(self) -> list[Node]:
+        """Open parts of the whole video that may hide a scene."""
+        parts = self.tree.candidates
+        return [node for node in parts if node.number <= BORDERS and node.end - node.start > FINE]
+
+    def next_segment(self) -> Node | None:
+        """The segment to explore; None: answer."""
+        if self.has_seen_enough():
+            return None
+        kind = self.witness.asked.kind
+        near = [node for node in self.tree.candidates if (node.score or 0) >= BESIDE]
+        if near and kind == "after":
+            return near[-1]
+        if near and kind == "before":
+            return near[0]
+        if near and kind != "count":
+            return max(near, key=lambda node: (node.score or 0, -node.start))
+        return next(iter(self._coarse()), None)
+
+    def reward_pair(self) -> tuple[str, str]:
+        """The request for the scores of the last split, and its reply."""
+        history = self.tree.nodes[: self.last[0].number]
+        reply = {str(node.number): {"why": node.text, "score": int(node.score or 0)} for node in self.last}
+        return reward_prompt(self.witness.question, self.last, history), json.dumps(reply)
+
+    def explore_pair(self) -> tuple[str, str]:
+        """The request for a segment or the answer, and its reply."""
+        node = self.next_segment()
+        reply = {"answer": self.witness.asked.answer} if node is None else {"segment": node.number}
+        said = explore_prompt(self.witness.question, self.tree.candidates, self.explored)
+        return said, json.dumps(reply)
+
+    def answer_pair(self) -> tuple[str, str]:
+        """The request for a forced answer, and the right letter."""
+        return prompts.multiple_choice(self.witness.question), self.witness.asked.answer
 
 
-def search_rows(rng: Rng, noise: float = 0.2) -> list[PocketExample]:
-    """The exchanges of one search about a random question of a random video. `noise`: the share of random
-    choices."""
+def search_rows(rng: Rng, noise: float = 0.2, segments: int = 10) -> list[PocketExample]:
+    """The exchanges in one state of a search through a random video: the scores of its last split, the
+    choice, and the answer. `noise`: the share of random choices. `segments`: how many rounds' segments the
+    prompts of a row list, all questions together."""
     video = DrawnVideo(int(rng.integers(1_000_000)))
     drawn = generate_questions(video.script, draw=int(rng.integers(6)))
-    weights = np.array([3.0 if question.kind in _LOOKS else 1.0 for question in drawn])
-    asked = drawn[int(rng.choice(len(drawn), p=weights / weights.sum()))]
-    question = Question(asked.text, asked.choices)
-    teacher = Teacher(video, asked)
-    tree, buffer = Tree(video.duration, SHORTEST), MemoryBuffer(int(rng.choice(BUFFERS)))
-    rows: list[PocketExample] = []
-    explored: list[Node] = []
-    chosen: Node | None = None
-    for round in range(_ROUNDS):
-        children = tree.split(chosen, BORDERS)
-        history = [node for node in tree.nodes if node not in children]
-        prompt = reward_prompt(question, children, history)
-        teacher.score(children)
-        times = borders(children)
-        rows.append(_example(video, times, [(prompt, _scores(children))], rng))
-        buffer.update(times, tree.relevance_at)
-        kept = buffer.times
-        candidates = tree.candidates
-        if not candidates:
+    shares = np.array([0.35 if question.kind in (*WHOLE, *SAID) else 1.0 for question in drawn])
+    order = rng.choice(len(drawn), len(drawn), replace=False, p=shares / shares.sum())
+    witnesses = [Witness(video, drawn[int(place)]) for place in order]
+    lead = VcaTeacher(witnesses[0], int(rng.choice(BUFFERS)))
+    lead.explore(None)
+    stop = int(rng.choice([1, 2, 3, 4, 5, 6, 8], p=[0.22, 0.2, 0.18, 0.14, 0.12, 0.08, 0.06]))
+    while lead.rounds < stop:
+        candidates, node = lead.tree.candidates, lead.next_segment()
+        if rng.random() < noise:
+            node = candidates[int(rng.integers(len(candidates)))]
+        if node is None:
             break
-        ends = teacher.is_answered(kept) or round == _ROUNDS - 1
-        chosen = None if ends else _choice(rng, candidates, noise)
-        action = {"answer": asked.answer} if chosen is None else {"segment": chosen.number}
-        pairs = [(explore_prompt(question, candidates, explored), json.dumps(action))]
-        if chosen is None:
-            # The forced answer, which a budget may ask for at any time.
-            pairs.append((prompts.multiple_choice(question), asked.answer))
-        rows.append(_example(video, kept, pairs, rng))
-        if chosen is None:
-            break
-        explored.append(chosen)
-    return rows
+        lead.explore(node)
+    path = [node.number for node in lead.explored]
+    most = max(1, segments // (1 + lead.rounds))
+    pupils = [lead, *(same_path(witness, lead.size, path) for witness in witnesses[1 : 2 * most + 2])]
+    alike = [pupil for pupil in pupils if pupil.buffer.times == lead.buffer.times][: most + 1]
+    answers = [p.answer_pair() for p in alike if p.has_seen_enough() and p.witness.asked.kind not in SAID]
+    rows = [
+        _row(rng, video, borders(lead.last), [pupil.reward_pair() for pupil in pupils[:most]]),
+        _row(rng, video, lead.buffer.times, [pupil.explore_pair() for pupil in alike]),
+    ]
+    return [*rows, _row(rng, video, lead.buffer.times, answers)] if answers else rows
 
 
-def _choice(rng: Rng, candidates: Sequence[Node], noise: float) -> Node:
-    """The open segment of the highest score (of equal ones the longest, then the first), or any one."""
-    if rng.random() < noise:
-        return candidates[int(rng.integers(len(candidates)))]
-    return max(candidates, key=lambda node: (node.score or 0.0, round(node.end - node.start, 3), -node.start))
+def same_path(witness: Witness, size: int, path: Sequence[int]) -> VcaTeacher:
+    """The state of a question's search after the segments of these numbers."""
+    pupil = VcaTeacher(witness, size)
+    pupil.explore(None)
+    for number in path:
+        pupil.explore(pupil.tree.find(number))
+    return pupil
 
 
-def _scores(children: Sequence[Node]) -> str:
-    return json.dumps({str(c.number): {"why": c.text, "score": int(c.score or 0)} for c in children})
-
-
-def _example(
-    video: DrawnVideo, times: Sequence[float], pairs: Sequence[tuple[str, str]], rng: Rng
+def _row(
+    rng: Rng, video: DrawnVideo, times: Sequence[float], pairs: Sequence[tuple[str, str]]
 ) -> PocketExample:
     # Qwen's video processor repeats the last of an odd number of frames.
     even = [*times, *times[-1:]] if len(times) % 2 else list(times)

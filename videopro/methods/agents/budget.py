@@ -66,19 +66,22 @@ class Budget:
         if limits.max_seconds is not None and self._clock() - self._since >= limits.max_seconds:
             raise BudgetSpent(f"the budget of {limits.max_seconds:g} seconds is spent")
 
+    def frames_left(self) -> int | None:
+        """How many new moments may still be shown; None: any number."""
+        limit = self.limits.max_frames
+        return None if limit is None or self._is_over else max(0, limit - len(self.seen))
+
     def allowed(self, times: Sequence[float]) -> list[float]:
         """Those of the times that may be shown, in order; they count as shown from now on. These are all that
         were shown before, and as many new ones as the limit leaves, spread evenly over the new ones. Raises
         BudgetSpent if none may be shown."""
-        limit = self.limits.max_frames
+        left = self.frames_left()
         new = [time for time in dict.fromkeys(times) if round(time, 3) not in self.seen]
-        if limit is not None and not self._is_over:
-            left = max(0, limit - len(self.seen))
-            if len(new) > left:
-                new = [new[(2 * place + 1) * len(new) // (2 * left)] for place in range(left)]
+        if left is not None and len(new) > left:
+            new = [new[(2 * place + 1) * len(new) // (2 * left)] for place in range(left)]
         chosen = {*new}
         kept = [time for time in times if time in chosen or round(time, 3) in self.seen]
         if times and not kept:
-            raise BudgetSpent(f"the budget of {limit} frames is spent")
+            raise BudgetSpent(f"the budget of {self.limits.max_frames} frames is spent")
         self.seen.update(round(time, 3) for time in new)
         return kept

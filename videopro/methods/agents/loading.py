@@ -27,10 +27,13 @@ class ModelLoader:
         backbone: Backbone,
         *,
         api_key_env: str | None = None,
+        frames: int | None = None,
         load: Callable[[BackboneConfig], Backbone] = load_backbone,
     ) -> None:
+        """`frames`: maximum frames per call of every model; None: each model's own."""
         self.backbone = backbone
         self._api_key_env = api_key_env
+        self._frames = frames
         self._load = load
         self._models: dict[str, AgentModel] = {}
 
@@ -45,6 +48,8 @@ class ModelLoader:
         if name == SELF:
             return _around(self.backbone)
         config = read_role(name, self._api_key_env)
+        if self._frames is not None:
+            config = config.but(frames=self._frames)
         if name.startswith("api:"):
             return ApiModel(config)
         return _around(self._load(config))
@@ -57,18 +62,30 @@ def read_role(name: str, api_key_env: str | None = None) -> BackboneConfig:
     settings = {} if api_key_env is None else {"api_key_env": api_key_env}
     if name.startswith("api:"):
         return api_config(name.removeprefix("api:"), "model", **settings)
+    spec, adapter = split_role(name)
+    if spec.startswith("server:"):
+        return read_spec(spec, **settings, **adapter)
+    return read_spec(spec, **adapter)
+
+
+def split_role(name: str) -> tuple[str, dict[str, str]]:
+    """The model that `name` names, as `--model` takes it, and the setting of the backbone that names its
+    adapter, if it has one. Not for "self" and "api:"."""
     spec, plus, adapter = name.rpartition("+")
     # A folder's own name may contain a +.
-    if not plus or Path(name).exists():
-        spec, adapter = name, ""
-    if spec.startswith("server:"):
-        return read_spec(spec, **settings, **({"adapter_model": adapter} if adapter else {}))
-    return read_spec(spec, **({"adapter": adapter} if adapter else {}))
+    if not plus or not adapter or Path(name).exists():
+        return name, {}
+    return spec, {"adapter_model" if spec.startswith("server:") else "adapter": adapter}
 
 
 def public_role(name: str) -> str:
-    """The name without a server's address, which changes no answer."""
-    return name.partition("@")[0] if name.startswith(("api:", "server:")) else name
+    """The name without a server's address, which changes no answer; its adapter stays."""
+    if name.startswith("api:"):
+        return name.partition("@")[0]
+    if name.startswith("server:"):
+        spec, adapter = split_role(name)
+        return "+".join([spec.partition("@")[0], *adapter.values()])
+    return name
 
 
 def _around(backbone: Backbone) -> AgentModel:

@@ -20,7 +20,17 @@ from videopro.methods.agents.session import Session
 from videopro.methods.agents.settings import AgentSettings
 from videopro.methods.base import Method, MethodContext
 from videopro.question import Answer
-from videopro.traces import AGENT, FALLBACK, Cost, Execution, Preparation, Result, Round, failed_result
+from videopro.traces import (
+    AGENT,
+    FALLBACK,
+    FORCED,
+    Cost,
+    Execution,
+    Preparation,
+    Result,
+    Round,
+    failed_result,
+)
 from videopro.video import Subtitles, uniform_times
 
 
@@ -137,7 +147,8 @@ class AgentMethod(Method):
     def models(self, backbone: Backbone) -> dict[str, AgentModel]:
         """The models by role, loaded once per process."""
         if self._loader is None or self._loader.backbone is not backbone:
-            self._loader = ModelLoader(backbone, api_key_env=self.settings.api_key_env)
+            frames = backbone.frames if self.settings.preset == "equal" else None
+            self._loader = ModelLoader(backbone, api_key_env=self.settings.api_key_env, frames=frames)
         loader = self._loader
         return {role: loader[name] for role, name in self.role_names().items()}
 
@@ -198,7 +209,7 @@ class AgentMethod(Method):
             try:
                 conclusion = run.run()
             except BudgetSpent as spent:
-                session.note(f"{spent}: answered from what was known")
+                session.note(f"{spent}: {FORCED}")
                 session.budget.finish()
                 conclusion = run.conclude()
             rounds = [_round(session, conclusion)]
@@ -218,17 +229,21 @@ class AgentMethod(Method):
         before = len(session.steps)
         session.budget.finish()
         times = uniform_times(0.0, session.video.duration, session.models[role].frames)
-        frames = session.frames(times, role)
-        answer = session.choose(FALLBACK, role, prompts.multiple_choice(session.question), frames=frames)
-        execution = Execution(_status(answer), answer, steps=tuple(session.steps[before:]))
+        frames, question = session.frames(times, role), session.question
+        if question.is_open:
+            answer = Answer(
+                raw=session.tell(FALLBACK, role, prompts.open_ended(question.text), frames=frames)
+            )
+        else:
+            answer = session.choose(FALLBACK, role, prompts.multiple_choice(question), frames=frames)
+        execution = Execution(_status(session, answer), answer, steps=tuple(session.steps[before:]))
         return Round(FALLBACK, answer.raw, execution=execution, mode="native")
 
 
 def _round(session: Session, conclusion: Conclusion) -> Round:
     answer = conclusion.answer
-    is_answered = not _is_unanswered(session, answer)
     execution = Execution(
-        "ok" if is_answered else "empty",
+        _status(session, answer),
         answer,
         claim=conclusion.claim,
         steps=tuple(session.steps),
@@ -241,8 +256,8 @@ def _is_unanswered(session: Session, answer: Answer) -> bool:
     return not answer.raw.strip() if session.question.is_open else answer.letter is None
 
 
-def _status(answer: Answer) -> Literal["ok", "empty"]:
-    return "ok" if answer.letter is not None else "empty"
+def _status(session: Session, answer: Answer) -> Literal["ok", "empty"]:
+    return "empty" if _is_unanswered(session, answer) else "ok"
 
 
 def _interrupted(session: Session) -> list[Round]:

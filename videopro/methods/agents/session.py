@@ -162,12 +162,14 @@ class Session:
         *,
         frames: Sequence[Frame] = (),
         round: int = 0,
+        sampling: Sampling | None = None,
         **facts: Any,
     ) -> str:
-        """Ask for a reply in words: a caption, an explanation, an answer to an open question. Raises
-        BudgetSpent, BackboneError."""
+        """Ask for a reply in words: a caption, an explanation, an answer to an open question. `sampling`:
+        for a reply that other questions reuse, which must not depend on this one. Raises BudgetSpent,
+        BackboneError."""
         self.budget.check()
-        reply = self._reply(model, prompt, frames, None)
+        reply = self._reply(model, prompt, frames, None, sampling)
         self.record(Step(kind, model, round, prompt, frames=frame_refs(frames), raw=reply.text, **facts))
         return reply.text
 
@@ -286,9 +288,14 @@ class Session:
     # ---- requests --------------------------------------------------------------------------------------
 
     def _reply(
-        self, model: str, prompt: str, frames: Sequence[Frame], schema: Mapping[str, Any] | None
+        self,
+        model: str,
+        prompt: str,
+        frames: Sequence[Frame],
+        schema: Mapping[str, Any] | None,
+        sampling: Sampling | None = None,
     ) -> ModelReply:
-        sampling = self._sampling()
+        sampling = sampling if sampling is not None else self._sampling()
         with self._meter.stage(model):
             reply = self.models[model].reply(prompt, frames, sampling, schema)
         self._count(reply.tokens_in, reply.tokens_out)

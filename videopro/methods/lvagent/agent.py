@@ -10,6 +10,7 @@ import numpy as np
 
 from videopro.methods.agents import AgentRun, Conclusion, Prepared, Session
 from videopro.methods.lvagent import prompts
+from videopro.methods.lvagent.frames import evenly, randomly
 from videopro.methods.lvagent.prompts import Opinion, Scores, scores_of
 from videopro.methods.lvagent.settings import LvAgentSettings
 from videopro.modules.search import ClipIndex
@@ -17,6 +18,16 @@ from videopro.question import Answer
 from videopro.reasoning import derive_seed
 from videopro.traces import Segment
 from videopro.video import Frame, uniform_times
+
+
+@dataclass(frozen=True)
+class Scenery:
+    """What all questions about a video share."""
+
+    index: ClipIndex
+    """The chunks."""
+    budget: int
+    """Frames that the run's backbone takes."""
 
 
 @dataclass
@@ -28,15 +39,21 @@ class Member:
     role: str
     frames: list[Frame] = field(default_factory=list)
     """What it looked at for its latest answer."""
-    answer: Answer = field(default_factory=Answer)
+    answer: Answer | None = None
+    """Its latest answer, perhaps without a letter; None before the first."""
     reason: str = ""
     score: int = 0
-    """The sum of the scores that it got in the latest reflection."""
+    """The sum of the scores that it got in the latest reflection; 0 if none could be read."""
+
+    @property
+    def letter(self) -> str | None:
+        """The letter of its latest answer."""
+        return None if self.answer is None else self.answer.letter
 
     @property
     def opinion(self) -> Opinion:
         """What it says to the others."""
-        return Opinion(self.number, self.answer.letter, self.reason)
+        return Opinion(self.number, self.letter, self.reason)
 
 
 class LvAgentRun(AgentRun):
@@ -45,19 +62,15 @@ class LvAgentRun(AgentRun):
     def __init__(self, session: Session, prepared: Prepared, settings: LvAgentSettings) -> None:
         super().__init__(session, prepared)
         self._settings = settings
-        self._index: ClipIndex | None = prepared.content
+        self._scenery: Scenery = prepared.content
         self._members = [Member(number, role) for number, role in enumerate(session.models, 1)]
         self._history = ""
 
     def run(self) -> Conclusion:
         for round in range(self._settings.max_rounds):
             for member in self._members:
-                member.frames = self._perceive(member, round)
-                context = self._context(member.frames)
-                prompt = prompts.answer(self.session.question, context)
-                member.answer = self.session.choose(
-                    "answer", member.role, prompt, frames=member.frames, round=round
-                )
+                self._perceive(member, round)
+                self._act(member, round)
             if self._agree() or round == self._settings.max_rounds - 1:
                 break
             self._reflect(round)
@@ -66,126 +79,130 @@ class LvAgentRun(AgentRun):
         return self.conclude()
 
     def conclude(self) -> Conclusion:
-        """The answer of most agents; of equally many, that of the agent with the highest score in the last
-        reflection, then of the first one. Asks nobody, unless no agent has answered yet."""
-        given = [member for member in self._members if member.answer.letter is not None]
+        """The answer of most agents that are left; of equally many, that of the agent with the highest score
+        in the last reflection, then of the first one. Asks nobody, unless no agent has replied yet."""
+        replied = [member.answer for member in self._members if member.answer is not None]
+        if not replied:
+            return Conclusion(self._at_once())
+        given = [member for member in self._members if member.letter is not None]
         if not given:
-            return Conclusion(self._at_once() if not self._members[0].answer.raw else self._members[0].answer)
-        votes = Counter(member.answer.letter for member in given)
-        best = max(given, key=lambda m: (votes[m.answer.letter], m.score, -m.number))
+            return Conclusion(replied[0])
+        votes = Counter(member.letter for member in given)
+        best = max(given, key=lambda member: (votes[member.letter], member.score, -member.number))
+        assert best.answer is not None
         return Conclusion(best.answer)
 
     def _at_once(self) -> Answer:
-        """The first agent's answer, for a budget that is spent before any agent has answered."""
+        """The first agent's answer from a glance, for a budget that is spent before any agent has replied."""
         first, duration = self._members[0], self.session.video.duration
         times = uniform_times(0.0, duration, self._settings.glance_frames)
         frames = self.session.frames(times, first.role)
         prompt = prompts.answer(self.session.question, self._context(frames))
         return self.session.choose("answer", first.role, prompt, frames=frames)
 
-    # ---- perception --------------------------------------------------------------------------------------
+    # ---- perception and action -----------------------------------------------------------------------------
 
-    def _perceive(self, member: Member, round: int) -> list[Frame]:
-        """The frames for the answer: of the whole video, or of the chunks that fit the key information."""
-        session, settings, question = self.session, self._settings, self.session.question
-        duration = session.video.duration
+    def _perceive(self, member: Member, round: int) -> None:
+        """Choose the frames for the answer: of the whole video, or of the chunks that fit the key
+        information."""
+        session, duration = self.session, self.session.video.duration
         rng = np.random.default_rng(self._seed(member, round))
-        glance = session.frames(_random_times(rng, [(0.0, duration)], settings.glance_frames), member.role)
-        context = self._context(glance)
-        wants = session.decide(
-            "whole", member.role, prompts.whole(question, context), frames=glance, round=round
-        )
-        count = self._frames(member)
-        if wants.letter != "No":
-            if wants.letter is None:
-                session.note(f"{member.role} said neither Yes nor No: it saw the whole video")
-            return session.frames(uniform_times(0.0, duration, count), member.role)
-        key = session.tell(
-            "key",
-            member.role,
-            prompts.key_information(question, context, settings.words),
-            frames=glance,
-            round=round,
-        )
-        spans = self._retrieve(member, " ".join(key.split()[: settings.words]), round)
-        if settings.drawn == "uniform":
-            times = [time for span in spans for time in uniform_times(*span, max(1, count // len(spans)))]
+        spans = self._spans(member, rng, round)
+        if spans is None:
+            times = uniform_times(0.0, duration, self._count)
+        elif self._settings.drawn == "uniform":
+            times = evenly(spans, self._count)
         else:
-            times = _random_times(rng, spans, count)
-        return session.frames(times, member.role)
+            times = randomly(rng, spans, self._count)
+        member.frames = session.frames(times, member.role)
+
+    def _act(self, member: Member, round: int) -> None:
+        prompt = prompts.answer(self.session.question, self._context(member.frames))
+        member.answer = self.session.choose("answer", member.role, prompt, frames=member.frames, round=round)
+
+    def _spans(
+        self, member: Member, rng: np.random.Generator, round: int
+    ) -> list[tuple[float, float]] | None:
+        """The chunks that fit what the agent looks for after a glance; None: it needs the whole video."""
+        session, settings, question = self.session, self._settings, self.session.question
+        glances = randomly(rng, [(0.0, session.video.duration)], settings.glance_frames)
+        glance = session.frames(glances, member.role)
+        context = self._context(glance)
+        prompt = prompts.whole(question, context)
+        needs_whole = session.decide("whole", member.role, prompt, frames=glance, round=round).letter
+        if needs_whole == "Yes":
+            return None
+        if needs_whole is None:
+            session.note(f"{member.role} said neither Yes nor No: it saw the whole video")
+            return None
+        prompt = prompts.key_information(question, context, settings.words)
+        said = session.tell("key", member.role, prompt, frames=glance, round=round)
+        key = " ".join(said.split()[: settings.words])
+        if not key:
+            session.note(f"{member.role} named nothing to look for: it saw the whole video")
+            return None
+        return self._retrieve(member, key, round)
 
     def _retrieve(self, member: Member, key: str, round: int) -> list[tuple[float, float]]:
-        """The chunks above the threshold, or the best one, in order of time."""
-        index, session = self._index, self.session
-        assert index is not None
+        """The chunks above the threshold, or else the best one, in order of time."""
+        index, settings, session = self._scenery.index, self._settings, self.session
         session.budget.check()
-        # Nothing to look for: every chunk fits as well as any other.
-        found = index.search(key, len(index.clips)) if key else [(n, 0.0) for n in range(len(index.clips))]
-        above = [n for n, score in found if score >= self._settings.threshold]
-        taken = sorted(above or [found[0][0]])
-        scored = dict(found)
+        found = index.search(key, len(index.clips))
+        best, scores = found[0][0], dict(found)
+        above = sorted(number for number, score in found if score > settings.threshold)
+        taken = above if above and settings.taken == "above" else [best]
         session.tool(
             "retrieve",
             args={"agent": member.role, "key": key},
-            result=", ".join(str(n) for n in taken),
-            segments=[Segment(*index.clips[n], str(n), score=round_score(scored[n])) for n in sorted(scored)],
+            result=", ".join(map(str, taken)),
+            segments=[
+                Segment(*clip, str(number), score=round_score(scores[number]))
+                for number, clip in enumerate(index.clips)
+            ],
             round=round,
         )
-        return [index.clips[n] for n in taken]
+        return [index.clips[number] for number in taken]
 
     def _context(self, frames: Sequence[Frame]) -> str:
         """The history, and the subtitle lines at the frames."""
-        lines = []
+        lines: list[str] = []
         if self.session.subtitles is not None:
-            lines = [line.text for line in self.session.subtitles.visible_at([f.time for f in frames])]
+            shown = self.session.subtitles.visible_at([frame.time for frame in frames])
+            lines = [line.text for line in shown]
         return "\n".join(part for part in (self._history, *lines) if part)
 
-    def _frames(self, member: Member) -> int:
-        most = self.session.models[member.role].frames
-        return most if self._settings.preset == "equal" else self._settings.frames
+    @property
+    def _count(self) -> int:
+        """Frames of the second look."""
+        return self._scenery.budget if self._settings.preset == "equal" else self._settings.frames
 
     def _seed(self, member: Member, round: int) -> int:
         question = self.session.question
         return derive_seed(self.session.seed, "glance", member.number, round, question.text, question.choices)
 
-    # ---- reflection --------------------------------------------------------------------------------------
+    # ---- reflection ----------------------------------------------------------------------------------------
 
     def _agree(self) -> bool:
-        letters = {member.answer.letter for member in self._members}
+        letters = {member.letter for member in self._members}
         return len(letters) == 1 and None not in letters
 
     def _reflect(self, round: int) -> None:
         """Reasons, scores of all by all, and the agent of the lowest sum leaves."""
         session, question = self.session, self.session.question
         for member in self._members:
-            member.reason = " ".join(
-                session.tell(
-                    "reason",
-                    member.role,
-                    prompts.reason(question, member.answer.letter),
-                    frames=member.frames,
-                    round=round,
-                ).split()
-            )
+            prompt = prompts.reason(question, member.letter)
+            said = session.tell("reason", member.role, prompt, frames=member.frames, round=round)
+            member.reason = " ".join(said.split())
         opinions = [member.opinion for member in self._members]
-        numbers = [member.number for member in self._members]
-        given: list[Scores] = []
+        given = [scores for member in self._members if (scores := self._score(member, opinions, round))]
+        sums = {
+            member.number: sum(scores.by_number()[member.number] for scores in given)
+            for member in (self._members if given else [])
+        }
         for member in self._members:
-            reply = session.ask(
-                "score",
-                member.role,
-                prompts.scores(question, opinions),
-                schema=scores_of(numbers),
-                frames=member.frames if self._settings.score_frames else (),
-                round=round,
-            )
-            if reply.parsed is not None:
-                given.append(reply.parsed)
-        sums = {number: sum(scores.by_number()[number] for scores in given) for number in numbers}
-        for member in self._members:
-            member.score = sums[member.number]
+            member.score = sums.get(member.number, 0)
         removed: Member | None = None
-        if given:
+        if sums:
             # Of equal sums, the later agent leaves.
             removed = min(self._members, key=lambda member: (member.score, -member.number))
             self._members.remove(removed)
@@ -199,17 +216,17 @@ class LvAgentRun(AgentRun):
             round=round,
         )
 
-
-def _random_times(rng: np.random.Generator, spans: Sequence[tuple[float, float]], count: int) -> list[float]:
-    """`count` times (s) drawn evenly over the spans, sorted."""
-    lengths = np.array([end - start for start, end in spans])
-    ends = np.cumsum(lengths)
-    drawn = np.sort(rng.uniform(0.0, float(ends[-1]), count))
-    places = np.minimum(np.searchsorted(ends, drawn, side="right"), len(spans) - 1)
-    return [
-        float(spans[place][0] + time - (ends[place] - lengths[place]))
-        for place, time in zip(places, drawn, strict=True)
-    ]
+    def _score(self, scorer: Member, opinions: Sequence[Opinion], round: int) -> Scores | None:
+        """An agent's scores of all agents; None if they could not be parsed: then it has no say."""
+        reply = self.session.ask(
+            "score",
+            scorer.role,
+            prompts.scores(self.session.question, opinions),
+            schema=scores_of([opinion.number for opinion in opinions]),
+            frames=scorer.frames if self._settings.score_frames else (),
+            round=round,
+        )
+        return reply.parsed
 
 
 def round_score(score: float) -> float:

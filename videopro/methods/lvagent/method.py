@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from typing import Any
 
+from videopro.backbones import Backbone
 from videopro.errors import ConfigError
 from videopro.methods.agents import (
     AgentMethod,
+    AgentModel,
     AgentRun,
     Prepared,
     Scene,
@@ -14,7 +18,7 @@ from videopro.methods.agents import (
     prepare_index,
     public_role,
 )
-from videopro.methods.lvagent.agent import LvAgentRun
+from videopro.methods.lvagent.agent import LvAgentRun, Scenery
 from videopro.methods.lvagent.settings import LvAgentSettings, check_agents
 from videopro.methods.lvagent.team import Team, read_team
 from videopro.modules import ModuleModels, ModuleSettings, is_pocket
@@ -33,6 +37,7 @@ class LvAgentMethod(AgentMethod):
         super().__init__(settings)
         self.seeing_role = next(iter(self.role_names()))
         self._encoders: ModuleModels | None = None
+        self._is_checked = False
 
     def role_names(self) -> dict[str, str]:
         return {public_role(name): name for name in self._team.agents}
@@ -40,11 +45,24 @@ class LvAgentMethod(AgentMethod):
     def identity(self) -> dict[str, Any]:
         facts = super().identity()
         # The roles are their own names, and the team is what its file says.
-        facts = {key: value for key, value in facts.items() if key not in self.role_names()}
-        del facts["team"]
-        return {**facts, "agents": list(self.role_names())}
+        facts = {key: value for key, value in facts.items() if key not in {"team", *self.role_names()}}
+        chosen = self._team.selection
+        return {
+            **facts,
+            "agents": list(self.role_names()),
+            **({} if chosen is None else {"selection": chosen.key}),
+        }
+
+    def models(self, backbone: Backbone) -> dict[str, AgentModel]:
+        """The agents, loaded once per process. Raises ConfigError for two with the same weights."""
+        models = super().models(backbone)
+        if not self._is_checked:
+            check_weights({name: model.identity() for name, model in models.items()})
+            self._is_checked = True
+        return models
 
     def prepare(self, scene: Scene) -> Prepared:
+        """Index the chunks. The index is kept on the disk, with what making it cost."""
         backbone = scene.context.backbone.inner
         if self._encoders is None:
             chosen = ModuleSettings(encoder=self.settings.encoder)
@@ -55,7 +73,29 @@ class LvAgentMethod(AgentMethod):
         video = scene.context.video
         index, made = prepare_index(video, encoder, clip_seconds=video.duration / self.settings.chunks)
         selected = () if self._team.selection is None else (self._team.selection,)
-        return Prepared(index, (made, *selected))
+        return Prepared(Scenery(index, backbone.frames), (made, *selected))
 
     def start(self, session: Session, prepared: Prepared) -> AgentRun:
         return LvAgentRun(session, prepared, self.settings)
+
+
+# What an identity says besides the weights: no reason for two agents to be two.
+_SETTINGS = ("name", "dtype", "attention", "frames", "pixels", "video", "jpeg_quality", "extra_body")
+
+
+def check_weights(identities: Mapping[str, Mapping[str, object]]) -> None:
+    """Raise ConfigError if two agents, by name, have the same weights, as "self" and the name of the run's
+    backbone: they never disagree. Of a served model, only what its server tells is known."""
+    seen: dict[str, str] = {}
+    for name, facts in identities.items():
+        # A local model is told by the contents of its files, wherever they are.
+        ignored = {*_SETTINGS, *(("model",) if facts.get("kind") == "qwen" else ())}
+        weights = json.dumps(
+            {key: value for key, value in facts.items() if key not in ignored}, sort_keys=True
+        )
+        if weights in seen:
+            raise ConfigError(
+                f"lvagent: {seen[weights]!r} and {name!r} have the same weights; equal agents never "
+                "disagree: name others"
+            )
+        seen[weights] = name

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,12 +75,16 @@ def scores(question: Question, opinions: Sequence[Opinion]) -> str:
 def history(
     question: Question,
     opinions: Sequence[Opinion],
-    sums: dict[int, int],
+    sums: Mapping[int, int],
     removed: Opinion | None,
 ) -> str:
-    """What the discussion has come to, for the next round."""
-    kept = [opinion for opinion in opinions if opinion is not removed]
-    lines = [f"{_opinion(question, opinion)}, score {sums.get(opinion.number, 0)}" for opinion in kept]
+    """What the discussion has come to, for the next round. `sums`: each agent's sum of scores; empty if none
+    could be read."""
+    lines = []
+    for opinion in opinions:
+        if opinion != removed:
+            score = f", score {sums[opinion.number]}" if sums else ""
+            lines.append(f"{_opinion(question, opinion)}{score}")
     if removed is not None:
         lines.append(f"{_opinion(question, removed)}, left out")
     return "The answers before:\n" + "\n".join(lines)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from videopro.errors import ConfigError
-from videopro.methods.agents import ROLE_HELP, AgentSettings
+from videopro.methods.agents import ROLE_HELP, AgentSettings, public_role
 from videopro.settings import setting
 
 MOST_AGENTS = 4
@@ -15,7 +15,8 @@ MOST_AGENTS = 4
 
 @dataclass(frozen=True)
 class LvAgentSettings(AgentSettings):
-    """Settings of LVAgent. With preset "equal", `frames` is the number of frames that each agent takes."""
+    """Settings of LVAgent. With preset "equal", `frames` is the number of frames that the run's backbone
+    takes; a glance stays as short as it is."""
 
     agents: tuple[str, ...] = field(
         default=(), metadata=setting(f"two to {MOST_AGENTS} different models: {ROLE_HELP}")
@@ -27,7 +28,11 @@ class LvAgentSettings(AgentSettings):
     frames: int = field(default=16, metadata=setting("frames of the second look, for the answer"))
     chunks: int = field(default=6, metadata=setting("equal parts of the video for retrieval"))
     threshold: float = field(
-        default=0.8, metadata=setting("similarity from which a chunk is taken; else the best one is")
+        default=0.8, metadata=setting("cosine similarity above which a chunk is taken; if none is, the best")
+    )
+    taken: Literal["above", "best"] = field(
+        default="above",
+        metadata=setting("chunks that are taken: above (the threshold), or best (always one: public code)"),
     )
     drawn: Literal["random", "uniform"] = field(
         default="random", metadata=setting("how the second look's frames are spread over its chunks")
@@ -49,9 +54,10 @@ class LvAgentSettings(AgentSettings):
             if getattr(self, name) < 1:
                 raise ConfigError(f"lvagent: {name} is {getattr(self, name)}; it must be at least 1")
         if bool(self.agents) == (self.team is not None):
+            both = ", not both" if self.agents else ""
             raise ConfigError(
                 f"lvagent: name the agents (agents=[A, B, C], two to {MOST_AGENTS}) or a team file of "
-                "videopro.select_agents (team=FILE), not both"
+                f"videopro.select_agents (team=FILE){both}"
             )
         if self.agents:
             check_agents(self.agents)
@@ -61,6 +67,8 @@ def check_agents(agents: tuple[str, ...]) -> None:
     """Raise ConfigError unless these are two to four different models: equal ones never disagree."""
     if not 2 <= len(agents) <= MOST_AGENTS:
         raise ConfigError(f"lvagent: {len(agents)} agents; name two to {MOST_AGENTS}")
-    twice = next((name for name in agents if agents.count(name) > 1), None)
+    # A server's address does not make another model.
+    names = [public_role(name) for name in agents]
+    twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise ConfigError(f"lvagent: {twice!r} is named twice; equal agents never disagree: name others")

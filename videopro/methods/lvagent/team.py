@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,10 +13,13 @@ from videopro.storage import read_object
 from videopro.traces import Cost, Preparation
 
 
-class TeamCost(BaseModel):
-    """What the selection cost."""
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
-    model_config = ConfigDict(extra="forbid")
+
+class TeamCost(_Part):
+    """What the selection cost: the sum over all answers of all agents of the library."""
+
     seconds: float = 0.0
     frames: float = 0.0
     calls: float = 0.0
@@ -23,26 +27,35 @@ class TeamCost(BaseModel):
     tokens_out: float = 0.0
 
 
-class Member(BaseModel):
-    """An agent of the library, and how often it agreed with the majority."""
+class LibraryMember(_Part):
+    """An agent of the library, and how often it agreed with the pseudo-labels."""
 
-    model_config = ConfigDict(extra="forbid")
     model: str
     agreement: float = Field(ge=0, le=1)
 
 
-class TeamFile(BaseModel):
+class TeamFile(_Part):
     """A selection. No gold answer is in it, and none was read for it."""
 
-    model_config = ConfigDict(extra="forbid")
     benchmark: str
+    split: str
     domain: str = ""
-    """The group of the benchmark that it is for; empty: all of it."""
+    """The group of the benchmark that it is for, as NAME=VALUE; empty: all of it."""
     questions: int
-    """How many unlabelled questions the agents were compared on."""
-    agents: list[str]
-    library: list[Member]
+    """How many questions each agent of the library answered."""
+    labelled: int
+    """How many of them have a pseudo-label: an answer that more agents gave than any other."""
+    agents: tuple[str, ...]
+    """The team, best agreement first."""
+    library: tuple[LibraryMember, ...]
+    """All agents, in the order in which they were named."""
     cost: TeamCost = TeamCost()
+
+    @property
+    def key(self) -> str:
+        """Names the selection; costs are no part of it."""
+        facts = self.model_dump_json(exclude={"cost"})
+        return f"{self.benchmark}/{self.domain or 'all'}/{hashlib.sha256(facts.encode()).hexdigest()[:8]}"
 
 
 @dataclass(frozen=True)
@@ -68,5 +81,4 @@ def read_team(path: Path) -> Team:
         ) from error
     cost = found.cost
     spent = Cost(cost.seconds, {}, cost.frames, cost.calls, cost.tokens_in, cost.tokens_out)
-    key = f"{found.benchmark}/{found.domain or 'all'}/{len(found.library)} agents"
-    return Team(tuple(found.agents), Preparation("selection", key, spent))
+    return Team(found.agents, Preparation("selection", found.key, spent))

@@ -9,12 +9,16 @@ VIEW.filters = (() => {
     fallback: "Answered by the fallback",
     fixed: "Set right by refinement",
     broken: "Set wrong by refinement",
+    unparsed_step: "A step was not parsed",
+    repaired: "A reply was repaired",
   };
   const SORTS = {
     order: ["Run order", (row) => row.place],
     sure: ["Most confident", (row) => -(row.confidence ?? -1)],
     unsure: ["Least confident", (row) => row.confidence ?? 2],
     slow: ["Slowest", (row) => -row.seconds],
+    frames: ["Most frames seen", (row) => -row.frames],
+    steps: ["Most steps", (row) => -row.steps],
     id: ["Name", null],
   };
   const SHOWN = 8; // Values of a group that are listed at once.

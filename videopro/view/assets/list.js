@@ -13,7 +13,7 @@
     document.title = `${VIEW.run.name} · traces`;
     const main = document.getElementById("main");
     if (!list || !main.contains(list)) {
-      list = el("div.rows", { role: "list" });
+      list = el("div.rows", { role: "list", class: VIEW.rows.some((row) => row.steps > 0) ? "agents" : null });
       more = el("div.more");
       before = el("button.quiet.before", { onclick: () => draw(from - CHUNK, drawn) });
       totals = el("div.totals", { "aria-live": "polite" });
@@ -86,6 +86,8 @@
       el("span.what", {}, el("b", {}, row.question), el("span.sub", {}, [row.id, ...new Set(groups)].join("  ·  "))),
       el("span.how", {},
         row.mode ? el("span.tag", {}, row.mode) : null,
+        row.steps ? el("span.tag", {}, `${count(row.steps)} step${row.steps === 1 ? "" : "s"}  ·  ${count(row.frames)} frames`) : null,
+        row.marks.has("unparsed_step") ? el("span.tag.failed", {}, "unparsed step") : null,
         row.marks.has("fixed") ? el("span.tag.fixed", {}, "set right")
           : row.marks.has("broken") ? el("span.tag.broken", {}, "set wrong")
           : row.marks.has("refined") ? el("span.tag.refined", {}, "refined") : null,
@@ -121,6 +123,11 @@
     ];
     if (numbers.modes.program) stats.push(["several steps", percent(numbers.modes.program, 0), `one look ${percent(numbers.modes.native, 0)}`]);
     if (numbers.modes.refined) stats.push(["refined", percent(numbers.modes.refined, 0), `fallback ${percent(numbers.modes.fallback, 0)}`]);
+    const agents = VIEW.rows.filter((row) => row.steps > 0);
+    if (agents.length) {
+      const mean = (name) => agents.reduce((sum, row) => sum + row[name], 0) / agents.length;
+      stats.push(["steps", mean("steps").toFixed(1), "a question"], ["frames seen", mean("frames").toFixed(1), "a question"]);
+    }
     if (errors) stats.push(["no answer", count(errors), Object.keys(numbers.errors).join(", ")]);
     else if (numbers.unparsed) stats.push(["unparsed", percent(numbers.unparsed), "of the replies"]);
     if (numbers.seconds_per_question) stats.push(["time", duration(numbers.seconds_per_question), "a question"]);

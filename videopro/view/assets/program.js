@@ -65,7 +65,7 @@ VIEW.call = (call, number, pictures) => {
       el("span.args", { title: call.args.map(([name, value]) => `${name} = ${value}`).join("\n") }, el("b", {}, call.fn), "(", args, ")"),
       el("small", { title: call.cached ? "cached from an earlier call" : null }, call.cached ? "cached" : duration(call.seconds))),
     result(call),
-    frames(call, pictures));
+    VIEW.frames(call, pictures));
   if (call.frames.length === 1 && !call.frames[0].box) node.classList.toggle("single", node.querySelector("figure") !== null);
   // Long arguments and results open on a click; selecting text does not count as a click.
   node.addEventListener("click", (event) => {
@@ -93,14 +93,15 @@ function unquoted(text) {
   return whole[2].replace(/\\n/g, "\n").replace(/\\(['"\\])/g, "$1") + (whole[3] === "…" ? "…" : "");
 }
 
-function frames(call, pictures) {
+// The frames that a call or a step looked at; null if there were none.
+VIEW.frames = (call, pictures) => {
   const shown = call.frames.map((frame) => seen(call, frame, pictures)).filter(Boolean);
   if (!shown.length) {
-    return call.looked ? el("p.unseen", {}, `${count(call.looked)} frames, ${spans(call.times)}`) : null;
+    return call.looked ? el("p.unseen", {}, call.looked === 1 ? `1 frame, ${clock(call.times[0], true)}` : `${count(call.looked)} frames, ${spans(call.times)}`) : null;
   }
   const left = call.looked - call.frames.length;
   return el("div.frames", { class: shown.length > 6 ? "many" : null }, shown, left > 0 ? el("span.left", {}, `+ ${count(left)}`) : null);
-}
+};
 
 const spans = (times) => (times.length ? `${clock(times[0], true)} – ${clock(times[times.length - 1], true)}` : "");
 

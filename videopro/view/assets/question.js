@@ -10,6 +10,7 @@
     program_refinement: "Refined: it gave no sure answer",
     native: "Direct answer",
     fallback: "Fallback: direct answer",
+    agent: "Steps of the agent",
   };
   let around = []; // The list's rows when it was left, to find the next question.
 
@@ -24,9 +25,14 @@
     if (!content) return unknown(main, id, "its file is missing or broken: re-run the command that made this folder");
     const pictures = await VIEW.load(`pictures/${content.video.pictures}.js`);
     if (VIEW.address().id !== id) return;
+    // Steps are numbered through all rounds.
+    content.rounds.forEach((round, place) => {
+      round.place = place;
+      round.before = place ? content.rounds[place - 1].before + content.rounds[place - 1].steps.length : 0;
+    });
     document.title = `${id} · ${VIEW.run.name}`;
     main.className = "question";
-    main.replaceChildren(bar(id), asked(content), VIEW.strip(content, pictures), ...content.rounds.map((round, place) => turn(content, round, place, pictures)), costs(content));
+    main.replaceChildren(bar(id), asked(content), VIEW.strip(content, pictures), ...content.rounds.map((round, place) => turn(content, round, place, pictures)), VIEW.costs(content));
     scrollTo(0, 0);
     // Preload the neighbours, so that stepping through questions does not wait.
     for (const step of [1, -1]) {
@@ -63,10 +69,11 @@
     const { final } = page;
     const facts = [
       ...Object.entries(page.groups),
-      final ? ["confidence", two(final.confidence)] : null,
+      page.confidence !== null ? ["confidence", two(page.confidence)] : null,
       page.official !== null && page.official !== final?.letter ? ["official reader", page.official] : null,
       page.grade ? ["grade", page.grade.robust ?? "not read"] : null,
       ["time", duration(page.cost.seconds)],
+      hasSteps(page) ? ["frames seen", count(page.frames)] : null,
     ].filter(Boolean);
     return el("header.asked", {},
       el("p.verdict", { class: page.state }, stateMark(page.state), STATES[page.state], changed(page)),
@@ -76,6 +83,8 @@
       page.notes.map((note) => el("p.note", {}, note)),
       el("dl.facts", {}, facts.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, String(value))))));
   }
+
+  const hasSteps = (page) => page.rounds.some((round) => round.steps.length > 0);
 
   function changed(page) {
     const marks = VIEW.byId.get(page.id).marks;
@@ -133,10 +142,11 @@
         outcome(round)),
       round.planning ? el("p.planning", {}, round.planning) : null,
       round.faults.map((fault) => el("p.note", {}, `Not well-formed: ${fault}`)),
+      round.steps.length ? VIEW.steps(page, round, pictures) : null,
       round.listing.length ? VIEW.program(round, pictures)
         : round.calls.length ? el("div.loose", {}, round.calls.map((call, i) => VIEW.call(call, i + 1, pictures))) : null,
       execution?.error ? failure(execution.error) : null,
-      details("The model's reply", round.raw));
+      round.steps.length ? null : VIEW.details("The model's reply", round.raw));
     return body;
   }
 
@@ -145,8 +155,10 @@
     if (!execution) return el("span.outcome", {}, "not run");
     if (execution.status === "failed") return el("span.outcome.bad", {}, "failed");
     if (execution.answer === null) return el("span.outcome.bad", {}, "gave no answer");
-    return el("span.outcome", {}, distribution(execution), el("strong", {}, execution.answer), meter(execution.confidence), el("span", {}, two(execution.confidence)),
-      execution.claim !== null ? el("small", { title: "what the program claimed for itself" }, `claimed ${two(execution.claim)}`) : null);
+    return el("span.outcome", {}, distribution(execution), el("strong", {}, execution.answer),
+      // An answer that an agent's reply names has no confidence.
+      round.kind === "agent" && !execution.confidence ? null : [meter(execution.confidence), el("span", {}, two(execution.confidence))],
+      execution.claim !== null ? el("small", { title: `what the ${round.kind === "agent" ? "agent" : "program"} claimed for itself` }, `claimed ${two(execution.claim)}`) : null);
   }
 
   // How likely each letter was, as small bars.
@@ -161,26 +173,4 @@
   const failure = (error) =>
     el("div.problem", {}, el("p", {}, el("strong", {}, error.type), error.line !== null ? ` in line ${error.line}` : "", ": ", error.message),
       error.log ? el("details", {}, el("summary", {}, "Log, as the refinement saw it"), el("pre", {}, error.log)) : null);
-
-  const details = (title, text) => (text ? el("details.raw", {}, el("summary", {}, title), el("pre", {}, text)) : null);
-
-  function costs(page) {
-    const rows = [];
-    page.rounds.forEach((round, place) => {
-      const name = page.rounds.length > 1 ? ` ${place + 1}` : "";
-      rows.push([`Planning${name}`, round.cost]);
-      if (round.execution) rows.push([`Running${name}`, round.execution.cost]);
-    });
-    rows.push(["In all", page.cost]);
-    const number = (value) => (value === 0 ? "–" : Number.isInteger(value) ? count(value) : value.toFixed(1));
-    return el("section.costs", {},
-      el("h2", {}, "Costs"),
-      el("div.scroll", {}, el("table", {},
-        el("thead", {}, el("tr", {}, ["", "time", "frames", "backbone calls", "tokens in", "tokens out", "where the time went"].map((name) => el("th", {}, name)))),
-        el("tbody", {}, rows.map(([name, cost]) => el("tr", {},
-          el("th", {}, name), el("td", {}, duration(cost.seconds)),
-          [cost.frames, cost.calls, cost.tokens_in, cost.tokens_out].map((value) => el("td", {}, number(value))),
-          el("td.stages", {}, Object.entries(cost.stages).map(([stage, seconds]) => `${stage} ${duration(seconds)}`).join("  ·  "))))))),
-      el("p.versions", {}, `${page.video.path}`, el("br"), Object.entries(page.versions).map(([name, version]) => `${name} ${version}`).join("  ·  ")));
-  }
 })();

@@ -55,8 +55,11 @@ VIEW.strip = (page, pictures) => {
   if (why) frame.append(el("p.note.missing", {}, why));
 
   const share = (time) => Math.max(0, Math.min(1, time / video.duration));
+  const between = (start, end) => ({ left: `${100 * share(start)}%`, width: `${100 * (share(end) - share(start))}%` });
+  const tick = (time) => el("span.tick", { title: `looked at ${clock(time, true)}`, style: { left: `${100 * share(time)}%` } });
   const lanes = [["evidence", "Evidence", page.evidence, []]];
   page.rounds.forEach((round, place) => {
+    if (round.steps.length) return;
     const spans = round.calls.flatMap((call) => call.intervals);
     const times = [...new Set(round.calls.flatMap((call) => call.times))];
     const name = page.rounds.length > 1 ? ` ${place + 1}` : "";
@@ -71,12 +74,10 @@ VIEW.strip = (page, pictures) => {
     if (!spans.length && !times.length) continue;
     axis.append(lane(kind, title,
       spans.map(([start, end = start]) =>
-        el("span.span", {
-          title: `${title.toLowerCase()}: ${clock(start, true)} – ${clock(end, true)}`,
-          style: { left: `${100 * share(start)}%`, width: `${100 * (share(end) - share(start))}%` },
-        })),
-      times.map((time) => el("span.tick", { title: `looked at ${clock(time, true)}`, style: { left: `${100 * share(time)}%` } }))));
+        el("span.span", { title: `${title.toLowerCase()}: ${clock(start, true)} – ${clock(end, true)}`, style: between(start, end) })),
+      times.map(tick)));
   }
+  for (const round of page.rounds) axis.append(...stepLanes(page, round, share, between, tick));
   axis.append(lane("scale", "", ticks(video.duration).map((time) =>
     el("span", { class: share(time) > 0.94 ? "end" : null, style: { left: `${100 * share(time)}%` } }, clock(time)))));
   const cursor = el("div.cursor", { hidden: true }, el("span"));
@@ -92,6 +93,34 @@ VIEW.strip = (page, pictures) => {
   frame.append(axis);
   return frame;
 };
+
+const LANES = 18; // Lanes of steps that are shown at once.
+
+// The tree of an agent's segments, and a lane for each of its steps that looked at something.
+function stepLanes(page, round, share, between, tick) {
+  const levels = VIEW.tree(page, round, share);
+  const abreast = round.layout.some(({ blocks }) => blocks.some((block) => block.columns.length > 0));
+  const lanes = VIEW.stepLanes(round).map((one) => {
+    const most = VIEW.topScore(one.segments);
+    const number = (place) => round.before + place + 1;
+    const name = one.last > one.first ? `${number(one.first)}–${number(one.last)}` : `${number(one.first)}`;
+    const link = el("button.jump", { title: [`step ${name}: ${one.kind}`, one.model].filter(Boolean).join(", "), onclick: () => VIEW.goToStep(round, one.first) },
+      el("span.order", {}, name), one.kind, abreast && one.model ? el("span.model", {}, one.model) : null);
+    return lane(one.is_reused ? "step.reused" : "step", link,
+      one.segments.map((segment) => el("span.span", {
+        title: [segment.name, `${clock(segment.start, true)} – ${clock(segment.end, true)}`, segment.score === null ? "" : VIEW.score(segment.score), segment.text].filter(Boolean).join("  ·  "),
+        style: { ...between(segment.start, segment.end), "--score": segment.score === null ? "100%" : `${Math.round(100 * Math.max(0, segment.score / most))}%` },
+      })),
+      one.times.map(tick));
+  });
+  const rest = lanes.splice(lanes.length > LANES + 2 ? LANES : lanes.length);
+  const more = el("button.quiet.rest", { onclick: () => more.closest(".lane").replaceWith(...rest) }, `${rest.length} more steps`);
+  return [
+    levels.length ? lane("tree", "Segments", levels) : null,
+    ...lanes,
+    rest.length ? lane("rest", "", more) : null,
+  ].filter(Boolean);
+}
 
 const lane = (kind, title, ...content) =>
   el(`div.lane${kind ? `.${kind}` : ""}`, {}, el("span.title", {}, title), el("div.track", {}, content));

@@ -211,6 +211,18 @@ def test_only_video_models_know_the_order_of_frames(
     assert (change > 1e-5) == (made[1] == "pe_video")
 
 
+def test_a_frame_alone_is_embedded_by_encoders_of_images(encoder: VideoTextEncoder, made: Any) -> None:
+    single = encoder.for_frames()
+    if made[1] == "pe_video":
+        assert single is encoder
+        return
+    assert (single.clip_frames, encoder.clip_frames) == (1, 8)
+    assert single.identity() != encoder.identity()
+    (frame,) = clip(7, 1, 40, 40)
+    # The mean of equal frames is the frame.
+    np.testing.assert_allclose(single.encode_clips([[frame]]), encoder.encode_clips([[frame] * 8]), atol=1e-5)
+
+
 def test_siglip_reads_lower_case(made: tuple[str, str, Path], encoder: VideoTextEncoder) -> None:
     if made[1] == "siglip2":
         np.testing.assert_array_equal(encoder.encode_texts(["W1 w2"]), encoder.encode_texts(["w1 w2"]))

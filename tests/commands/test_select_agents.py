@@ -1,0 +1,131 @@
+"""A team from a library: native runs, pseudo-labels, the team file; resumed, and without any gold answer."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.fakes import make_benchmark
+from tests.support.infer_world import check_complete
+from tests.support.lvagent_world import load_library
+from videopro.select_agents import main
+
+LIBRARY = ("good", "fair", "poor")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "colours"
+    make_benchmark(folder)
+    return folder
+
+
+def choose(root: Path, output: Path, *more: str, library: tuple[str, ...] = LIBRARY, size: int = 2) -> int:
+    flags = ["--library", *library, "--benchmark", "jsonl", "--root", str(root), "--size", str(size)]
+    return main([*flags, "--output", str(output), *more], load=load_library)
+
+
+def team(output: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((output / "team.json").read_text())
+    return content
+
+
+def test_those_that_agree_with_the_majority_are_the_team(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = tmp_path / "team"
+    assert choose(root, output) == 0
+    found = team(output)
+    # Of the questions (0), (1), (2) of four videos, "poor" misses (0) and (1), and "fair" misses (1) in the
+    # same way: there the majority is wrong, and the one that is always right does not agree.
+    agreed = {member["model"]: member["agreement"] for member in found["library"]}
+    assert agreed == pytest.approx({"good": 2 / 3, "fair": 1.0, "poor": 2 / 3})
+    assert found["agents"] == ["fair", "good"]
+    assert (found["questions"], found["labelled"]) == (12, 12)
+    # Four frames a video, and one call of 104 tokens for each question and model.
+    cost = found["cost"]
+    assert (cost["frames"], cost["calls"], cost["tokens_in"]) == pytest.approx((3 * 4 * 4, 36, 36 * 104))
+    assert cost["seconds"] > 0
+    for name in LIBRARY:
+        check_complete(output / name)
+    shown = capsys.readouterr().out
+    assert "the selection read no gold answer" in " ".join(shown.split())
+    assert str(output / "team.json") in shown.replace("\n", "")
+
+
+def test_a_team_does_not_depend_on_the_gold_answers(root: Path, tmp_path: Path) -> None:
+    outputs = (tmp_path / "right", tmp_path / "permuted")
+    assert choose(root, outputs[0]) == 0
+    path = root / "questions.jsonl"
+    records = [json.loads(line) for line in path.read_text().splitlines()]
+    for record in records:
+        record["answer"] = "BCDA"["ABCD".index(record["answer"])]
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    assert choose(root, outputs[1]) == 0
+    first, second = ((output / "team.json").read_bytes() for output in outputs)
+    seconds = [json.dumps(team(output)["cost"]["seconds"]).encode() for output in outputs]
+    assert first.replace(seconds[0], b"-") == second.replace(seconds[1], b"-")
+    # The answers were scored by other gold answers, so the permutation did arrive.
+    right = [json.loads((output / "good" / "summary.json").read_text())["accuracy"] for output in outputs]
+    assert right[0] != right[1]
+
+
+def test_a_second_command_asks_nothing_again(root: Path, tmp_path: Path) -> None:
+    output = tmp_path / "team"
+    assert choose(root, output) == 0
+    before = {name: (output / name / "traces.jsonl").read_bytes() for name in LIBRARY}
+    first = (output / "team.json").read_bytes()
+    assert choose(root, output) == 0
+    assert {name: (output / name / "traces.jsonl").read_bytes() for name in LIBRARY} == before
+    assert (output / "team.json").read_bytes() == first
+
+
+def test_fewer_questions_of_a_larger_run_are_counted_alone(root: Path, tmp_path: Path) -> None:
+    output = tmp_path / "team"
+    assert choose(root, output) == 0
+    assert choose(root, output, "--questions", "3") == 0
+    assert team(output)["questions"] == 3
+    assert team(output)["cost"]["calls"] == pytest.approx(9)
+
+
+def test_a_domain_has_a_team_of_its_own(root: Path, tmp_path: Path) -> None:
+    assert choose(root, tmp_path / "odd", "--domain", "family=odd") == 0
+    found = team(tmp_path / "odd")
+    # Only the questions (1), where "good" is alone.
+    assert (found["domain"], found["questions"], found["agents"]) == ("family=odd", 4, ["fair", "poor"])
+
+
+@pytest.mark.parametrize(
+    ("more", "library", "size", "message"),
+    [
+        ((), ("good",), 2, "library is good; name two or more different models"),
+        ((), ("good", "good"), 2, "name two or more different models"),
+        ((), ("good", "api:o3"), 2, "'api:o3' cannot answer by method native"),
+        ((), LIBRARY, 4, "size is 4; it must be 2 to 3, with a library of 3 models"),
+        ((), LIBRARY, 1, "size is 1; it must be 2 to 3"),
+        ((), ("good", "a/b", "a:b"), 2, "differ in punctuation only"),
+        (("--questions", "0"), LIBRARY, 2, "questions is 0"),
+        (
+            ("--domain", "family=ood"),
+            LIBRARY,
+            2,
+            "no question is in 'family=ood'; did you mean 'family=odd'?",
+        ),
+        (("--options", "frmes=3"), LIBRARY, 2, "did you mean 'frames'?"),
+    ],
+)
+def test_what_cannot_be_selected(
+    root: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    more: tuple[str, ...],
+    library: tuple[str, ...],
+    size: int,
+    message: str,
+) -> None:
+    assert choose(root, tmp_path / "team", *more, library=library, size=size) == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "team").exists()

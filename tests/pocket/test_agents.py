@@ -1,0 +1,57 @@
+"""The shipped adapters that write the replies of agents, in runs of their methods."""
+
+import json
+from pathlib import Path
+
+from videopro import infer
+from videopro.pocket import ADAPTERS, AGENTS, adapter_dir
+from videopro.traces import Step, Trace, read_traces
+
+SHORT = ["val_short_000_color", "val_short_000_shape", "val_short_000_weather", "val_short_000_after"]
+
+
+def run(folder: Path, method: str, *settings: str) -> list[Trace]:
+    words = ["--benchmark", "pocket", "--split", "val", "--model", "pocket", "--workers", "1"]
+    words += ["--method", method, "--ids", *SHORT, "--output", str(folder), *settings]
+    assert infer.main(words) == 0
+    traces = read_traces(folder / "traces.jsonl")
+    assert {trace.question_id for trace in traces} == set(SHORT)
+    return traces
+
+
+def steps(traces: list[Trace]) -> list[Step]:
+    done = [part.execution for trace in traces for part in trace.rounds]
+    return [step for execution in done if execution is not None for step in execution.steps]
+
+
+def test_shipped_agents_are_recorded_and_small() -> None:
+    """At most 2.5 MB together, each with the record of its training."""
+    folders = [adapter_dir(name) for name in AGENTS]
+    assert len({(folder / "adapter_model.safetensors").read_bytes() for folder in folders}) == len(AGENTS)
+    assert sum(file.stat().st_size for folder in folders for file in folder.iterdir()) <= 2_500_000
+    for folder in folders:
+        record = json.loads((folder / "training_record.json").read_text())
+        assert record["log"][-1]["step"] == record["recipe"]["steps"]
+        assert (folder.parent / "CARD.md").read_text().startswith("# Data card")
+    assert {*AGENTS} < {*ADAPTERS}
+
+
+def test_vca_runs_on_its_adapter(tmp_path: Path) -> None:
+    """Its replies are in the method's form, and it ends every question with a letter."""
+    options = ["--options", "preset=equal", "temperature=0", "max_new_tokens=320"]
+    traces = run(tmp_path / "run", "vca", "--backbone", "adapter=pocket-vca", *options)
+    taken = steps(traces)
+    assert {"reward", "explore"} <= {step.kind for step in taken}
+    assert not any(step.is_unparsed for step in taken)
+    assert all(trace.final is not None and trace.final.letter is not None for trace in traces)
+
+
+def test_lvagent_runs_on_its_adapters(tmp_path: Path) -> None:
+    """Three agents answer, and whoever discusses gives scores in the method's form."""
+    names = ",".join(f"pocket+{name}" for name in AGENTS if name.startswith("pocket-lv"))
+    options = ["--options", "preset=equal", f"agents=[{names}]", "max_new_tokens=64"]
+    traces = run(tmp_path / "run", "lvagent", *options)
+    taken = steps(traces)
+    assert sum(step.kind == "answer" and step.round == 0 for step in taken) == 3 * len(SHORT)
+    assert not any(step.is_unparsed for step in taken)
+    assert all(trace.final is not None and trace.final.letter is not None for trace in traces)

@@ -1,0 +1,26 @@
+"""Headless Chromium, for tests of pages.
+
+Needs `chromium` on the PATH (Debian's package of that name; launch/test.sh installs it where it can) and
+playwright, which drives it; without them the tests are skipped.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+CHROMIUM = next(
+    (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))),
+    None,
+)
+needs_browser = pytest.mark.skipif(
+    CHROMIUM is None or importlib.util.find_spec("playwright") is None,
+    reason="needs chromium on the PATH (apt-get install chromium) and playwright (pip install playwright)",
+)
+
+Open = Callable[..., Any]
+"""Opens a page of a site: `open_page(hash, folder=...)`."""

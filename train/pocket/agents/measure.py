@@ -1,0 +1,96 @@
+"""What agents did in a run: replies by kind, and how often LVAgent's agents disagree.
+
+python -m videopro.train.pocket.agents.measure runs/lvagent [--output FILE.json]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from itertools import combinations
+from pathlib import Path
+
+from videopro.traces import Step, Trace, read_traces
+
+
+def steps_of(trace: Trace) -> list[Step]:
+    """All steps of a question, in order."""
+    return [step for part in trace.rounds if part.execution is not None for step in part.execution.steps]
+
+
+def replies(traces: Sequence[Trace]) -> dict[str, dict[str, int]]:
+    """By kind of step with a model's reply: how many there were, were repaired, and stayed unparsed."""
+    counts: dict[str, Counter[str]] = {}
+    for step in (step for trace in traces for step in steps_of(trace) if step.model):
+        kind = counts.setdefault(step.kind, Counter(replies=0, repaired=0, unparsed=0))
+        kind["replies"] += 1
+        kind["repaired"] += bool(step.rejected) and not step.is_unparsed
+        kind["unparsed"] += step.is_unparsed
+    return {name: dict(kind) for name, kind in sorted(counts.items())}
+
+
+def is_right(trace: Trace) -> bool:
+    """Whether the final answer is right; none is not."""
+    return trace.final is not None and trace.is_right(trace.final.letter)
+
+
+def first_answers(trace: Trace) -> dict[str, str | None]:
+    """The letter of each of LVAgent's agents before any discussion."""
+    return {
+        step.model: (step.parsed or {}).get("letter")
+        for step in steps_of(trace)
+        if step.kind == "answer" and step.round == 0
+    }
+
+
+def discussion(traces: Sequence[Trace]) -> dict[str, object]:
+    """Of questions that all agents answered in the first round: the accuracy of each agent, how often any two
+    disagree, how often any do, and the accuracy of the end where they did."""
+    firsts = [(trace, first_answers(trace)) for trace in traces]
+    names = sorted({name for _, letters in firsts for name in letters})
+    whole = [(trace, letters) for trace, letters in firsts if set(letters) == set(names)]
+    if not whole or len(names) < 2:
+        return {}
+    split = [(trace, letters) for trace, letters in whole if len({*letters.values()}) > 1]
+    return {
+        "questions": len(whole),
+        "first_answers_right": {
+            name: sum(trace.is_right(letters[name]) for trace, letters in whole) for name in names
+        },
+        "pairs_that_differ": {
+            f"{a} / {b}": sum(letters[a] != letters[b] for _, letters in whole)
+            for a, b in combinations(names, 2)
+        },
+        "questions_with_disagreement": len(split),
+        "of_these_right_at_the_end": sum(is_right(trace) for trace, _ in split),
+        "of_these_any_agent_right_at_first": sum(
+            any(trace.is_right(letter) for letter in letters.values()) for trace, letters in split
+        ),
+    }
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line. Returns the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("run", type=Path)
+    parser.add_argument("--output", type=Path, help="JSON file for the figures")
+    args = parser.parse_args(argv)
+    traces = read_traces(args.run / "traces.jsonl")
+    figures = {
+        "questions": len(traces),
+        "right": sum(map(is_right, traces)),
+        "replies": replies(traces),
+        "discussion": discussion(traces),
+    }
+    text = json.dumps(figures, indent=1) + "\n"
+    print(text, end="")
+    if args.output is not None:
+        args.output.write_text(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,128 @@
+"""Features of the pocket world's chunks and captions by the pocket encoder's frozen towers, computed once for
+all runs on them.
+
+    python -m videopro.train.pocket.chunk_features --output FOLDER
+
+Writes `train.npz`, `val.npz` and `test.npz`. Chunks of val and test are decoded from the world's videos.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from rich.progress import track
+
+from videopro.modules.models.encoders import pocket_folder
+from videopro.modules.models.encoders.languagebind import LanguageBindEncoder
+from videopro.pocket import world
+from videopro.pocket.checkpoint import FRAME_SIZE
+from videopro.pocket.script import Script
+from videopro.train.pocket.chunk_pairs import (
+    CHUNKS,
+    chunk_times,
+    draw_chunks,
+    events,
+    shown_facts,
+    split_scripts,
+    train_scripts,
+)
+from videopro.video import Video
+
+VIDEOS = 450  # of the training pool
+
+
+@dataclass(frozen=True)
+class ChunkFeatures:
+    """Chunks and captions of many videos. `h` is the towers' width, before their projections."""
+
+    frames: np.ndarray
+    """(chunks, 16, h) float32: each frame by the vision tower."""
+    captions: np.ndarray
+    """(captions, h) float32, by the text tower."""
+    own: np.ndarray
+    """(captions,) int: the chunk that has most of the captioned scene."""
+    shown: np.ndarray
+    """(captions,) int: the number of that chunk's frames that show the scene."""
+    facts: np.ndarray
+    """(captions,) str: captions with the same facts fit each other's chunks."""
+    chunk_facts: np.ndarray
+    """(chunks,) str: JSON lists of the facts of the events that a chunk's frames show."""
+
+    @classmethod
+    def load(cls, path: Path) -> ChunkFeatures:
+        with np.load(path) as stored:
+            return cls(**{name: stored[name] for name in cls.__dataclass_fields__})
+
+    def fit(self, captions: np.ndarray, chunks: np.ndarray) -> np.ndarray:
+        """(captions, chunks) bool: whether a chunk shows an event of the caption's facts, or is its own."""
+        shown = [set(json.loads(str(facts))) for facts in self.chunk_facts[chunks]]
+        named = [str(fact) for fact in self.facts[captions]]
+        fits = np.array([[fact in facts for facts in shown] for fact in named], dtype=bool)
+        return fits | (self.own[captions][:, None] == chunks[None])
+
+
+def compute(
+    scripts: Sequence[Script], chunks_of: Callable[[int], list[list[np.ndarray]]], title: str
+) -> ChunkFeatures:
+    """The features of videos, of which `chunks_of(number)` gives the frames of each chunk."""
+    encoder = LanguageBindEncoder(str(pocket_folder()), device="cpu")
+    frames, captions, own, shown, facts, chunk_facts = [], [], [], [], [], []
+    for number, plan in enumerate(track(scripts, title)):
+        with torch.inference_mode():
+            frames += [encoder.still_states(chunk).numpy() for chunk in chunks_of(number)]
+        for event in events(plan):
+            captions.append(event.text)
+            own.append(number * CHUNKS + event.chunk)
+            shown.append(event.frames)
+            facts.append(" ".join(event.facts))
+        chunk_facts += [json.dumps(sorted(" ".join(fact) for fact in seen)) for seen in shown_facts(plan)]
+    with torch.inference_mode():
+        read = [encoder.text_states(captions[at : at + 64]).numpy() for at in range(0, len(captions), 64)]
+    return ChunkFeatures(
+        np.stack(frames), np.concatenate(read), np.array(own), np.array(shown), np.array(facts),
+        np.array(chunk_facts),
+    )  # fmt: skip
+
+
+def of_training(count: int) -> ChunkFeatures:
+    """Features of `count` training videos, of which only the chunks' frames are drawn."""
+    scripts = list(train_scripts(count))
+    return compute(scripts, lambda number: [[*chunk] for chunk in draw_chunks(scripts[number])], "train")
+
+
+def of_split(split: str) -> ChunkFeatures:
+    """Features of a split of the world, whose videos are made if they are missing."""
+    names, scripts = zip(*split_scripts(split), strict=True)
+    folder = world.ensure(split)
+
+    def chunks_of(number: int) -> list[list[np.ndarray]]:
+        video = Video.open(folder / "videos" / f"{names[number]}.mp4")
+        times = chunk_times(scripts[number].duration)
+        frames = video.frames([time for chunk in times for time in chunk], size=FRAME_SIZE)
+        found = iter(frames)
+        return [[next(found).image for _ in chunk] for chunk in times]
+
+    return compute(scripts, chunks_of, split)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--videos", type=int, default=VIDEOS, help="number of training videos")
+    parser.add_argument("--splits", nargs="*", default=["train", "val", "test"])
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    args.output.mkdir(parents=True, exist_ok=True)
+    for split in args.splits:
+        made = of_training(args.videos) if split == "train" else of_split(split)
+        np.savez(args.output / f"{split}.npz", **vars(made))
+
+
+if __name__ == "__main__":
+    main()

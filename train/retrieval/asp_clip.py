@@ -1,0 +1,222 @@
+"""Trains ASP-CLIP: a CLIP checkpoint with a temporal transformer over 16 frames, on caption-video pairs.
+
+    python -m videopro.train.retrieval.asp_clip --config configs/retrieval/asp_clip_longvr.yaml
+
+The loss is CLIP's, in both directions, with the other clips of a batch as negatives. Re-run the same command
+to resume. Writes `log.jsonl`, `unreadable.jsonl` (videos that could not be decoded; their pairs are left out)
+and `model/`, which `load_encoder("asp-clip:OUTPUT/model")` loads.
+
+The paper names CLIP, 95M trainable parameters and three hours, and no more. CLIP ViT-B/16, which the public
+code uses, has 95.2M if the temporal transformer, the ends of both towers (last norms, projections,
+temperature) and all but the first four layers of each tower are trained: the defaults here. That is an
+inference from the counts, as are the learning rates, which are those of CLIP4Clip, on which the public code
+is built."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import normalize
+from transformers import CLIPModel
+
+from videopro.cli import exit_status
+from videopro.errors import ConfigError
+from videopro.modules.models.encoders.asp_clip_model import (
+    AspClipConfig,
+    TemporalTransformer,
+    pool_by_each,
+    score_pooled,
+    write_folder,
+)
+from videopro.modules.models.encoders.images import ImageTextEncoder
+from videopro.settings import from_command_line, setting
+from videopro.train.retrieval.pairs import CaptionPair, Units, load_pairs
+from videopro.train.retrieval.pixels import PairBatches
+from videopro.train.retrieval.training import RetrieverRecipe, contrastive_loss, train
+
+PROG = "python -m videopro.train.retrieval.asp_clip"
+
+
+@dataclass(frozen=True)
+class AspClipTraining:
+    """The settings of a training."""
+
+    sources: dict[str, str] = field(
+        metadata=setting("sources and their folders: activitynet, openvid, vitt, moviechat, youcook2, pocket")
+    )
+    output: Path = field(metadata=setting("folder of the run"))
+    clip: str = field(
+        default="openai/clip-vit-base-patch16", metadata=setting("CLIP checkpoint: hub name or folder")
+    )
+    units: Units = field(
+        default="segments",
+        metadata=setting("segments or videos: what a caption of an annotated segment is paired with"),
+    )
+    limits: dict[str, int] = field(
+        default_factory=dict, metadata=setting("number of pairs to draw from a source")
+    )
+    skip_broken: bool = field(default=False, metadata=setting("leave out broken records"))
+    trained: Literal["temporal", "upper", "all"] = field(
+        default="upper",
+        metadata=setting("temporal: the temporal transformer; upper: also CLIP above frozen_layers; all"),
+    )
+    frozen_layers: int = field(default=4, metadata=setting("layers of each tower that upper leaves frozen"))
+    start: Literal["text_tower", "random"] = field(
+        default="text_tower", metadata=setting("initial weights of the temporal transformer")
+    )
+    layers: int = field(default=4, metadata=setting("layers of the temporal transformer"))
+    heads: int = field(default=8, metadata=setting("its attention heads"))
+    frames: int = field(default=16, metadata=setting("frames per clip"))
+    steps: int = field(default=3000, metadata=setting("steps"))
+    batch: int = field(default=128, metadata=setting("pairs per step"))
+    lr: float = field(default=1e-4, metadata=setting("learning rate of the temporal transformer"))
+    clip_lr_share: float = field(default=1e-3, metadata=setting("share of it for CLIP's own weights"))
+    warmup: int = field(default=300, metadata=setting("steps of linear warm-up"))
+    weight_decay: float = field(default=0.2, metadata=setting("weight decay of matrices"))
+    held_out: int = field(default=256, metadata=setting("pairs, drawn at random, that are only measured"))
+    seed: int = field(default=0, metadata=setting("seed"))
+    bf16: bool = field(default=False, metadata=setting("train in bf16 mixed precision"))
+    workers: int = field(default=4, metadata=setting("processes that decode videos"))
+    device: str | None = field(
+        default=None, metadata=setting("such as cuda:1; default: the first accelerator, else the CPU")
+    )
+
+
+class AspClip(nn.Module):
+    """CLIP with its temporal transformer."""
+
+    def __init__(self, clip: CLIPModel, temporal: TemporalTransformer) -> None:
+        super().__init__()
+        self.clip: Any = clip
+        self.temporal = temporal
+
+    def forward(self, pixels: Tensor, ids: Tensor, mask: Tensor) -> Tensor:
+        """(n_texts, n_clips) cosine similarities for (n_clips, frames, 3, side, side) pixels and (n_texts,
+        length) token ids with their mask."""
+        clips, frames = pixels.shape[:2]
+        seen = self.clip.get_image_features(pixel_values=pixels.flatten(0, 1)).pooler_output
+        words = self.clip.get_text_features(input_ids=ids, attention_mask=mask).pooler_output
+        seen = seen.view(clips, frames, -1)
+        return score_pooled(normalize(words, dim=-1), pool_by_each(seen, self.temporal(seen)))
+
+    def scale(self) -> Tensor:
+        """The factor of the similarities in the softmax."""
+        scale: Tensor = self.clip.logit_scale.exp().clamp(max=100.0)
+        return scale
+
+
+def choose_trained(model: AspClip, trained: str, frozen_layers: int) -> int:
+    """Let only these parts be trained; returns the number of their parameters."""
+    ends = ("final_layer_norm.", "post_layernorm.", "_projection.", "logit_scale")
+    for name, weight in model.named_parameters():
+        part, _, inside = name.partition(".layers.")
+        if name.startswith("temporal."):
+            chosen = True
+        elif trained == "upper":
+            in_layer = bool(inside) and int(inside.split(".")[0]) >= frozen_layers
+            chosen = in_layer or (not inside and any(end in part for end in ends))
+        else:
+            chosen = trained == "all"
+        weight.requires_grad_(chosen)
+    return sum(weight.numel() for weight in model.parameters() if weight.requires_grad)
+
+
+def build(settings: AspClipTraining) -> tuple[AspClip, ImageTextEncoder, AspClipConfig]:
+    """The model before training, the encoder whose CLIP it is, and the temporal transformer's sizes. Raises
+    ModelError for a checkpoint that cannot be loaded or does not fit."""
+    encoder = ImageTextEncoder(settings.clip, kind="clip", device=settings.device)
+    width = int(encoder.model.config.projection_dim)
+    if width % settings.heads:
+        raise ConfigError(f"heads is {settings.heads}; it must divide the width of the shared space, {width}")
+    config = AspClipConfig(width, settings.heads, settings.layers, settings.frames)
+    temporal = TemporalTransformer(config)
+    if settings.start == "text_tower":
+        temporal.initialize_from_text_tower(encoder.model.text_model)
+    else:
+        temporal.initialize(settings.seed)
+    model = AspClip(encoder.model, temporal.to(next(encoder.model.parameters()).device))
+    return model, encoder, config
+
+
+def run(settings: AspClipTraining) -> None:
+    """Train, or resume. Raises VideoProError."""
+    pairs = load_pairs(
+        {name: Path(folder).expanduser() for name, folder in settings.sources.items()},
+        settings.units,
+        limits=settings.limits,
+        seed=settings.seed,
+        skip_broken=settings.skip_broken,
+    )
+    kept, unseen = split(pairs, settings.held_out, settings.seed)
+    if len(kept) < settings.batch:
+        raise ConfigError(
+            f"{len(kept)} pairs are left for training, fewer than a batch of {settings.batch}; lower batch "
+            "or held_out, or add sources"
+        )
+    model, encoder, config = build(settings)
+    count = choose_trained(model, settings.trained, settings.frozen_layers)
+    total = sum(weight.numel() for weight in model.parameters())
+    print(f"{count / 1e6:.1f}M of {total / 1e6:.1f}M parameters are trained", flush=True)
+    settings.output.mkdir(parents=True, exist_ok=True)
+    recipe = RetrieverRecipe(
+        settings.steps, settings.batch, settings.lr, settings.warmup, settings.weight_decay, settings.seed
+    )
+    load = PairBatches(encoder, settings.frames, settings.workers, settings.output / "unreadable.jsonl")
+    stream: list[Iterator[tuple[Tensor, Tensor, Tensor]]] = []
+
+    def loss_at(step: int) -> Tensor:
+        if not stream:
+            stream.append(load.endless(kept, settings.batch, settings.seed, step, settings.steps))
+        with torch.autocast(load.device.type, torch.bfloat16, enabled=settings.bf16):
+            scores = model(*next(stream[0])).float()
+        return contrastive_loss(model.scale() * scores, torch.eye(len(scores), device=scores.device))
+
+    @torch.no_grad()
+    def measure() -> dict[str, float]:
+        model.eval()
+        batches = list(load.once(unseen, settings.batch))
+        scores = [model(*batch) for batch in batches]
+        model.train()
+        own = [torch.eye(len(each), device=each.device) for each in scores]
+        losses = [contrastive_loss(model.scale() * s, eye) for s, eye in zip(scores, own, strict=True)]
+        hits = torch.cat([s.argmax(1) == torch.arange(len(s), device=s.device) for s in scores])
+        loss = float(torch.stack(losses).mean())
+        return {"loss": round(loss, 4), "top1": round(float(hits.float().mean()), 4), "pairs": len(hits)}
+
+    def share(name: str) -> float:
+        return 1.0 if name.startswith("temporal.") else settings.clip_lr_share
+
+    train(model, recipe, settings.output, loss_at, measure, share)
+    folder = settings.output / "model"
+    encoder.model.save_pretrained(folder)
+    encoder.processor.save_pretrained(folder)
+    write_folder(folder, config, model.temporal, {})
+    print(f"{folder}: done; {asdict(recipe)}")
+
+
+def split(
+    pairs: Sequence[CaptionPair], held_out: int, seed: int
+) -> tuple[list[CaptionPair], list[CaptionPair]]:
+    """The pairs to train on, and `held_out` random pairs of other videos."""
+    order = torch.randperm(len(pairs), generator=torch.Generator().manual_seed(seed)).tolist()
+    videos = {pairs[i].video for i in order[:held_out]}
+    unseen = [pairs[i] for i in order[:held_out]]
+    return [pair for pair in pairs if pair.video not in videos], unseen
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line. Returns the exit status: 0, 2 for errors the user can fix, 130 when interrupted."""
+    with exit_status() as status:
+        words = sys.argv[1:] if argv is None else argv
+        run(from_command_line(AspClipTraining, words, PROG, "Train ASP-CLIP on caption-video pairs."))
+    return status.code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,35 @@
+"""Times of frames in parts of a video, each part getting a share in proportion to its length."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from videopro.video import uniform_times
+
+
+def evenly(spans: Sequence[tuple[float, float]], count: int) -> list[float]:
+    """The midpoints of `count` equal parts of the spans (s) put together, in order."""
+    return _placed(spans, uniform_times(0.0, _total(spans), count))
+
+
+def randomly(rng: np.random.Generator, spans: Sequence[tuple[float, float]], count: int) -> list[float]:
+    """`count` times drawn uniformly from the spans (s), sorted."""
+    return _placed(spans, np.sort(rng.uniform(0.0, _total(spans), count)).tolist())
+
+
+def _total(spans: Sequence[tuple[float, float]]) -> float:
+    return sum(end - start for start, end in spans)
+
+
+def _placed(spans: Sequence[tuple[float, float]], offsets: Sequence[float]) -> list[float]:
+    """The times at these offsets from the start of the spans put together."""
+    lengths = np.array([end - start for start, end in spans])
+    ends = np.cumsum(lengths)
+    # The end of the last span belongs to it, also after rounding.
+    places = np.minimum(np.searchsorted(ends, offsets, side="right"), len(spans) - 1)
+    return [
+        float(spans[place][0] + offset - (ends[place] - lengths[place]))
+        for place, offset in zip(places, offsets, strict=True)
+    ]

@@ -1,0 +1,54 @@
+"""Selection by pseudo-labels: the answer that most agents of a library give stands for the right one.
+
+It sees letters only: no gold answer can reach it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from videopro.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How a library agrees with its own majority."""
+
+    labelled: int
+    """Questions with a pseudo-label."""
+    rates: Mapping[str, float]
+    """Of each agent, the share of these questions to which it gave the pseudo-label."""
+
+    def best(self, size: int) -> tuple[str, ...]:
+        """The `size` agents of the highest rates, best first; of equal rates, the one named first."""
+        ranked = sorted(self.rates, key=lambda name: -self.rates[name])
+        return tuple(ranked[:size])
+
+
+def pseudo_label(letters: Sequence[str | None]) -> str | None:
+    """The letter that more agents gave than any other. None if no agent gave one, or if several letters were
+    given equally often: then nothing tells which of them is right."""
+    ranked = Counter(letter for letter in letters if letter is not None).most_common(2)
+    if not ranked or (len(ranked) == 2 and ranked[0][1] == ranked[1][1]):
+        return None
+    return ranked[0][0]
+
+
+def agreement(answers: Mapping[str, Mapping[str, str | None]]) -> Agreement:
+    """Compare each agent with the pseudo-labels. `answers`: by agent, the letter to each question, by id
+    (None: no letter), of the same questions. Raises ConfigError if no question has a pseudo-label."""
+    questions = list(next(iter(answers.values())))
+    labels = {asked: pseudo_label([own[asked] for own in answers.values()]) for asked in questions}
+    known = {asked: label for asked, label in labels.items() if label is not None}
+    if not known:
+        raise ConfigError(
+            f"none of {len(questions)} questions has an answer that more agents gave than any other; name "
+            "more agents, or ask more questions"
+        )
+    rates = {
+        name: sum(own[asked] == label for asked, label in known.items()) / len(known)
+        for name, own in answers.items()
+    }
+    return Agreement(len(known), rates)

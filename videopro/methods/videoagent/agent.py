@@ -1,0 +1,282 @@
+"""VideoAgent on one question: Algorithm 1 of the paper."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from videopro.methods.agents import AgentRun, Conclusion, Prepared, Session
+from videopro.methods.videoagent import prompts
+from videopro.methods.videoagent.captions import CAPTIONER, Captions
+from videopro.methods.videoagent.prompts import State
+from videopro.methods.videoagent.replies import (
+    Confidence,
+    FrameDescription,
+    FrameDescriptions,
+    Prediction,
+    descriptions_of,
+    prediction_of,
+)
+from videopro.methods.videoagent.settings import LEVELS, VideoAgentSettings
+from videopro.methods.videoagent.timeline import Timeline, VideoSegment, without_neighbours
+from videopro.modules.search import ClipIndex
+from videopro.question import Answer
+from videopro.traces import Segment
+from videopro.video import Frame, uniform_times
+
+LLM = "llm"
+
+
+class VideoAgentRun(AgentRun):
+    """Looks for frames, round by round, until the language model is confident."""
+
+    def __init__(
+        self,
+        session: Session,
+        prepared: Prepared,
+        settings: VideoAgentSettings,
+        index: ClipIndex | None,
+        captions: Captions | None,
+    ) -> None:
+        super().__init__(session, prepared)
+        self._settings = settings
+        self._index = index
+        self._captions = captions
+        self._timeline = Timeline(session.video.duration, settings.fps)
+        self._seen: dict[int, str] = {}
+        """The state: the seen frames and their captions."""
+        self._round = 0
+        self._prediction: Prediction | None = None
+        self._confidence: int | None = None
+        self._predicted_from = 0
+        """How many frames the state had at the last prediction."""
+
+    # ---- Algorithm 1 -------------------------------------------------------------------------------------
+
+    def run(self) -> Conclusion:
+        settings = self._settings
+        self._merge(self._first())
+        for self._round in range(settings.max_rounds):
+            self._predict()
+            if self._reflect() >= settings.threshold:
+                break
+            # Nothing would read what the last round finds.
+            if self._round == settings.max_rounds - 1 or not self._can_search():
+                break
+            missing = self._find_missing()
+            self._merge(self._retrieve(missing))
+        return self._conclusion()
+
+    def conclude(self) -> Conclusion:
+        """The last prediction, or a new one if frames were found since."""
+        if not self._seen:
+            self._merge(self._first())
+        if self._predicted_from < len(self._seen):
+            self._predict()
+        return self._conclusion()
+
+    # ---- the state ---------------------------------------------------------------------------------------
+
+    def _first(self) -> list[int]:
+        """The uniform frames of the first round (section 3.1)."""
+        count = self._settings.first_frames
+        if self._settings.preset == "equal":
+            count = (self._most() + 1) // 2
+        room = self._room()
+        return self._timeline.uniform(count if room is None else max(1, min(count, room)))
+
+    def _merge(self, places: Sequence[int]) -> None:
+        """Add frames to the state, with their captions (section 3.4)."""
+        for place in sorted(places):
+            text = ""
+            if self._captions is not None:
+                text = self._captions.caption(self.session, self._shown(place), self._round)
+            self._seen[place] = text
+
+    def _shown(self, place: int) -> list[float]:
+        """The seconds that the captioner sees of a frame: its own, or those of a clip around it."""
+        middle = self._timeline.time(place)
+        if self._settings.captions == "frame":
+            return [middle]
+        half = self._settings.clip_seconds / 2
+        start, end = max(0.0, middle - half), min(self._timeline.duration, middle + half)
+        return uniform_times(start, end, self._frames_each())
+
+    def _state(self) -> tuple[State, list[Frame]]:
+        """What the language model knows, and the frames that it is shown."""
+        duration = self._timeline.duration
+        places = sorted(self._seen)
+        times = [self._timeline.time(place) for place in places]
+        if self._captions is not None:
+            return State(duration, tuple(times), tuple(self._seen[place] for place in places)), []
+        frames = self.session.frames(times, LLM)
+        return State(duration, tuple(frame.time for frame in frames)), frames
+
+    # ---- how much may be looked at -----------------------------------------------------------------------
+
+    def _frames_each(self) -> int:
+        """Frames that are shown for each one in the state."""
+        if self._settings.captions != "clip":
+            return 1
+        most = self.session.models[CAPTIONER].frames
+        limit = self.session.budget.limits.max_frames
+        return min(self._settings.clip_frames, most, *([] if limit is None else [limit]))
+
+    def _most(self) -> int:
+        """Frames in the state that preset "equal" allows."""
+        seeing = LLM if self._captions is None else CAPTIONER
+        return max(1, self.session.models[seeing].frames // self._frames_each())
+
+    def _room(self) -> int | None:
+        """How many frames the state may still take; None: any number."""
+        left = self.session.budget.frames_left()
+        rooms = [] if left is None else [left // self._frames_each()]
+        if self._settings.preset == "equal":
+            rooms.append(max(0, self._most() - len(self._seen)))
+        return min(rooms, default=None)
+
+    def _can_search(self) -> bool:
+        if self._room() == 0:
+            self.session.note("no more frames may be looked at: the last prediction is the answer")
+            return False
+        if not self._timeline.segments(self._seen):
+            self.session.note("every part of the video was looked at: the last prediction is the answer")
+            return False
+        return True
+
+    # ---- the steps of a round ----------------------------------------------------------------------------
+
+    def _predict(self) -> None:
+        """Answer by what is known."""
+        question = self.session.question
+        state, frames = self._state()
+        reply = self.session.ask(
+            "predict",
+            LLM,
+            prompts.predict(question, state),
+            schema=prediction_of(question),
+            frames=frames,
+            round=self._round,
+        )
+        self._prediction, self._confidence = reply.parsed, None
+        self._predicted_from = len(self._seen)
+
+    def _reflect(self) -> int:
+        """The confidence in the prediction; 0: there is none, since it was not asked for or not parsed."""
+        is_last = self._round == self._settings.max_rounds - 1
+        if not self._settings.self_evaluation or (is_last and not self._settings.reflect_last):
+            return 0
+        if self._prediction is None:
+            return 0
+        state, frames = self._state()
+        reply = self.session.ask(
+            "reflect",
+            LLM,
+            prompts.reflect(self.session.question, state, self._prediction),
+            schema=Confidence,
+            frames=frames,
+            round=self._round,
+        )
+        self._confidence = None if reply.parsed is None else reply.parsed.confidence
+        return self._confidence or 0
+
+    def _find_missing(self) -> list[FrameDescription]:
+        """What has to be seen, and in which segments; empty if the reply could not be parsed."""
+        segments = self._segments()
+        offered = segments if self._settings.segment_selection else []
+        state, frames = self._state()
+        reply = self.session.ask(
+            "search",
+            LLM,
+            prompts.search(self.session.question, state, offered),
+            schema=descriptions_of([segment.number for segment in offered]),
+            frames=frames,
+            round=self._round,
+            found=lambda wanted: _named(wanted, segments),
+        )
+        return [] if reply.parsed is None else reply.parsed.frame_descriptions
+
+    def _retrieve(self, missing: Sequence[FrameDescription]) -> list[int]:
+        """One frame for each description: the most similar one of its segment, unless it is next to another
+        one that is kept."""
+        if not missing:
+            return []
+        self.session.budget.check()
+        room = self._room()
+        if self._settings.selection == "uniform":
+            count = len(missing) if room is None else min(len(missing), room)
+            kept = self._timeline.middles(self._seen, count)
+            found = [Segment(*self._timeline.spans[place]) for place in kept]
+            scores: dict[int, float] = {}
+        else:
+            best = [self._most_similar(wanted) for wanted in missing]
+            scores = {}
+            for place, score, _ in best:
+                scores[place] = max(score, scores.get(place, score))
+            kept = without_neighbours(self._seen, scores)[:room]
+            found = [segment for _, _, segment in best]
+        self.session.tool(
+            "retrieve",
+            args={"selection": self._settings.selection, "descriptions": len(missing)},
+            result=self._outcome(kept, [place for place in scores if place not in kept]),
+            segments=found,
+            round=self._round,
+        )
+        return kept
+
+    def _most_similar(self, wanted: FrameDescription) -> tuple[int, float, Segment]:
+        """The best unseen frame of the segment, its cosine similarity, and both for the trace."""
+        assert self._index is not None
+        segment = _segment_of(wanted, self._segments())
+        ranked = self._index.search(
+            wanted.description, len(self._index.clips), start=segment.start, end=segment.end
+        )
+        place, score = next((place, score) for place, score in ranked if place in segment.places)
+        name = "" if wanted.segment_id is None else str(segment.number)
+        start, end = self._timeline.spans[place]
+        return place, score, Segment(start, end, name, score=round(score, 4), text=wanted.description)
+
+    def _segments(self) -> list[VideoSegment]:
+        """Where frames may be looked for."""
+        if self._settings.segment_selection:
+            return self._timeline.segments(self._seen)
+        return [self._timeline.unseen(self._seen)]
+
+    def _outcome(self, kept: Sequence[int], dropped: Sequence[int]) -> str:
+        """What the retrieval gave, for readers of the trace."""
+
+        def times(places: Sequence[int]) -> str:
+            return ", ".join(f"{self._timeline.time(place):.1f} s" for place in sorted(places))
+
+        left_out = f"; left out: {times(dropped)}" if dropped else ""
+        return f"{times(kept) or 'no new frame'}{left_out}"
+
+    def _conclusion(self) -> Conclusion:
+        prediction = self._prediction
+        if prediction is None:
+            raw = next(step.raw for step in reversed(self.session.steps) if step.kind == "predict")
+            return Conclusion(Answer(raw=raw))
+        claim = None
+        if self._confidence is not None:
+            claim = (self._confidence - LEVELS[0]) / (LEVELS[-1] - LEVELS[0])
+        answer = prediction.final_answer
+        letter = None if self.session.question.is_open else answer
+        return Conclusion(Answer(letter, raw=answer), claim)
+
+
+def _segment_of(wanted: FrameDescription, segments: Sequence[VideoSegment]) -> VideoSegment:
+    """The segment that a description names; the only one if it names none."""
+    if wanted.segment_id is None:
+        return segments[0]
+    return next(segment for segment in segments if segment.number == wanted.segment_id)
+
+
+def _named(wanted: FrameDescriptions | None, segments: Sequence[VideoSegment]) -> list[Segment]:
+    """The segments that the language model named, for the trace."""
+    if wanted is None:
+        return []
+    named = []
+    for each in wanted.frame_descriptions:
+        segment = _segment_of(each, segments)
+        name = "" if each.segment_id is None else str(segment.number)
+        named.append(Segment(segment.start, segment.end, name, text=each.description))
+    return named

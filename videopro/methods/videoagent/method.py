@@ -1,0 +1,92 @@
+"""The method `videoagent`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from videopro.errors import ConfigError
+from videopro.methods.agents import AgentMethod, AgentRun, Prepared, Scene, Session, prepare_index
+from videopro.methods.videoagent import prompts
+from videopro.methods.videoagent.agent import LLM, VideoAgentRun
+from videopro.methods.videoagent.captions import CAPTIONER, Captions
+from videopro.methods.videoagent.settings import VideoAgentSettings
+from videopro.modules import ModuleModels, ModuleSettings, is_pocket
+from videopro.modules.calls import CallCache
+from videopro.modules.search import ClipIndex
+from videopro.traces import Preparation, Step
+
+
+@dataclass(frozen=True)
+class Tools:
+    """What the questions of a video share."""
+
+    index: ClipIndex | None
+    """An embedding a frame; None where nothing is retrieved."""
+    captions: Captions | None
+    """None where the language model sees the frames."""
+
+
+class VideoAgentMethod(AgentMethod):
+    """VideoAgent, section 3: a language model, a captioner and a retriever."""
+
+    name = "videoagent"
+    Settings = VideoAgentSettings
+    settings: VideoAgentSettings
+    roles = (LLM, CAPTIONER)
+    answers_open_questions = True
+
+    def __init__(self, settings: VideoAgentSettings) -> None:
+        super().__init__(settings)
+        self.seeing_role = LLM if settings.captions == "none" else CAPTIONER
+        self._encoders: ModuleModels | None = None
+        self._captions: CallCache[Step] = CallCache()
+
+    def role_names(self) -> dict[str, str]:
+        names = super().role_names()
+        if self.settings.captions == "none":
+            del names[CAPTIONER]
+        return names
+
+    def identity(self) -> dict[str, Any]:
+        facts = super().identity()
+        if self.settings.captions == "none":
+            del facts[CAPTIONER]
+        if self.settings.selection == "uniform":
+            del facts["encoder"]
+        return facts
+
+    def prepare(self, scene: Scene) -> Prepared:
+        index, made = self._index(scene)
+        return Prepared(Tools(index, self._captioning(scene)), made)
+
+    def start(self, session: Session, prepared: Prepared) -> AgentRun:
+        tools: Tools = prepared.content
+        return VideoAgentRun(session, prepared, self.settings, tools.index, tools.captions)
+
+    def _index(self, scene: Scene) -> tuple[ClipIndex | None, tuple[Preparation, ...]]:
+        if self.settings.selection == "uniform" or self.settings.max_rounds == 1:
+            return None, ()
+        backbone = scene.context.backbone.inner
+        if self._encoders is None:
+            chosen = ModuleSettings(encoder=self.settings.encoder)
+            self._encoders = ModuleModels(chosen, pocket=is_pocket(backbone))
+        encoder = self._encoders.encoder()
+        if encoder is None:
+            raise ConfigError(
+                "videoagent: frames are found by an encoder; leave out encoder=none, or name one"
+            )
+        seconds = 1.0 / self.settings.fps
+        index, made = prepare_index(scene.context.video, encoder.for_frames(), clip_seconds=seconds)
+        return index, (made,)
+
+    def _captioning(self, scene: Scene) -> Captions | None:
+        if self.settings.captions == "none":
+            return None
+        captioner = scene.models[CAPTIONER]
+        length = self.settings.caption_length
+        is_detailed = length == "detailed" or (
+            length == "auto" and self.settings.captions == "frame" and not is_pocket(captioner.name)
+        )
+        prompt = prompts.caption(is_detailed)
+        return Captions(self._captions, scene.context.video.id, captioner.identity(), prompt)

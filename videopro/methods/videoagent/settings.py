@@ -1,0 +1,83 @@
+"""The settings of VideoAgent, with the paper's values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from videopro.errors import ConfigError
+from videopro.methods.agents import ROLE_HELP, AgentSettings
+from videopro.settings import setting
+
+LEVELS = (1, 2, 3)
+"""Confidence: insufficient, partial or sufficient information (section 3.2)."""
+
+
+@dataclass(frozen=True)
+class VideoAgentSettings(AgentSettings):
+    """Settings of VideoAgent. With preset "equal", a question looks at no more frames than the backbone takes
+    in one call, and half of them are the first frames (`first_frames` is not used)."""
+
+    llm: str = field(default="self", metadata=setting(f"predicts, reflects and searches: {ROLE_HELP}"))
+    captioner: str = field(default="self", metadata=setting(f"describes frames or clips: {ROLE_HELP}"))
+    encoder: str = field(
+        default="auto",
+        metadata=setting("encoder that finds frames: as for the modules (see method videopro)"),
+    )
+    first_frames: int = field(default=5, metadata=setting("N: uniform frames of the first round (Table 4)"))
+    max_rounds: int = field(default=3, metadata=setting("T: maximum rounds (Fig. 3)"))
+    threshold: int = field(default=3, metadata=setting("C: confidence, 1 to 3, that ends the search"))
+    fps: float = field(default=1.0, metadata=setting("frames per second from which frames are chosen"))
+    captions: Literal["frame", "clip", "none"] = field(
+        default="frame",
+        metadata=setting(
+            "what the llm knows: captions of frames (CogAgent), captions of clips around them (LaViLa, "
+            "Table 7), or none: it sees the frames"
+        ),
+    )
+    caption_length: Literal["auto", "detailed", "sentence"] = field(
+        default="auto",
+        metadata=setting(
+            "captions asked for; auto: detailed of frames, one sentence of clips and from the pocket model"
+        ),
+    )
+    clip_frames: int = field(default=4, metadata=setting("frames of a clip that is captioned"))
+    clip_seconds: float = field(default=1.0, metadata=setting("seconds of a clip that is captioned"))
+    selection: Literal["retrieval", "uniform"] = field(
+        default="retrieval",
+        metadata=setting(
+            "where new frames come from: retrieval by the llm's descriptions, or uniform: the middles of the "
+            "longest stretches without a frame"
+        ),
+    )
+    segment_selection: bool = field(
+        default=True, metadata=setting("search in the segments that the llm names; off: everywhere (Table 5)")
+    )
+    self_evaluation: bool = field(
+        default=True, metadata=setting("stop when the llm is confident; off: always all rounds (Table 5)")
+    )
+    reflect_last: bool = field(
+        default=True,
+        metadata=setting("reflect in the last round too (Algorithm 1); off: as in the public code"),
+    )
+    subtitles: Literal["none"] = field(default="none", metadata=setting("VideoAgent reads no subtitles"))
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("first_frames", "max_rounds", "clip_frames"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"videoagent: {name} is {getattr(self, name)}; it must be at least 1")
+        for name in ("fps", "clip_seconds"):
+            if not getattr(self, name) > 0:
+                raise ConfigError(f"videoagent: {name} is {getattr(self, name)}; it must be above 0")
+        if self.threshold not in LEVELS:
+            raise ConfigError(f"videoagent: threshold is {self.threshold}; it must be 1, 2 or 3")
+        if self.captions == "none" and self.captioner != "self":
+            raise ConfigError(
+                f"videoagent: captioner is {self.captioner!r}, but captions is 'none': leave one of them out"
+            )
+        if self.selection == "uniform" and self.encoder != "auto":
+            raise ConfigError(
+                f"videoagent: encoder is {self.encoder!r}, but selection is 'uniform', which finds nothing: "
+                "leave one of them out"
+            )
