@@ -156,6 +156,7 @@ def test_other_settings_captioners_and_subtitles_have_their_own_file(tmp_path: P
         builder(tmp_path, captioner(), registry="parallel"),
         builder(tmp_path, captioner(), clip_seconds=5.0),
         builder(tmp_path, Other([])),
+        builder(tmp_path, captioner(frames=8)),
         builder(tmp_path, captioner(), subtitles=LINES),
         builder(tmp_path, captioner(), subtitles=moved),
     ]
