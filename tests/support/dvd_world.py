@@ -15,7 +15,7 @@ from tests.support.method_world import context, item
 from tests.support.reason_world import SceneBackbone, colour_of
 from tests.support.scripted_model import ScriptedModel
 from videopro.benchmarks import Item
-from videopro.methods.agents import ModelReply, ToolCall
+from videopro.methods.agents import AgentModel, ModelReply, ToolCall
 from videopro.methods.dvd import DvdMethod
 from videopro.methods.dvd.database import DatabaseBuilder
 from videopro.methods.dvd.settings import DvdSettings
@@ -64,16 +64,16 @@ class ScriptedDvd(DvdMethod):
     """The method with models that a test gives."""
 
     def __init__(self, settings: DvdSettings, **models: ScriptedModel) -> None:
-        self.scripted = {"captioner": captioner(), "vqa": vqa(), **models}
+        self.scripted: dict[str, AgentModel] = {"captioner": captioner(), "vqa": vqa(), **models}
         super().__init__(settings)
 
     def models(self, backbone: Any) -> dict[str, Any]:
         return dict(self.scripted)
 
 
-def ask(llm: ScriptedModel, question: Item | None = None, **changes: Any) -> Result:
-    """Answer a question (default: what is shown at the red place, B). ScriptedModels in `changes` are roles,
-    the rest are settings."""
+def ask(llm: ScriptedModel, question: Item | None = None, **changes: Any) -> Any:
+    """The result of a question (default: what is shown at the red place, B). ScriptedModels in `changes` are
+    roles, the rest are settings."""
     roles = {name: value for name, value in changes.items() if isinstance(value, ScriptedModel)}
     chosen = {name: value for name, value in changes.items() if name not in roles}
     method = ScriptedDvd(settings(**chosen), llm=llm, **roles)
@@ -119,8 +119,9 @@ class ColourWords(TextEncoder):
         # The last direction is that of texts without a colour.
         rows = [[float(c in query) for c in COLOURS] for query in queries]
         rows = [[*row, float(not any(row))] for row in rows]
-        vectors = np.array(rows, dtype=np.float32)
-        return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+        vectors: np.ndarray = np.array(rows, dtype=np.float32)
+        vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+        return vectors
 
 
 LINES = Subtitles(world.LINES, "test")

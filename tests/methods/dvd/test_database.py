@@ -156,6 +156,7 @@ def test_other_settings_captioners_and_subtitles_have_their_own_file(tmp_path: P
         builder(tmp_path, captioner(), registry="parallel"),
         builder(tmp_path, captioner(), clip_seconds=5.0),
         builder(tmp_path, Other([])),
+        builder(tmp_path, captioner(frames=8)),
         builder(tmp_path, captioner(), subtitles=LINES),
         builder(tmp_path, captioner(), subtitles=moved),
     ]
@@ -172,7 +173,7 @@ def test_other_settings_captioners_and_subtitles_have_their_own_file(tmp_path: P
 
 
 def test_a_caption_that_cannot_be_parsed_is_empty_and_counted(tmp_path: Path) -> None:
-    lines = [describe, "a red place", "still a red place", *[describe] * 4]
+    lines: list[Any] = [describe, "a red place", "still a red place", *[describe] * 4]
     database = builder(tmp_path, ScriptedModel(lines)).build()
     assert captions(database) == [EXPECTED[0], "", *EXPECTED[2:]]
     assert database.clips[1].fault == "there is no JSON object in the reply"
@@ -368,7 +369,7 @@ def test_damaged_embeddings_are_made_again(tmp_path: Path) -> None:
 
 
 def test_clips_without_any_text_are_not_found(tmp_path: Path) -> None:
-    lines = ["no", "no", *[describe] * 5]
+    lines: list[Any] = ["no", "no", *[describe] * 5]
     encoder = ColourWords()
     database = builder(tmp_path, ScriptedModel(lines), text_encoder=encoder).build()
     assert encoder.embedded == EXPECTED[1:]

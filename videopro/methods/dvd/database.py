@@ -88,6 +88,7 @@ class DatabaseBuilder:
         facts = {
             "prompts": prompts.DATABASE_PROMPTS,
             "captioner": self.model.identity(),
+            "frames": self.model.frames,
             "settings": {
                 name: getattr(settings, name)
                 for name in ("clip_seconds", "fps", "registry", "segmentation", *sampling)

@@ -49,10 +49,6 @@ class DvdSettings(AgentSettings):
     browse_frames: int = field(default=50, metadata=setting("frames over the video for global_browse"))
     max_tool_steps: int = field(default=15, metadata=setting("N: steps before a forced answer"))
 
-    max_new_tokens: int = field(
-        default=2048, metadata=setting("maximum tokens of a reply; merging subjects takes the most")
-    )
-
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in ("clip_seconds", "fps", "top_k", "inspect_frames", "browse_frames", "max_tool_steps"):
