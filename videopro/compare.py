@@ -1,8 +1,9 @@
-"""python -m videopro.compare: compare runs in one table: accuracy, output, runtime and modes (Tables 2, 5).
+"""python -m videopro.compare: compare runs: accuracy, cost, output and modes (Tables 2, 5; VCA's Fig. 1).
 
     python -m videopro.compare runs/native runs/program runs/videopro
     python -m videopro.compare --methods native program videopro --planner pocket-teacher \\
         --benchmark pocket --split test --model pocket --output runs/table
+    python -m videopro.compare --methods native vca --preset equal --benchmark pocket ... --output runs/agents
 
 The second form first runs each method into OUTPUT/METHOD, or resumes it; a setting that only some of the
 methods have applies to those.
@@ -28,10 +29,21 @@ from videopro.errors import ConfigError, RunError
 from videopro.infer import InferConfig
 from videopro.methods import METHODS, MethodFlags
 from videopro.runs import RUN_FIELDS, RunFolder
-from videopro.scoring import Difference, QuestionScore, accuracy, paired_difference, percent, records_of
+from videopro.scoring import (
+    Difference,
+    QuestionScore,
+    accuracy,
+    is_answerable,
+    lack_of_model,
+    mean_costs,
+    mean_frames_seen,
+    paired_difference,
+    percent,
+    records_of,
+)
 from videopro.settings import did_you_mean, from_command_line, read_yaml, setting
 from videopro.storage import parse_json
-from videopro.traces import RESCORINGS, RESCORINGS_NOTE, Trace, rescore_all
+from videopro.traces import RESCORINGS, RESCORINGS_NOTE, Cost, Trace, rescore_all, without_stored_rounds
 
 PROG = "python -m videopro.compare"
 
@@ -58,6 +70,16 @@ class ComparisonRun:
     def writes_programs(self) -> bool:
         """Whether a planner wrote programs."""
         return "planner" in self.summary["settings"]
+
+    @property
+    def preset(self) -> str:
+        """Whose settings an agent used: "paper" or "equal"; "" for other methods."""
+        return str(self.summary["settings"].get("preset", ""))
+
+    @property
+    def lacks(self) -> str:
+        """Why it has no accuracy to compare; see `lack_of_model`."""
+        return lack_of_model(self.traces)
 
     @property
     def is_fallback(self) -> bool:
@@ -160,18 +182,52 @@ def read_comparison_run(path: Path) -> ComparisonRun:
 
 def comparison(runs: Sequence[ComparisonRun]) -> Group:
     """Tables with one row per run: accuracy, accuracy under each rule for the final answer (for runs with
-    programs), and cost. Differences are to the first run, question by question, on the questions of both."""
+    programs), cost and output. Differences are to the first run, question by question, on the questions of
+    both."""
     right = Table(title=escape(_title(runs)), caption="\n".join(_caption(runs)), caption_justify="left")
-    for name in ("", "n", "accuracy %", "95 % interval", "difference", "95 % interval"):
-        right.add_column(name, justify="left" if name in ("", "95 % interval") else "right")
+    presets = ("settings",) if any(run.preset for run in runs) else ()
+    for name in ("", *presets, "n", "videos", "accuracy %", "95 % interval", "difference", "95 % interval"):
+        right.add_column(name, justify="left" if name in ("", "settings", "95 % interval") else "right")
     took = Table(title="output and seconds per question; modes in %")
     for name in ("", "chars", "tokens", "s", "native", "program", "refined", "fallback"):
         took.add_column(name, justify="right" if name else "left")
     for place, run in enumerate(runs):
-        gap = paired_difference(run.records, runs[0].records) if place else None
-        right.add_row(escape(run.name), *_accuracy(run.summary, gap))
-        took.add_row(escape(run.name), *_cost(run.summary))
-    return Group(right, *_by_rules(runs), took)
+        gap = paired_difference(run.records, runs[0].records) if place and not run.lacks else None
+        own = (run.preset or "-",) if presets else ()
+        right.add_row(escape(run.name), *own, *_accuracy(run, gap))
+        took.add_row(escape(run.name), *_output(run.summary))
+    return Group(right, *_by_rules(runs), _costs(runs), took)
+
+
+def _costs(runs: Sequence[ComparisonRun]) -> Table:
+    """What a question cost: its own cost, and with what was prepared for many questions."""
+    table = Table(
+        title="cost per question",
+        caption="own: without what many questions share (index, database, selection); amortised: with its\n"
+        "share of that; raw: with all of that. Seen: different moments that calls and steps looked at; a\n"
+        "planner's own look at the whole video is not among them. >: at least",
+        caption_justify="left",
+    )
+    for name in ("", "cost", "frames seen", "decoded", "calls", "tokens in", "tokens out", "s"):
+        table.add_column(name, justify="left" if name in ("", "cost") else "right")
+    for run in runs:
+        # Refinements that were only stored for other thresholds are not counted.
+        asked = [without_stored_rounds(trace) for trace in run.traces if is_answerable(trace)]
+        found = mean_costs(asked)
+        if found is None:
+            continue
+        seen = _number(mean_frames_seen(asked), 1)
+        table.add_row(escape(run.name), "own", seen, *_cost_cells(found.own))
+        if found.raw != found.own:
+            least = ">" if found.is_at_least else ""
+            table.add_row("", "amortised", "", *_cost_cells(found.amortised, least))
+            table.add_row("", "raw", "", *_cost_cells(found.raw, least))
+    return table
+
+
+def _cost_cells(cost: Cost, least: str = "") -> list[str]:
+    digits = ((cost.frames, 1), (cost.calls, 1), (cost.tokens_in, 0), (cost.tokens_out, 0), (cost.seconds, 2))
+    return [f"{least}{_number(value, count)}" for value, count in digits]
 
 
 def _by_rules(runs: Sequence[ComparisonRun]) -> list[Table]:
@@ -198,14 +254,18 @@ def _is_comparable(run: ComparisonRun, other: ComparisonRun) -> bool:
     return all(run.summary[key] == other.summary[key] for key in ("benchmark", "split", "protocol", "model"))
 
 
-def _accuracy(summary: Mapping[str, Any], gap: Difference | None) -> list[str]:
-    cells = [str(summary["n"]), percent(summary["accuracy"]), _between(summary["accuracy_ci95"])]
+def _accuracy(run: ComparisonRun, gap: Difference | None) -> list[str]:
+    summary = run.summary
+    counts = [str(summary["n"]), str(summary["videos"])]
+    if run.lacks:
+        return [*counts, "-", run.lacks, "", ""]
+    cells = [*counts, percent(summary["accuracy"]), _between(summary["accuracy_ci95"])]
     if gap is None or gap.difference is None:
         return [*cells, "", ""]
     return [*cells, f"{100 * gap.difference:+.1f}", _between(gap.ci95)]
 
 
-def _cost(summary: Mapping[str, Any]) -> list[str]:
+def _output(summary: Mapping[str, Any]) -> list[str]:
     output, modes = summary["output"], summary["modes"]
     return [
         _number(output["characters"], 0),
@@ -230,6 +290,8 @@ def _title(runs: Sequence[ComparisonRun]) -> str:
 
 def _caption(runs: Sequence[ComparisonRun]) -> list[str]:
     lines = ["differences to the first row, paired by question; intervals clustered by video"]
+    if any(run.preset for run in runs):
+        lines.append("settings: paper, the agent's own paper's; equal, as many frames a call as the others")
     asked = [{record.question_id for record in run.records} for run in runs]
     if any(own != asked[0] for own in asked):
         lines.append("the runs do not have the same questions: accuracies are over each run's own")

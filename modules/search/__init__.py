@@ -8,15 +8,19 @@ from videopro.modules.search.clip_index import (
     default_root,
     index_path,
 )
+from videopro.modules.search.index_file import DamagedIndex, read_vectors, write_vectors
 from videopro.modules.search.subtitles import SubtitleSearch, search_tokens
 
 __all__ = [
     "CLIP_SECONDS",
     "ClipIndex",
+    "DamagedIndex",
     "SubtitleSearch",
     "build_index",
     "clip_bounds",
     "default_root",
     "index_path",
+    "read_vectors",
     "search_tokens",
+    "write_vectors",
 ]

@@ -116,15 +116,16 @@ def test_a_report_and_its_files(runs: Path, tmp_path: Path, capsys: pytest.Captu
     assert main([str(runs), "--output", str(output), "--title", "Runs <of> today"]) == 0
     printed = capsys.readouterr().out
     assert "left out: metrics" in printed
-    made = ["main", "efficiency", "modules", "training", "modes", "confidence", "tau", "durations", "pairs"]
-    for name in (*made, "runs"):
+    made = ["main", "efficiency", "costs", "modules", "training", "modes", "confidence", "tau", "durations"]
+    for name in (*made, "pairs", "runs"):
         files = {path.suffix for path in (output / "tables").glob(f"{name}.*")}
         assert files == {".md", ".tex", ".csv"}, name
     assert [path.name for path in sorted((output / "tables").glob("*_*"))] == [
         "confidence_bins.csv",
+        *(f"costs_all.{form}" for form in ("csv", "md", "tex")),
         "pairs_changed.csv",
     ]
-    for name in ("modes", "confidence", "tau", "durations"):
+    for name in ("costs", "modes", "confidence", "tau", "durations"):
         picture = np.asarray(Image.open(output / "figures" / f"{name}.png").convert("RGB"))
         assert min(picture.shape[:2]) > 200
         assert len(np.unique(picture.reshape(-1, 3), axis=0)) > 20, f"{name} is blank"
@@ -179,7 +180,7 @@ def test_the_page_holds_all_that_it_shows(runs: Path, tmp_path: Path) -> None:
     page = Page()
     page.feed(text)
     assert page.open == []
-    assert len(page.sources) == 4
+    assert len(page.sources) == 5
     assert all(source.startswith("data:image/svg+xml;base64,") for source in page.sources)
     assert {link.removeprefix("#") for link in page.links} == set(page.ids) == set(BUILDERS) - {"metrics"}
     assert "<title>Runs &lt;of&gt; today</title>" in text

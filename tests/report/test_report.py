@@ -438,7 +438,7 @@ def test_all_tables_that_the_runs_allow(tmp_path: Path) -> None:
     runs: list[ReportRun] = read_runs([str(planned_run(tmp_path / "v"))])
     made, lacking = build(runs)
     assert [section.name for section in made] == [
-        *("main", "efficiency", "training", "modes", "confidence", "durations", "runs"),
+        *("main", "efficiency", "costs", "training", "modes", "confidence", "durations", "runs"),
     ]
     assert [reason.partition(":")[0] for reason in lacking] == ["modules", "tau", "metrics", "pairs"]
     assert set(BUILDERS) == {section.name for section in made} | {

@@ -111,10 +111,11 @@ def write_run(
     protocol: dict[str, Any] | None = None,
     model: str = "org/tiny",
     adapter: str | None = None,
+    frames: int = 16,
     **settings: Any,
 ) -> Path:
     """A run folder as videopro.infer leaves it. `settings`: of the method."""
-    own = {**({} if method == "native" else PLANNED), **settings}
+    own = {**(PLANNED if method in ("program", "adaptive", "videopro") else {}), **settings}
     identity = {
         "method": {"name": method, **own},
         "protocol": {
@@ -127,7 +128,7 @@ def write_run(
             **(protocol or {}),
         },
         "generation": {"seed": 0},
-        "model": {"model": model, "frames": 16, "adapter": adapter and "0" * 16},
+        "model": {"model": model, "frames": frames, "adapter": adapter and "0" * 16},
     }
     content = {
         "model": model,

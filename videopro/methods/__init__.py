@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from videopro.errors import ConfigError
+from videopro.methods.agents import PRESET_HELP
 from videopro.methods.base import Method, MethodContext
 from videopro.methods.dvd import DvdMethod
 from videopro.methods.lvagent import LvAgentMethod
@@ -82,6 +83,7 @@ class MethodFlags:
     )
     final: str | None = field(default=None, metadata=setting(FINAL_HELP))
     fallback: str | None = field(default=None, metadata=setting(FALLBACK_HELP))
+    preset: str | None = field(default=None, metadata=setting(f"settings of an agent; {PRESET_HELP}"))
     without: tuple[str, ...] | None = field(
         default=None,
         metadata=setting(f"groups of modules to leave out: {', '.join(REMOVABLE)} (Table 3)"),

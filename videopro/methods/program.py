@@ -16,13 +16,14 @@ from videopro.backbones import Backbone, Sampling, Visual
 from videopro.backbones.wrappers import BatchingBackbone, MeteredBackbone, ThreadMeter
 from videopro.benchmarks import Item
 from videopro.errors import QUESTION_ERRORS, ConfigError
+from videopro.methods.agents import prepare_index
 from videopro.methods.base import Method, MethodContext
 from videopro.modules import ModuleModels, ModuleSettings, VideoContext, is_pocket
 from videopro.modules.calls import REMOVABLE
 from videopro.planners import Planner, check_planner, load_planner, teacher_of
 from videopro.reasoning import Reasoner, ReasoningSettings, ReasoningTask, RefinementShows
 from videopro.settings import did_you_mean, setting
-from videopro.traces import AnswerRule, Cost, FallbackRule, FinalRule, Result, failed_result
+from videopro.traces import AnswerRule, Cost, FallbackRule, FinalRule, Preparation, Result, failed_result
 from videopro.video import uniform_times
 
 FINAL_HELP = (
@@ -179,23 +180,25 @@ class BaseProgramMethod(Method):
     def _group(self, items: Sequence[Item], context: MethodContext) -> Iterator[tuple[Item, Result]]:
         with ExitStack() as stack:
             try:
-                reasoner, modules = self._prepare(items[0], context, stack)
+                reasoner, modules, records = self._prepare(items[0], context, stack)
             except QUESTION_ERRORS as error:
                 cost = context.meter.take().share(len(items))
                 yield from ((item, replace(failed_result(error), cost=cost)) for item in items)
                 return
-            # Frames, index and encoding of the video are shared by all questions.
+            # Frames and encoding of the video are shared by all questions; the index is recorded apart.
             prepared = context.meter.take().share(len(items))
             for start in range(0, len(items), self.settings.max_parallel):
                 batch = items[start : start + self.settings.max_parallel]
                 results = reasoner.reason([ReasoningTask(item.question, modules) for item in batch])
                 shared = prepared + _shared_cost(context, results).share(len(batch))
                 for item, result in zip(batch, results, strict=True):
-                    yield item, replace(result, cost=shared + result.cost)
+                    yield item, replace(result, cost=shared + result.cost, prepared=records)
 
-    def _prepare(self, item: Item, context: MethodContext, stack: ExitStack) -> tuple[Reasoner, VideoContext]:
-        """The reasoner and the modules for questions with this item's subtitles; `stack` releases their
-        resources."""
+    def _prepare(
+        self, item: Item, context: MethodContext, stack: ExitStack
+    ) -> tuple[Reasoner, VideoContext, tuple[Preparation, ...]]:
+        """The reasoner and the modules for questions with this item's subtitles, and the index that they
+        search; `stack` releases their resources."""
         # Not the metered backbone: the planner counts its own calls, and calls of programs are counted per
         # thread, before they are batched.
         backbone = context.backbone.inner
@@ -204,6 +207,7 @@ class BaseProgramMethod(Method):
         thread_meter = ThreadMeter()
         answerer = MeteredBackbone(BatchingBackbone(backbone, adapter=adapter), thread_meter)
         subtitles = context.subtitles(item) if self.settings.subtitles == "listed" else None
+        records = _index(models, context)
         with context.meter.stage("modules"), thread_meter.into(context.meter):
             modules = models.context(context.video, answerer, subtitles, self.settings.without)
         reasoner = Reasoner(
@@ -214,7 +218,7 @@ class BaseProgramMethod(Method):
             seed=context.seed,
             observer=context.observer,
         )
-        return reasoner, modules
+        return reasoner, modules, records
 
     def _visual(self, planner: Planner, context: MethodContext, stack: ExitStack) -> Visual:
         """The video for the planner, encoded once for all questions and refinements; None: text only."""
@@ -266,6 +270,19 @@ class VideoProMethod(BaseProgramMethod):
     name = "videopro"
     Settings = VideoProSettings
     adaptive = True
+
+
+def _index(models: ModuleModels, context: MethodContext) -> tuple[Preparation, ...]:
+    """Build the clip index that the modules will load, if it is missing. Its cost is in its record and in no
+    question's own cost, so that a run that finds it ready costs the same."""
+    encoder = models.encoder()
+    if encoder is None:
+        return ()
+    before = context.meter.take()
+    _, made = prepare_index(context.video, encoder)
+    context.meter.take()
+    context.meter.add(before)
+    return (made,)
 
 
 def _shared_cost(context: MethodContext, results: Sequence[Result]) -> Cost:

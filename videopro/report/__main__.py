@@ -22,7 +22,10 @@ from videopro.report.runs import ReportRun
 from videopro.settings import from_command_line, setting
 
 PROG = "python -m videopro.report"
-NAMES = "main, efficiency, modules, training, modes, confidence, tau, durations, metrics, pairs, runs"
+NAMES = (
+    "main, efficiency, costs, modules, training, modes, confidence, tau, durations, metrics, pairs, runs; of "
+    "other papers: videoagent, dvd, vca, lvagent, or one table of them such as vca-3"
+)
 
 
 @dataclass(frozen=True)

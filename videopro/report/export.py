@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from videopro.question import LETTERS
 from videopro.report.runs import ReportRun
 from videopro.runs import RunFolder
 from videopro.storage import write_atomically
-from videopro.traces import Execution, Trace
+from videopro.traces import Execution, Step, Trace
 
 SCORER = "videopro"
 
@@ -49,6 +50,8 @@ def _sample(trace: Trace, verdict: bool | None) -> dict[str, Any]:
         ],
         "confidence": final.confidence if final is not None else 0.0,
         "video": trace.video.key,
+        "frames_seen": trace.frames_seen,
+        **_steps_counted(trace),
         **{f"group_{kind}": name for kind, name in trace.groups.items()},
     }
     if trace.reference is not None:
@@ -127,7 +130,7 @@ def _inspect_sample(model: str, trace: Trace, verdict: bool | None) -> dict[str,
         "input": _question_text(trace),
         "choices": list(trace.choices) or None,
         "target": trace.gold or trace.reference or "",
-        "messages": [{"role": role, "content": text} for role, text in _conversation(trace)],
+        "messages": list(_conversation(trace)),
         "output": {
             "model": model,
             "choices": [{"message": {"role": "assistant", "content": raw}, "stop_reason": "stop"}],
@@ -144,6 +147,11 @@ def _inspect_sample(model: str, trace: Trace, verdict: bool | None) -> dict[str,
             "refined": trace.refined,
             "mode": trace.rounds[0].mode if trace.rounds else None,
             "official": trace.official,
+            "frames_seen": trace.frames_seen,
+            "steps": len(trace.steps),
+            "unparsed": sum(step.is_unparsed for step in trace.steps),
+            "notes": list(trace.notes),
+            "prepared": [asdict(part) for part in trace.prepared],
         },
         "total_time": trace.cost.seconds,
     }
@@ -174,13 +182,38 @@ def _question_text(trace: Trace) -> str:
     return "\n".join([trace.question, *options])
 
 
-def _conversation(trace: Trace) -> Iterator[tuple[str, str]]:
-    """The question, and each reply with the result of running its program, as a conversation."""
-    yield "user", _question_text(trace)
+def _steps_counted(trace: Trace) -> dict[str, int]:
+    """Of an agent's question: its steps, and the replies that could not be parsed."""
+    if not trace.steps:
+        return {}
+    return {"steps": len(trace.steps), "unparsed": sum(step.is_unparsed for step in trace.steps)}
+
+
+def _conversation(trace: Trace) -> Iterator[dict[str, Any]]:
+    """The question, and each reply with the result of running its program, or each step of an agent, as a
+    conversation."""
+    yield {"role": "user", "content": _question_text(trace)}
     for attempt in trace.rounds:
-        yield "assistant", attempt.raw
+        if attempt.execution is not None and attempt.execution.steps:
+            for step in attempt.execution.steps:
+                yield from _messages(step)
+            continue
+        yield {"role": "assistant", "content": attempt.raw}
         if attempt.program is not None and attempt.execution is not None:
-            yield "user", _outcome(attempt.execution)
+            yield {"role": "user", "content": _outcome(attempt.execution)}
+
+
+def _messages(step: Step) -> Iterator[dict[str, Any]]:
+    """A step: what a model was sent, its reply and each repair; what a tool returned."""
+    about = {"step": step.kind, "model": step.model, "round": step.round, "reused": step.is_reused}
+    if step.model:
+        yield {"role": "user", "content": step.prompt, "metadata": about}
+        for reply, fault in zip((*step.rejected, step.raw), (*step.faults, ""), strict=False):
+            yield {"role": "assistant", "content": reply, "model": step.model}
+            if fault:
+                yield {"role": "user", "content": f"could not be parsed: {fault}"}
+    if not step.model or step.result:
+        yield {"role": "tool", "function": step.kind, "content": step.result, "metadata": about}
 
 
 def _outcome(execution: Execution) -> str:

@@ -42,9 +42,13 @@ METHODS: Mapping[str, str] = {
     "program": "#e9a23b",
     "adaptive": "#2a9d8f",
     "videopro": "#1d5b9a",
+    "videoagent": "#b5446e",
+    "dvd": "#6a4c93",
+    "vca": "#c8553d",
+    "lvagent": "#7a9e2f",
 }
 """A colour for each method; further runs of the same method take theirs from OTHERS."""
-OTHERS = ("#b5446e", "#6a4c93", "#7a9e2f", "#c8553d", "#4f9bd9", "#5c5f66")
+OTHERS = ("#4f9bd9", "#5c5f66", "#a26769", "#3d7068", "#b08d3c", "#9b72aa")
 RIGHT, WRONG, LINE = "#2a9d8f", "#e07a5f", "#22262b"
 GRID_WIDTH = 3
 HALO = withStroke(linewidth=2.0, foreground="#ffffffb0")

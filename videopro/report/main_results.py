@@ -187,7 +187,9 @@ def _gain(
             (
                 other
                 for (_, where), other in of.items()
-                if where == dataset and other.method == "native" and other.model == run.model
+                if where == dataset
+                and other.method == "native"
+                and (other.model, other.frames) == (run.model, run.frames)
             ),
             None,
         )

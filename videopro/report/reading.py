@@ -106,15 +106,25 @@ def _named(runs: Sequence[ReportRun]) -> list[ReportRun]:
     """The runs with names that are distinct within each dataset. Raises ConfigError if that is impossible."""
     several = len({run.model for run in runs}) > 1 or len({run.dataset.benchmark for run in runs}) > 1
     planners: dict[str, set[str]] = {}
+    budgets: dict[str, set[int | None]] = {}
+    presets: dict[str, set[str]] = {}
     for run in runs:
-        planners.setdefault(f"{run.model} {run.method}", set()).add(run.planner)
+        who = f"{run.model} {run.method}"
+        planners.setdefault(who, set()).add(run.planner)
+        budgets.setdefault(who, set()).add(run.frames)
+        presets.setdefault(who, set()).add(run.preset)
 
     def own(run: ReportRun) -> str:
         name = METHOD_TITLES.get(run.method, run.method)
         if several:
             name = run.model if run.method == "native" else f"{run.model} + {name}"
-        if len(planners[f"{run.model} {run.method}"]) > 1:
+        who = f"{run.model} {run.method}"
+        if len(planners[who]) > 1:
             name += f" ({run.planner})"
+        if len(presets[who]) > 1:
+            name += f" ({run.preset} settings)"
+        if len(budgets[who]) > 1:
+            name += f", {run.frames} frames"
         return name + "".join(f" w/o {group}" for group in run.without)
 
     named = [run if run.is_named else replace(run, name=own(run)) for run in runs]

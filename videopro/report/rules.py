@@ -41,7 +41,7 @@ def natives_for(run: ReportRun, runs: Sequence[ReportRun]) -> NativeTraces:
     for other in runs:
         if (
             other.method == "native"
-            and (other.dataset, other.model) == (run.dataset, run.model)
+            and (other.dataset, other.model, other.frames) == (run.dataset, run.model, run.frames)
             and run.questions <= other.questions
             and _is_fallback(other)
         ):

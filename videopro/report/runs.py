@@ -15,7 +15,7 @@ from typing import Any
 
 from videopro.benchmarks import PRESETS, JudgeGrade, Protocol
 from videopro.runs import identity_difference, run_key, summarize
-from videopro.scoring import QuestionScore, records_of
+from videopro.scoring import QuestionScore, lack_of_model, records_of
 from videopro.traces import AnswerRule, Trace, recorded_rule, without_stored_rounds
 
 METHOD_TITLES: Mapping[str, str] = {
@@ -23,8 +23,12 @@ METHOD_TITLES: Mapping[str, str] = {
     "program": "Multi-step program",
     "adaptive": "Adaptive reasoning",
     "videopro": "VideoPro",
+    "videoagent": "VideoAgent",
+    "dvd": "Deep Video Discovery",
+    "vca": "VCA",
+    "lvagent": "LVAgent",
 }
-"""The names in the paper's Table 2."""
+"""The names in the paper's Table 2, then the other systems."""
 # Settings that affect how programs are written and what they may call, whether or not they are refined.
 _PLANNING = (
     *("planner", "planner_frames", "planner_prompt", "temperature", "top_p", "max_new_tokens", "subtitles"),
@@ -75,7 +79,7 @@ class ReportRun:
 
     @property
     def method_place(self) -> int:
-        """The position of its method in the paper's Table 2; last if it is not there."""
+        """The position of its method in METHOD_TITLES; last if it is not there."""
         order = list(METHOD_TITLES)
         return order.index(self.method) if self.method in order else len(order)
 
@@ -96,6 +100,25 @@ class ReportRun:
         if spec.startswith("server:"):
             spec = spec.removeprefix("server:").partition("@")[0]
         return spec.rstrip("/").rsplit("/", 1)[-1]
+
+    @property
+    def frames(self) -> int | None:
+        """The frame budget: frames per call of the backbone; None: not recorded."""
+        frames = self.identity.get("model", {}).get("frames")
+        return int(frames) if frames is not None else None
+
+    @property
+    def planner_frames(self) -> int:
+        """Frames of the video that the planner was shown besides what the question's calls looked at."""
+        if not self.writes_programs or self.identity["method"]["planner"] != "self":
+            return 0
+        given = self.identity["method"].get("planner_frames")
+        return int(given) if given is not None else self.frames or 0
+
+    @property
+    def preset(self) -> str:
+        """Whose settings an agent has: "paper" or "equal"; "" for other methods."""
+        return str(self.identity["method"].get("preset", ""))
 
     @property
     def planner(self) -> str:
@@ -135,6 +158,11 @@ class ReportRun:
     def own_traces(self) -> tuple[Trace, ...]:
         """The traces without rounds that were only stored for other thresholds."""
         return tuple(map(without_stored_rounds, self.traces))
+
+    @cached_property
+    def lacks(self) -> str:
+        """Why it has no accuracy to show; see `lack_of_model`."""
+        return lack_of_model(self.traces)
 
     @cached_property
     def summary(self) -> dict[str, Any]:

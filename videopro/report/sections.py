@@ -6,8 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from videopro.errors import ConfigError
+from videopro.report import papers
 from videopro.report.ablations import modules, training
 from videopro.report.confidence import confidence
+from videopro.report.costs import costs
 from videopro.report.durations import durations
 from videopro.report.main_results import about_runs, main_results, own_metrics
 from videopro.report.pairs import pairs
@@ -22,6 +24,7 @@ Builder = Callable[[Sequence[ReportRun]], Section]
 BUILDERS: Mapping[str, Builder] = {
     "main": main_results,
     "efficiency": efficiency,
+    "costs": costs,
     "modules": modules,
     "training": training,
     "modes": modes,
@@ -38,20 +41,25 @@ def build(
     runs: Sequence[ReportRun], names: Sequence[str] = (), taus: Sequence[float] = TAUS
 ) -> tuple[list[Section], list[str]]:
     """The sections in `names`, or, if it is empty, all that the runs allow, with the reasons why others are
-    missing.
+    missing. The name of a paper's method stands for all its tables that the runs allow; without names they
+    are made for the methods that the runs have.
 
     Raises ConfigError for an unknown name, and MissingRuns if a section in `names` cannot be built.
     """
+    known = [*BUILDERS, *papers.FAMILIES, *papers.BUILDERS]
     for name in names:
-        if name not in BUILDERS:
-            raise ConfigError(f"tables: unknown table {name!r}; {did_you_mean(name, list(BUILDERS))}")
-    builders: dict[str, Builder] = {**BUILDERS, "tau": partial(thresholds, taus=taus)}
+        if name not in known:
+            raise ConfigError(f"tables: unknown table {name!r}; {did_you_mean(name, known)}")
+    builders: dict[str, Builder] = {**BUILDERS, **papers.BUILDERS, "tau": partial(thresholds, taus=taus)}
+    methods = {run.method for run in runs}
+    wanted = names or [*BUILDERS, *(method for method in papers.FAMILIES if method in methods)]
     made, lacking = [], []
-    for name in names or BUILDERS:
-        try:
-            made.append(builders[name](runs))
-        except MissingRuns as error:
-            if names:
-                raise
-            lacking.append(str(error))
+    for asked in wanted:
+        for name in papers.FAMILIES.get(asked, (asked,)):
+            try:
+                made.append(builders[name](runs))
+            except MissingRuns as error:
+                if name in names:
+                    raise
+                lacking.append(str(error))
     return made, lacking

@@ -16,7 +16,16 @@ from rich.table import Table
 from videopro import scoring
 from videopro.benchmarks import JudgeGrade, Protocol, compute_metrics
 from videopro.errors import RunError
-from videopro.scoring import is_answerable, official_records_of, percent, program_metrics, records_of
+from videopro.scoring import (
+    agent_metrics,
+    cost_metrics,
+    is_answerable,
+    mean_frames_seen,
+    official_records_of,
+    percent,
+    program_metrics,
+    records_of,
+)
 from videopro.storage import cannot_write, write_atomically
 from videopro.traces import Cost, Trace
 
@@ -31,7 +40,9 @@ def summarize(
     open answers.
 
     `n` counts the scored questions (`records_of`). `metrics`: the benchmark's own metrics, robust and
-    official. Accuracies and rates are shares in 0..1; None if there is nothing to divide by.
+    official. Accuracies and rates are shares in 0..1; None if there is nothing to divide by. `cost` adds up
+    the questions' own costs; `costs` are means per question that also count what was prepared for many of
+    them. `agent` is empty for methods without agents' steps.
     """
     answerable = [trace for trace in traces if is_answerable(trace)]
     records = records_of(traces)
@@ -81,6 +92,9 @@ def summarize(
             "auroc": scoring.auroc(records),
         },
         **program_metrics(traces),
+        "agent": agent_metrics(traces),
+        "frames_seen": mean_frames_seen(answerable),
+        "costs": cost_metrics(traces),
         "cost": {
             "seconds": cost.seconds,
             "stages": dict(cost.stages),
@@ -155,6 +169,7 @@ def _caption(summary: Mapping[str, Any]) -> Iterator[str]:
             f"{counts['repaired_of_failed']}), right {counts['right_before']} before, "
             f"{counts['right_after']} after"
         )
+    yield from _agent_lines(summary)
     for kind, count in summary["errors"].items():
         yield f"{count} questions without an answer: {kind}"
     if summary.get("broken_records"):
@@ -163,6 +178,30 @@ def _caption(summary: Mapping[str, Any]) -> Iterator[str]:
         yield f"{summary['defects']} annotation errors (see python -m videopro.benchmarks check)"
     for note, count in summary["notes"].items():
         yield f"{count} questions: {escape(note)}"
+
+
+def _agent_lines(summary: Mapping[str, Any]) -> Iterator[str]:
+    """What an agent did, and what was prepared for it."""
+    agent = summary["agent"]
+    if agent:
+        replies = agent["replies"]
+        yield (
+            f"{agent['steps']:.1f} steps per question ({agent['reused']:.1f} reused), "
+            f"{summary['frames_seen']:.1f} frames seen"
+        )
+        yield (
+            f"{replies['unparsed']} of {replies['structured']} structured replies could not be parsed (in "
+            f"{replies['questions_with_unparsed']} questions), {replies['repaired']} were repaired; "
+            f"{agent['forced']} answers forced, {agent['unanswered']} questions without an answer"
+        )
+    for kind, found in summary["costs"]["preparations"].items():
+        known = f"; the cost of {found['unknown']} is not known" if found["unknown"] else ""
+        cost = found["cost"]
+        yield (
+            f"{kind}: {found['n']} made for {found['questions']} questions, with {cost['seconds']:.1f} s, "
+            f"{cost['calls']:.0f} calls, {cost['frames']:.0f} frames and "
+            f"{cost['tokens_in'] + cost['tokens_out']:.0f} tokens{known}"
+        )
 
 
 def metric_lines(summary: Mapping[str, Any]) -> Iterator[str]:

@@ -4,7 +4,8 @@ number of readers may follow a run.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 from videopro.benchmarks import Protocol
 from videopro.runs.folder import RunFolder
 from videopro.runs.summary import summarize
-from videopro.traces import Call, Execution, Trace, TraceLog
+from videopro.traces import Call, Execution, FrameRef, Step, Trace, TraceLog, moment
 
 
 class RunTail:
@@ -23,7 +24,7 @@ class RunTail:
         self._protocol = protocol
         self._log: TraceLog | None = None
         self.traces: dict[str, Trace] = {}
-        """By question id, the latest last. Calls are reduced to their intervals, which metrics need, so that
+        """By question id, the latest last. Calls and steps are reduced to what summaries count, so that
         thousands of questions stay small."""
 
     def refresh(self) -> int:
@@ -49,14 +50,42 @@ class RunTail:
 
 
 def _slim(trace: Trace) -> Trace:
+    """The trace with what summaries count: intervals, the moments that were seen, steps without texts."""
+    seen: set[float] = set()
+
+    def new(frames: Iterable[FrameRef]) -> tuple[FrameRef, ...]:
+        """One short reference for each moment that no earlier call or step looked at."""
+        moments = {moment(frame) for frame in frames} - seen
+        seen.update(moments)
+        return tuple((time,) for time in sorted(moments))
+
     def light(execution: Execution) -> Execution:
         calls = tuple(
-            Call(call.fn, {}, "", intervals=call.intervals) for call in execution.calls if call.intervals
+            Call(call.fn, {}, "", frames=new(call.frames), intervals=call.intervals)
+            for call in execution.calls
+            if call.intervals or call.frames
         )
-        return replace(execution, calls=calls)
+        steps = tuple(replace(_light_step(step), frames=new(step.frames)) for step in execution.steps)
+        return replace(execution, calls=calls, steps=steps)
 
     rounds = tuple(
         attempt if attempt.execution is None else replace(attempt, execution=light(attempt.execution))
         for attempt in trace.rounds
     )
     return replace(trace, rounds=rounds)
+
+
+def _light_step(step: Step) -> Step:
+    reply = hashlib.sha256(repr((step.prompt, step.frames, step.raw)).encode()).hexdigest()
+    return Step(
+        step.kind,
+        step.model,
+        step.round,
+        # Still tells replies apart, so that reused ones are found.
+        prompt=reply,
+        parsed=None if step.parsed is None else dict.fromkeys(step.parsed),
+        rejected=("",) * len(step.rejected),
+        faults=("",) * len(step.faults),
+        is_reused=step.is_reused,
+        cost=step.cost,
+    )

@@ -1,5 +1,16 @@
 """Metrics over question scores: accuracy, calibration, confidence intervals, planning and programs."""
 
+from videopro.scoring.agents import (
+    Replies,
+    agent_metrics,
+    is_agent,
+    is_forced,
+    lack_of_model,
+    mean_frames_seen,
+    replies_of,
+)
+from videopro.scoring.behaviour import BEHAVIOURS, Behaviour, BehaviourRow, behaviour, behaviour_rows
+from videopro.scoring.costs import QuestionCosts, cost_metrics, mean_costs, question_costs
 from videopro.scoring.exploration import SegmentChoice, segment_choices
 from videopro.scoring.intervals import clustered_interval, t_interval
 from videopro.scoring.metrics import (
@@ -35,29 +46,43 @@ from videopro.scoring.verdicts import is_answerable, official_records_of, record
 from videopro.scoring.weighted import WeightedPart, weighted_accuracy, weighted_difference
 
 __all__ = [
+    "BEHAVIOURS",
     "Accuracy",
+    "Behaviour",
+    "BehaviourRow",
     "Bin",
     "Difference",
     "Mode",
     "WeightedPart",
     "PlanRecord",
+    "QuestionCosts",
     "ROUTING",
+    "Replies",
     "SeedRow",
     "SegmentChoice",
     "GROUP_SEPARATOR",
     "QuestionScore",
     "accuracy",
+    "agent_metrics",
     "auroc",
+    "behaviour",
+    "behaviour_rows",
     "clustered_interval",
     "counted",
+    "cost_metrics",
     "coverage",
     "expected_calibration_error",
     "planning_metrics",
     "group_accuracy",
     "grouped",
+    "is_agent",
     "is_answerable",
     "is_fallback",
+    "is_forced",
+    "lack_of_model",
     "macro_accuracy",
+    "mean_costs",
+    "mean_frames_seen",
     "official_accuracy",
     "official_records_of",
     "oracle_mode",
@@ -66,7 +91,9 @@ __all__ = [
     "percent",
     "plan_record",
     "program_metrics",
+    "question_costs",
     "records_of",
+    "replies_of",
     "reliability",
     "seed_table",
     "segment_choices",

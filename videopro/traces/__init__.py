@@ -18,6 +18,7 @@ from videopro.traces.log import TraceLog, read_traces
 from videopro.traces.record import (
     AGENT,
     FALLBACK,
+    FORCED,
     SCHEMA,
     Call,
     Cost,
@@ -32,6 +33,7 @@ from videopro.traces.record import (
     Trace,
     VideoRef,
     failed_result,
+    moment,
 )
 from videopro.traces.selection import (
     AnswerRule,
@@ -49,6 +51,7 @@ __all__ = [
     "Cost",
     "Execution",
     "FALLBACK",
+    "FORCED",
     "Failure",
     "FallbackRule",
     "FinalRule",
@@ -75,6 +78,7 @@ __all__ = [
     "rescore_by_rule",
     "select_answer",
     "is_confident",
+    "moment",
     "rescore_all",
     "read_traces",
     "recorded_rule",

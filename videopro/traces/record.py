@@ -25,6 +25,8 @@ FALLBACK = "fallback"
 """The prompt kind of the direct answer that is requested where no program or agent gave an answer."""
 AGENT = "agent"
 """The prompt kind of the round that holds an agent's steps."""
+FORCED = "the answer was forced"
+"""Part of the note of a question whose agent was made to answer: its budget or its last round was spent."""
 
 
 class LaterSchema(RunError):

@@ -281,7 +281,7 @@ def test_a_spent_budget_ends_in_a_forced_answer_that_is_noted() -> None:
     result = answer(ScriptedModel(["grey", "B"]), max_steps=1)
     assert [step.kind for step in result.steps] == ["judge", "answer"]
     assert result.final.letter == "B"
-    assert "the budget of 1 steps is spent: answered from what was known" in result.notes
+    assert "the budget of 1 steps is spent: the answer was forced" in result.notes
 
 
 def test_a_failed_request_keeps_the_steps_before_it() -> None:

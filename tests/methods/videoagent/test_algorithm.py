@@ -134,6 +134,12 @@ def test_a_malformed_reply_is_repaired() -> None:
     assert (result.final.letter, result.rounds[0].execution.claim) == ("B", 1.0)
 
 
+def test_a_letter_with_its_option_and_a_number_in_quotes_are_read() -> None:
+    result = SceneVideoAgent([predict("(B) red"), {"confidence": "3"}]).answer()
+    assert (result.final.letter, result.rounds[0].execution.claim) == ("B", 1.0)
+    assert not any(step.rejected for step in result.steps)
+
+
 def test_an_unparsed_confidence_is_none_and_the_search_goes_on() -> None:
     lines = [predict("A"), "sure", "very sure", search((2, "red")), predict("B"), "sure", "very sure"]
     result = SceneVideoAgent(lines, max_rounds=2).answer()

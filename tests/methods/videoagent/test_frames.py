@@ -1,4 +1,4 @@
-"""What VideoAgent looks at: clips, frames, budgets, presets, what questions share, and the pocket world."""
+"""What VideoAgent looks at: clips and frames, budgets, presets, what questions share, pocket videos."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from tests.support.fake_backbone import FakeBackbone
 from tests.support.method_world import item
 from tests.support.reason_world import QUESTION
 from tests.support.scripted_model import ScriptedModel
@@ -126,7 +125,7 @@ def test_an_open_question_is_answered_in_words() -> None:
 
 
 def test_the_frame_budget_keeps_the_best_and_ends_the_search() -> None:
-    # Green fits second 50 less well than the time 12.5 fits second 12.
+    # There is no green in segment 2, so what is found there fits less well.
     wanted = search((2, "green"), (5, "50.5"))
     lines = [predict("A"), reflect(1), wanted, predict("B"), reflect(1)]
     result = SceneVideoAgent(lines, max_frames=6).answer()
@@ -142,11 +141,11 @@ def test_a_small_frame_budget_makes_fewer_first_frames() -> None:
 
 
 def test_clips_stay_within_the_frame_budget() -> None:
-    result = SceneVideoAgent([predict("B"), reflect(1)], captions="clip", clip_seconds=2.0, max_frames=9)
-    assert result.answer().frames_seen == 8
-    assert (
-        SceneVideoAgent([predict("B"), reflect(1)], captions="clip", max_frames=3).answer().frames_seen == 3
-    )
+    # Two clips of four frames; then one clip, whose four frames would not fit, of three.
+    for limit, seen in ((9, 8), (3, 3)):
+        lines = [predict("B"), reflect(1)]
+        method = SceneVideoAgent(lines, captions="clip", clip_seconds=2.0, max_frames=limit)
+        assert method.answer().frames_seen == seen
 
 
 def test_a_video_that_was_seen_in_every_part_ends_the_search() -> None:
@@ -156,12 +155,11 @@ def test_a_video_that_was_seen_in_every_part_ends_the_search() -> None:
 
 
 def test_equal_looks_at_no_more_frames_than_the_backbone_takes() -> None:
-    wanted = search((2, "12.5"), (3, "25.5"), (4, "38.5"), (4, "42.5"), (5, "57.5"))
+    wanted = search((2, "12.5"), (3, "25.5"), (4, "42.5"), (4, "47.5"), (5, "57.5z"))
     lines = [predict("A"), reflect(1), wanted, predict("B"), reflect(1)]
     result = SceneVideoAgent(lines, preset="equal", frames=8).answer()
-    # The four first frames are those of seconds 7, 22, 37 and 52.
-    assert looked_at(result)[:1] == [7.5]
-    assert result.frames_seen == 7
+    # Half of eight are the first frames; of the five that are found, the four best are added.
+    assert looked_at(result) == [7.5, 12.5, 22.5, 25.5, 37.5, 42.5, 47.5, 52.5]
     assert [step.kind for step in result.steps[:5]] == ["caption"] * 4 + ["predict"]
 
 
@@ -180,6 +178,16 @@ def test_a_spent_budget_answers_from_the_last_prediction_or_a_new_one() -> None:
     assert method.answer().final.letter == "C"
     assert "18.5 s: a red wall" in method.llm.requests[0].prompt
     assert "30.5 s" not in method.llm.requests[0].prompt
+
+
+def test_sampled_captions_do_not_depend_on_the_question_that_asks_first() -> None:
+    seeds = []
+    for text in ("What is shown first?", "What is shown last?"):
+        method = SceneVideoAgent([predict("B"), reflect(3)], temperature=0.7)
+        method.answer(question=Question(text, QUESTION.choices))
+        seeds.append([request.sampling.seed for request in method.captioner.requests if request.sampling])
+    assert seeds[0] == seeds[1]
+    assert len(set(seeds[0])) == 5
 
 
 # ---- what questions share --------------------------------------------------------------------------------
@@ -266,4 +274,3 @@ def test_the_method_is_known_by_its_name() -> None:
     method = create("videoagent", {"first_frames": 3, "captioner": "api:vlm@http://host/v1"})
     assert isinstance(method, VideoAgentMethod)
     assert (method.identity()["captioner"], method.identity()["llm"]) == ("api:vlm", "self")
-    assert FakeBackbone().frames == 8

@@ -18,6 +18,7 @@ from videopro.pocket import checkpoint, model_dir, world
 from videopro.pocket.drawing import Actor
 from videopro.pocket.questions import PocketQuestion
 from videopro.pocket.script import LENGTHS, NarrationLine, Scene, Script
+from videopro.question import Question
 from videopro.train.pocket.agents import adapter
 from videopro.train.pocket.agents.lvagent import discussion_rows, look
 from videopro.train.pocket.agents.vca import VcaTeacher, same_path, search_rows
@@ -147,7 +148,8 @@ def test_rows_of_vca_are_in_the_methods_forms() -> None:
                     forms["explore"] += 1
                     parts = said.partition("Parts to look into")[2]
                     numbers = [int(n) for n in re.findall(r"^(\d+): ", parts, re.MULTILINE)]
-                    parse_reply(reply, action_of(letters, segments=numbers))
+                    question = Question("Which?", tuple(letters))
+                    parse_reply(reply, action_of(question, segments=numbers))
                 else:
                     forms["answer"] += 1
                     assert reply in letters

@@ -61,13 +61,15 @@ class AdapterRecipe:
     rank: int = 16
     lr: float = 2e-3
     warmup: int = 50
+    """Steps; at most a fifth of all."""
     adapter: Path | None = None
     """An adapter to continue from; its rank counts."""
 
     def rate(self, step: int) -> float:
         """The learning rate: a warm-up, then a cosine down to a fiftieth."""
         fall = 0.02 + 0.98 * (1 + np.cos(np.pi * step / self.steps)) / 2
-        return float(self.lr * min(1.0, (step + 1) / self.warmup) * fall)
+        rise = min(1.0, (step + 1) / max(1, min(self.warmup, self.steps // 5)))
+        return float(self.lr * rise * fall)
 
 
 class AgentRows(IterableDataset):

@@ -5,15 +5,17 @@ paper's algorithm.
 """
 
 from videopro.methods.agents.budget import Budget, BudgetLimits, BudgetSpent
+from videopro.methods.agents.clock import SharedClock
 from videopro.methods.agents.indexing import prepare_index
 from videopro.methods.agents.loading import ModelLoader, public_role, split_role
 from videopro.methods.agents.method import AgentMethod, AgentRun, Conclusion, Prepared, Scene
 from videopro.methods.agents.models import AgentModel, ModelReply, Tool, ToolCall, ToolsRefused, Turn
-from videopro.methods.agents.replies import UnparsedReply, parse_reply
+from videopro.methods.agents.replies import UnparsedReply, answer_type, number_type, parse_reply
 from videopro.methods.agents.session import Reply, Session
-from videopro.methods.agents.settings import ROLE_HELP, AgentSettings
+from videopro.methods.agents.settings import PRESET_HELP, ROLE_HELP, AgentSettings
 
 __all__ = [
+    "PRESET_HELP",
     "ROLE_HELP",
     "AgentMethod",
     "AgentModel",
@@ -29,11 +31,14 @@ __all__ = [
     "Reply",
     "Scene",
     "Session",
+    "SharedClock",
     "Tool",
     "ToolCall",
     "ToolsRefused",
     "Turn",
     "UnparsedReply",
+    "answer_type",
+    "number_type",
     "parse_reply",
     "prepare_index",
     "public_role",

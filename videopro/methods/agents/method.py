@@ -20,7 +20,17 @@ from videopro.methods.agents.session import Session
 from videopro.methods.agents.settings import AgentSettings
 from videopro.methods.base import Method, MethodContext
 from videopro.question import Answer
-from videopro.traces import AGENT, FALLBACK, Cost, Execution, Preparation, Result, Round, failed_result
+from videopro.traces import (
+    AGENT,
+    FALLBACK,
+    FORCED,
+    Cost,
+    Execution,
+    Preparation,
+    Result,
+    Round,
+    failed_result,
+)
 from videopro.video import Subtitles, uniform_times
 
 
@@ -199,7 +209,7 @@ class AgentMethod(Method):
             try:
                 conclusion = run.run()
             except BudgetSpent as spent:
-                session.note(f"{spent}: answered from what was known")
+                session.note(f"{spent}: {FORCED}")
                 session.budget.finish()
                 conclusion = run.conclude()
             rounds = [_round(session, conclusion)]

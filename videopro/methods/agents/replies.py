@@ -8,10 +8,12 @@ the trace.
 from __future__ import annotations
 
 import re
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 
+from videopro.question import Question, extract_letter
 from videopro.storage import InvalidJson, parse_json_at
 
 SchemaT = TypeVar("SchemaT", bound=BaseModel)
@@ -50,6 +52,31 @@ def plain(value: BaseModel) -> dict[str, Any]:
     """A parsed reply as a trace stores it: a JSON object, also for a schema whose root is a mapping."""
     content = value.model_dump(mode="json", by_alias=True, exclude_none=True)
     return content if isinstance(content, dict) else {"root": content}
+
+
+def answer_type(question: Question) -> Any:
+    """The type of an answer in a schema: a letter of the question, or words if it is open. What a model
+    writes around a letter is read: "(B) blue" is B."""
+    if question.is_open:
+        return Annotated[str, Field(min_length=1)]
+    return Annotated[Literal[question.letters], BeforeValidator(lambda value: _letter(value, question))]
+
+
+def number_type(numbers: Sequence[int]) -> Any:
+    """The type of one of these numbers in a schema; "3" is 3."""
+    return Annotated[Literal[tuple(numbers)], BeforeValidator(_number)]
+
+
+def _letter(value: Any, question: Question) -> Any:
+    found = extract_letter(value, question) if isinstance(value, str) else None
+    return value if found is None else found
+
+
+def _number(value: Any) -> Any:
+    # True is 1 to Python.
+    if isinstance(value, bool):
+        return str(value)
+    return int(value) if isinstance(value, str) and value.strip().isdecimal() else value
 
 
 def _mistakes(error: ValidationError) -> str:

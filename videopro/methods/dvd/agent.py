@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 from videopro.methods.agents import AgentRun, Conclusion, Prepared, Session, ToolCall, ToolsRefused, Turn
 from videopro.methods.dvd import prompts
 from videopro.methods.dvd.database import Database
-from videopro.methods.dvd.prompts import Action
 from videopro.methods.dvd.settings import DvdSettings
-from videopro.methods.dvd.tools import GiveAnswer, Toolbox, ToolMistake, offered
+from videopro.methods.dvd.tools import GiveAnswer, Toolbox, ToolMistake, offered, one_call, sendable
 from videopro.question import Answer, extract_letter
-from videopro.storage import InvalidJson, parse_json
 
 LLM = "llm"
 
@@ -29,19 +28,20 @@ class DvdRun(AgentRun):
         self._history: list[Turn] = [Turn("user", opening)]
         """H: the query and the action space, then reasoning, action and observation of each step."""
         self._speaks_tools = settings.tool_calls == "auto"
-        for fault in database.faults:
-            session.note(fault)
+        for note in database.notes:
+            session.note(note)
 
     def run(self) -> Conclusion:
         for step in range(self._settings.max_tool_steps):
-            reasoning, calls = self._act(step)
-            self._history.append(Turn("assistant", reasoning, tuple(calls)))
-            for call in calls:
-                if (answer := self._given_answer(call)) is not None:
-                    return Conclusion(answer)
-                self._history.append(Turn("tool", self._observe(call, step), call_id=call.id))
-            if not calls:
-                self._history.append(Turn("user", "No tool was called. Call one, or answer."))
+            for call in self._act(step):
+                try:
+                    arguments = self._toolbox.read(call)
+                    if isinstance(arguments, GiveAnswer):
+                        return self._answered(arguments, step)
+                    observation = self._toolbox.use(arguments, step)
+                except ToolMistake as mistake:
+                    observation = self._toolbox.failed(call, mistake, step)
+                self._history.append(Turn("tool", observation, call_id=call.id))
         self.session.note("no step is left: the answer was forced")
         return self.conclude()
 
@@ -53,66 +53,60 @@ class DvdRun(AgentRun):
             return Conclusion(Answer(raw=self.session.tell("answer", LLM, prompt)))
         return Conclusion(self.session.choose("answer", LLM, prompt))
 
-    # ---- reason and act ----------------------------------------------------------------------------------
-
-    def _act(self, step: int) -> tuple[str, list[ToolCall]]:
-        """The model's reasoning, and the tools that it calls."""
-        if self._speaks_tools:
-            try:
-                reply = self.session.converse("act", LLM, self._history, self._tools, round=step)
-                return reply.text, list(reply.calls)
-            except ToolsRefused as refused:
-                self._speaks_tools = False
-                self.session.note(f"text protocol instead of tool calls: {refused}")
-        prompt = f"{self._as_text()}\n\n{prompts.text_protocol(self._tools)}"
-        action = self.session.ask("act", LLM, prompt, schema=Action, round=step).parsed
-        if action is None:
-            return self.session.steps[-1].raw, []
-        return action.reason, [ToolCall(action.tool, _as_json(action.arguments), str(step))]
-
-    def _observe(self, call: ToolCall, step: int) -> str:
-        """What the tool found, or what is wrong with the call."""
-        try:
-            return self._toolbox.call(call.name, _arguments(call), step)
-        except ToolMistake as mistake:
-            self.session.tool("mistake", args={"tool": call.name}, result=str(mistake), round=step)
-            return f"This call failed: {mistake}"
-
-    def _given_answer(self, call: ToolCall) -> Answer | None:
-        """The answer, if the call gives one that its schema accepts."""
-        if call.name != "answer":
-            return None
-        try:
-            given = self._toolbox.checked(call.name, _arguments(call))
-        except ToolMistake:
-            return None
-        assert isinstance(given, GiveAnswer)
+    def _answered(self, given: GiveAnswer, step: int) -> Conclusion:
         question = self.session.question
         letter = None if question.is_open else extract_letter(given.text, question)
-        self.session.tool("answer", args={"text": given.text}, result=letter or "", round=-1)
-        return Answer(letter, raw=given.text)
+        result = given.text if question.is_open else letter or "no option"
+        self.session.tool("answer", args={"text": given.text}, result=result, round=step)
+        return Conclusion(Answer(letter, raw=given.text))
+
+    # ---- reason and act ----------------------------------------------------------------------------------
+
+    def _act(self, step: int) -> list[ToolCall]:
+        """The calls of the model's next reply, which joins the history."""
+        if self._speaks_tools:
+            try:
+                return self._act_by_tools(step)
+            except ToolsRefused:
+                self._speaks_tools = False
+                self.session.note("the language model offers no tool calls: it wrote them as text")
+        return self._act_by_text(step)
+
+    def _act_by_tools(self, step: int) -> list[ToolCall]:
+        reply = self.session.converse("act", LLM, self._history, self._tools, round=step)
+        # Some servers give no ids, and the observations refer to them.
+        calls = [
+            replace(call, id=call.id or f"call_{step}_{place}") for place, call in enumerate(reply.calls)
+        ]
+        self._history.append(Turn("assistant", reply.text, tuple(map(sendable, calls))))
+        if not calls:
+            self._history.append(Turn("user", prompts.NO_CALL))
+        return calls
+
+    def _act_by_text(self, step: int) -> list[ToolCall]:
+        prompt = f"{self._as_text()}\n\n{prompts.text_protocol(self._tools)}"
+        reply = self.session.ask("act", LLM, prompt, schema=one_call(self._tools), round=step)
+        if reply.parsed is None:
+            self._history.append(Turn("assistant", reply.raw))
+            fault = self.session.steps[-1].faults[-1]
+            self._history.append(Turn("user", prompts.unusable(fault)))
+            return []
+        written = reply.parsed.root
+        arguments = json.dumps(written.arguments.model_dump(mode="json", exclude_none=True))
+        call = ToolCall(written.tool, arguments, f"call_{step}")
+        self._history.append(Turn("assistant", written.reason, (call,)))
+        return [call]
 
     def _as_text(self) -> str:
-        """The history as one text, for models without tool calls."""
+        """The history as one text, for models without tool calls and for the forced answer."""
         parts = []
         for turn in self._history:
             if turn.role == "assistant":
                 calls = "; ".join(f"{call.name}({call.arguments})" for call in turn.calls)
-                parts.append(f"Thought: {turn.text}" + (f"\nAction: {calls}" if calls else ""))
+                thought = f"Thought: {turn.text}" if turn.text else ""
+                parts += [part for part in (thought, f"Action: {calls}" if calls else "") if part]
             elif turn.role == "tool":
                 parts.append(f"Observation: {turn.text}")
             else:
                 parts.append(turn.text)
         return "\n\n".join(parts)
-
-
-def _arguments(call: ToolCall) -> object:
-    """The arguments of a call. Raises ToolMistake for anything but JSON."""
-    try:
-        return parse_json(call.arguments or "{}")
-    except InvalidJson as error:
-        raise ToolMistake(f"{call.name}: the arguments are not valid JSON: {error}") from None
-
-
-def _as_json(arguments: dict[str, object]) -> str:
-    return json.dumps(arguments)

@@ -1,4 +1,4 @@
-"""The multi-granular database of a video: captioned clips, the subject registry, search in captions (section
+"""The multi-granular database of a video: captioned clips, the subject registry, embedded captions (section
 3.1).
 
 A clip is written to the database's file as soon as it is captioned, so that a killed build loses at most the
@@ -10,25 +10,26 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+import sys
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import closing
-from dataclasses import dataclass, field
-from itertools import pairwise
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from videopro import prompts as shared_prompts
-from videopro.methods.agents import AgentModel, Budget, BudgetLimits, Session
+from videopro.methods.agents import AgentModel, Budget, BudgetLimits, Session, SharedClock
 from videopro.methods.dvd import prompts
-from videopro.methods.dvd.database_file import CaptionedClip, ClipCost, MergedRegistry, read_lines
-from videopro.methods.dvd.registry import CaptionReply, MergeReply, SubjectRegistry, SubjectReply
+from videopro.methods.dvd.caption_search import CaptionSearch, embed_captions, encoder_key
+from videopro.methods.dvd.database_file import CaptionedClip, LineCost, Lines, MergedRegistry, read_lines
+from videopro.methods.dvd.registry import CaptionReply, MergeReply, SubjectRegistry, SubjectReply, merged
+from videopro.methods.dvd.segmentation import clip_borders, spoken_in
 from videopro.methods.dvd.settings import DvdSettings
 from videopro.modules.models.encoders import TextEncoder
-from videopro.modules.search import SubtitleSearch, clip_bounds
 from videopro.question import Question
 from videopro.storage import JsonLinesLog
 from videopro.traces import Cost, Preparation
-from videopro.video import SubtitleLine, Subtitles, Video, fps_times
+from videopro.video import Subtitles, Video, fps_times
 
 CAPTIONER = "captioner"
 
@@ -37,14 +38,12 @@ CAPTIONER = "captioner"
 class Database:
     """A finished database. Thread-safe."""
 
-    key: str
     clips: tuple[CaptionedClip, ...]
     registry: SubjectRegistry
+    search: CaptionSearch = field(repr=False)
     preparation: Preparation
-    faults: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     """What could not be parsed, for the notes of every question."""
-    search: SubtitleSearch = field(repr=False, kw_only=True)
-    """Search in the captions."""
 
 
 @dataclass(frozen=True)
@@ -60,130 +59,148 @@ class DatabaseBuilder:
     seed: int = 0
 
     def build(self) -> Database:
-        """Load what is there and caption the rest. Raises VideoError, BackboneError, RunError."""
+        """Load what is there and make the rest. Raises VideoError, BackboneError, and RunError for a file
+        that cannot be written."""
         path = self.path()
         bounds = clip_borders(self.video.duration, self.settings, self.subtitles)
         with closing(JsonLinesLog(path, make_folder=True)) as log, log.locked():
-            clips, merged = read_lines(path, bounds)
-            if self.settings.registry == "parallel":
-                merged = self._build_parallel(log, bounds, clips, merged)
-            else:
-                self._build_in_turn(log, bounds, clips)
-        made = [clips[number] for number in range(len(bounds))]
-        registry = _replayed(made) if merged is None else SubjectRegistry(merged.registry)
-        costs = [clip.cost.cost() for clip in made]
-        if merged is not None:
-            costs.append(merged.cost.cost())
-        failed = sum(bool(clip.fault) for clip in made)
-        faults = (
-            [f"{failed} of {len(made)} clips of the database have no caption: unparsed"] if failed else []
-        )
-        if merged is not None and merged.fault:
-            faults.append("the subjects of the database were not merged: unparsed")
-        lines = tuple(SubtitleLine(clip.start, clip.end, clip.text) for clip in made)
-        return Database(
-            path.stem,
-            tuple(made),
-            registry,
-            Preparation("database", f"{self.video.id}/{path.stem}", sum(costs, Cost())),
-            tuple(faults),
-            search=SubtitleSearch(Subtitles(lines, str(self.video.path)), self.text_encoder),
-        )
+            lines = read_lines(path, bounds)
+            missing = [number for number in range(len(bounds)) if number not in lines.clips]
+            if lines.damaged and missing:
+                message = f"{lines.damaged} damaged lines; captioning {len(missing)} clips again"
+                print(f"{path}: {message}", file=sys.stderr)
+            for clip in self._captioned(missing, bounds, lines):
+                log.append(clip.model_dump(mode="json"))
+                lines.add(clip)
+            clips = [lines.clips[number] for number in range(len(bounds))]
+            if self.settings.registry == "parallel" and lines.registry is None:
+                lines.registry = self._merge(clips)
+                log.append(lines.registry.model_dump(mode="json"))
+            search = embed_captions(clips, self.text_encoder, path, lines, log)
+        return self._finished(path.stem, clips, lines, search)
 
     def path(self) -> Path:
-        """The database's file: one for each video and everything that its captions depend on."""
-        settings = self.settings
-        spoken = "" if self.subtitles is None else "\n".join(line.text for line in self.subtitles.lines)
+        """The database's file: one for each video and everything that its lines depend on, except the
+        encoder of its captions."""
+        settings, subtitles = self.settings, self.subtitles
+        spoken = [] if subtitles is None else [asdict(line) for line in subtitles.lines]
+        sampling = ("temperature", "max_new_tokens", "repair", "constrain")
         facts = {
             "prompts": prompts.DATABASE_PROMPTS,
             "captioner": self.model.identity(),
-            "clip_seconds": settings.clip_seconds,
-            "fps": settings.fps,
-            "registry": settings.registry,
-            "segmentation": settings.segmentation,
-            "sampling": [settings.temperature, settings.max_new_tokens, settings.repair, self.seed],
-            "spoken": hashlib.sha256(spoken.encode()).hexdigest(),
+            "settings": {
+                name: getattr(settings, name)
+                for name in ("clip_seconds", "fps", "registry", "segmentation", *sampling)
+            },
+            "seed": self.seed,
+            "spoken": hashlib.sha256(json.dumps(spoken).encode()).hexdigest(),
         }
         key = hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()[:16]
         return self.root / self.video.id / f"{key}.jsonl"
 
+    def _finished(
+        self, key: str, clips: Sequence[CaptionedClip], lines: Lines, search: CaptionSearch
+    ) -> Database:
+        costs = [line.cost.cost() for line in (*clips, lines.registry) if line is not None]
+        name = f"{self.video.id}/{key}"
+        if self.text_encoder is not None:
+            # Another encoder makes another database, of another cost.
+            encoder = encoder_key(self.text_encoder)
+            name += f"-{encoder}"
+            costs += [lines.embedded[encoder].cost.cost()] if encoder in lines.embedded else []
+        notes = []
+        if unparsed := sum(bool(clip.fault) for clip in clips):
+            notes.append(f"{unparsed} of {len(clips)} clips of the database have no caption: unparsed")
+        if lines.registry is not None and lines.registry.fault:
+            notes.append("the subjects of the database were joined by name only: the merge was unparsed")
+        registry = _by_name(clips) if lines.registry is None else SubjectRegistry(lines.registry.registry)
+        record = Preparation("database", name, sum(costs, Cost()))
+        return Database(tuple(clips), registry, search, record, tuple(notes))
+
     # ---- building ----------------------------------------------------------------------------------------
 
-    def _build_in_turn(
-        self, log: JsonLinesLog, bounds: Sequence[tuple[float, float]], clips: dict[int, CaptionedClip]
-    ) -> None:
-        """S_i, c_i = VLM(f_i, S_{i-1}): each clip is shown the registry of those before it."""
-        registry = SubjectRegistry()
-        for number, (start, end) in enumerate(bounds):
-            if number not in clips:
-                clips[number] = self._caption(number, start, end, registry.describe())
-                log.append(clips[number].model_dump(mode="json"))
-            registry.add(clips[number].subjects, start, end)
+    def _captioned(
+        self, missing: Sequence[int], bounds: Sequence[tuple[float, float]], lines: Lines
+    ) -> Iterator[CaptionedClip]:
+        """The missing clips, each as soon as it is captioned."""
+        if self.settings.registry != "progressive":
+            yield from self._captioned_in_parallel(missing, bounds)
+            return
+        # S_i, c_i = VLM(f_i, S_{i-1}): each clip is shown the registry of those before it.
+        registry, known = SubjectRegistry(), 0
+        for number in missing:
+            for before in range(known, number):
+                _add(registry, lines.clips[before])
+            known = number
+            yield self._caption(number, *bounds[number], registry.describe())
 
-    def _build_parallel(
-        self,
-        log: JsonLinesLog,
-        bounds: Sequence[tuple[float, float]],
-        clips: dict[int, CaptionedClip],
-        merged: MergedRegistry | None,
-    ) -> MergedRegistry:
-        missing = [number for number in range(len(bounds)) if number not in clips]
+    def _captioned_in_parallel(
+        self, missing: Sequence[int], bounds: Sequence[tuple[float, float]]
+    ) -> Iterator[CaptionedClip]:
+        clock = SharedClock()
+
+        def caption(number: int) -> CaptionedClip:
+            with clock.running() as watch:
+                clip = self._caption(number, *bounds[number], "")
+            # Its share of the wall time, so that the clips' seconds add up to the build's.
+            cost = clip.cost.model_copy(update={"seconds": watch.share})
+            return clip.model_copy(update={"cost": cost})
+
         with ThreadPoolExecutor(self.settings.max_parallel) as threads:
-            made = threads.map(lambda number: self._caption(number, *bounds[number], ""), missing)
-            for clip in made:
-                clips[clip.clip] = clip
-                log.append(clip.model_dump(mode="json"))
-        if merged is None or missing:
-            merged = self._merge(_replayed([clips[number] for number in range(len(bounds))]))
-            log.append(merged.model_dump(mode="json"))
-        return merged
+            futures: list[Future[CaptionedClip]] = [threads.submit(caption, number) for number in missing]
+            try:
+                for future in as_completed(futures):
+                    yield future.result()
+            finally:
+                for future in futures:
+                    future.cancel()
 
     def _caption(self, number: int, start: float, end: float, registry: str) -> CaptionedClip:
-        session = self._session(number)
-        spoken = ""
-        if self.subtitles is not None:
-            # A line belongs to the clip in which it begins.
-            lines = self.subtitles.between(start, end)
-            spoken = " ".join(line.text for line in lines if start <= line.start < end)
+        session = self._session(f"clip {number}")
+        spoken = spoken_in(self.subtitles, start, end)
         frames = session.frames(fps_times(start, end, self.settings.fps, self.model.frames), CAPTIONER)
         caption, fault = "", ""
         subjects: list[SubjectReply] = []
         if self.settings.registry == "none":
-            caption = " ".join(
-                session.tell("caption", CAPTIONER, shared_prompts.caption(), frames=frames).split()
-            )
+            caption = session.tell("caption", CAPTIONER, shared_prompts.caption(), frames=frames)
         else:
             prompt = prompts.caption(start, end, registry, spoken)
             reply = session.ask("caption", CAPTIONER, prompt, schema=CaptionReply, frames=frames).parsed
             if reply is not None:
-                caption, subjects = " ".join(reply.caption.split()), reply.subjects
+                caption, subjects = reply.caption, reply.subjects
             else:
                 fault = session.steps[-1].faults[-1]
         return CaptionedClip(
             clip=number,
             start=start,
             end=end,
-            caption=caption,
+            caption=" ".join(caption.split()),
             spoken=spoken,
             subjects=subjects,
             fault=fault,
-            cost=ClipCost.of(session.settle()),
+            cost=LineCost.of(session.settle()),
         )
 
-    def _merge(self, registry: SubjectRegistry) -> MergedRegistry:
-        if not registry.subjects:
-            return MergedRegistry(registry=[])
-        session = self._session(-1)
-        prompt = prompts.merge(registry.describe())
+    def _merge(self, clips: Sequence[CaptionedClip]) -> MergedRegistry:
+        """Join the subjects of all clips by one request. If its reply cannot be parsed, equal names are one
+        subject."""
+        mentions = [mention for clip in clips for mention in clip.mentions]
+        if not mentions:
+            return MergedRegistry(registry=[], cost=LineCost())
+        session = self._session("merge")
+        prompt = prompts.merge(mentions)
         reply = session.ask("merge", CAPTIONER, prompt, schema=MergeReply).parsed
-        fault = "" if reply is not None else session.steps[-1].faults[-1]
-        subjects = (registry if reply is None else registry.merged(reply)).subjects
-        return MergedRegistry(registry=subjects, fault=fault, cost=ClipCost.of(session.settle()))
+        registry = _by_name(clips) if reply is None else merged(mentions, reply)
+        return MergedRegistry(
+            registry=registry.subjects,
+            fault="" if reply is not None else session.steps[-1].faults[-1],
+            cost=LineCost.of(session.settle()),
+        )
 
-    def _session(self, number: int) -> Session:
-        # A budget is a question's; a database serves all of them.
+    def _session(self, name: str) -> Session:
+        # Without limits: a budget is a question's, and a database serves all of them.
         return Session(
-            Question.open(f"clip {number}"),
+            Question.open(name),
             self.video,
             {CAPTIONER: self.model},
             self.settings,
@@ -192,25 +209,13 @@ class DatabaseBuilder:
         )
 
 
-def clip_borders(
-    duration: float, settings: DvdSettings, subtitles: Subtitles | None
-) -> list[tuple[float, float]]:
-    """(start, end) in seconds of each clip. With segmentation "transcript", a border moves to the end of the
-    nearest subtitle line within half a clip."""
-    bounds = list(clip_bounds(duration, settings.clip_seconds))
-    if settings.segmentation == "uniform" or subtitles is None:
-        return bounds
-    pauses = sorted({line.end for line in subtitles.lines if 0 < line.end < duration})
-    borders = [0.0]
-    for _, end in bounds[:-1]:
-        near = [pause for pause in pauses if abs(pause - end) < settings.clip_seconds / 2]
-        borders.append(min(near, key=lambda pause: abs(pause - end), default=end))
-    borders = [*dict.fromkeys(borders), duration]
-    return list(pairwise(borders))
-
-
-def _replayed(clips: Sequence[CaptionedClip]) -> SubjectRegistry:
+def _by_name(clips: Sequence[CaptionedClip]) -> SubjectRegistry:
     registry = SubjectRegistry()
     for clip in clips:
-        registry.add(clip.subjects, clip.start, clip.end)
+        _add(registry, clip)
     return registry
+
+
+def _add(registry: SubjectRegistry, clip: CaptionedClip) -> None:
+    for mention in clip.mentions:
+        registry.add(mention)

@@ -1,21 +1,20 @@
-"""The file of a database: a JSON line for each captioned clip, with what it cost."""
+"""The file of a database: a JSON line for each captioned clip, and for what is made of all of them, each with
+its cost."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from videopro.methods.dvd.registry import Subject, SubjectReply
 from videopro.storage import InvalidJson, parse_json
 from videopro.traces import Cost
 
 
-class ClipCost(BaseModel):
+class LineCost(BaseModel):
     """What a line of the file cost."""
 
     seconds: float = 0.0
@@ -25,75 +24,102 @@ class ClipCost(BaseModel):
     tokens_out: float = 0.0
 
     @classmethod
-    def of(cls, cost: Cost) -> ClipCost:
+    def of(cls, cost: Cost) -> LineCost:
+        """The cost without its stages."""
         facts = asdict(cost)
         return cls(**{name: facts[name] for name in cls.model_fields})
 
     def cost(self) -> Cost:
+        """The cost as a trace records it."""
         return Cost(self.seconds, {}, self.frames, self.calls, self.tokens_in, self.tokens_out)
 
 
-class CaptionedClip(BaseModel):
+class _Line(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    cost: LineCost
+
+
+class CaptionedClip(_Line):
     """A clip of the database."""
 
-    model_config = ConfigDict(extra="forbid")
     clip: int
+    """Its number, from 0."""
     start: float
     end: float
     caption: str
     """Empty if the captioner's reply could not be parsed."""
     spoken: str = ""
+    """The subtitle lines that begin in the clip."""
     subjects: list[SubjectReply] = []
     fault: str = ""
-    cost: ClipCost = ClipCost()
+    """Why there is no caption."""
 
     @property
     def text(self) -> str:
         """What is searched and shown: the caption, enriched by what is spoken."""
-        return " ".join(
-            part for part in (self.caption, f"Spoken: {self.spoken}" if self.spoken else "") if part
-        )
+        spoken = f"Spoken: {self.spoken}" if self.spoken else ""
+        return " ".join(part for part in (self.caption, spoken) if part)
+
+    @property
+    def mentions(self) -> list[Subject]:
+        """The subjects that are seen in this clip."""
+        return [Subject.seen(subject, self.start, self.end) for subject in self.subjects]
 
 
-class MergedRegistry(BaseModel):
-    """The last line of a database whose clips were captioned in parallel."""
+class MergedRegistry(_Line):
+    """The registry of a database whose clips were captioned in parallel."""
 
-    model_config = ConfigDict(extra="forbid")
     registry: list[Subject]
     fault: str = ""
-    cost: ClipCost = ClipCost()
+    """Why the subjects were not merged."""
 
 
-def read_lines(
-    path: Path, bounds: Sequence[tuple[float, float]]
-) -> tuple[dict[int, CaptionedClip], MergedRegistry | None]:
-    """The clips in a database's file, and its merged registry if it is there. A line that is damaged is left
-    out, with a message on stderr, and its clip is captioned again."""
-    clips: dict[int, CaptionedClip] = {}
-    merged: MergedRegistry | None = None
-    for number, content in _objects(path):
-        try:
-            if "registry" in content:
-                merged = MergedRegistry.model_validate(content)
-                continue
-            clip = CaptionedClip.model_validate(content)
-        except ValidationError:
-            print(f"{path}, line {number}: is damaged; its clip is captioned again", file=sys.stderr)
-            continue
-        if 0 <= clip.clip < len(bounds):
-            clips[clip.clip] = clip
-    return clips, merged
+class EmbeddedCaptions(_Line):
+    """The captions were embedded by an encoder; the vectors are in a file of their own."""
+
+    encoder: str
+    """Hash of the encoder's identity."""
+    width: int
 
 
-def _objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    lines = path.read_bytes().split(b"\n")
+@dataclass
+class Lines:
+    """What a database's file holds. A later line replaces an earlier one of the same kind."""
+
+    clips: dict[int, CaptionedClip] = field(default_factory=dict)
+    registry: MergedRegistry | None = None
+    embedded: dict[str, EmbeddedCaptions] = field(default_factory=dict)
+    damaged: int = 0
+    """Lines that cannot be read, or do not fit the clips."""
+
+    def add(self, clip: CaptionedClip) -> None:
+        """Add a clip. What was made of all clips before no longer fits."""
+        self.clips[clip.clip] = clip
+        self.registry = None
+        self.embedded.clear()
+
+
+_ANY_LINE: TypeAdapter[CaptionedClip | MergedRegistry | EmbeddedCaptions] = TypeAdapter(
+    CaptionedClip | MergedRegistry | EmbeddedCaptions
+)
+
+
+def read_lines(path: Path, bounds: Sequence[tuple[float, float]]) -> Lines:
+    """The lines of a database with these clips."""
+    found = Lines()
     # What follows the last newline is a line that a killed process left half-written.
-    for number, line in enumerate(lines[:-1], 1):
+    for line in path.read_bytes().split(b"\n")[:-1]:
         try:
-            content = parse_json(line)
-        except InvalidJson:
-            content = None
-        if isinstance(content, dict):
-            yield number, content
+            content = _ANY_LINE.validate_python(parse_json(line))
+        except (InvalidJson, ValidationError):
+            found.damaged += 1
+            continue
+        if isinstance(content, MergedRegistry):
+            found.registry = content
+        elif isinstance(content, EmbeddedCaptions):
+            found.embedded[content.encoder] = content
+        elif content.clip in range(len(bounds)) and bounds[content.clip] == (content.start, content.end):
+            found.add(content)
         else:
-            print(f"{path}, line {number}: is damaged; its clip is captioned again", file=sys.stderr)
+            found.damaged += 1
+    return found

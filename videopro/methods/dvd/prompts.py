@@ -5,21 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from pydantic import BaseModel
-
 from videopro.methods.agents import Tool
+from videopro.methods.dvd.registry import Subject
 from videopro.question import Question
 
 # Raised when a prompt of the database changes, so that databases of other prompts are not used.
 DATABASE_PROMPTS = 1
 
 
-class Action(BaseModel):
-    """One step of the text protocol."""
-
-    reason: str = ""
-    tool: str
-    arguments: dict[str, object] = {}
+NO_CALL = "No tool was called. Call one; to end the search, call answer."
 
 
 def caption(start: float, end: float, registry: str, spoken: str) -> str:
@@ -41,13 +35,15 @@ def caption(start: float, end: float, registry: str, spoken: str) -> str:
     return "\n\n".join(parts)
 
 
-def merge(registry: str) -> str:
+def merge(mentions: Sequence[Subject]) -> str:
     """Ask which subjects of single clips are the same (the parallel variant)."""
+    listed = "\n".join(f"{number}: {mention.describe()}" for number, mention in enumerate(mentions))
     return (
-        "These subjects were noted clip by clip in one video, so that one subject may have several names:\n"
-        f"{registry}\n\nJoin those that are the same. Reply with a JSON object only, each subject once, with "
-        'all its names: {"subjects": [{"name": "...", "names": ["..."], "appearance": "...", '
-        '"identity": "...", "actions": ["..."]}]}'
+        "These subjects were noted clip by clip in one video. One subject may have been given several names, "
+        f"and two may have the same:\n{listed}\n\nPut together those that are the same, by their numbers. "
+        "Reply with a JSON object only, each subject once: "
+        '{"subjects": [{"name": "...", "mentions": [0, 3], "appearance": "...", "identity": "...", '
+        '"actions": ["..."]}]}'
     )
 
 
@@ -84,6 +80,11 @@ def text_protocol(tools: Sequence[Tool]) -> str:
         f"Tools:\n{listed}\n\nReply with a JSON object only: "
         '{"reason": "what is known and missing", "tool": "NAME", "arguments": {...}}'
     )
+
+
+def unusable(fault: str) -> str:
+    """What a model is told about a reply that is no call of a tool."""
+    return f"This reply cannot be used: {fault}. Call a tool; to end the search, call answer."
 
 
 def forced(question: Question) -> str:

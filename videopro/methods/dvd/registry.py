@@ -24,9 +24,9 @@ class CaptionReply(BaseModel):
 
 
 class MergedSubject(SubjectReply):
-    """A subject of the whole video, with the names that it had in single clips."""
+    """A subject of the whole video, with the numbers of the mentions that are this subject."""
 
-    names: list[str] = []
+    mentions: list[int] = Field(min_length=1)
 
 
 class MergeReply(BaseModel):
@@ -36,7 +36,7 @@ class MergeReply(BaseModel):
 
 
 class Subject(BaseModel):
-    """An entry of the registry."""
+    """An entry of the registry, or what one clip says of a subject."""
 
     model_config = ConfigDict(extra="forbid")
     name: str
@@ -46,6 +46,17 @@ class Subject(BaseModel):
     spans: list[tuple[float, float]] = []
     """(start, end) in seconds of the clips in which it appears; adjacent ones are joined."""
 
+    @classmethod
+    def seen(cls, reply: SubjectReply, start: float, end: float) -> Subject:
+        """What a captioner reports about the clip from `start` to `end` (s)."""
+        return cls(
+            name=reply.name,
+            appearance=reply.appearance,
+            identity=reply.identity,
+            actions=reply.actions,
+            spans=[(start, end)],
+        )
+
     def describe(self) -> str:
         """One line for a prompt."""
         spans = ", ".join(f"{start:.0f}-{end:.0f} s" for start, end in self.spans)
@@ -54,64 +65,60 @@ class Subject(BaseModel):
 
 
 class SubjectRegistry:
-    """Subjects by name; a name differs in case or spaces only from itself."""
+    """Subjects by name; case and spaces make no difference."""
 
     def __init__(self, subjects: Iterable[Subject] = ()) -> None:
-        self._subjects = {_key(subject.name): subject for subject in subjects}
+        self._subjects: dict[str, Subject] = {}
+        for subject in subjects:
+            self.add(subject)
 
     @property
     def subjects(self) -> list[Subject]:
-        """All subjects, in the order in which they first appeared."""
+        """All subjects, in the order in which they were added."""
         return list(self._subjects.values())
 
-    def add(self, seen: Sequence[SubjectReply], start: float, end: float) -> None:
-        """Add what a clip shows: new subjects, or new facts about known ones."""
-        for reply in seen:
-            key = _key(reply.name)
-            known = self._subjects.get(key) or Subject(name=reply.name)
-            actions = [*known.actions, *(a for a in reply.actions if a not in known.actions)]
-            self._subjects[key] = Subject(
-                name=known.name,
-                appearance=known.appearance or reply.appearance,
-                identity=known.identity or reply.identity,
-                actions=actions,
-                spans=_joined([*known.spans, (start, end)]),
-            )
-
-    def merged(self, reply: MergeReply) -> SubjectRegistry:
-        """The registry with subjects joined as a model says; subjects that it leaves out stay as they are."""
-        left = dict(self._subjects)
-        made = []
-        for subject in reply.subjects:
-            parts = [left.pop(key) for key in map(_key, [subject.name, *subject.names]) if key in left]
-            if not parts:
-                continue
-            actions = list(dict.fromkeys(action for part in parts for action in part.actions))
-            made.append(
-                Subject(
-                    name=subject.name,
-                    appearance=subject.appearance or parts[0].appearance,
-                    identity=subject.identity or parts[0].identity,
-                    actions=subject.actions or actions,
-                    spans=_joined(sorted(span for part in parts for span in part.spans)),
-                )
-            )
-        return SubjectRegistry([*made, *left.values()])
+    def add(self, seen: Subject) -> None:
+        """Add a new subject, or new facts about a known one."""
+        key = " ".join(seen.name.casefold().split())
+        known = self._subjects.get(key)
+        self._subjects[key] = seen if known is None else _joined(known, [known, seen])
 
     def describe(self) -> str:
         """The registry for a prompt; empty if nobody is in it."""
         return "\n".join(subject.describe() for subject in self.subjects)
 
 
-def _key(name: str) -> str:
-    return " ".join(name.casefold().split())
+def merged(mentions: Sequence[Subject], reply: MergeReply) -> SubjectRegistry:
+    """The registry of the mentions of all clips, joined as a model says. Each mention counts once; those that
+    it leaves out are joined by name."""
+    left = dict(enumerate(mentions))
+    registry = SubjectRegistry()
+    for subject in reply.subjects:
+        parts = [left.pop(number) for number in subject.mentions if number in left]
+        if parts:
+            registry.add(_joined(Subject(**subject.model_dump(exclude={"mentions"})), parts))
+    for mention in left.values():
+        registry.add(mention)
+    return registry
 
 
-def _joined(spans: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    joined: list[tuple[float, float]] = []
-    for start, end in spans:
-        if joined and start <= joined[-1][1] + 1e-6:
-            joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
+def _joined(stated: Subject, parts: Sequence[Subject]) -> Subject:
+    """The subject with what its parts say; what `stated` says comes first."""
+    spans: list[tuple[float, float]] = []
+    for start, end in sorted(span for part in parts for span in part.spans):
+        # Times are sums of floats: a clip begins where the one before it ends but for rounding.
+        if spans and start <= spans[-1][1] + 1e-6:
+            spans[-1] = (spans[-1][0], max(end, spans[-1][1]))
         else:
-            joined.append((start, end))
-    return joined
+            spans.append((start, end))
+    return Subject(
+        name=stated.name,
+        appearance=stated.appearance or _first(part.appearance for part in parts),
+        identity=stated.identity or _first(part.identity for part in parts),
+        actions=list(dict.fromkeys(a for part in (stated, *parts) for a in part.actions)),
+        spans=spans,
+    )
+
+
+def _first(texts: Iterable[str]) -> str:
+    return next((text for text in texts if text), "")

@@ -49,6 +49,10 @@ class DvdSettings(AgentSettings):
     browse_frames: int = field(default=50, metadata=setting("frames over the video for global_browse"))
     max_tool_steps: int = field(default=15, metadata=setting("N: steps before a forced answer"))
 
+    max_new_tokens: int = field(
+        default=2048, metadata=setting("maximum tokens of a reply; merging subjects takes the most")
+    )
+
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in ("clip_seconds", "fps", "top_k", "inspect_frames", "browse_frames", "max_tool_steps"):
@@ -57,3 +61,5 @@ class DvdSettings(AgentSettings):
         for tool in self.tools:
             if tool not in SEARCH_TOOLS:
                 raise ConfigError(f"dvd: unknown tool {tool!r}; {did_you_mean(tool, SEARCH_TOOLS)}")
+        if len({*self.tools}) < len(self.tools):
+            raise ConfigError(f"dvd: tools is {', '.join(self.tools)}; name each tool once")

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import or_
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, RootModel, ValidationError, create_model
 
-from videopro.methods.agents import Session, Tool
+from videopro.methods.agents import Session, Tool, ToolCall
 from videopro.methods.dvd import prompts
 from videopro.methods.dvd.database import Database
 from videopro.methods.dvd.settings import DvdSettings
+from videopro.storage import InvalidJson, parse_json
 from videopro.traces import Segment
 from videopro.video import uniform_times
 
 VQA = "vqa"
+UNKNOWN_TOOL = "unknown_tool"
+"""The kind of a step that calls a tool that there is not."""
+# The names that servers accept.
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 class ToolMistake(ValueError):
@@ -37,14 +45,16 @@ class ClipSearch(_Arguments):
 
 class FrameInspect(_Arguments):
     question: str = Field(min_length=1, description="what to find out from the frames")
-    time_ranges: list[tuple[float, float]] = Field(min_length=1, description="[[start, end], ...] in seconds")
+    # Pairs as lists: not every server knows the schema of a tuple.
+    time_ranges: list[Annotated[list[float], Field(min_length=2, max_length=2)]] = Field(
+        min_length=1, description="[[start, end], ...] in seconds"
+    )
 
 
 class GiveAnswer(_Arguments):
     text: str = Field(min_length=1, description="the answer; for options, the letter")
 
 
-ANSWER = Tool("answer", "Give the final answer and end the search.", GiveAnswer)
 _TOOLS: Mapping[str, Tool] = {
     "global_browse": Tool(
         "global_browse",
@@ -57,13 +67,43 @@ _TOOLS: Mapping[str, Tool] = {
     "frame_inspect": Tool(
         "frame_inspect", "Ask a question about the frames within ranges of time.", FrameInspect
     ),
-    "answer": ANSWER,
+    "answer": Tool("answer", "Give the final answer and end the search.", GiveAnswer),
 }
 
 
 def offered(settings: DvdSettings) -> list[Tool]:
     """The tools of a run."""
     return [_TOOLS[name] for name in (*settings.tools, "answer")]
+
+
+class WrittenCall(BaseModel):
+    """A step of the text protocol: a thought, and the call of one tool. Made for each tool by `one_call`."""
+
+    reason: str = ""
+    tool: str
+    arguments: BaseModel
+
+
+def one_call(tools: Sequence[Tool]) -> type[RootModel[WrittenCall]]:
+    """The schema of a call of any of the tools, with that tool's arguments."""
+    each: list[Any] = []
+    for tool in tools:
+        named: dict[str, Any] = {"tool": (Literal[tool.name], ...), "arguments": (tool.arguments, ...)}
+        each.append(create_model(f"Call_{tool.name}", __base__=WrittenCall, **named))
+    # A union of one is no union: pydantic takes no discriminator for it.
+    any_of: Any = Annotated[reduce(or_, each), Field(discriminator="tool")] if each[1:] else each[0]
+    return create_model("Call", __base__=RootModel[any_of])
+
+
+def sendable(call: ToolCall) -> ToolCall:
+    """The call as a conversation repeats it: a server refuses one whose name or arguments are malformed. The
+    trace keeps what the model wrote."""
+    name = call.name if _NAME.fullmatch(call.name) else UNKNOWN_TOOL
+    try:
+        is_object = isinstance(parse_json(call.arguments), dict)
+    except InvalidJson:
+        is_object = False
+    return replace(call, name=name, arguments=call.arguments if is_object else "{}")
 
 
 @dataclass(frozen=True)
@@ -74,70 +114,82 @@ class Toolbox:
     database: Database
     settings: DvdSettings
 
-    def call(self, name: str, arguments: Any, round: int) -> str:
-        """Carry out a call of a search tool, record it, and return the observation. Raises ToolMistake,
-        BudgetSpent, BackboneError, VideoError."""
-        checked = self.checked(name, arguments)
-        carry_out: dict[str, Callable[[Any, int], str]] = {
-            "global_browse": self._browse,
-            "clip_search": self._search,
-            "frame_inspect": self._inspect,
-        }
-        return carry_out[name](checked, round)
-
-    def checked(self, name: str, arguments: Any) -> BaseModel:
-        """The arguments as the tool's schema reads them. Raises ToolMistake for an unknown tool or
+    def read(self, call: ToolCall) -> BaseModel:
+        """The arguments of a call, as the tool's schema reads them. Raises ToolMistake for an unknown tool or
         arguments that do not fit."""
         tools = {tool.name: tool for tool in offered(self.settings)}
-        if name not in tools:
-            raise ToolMistake(f"there is no tool {name!r}; the tools are {', '.join(tools)}")
+        if call.name not in tools:
+            raise ToolMistake(f"there is no tool {call.name!r}; the tools are {', '.join(tools)}")
         try:
-            return tools[name].arguments.model_validate(arguments)
+            arguments = parse_json(call.arguments or "{}")
+            return tools[call.name].arguments.model_validate(arguments)
+        except InvalidJson as error:
+            raise ToolMistake(f"the arguments are not valid JSON: {error}") from None
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
             place = ".".join(map(str, first["loc"])) or "arguments"
-            raise ToolMistake(f"{name}: {place}: {first['msg']}") from None
+            raise ToolMistake(f"{place}: {first['msg']}") from None
+
+    def use(self, arguments: BaseModel, round: int) -> str:
+        """Carry out a call of a search tool, record it, and return the observation. Raises ToolMistake,
+        BudgetSpent, BackboneError, VideoError."""
+        if isinstance(arguments, GlobalBrowse):
+            return self._browse(arguments, round)
+        if isinstance(arguments, ClipSearch):
+            return self._search(arguments, round)
+        assert isinstance(arguments, FrameInspect)
+        return self._inspect(arguments, round)
+
+    def failed(self, call: ToolCall, mistake: ToolMistake, round: int) -> str:
+        """Record a call that could not be carried out, and return the observation."""
+        names = [tool.name for tool in offered(self.settings)]
+        kind = call.name if call.name in names else UNKNOWN_TOOL
+        observation = f"error: {mistake}"
+        self.session.tool(
+            kind, args={"tool": call.name, "arguments": call.arguments}, result=observation, round=round
+        )
+        return observation
 
     def _browse(self, call: GlobalBrowse, round: int) -> str:
         session = self.session
         times = uniform_times(0.0, session.video.duration, self._most(self.settings.browse_frames))
         frames = session.frames(times, VQA)
-        seen = session.tell(
+        subjects = f"Subjects:\n{self.database.registry.describe() or 'none noted'}"
+        events = session.tell(
             "global_browse",
             VQA,
             prompts.events(call.query, session.video.duration),
             frames=frames,
             round=round,
-            args=call.model_dump(),
+            args=call.model_dump(mode="json"),
+            # The rest of the observation is the reply.
+            result=subjects,
         )
-        subjects = self.database.registry.describe() or "none noted"
-        return f"Subjects:\n{subjects}\n\nEvents:\n{seen}"
+        return f"{subjects}\n\nEvents:\n{events}"
 
     def _search(self, call: ClipSearch, round: int) -> str:
         self.session.budget.check()
         top_k = call.top_k or self.settings.top_k
-        found = self.database.search.rank(call.query)[:top_k]
-        clips = [(self.database.clips[number], score) for number, score in found]
-        listed = "\n".join(f"{clip.start:.1f}-{clip.end:.1f} s: {clip.text}" for clip, _ in clips)
+        found = self.database.search.best(call.query, top_k)
+        listed = "\n".join(f"{clip.start:.1f}-{clip.end:.1f} s: {clip.text}" for clip, _ in found)
+        observation = listed or "no caption fits"
         self.session.tool(
             "clip_search",
             args={"query": call.query, "top_k": top_k},
-            result=listed or "no caption fits",
+            result=observation,
             segments=[
                 Segment(clip.start, clip.end, str(clip.clip), score=round_score(score), text=clip.text)
-                for clip, score in clips
+                for clip, score in found
             ],
             round=round,
         )
-        return listed or "no caption fits"
+        return observation
 
     def _inspect(self, call: FrameInspect, round: int) -> str:
         session, duration = self.session, self.session.video.duration
         ranges = [(max(0.0, start), min(end, duration)) for start, end in call.time_ranges]
         if any(start >= end for start, end in ranges):
-            raise ToolMistake(
-                f"frame_inspect: every range must begin before it ends, within 0 and {duration:.1f} s"
-            )
+            raise ToolMistake(f"every range must begin before it ends, within 0 and {duration:.1f} s")
         frames = session.frames(
             inspected_times(ranges, self.settings.fps, self._most(self.settings.inspect_frames)), VQA
         )
@@ -147,7 +199,7 @@ class Toolbox:
             prompts.inspect(call.question),
             frames=frames,
             round=round,
-            args=call.model_dump(),
+            args=call.model_dump(mode="json"),
             segments=tuple(Segment(start, end) for start, end in ranges),
         )
 

@@ -13,7 +13,7 @@ from videopro.methods.vca.rewards import evidence_scores
 from videopro.methods.vca.settings import VcaSettings
 from videopro.methods.vca.tree import MemoryBuffer, Node, Tree
 from videopro.question import Answer
-from videopro.traces import Segment
+from videopro.traces import FORCED, Segment
 from videopro.video import Frame, uniform_times
 
 LLM = "llm"
@@ -77,7 +77,7 @@ class VcaRun(AgentRun):
                 return self._answered(action)
             chosen = self._tree.find(action.segment)
             self._explored.append(chosen)
-        self.session.note("no further segment or round: the answer was forced")
+        self.session.note(f"no further segment or round: {FORCED}")
         return self.conclude()
 
     def _score(self, children: list[Node], times: Sequence[float], history: Sequence[Node]) -> None:
@@ -194,7 +194,7 @@ class VcaRun(AgentRun):
                 return self._answered(reply.parsed)
             # A moment outside the video is the nearest one inside.
             times = sorted({min(max(time, 0.0), duration) for time in reply.parsed.times})
-        session.note("no further round: the answer was forced")
+        session.note(f"no further round: {FORCED}")
         return self.conclude()
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal, Self
+from typing import Any, Self
 
-from pydantic import BaseModel, BeforeValidator, Field, create_model, model_validator
+from pydantic import BaseModel, Field, create_model, model_validator
 
-from videopro.question import Question, extract_letter
+from videopro.methods.agents import answer_type, number_type
+from videopro.question import Question
 
 
 class Score(BaseModel):
@@ -56,31 +57,10 @@ class Action(BaseModel):
 
 def action_of(question: Question, *, segments: Sequence[int] = (), moments: int = 0) -> type[Action]:
     """The schema of an action: one of the open `segments`, or up to `moments` times in seconds (without tree
-    search), or an answer: one of the letters, or words if the question is open.
-
-    What a model writes around a number or a letter is read: "3" is 3, and "(B) blue" is B.
-    """
-    number: Any = Annotated[Literal[tuple(segments)], BeforeValidator(_number)] if segments else None
-    answer: Any = (
-        Annotated[str, Field(min_length=1)]
-        if question.is_open
-        else Annotated[Literal[question.letters], BeforeValidator(lambda value: _letter(value, question))]
-    )
-    named: dict[str, Any] = {"answer": (answer | None, None)}
-    named["segment"] = (number | None, None) if segments else (None, None)
+    search), or an answer: one of the letters, or words if the question is open."""
+    named: dict[str, Any] = {"answer": (answer_type(question) | None, None)}
+    named["segment"] = (number_type(segments) | None, None) if segments else (None, None)
     named["times"] = (
         (list[float] | None, Field(None, min_length=1, max_length=moments)) if moments else (None, None)
     )
     return create_model("Action", __base__=Action, **named)
-
-
-def _number(value: Any) -> Any:
-    # True is 1 to Python.
-    if isinstance(value, bool):
-        return str(value)
-    return int(value) if isinstance(value, str) and value.strip().isdecimal() else value
-
-
-def _letter(value: Any, question: Question) -> Any:
-    found = extract_letter(value, question) if isinstance(value, str) else None
-    return value if found is None else found

@@ -153,7 +153,7 @@ class VideoAgentRun(AgentRun):
             "predict",
             LLM,
             prompts.predict(question, state),
-            schema=prediction_of(question.letters),
+            schema=prediction_of(question),
             frames=frames,
             round=self._round,
         )

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import BaseModel, Field, create_model
+
+from videopro.methods.agents import answer_type, number_type
+from videopro.methods.videoagent.settings import LEVELS
+from videopro.question import Question
+
+_LEVEL: Any = number_type(LEVELS)
 
 
 class Prediction(BaseModel):
@@ -18,7 +24,7 @@ class Prediction(BaseModel):
 class Confidence(BaseModel):
     """Whether what is known is insufficient (1), partial (2) or sufficient (3)."""
 
-    confidence: Literal[1, 2, 3]
+    confidence: _LEVEL
 
 
 class FrameDescription(BaseModel):
@@ -38,18 +44,18 @@ class FrameDescriptions(BaseModel):
     frame_descriptions: list[FrameDescription] = Field(min_length=1)
 
 
-def prediction_of(letters: Sequence[str]) -> type[Prediction]:
-    """The schema of a prediction: one of the letters, or words where there are none."""
-    answer: Any = (Literal[tuple(letters)], ...) if letters else (str, Field(min_length=1))
-    return create_model("Prediction", __base__=Prediction, final_answer=answer)
+def prediction_of(question: Question) -> type[Prediction]:
+    """The schema of a prediction about the question."""
+    answer: Any = answer_type(question)
+    return create_model("Prediction", __base__=Prediction, final_answer=(answer, ...))
 
 
 def descriptions_of(segments: Sequence[int]) -> type[FrameDescriptions]:
     """The schema of frames to look for in these segments; none: anywhere in the video."""
     if not segments:
         return FrameDescriptions
-    segment: Any = (Literal[tuple(segments)], ...)
-    one: Any = create_model("FrameDescription", __base__=FrameDescription, segment_id=segment)
+    number: Any = number_type(segments)
+    one: Any = create_model("FrameDescription", __base__=FrameDescription, segment_id=(number, ...))
     return create_model(
         "FrameDescriptions",
         __base__=FrameDescriptions,

@@ -27,9 +27,16 @@
       el("div.scroll", {}, el("table", {},
         el("thead", {}, el("tr", {}, ["", "time", "frames", "backbone calls", "tokens in", "tokens out", "where the time went"].map((name) => el("th", { scope: "col" }, name)))),
         el("tbody", {}, rows.map(line)))),
-      page.prepared.length || reused.length ? el("p.note", {}, "What was prepared serves all questions that use it, and what was reused was paid by an earlier question: neither is part of “In all”.") : null,
+      inFlight(page) ? el("p.note", {}, "A step's time is its own wall time, also while other questions were in flight; “In all” is this question's share of it.") : null,
+    page.prepared.length || reused.length ? el("p.note", {}, "What was prepared serves all questions that use it, and what was reused was paid by an earlier question: neither is part of “In all”.") : null,
       el("p.versions", {}, `${page.video.path}`, el("br"), Object.entries(page.versions).map(([name, version]) => `${name} ${version}`).join("  ·  ")));
   };
+
+  // Whether the steps took longer than the question's share of the time.
+  function inFlight(page) {
+    const own = page.rounds.flatMap((round) => round.steps.filter((step) => !step.is_reused));
+    return sum(own.map((step) => step.cost)).seconds > 1.01 * page.cost.seconds;
+  }
 
   const steps = (number) => `${count(number)} step${number === 1 ? "" : "s"}`;
   const prepared = (made) => [`Prepared: ${made.kind} `, el("small", {}, made.key)];

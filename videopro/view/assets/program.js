@@ -97,7 +97,7 @@ function unquoted(text) {
 VIEW.frames = (call, pictures) => {
   const shown = call.frames.map((frame) => seen(call, frame, pictures)).filter(Boolean);
   if (!shown.length) {
-    return call.looked ? el("p.unseen", {}, `${count(call.looked)} frames, ${spans(call.times)}`) : null;
+    return call.looked ? el("p.unseen", {}, call.looked === 1 ? `1 frame, ${clock(call.times[0], true)}` : `${count(call.looked)} frames, ${spans(call.times)}`) : null;
   }
   const left = call.looked - call.frames.length;
   return el("div.frames", { class: shown.length > 6 ? "many" : null }, shown, left > 0 ? el("span.left", {}, `+ ${count(left)}`) : null);

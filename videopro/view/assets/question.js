@@ -25,6 +25,11 @@
     if (!content) return unknown(main, id, "its file is missing or broken: re-run the command that made this folder");
     const pictures = await VIEW.load(`pictures/${content.video.pictures}.js`);
     if (VIEW.address().id !== id) return;
+    // Steps are numbered through all rounds.
+    content.rounds.forEach((round, place) => {
+      round.place = place;
+      round.before = place ? content.rounds[place - 1].before + content.rounds[place - 1].steps.length : 0;
+    });
     document.title = `${id} · ${VIEW.run.name}`;
     main.className = "question";
     main.replaceChildren(bar(id), asked(content), VIEW.strip(content, pictures), ...content.rounds.map((round, place) => turn(content, round, place, pictures)), VIEW.costs(content));
@@ -137,7 +142,7 @@
         outcome(round)),
       round.planning ? el("p.planning", {}, round.planning) : null,
       round.faults.map((fault) => el("p.note", {}, `Not well-formed: ${fault}`)),
-      round.steps.length ? VIEW.steps(page, { ...round, place }, pictures) : null,
+      round.steps.length ? VIEW.steps(page, round, pictures) : null,
       round.listing.length ? VIEW.program(round, pictures)
         : round.calls.length ? el("div.loose", {}, round.calls.map((call, i) => VIEW.call(call, i + 1, pictures))) : null,
       execution?.error ? failure(execution.error) : null,

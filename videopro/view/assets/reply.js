@@ -29,7 +29,7 @@
   function unparsed(step, raw) {
     return el("div.problem", {},
       el("p", {}, el("strong", {}, "Could not be parsed"), step.rejected.length ? ", even after a repair: " : ": ", step.faults[step.faults.length - 1]),
-      raw ? el("pre", {}, raw) : null);
+      raw.trim() ? el("pre", {}, raw) : el("p", {}, "The reply is empty."));
   }
 
   // A long text begins with its first lines.

@@ -14,21 +14,23 @@
   // Where models stand side by side: the option that each of them ends the round with.
   function votes({ page, round }, blocks) {
     const last = new Map();
-    for (const block of blocks.filter(({ columns }) => columns.length)) {
-      for (const row of block.rows) {
-        for (const place of row) {
-          if (place !== null && round.steps[place].answer) last.set(round.steps[place].model, round.steps[place].answer);
-        }
+    for (const { columns, rows } of blocks) {
+      for (const row of rows) {
+        columns.forEach((model, i) => {
+          const letter = row[i] === null ? null : round.steps[row[i]].answer;
+          if (letter !== null || !last.has(model)) last.set(model, letter);
+        });
       }
     }
-    if (last.size < 2) return null;
-    const agree = new Set(last.values()).size === 1;
-    return el("span.votes", {}, [...last].map(([model, letter]) => el("span", { title: `${model} answers ${letter}` }, option(page, letter))),
+    const letters = [...last.values()];
+    if (letters.every((letter) => letter === null)) return null;
+    const agree = new Set(letters).size === 1;
+    return el("span.votes", {}, [...last].map(([model, letter]) => el("span", { title: `${model}: ${letter ?? "no option"}` }, option(page, letter))),
       el("span", { class: `tag ${agree ? "right" : "failed"}` }, agree ? "agreed" : "disagreed"));
   }
 
   const option = (page, letter) =>
-    el("span.letter", { class: page.gold === null ? null : letter === page.gold ? "gold" : "bad", "aria-label": `option ${letter}` }, letter);
+    el("span.letter", { class: page.gold === null || letter === null ? null : letter === page.gold ? "gold" : "bad", "aria-label": letter === null ? "no option" : `option ${letter}` }, letter ?? "–");
 
   function abreast(context, { columns, rows }) {
     return el("div.abreast", { role: "table", style: { "--columns": columns.length } },
@@ -43,9 +45,9 @@
     const repaired = rejected.length > 0 && !shown.is_unparsed;
     const given = args.filter(([, value]) => value !== "[]" && value !== "");
     const seen = VIEW.frames({ ...shown, boxes: [] }, pictures);
-    return el("article.step", { class: [isCell ? "cell" : "", seen ? "" : "blind", shown.looked === 1 ? "single" : "", shown.is_reused ? "reused" : ""].join(" "), id: VIEW.stepId(round, place), "data-step": place + 1, "data-kind": kind, tabindex: -1 },
+    return el("article.step", { class: [isCell ? "cell" : "", seen ? "" : "blind", shown.looked === 1 ? "single" : "", shown.is_reused ? "reused" : ""].join(" "), id: VIEW.stepId(round, place), "data-step": round.before + place + 1, "data-kind": kind, tabindex: -1 },
       el("header", {},
-        el("span.order", { title: `step ${place + 1}` }, place + 1),
+        el("span.order", {}, round.before + place + 1),
         el("span.args", {}, el("b", {}, kind), model ? null : signature(given)),
         model ? el("span.model", {}, model) : null,
         model && given.length ? el("span.args", {}, signature(given)) : null,

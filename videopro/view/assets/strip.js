@@ -77,7 +77,7 @@ VIEW.strip = (page, pictures) => {
         el("span.span", { title: `${title.toLowerCase()}: ${clock(start, true)} – ${clock(end, true)}`, style: between(start, end) })),
       times.map(tick)));
   }
-  page.rounds.forEach((round, place) => axis.append(...stepLanes(page, { ...round, place }, share, between, tick)));
+  for (const round of page.rounds) axis.append(...stepLanes(page, round, share, between, tick));
   axis.append(lane("scale", "", ticks(video.duration).map((time) =>
     el("span", { class: share(time) > 0.94 ? "end" : null, style: { left: `${100 * share(time)}%` } }, clock(time)))));
   const cursor = el("div.cursor", { hidden: true }, el("span"));
@@ -102,7 +102,8 @@ function stepLanes(page, round, share, between, tick) {
   const abreast = round.layout.some(({ blocks }) => blocks.some((block) => block.columns.length > 0));
   const lanes = VIEW.stepLanes(round).map((one) => {
     const most = VIEW.topScore(one.segments);
-    const name = `${one.first + 1}${one.last > one.first ? `–${one.last + 1}` : ""}`;
+    const number = (place) => round.before + place + 1;
+    const name = one.last > one.first ? `${number(one.first)}–${number(one.last)}` : `${number(one.first)}`;
     const link = el("button.jump", { title: [`step ${name}: ${one.kind}`, one.model].filter(Boolean).join(", "), onclick: () => VIEW.goToStep(round, one.first) },
       el("span.order", {}, name), one.kind, abreast && one.model ? el("span.model", {}, one.model) : null);
     return lane(one.is_reused ? "step.reused" : "step", link,

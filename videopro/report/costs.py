@@ -1,0 +1,128 @@
+"""Accuracy against cost: every method at every frame budget, costs raw and amortised (VCA's Fig. 1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from videopro.report.cost_point import CostPoint
+from videopro.report.runs import METHOD_TITLES, ReportRun, by_dataset, protocol_notes, question_notes
+from videopro.report.section import FigureSpec, MissingRuns, Section
+from videopro.report.table import BENCHMARK, Cell, Number, Table, accuracy_cell
+from videopro.scoring import (
+    QuestionCosts,
+    accuracy,
+    is_answerable,
+    mean_costs,
+    mean_frames_seen,
+)
+from videopro.traces import Cost
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+NOTES = (
+    "Means per question over those whose video could be read; intervals clustered by video.",
+    "Frames seen: different moments of the video that the question's calls and steps looked at; planner "
+    "frames: how many the planner was shown besides.",
+    "Own: what was done for the question alone. Amortised: with its share of the index, the database or the "
+    "selection, divided by the questions of the run that used it. Raw: with all of that, and with what "
+    "reused replies once cost, as if the question stood alone.",
+    "Settings: equal, an agent shows as many frames a call as the other methods; paper, the numbers of its "
+    "own paper.",
+)
+AT_LEAST_NOTE = "At least: the cost of something prepared was not recorded when it was made."
+
+
+def costs(runs: Sequence[ReportRun]) -> Section:
+    """Accuracy, frames seen, tokens and seconds of each run, and what was prepared for it."""
+    rows: list[tuple[Cell, ...]] = []
+    parts: list[tuple[Cell, ...]] = []
+    points: list[CostPoint] = []
+    at_least = False
+    for data, own in by_dataset(runs).items():
+        for run in sorted(own, key=lambda run: (run.method_place, run.model, run.preset, run.frames or 0)):
+            asked = [trace for trace in run.own_traces if is_answerable(trace)]
+            found = mean_costs(asked)
+            if found is None:
+                continue
+            at_least = at_least or found.is_at_least
+            seen = mean_frames_seen(asked) or 0.0
+            right = accuracy(run.records)
+            rows.append((data.title, run.name, run.preset, run.frames, run.lacks or accuracy_cell(right),
+                         len(run.records), len({record.video for record in run.records}),
+                         Number(seen, 1), run.planner_frames, *_spent(found)))  # fmt: skip
+            parts += [(data.title, run.name, kind, *_all(cost)) for kind, cost in _views(found)]
+            if right.accuracy is not None and not run.lacks:
+                tokens = found.amortised.tokens_in + found.amortised.tokens_out
+                points.append(
+                    CostPoint(_line(run), run.method, data.title, run.frames, right,
+                              seen + run.planner_frames, tokens)
+                )  # fmt: skip
+    if not rows:
+        raise MissingRuns("costs: none of the runs has a question whose video could be read")
+    heads = (
+        *(BENCHMARK, "run", "settings", "frames a call", "accuracy, %", "questions", "videos"),
+        *("frames seen", "planner frames", "tokens in", "tokens out", "seconds"),
+        *("tokens, amortised", "tokens, raw", "seconds, amortised", "seconds, raw"),
+    )
+    all_heads = (BENCHMARK, "run", "cost", "frames decoded", "calls", "tokens in", "tokens out", "seconds")
+    notes = (*NOTES, *((AT_LEAST_NOTE,) if at_least else ()))
+
+    def draw() -> Figure:
+        from videopro.report.cost_figure import draw_costs
+
+        return draw_costs(points)
+
+    picture = FigureSpec(
+        "Accuracy against the frames that a model was shown (the planner's among them) and against "
+        "tokens, amortised; a line joins a method's runs at several budgets. Intervals clustered by video.",
+        draw,
+    )
+    return Section(
+        "costs", "Accuracy against cost", "as VCA's Figure 1",
+        (
+            Table("Accuracy against cost", heads, tuple(rows), notes),
+            Table("Every cost per question", all_heads, tuple(parts), notes[2:3], suffix="all"),
+        ),
+        picture if points else None,
+        (*protocol_notes(runs), *question_notes(runs)),
+    )  # fmt: skip
+
+
+def _spent(found: QuestionCosts) -> tuple[Cell, ...]:
+    own, shared, raw = found.own, found.amortised, found.raw
+    return (
+        Number(own.tokens_in, 0), Number(own.tokens_out, 0), Number(own.seconds, 2),
+        _bounded(shared.tokens_in + shared.tokens_out, 0, found.is_at_least),
+        _bounded(raw.tokens_in + raw.tokens_out, 0, found.is_at_least),
+        _bounded(shared.seconds, 2, found.is_at_least),
+        _bounded(raw.seconds, 2, found.is_at_least),
+    )  # fmt: skip
+
+
+def _bounded(value: float, decimals: int, is_at_least: bool) -> Cell:
+    number = Number(value, decimals)
+    return f"at least {number}" if is_at_least else number
+
+
+def _views(found: QuestionCosts) -> list[tuple[str, Cost]]:
+    if found.raw == found.own:
+        return [("own", found.own)]
+    bound = ", at least" if found.is_at_least else ""
+    return [("own", found.own), (f"amortised{bound}", found.amortised), (f"raw{bound}", found.raw)]
+
+
+def _all(cost: Cost) -> tuple[Cell, ...]:
+    return (
+        Number(cost.frames, 1), Number(cost.calls, 1), Number(cost.tokens_in, 0),
+        Number(cost.tokens_out, 0), Number(cost.seconds, 2),
+    )  # fmt: skip
+
+
+def _line(run: ReportRun) -> str:
+    """The run's name without its budget."""
+    name = run.name.removesuffix(f", {run.frames} frames")
+    if run.is_named:
+        return name
+    return name if run.method not in METHOD_TITLES or not run.preset else f"{name} ({run.preset})"

@@ -1,0 +1,165 @@
+"""Fill a paper's table from runs: the published values stay beside ours, marked as the paper's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from videopro.report.papers.spec import Measure, Paper, PaperRow, PaperTable, Published
+from videopro.report.runs import ReportRun, by_dataset, protocol_notes, question_notes
+from videopro.report.section import MissingRuns, Section
+from videopro.report.table import BENCHMARK, Cell, Number, Table
+
+NOTE = (
+    "Published: the paper's own numbers, of other models and, unless the benchmark's name says otherwise, "
+    "other questions; nothing is compared with them. Accuracy with a 95 % interval clustered by video."
+)
+
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True)
+class _Placed:
+    """A row with the runs of ours that belong in it."""
+
+    row: PaperRow
+    runs: tuple[ReportRun, ...]
+    is_own: bool = True
+    """Whether the runs are of the table's own method."""
+
+
+def build_table(table: PaperTable, runs: Sequence[ReportRun]) -> Section:
+    """The table, with a block of rows for each dataset. Raises MissingRuns if no run of the method is given,
+    or only one of a table that compares several."""
+    blocks: list[tuple[str, list[_Placed]]] = []
+    filled: set[str] = set()
+    for data, own in by_dataset(runs).items():
+        placed = _place(table, own)
+        found = {part.row.label for part in placed if part.is_own and part.runs}
+        if found:
+            filled |= found
+            blocks.append((data.title, placed))
+    needed = 2 if table.is_comparison and len(table.own_rows) > 1 else 1
+    if len(filled) < needed:
+        raise MissingRuns(f"{table.name}: {_lacking(table, filled)}")
+    measures = [
+        measure
+        for measure in table.measures
+        if any(measure.of(run) is not None for _, placed in blocks for part in placed for run in part.runs)
+    ]
+    rows = [row for title, placed in blocks for row in _rows(title, table, placed, measures)]
+    heads = (
+        *(BENCHMARK, "system"),
+        *(measure.head for measure in measures),
+        *(f"{head}, published" for head in table.columns),
+    )
+    notes = [*table.notes, NOTE]
+    if any(row.label not in filled for row in table.own_rows):
+        notes.append(f"Rows without ours: {_lacking(table, filled)}.")
+    return Section(
+        table.name, table.title, table.source, (Table(table.title, heads, tuple(rows), tuple(notes)),),
+        notes=(*protocol_notes(runs), *question_notes(runs)),
+    )  # fmt: skip
+
+
+def own_runs(
+    runs: Sequence[ReportRun], paper: Paper, changed: Mapping[str, Any] = NOTHING, free: Sequence[str] = ()
+) -> list[ReportRun]:
+    """The runs of the paper's method whose ablated settings are the paper's, except for `changed`; those in
+    `free` may have any value."""
+    wanted = {name: value for name, value in {**paper.ablated, **changed}.items() if name not in free}
+    return [
+        run
+        for run in runs
+        if run.method == paper.method
+        and all(
+            _plain(setting(run, name, paper.ablated.get(name))) == _plain(value)
+            for name, value in wanted.items()
+        )
+    ]
+
+
+def setting(run: ReportRun, name: str, default: Any = None) -> Any:
+    """A setting of the run's method; `default` where an older version had no such setting."""
+    return run.identity["method"].get(name, default)
+
+
+def command(method: str, changed: Mapping[str, Any]) -> str:
+    """The command that makes a run."""
+    options = " ".join(f"{name}={_word(value)}" for name, value in changed.items())
+    return f"python -m videopro.infer --method {method}{f' --options {options}' if options else ''} ..."
+
+
+def _plain(value: Any) -> Any:
+    """Lists in any order are the same set of tools or agents."""
+    return sorted(map(str, value)) if isinstance(value, list | tuple) else value
+
+
+def _word(value: Any) -> str:
+    if value is None:
+        return "unset"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"[{', '.join(map(str, value))}]" if isinstance(value, list | tuple) else str(value)
+
+
+def _place(table: PaperTable, runs: Sequence[ReportRun]) -> list[_Placed]:
+    """The paper's rows with our runs; then rows for other values of what is varied, and for other methods."""
+    found = []
+    for row in table.rows:
+        there = () if row.settings is None else own_runs(runs, table.paper, row.settings)
+        found.append(_Placed(row, tuple(there)))
+    placed = {run.path for part in found for run in part.runs}
+    if table.varied:
+        for run in own_runs(runs, table.paper, {}, free=table.varied):
+            if run.path not in placed:
+                found.append(_Placed(PaperRow(_varied(table, run)), (run,)))
+    if table.others:
+        found += [
+            _Placed(PaperRow(run.name), (run,), is_own=False)
+            for run in runs
+            if run.method != table.paper.method
+        ]
+    return found
+
+
+def _varied(table: PaperTable, run: ReportRun) -> str:
+    """The label of a run with other values than the paper's."""
+    values = []
+    for name in table.varied:
+        value = setting(run, name, table.paper.ablated.get(name))
+        values.append(f"{name} {run.model if value == 'self' else _word(value)}")
+    return ", ".join(values)
+
+
+def _rows(
+    title: str, table: PaperTable, placed: Sequence[_Placed], measures: Sequence[Measure]
+) -> Iterator[tuple[Cell, ...]]:
+    for part in placed:
+        given = (*part.row.published, *[None] * (len(table.columns) - len(part.row.published)))
+        published = tuple(_cell(value) for value in given)
+        if not part.runs:
+            yield title, part.row.label, *(None for _ in measures), *published
+        for place, run in enumerate(part.runs):
+            label = part.row.label if len(part.runs) == 1 else f"{part.row.label}: {run.name}"
+            own = [measure.of(run) for measure in measures]
+            yield title, label, *own, *(published if place == 0 else (None,) * len(published))
+
+
+def _cell(value: Published) -> Cell:
+    if isinstance(value, float):
+        # As many decimals as the paper prints: one, but two for grades such as 1.68.
+        return Number(value, 1 if round(value, 1) == value else 2)
+    return value
+
+
+def _lacking(table: PaperTable, filled: set[str]) -> str:
+    """Which runs to make."""
+    wanted = [row.settings or {} for row in table.own_rows if row.label not in filled]
+    if not table.own_rows:
+        wanted = [{name: name.upper() for name in table.varied}]
+    return "make runs on one benchmark with " + "; ".join(
+        f"`{command(table.paper.method, own)}`" for own in wanted
+    )

@@ -1,0 +1,163 @@
+"""LVAgent: the timings and the numbers of agents of its supplement (sections B.2 and B.3).
+
+Its main results are in the paper itself, of which this project has the supplement only: there is no table of
+them here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from videopro.report.papers.building import NOTE, setting
+from videopro.report.papers.spec import frames_seen, right
+from videopro.report.runs import ReportRun, by_dataset, protocol_notes, question_notes
+from videopro.report.section import MissingRuns, Section
+from videopro.report.table import BENCHMARK, Cell, Number, Table, share
+from videopro.traces import Cost, Preparation, Trace
+
+METHOD = "lvagent"
+TITLE = "LVAgent"
+_HOUR = 3600.0
+TIMES = (
+    ("Qwen2-VL-72B alone", 350.5, 90.5),
+    ("fine-tuning of ASP-CLIP", 3.0, None),
+    ("preselection, 750 videos", 6.58, 31.6),
+    ("evaluation", 130.13, 33.6),
+    ("LVAgent in all", 139.71, 36.07),
+)
+"""(part, hours, seconds per video) over 13,943 videos."""
+FOUR_AGENTS = (83.0, 80.1, 84.1, 81.8, 86.5, 38.7)
+THREE_AGENTS = (None, None, None, None, None, 33.6)
+
+
+def timings(runs: Sequence[ReportRun]) -> Section:
+    """Hours and seconds per video of evaluation and preselection, beside those of a single model."""
+    own = _given(runs, "lvagent-times")
+    rows: list[tuple[Cell, ...]] = []
+    for data, given in by_dataset(runs).items():
+        if not any(run.dataset == data for run in own):
+            continue
+        for run in given:
+            if run.method == "native":
+                rows.append((data.title, f"{run.name} alone", *_took(_seconds(run), _videos(run))))
+        for run in given:
+            if run.method != METHOD:
+                continue
+            selected = _prepared(run, "selection")
+            index = _prepared(run, "index")
+            evaluation = _seconds(run) + sum(part.cost.seconds for part in index)
+            rows.append((data.title, f"{run.name}: evaluation", *_took(evaluation, _videos(run))))
+            if selected:
+                before = sum(part.cost.seconds for part in selected)
+                at_least = any(not part.is_known for part in (*selected, *index))
+                bound = ", at least" if at_least else ""
+                # How many videos the agents were compared on is in the team file, not in the traces.
+                rows.append(
+                    (data.title, f"{run.name}: preselection{bound}", Number(before / _HOUR, 3), None, None)
+                )
+                total = _took(before + evaluation, _videos(run))
+                rows.append((data.title, f"{run.name}: in all{bound}", *total))
+    heads = (BENCHMARK, "part", "hours", "videos", "seconds per video")
+    notes = (
+        "Evaluation: the questions' own time and that of the clip index. Wall time of whatever machine made "
+        "the runs: compare rows of one machine with as many workers.",
+        "Fine-tuning of the retriever is in no run; the training record of its weights has it.",
+    )
+    published = Table(
+        "As published, over 13,943 videos", ("part", "hours", "seconds per video"),
+        tuple(
+            (part, Number(hours, 2), None if each is None else Number(each, 2)) for part, hours, each in TIMES
+        ),
+        ("LongVideoBench, MLVU, Video-MME with and without subtitles, and EgoSchema. The sum of the three "
+         "parts is that of the last row.",),
+        suffix="published",
+    )  # fmt: skip
+    return Section(
+        "lvagent-times", "LVAgent's time", f"Section B.2 of {TITLE}'s supplement",
+        (Table("LVAgent's time", heads, tuple(rows), notes), published),
+        notes=(*protocol_notes(runs), *question_notes(runs)),
+    )  # fmt: skip
+
+
+def numbers_of_agents(runs: Sequence[ReportRun]) -> Section:
+    """Accuracy, disagreement and time by the number of agents."""
+    own = _given(runs, "lvagent-agents")
+    rows: list[tuple[Cell, ...]] = []
+    for data, given in by_dataset(own).items():
+        for run in sorted(given, key=_agents):
+            asked = [trace for trace in run.own_traces if trace.error is None]
+            firsts = [letters for trace in asked if (letters := first_letters(trace))]
+            disagreed = [letters for letters in firsts if len(set(letters)) > 1]
+            rounds = sum(1 + max((step.round for step in trace.steps), default=0) for trace in asked)
+            rows.append(
+                (data.title, run.name, _agents(run), len(run.records), right(run), frames_seen(run),
+                 share(len(disagreed) / len(firsts) if firsts else None),
+                 Number(rounds / len(asked), 2) if asked else None,
+                 Number(_seconds(run) / len(run.traces), 2))
+            )  # fmt: skip
+    heads = (
+        *(BENCHMARK, "run", "agents", "questions", "accuracy, %", "frames seen"),
+        *("first answers differ, %", "rounds", "seconds per question"),
+    )
+    columns = ("EgoSchema", "LongVideoBench", "MLVU", "Video-MME", "with subtitles", "seconds per video")
+    published = Table(
+        "As published", ("agents", *columns),
+        tuple(
+            (str(count), *(None if value is None else Number(value) for value in values))
+            for count, values in ((3, THREE_AGENTS), (4, FOUR_AGENTS))
+        ),
+        ("The accuracy of three agents is in the paper's main table, which is not in the supplement.",),
+        suffix="published",
+    )  # fmt: skip
+    notes = (
+        "First answers differ: questions in which the agents do not all give one letter in the first round, "
+        "an unparsed answer counting as a letter of its own. " + NOTE,
+    )
+    return Section(
+        "lvagent-agents", "LVAgent by its number of agents", f"Section B.3 of {TITLE}'s supplement",
+        (Table("LVAgent by its number of agents", heads, tuple(rows), notes), published),
+        notes=(*protocol_notes(own), *question_notes(own)),
+    )  # fmt: skip
+
+
+def first_letters(trace: Trace) -> list[str]:
+    """The agents' answers of the first round; "" for one that could not be parsed."""
+    return [
+        str((step.parsed or {}).get("letter") or "")
+        for step in trace.steps
+        if step.kind == "answer" and step.round == 0
+    ]
+
+
+def _given(runs: Sequence[ReportRun], name: str) -> list[ReportRun]:
+    own = [run for run in runs if run.method == METHOD]
+    if not own:
+        raise MissingRuns(
+            f"{name}: no run of method lvagent; make one with `python -m videopro.infer --method lvagent "
+            "--options agents=[A, B, C] ...`"
+        )
+    return own
+
+
+def _agents(run: ReportRun) -> int:
+    return len(setting(run, "agents", ()))
+
+
+def _seconds(run: ReportRun) -> float:
+    return sum((trace.cost for trace in run.own_traces), Cost()).seconds
+
+
+def _videos(run: ReportRun) -> int:
+    return len({trace.video.key for trace in run.traces})
+
+
+def _prepared(run: ReportRun, kind: str) -> list[Preparation]:
+    """What was prepared for the run, each once."""
+    found = {part.key: part for trace in run.traces for part in trace.prepared if part.kind == kind}
+    return list(found.values())
+
+
+def _took(seconds: float, videos: int) -> Iterator[Cell]:
+    yield Number(seconds / _HOUR, 3)
+    yield videos
+    yield Number(seconds / videos, 2)

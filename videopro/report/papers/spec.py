@@ -1,0 +1,124 @@
+"""A table of a paper as data: its rows, the published values, and which of our runs belong in each row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from videopro.report.runs import ReportRun
+from videopro.report.table import Cell, Number, accuracy_cell
+from videopro.scoring import accuracy, grouped, is_answerable, mean_frames_seen
+
+Published: TypeAlias = float | str | None
+
+
+@dataclass(frozen=True)
+class PaperRow:
+    """A row: its label, what the paper says, and the runs of ours that are the same."""
+
+    label: str
+    published: tuple[Published, ...] = ()
+    """One value per published column; shorter rows are filled with nothing."""
+    settings: Mapping[str, Any] | None = None
+    """The settings in which our runs differ from the paper's own; None: a system that is no method here."""
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A column of ours."""
+
+    head: str
+    of: Callable[[ReportRun], Cell]
+
+
+@dataclass(frozen=True)
+class Paper:
+    """A paper, and the method of ours that is its system."""
+
+    method: str
+    title: str
+    ablated: Mapping[str, Any]
+    """Every setting that an ablation of the paper changes, with the paper's own value. Runs that differ in
+    one of them are not the paper's own system."""
+
+
+@dataclass(frozen=True)
+class PaperTable:
+    """One table of a paper."""
+
+    paper: Paper
+    number: int | str
+    """Of the table, or "fig3"."""
+    title: str
+    columns: tuple[str, ...]
+    """The published columns."""
+    rows: tuple[PaperRow, ...]
+    measures: tuple[Measure, ...]
+    varied: tuple[str, ...] = ()
+    """Settings of which any value gets a row, as the paper compares values of them."""
+    others: bool = False
+    """Whether runs of other methods on the same questions are rows too."""
+    is_comparison: bool = True
+    """Whether a table with several rows of ours needs two of them to say something."""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """For `--tables`."""
+        return f"{self.paper.method}-{self.number}"
+
+    @property
+    def source(self) -> str:
+        """Where it is in the paper."""
+        kind = f"Table {self.number}" if isinstance(self.number, int) else f"Figure {self.number[3:]}"
+        return f"{kind} of {self.paper.title}"
+
+    @property
+    def own_rows(self) -> tuple[PaperRow, ...]:
+        """The rows that runs of ours can fill."""
+        return tuple(row for row in self.rows if row.settings is not None)
+
+
+# ---- measures --------------------------------------------------------------------------------------------
+
+
+def right(run: ReportRun) -> Cell:
+    """Accuracy with its interval, or why there is none."""
+    return run.lacks or accuracy_cell(accuracy(run.records))
+
+
+def frames_seen(run: ReportRun) -> Cell:
+    """Mean frames that a question looked at."""
+    seen = mean_frames_seen([trace for trace in run.own_traces if is_answerable(trace)])
+    return None if seen is None else Number(seen, 1)
+
+
+def metric(name: str) -> Callable[[ReportRun], Cell]:
+    """A metric of the benchmark's own; nothing on other benchmarks."""
+
+    def of(run: ReportRun) -> Cell:
+        value = run.summary["metrics"].get(name)
+        if value is None or value["robust"] is None:
+            return None
+        if value["valid"] is not None:
+            return run.lacks or Number(value["robust"], 2)
+        return run.lacks or Number(100 * value["robust"], 1)
+
+    return of
+
+
+def in_group(kind: str, name: str) -> Callable[[ReportRun], Cell]:
+    """Accuracy in a group of the benchmark's; nothing where there is no such group."""
+
+    def of(run: ReportRun) -> Cell:
+        records = grouped(run.records).get(kind, {}).get(name)
+        return None if records is None else run.lacks or accuracy_cell(accuracy(records))
+
+    return of
+
+
+ACCURACY = Measure("accuracy, %", right)
+FRAMES = Measure("frames seen", frames_seen)
+QUESTIONS = Measure("questions", lambda run: len(run.records))
+EACH = (FRAMES, QUESTIONS, ACCURACY)
