@@ -5,7 +5,7 @@
     python -m videopro.infer --method lvagent --options team=runs/team/team.json ...
 
 Each model answers the same questions by method native, in a run of its own in OUTPUT (killed, the same
-command resumes it). The answer that most of them give is a question's pseudo-label, and those that agree best
+command resumes it). The answer that most of them gave is a question's pseudo-label, and those that agree best
 with the pseudo-labels are the team. `--domain family=count` chooses it for one group of the benchmark.
 """
 

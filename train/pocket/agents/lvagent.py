@@ -14,8 +14,15 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from videopro.methods.lvagent import prompts
-from videopro.methods.lvagent.prompts import Opinion
+from videopro.methods.lvagent import (
+    Opinion,
+    answer_prompt,
+    history_prompt,
+    key_prompt,
+    reason_prompt,
+    scores_prompt,
+    whole_prompt,
+)
 from videopro.pocket.questions import generate_questions
 from videopro.pocket.vocabulary import FAMILIES
 from videopro.train.pocket.agents.views import DrawnVideo
@@ -76,9 +83,9 @@ def glance_row(rng: Rng, video: DrawnVideo, witnesses: Sequence[Witness]) -> Poc
     pairs: list[QAPair] = []
     for witness in witnesses:
         context = context_of(rng, witness, times)
-        pairs.append((prompts.whole(witness.question, context), is_whole_needed(witness)))
+        pairs.append((whole_prompt(witness.question, context), is_whole_needed(witness)))
         if witness.asked.kind in LOCAL:
-            pairs.append((prompts.key_information(witness.question, context, WORDS), key_of(witness)))
+            pairs.append((key_prompt(witness.question, context, WORDS), key_of(witness)))
     # Exchanges share the text with which all begin: the lines, unless a history comes before them.
     return shown(rng, video, times, pairs)
 
@@ -94,11 +101,11 @@ def answer_rows(rng: Rng, video: DrawnVideo, witnesses: Sequence[Witness]) -> li
     known = [witness for witness in witnesses if witness.is_known(times)]
     others = [witness for witness in witnesses if witness not in known]
     taken = [*known[:5], *others[:1]]
-    answers = [(prompts.answer(w.question, context_of(rng, w, times)), w.asked.answer) for w in taken]
+    answers = [(answer_prompt(w.question, context_of(rng, w, times)), w.asked.answer) for w in taken]
     reasons = []
     for witness in [*known[:2], *others[:1]]:
         letter = opinion_letter(rng, witness, times)
-        reasons.append((prompts.reason(witness.question, letter), witness.testimony(times)[0]))
+        reasons.append((reason_prompt(witness.question, letter), witness.testimony(times)[0]))
     return [shown(rng, video, times, answers), shown(rng, video, times, reasons)]
 
 
@@ -145,7 +152,7 @@ def score_pair(rng: Rng, witness: Witness) -> QAPair:
         if len({opinion.letter for opinion in opinions}) > 1:
             break
         opinions, points = opinions_of(rng, witness, numbers)
-    return prompts.scores(witness.question, opinions), json.dumps({str(n): points[n] for n in numbers})
+    return scores_prompt(witness.question, opinions), json.dumps({str(n): points[n] for n in numbers})
 
 
 def context_of(rng: Rng, witness: Witness, times: Sequence[float]) -> str:
@@ -156,7 +163,7 @@ def context_of(rng: Rng, witness: Witness, times: Sequence[float]) -> str:
     opinions, points = opinions_of(rng, witness, range(1, AGENTS + 1))
     removed = min(opinions, key=lambda opinion: (points[opinion.number], -opinion.number))
     sums = {number: AGENTS * each for number, each in points.items()}
-    return "\n".join([prompts.history(witness.question, opinions, sums, removed), *lines])
+    return "\n".join([history_prompt(witness.question, opinions, sums, removed), *lines])
 
 
 def random_times(rng: Rng, start: float, end: float, count: int) -> list[float]:

@@ -1,10 +1,16 @@
 """LVAgent: two to four agents with different weights look at a video, answer, and discuss where they
 disagree."""
 
-from videopro.methods.lvagent import prompts
 from videopro.methods.lvagent.agent import Scenery
 from videopro.methods.lvagent.method import LvAgentMethod, check_weights
 from videopro.methods.lvagent.phases import PHASES, phase_seconds
+from videopro.methods.lvagent.prompts import Opinion
+from videopro.methods.lvagent.prompts import answer as answer_prompt
+from videopro.methods.lvagent.prompts import history as history_prompt
+from videopro.methods.lvagent.prompts import key_information as key_prompt
+from videopro.methods.lvagent.prompts import reason as reason_prompt
+from videopro.methods.lvagent.prompts import scores as scores_prompt
+from videopro.methods.lvagent.prompts import whole as whole_prompt
 from videopro.methods.lvagent.selection import Agreement, agreement, pseudo_label
 from videopro.methods.lvagent.settings import MOST_AGENTS, check_agents
 from videopro.methods.lvagent.team import LibraryMember, TeamCost, TeamFile
@@ -15,13 +21,19 @@ __all__ = [
     "Agreement",
     "LibraryMember",
     "LvAgentMethod",
+    "Opinion",
     "Scenery",
     "TeamCost",
     "TeamFile",
     "agreement",
+    "answer_prompt",
     "check_agents",
     "check_weights",
+    "history_prompt",
+    "key_prompt",
     "phase_seconds",
-    "prompts",
     "pseudo_label",
+    "reason_prompt",
+    "scores_prompt",
+    "whole_prompt",
 ]

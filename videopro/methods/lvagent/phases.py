@@ -19,11 +19,14 @@ PHASES: Mapping[str, str] = {
 
 
 def phase_seconds(result: Result) -> dict[str, float]:
-    """Wall seconds of perception, action and reflection, over all rounds. What was prepared for many
-    questions (the index of the chunks, the selection of the team) is in `result.prepared`."""
+    """Seconds of perception, action and reflection, over all rounds: the question's own seconds, divided as
+    its steps' wall times are. These overlap with those of other questions in flight, so that their sum would
+    count moments several times. What was prepared for many questions (the index of the chunks, the selection
+    of the team) is in `result.prepared`."""
     seconds = dict.fromkeys(("perception", "action", "reflection"), 0.0)
+    total = sum(step.cost.seconds for step in result.steps)
     for step in result.steps:
         # A fallback's direct answer belongs to no phase.
-        if step.kind in PHASES:
-            seconds[PHASES[step.kind]] += step.cost.seconds
+        if step.kind in PHASES and total > 0:
+            seconds[PHASES[step.kind]] += step.cost.seconds * result.cost.seconds / total
     return seconds

@@ -28,10 +28,10 @@ class Agreement:
 
 
 def pseudo_label(letters: Sequence[str | None]) -> str | None:
-    """The letter that more agents gave than any other. None if no agent gave one, or if several letters were
-    given equally often: then nothing tells which of them is right."""
+    """The letter that at least two agents gave, and more than any other. None if there is no such letter:
+    a lone vote would only agree with itself, and of equally many nothing tells which letter is right."""
     ranked = Counter(letter for letter in letters if letter is not None).most_common(2)
-    if not ranked or (len(ranked) == 2 and ranked[0][1] == ranked[1][1]):
+    if not ranked or ranked[0][1] < 2 or (len(ranked) == 2 and ranked[0][1] == ranked[1][1]):
         return None
     return ranked[0][0]
 
@@ -44,8 +44,8 @@ def agreement(answers: Mapping[str, Mapping[str, str | None]]) -> Agreement:
     known = {asked: label for asked, label in labels.items() if label is not None}
     if not known:
         raise ConfigError(
-            f"none of {len(questions)} questions has an answer that more agents gave than any other; name "
-            "more agents, or ask more questions"
+            f"none of {len(questions)} questions has an answer that two agents gave, and more than gave any "
+            "other; name more agents that answer with a letter, or ask more questions"
         )
     rates = {
         name: sum(own[asked] == label for asked, label in known.items()) / len(known)

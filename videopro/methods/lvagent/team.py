@@ -44,7 +44,7 @@ class TeamFile(_Part):
     questions: int
     """How many questions each agent of the library answered."""
     labelled: int
-    """How many of them have a pseudo-label: an answer that more agents gave than any other."""
+    """How many of them have a pseudo-label: an answer that two agents gave, and more than gave any other."""
     agents: tuple[str, ...]
     """The team, best agreement first."""
     library: tuple[LibraryMember, ...]
