@@ -3,10 +3,12 @@
 # same number of frames a call. Everything is made from seeds; if it is stopped, re-run the same command to resume.
 #   bash launch/pocket_agents.sh [FOLDER]            val, the first 132 questions (default: runs/pocket-agents)
 #   SPLIT=test LIMIT=726 SHIPPED=yes bash launch/pocket_agents.sh FOLDER      the shipped adapters on the test split
+# VCA_STEPS, LV_STEPS and OWN_STEPS are the lengths of the trainings; the shipped adapters' are in videopro/pocket/agents/RECORD.md.
 set -euo pipefail
 folder=${1:-runs/pocket-agents}
 source "$(dirname "$0")/setup.sh" train
 split=${SPLIT:-val} limit=${LIMIT:-132} workers=${WORKERS:-2}
+vca_steps=${VCA_STEPS:-320} lv_steps=${LV_STEPS:-340} own_steps=${OWN_STEPS:-40}
 mkdir -p "$folder"
 
 teach() { # NAME AGENT STEPS SEED [settings]
@@ -26,12 +28,12 @@ answer() { # NAME METHOD [settings]
 if [ -n "${SHIPPED:-}" ]; then
     vca=pocket-vca looks=pocket-lv-looks times=pocket-lv-times words=pocket-lv-words
 else
-    teach vca vca @VCA@ 0 --draws 1 --rank 16
+    teach vca vca "$vca_steps" 0 --draws 1 --rank 16
     # One training for all three agents, from which each goes on with its own questions and its own seed.
-    teach lv lvagent @LV@ 0 --rank 8
-    teach lv-looks lvagent-looks @OWN@ 1 --adapter "$folder/lv/adapter" --rank 8 --lr 1e-3
-    teach lv-times lvagent-times @OWN@ 2 --adapter "$folder/lv/adapter" --rank 8 --lr 1e-3
-    teach lv-words lvagent-words @OWN@ 3 --adapter "$folder/lv/adapter" --rank 8 --lr 1e-3
+    teach lv lvagent "$lv_steps" 0 --rank 8
+    teach lv-looks lvagent-looks "$own_steps" 1 --adapter "$folder/lv/adapter" --rank 8 --lr 1e-3
+    teach lv-times lvagent-times "$own_steps" 2 --adapter "$folder/lv/adapter" --rank 8 --lr 1e-3
+    teach lv-words lvagent-words "$own_steps" 3 --adapter "$folder/lv/adapter" --rank 8 --lr 1e-3
     vca=$folder/vca/adapter
     looks=$folder/lv-looks/adapter times=$folder/lv-times/adapter words=$folder/lv-words/adapter
 fi
