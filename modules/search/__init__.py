@@ -9,6 +9,7 @@ from videopro.modules.search.clip_index import (
     index_path,
 )
 from videopro.modules.search.index_file import DamagedIndex, read_vectors, write_vectors
+from videopro.modules.search.preparation import prepare_index
 from videopro.modules.search.subtitles import SubtitleSearch, search_tokens
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "clip_bounds",
     "default_root",
     "index_path",
+    "prepare_index",
     "read_vectors",
     "search_tokens",
     "write_vectors",

@@ -16,10 +16,10 @@ from videopro.backbones import Backbone, Sampling, Visual
 from videopro.backbones.wrappers import BatchingBackbone, MeteredBackbone, ThreadMeter
 from videopro.benchmarks import Item
 from videopro.errors import QUESTION_ERRORS, ConfigError
-from videopro.methods.agents import prepare_index
 from videopro.methods.base import Method, MethodContext
 from videopro.modules import ModuleModels, ModuleSettings, VideoContext, is_pocket
 from videopro.modules.calls import REMOVABLE
+from videopro.modules.search import prepare_index
 from videopro.planners import Planner, check_planner, load_planner, teacher_of
 from videopro.reasoning import Reasoner, ReasoningSettings, ReasoningTask, RefinementShows
 from videopro.settings import did_you_mean, setting

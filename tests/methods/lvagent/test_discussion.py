@@ -214,7 +214,7 @@ def test_a_spent_budget_ends_in_what_is_known(most: int, script: list[str], lett
     result = discuss(agents(script, turn("B")), max_steps=most)
     assert result.final is not None
     assert (result.final.letter, len(result.steps)) == (letter, count)
-    assert f"the budget of {most} steps is spent: answered from what was known" in result.notes
+    assert f"the budget of {most} steps is spent: the answer was forced" in result.notes
 
 
 def test_a_budget_spent_in_reflection_ends_by_the_votes() -> None:

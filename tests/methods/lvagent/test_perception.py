@@ -153,7 +153,7 @@ def test_frames_beyond_the_budget_are_left_out() -> None:
     # Four of the glance and six more; then none is left for the other agent's glance.
     assert len(models["one"].requests[1].frames) == 6
     assert result.frames_seen == 10
-    assert "the budget of 10 frames is spent: answered from what was known" in result.notes
+    assert "the budget of 10 frames is spent: the answer was forced" in result.notes
     assert result.final.letter == "B"
 
 

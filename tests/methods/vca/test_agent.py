@@ -287,7 +287,7 @@ def test_a_budget_of_frames_cuts_the_last_split_and_then_ends_the_search() -> No
     assert ended.result.frames_seen == 9
     assert ended.result.notes == (
         "the budget of 9 frames left out some",
-        "the budget of 9 frames is spent: answered from what was known",
+        "the budget of 9 frames is spent: the answer was forced",
     )
 
 

@@ -6,7 +6,6 @@ paper's algorithm.
 
 from videopro.methods.agents.budget import Budget, BudgetLimits, BudgetSpent
 from videopro.methods.agents.clock import SharedClock
-from videopro.methods.agents.indexing import prepare_index
 from videopro.methods.agents.loading import ModelLoader, public_role, split_role
 from videopro.methods.agents.method import AgentMethod, AgentRun, Conclusion, Prepared, Scene
 from videopro.methods.agents.models import AgentModel, ModelReply, Tool, ToolCall, ToolsRefused, Turn
@@ -40,7 +39,6 @@ __all__ = [
     "answer_type",
     "number_type",
     "parse_reply",
-    "prepare_index",
     "public_role",
     "split_role",
 ]

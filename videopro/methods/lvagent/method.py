@@ -15,13 +15,13 @@ from videopro.methods.agents import (
     Prepared,
     Scene,
     Session,
-    prepare_index,
     public_role,
 )
 from videopro.methods.lvagent.agent import LvAgentRun, Scenery
 from videopro.methods.lvagent.settings import LvAgentSettings, check_agents
 from videopro.methods.lvagent.team import Team, read_team
 from videopro.modules import ModuleModels, ModuleSettings, is_pocket
+from videopro.modules.search import prepare_index
 
 
 class LvAgentMethod(AgentMethod):

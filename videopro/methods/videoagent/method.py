@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from videopro.errors import ConfigError
-from videopro.methods.agents import AgentMethod, AgentRun, Prepared, Scene, Session, prepare_index
+from videopro.methods.agents import AgentMethod, AgentRun, Prepared, Scene, Session
 from videopro.methods.videoagent import prompts
 from videopro.methods.videoagent.agent import LLM, VideoAgentRun
 from videopro.methods.videoagent.captions import CAPTIONER, Captions
 from videopro.methods.videoagent.settings import VideoAgentSettings
 from videopro.modules import ModuleModels, ModuleSettings, is_pocket
 from videopro.modules.calls import CallCache
-from videopro.modules.search import ClipIndex
+from videopro.modules.search import ClipIndex, prepare_index
 from videopro.traces import Preparation, Step
 
 

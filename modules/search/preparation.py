@@ -1,4 +1,4 @@
-"""Clip indexes for agents, with what building them cost, whichever run built them."""
+"""Clip indexes with what building them cost, whichever run built them."""
 
 from __future__ import annotations
 
@@ -6,9 +6,14 @@ from dataclasses import asdict
 from pathlib import Path
 
 from videopro.backbones.wrappers import Meter
-from videopro.modules import cache_root
 from videopro.modules.models.encoders import VideoTextEncoder
-from videopro.modules.search import CLIP_SECONDS, ClipIndex, build_index, index_path
+from videopro.modules.search.clip_index import (
+    CLIP_SECONDS,
+    ClipIndex,
+    build_index,
+    default_root,
+    index_path,
+)
 from videopro.storage import InvalidJson, parse_json, write_atomically
 from videopro.traces import Cost, Preparation
 from videopro.video import Video
@@ -20,7 +25,7 @@ def prepare_index(
     """The clip index of a video, built if it is missing, and its cost: seconds of building and decoded
     frames. The cost is kept beside the index; that of an index without one is not known. Raises as
     `build_index`."""
-    root = root if root is not None else cache_root() / "index"
+    root = root if root is not None else default_root()
     path = index_path(video, encoder, clip_seconds=clip_seconds, root=root)
     record = path.with_suffix(".cost.json")
     existed = path.exists()
