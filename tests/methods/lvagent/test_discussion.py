@@ -11,7 +11,7 @@ from tests.support.lvagent_world import agents, discuss, kinds, steps
 from tests.support.scripted_model import ScriptedModel
 from videopro.errors import BackboneError
 from videopro.methods.lvagent import phase_seconds
-from videopro.traces import Cost, Execution, Result, Round, Step
+from videopro.traces import FORCED, Cost, Execution, Result, Round, Step
 
 
 def turn(letter: str) -> list[str]:
@@ -214,7 +214,7 @@ def test_a_spent_budget_ends_in_what_is_known(most: int, script: list[str], lett
     result = discuss(agents(script, turn("B")), max_steps=most)
     assert result.final is not None
     assert (result.final.letter, len(result.steps)) == (letter, count)
-    assert f"the budget of {most} steps is spent: the answer was forced" in result.notes
+    assert f"the budget of {most} steps is spent: {FORCED}" in result.notes
 
 
 def test_a_budget_spent_in_reflection_ends_by_the_votes() -> None:

@@ -11,6 +11,7 @@ from tests.support.method_world import item
 from tests.support.reason_world import colour_of
 from tests.support.scripted_model import ScriptedModel
 from videopro.methods.lvagent.frames import evenly, randomly
+from videopro.traces import FORCED
 from videopro.video import uniform_times
 
 SRT = """1
@@ -153,7 +154,7 @@ def test_frames_beyond_the_budget_are_left_out() -> None:
     # Four of the glance and six more; then none is left for the other agent's glance.
     assert len(models["one"].requests[1].frames) == 6
     assert result.frames_seen == 10
-    assert "the budget of 10 frames is spent: the answer was forced" in result.notes
+    assert f"the budget of 10 frames is spent: {FORCED}" in result.notes
     assert result.final.letter == "B"
 
 
