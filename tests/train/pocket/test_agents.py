@@ -11,6 +11,7 @@ import torch
 from transformers import Qwen3VLForConditionalGeneration
 
 from videopro.backbones import load_backbone
+from videopro.errors import ConfigError
 from videopro.methods.agents import parse_reply
 from videopro.methods.lvagent.prompts import scores_of as points_of
 from videopro.methods.vca.replies import action_of, scores_of
@@ -237,6 +238,8 @@ def test_training_resumes_and_its_adapter_loads(tmp_path: Path) -> None:
     assert record["weights"] == 6 * 4 * (2 * 512 + 2 * 384 + 3 * 896)
     assert adapter.main(words) == 0
     assert file.read_bytes() == first
+    with pytest.raises(ConfigError, match="trained for 2 steps, and 1 are asked for"):
+        adapter.main([*words, "--steps", "1"])
     loaded = load_backbone("pocket", adapter=str(tmp_path / "adapter"))
     assert loaded.identity()["adapter"] is not None
     loaded.close()

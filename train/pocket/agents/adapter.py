@@ -30,6 +30,7 @@ from torch.utils.data import DataLoader, IterableDataset
 from transformers import Qwen3VLForConditionalGeneration
 
 from videopro.backbones.qwen import attach_adapter
+from videopro.errors import ConfigError
 from videopro.pocket import checkpoint, model_dir
 from videopro.train.pocket.agents.lvagent import FOCUS, discussion_rows
 from videopro.train.pocket.agents.vca import search_rows
@@ -125,6 +126,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     weights = [weight for weight in adapted.parameters() if weight.requires_grad]
     optimizer = torch.optim.AdamW(weights, lr=recipe.lr, betas=(0.9, 0.95), weight_decay=0.01)
     start, spent = resume(args.output, adapted, optimizer)
+    if start > recipe.steps:
+        raise ConfigError(
+            f"{args.output} has been trained for {start} steps, and {recipe.steps} are asked for; give "
+            f"--steps {start} or more, or another --output"
+        )
     loader = DataLoader(AgentRows(recipe, start), batch_size=None, num_workers=1, prefetch_factor=4)
     adapted.train()
     begun, recent = time.time() - spent, []
