@@ -16,12 +16,14 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from tests.support.agent_runs import agent_trace, repaired, reply
 from tests.support.report_world import answers, direct_round, planned_run, trace, unreadable, write_run
 from videopro.report.__main__ import main
 from videopro.report.published import PUBLISHED
 from videopro.report.reading import read_runs
 from videopro.report.sections import BUILDERS
 from videopro.report.table import BENCHMARK, Estimate, Number, Table, comma_separated, latex, markdown
+from videopro.traces import Step
 
 MIXED = Table(
     "Shares in % of a_b",
@@ -327,6 +329,26 @@ def test_inspect_shows_programs_and_their_outcomes(tmp_path: Path) -> None:
     ]
     assert refined["output"]["usage"] == {"input_tokens": 0, "output_tokens": 200, "total_tokens": 200}
     assert refined["metadata"]["refined"] == 1
+
+
+def test_exports_show_the_steps_of_an_agent(tmp_path: Path) -> None:
+    """Requests, replies, repairs and tools, in order; counts in lmms-eval's lines."""
+    steps = [repaired(), Step("retrieve", args={"key": "ball"}, result="3"), reply(times=(1, 2))]
+    path = write_run(tmp_path / "a", [agent_trace(0, "A", steps)], method="vca")
+    (sample,) = inspect_log(exported(path, "inspect"))["samples"]
+    said = [(message["role"], message["content"]) for message in sample["messages"][1:]]
+    assert said == [
+        ("user", "predict?"),
+        ("assistant", "no"),
+        ("user", "could not be parsed: there is no JSON object"),
+        ("assistant", "{}"),
+        ("tool", "3"),
+        ("user", "predict?"),
+        ("assistant", "{}"),
+    ]
+    assert sample["metadata"]["frames_seen"] == 2
+    (line,) = map(json.loads, exported(path, "lmms-eval").read_text().splitlines())
+    assert (line["steps"], line["unparsed"], line["frames_seen"]) == (3, 0, 2)
 
 
 def test_inspect_reads_its_log(mixed: Path, tmp_path: Path) -> None:
