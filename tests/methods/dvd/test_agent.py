@@ -28,7 +28,7 @@ from videopro.errors import BackboneError
 from videopro.methods import METHODS, make_trace, video_ref
 from videopro.methods.agents import ModelReply, ToolCall
 from videopro.question import Question
-from videopro.traces import FALLBACK, Result, Step, Trace
+from videopro.traces import FALLBACK, FORCED, Result, Step, Trace
 
 BROWSE = call("global_browse", query="coloured places")
 SEARCH = call("clip_search", query="a red place", top_k=2)
@@ -171,7 +171,7 @@ def test_the_last_step_forces_an_answer_from_the_history(speak: Callable[..., Sc
     llm = speak(SEARCH, INSPECT, "B")
     result = ask(llm, max_tool_steps=2)
     assert result.final.letter == "B"
-    assert "no step is left: the answer was forced" in result.notes
+    assert f"no step is left: {FORCED}" in result.notes
     final = llm.requests[-1].prompt
     assert "A red place, and nothing else." in final
     assert "There are no steps left" in final

@@ -11,6 +11,7 @@ from videopro.methods.dvd.database import Database
 from videopro.methods.dvd.settings import DvdSettings
 from videopro.methods.dvd.tools import GiveAnswer, Toolbox, ToolMistake, offered, one_call, sendable
 from videopro.question import Answer, extract_letter
+from videopro.traces import FORCED
 
 LLM = "llm"
 
@@ -42,7 +43,7 @@ class DvdRun(AgentRun):
                 except ToolMistake as mistake:
                     observation = self._toolbox.failed(call, mistake, step)
                 self._history.append(Turn("tool", observation, call_id=call.id))
-        self.session.note("no step is left: the answer was forced")
+        self.session.note(f"no step is left: {FORCED}")
         return self.conclude()
 
     def conclude(self) -> Conclusion:
