@@ -111,6 +111,19 @@ def main(argv: Sequence[str] | None = None, *, load: Callable[..., Backbone] = l
     return status.code
 
 
+def load_benchmark(config: InferConfig) -> Benchmark:
+    """The benchmark that a run answers. Raises VideoProError."""
+    return benchmarks.load(
+        config.benchmark,
+        split=config.split or benchmarks.default_split(config.benchmark),
+        root=config.root,
+        world_seed=config.world_seed,
+        protocol=config.protocol,
+        annotations=config.annotations,
+        skip_broken=config.skip_broken,
+    )
+
+
 def expand_preset(config: InferConfig) -> list[InferConfig]:
     """The runs for these settings: one, or one for each benchmark of a preset, with the preset's splits,
     protocols and frames. Raises VideoProError, also for a missing benchmark, before any of them is run."""
@@ -202,15 +215,7 @@ def check(config: InferConfig, *, load: Callable[..., Backbone] = load_backbone)
         read_spec(config.model, **config.backbone)
     folder = RunFolder(config.output)
     folder.check()
-    benchmark = benchmarks.load(
-        config.benchmark,
-        split=config.split or benchmarks.default_split(config.benchmark),
-        root=config.root,
-        world_seed=config.world_seed,
-        protocol=config.protocol,
-        annotations=config.annotations,
-        skip_broken=config.skip_broken,
-    )
+    benchmark = load_benchmark(config)
     options = methods.METHODS[config.method].follow(benchmark.protocol, options)
     method = methods.create(config.method, options)
     method.check_open_questions(sum(item.question.is_open for item in benchmark.items))

@@ -141,15 +141,7 @@ def select(config: SelectConfig, *, load: Callable[..., Backbone] = load_backbon
 
 def draw_questions(config: SelectConfig) -> list[Item]:
     """The questions that every model answers, in the order of `Benchmark.select`. Raises VideoProError."""
-    benchmark = benchmarks.load(
-        config.benchmark,
-        split=config.split or benchmarks.default_split(config.benchmark),
-        root=config.root,
-        world_seed=config.world_seed,
-        protocol=config.protocol,
-        annotations=config.annotations,
-        skip_broken=config.skip_broken,
-    )
+    benchmark = infer.load_benchmark(_run_config(config, config.library[0], ()))
     drawn = benchmark.select(limit=len(benchmark.items), seed=config.seed)
     closed = [item for item in drawn if not item.question.is_open]
     if not closed:

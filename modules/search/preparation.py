@@ -23,15 +23,15 @@ def prepare_index(
     video: Video, encoder: VideoTextEncoder, *, clip_seconds: float = CLIP_SECONDS, root: Path | None = None
 ) -> tuple[ClipIndex, Preparation]:
     """The clip index of a video, built if it is missing, and its cost: seconds of building and decoded
-    frames. The cost is kept beside the index; that of an index without one is not known. Raises as
-    `build_index`."""
+    frames. The cost is kept beside the index; that of an index without one is not known, nor that of a build
+    that was interrupted and resumed. Raises as `build_index`."""
     root = root if root is not None else default_root()
     path = index_path(video, encoder, clip_seconds=clip_seconds, root=root)
     record = path.with_suffix(".cost.json")
-    existed = path.exists()
+    is_new = not path.exists() and not any(path.parent.glob(f"{path.stem}.part*"))
     meter = Meter()
     index = build_index(video, encoder, clip_seconds=clip_seconds, root=root)
-    if not existed:
+    if is_new:
         cost = meter.take() + Cost(frames=len(index.clips) * encoder.clip_frames)
         facts = {name: value for name, value in asdict(cost).items() if name in ("seconds", "frames")}
         write_atomically(record, _json(facts))

@@ -19,6 +19,7 @@ from videopro.benchmarks.__main__ import main as benchmarks_main
 from videopro.benchmarks.protocol import ROBUST, Protocol
 from videopro.errors import ConfigError
 from videopro.infer import main
+from videopro.methods import METHODS
 from videopro.methods.native import NativeMethod, _clue_times
 from videopro.report.__main__ import main as report_main
 
@@ -69,6 +70,14 @@ def test_native_follows_the_protocol() -> None:
     assert NativeMethod.follow(Protocol(ROBUST), {}) == {}
     with pytest.raises(ConfigError, match="protocol 'bare' has none"):
         NativeMethod.follow(without, {"subtitles": "all"})
+
+
+def test_only_native_follows_a_protocol_that_shows_the_clue_alone() -> None:
+    clue = Protocol(ROBUST, name="clue", shown="clues")
+    assert NativeMethod.follow(clue, {"frames": 3}) == {"frames": 3}
+    for name in sorted(METHODS.keys() - {"native"}):
+        with pytest.raises(ConfigError, match=f"method '{name}' looks anywhere .* 'clue' .*--method native"):
+            METHODS[name].follow(clue, {})
 
 
 def test_clue_frames_lie_in_the_clues() -> None:

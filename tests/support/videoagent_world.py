@@ -86,7 +86,7 @@ class SceneVideoAgent(VideoAgentMethod):
         super().__init__(VideoAgentSettings(**settings))
         self.llm = ScriptedModel(lines, frames=frames)
         self.captioner = ScriptedModel([_caption], name="captioner", frames=frames, forever=True)
-        self._encoders: Any = Encoders(SceneEncoder() if encoder else None)
+        self._module_models: Any = Encoders(SceneEncoder() if encoder else None)
 
     def models(self, backbone: Any) -> dict[str, Any]:
         known = {"llm": self.llm, "captioner": self.captioner}

@@ -18,6 +18,7 @@ from videopro.backbones.base import (
     GenerateRequest,
     Generation,
     Sampling,
+    Stills,
     Visual,
     YesNoRequest,
 )
@@ -36,6 +37,7 @@ __all__ = [
     "GenerateRequest",
     "Generation",
     "Sampling",
+    "Stills",
     "Visual",
     "YesNoRequest",
     "check_alive",

@@ -79,8 +79,16 @@ class Prefix(ABC):
         self.close()
 
 
-# What a model is shown: frames in order (a single frame is sent as an image), a shared prefix, or None (text
-# only).
+class Stills(tuple["Frame", ...]):
+    """Frames that a model sees one by one, as images after their times: for frames that lie far apart.
+
+    Qwen's videos merge every two consecutive frames into one. That halves the tokens of a sampled moment, but
+    frames that do not belong together can hardly be told apart.
+    """
+
+
+# What a model is shown: frames in order (a video, or `Stills`; one frame is an image), a shared prefix, or
+# None (text only).
 Visual: TypeAlias = "Sequence[Frame] | Prefix | None"
 
 

@@ -76,7 +76,10 @@ class MethodFlags:
     )
     tau: float | None = field(default=None, metadata=setting("refine answers with a confidence below this"))
     max_rounds: int | None = field(
-        default=None, metadata=setting("maximum number of refinements per question")
+        default=None,
+        metadata=setting(
+            "at most this many refinements of a question; of an agent: rounds before it answers"
+        ),
     )
     refine_below: float | None = field(
         default=None, metadata=setting("store refinements up to this confidence, for other tau")

@@ -80,7 +80,12 @@ class Method(ABC):
     @classmethod
     def follow(cls, protocol: Protocol, options: Mapping[str, Any]) -> dict[str, Any]:
         """The options, with the protocol's values for those that are not given. Raises ConfigError for
-        options that contradict the protocol."""
+        options that contradict the protocol, and for a protocol that the method cannot follow."""
+        if protocol.shown != "video":
+            raise ConfigError(
+                f"method {cls.name!r} looks anywhere in the video, but protocol {protocol.name!r} shows only "
+                "the annotated clue; use --method native, or another --protocol"
+            )
         return dict(options)
 
     @classmethod

@@ -12,6 +12,7 @@ from transformers import AutoProcessor
 from transformers.video_utils import VideoMetadata
 
 from tests.support.qwen_models import pictures, save_checkpoint, template
+from videopro.backbones import Stills
 from videopro.backbones.qwen import QwenInputs
 from videopro.backbones.qwen.inputs import escape_control_tokens
 from videopro.errors import BackboneError
@@ -121,6 +122,20 @@ def test_one_frame_is_an_image(processors: Any) -> None:
     assert list(made.ids) == expected["input_ids"][0].tolist()
     assert torch.equal(made.tensors["image_grid_thw"], expected["image_grid_thw"])
     assert torch.equal(made.tensors["pixel_values"], expected["pixel_values"])
+
+
+def test_stills_are_images_with_their_times_and_as_many_patches_as_a_frame_alone(processors: Any) -> None:
+    inputs = build(processors["qwen3_vl"])
+    shown = [Frame(picture.image, time) for picture, time in zip(pictures(3), (2.0, 30.0, 58.5), strict=True)]
+    stills, video = inputs.head(Stills(shown)), inputs.head(shown)
+    text = processors["qwen3_vl"].tokenizer.decode(stills.ids)
+    for time in ("2.0", "30.0", "58.5"):
+        assert f"<{time} seconds><|vision_start|><|image_pad|>" in text
+    alone = inputs.head(shown[1:2])
+    assert stills.tensors["image_grid_thw"].tolist() == alone.tensors["image_grid_thw"].tolist() * 3
+    assert torch.equal(stills.tensors["pixel_values"].chunk(3)[1], alone.tensors["pixel_values"])
+    # A video merges 2.0 s and 30.0 s, and the third frame with itself.
+    assert video.tensors["video_grid_thw"][:, 0].tolist() == [2]
 
 
 def test_crops_of_several_sizes_are_enlarged_images_with_their_times(processors: Any) -> None:

@@ -13,6 +13,7 @@ from PIL import Image
 from tests.support.server_cases import COLOURS, KEY, KEY_ENV, BackoffDelays, Make, frames, reds
 from tests.support.stub_server import StubFault, StubServer, letter, pictures_of, text_of, video_times
 from videopro import prompts
+from videopro.backbones import Stills
 from videopro.errors import BackboneError
 from videopro.video import Frame
 
@@ -126,6 +127,17 @@ def test_one_frame_is_a_picture_and_crops_of_several_sizes_are_never_a_video(mak
     single, crops = stub.chats
     assert [part["type"] for part in single["messages"][0]["content"]] == ["image_url", "text"]
     assert [part["type"] for part in crops["messages"][0]["content"]] == ["text", "image_url"] * 2 + ["text"]
+
+
+def test_stills_are_pictures_with_their_times_even_where_a_video_is_taken(make: Make) -> None:
+    with StubServer(takes_video="times") as stub:
+        backbone = make(stub, video="video")
+        backbone.answer(Stills(frames([5.0, 60.0])), COLOURS)
+    (sent,) = stub.chats
+    parts = sent["messages"][0]["content"]
+    assert [part["type"] for part in parts] == ["text", "image_url"] * 2 + ["text"]
+    assert [part["text"] for part in parts[:4:2]] == ["<5.0 seconds>", "<60.0 seconds>"]
+    assert "media_io_kwargs" not in sent
 
 
 def test_pictures_keep_to_the_pixel_budget_and_to_their_aspect(stub: StubServer, make: Make) -> None:

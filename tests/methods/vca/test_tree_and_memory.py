@@ -7,15 +7,15 @@ from videopro.methods.vca import MemoryBuffer, Tree, borders
 
 def test_frames_split_a_segment_and_its_parts_are_named_after_it() -> None:
     tree = Tree(70.0, shortest=1.0)
-    parts = tree.split_at(None, [10.0, 20.0])
+    parts = tree.split(None, [10.0, 20.0])
     assert [(part.number, part.name, part.start, part.end) for part in parts] == [
         (0, "0", 0.0, 10.0),
         (1, "1", 10.0, 20.0),
         (2, "2", 20.0, 70.0),
     ]
     assert borders(parts) == [10.0, 20.0]
-    inner = tree.split_at(parts[2], [40.0])
-    innermost = tree.split_at(inner[1], [50.0])
+    inner = tree.split(parts[2], [40.0])
+    innermost = tree.split(inner[1], [50.0])
     assert [(part.number, part.name) for part in (*inner, *innermost)] == [
         (3, "2.0"),
         (4, "2.1"),
@@ -29,26 +29,26 @@ def test_frames_split_a_segment_and_its_parts_are_named_after_it() -> None:
 
 def test_a_segment_is_split_evenly() -> None:
     tree = Tree(70.0, shortest=1.0)
-    parts = tree.split(None, 6)
+    parts = tree.split(None, tree.even_borders(None, 6))
     assert [(part.start, part.end) for part in parts] == [(10.0 * i, 10.0 * i + 10) for i in range(7)]
     assert tree.even_borders(parts[3], 4) == [32.0, 34.0, 36.0, 38.0]
 
 
 def test_open_segments_are_candidates_in_order_of_time_unless_they_are_short() -> None:
     tree = Tree(30.0, shortest=5.0)
-    _, middle, _ = tree.split(None, 2)
-    tree.split_at(middle, [14.0])
+    _, middle, _ = tree.split(None, tree.even_borders(None, 2))
+    tree.split(middle, [14.0])
     assert [node.name for node in tree.candidates] == ["0", "1.1", "2"]
 
 
 def test_a_frame_is_as_relevant_as_the_better_open_segment_beside_it() -> None:
     tree = Tree(30.0, shortest=1.0)
-    parts = tree.split(None, 2)
+    parts = tree.split(None, tree.even_borders(None, 2))
     assert tree.relevance_at(10.0) == -1.0
     for part, score in zip(parts, (30.0, 60.0, 40.0), strict=True):
         part.score = score
     assert (tree.relevance_at(10.0), tree.relevance_at(20.0)) == (60.0, 60.0)
-    inner = tree.split(parts[1], 1)
+    inner = tree.split(parts[1], tree.even_borders(parts[1], 1))
     # Until they have scores of their own, the parts count as what was split.
     assert (tree.relevance_at(10.0), tree.relevance_at(15.0), tree.relevance_at(20.0)) == (60.0, 60.0, 60.0)
     inner[0].score, inner[1].score = 0.0, 5.0

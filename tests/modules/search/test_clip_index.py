@@ -24,7 +24,7 @@ from tests.support.tiny_encoders import languagebind_folder
 from videopro import index as command
 from videopro.errors import ConfigError, VideoError
 from videopro.modules.errors import ModelError
-from videopro.modules.search import build_index, clip_bounds, default_root, index_path
+from videopro.modules.search import build_index, clip_bounds, default_root, index_path, prepare_index
 from videopro.modules.search.clip_index import load_index
 from videopro.modules.search.index_file import DamagedIndex, read_vectors, write_vectors
 from videopro.video import Frame, Video
@@ -86,6 +86,23 @@ def test_an_interrupted_build_resumes(video: Video, tmp_path: Path) -> None:
         ".lock",
         ".safetensors",
     ]
+
+
+def test_what_an_index_cost_is_known_to_later_runs_unless_its_build_was_resumed(
+    video: Video, tmp_path: Path
+) -> None:
+    _, made = prepare_index(video, NumberEncoder(), root=tmp_path / "a")
+    _, found = prepare_index(video, NumberEncoder(fails_after=0), root=tmp_path / "a")
+    assert made.is_known
+    assert made.cost.frames == 34 * 3
+    assert made.cost.seconds > 0
+    assert found == made
+    with pytest.raises(RuntimeError, match="killed"):
+        prepare_index(video, NumberEncoder(fails_after=33), root=tmp_path / "b")
+    for _ in range(2):
+        _, resumed = prepare_index(video, NumberEncoder(), root=tmp_path / "b")
+        assert not resumed.is_known
+        assert resumed.key == made.key
 
 
 def test_what_is_on_disk_is_read_and_keyed_by_content_encoder_and_length(

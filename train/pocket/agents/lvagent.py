@@ -30,8 +30,9 @@ from videopro.train.pocket.agents.witness import AGAINST, LOCAL, NOTHING, PLACE,
 from videopro.train.pocket.qa_pairs import PocketExample, QAPair, Rng
 from videopro.video import uniform_times
 
-GLANCE, FRAMES, CHUNKS, WORDS, AGENTS = 4, 16, 6, 50, 3
-"""The method's own settings, and a team of three."""
+GLANCE, FRAMES, CHUNKS, WORDS, AGENTS = 4, (16, 16, 16, 8, 4), 6, 50, 3
+"""The method's own settings, and a team of three. A second look has as many frames as one of the budgets that
+methods are compared at."""
 
 POINTS: Mapping[str, int] = {SHOWN: 9, PLACE: 5, NOTHING: 3, AGAINST: 1}
 
@@ -61,7 +62,7 @@ def discussion_rows(rng: Rng, focus: str = "lvagent") -> list[PocketExample]:
     order = rng.choice(len(drawn), len(drawn), replace=False, p=shares / shares.sum())
     witnesses = [Witness(video, drawn[int(place)]) for place in order]
     return [
-        glance_row(rng, video, witnesses[:4]),
+        glance_row(rng, video, witnesses[:8]),
         *answer_rows(rng, video, witnesses),
         PocketExample([score_pair(rng, witness) for witness in witnesses[:3]]),
     ]
@@ -111,14 +112,14 @@ def answer_rows(rng: Rng, video: DrawnVideo, witnesses: Sequence[Witness]) -> li
 
 def look(rng: Rng, witness: Witness) -> list[float]:
     """The times (s) of a second look: uniform over the whole video, or at random in one of its chunks."""
-    duration = witness.video.duration
+    duration, frames = witness.video.duration, int(rng.choice(FRAMES))
     if witness.asked.kind not in LOCAL or rng.random() < 0.2:
-        return uniform_times(0.0, duration, FRAMES)
+        return uniform_times(0.0, duration, frames)
     (start, end), *_ = witness.asked.evidence
     chunk = int((start + end) / 2 * CHUNKS / duration)
     if rng.random() < 0.25:  # the retriever is not always right
         chunk = int(rng.integers(CHUNKS))
-    return random_times(rng, duration * chunk / CHUNKS, duration * (chunk + 1) / CHUNKS, FRAMES)
+    return random_times(rng, duration * chunk / CHUNKS, duration * (chunk + 1) / CHUNKS, frames)
 
 
 def opinion_letter(rng: Rng, witness: Witness, times: Sequence[float]) -> str:

@@ -14,14 +14,16 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from videopro import prompts
+from videopro.methods.agents import spread
 from videopro.methods.vca import MemoryBuffer, Node, Tree, borders, explore_prompt, reward_prompt
 from videopro.pocket.questions import generate_questions
 from videopro.train.pocket.agents.views import DrawnVideo
 from videopro.train.pocket.agents.witness import SAID, Witness
 from videopro.train.pocket.qa_pairs import PocketExample, Rng
 
-BORDERS, BUFFERS, SHORTEST = 6, (16, 16, 8), 1.0
-"""Settings of the method; buffers are those of the preset "equal" on the pocket model, and the paper's."""
+BORDERS, BUFFERS, SHORTEST = 6, (16, 16, 16, 8, 8, 4), 1.0
+"""Settings of the method. Buffers are those of the preset "equal" at the budgets that methods are compared
+at, and the paper's; a call shows no more frames than the buffer holds."""
 
 HIDDEN, BESIDE, WITHIN = 10, 80, 100
 """Scores of a segment of whose end frames none, one, or all show the place that the question names."""
@@ -57,7 +59,7 @@ class VcaTeacher:
 
     def explore(self, node: Node | None) -> None:
         """One round: split a segment (None: the whole video), score its parts, keep the best frames."""
-        self.last = self.tree.split(node, BORDERS)
+        self.last = self.tree.split(node, spread(self.tree.even_borders(node, BORDERS), self.size))
         if node is not None:
             self.explored.append(node)
         for place, part in enumerate(self.last):
@@ -86,7 +88,7 @@ class VcaTeacher:
     def _coarse(self) -> list[Node]:
         """Open parts of the whole video that may hide a scene."""
         parts = self.tree.candidates
-        return [node for node in parts if node.number <= BORDERS and node.end - node.start > FINE]
+        return [node for node in parts if not node.parent and node.end - node.start > FINE]
 
     def next_segment(self) -> Node | None:
         """The segment to explore; None: answer."""
@@ -163,6 +165,6 @@ def same_path(witness: Witness, size: int, path: Sequence[int]) -> VcaTeacher:
 def _row(
     rng: Rng, video: DrawnVideo, times: Sequence[float], pairs: Sequence[tuple[str, str]]
 ) -> PocketExample:
-    # Qwen's video processor repeats the last of an odd number of frames.
-    even = [*times, *times[-1:]] if len(times) % 2 else list(times)
-    return PocketExample(list(pairs), video.frames(even, int(rng.integers(18, 25))), even)
+    # Each frame twice: that is how Qwen encodes an image, and the method shows `Stills`.
+    frames = video.frames(times, int(rng.integers(18, 25))).repeat(2, axis=0)
+    return PocketExample(list(pairs), frames, [time for time in times for _ in range(2)])

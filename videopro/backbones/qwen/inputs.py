@@ -21,6 +21,7 @@ from transformers.models.qwen3_vl.video_processing_qwen3_vl import smart_resize 
 from transformers.processing_utils import ProcessorMixin
 from transformers.video_utils import VideoMetadata
 
+from videopro.backbones.base import Stills
 from videopro.backbones.control_tokens import escape_control_tokens
 from videopro.errors import BackboneError
 
@@ -195,14 +196,14 @@ class QwenInputs:
         Several frames of one size are sent as a video: with their true times for Qwen3-VL and newer; with the
         mean spacing for Qwen2.5-VL, which takes one interval per video, so uneven times are lost there. An
         odd number is padded by repeating the last frame, as the processor does. A single frame is an image.
-        Frames of several sizes (crops) are images, each after its time. Frames are never enlarged, unless
-        there are crops among them: then to at least nine tenths of the pixel budget, since a crop is meant to
-        show more detail. Raises `BackboneError` for no frames or more than the budget.
+        `Stills` and frames of several sizes (crops) are images, each after its time. Frames are never
+        enlarged, unless there are crops among them: then to at least nine tenths of the pixel budget, since a
+        crop is meant to show more detail. Raises `BackboneError` for no frames or more than the budget.
         """
         self._check(frames)
         shapes = {frame.image.shape for frame in frames}
         floor = self.pixels * 9 // 10 if any(frame.box is not None for frame in frames) else 0
-        if len(frames) > 1 and len(shapes) == 1:
+        if len(frames) > 1 and len(shapes) == 1 and not isinstance(frames, Stills):
             return self._encode(_user([{"type": "video"}], ""), video=self.as_video(frames), floor=floor)
         parts: list[dict[str, Any]] = []
         for frame in frames:

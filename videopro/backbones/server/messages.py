@@ -30,6 +30,7 @@ from urllib.parse import unquote, urlparse
 import numpy as np
 from PIL import Image, UnidentifiedImageError
 
+from videopro.backbones.base import Stills
 from videopro.backbones.control_tokens import escape_control_tokens
 from videopro.errors import BackboneError, VideoError
 
@@ -53,8 +54,8 @@ class EncodedFrames:
 
     jpegs: tuple[str, ...]
     times: tuple[float, ...]
-    one_size: bool = True
-    """Whether all have one size; only then can they be a video."""
+    fits_video: bool = True
+    """Whether they can be a video: all have one size, and belong together (no `Stills`)."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ def encode_frames(frames: Sequence[Frame], pixels: int) -> EncodedFrames:
     return EncodedFrames(
         jpegs=tuple(jpeg(frame.image, pixels) for frame in frames),
         times=tuple(float(frame.time) for frame in frames),
-        one_size=len({frame.image.shape for frame in frames}) <= 1,
+        fits_video=not isinstance(frames, Stills) and len({frame.image.shape for frame in frames}) <= 1,
     )
 
 
@@ -107,7 +108,7 @@ def visual_parts(encoded: EncodedFrames, as_video: bool) -> tuple[list[dict[str,
     """
     if len(encoded.jpegs) == 1:
         return [_image_part(encoded.jpegs[0])], {}
-    if as_video and encoded.one_size:
+    if as_video and encoded.fits_video:
         url = "data:video/jpeg;base64," + ",".join(encoded.jpegs)
         return [{"type": "video_url", "video_url": {"url": url}}], _video_times(encoded.times)
     parts: list[dict[str, Any]] = []
@@ -279,7 +280,7 @@ def _listed_frames(source: Sequence[Any], part: Mapping[str, Any], frames: int, 
     return EncodedFrames(
         jpegs=tuple(jpeg(picture, pixels) for picture in pictures),
         times=tuple(float(getattr(item, "time", place / rate)) for place, item in enumerate(source)),
-        one_size=len({np.asarray(picture).shape[:2] for picture in pictures}) == 1,
+        fits_video=len({np.asarray(picture).shape[:2] for picture in pictures}) == 1,
     )
 
 

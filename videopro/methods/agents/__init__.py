@@ -4,7 +4,7 @@ An agent is a folder beside this one: its settings, prompts and schemas, and an 
 paper's algorithm.
 """
 
-from videopro.methods.agents.budget import Budget, BudgetLimits, BudgetSpent
+from videopro.methods.agents.budget import Budget, BudgetLimits, BudgetSpent, spread
 from videopro.methods.agents.clock import SharedClock
 from videopro.methods.agents.loading import ModelLoader, public_role, split_role
 from videopro.methods.agents.method import AgentMethod, AgentRun, Conclusion, Prepared, Scene
@@ -41,4 +41,5 @@ __all__ = [
     "parse_reply",
     "public_role",
     "split_role",
+    "spread",
 ]

@@ -78,10 +78,17 @@ class Budget:
         left = self.frames_left()
         new = [time for time in dict.fromkeys(times) if round(time, 3) not in self.seen]
         if left is not None and len(new) > left:
-            new = [new[(2 * place + 1) * len(new) // (2 * left)] for place in range(left)]
+            new = spread(new, left)
         chosen = {*new}
         kept = [time for time in times if time in chosen or round(time, 3) in self.seen]
         if times and not kept:
             raise BudgetSpent(f"the budget of {self.limits.max_frames} frames is spent")
         self.seen.update(round(time, 3) for time in new)
         return kept
+
+
+def spread(times: Sequence[float], count: int) -> list[float]:
+    """At most `count` of the times, in order: those in the middle of equal parts of the list."""
+    if len(times) <= count:
+        return list(times)
+    return [times[(2 * place + 1) * len(times) // (2 * count)] for place in range(count)]

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 from videopro import prompts
 from videopro.backbones import Backbone
 from videopro.benchmarks import Item
-from videopro.errors import QUESTION_ERRORS
+from videopro.errors import QUESTION_ERRORS, ConfigError
 from videopro.methods.agents.budget import BudgetSpent
 from videopro.methods.agents.clock import SharedClock, Stopwatch
 from videopro.methods.agents.loading import SELF, ModelLoader, public_role, read_role
@@ -19,6 +19,8 @@ from videopro.methods.agents.models import AgentModel
 from videopro.methods.agents.session import Session
 from videopro.methods.agents.settings import AgentSettings
 from videopro.methods.base import Method, MethodContext
+from videopro.modules import ModuleModels, ModuleSettings, is_pocket
+from videopro.modules.models.encoders.base import VideoTextEncoder
 from videopro.question import Answer
 from videopro.traces import (
     AGENT,
@@ -96,6 +98,7 @@ class AgentMethod(Method):
             if name != SELF:
                 read_role(name, settings.api_key_env)
         self._loader: ModelLoader | None = None
+        self._module_models: ModuleModels | None = None
 
     # ---- what a subclass defines -----------------------------------------------------------------------
 
@@ -151,6 +154,19 @@ class AgentMethod(Method):
             self._loader = ModelLoader(backbone, api_key_env=self.settings.api_key_env, frames=frames)
         loader = self._loader
         return {role: loader[name] for role, name in self.role_names().items()}
+
+    def module_models(self, scene: Scene, settings: ModuleSettings) -> ModuleModels:
+        """The encoders of these settings, loaded once per process; of one call's settings only."""
+        if self._module_models is None:
+            self._module_models = ModuleModels(settings, pocket=is_pocket(scene.context.backbone.inner))
+        return self._module_models
+
+    def encoder(self, scene: Scene, name: str, use: str) -> VideoTextEncoder:
+        """The encoder of this name. Raises ConfigError, which says its `use`, for "none"."""
+        encoder = self.module_models(scene, ModuleSettings(encoder=name)).encoder()
+        if encoder is None:
+            raise ConfigError(f"{self.name}: {use}; leave out encoder=none, or name one")
+        return encoder
 
     # ---- questions in flight ---------------------------------------------------------------------------
 

@@ -147,7 +147,7 @@ class BackboneModel(AgentModel):
         sampling: Sampling,
         schema: Mapping[str, Any] | None = None,
     ) -> ModelReply:
-        request = GenerateRequest(list(frames) or None, prompt, sampling.seed, schema)
+        request = GenerateRequest(frames or None, prompt, sampling.seed, schema)
         reply = self.backbone.generate_batch([request], sampling)[0]
         return ModelReply(
             reply.text,
@@ -159,10 +159,10 @@ class BackboneModel(AgentModel):
         )
 
     def choose(self, question: Question, prompt: str, frames: Sequence[Frame]) -> Answer:
-        return self.backbone.answer_batch([ChoiceRequest(list(frames) or None, question, prompt)])[0]
+        return self.backbone.answer_batch([ChoiceRequest(frames or None, question, prompt)])[0]
 
     def decide(self, prompt: str, frames: Sequence[Frame]) -> Answer:
-        return self.backbone.yes_no_batch([YesNoRequest(list(frames) or None, prompt)])[0]
+        return self.backbone.yes_no_batch([YesNoRequest(frames or None, prompt)])[0]
 
     def close(self) -> None:
         self.backbone.close()

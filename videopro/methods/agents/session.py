@@ -16,7 +16,7 @@ from pydantic import BaseModel
 
 from videopro.backbones import Sampling
 from videopro.backbones.wrappers import Meter
-from videopro.methods.agents.budget import Budget
+from videopro.methods.agents.budget import Budget, spread
 from videopro.methods.agents.models import AgentModel, ModelReply, Tool, Turn
 from videopro.methods.agents.replies import UnparsedReply, parse_reply, plain
 from videopro.methods.agents.settings import AgentSettings
@@ -91,7 +91,7 @@ class Session:
         limit = self.models[model].frames
         if len(wanted) > limit:
             self.note(f"at most {limit} frames a call: the maximum of {model}")
-            wanted = [wanted[(2 * place + 1) * len(wanted) // (2 * limit)] for place in range(limit)]
+            wanted = spread(wanted, limit)
         allowed = self.budget.allowed(wanted)
         if len(allowed) < len(wanted):
             self.note(f"the budget of {self.budget.limits.max_frames} frames left out some")

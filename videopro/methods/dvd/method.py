@@ -6,7 +6,7 @@ from videopro.methods.agents import AgentMethod, AgentRun, Prepared, Scene, Sess
 from videopro.methods.dvd.agent import DvdRun
 from videopro.methods.dvd.database import CAPTIONER, DatabaseBuilder
 from videopro.methods.dvd.settings import DvdSettings
-from videopro.modules import ModuleModels, ModuleSettings, cache_root, is_pocket
+from videopro.modules import ModuleSettings, cache_root
 
 
 class DvdMethod(AgentMethod):
@@ -19,21 +19,15 @@ class DvdMethod(AgentMethod):
     seeing_role = "vqa"
     answers_open_questions = True
 
-    def __init__(self, settings: DvdSettings) -> None:
-        super().__init__(settings)
-        self._encoders: ModuleModels | None = None
-
     def prepare(self, scene: Scene) -> Prepared:
-        if self._encoders is None:
-            chosen = ModuleSettings(text_encoder=self.settings.text_encoder)
-            self._encoders = ModuleModels(chosen, pocket=is_pocket(scene.context.backbone.inner))
+        encoders = self.module_models(scene, ModuleSettings(text_encoder=self.settings.text_encoder))
         builder = DatabaseBuilder(
             scene.context.video,
             scene.models[CAPTIONER],
             self.settings,
             scene.subtitles,
             cache_root() / "databases",
-            self._encoders.text_encoder(),
+            encoders.text_encoder(),
             scene.context.seed,
         )
         database = builder.build()

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, RootModel, ValidationError, create_model
 
-from videopro.methods.agents import Session, Tool, ToolCall
+from videopro.methods.agents import Session, Tool, ToolCall, spread
 from videopro.methods.dvd import prompts
 from videopro.methods.dvd.database import Database
 from videopro.methods.dvd.settings import DvdSettings
@@ -217,9 +217,7 @@ def inspected_times(ranges: Sequence[tuple[float, float]], fps: float, most: int
             for time in uniform_times(start, end, max(1, round((end - start) * fps)))
         }
     )
-    if len(times) <= most:
-        return times
-    return [times[(2 * place + 1) * len(times) // (2 * most)] for place in range(most)]
+    return spread(times, most)
 
 
 def round_score(score: float) -> float:

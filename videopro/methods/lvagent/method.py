@@ -20,7 +20,6 @@ from videopro.methods.agents import (
 from videopro.methods.lvagent.agent import LvAgentRun, Scenery
 from videopro.methods.lvagent.settings import LvAgentSettings, check_agents
 from videopro.methods.lvagent.team import Team, read_team
-from videopro.modules import ModuleModels, ModuleSettings, is_pocket
 from videopro.modules.search import prepare_index
 
 
@@ -36,7 +35,6 @@ class LvAgentMethod(AgentMethod):
         check_agents(self._team.agents)
         super().__init__(settings)
         self.seeing_role = next(iter(self.role_names()))
-        self._encoders: ModuleModels | None = None
         self._is_checked = False
 
     def role_names(self) -> dict[str, str]:
@@ -63,17 +61,11 @@ class LvAgentMethod(AgentMethod):
 
     def prepare(self, scene: Scene) -> Prepared:
         """Index the chunks. The index is kept on the disk, with what making it cost."""
-        backbone = scene.context.backbone.inner
-        if self._encoders is None:
-            chosen = ModuleSettings(encoder=self.settings.encoder)
-            self._encoders = ModuleModels(chosen, pocket=is_pocket(backbone))
-        encoder = self._encoders.encoder()
-        if encoder is None:
-            raise ConfigError("lvagent: chunks are found by an encoder; leave out encoder=none, or name one")
+        encoder = self.encoder(scene, self.settings.encoder, "chunks are found by an encoder")
         video = scene.context.video
         index, made = prepare_index(video, encoder, clip_seconds=video.duration / self.settings.chunks)
         selected = () if self._team.selection is None else (self._team.selection,)
-        return Prepared(Scenery(index, backbone.frames), (made, *selected))
+        return Prepared(Scenery(index, scene.context.backbone.inner.frames), (made, *selected))
 
     def start(self, session: Session, prepared: Prepared) -> AgentRun:
         return LvAgentRun(session, prepared, self.settings)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from videopro import prompts as shared_prompts
+from videopro.backbones import Stills
 from videopro.methods.agents import AgentRun, Conclusion, Prepared, Session
 from videopro.methods.vca import prompts
 from videopro.methods.vca.replies import Action, Scores, action_of, scores_of
@@ -48,13 +49,17 @@ class VcaRun(AgentRun):
         """The forced answer, from the frames in the buffer."""
         session, question = self.session, self.session.question
         times = self._buffer.times or uniform_times(0.0, session.video.duration, self._settings.borders)
-        frames = session.frames(times, LLM)
+        frames = self._look(times)
         if question.is_open:
             prompt = shared_prompts.open_ended(question.text)
             text = session.tell("answer", LLM, prompt, frames=frames, round=self._round)
             return Conclusion(Answer(raw=text))
         prompt = shared_prompts.multiple_choice(question)
         return Conclusion(session.choose("answer", LLM, prompt, frames=frames, round=self._round))
+
+    def _look(self, times: Sequence[float]) -> Stills:
+        """The frames at `times` (s), each for itself: what is between two is what the search is about."""
+        return Stills(self.session.frames(times, LLM))
 
     # ---- Algorithm 1 -------------------------------------------------------------------------------------
 
@@ -66,7 +71,7 @@ class VcaRun(AgentRun):
             # Fewer than N if the model or the budget takes fewer: then there are fewer parts.
             times = self.session.admit(wanted, LLM)
             history = list(self._tree.nodes)
-            children = self._tree.split_at(chosen, times)
+            children = self._tree.split(chosen, times)
             self._score(children, times, history)
             self._remember(times)
             candidates = self._tree.candidates
@@ -90,17 +95,17 @@ class VcaRun(AgentRun):
                 LLM,
                 prompts.reward(question, children, history),
                 schema=scores_of([child.number for child in children]),
-                frames=self.session.frames(times, LLM),
+                frames=self._look(times),
                 round=self._round,
                 found=lambda scores: _scored(children, scores),
             )
             return
         self.session.budget.check()
-        frames: list[Frame] = []
+        frames = Stills()
         scores: list[float] | None = None
         if self._settings.reward == "image":
             assert self._score_frames is not None
-            frames = self.session.frames(times, LLM)
+            frames = self._look(times)
             similar = self._score_frames(question.text, frames)
             self._similarity.update(zip(times, similar, strict=True))
             scores = [self._end_similarity(child) for child in children]
@@ -151,7 +156,7 @@ class VcaRun(AgentRun):
             LLM,
             prompts.explore(question, candidates, self._explored),
             schema=action_of(question, segments=[node.number for node in candidates]),
-            frames=self.session.frames(self._buffer.times, LLM),
+            frames=self._look(self._buffer.times),
             round=self._round,
             found=self._chosen,
         )
@@ -187,7 +192,7 @@ class VcaRun(AgentRun):
                 LLM,
                 prompts.look(session.question, duration, sorted(seen), count),
                 schema=action_of(session.question, moments=count),
-                frames=session.frames(self._buffer.times, LLM),
+                frames=self._look(self._buffer.times),
                 round=self._round,
             )
             if reply.parsed is None or reply.parsed.times is None:

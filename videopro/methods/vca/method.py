@@ -5,12 +5,10 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from videopro.errors import ConfigError
 from videopro.methods.agents import AgentMethod, AgentRun, Prepared, Scene, Session
 from videopro.methods.vca.agent import ScoreFrames, VcaRun
 from videopro.methods.vca.rewards import frame_similarity
 from videopro.methods.vca.settings import VcaSettings
-from videopro.modules import ModuleModels, ModuleSettings, is_pocket
 
 
 class VcaMethod(AgentMethod):
@@ -22,10 +20,6 @@ class VcaMethod(AgentMethod):
     roles = ("llm",)
     seeing_role = "llm"
     answers_open_questions = True
-
-    def __init__(self, settings: VcaSettings) -> None:
-        super().__init__(settings)
-        self._encoders: ModuleModels | None = None
 
     def identity(self) -> dict[str, Any]:
         facts = super().identity()
@@ -39,13 +33,7 @@ class VcaMethod(AgentMethod):
     def prepare(self, scene: Scene) -> Prepared:
         if self.settings.reward != "image":
             return Prepared()
-        backbone = scene.context.backbone.inner
-        if self._encoders is None:
-            chosen = ModuleSettings(encoder=self.settings.encoder)
-            self._encoders = ModuleModels(chosen, pocket=is_pocket(backbone))
-        encoder = self._encoders.encoder()
-        if encoder is None:
-            raise ConfigError("vca: reward=image needs an encoder; leave out encoder=none, or name one")
+        encoder = self.encoder(scene, self.settings.encoder, "reward=image needs an encoder")
         return Prepared(partial(frame_similarity, encoder))
 
     def start(self, session: Session, prepared: Prepared) -> AgentRun:

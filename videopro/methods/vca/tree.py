@@ -57,11 +57,7 @@ class Tree:
         start, end = self._span(parent)
         return [start + (end - start) * place / (count + 1) for place in range(1, count + 1)]
 
-    def split(self, parent: Node | None, count: int) -> list[Node]:
-        """Split a segment (None: the whole video) into count + 1 equal parts."""
-        return self.split_at(parent, self.even_borders(parent, count))
-
-    def split_at(self, parent: Node | None, borders: Sequence[float]) -> list[Node]:
+    def split(self, parent: Node | None, borders: Sequence[float]) -> list[Node]:
         """Split a segment (None: the whole video) at n moments inside it (s, ascending) into n + 1 parts."""
         start, end = self._span(parent)
         prefix = ""

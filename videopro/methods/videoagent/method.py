@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from videopro.errors import ConfigError
 from videopro.methods.agents import AgentMethod, AgentRun, Prepared, Scene, Session
 from videopro.methods.videoagent import prompts
 from videopro.methods.videoagent.agent import LLM, VideoAgentRun
 from videopro.methods.videoagent.captions import CAPTIONER, Captions
 from videopro.methods.videoagent.settings import VideoAgentSettings
-from videopro.modules import ModuleModels, ModuleSettings, is_pocket
+from videopro.modules import is_pocket
 from videopro.modules.calls import CallCache
 from videopro.modules.search import ClipIndex, prepare_index
 from videopro.traces import Preparation, Step
@@ -39,7 +38,6 @@ class VideoAgentMethod(AgentMethod):
     def __init__(self, settings: VideoAgentSettings) -> None:
         super().__init__(settings)
         self.seeing_role = LLM if settings.captions == "none" else CAPTIONER
-        self._encoders: ModuleModels | None = None
         self._captions: CallCache[Step] = CallCache()
 
     def role_names(self) -> dict[str, str]:
@@ -67,15 +65,7 @@ class VideoAgentMethod(AgentMethod):
     def _index(self, scene: Scene) -> tuple[ClipIndex | None, tuple[Preparation, ...]]:
         if self.settings.selection == "uniform" or self.settings.max_rounds == 1:
             return None, ()
-        backbone = scene.context.backbone.inner
-        if self._encoders is None:
-            chosen = ModuleSettings(encoder=self.settings.encoder)
-            self._encoders = ModuleModels(chosen, pocket=is_pocket(backbone))
-        encoder = self._encoders.encoder()
-        if encoder is None:
-            raise ConfigError(
-                "videoagent: frames are found by an encoder; leave out encoder=none, or name one"
-            )
+        encoder = self.encoder(scene, self.settings.encoder, "frames are found by an encoder")
         seconds = 1.0 / self.settings.fps
         index, made = prepare_index(scene.context.video, encoder.for_frames(), clip_seconds=seconds)
         return index, (made,)

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from videopro.report.papers.building import own_runs
 from videopro.report.papers.spec import (
-    ACCURACY,
+    BY_ABILITY,
     EACH,
-    FRAMES,
-    QUESTIONS,
-    Measure,
+    LVBENCH_ABILITIES,
+    OWN,
     Paper,
     PaperRow,
     PaperTable,
-    in_group,
 )
 from videopro.report.runs import ReportRun, by_dataset
 from videopro.report.section import FigureSpec, MissingRuns, Section
@@ -28,7 +26,6 @@ if TYPE_CHECKING:
 BROWSE, SEARCH, INSPECT = "global_browse", "clip_search", "frame_inspect"
 _ABLATED = {"tools": (BROWSE, SEARCH, INSPECT)}
 WITHOUT_TRANSCRIPTS = {"subtitles": "none"}
-ABILITIES = ("ER", "EU", "KIR", "TG", "Rea", "Sum")
 TITLES = {
     "global_browse_only": "Global Browse only",
     "simple_action": "simple action",
@@ -37,13 +34,12 @@ TITLES = {
     "clip_search_trap": "Clip Search trap",
     None: "no tool",
 }
-_OWN: Mapping[str, Any] = {}
 
 
 PAPER = Paper("dvd", "Deep Video Discovery", _ABLATED)
 TABLES = (
     PaperTable(
-        PAPER, 2, "Deep Video Discovery on LVBench", (*ABILITIES, "all"),
+        PAPER, 2, "Deep Video Discovery on LVBench", (*LVBENCH_ABILITIES, "all"),
         (
             PaperRow("Gemini-1.5-Pro", (32.1, 30.9, 39.3, 31.8, 27.0, 32.8, 33.1)),
             PaperRow("Gemini-2.0-Flash", (47.4, 48.5, 56.8, 39.3, 44.4, 41.4, 48.6)),
@@ -62,7 +58,7 @@ TABLES = (
             PaperRow("Deep Video Discovery", (73.4, 73.3, 80.4, 72.3, 70.7, 74.1, 74.2), WITHOUT_TRANSCRIPTS),
             PaperRow("with transcripts", (75.5, 77.1, 79.0, 72.7, 68.7, 84.5, 76.0), {"subtitles": "listed"}),
         ),
-        (FRAMES, QUESTIONS, *(Measure(name, in_group("ability", name)) for name in ABILITIES), ACCURACY),
+        BY_ABILITY,
         others=True, is_comparison=False,
         notes=(
             "With transcripts: subtitles=listed, the default; without them if the benchmark lists none.",
@@ -84,7 +80,7 @@ TABLES = (
             PaperRow("VideoAgent", (29.3, None, None, None, 63.2)),
             PaperRow("VCA", (41.3, None, None, None, 73.6)),
             PaperRow("MR. Video", (60.8, None, 61.6, 61.8, 73.0)),
-            PaperRow("Deep Video Discovery", (74.2, 71.6, 68.6, 67.3, 76.6), _OWN),
+            PaperRow("Deep Video Discovery", (74.2, 71.6, 68.6, 67.3, 76.6), OWN),
         ),
         EACH, others=True,
         notes=("Table 2 of the paper gives 48.6 for Gemini-2.0-Flash on LVBench.",),
@@ -106,7 +102,7 @@ TABLES = (
             PaperRow("without Global Browse", (69.0,), {"tools": (SEARCH, INSPECT)}),
             PaperRow("without Clip Search", (59.6,), {"tools": (BROWSE, INSPECT)}),
             PaperRow("without Frame Inspect", (63.5,), {"tools": (BROWSE, SEARCH)}),
-            PaperRow("all tools", (71.9,), _OWN),
+            PaperRow("all tools", (71.9,), OWN),
         ),
         EACH, notes=("The paper's rows have GPT-4.1-mini as captioner and o3 as llm and vqa.",),
     ),

@@ -24,6 +24,10 @@ class PaperRow:
     """The settings in which our runs differ from the paper's own; None: a system that is no method here."""
 
 
+OWN: Mapping[str, Any] = {}
+"""The settings of a row with the paper's system as it is."""
+
+
 @dataclass(frozen=True)
 class Measure:
     """A column of ours."""
@@ -122,3 +126,9 @@ ACCURACY = Measure("accuracy, %", right)
 FRAMES = Measure("frames seen", frames_seen)
 QUESTIONS = Measure("questions", lambda run: len(run.records))
 EACH = (FRAMES, QUESTIONS, ACCURACY)
+LVBENCH_ABILITIES = ("ER", "EU", "KIR", "TG", "Rea", "Sum")
+BY_ABILITY = (
+    *(FRAMES, QUESTIONS),
+    *(Measure(name, in_group("ability", name)) for name in LVBENCH_ABILITIES),
+    ACCURACY,
+)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from videopro.report.papers.building import own_runs
 from videopro.report.papers.spec import (
     ACCURACY,
+    BY_ABILITY,
     EACH,
     FRAMES,
+    LVBENCH_ABILITIES,
+    OWN,
     QUESTIONS,
     Measure,
     Paper,
@@ -29,19 +32,16 @@ if TYPE_CHECKING:
 _ABLATED = {"reward": "model", "tree_search": True, "buffer": None, "borders": 6}
 NO_REWARD = {"reward": "none"}
 NO_TREE = {"tree_search": False}
-ABILITIES = ("ER", "EU", "KIR", "TG", "Rea", "Sum")
 DOMAINS = (
     *("Knowledge", "Film & Television", "Sports Competition", "Artistic Performance", "Life Record"),
     "Multilingual",
 )
-_OWN: Mapping[str, Any] = {}
-_BY_ABILITY = (FRAMES, QUESTIONS, *(Measure(name, in_group("ability", name)) for name in ABILITIES), ACCURACY)
 
 
 PAPER = Paper("vca", "VCA", _ABLATED)
 TABLES = (
     PaperTable(
-        PAPER, 1, "VCA on LVBench", ("frames", *ABILITIES, "all"),
+        PAPER, 1, "VCA on LVBench", ("frames", *LVBENCH_ABILITIES, "all"),
         (
             PaperRow("TimeChat", ("> 96", 21.9, 21.7, 25.9, 22.7, 25.0, 24.1, 22.3)),
             PaperRow("LLaVA-NeXT", (32.0, 30.1, 31.2, 34.1, 31.4, 35.0, 27.6, 32.2)),
@@ -50,9 +50,9 @@ TABLES = (
             PaperRow("GPT-4o", (64.0, 35.9, 30.8, 35.5, 28.3, 33.5, 34.5, 34.7)),
             PaperRow("VideoAgent (GPT-4o)", (25.5, 28.0, 30.3, 28.0, 29.3, 28.0, 36.4, 29.3)),
             PaperRow("VideoTree (GPT-4o)", (103.2, 30.3, 25.1, 26.5, 27.7, 31.9, 25.5, 28.8)),
-            PaperRow("VCA", (20.0, 43.7, 40.7, 37.8, 38.0, 46.2, 27.3, 41.3), _OWN),
+            PaperRow("VCA", (20.0, 43.7, 40.7, 37.8, 38.0, 46.2, 27.3, 41.3), OWN),
         ),
-        _BY_ABILITY, others=True,
+        BY_ABILITY, others=True,
     ),
     PaperTable(
         PAPER, 2, "VCA on EgoSchema", ("frames", "subset"),
@@ -63,18 +63,18 @@ TABLES = (
             PaperRow("VideoAgent (GPT-4o), more frames", (10.7, 60.8)),
             PaperRow("VideoTree (GPT-4o)", (69.5, 67.0)),
             PaperRow("LVNet (GPT-4o)", (12.0, 68.2)),
-            PaperRow("VCA", (7.2, 73.6), _OWN),
+            PaperRow("VCA", (7.2, 73.6), OWN),
         ),
         EACH, others=True,
     ),
     PaperTable(
         PAPER, 3, "VCA without its parts", ("EgoSchema: frames", "EgoSchema", "LVBench: frames", "LVBench"),
         (
-            PaperRow("VCA", (7.2, 73.6, 20.0, 41.3), _OWN),
+            PaperRow("VCA", (7.2, 73.6, 20.0, 41.3), OWN),
             PaperRow("without reward", (7.5, 72.6, 22.2, 39.5), NO_REWARD),
             PaperRow("without tree search", (10.2, 69.8, 39.9, 36.2), NO_TREE),
         ),
-        _BY_ABILITY,
+        BY_ABILITY,
         notes=("The paper's Table 9 gives 39.0 for LVBench without reward.",),
     ),
     PaperTable(
@@ -97,7 +97,7 @@ TABLES = (
             PaperRow("Qwen2-VL-72B, 32 frames", (32.0, 74.2)),
             PaperRow("VideoAgent (Qwen2-VL-72B)", (8.6, 65.2)),
             PaperRow("VideoTree (Qwen2-VL-72B)", (85.4, 71.0)),
-            PaperRow("VCA", (16.9, 75.2), _OWN),
+            PaperRow("VCA", (16.9, 75.2), OWN),
             PaperRow("reward by image similarity", (20.9, 74.0), {"reward": "image"}),
         ),
         EACH, others=True,
@@ -106,7 +106,7 @@ TABLES = (
         PAPER, 6, "VCA with reward from the annotated evidence",
         ("LongVA: frames", "LongVA", "GPT-4o: frames", "GPT-4o"),
         (
-            PaperRow("VCA", (13.7, 33.4, 20.0, 41.3), _OWN),
+            PaperRow("VCA", (13.7, 33.4, 20.0, 41.3), OWN),
             PaperRow("reward from the evidence (oracle)", (27.2, 36.1, 24.0, 44.2), {"reward": "evidence"}),
         ),
         EACH,
@@ -123,7 +123,7 @@ TABLES = (
             PaperRow("Life Record", (44.7, 49.5, 51.9)),
             PaperRow("Multilingual", (36.6, 40.0, 46.7)),
             PaperRow("all", (46.4, 53.1, 56.3)),
-            PaperRow("VCA, ours", (), _OWN),
+            PaperRow("VCA, ours", (), OWN),
         ),
         (FRAMES, QUESTIONS, *(Measure(name, in_group("domain", name)) for name in DOMAINS), ACCURACY),
         others=True,
@@ -138,7 +138,7 @@ TABLES = (
             PaperRow("GPT-4o", (8.0, 1.62)),
             PaperRow("VideoAgent (GPT-4o)", (7.8, 1.05)),
             PaperRow("VideoTree (GPT-4o)", (27.1, 1.38)),
-            PaperRow("VCA", (7.4, 1.68), _OWN),
+            PaperRow("VCA", (7.4, 1.68), OWN),
         ),
         (FRAMES, Measure("questions", lambda run: len(run.traces)), Measure("score", metric("Overall")),
          ACCURACY),

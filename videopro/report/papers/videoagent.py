@@ -11,6 +11,7 @@ from videopro.report.papers.spec import (
     ACCURACY,
     EACH,
     FRAMES,
+    OWN,
     QUESTIONS,
     Measure,
     Paper,
@@ -34,7 +35,6 @@ _ABLATED = {
     "selection": "retrieval",
 }
 NEXTQA_TYPES = {"C": "causal", "T": "temporal", "D": "descriptive"}
-_OWN: Mapping[str, Any] = {}
 _BY_TYPE = tuple(Measure(name, metric(name)) for name in ("Acc@C", "Acc@T", "Acc@D"))
 
 
@@ -57,7 +57,7 @@ TABLES = (
             PaperRow("Vamos", (None, None, 48.3)),
             PaperRow("LLoVi", (180.0, 57.6, 50.3)),
             PaperRow("MC-ViT-L", ("128+", 62.6, 44.4)),
-            PaperRow("VideoAgent", (8.4, 60.2, 54.1), _OWN),
+            PaperRow("VideoAgent", (8.4, 60.2, 54.1), OWN),
         ),
         EACH, others=True,
     ),
@@ -72,7 +72,7 @@ TABLES = (
             PaperRow("GPT-4 Turbo (blind)", (31.0, 30.8)),
             PaperRow("GPT-4V", (63.5, 55.6)),
             PaperRow("Gemini 1.0 Pro", (None, 55.7)),
-            PaperRow("VideoAgent", (60.2, 54.1), _OWN),
+            PaperRow("VideoAgent", (60.2, 54.1), OWN),
         ),
         EACH, others=True,
     ),
@@ -93,7 +93,7 @@ TABLES = (
             PaperRow("ViperGPT", (None, None, None, 60.0)),
             PaperRow("SeViLA (zero-shot)", (61.3, 61.5, 75.6, 63.6)),
             PaperRow("LLoVi", (69.5, 61.0, 75.6, 67.7)),
-            PaperRow("VideoAgent", (72.7, 64.5, 81.1, 71.3, 57.8, 58.8, 58.4), _OWN),
+            PaperRow("VideoAgent", (72.7, 64.5, 81.1, 71.3, 57.8, 58.8, 58.4), OWN),
         ),
         (FRAMES, QUESTIONS, *_BY_TYPE, ACCURACY), others=True,
     ),
@@ -104,7 +104,7 @@ TABLES = (
             PaperRow("9 uniform frames", (9.0, 54.8), _uniform(9)),
             PaperRow("11 uniform frames", (11.0, 55.8), _uniform(11)),
             PaperRow("3 first frames", (6.4, 58.4), {"first_frames": 3}),
-            PaperRow("5 first frames", (8.4, 60.2), _OWN),
+            PaperRow("5 first frames", (8.4, 60.2), OWN),
             PaperRow("8 first frames", (11.0, 57.4), {"first_frames": 8}),
         ),
         EACH, varied=("first_frames",),
@@ -114,7 +114,7 @@ TABLES = (
         (
             PaperRow("without segment selection", (7.5, 56.6), {"segment_selection": False}),
             PaperRow("without self-evaluation", (11.8, 59.6), {"self_evaluation": False}),
-            PaperRow("VideoAgent", (8.4, 60.2), _OWN),
+            PaperRow("VideoAgent", (8.4, 60.2), OWN),
             PaperRow("uniform instead of retrieved frames", (), {"selection": "uniform"}),
         ),
         EACH, notes=("The last row is not in the paper's table.",),
@@ -153,7 +153,7 @@ _ROUNDS = PaperTable(
     (
         PaperRow("1 round", (5.0, 53.8), {"max_rounds": 1}),
         PaperRow("2 rounds", (7.5, 58.6), {"max_rounds": 2}),
-        PaperRow("3 rounds", (8.4, 60.2), _OWN),
+        PaperRow("3 rounds", (8.4, 60.2), OWN),
         PaperRow("4 rounds", (9.9, 59.8), {"max_rounds": 4}),
         PaperRow("180 uniform frames", (180.0, 59.6)),
     ),
