@@ -1,6 +1,7 @@
 """Trains an adapter of the pocket model for the prompts of an agent.
 
     python -m videopro.train.pocket.agents.adapter vca --output runs/pocket-vca --steps 300
+    python -m videopro.train.pocket.agents.adapter dvd --output runs/pocket-dvd --steps 600 --rank 6
     python -m videopro.train.pocket.agents.adapter lvagent --output runs/pocket-lv --steps 300 --rank 8
     python -m videopro.train.pocket.agents.adapter lvagent-looks --output runs/pocket-lv-looks --steps 100 \
         --adapter runs/pocket-lv/adapter --seed 1
@@ -32,6 +33,7 @@ from transformers import Qwen3VLForConditionalGeneration
 from videopro.backbones.qwen import attach_adapter
 from videopro.errors import ConfigError
 from videopro.pocket import checkpoint, model_dir
+from videopro.train.pocket.agents.dvd import tool_rows
 from videopro.train.pocket.agents.lvagent import FOCUS, discussion_rows
 from videopro.train.pocket.agents.vca import search_rows
 from videopro.train.pocket.batches import BatchEncoder, TokenBatch
@@ -45,6 +47,7 @@ _LAYERS = r".*language_model\.layers\.\d+\.(self_attn\.(q|k|v|o)_proj|mlp\.(gate
 
 MAKERS: Mapping[str, Callable[[Rng], list[PocketExample]]] = {
     "vca": search_rows,
+    "dvd": tool_rows,
     **{name: partial(discussion_rows, focus=name) for name in FOCUS},
 }
 """What makes the rows of one video, by the name of the agent."""
