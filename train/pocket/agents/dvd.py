@@ -69,11 +69,6 @@ _LINE = re.compile(r'says "([^"]*)"')
 # ---- the world as the pocket model sees it ---------------------------------------------------------------
 
 
-def captions(rng: Rng, video: DrawnVideo, bounds: Sequence[tuple[float, float]]) -> list[str]:
-    """What the pocket model says of the clips of these borders (s), with its rates of mistakes."""
-    return [caption(rng, video, fps_times(start, end, SETTINGS.fps, FRAMES)) for start, end in bounds]
-
-
 def caption(rng: Rng, video: DrawnVideo, times: Sequence[float]) -> str:
     """What it says of the frames at these times (s)."""
     scenes = list({scene.start: scene for scene in map(video.scene_at, times)}.values())
@@ -102,17 +97,32 @@ def other(rng: Rng, options: Sequence[str], right: str) -> str:
     return choose(rng, [option for option in options if option != right])
 
 
+def clips_of(video: DrawnVideo) -> list[tuple[float, float]]:
+    """(start, end) in seconds of the clips that the method makes of a video."""
+    return clip_borders(video.duration, SETTINGS, None)
+
+
 def database_of(rng: Rng, video: DrawnVideo) -> Database:
     """The database that the method would make of a video with the pocket model as captioner."""
+    times = [fps_times(start, end, SETTINGS.fps, FRAMES) for start, end in clips_of(video)]
+    return captioned(video, [caption(rng, video, each) for each in times])
+
+
+def captioned(video: DrawnVideo, told: Sequence[str]) -> Database:
+    """The database of a video whose clips have these captions."""
     lines = tuple(SubtitleLine(line.start, line.end, line.text) for line in video.script.lines)
-    bounds = clip_borders(video.duration, SETTINGS, None)
-    told = captions(rng, video, bounds)
-    spoken = [spoken_in(Subtitles(lines, "script"), *ends) for ends in bounds]
     clips = tuple(
-        CaptionedClip(clip=n, start=start, end=end, caption=told[n], spoken=spoken[n], cost=LineCost())
-        for n, (start, end) in enumerate(bounds)
+        CaptionedClip(
+            clip=number,
+            start=start,
+            end=end,
+            caption=told[number],
+            spoken=spoken_in(Subtitles(lines, "script"), start, end),
+            cost=LineCost(),
+        )
+        for number, (start, end) in enumerate(clips_of(video))
     )
-    search = CaptionSearch(clips, None, None)
+    search = CaptionSearch([clip for clip in clips if clip.text], None, None)
     return Database(clips, SubjectRegistry(), search, Preparation("database", "drawn"))
 
 
