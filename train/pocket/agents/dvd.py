@@ -224,8 +224,7 @@ class DvdTeacher(_Simulated):
         found = last.segments
         told = "" if kind in LOOKED_AT else self._told(found)
         if told:
-            letter = question.letters[question.choices.index(told)]
-            return {"reason": told, **self._answer(letter)}
+            return self._answer(told)
         if not found or kind in ("narration", "story"):
             return self._answer(choose(self.rng, question.letters))
         best = self._at_place(found) or found
@@ -243,8 +242,9 @@ class DvdTeacher(_Simulated):
         asked = prompts.multiple_choice(self.witness.question)
         return _call("frame_inspect", question=asked, time_ranges=ranges)
 
-    def _answer(self, letter: str) -> dict[str, Any]:
-        return _call("answer", text=letter)
+    def _answer(self, text: str) -> dict[str, Any]:
+        # The method reads a letter or an option's text; this model copies a word before it finds its letter.
+        return _call("answer", text=text)
 
     def _at_place(self, found: Sequence[Segment]) -> list[Segment]:
         """Those of the clips whose captions name the question's place."""
