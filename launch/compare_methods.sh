@@ -5,8 +5,7 @@
 #   BENCHMARK=lvbench SPLIT=test MODEL=Qwen/Qwen3-VL-8B-Instruct LIMIT= bash launch/compare_methods.sh runs/lvbench --root DATA
 # BUDGETS    frames a call (default 8 16 32 64; on pocket 4 8 16, since its model was trained with 16)
 # METHODS    which methods (default: all eight)         PRESET   settings of the agents: equal (default) or paper
-# LLM, CAPTIONER, VQA       models of VideoAgent and DVD, as --options llm=... takes them (default: the model itself; on
-#            pocket, DVD's shipped adapter is its LLM)
+# LLM, CAPTIONER, VQA       models of VideoAgent and DVD, as --options llm=... takes them (default: the model itself)
 # AGENTS     LVAgent's two to four different models, with spaces (default on pocket: its shipped ones)
 # PLANNER    adapter that writes programs (default on pocket: pocket-sft)        VCA_ADAPTER   adapter that explores
 # LIMIT      questions (default 132; empty: all)         WORKERS  worker processes (default 2)
@@ -16,7 +15,7 @@ folder=${1:-runs/compare}
 shift || true
 source "$(dirname "$0")/setup.sh" report
 model=${MODEL:-pocket} benchmark=${BENCHMARK:-pocket} split=${SPLIT:-test} preset=${PRESET:-equal}
-limit=${LIMIT-132} language_options=() dvd_options=()
+limit=${LIMIT-132} language_options=()
 read -ra methods <<< "${METHODS:-native program adaptive videopro videoagent dvd vca lvagent}"
 planner=${PLANNER:-} explorer=${VCA_ADAPTER:-} agents=${AGENTS:-}
 if [ "$model" = pocket ]; then
@@ -33,11 +32,6 @@ if [ "$model" = pocket ]; then
     vca_options=(temperature=0 max_new_tokens=320) lvagent_options=(max_new_tokens=64)
     [ -n "$explorer" ] || vca_options=(temperature=0 max_new_tokens=64)
     [ -n "${LLM:-}" ] || language_options=(max_new_tokens=64)
-    dvd_options=("${language_options[@]}")
-    # Its adapter calls tools, and was taught with plain captions, which are all that this model writes.
-    if [ -z "${LLM:-}" ] && shipped pocket-dvd; then
-        dvd_options=(llm=pocket+pocket-dvd registry=none temperature=0 max_new_tokens=144)
-    fi
 else
     budgets=${BUDGETS:-8 16 32 64}
     vca_options=() lvagent_options=()
@@ -67,7 +61,7 @@ for budget in $budgets; do
                 # All questions of a video are planned in one batch, greedily, as when the planner was chosen on val.
                 answer "$budget" "$method" "$planner" max_parallel=12 temperature=0 ;;
             videoagent) answer "$budget" videoagent "" "preset=$preset" "${language_options[@]}" "${roles[@]}" ;;
-            dvd) answer "$budget" dvd "" "preset=$preset" "${dvd_options[@]}" "${roles[@]}" ${VQA:+"vqa=$VQA"} ;;
+            dvd) answer "$budget" dvd "" "preset=$preset" "${language_options[@]}" "${roles[@]}" ${VQA:+"vqa=$VQA"} ;;
             vca) answer "$budget" vca "$explorer" "preset=$preset" "${vca_options[@]}" ${LLM:+"llm=$LLM"} ;;
             lvagent)
                 if [ -z "$agents" ]; then
