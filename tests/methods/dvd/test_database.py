@@ -169,6 +169,17 @@ def test_other_settings_captioners_and_subtitles_have_their_own_file(tmp_path: P
     assert {each.path() for each in same} == {builders[0].path()}
 
 
+def test_plain_captions_of_another_prompt_have_their_own_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = builder(tmp_path, captioner(), registry="none")
+    listed = builder(tmp_path, captioner())
+    before = plain.path(), listed.path()
+    monkeypatch.setattr("videopro.prompts.caption", lambda: "What is there?")
+    assert plain.path() != before[0]
+    assert listed.path() == before[1], "its own prompts are counted by DATABASE_PROMPTS"
+
+
 # ---- replies ---------------------------------------------------------------------------------------------
 
 
@@ -247,7 +258,8 @@ def test_an_unparsed_merge_joins_equal_names_and_is_noted(tmp_path: Path) -> Non
         "green place",
     ]
     assert database.notes == (
-        "the subjects of the database were joined by name only: the merge was unparsed",
+        "the subjects of the database were joined by name only; what failed in their merge: there is no JSON "
+        "object in the reply",
     )
 
 
