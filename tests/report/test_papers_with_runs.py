@@ -183,6 +183,21 @@ def test_no_number_is_made_up(tmp_path: Path) -> None:
     assert cells(table, "VideoAgent")["accuracy, %"] == said
     (costs, _) = section_costs(path)
     assert said in [cell_text(cell) for cell in costs.rows[0]]
+    assert section("videoagent-fig3", path).figure is None, "nothing to draw"
+
+
+def test_no_accuracy_is_drawn_that_the_table_withholds(tmp_path: Path) -> None:
+    """Two of three requests for an action brought no call, so the forced letter says nothing about DVD."""
+    steps = [reply("act"), Step("clip_search"), unparsed(kind="act"), unparsed(kind="act")]
+    path = write_run(tmp_path / "d", [agent_trace(0, "A", steps)], method="dvd")
+    made = section("dvd-fig3", path)
+    assert (
+        cell_text(made.tables[0].rows[0][-1]) == "needs a language model: 2 of 3 replies could not be parsed"
+    )
+    assert made.figure is not None
+    shares, _, accuracies = made.figure.draw().axes
+    assert [text.get_text().strip() for text in shares.texts] == ["100.0"]
+    assert [text.get_text() for text in accuracies.texts] == []
 
 
 def section_costs(*folders: Path) -> tuple[Table, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from videopro.report.papers.building import own_runs
@@ -129,6 +130,9 @@ def behaviours(runs: Sequence[ReportRun]) -> Section:
             found = [(TITLES[part.behaviour], part) for part in behaviour_rows(run.own_traces)]
             if not found:
                 continue
+            if run.lacks:
+                # Neither the table nor the figure shows an accuracy that says nothing about the method.
+                found = [(title, replace(part, accuracy=None)) for title, part in found]
             drawn.append((f"{run.name}\n{data.title}", found))
             for title, part in found:
                 right = run.lacks or share(part.accuracy)

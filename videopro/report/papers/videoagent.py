@@ -214,7 +214,9 @@ def frame_efficiency(runs: Sequence[ReportRun]) -> Section:
 
     tables = (*made.tables, by_type) if rows else made.tables
     caption = "Accuracy against frames seen, and the frames that each type of question needs."
-    return Section(made.name, made.title, made.source, tables, FigureSpec(caption, draw), made.notes)
+    # Of models that cannot follow the prompts, on a benchmark without types, there is nothing to draw.
+    figure = FigureSpec(caption, draw) if points or panels else None
+    return Section(made.name, made.title, made.source, tables, figure, made.notes)
 
 
 def _point(run: ReportRun) -> tuple[str, float, Accuracy] | None:
