@@ -91,8 +91,9 @@ def setting(run: ReportRun, name: str, default: Any = None) -> Any:
 
 
 def command(method: str, changed: Mapping[str, Any]) -> str:
-    """The command that makes a run."""
-    options = " ".join(f"{name}={_word(value)}" for name, value in changed.items())
+    """The command that makes a run. A setting that is unset is left out."""
+    asked = {name: _asked(value) for name, value in changed.items()}
+    options = " ".join(f"{name}={_word(value)}" for name, value in asked.items() if value is not None)
     return f"python -m videopro.infer --method {method}{f' --options {options}' if options else ''} ..."
 
 
@@ -106,14 +107,17 @@ def _plain(value: Any) -> Any:
     return sorted(map(str, value)) if isinstance(value, list | tuple) else value
 
 
+def _asked(wanted: Any) -> Any:
+    return wanted.values[0] if isinstance(wanted, AnyOf) else wanted
+
+
 def _word(value: Any) -> str:
-    if isinstance(value, AnyOf):
-        return _word(value.values[0])
     if value is None:
         return "unset"
     if isinstance(value, bool):
         return str(value).lower()
-    return f"[{', '.join(map(str, value))}]" if isinstance(value, list | tuple) else str(value)
+    # Without spaces, at which a shell would divide it.
+    return f"[{','.join(map(str, value))}]" if isinstance(value, list | tuple) else str(value)
 
 
 def _place(table: PaperTable, runs: Sequence[ReportRun]) -> list[_Placed]:

@@ -134,7 +134,7 @@ def _given(runs: Sequence[ReportRun], name: str) -> list[ReportRun]:
     if not own:
         raise MissingRuns(
             f"{name}: no run of method lvagent; make one with `python -m videopro.infer --method lvagent "
-            "--options agents=[A, B, C] ...`"
+            "--options agents=[A,B,C] ...`"
         )
     return own
 
