@@ -96,7 +96,8 @@ class DatabaseBuilder:
                 name: getattr(settings, name)
                 for name in ("clip_seconds", "fps", "registry", "segmentation", *sampling)
             },
-            "seed": self.seed,
+            # Greedy captions depend on no seed: runs with several of them share a database.
+            "seed": self.seed if settings.temperature > 0 else 0,
             "spoken": hashlib.sha256(json.dumps(spoken).encode()).hexdigest(),
         }
         if settings.registry == "none":
