@@ -39,7 +39,7 @@ COUNT_ROUNDS = 4
 class VcaTeacher:
     """Searches for one question, and knows the right reply in every state.
 
-    It scores what the frames at a segment's ends show, never what lies unseen between them, and leaves out the
+    It scores what the frames at a segment's ends show, never what lies unseen between them. It leaves out the
     texts: an adapter that was taught to name the places named the same ones whatever it saw. If a frame shows
     the place but the buffer does not show the answer, the segment beside it is next; until then, the parts of
     the whole video in order. It answers when the buffer shows the answer, or when no part is left.
