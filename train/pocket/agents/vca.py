@@ -31,6 +31,8 @@ WHOLE = ("weather", "main_place")
 """Kinds of questions for which every segment helps."""
 FINE = 12.0
 """Seconds: few scenes are shorter, so that shorter segments hide hardly any."""
+ROUNDS = (0.35, 0.3, 0.2, 0.15)
+"""Shares of the states after one to four rounds; the more rounds, the longer the prompts."""
 COUNT_ROUNDS = 4
 """Rounds after which a count is given from what was seen."""
 
@@ -134,7 +136,7 @@ def search_rows(rng: Rng, noise: float = 0.2, segments: int = 10) -> list[Pocket
     witnesses = [Witness(video, drawn[int(place)]) for place in order]
     lead = VcaTeacher(witnesses[0], int(rng.choice(BUFFERS)))
     lead.explore(None)
-    stop = int(rng.choice([1, 2, 3, 4, 5, 6, 8], p=[0.22, 0.2, 0.18, 0.14, 0.12, 0.08, 0.06]))
+    stop = int(rng.choice([1, 2, 3, 4], p=ROUNDS))
     while lead.rounds < stop:
         candidates, node = lead.tree.candidates, lead.next_segment()
         if rng.random() < noise:
