@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.support.agent_runs import INDEX, agent_run, agent_trace, unparsed
 from tests.support.report_world import answers, planned_run, write_run
 from videopro.report.reading import read_runs
 from videopro.report.rules import natives_for
-from videopro.report.section import Section
+from videopro.report.section import MissingRuns, Section
 from videopro.report.sections import build
 from videopro.report.table import cell_text
 from videopro.traces import Preparation
@@ -84,3 +86,21 @@ def test_the_picture(tmp_path: Path) -> None:
     assert names == ["VCA (equal)"], "direct answers of these traces list no frames and no tokens"
     said = [cell_text(row[4]) for row in section.tables[0].rows if row[1] == "Deep Video Discovery"]
     assert said == ["needs a language model: 1 of 1 replies could not be parsed"]
+
+
+def test_an_accuracy_that_says_nothing_is_in_no_other_table(tmp_path: Path) -> None:
+    """A letter of an agent whose every reply was unreadable is no gain, pair or bar; "runs" says why."""
+    native = write_run(tmp_path / "n", answers("AABB"))
+    lost = write_run(
+        tmp_path / "d", [agent_trace(number, "A", [unparsed()]) for number in range(4)], method="dvd"
+    )
+    said = "needs a language model: 4 of 4 replies could not be parsed"
+    made, _ = build(read_runs([str(native), str(lost)]), ("main", "durations", "runs"))
+    named = {section.name: [str(row[0]) for row in section.tables[0].rows] for section in made}
+    assert "Deep Video Discovery" not in named["main"]
+    assert f"Left out: Deep Video Discovery, which {said}." in made[0].notes
+    (row,) = [row for row in made[-1].tables[0].rows if row[0] == "Deep Video Discovery"]
+    own = dict(zip(made[-1].tables[0].heads, row, strict=True))
+    assert (own["accuracy, %"], own["official, %"]) == (said, None)
+    with pytest.raises(MissingRuns, match="pairs: no two runs"):
+        build(read_runs([str(native), str(lost)]), ("pairs",))

@@ -20,6 +20,19 @@ def test_replies_are_counted_where_they_have_a_form() -> None:
     assert (found.n, found.repaired, found.unparsed) == (3, 1, 1)
 
 
+def test_a_reply_without_a_call_is_unparsed_in_either_protocol() -> None:
+    """Of a conversation with tools the step has no fault, as words are all right where none must be called;
+    but two thirds of these say that the model cannot use tools."""
+    called = Step("act", "llm", raw="Hm.", parsed={"calls": [{"name": "clip_search", "arguments": "{}"}]})
+    words = Step("act", "llm", raw="I think it is red.")
+    found = replies_of([called, words, words, unparsed(kind="act"), TOOL, WORDS])
+    assert (found.n, found.repaired, found.unparsed) == (4, 0, 3)
+    traces = [agent_trace(0, "A", [called, words, words])]
+    assert lack_of_model(traces) == "needs a language model: 2 of 3 replies could not be parsed"
+    replies = agent_metrics(traces)["replies"]
+    assert replies == {"structured": 3, "repaired": 0, "unparsed": 2, "questions_with_unparsed": 1}
+
+
 def test_steps_and_endings() -> None:
     """Three questions of an agent, one of them forced, one without an answer; and a direct answer."""
     caption = replace(WORDS, frames=((1.0, 8.0, 8.0),))

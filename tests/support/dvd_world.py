@@ -84,6 +84,12 @@ def call(tool: str, **arguments: Any) -> ToolCall:
     return ToolCall(tool, json.dumps(arguments))
 
 
+BROWSE = call("global_browse", query="coloured places")
+SEARCH = call("clip_search", query="a red place", top_k=2)
+INSPECT = call("frame_inspect", question="Which colours?", time_ranges=[[12, 18]])
+ANSWER = call("answer", text="B. red")
+
+
 def by_tools(*steps: Sequence[ToolCall], thought: str = "Hm.") -> ScriptedModel:
     """A language model with tool calls: what it calls in each step."""
     replies = [ModelReply(thought, 100, 10, calls=tuple(calls)) for calls in steps]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from videopro.errors import ConfigError
@@ -36,6 +37,9 @@ BUILDERS: Mapping[str, Builder] = {
     "runs": about_runs,
 }
 
+_NAMING_LACKS = frozenset(("costs", "runs", *papers.BUILDERS))
+"""Tables with a row for a run that has no accuracy to show, which says why; others leave it out."""
+
 
 def build(
     runs: Sequence[ReportRun], names: Sequence[str] = (), taus: Sequence[float] = TAUS
@@ -57,9 +61,16 @@ def build(
     for asked in wanted:
         for name in papers.FAMILIES.get(asked, (asked,)):
             try:
-                made.append(builders[name](runs))
+                made.append(builders[name](runs) if name in _NAMING_LACKS else _of_able(builders[name], runs))
             except MissingRuns as error:
                 if name in names:
                     raise
                 lacking.append(str(error))
     return made, lacking
+
+
+def _of_able(builder: Builder, runs: Sequence[ReportRun]) -> Section:
+    """The section of the runs whose model can play its part; its notes name the others."""
+    section = builder([run for run in runs if not run.lacks])
+    left_out = tuple(f"Left out: {run.name}, which {run.lacks}." for run in runs if run.lacks)
+    return replace(section, notes=(*section.notes, *left_out))

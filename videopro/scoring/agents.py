@@ -11,6 +11,8 @@ from typing import Any
 
 from videopro.traces import AGENT, FORCED, Step, Trace
 
+ACT = "act"
+"""The kind of a request for an agent's next action, which must be a call of a tool."""
 # The fields of a letter read from the distribution over the next token, which needs no parsing.
 _CHOICE = {"letter", "confidence"}
 NEEDS_MODEL = 0.5
@@ -26,7 +28,8 @@ class Replies:
     repaired: int
     """Those that could be parsed only after the model was shown its own error."""
     unparsed: int
-    """Those that could not be parsed, even after that."""
+    """Those that could not be parsed, even after that, and those of a conversation with tools without any
+    call: the same reply as text does not fit the schema of a call."""
 
     @property
     def needs_model(self) -> bool:
@@ -39,8 +42,8 @@ def replies_of(steps: Sequence[Step]) -> Replies:
     asked = [step for step in steps if _is_structured(step)]
     return Replies(
         len(asked),
-        sum(bool(step.rejected) and not step.is_unparsed for step in asked),
-        sum(step.is_unparsed for step in asked),
+        sum(bool(step.rejected) and not _is_unparsed(step) for step in asked),
+        sum(map(_is_unparsed, asked)),
     )
 
 
@@ -92,7 +95,7 @@ def agent_metrics(traces: Sequence[Trace]) -> dict[str, Any]:
             "structured": replies.n,
             "repaired": replies.repaired,
             "unparsed": replies.unparsed,
-            "questions_with_unparsed": sum(any(step.is_unparsed for step in trace.steps) for trace in own),
+            "questions_with_unparsed": sum(any(map(_is_unparsed, trace.steps)) for trace in own),
         },
         "by_kind": {
             kind: {
@@ -108,7 +111,13 @@ def agent_metrics(traces: Sequence[Trace]) -> dict[str, Any]:
 
 
 def _is_structured(step: Step) -> bool:
-    return step.is_unparsed or (step.parsed is not None and bool(step.model) and set(step.parsed) != _CHOICE)
+    return _is_unparsed(step) or (
+        step.parsed is not None and bool(step.model) and set(step.parsed) != _CHOICE
+    )
+
+
+def _is_unparsed(step: Step) -> bool:
+    return step.is_unparsed or (step.kind == ACT and bool(step.model) and step.parsed is None)
 
 
 def _is_unanswered(trace: Trace) -> bool:

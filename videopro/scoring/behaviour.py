@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Literal, get_args
 
+from videopro.scoring.agents import ACT
 from videopro.scoring.verdicts import records_of
 from videopro.traces import Step, Trace
 
@@ -78,7 +79,7 @@ def behaviour_rows(traces: Iterable[Trace]) -> list[BehaviourRow]:
 
 
 def _row(name: Behaviour | None, own: Sequence[Trace], total: int) -> BehaviourRow:
-    steps = sum(step.kind == "act" for trace in own for step in trace.steps)
+    steps = sum(step.kind == ACT for trace in own for step in trace.steps)
     scores = [score.correct for score in records_of(own)]
     accuracy = sum(scores) / len(scores) if scores else None
     return BehaviourRow(name, len(own), len(own) / total, steps / len(own), accuracy)

@@ -1,4 +1,4 @@
-"""The search: both protocols, its ends, and what a model is told about its mistakes."""
+"""The search: both protocols, its ends, and its ablations."""
 
 from __future__ import annotations
 
@@ -10,6 +10,10 @@ from typing import Any
 import pytest
 
 from tests.support.dvd_world import (
+    ANSWER,
+    BROWSE,
+    INSPECT,
+    SEARCH,
     ScriptedDvd,
     as_text,
     ask,
@@ -29,11 +33,6 @@ from videopro.methods import METHODS, make_trace, video_ref
 from videopro.methods.agents import ModelReply, ToolCall
 from videopro.question import Question
 from videopro.traces import FALLBACK, FORCED, Result, Step, Trace
-
-BROWSE = call("global_browse", query="coloured places")
-SEARCH = call("clip_search", query="a red place", top_k=2)
-INSPECT = call("frame_inspect", question="Which colours?", time_ranges=[[12, 18]])
-ANSWER = call("answer", text="B. red")
 
 
 @pytest.fixture(autouse=True)
@@ -241,77 +240,6 @@ def test_a_request_that_cannot_be_served_ends_the_question_and_keeps_its_steps()
     result = ask(llm)
     assert result.error.type == "BackboneError"
     assert kinds(result) == ["act", "clip_search"]
-
-
-# ---- mistakes --------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("wrong", "kind", "told"),
-    [
-        (ToolCall("clip_search", '{"query": "red"'), "clip_search", "the arguments are not valid JSON"),
-        (ToolCall("clip_search", '"red"'), "clip_search", "arguments: Input should be"),
-        (ToolCall("clip_search", ""), "clip_search", "query: Field required"),
-        (call("clip_search", query="red", top_k=0), "clip_search", "top_k: Input should be greater"),
-        (call("clip_search", query="red", colour="red"), "clip_search", "colour: Extra inputs"),
-        (
-            call("frame_inspect", question="?", time_ranges=[[70, 80]]),
-            "frame_inspect",
-            "every range must begin before it ends, within 0 and 60.0 s",
-        ),
-        (call("frame_inspect", question="?", time_ranges=[[20, 10]]), "frame_inspect", "every range"),
-        (call("frame_inspect", question="?", time_ranges=[[1]]), "frame_inspect", "time_ranges.0: List"),
-        (call("frame_inspect", question="?", time_ranges=[]), "frame_inspect", "time_ranges: List"),
-        (
-            ToolCall("frame_inspect", '{"question": "?", "time_ranges": [[0, NaN]]}'),
-            "frame_inspect",
-            "not valid JSON",
-        ),
-        (call("watch", query="red"), "unknown_tool", "there is no tool 'watch'; the tools are global_browse"),
-        (call("two words!", query="red"), "unknown_tool", "there is no tool 'two words!'"),
-        (call("answer", letter="B"), "answer", "text: Field required"),
-    ],
-)
-def test_a_mistake_becomes_an_observation(wrong: ToolCall, kind: str, told: str) -> None:
-    llm = by_tools([wrong], [ANSWER])
-    result = ask(llm)
-    assert result.final.letter == "B"
-    failed = tools_of(result)[0]
-    assert failed.kind == kind
-    assert failed.result.startswith("error: ")
-    assert told in failed.result
-    assert failed.args == {"tool": wrong.name, "arguments": wrong.arguments}
-    turn = llm.requests[1].turns[-1]
-    assert (turn.role, turn.text) == ("tool", failed.result)
-    # Servers refuse a conversation with malformed calls.
-    (sent,) = llm.requests[1].turns[1].calls
-    assert isinstance(json.loads(sent.arguments), dict)
-    assert sent.name.replace("_", "").isalnum()
-    assert sent.id == turn.call_id
-
-
-def test_a_reply_without_a_call_is_told_so() -> None:
-    llm = ScriptedModel(
-        [ModelReply("I think it is red."), ModelReply("", calls=(ANSWER,))], offers_tools=True
-    )
-    result = ask(llm)
-    assert kinds(result) == ["act", "act", "answer"]
-    assert llm.requests[1].turns[-1].text.startswith("No tool was called.")
-
-
-def test_text_that_is_no_call_is_repaired_once_then_told_so() -> None:
-    llm = ScriptedModel(["I think it is red.", *as_text(SEARCH), "Hm.", "Well.", *as_text(ANSWER)])
-    result = ask(llm)
-    acts = [step for step in result.steps if step.kind == "act"]
-    assert [(len(step.rejected), step.is_unparsed) for step in acts] == [(1, False), (1, True), (0, False)]
-    assert "This reply cannot be used: there is no JSON object in the reply." in last_seen(llm)
-    assert result.final.letter == "B"
-
-
-def test_an_unknown_tool_in_text_names_the_tools() -> None:
-    llm = ScriptedModel([*as_text(call("watch", query="x")), *as_text(ANSWER)])
-    ask(llm)
-    assert "'global_browse', 'clip_search', 'frame_inspect', 'answer'" in llm.requests[1].prompt
 
 
 # ---- ablations -------------------------------------------------------------------------------------------

@@ -145,30 +145,6 @@ def test_one_builds_and_the_other_waits(tmp_path: Path) -> None:
     assert len(model.requests) == 6
 
 
-def test_other_settings_captioners_and_subtitles_have_their_own_file(tmp_path: Path) -> None:
-    class Other(ScriptedModel):
-        def identity(self) -> dict[str, object]:
-            return {"kind": "other"}
-
-    moved = Subtitles((SubtitleLine(13.0, 15.0, "The old king laughs."), *LINES.lines[1:]), "test")
-    builders = [
-        builder(tmp_path, captioner()),
-        builder(tmp_path, captioner(), registry="parallel"),
-        builder(tmp_path, captioner(), clip_seconds=5.0),
-        builder(tmp_path, Other([])),
-        builder(tmp_path, captioner(frames=8)),
-        builder(tmp_path, captioner(), subtitles=LINES),
-        builder(tmp_path, captioner(), subtitles=moved),
-    ]
-    assert len({each.path() for each in builders}) == len(builders)
-    # These change no caption.
-    same = [
-        builder(tmp_path, captioner(), top_k=3, max_tool_steps=2, tools=("clip_search",)),
-        builder(tmp_path, captioner(), text_encoder=ColourWords()),
-    ]
-    assert {each.path() for each in same} == {builders[0].path()}
-
-
 # ---- replies ---------------------------------------------------------------------------------------------
 
 
@@ -247,7 +223,8 @@ def test_an_unparsed_merge_joins_equal_names_and_is_noted(tmp_path: Path) -> Non
         "green place",
     ]
     assert database.notes == (
-        "the subjects of the database were joined by name only: the merge was unparsed",
+        "the subjects of the database were joined by name only; what failed in their merge: there is no JSON "
+        "object in the reply",
     )
 
 

@@ -62,7 +62,7 @@ def discussion_rows(rng: Rng, focus: str = "lvagent") -> list[PocketExample]:
     order = rng.choice(len(drawn), len(drawn), replace=False, p=shares / shares.sum())
     witnesses = [Witness(video, drawn[int(place)]) for place in order]
     return [
-        glance_row(rng, video, witnesses[:8]),
+        *glance_rows(rng, video, witnesses),
         *answer_rows(rng, video, witnesses),
         PocketExample([score_pair(rng, witness) for witness in witnesses[:3]]),
     ]
@@ -78,17 +78,16 @@ def key_of(witness: Witness) -> str:
     return _KEYS[kind].format(place=witness.place, shape=shape)
 
 
-def glance_row(rng: Rng, video: DrawnVideo, witnesses: Sequence[Witness]) -> PocketExample:
-    """A few random frames: is the whole video needed, and what to look for."""
+def glance_rows(rng: Rng, video: DrawnVideo, witnesses: Sequence[Witness]) -> list[PocketExample]:
+    """A few random frames: is the whole video needed; and what to look for, in a row of its own with other
+    draws of the questions too, since copying a name from a question is what is learned last."""
     times = random_times(rng, 0.0, video.duration, GLANCE)
-    pairs: list[QAPair] = []
-    for witness in witnesses:
-        context = context_of(rng, witness, times)
-        pairs.append((whole_prompt(witness.question, context), is_whole_needed(witness)))
-        if witness.asked.kind in LOCAL:
-            pairs.append((key_prompt(witness.question, context, WORDS), key_of(witness)))
+    needs = [(whole_prompt(w.question, context_of(rng, w, times)), is_whole_needed(w)) for w in witnesses[:6]]
+    again = generate_questions(video.script, draw=int(rng.integers(6, 12)))
+    local = [w for w in (*witnesses, *(Witness(video, asked) for asked in again)) if w.asked.kind in LOCAL]
+    keys = [(key_prompt(w.question, context_of(rng, w, times), WORDS), key_of(w)) for w in local]
     # Exchanges share the text with which all begin: the lines, unless a history comes before them.
-    return shown(rng, video, times, pairs)
+    return [shown(rng, video, times, needs), shown(rng, video, times, keys)]
 
 
 def is_whole_needed(witness: Witness) -> str:

@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from videopro import prompts as shared_prompts
+from videopro.errors import QUESTION_ERRORS, BackboneError, VideoProError
 from videopro.methods.agents import AgentModel, Budget, BudgetLimits, Session, SharedClock
 from videopro.methods.dvd import prompts
 from videopro.methods.dvd.caption_search import CaptionSearch, embed_captions, encoder_key
@@ -25,6 +26,7 @@ from videopro.methods.dvd.database_file import CaptionedClip, LineCost, Lines, M
 from videopro.methods.dvd.registry import CaptionReply, MergeReply, SubjectRegistry, SubjectReply, merged
 from videopro.methods.dvd.segmentation import clip_borders, spoken_in
 from videopro.methods.dvd.settings import DvdSettings
+from videopro.methods.dvd.too_long import is_too_long
 from videopro.modules.models.encoders import TextEncoder
 from videopro.question import Question
 from videopro.storage import JsonLinesLog
@@ -32,6 +34,7 @@ from videopro.traces import Cost, Preparation
 from videopro.video import Subtitles, Video, fps_times
 
 CAPTIONER = "captioner"
+_NO_ROOM = "its request is longer than the captioner takes"
 
 
 @dataclass(frozen=True)
@@ -93,9 +96,13 @@ class DatabaseBuilder:
                 name: getattr(settings, name)
                 for name in ("clip_seconds", "fps", "registry", "segmentation", *sampling)
             },
-            "seed": self.seed,
+            # Greedy captions depend on no seed: runs with several of them share a database.
+            "seed": self.seed if settings.temperature > 0 else 0,
             "spoken": hashlib.sha256(json.dumps(spoken).encode()).hexdigest(),
         }
+        if settings.registry == "none":
+            # The prompt of every plain caption, which DATABASE_PROMPTS does not count.
+            facts["caption"] = shared_prompts.caption()
         key = hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()[:16]
         return self.root / self.video.id / f"{key}.jsonl"
 
@@ -113,7 +120,10 @@ class DatabaseBuilder:
         if unparsed := sum(bool(clip.fault) for clip in clips):
             notes.append(f"{unparsed} of {len(clips)} clips of the database have no caption: unparsed")
         if lines.registry is not None and lines.registry.fault:
-            notes.append("the subjects of the database were joined by name only: the merge was unparsed")
+            notes.append(
+                "the subjects of the database were joined by name only; what failed in their merge: "
+                f"{lines.registry.fault}"
+            )
         registry = _by_name(clips) if lines.registry is None else SubjectRegistry(lines.registry.registry)
         record = Preparation("database", name, sum(costs, Cost()))
         return Database(tuple(clips), registry, search, record, tuple(notes))
@@ -133,7 +143,13 @@ class DatabaseBuilder:
             for before in range(known, number):
                 _add(registry, lines.clips[before])
             known = number
-            yield self._caption(number, *bounds[number], registry.describe())
+            try:
+                clip = self._caption(number, *bounds[number], registry.describe())
+            except BackboneError as error:
+                if registry.subjects and is_too_long(error):
+                    raise BackboneError(_too_large(registry, number, error)) from error
+                raise
+            yield clip
 
     def _captioned_in_parallel(
         self, missing: Sequence[int], bounds: Sequence[tuple[float, float]]
@@ -149,12 +165,25 @@ class DatabaseBuilder:
 
         with ThreadPoolExecutor(self.settings.max_parallel) as threads:
             futures: list[Future[CaptionedClip]] = [threads.submit(caption, number) for number in missing]
+            failure: VideoProError | None = None
             try:
                 for future in as_completed(futures):
-                    yield future.result()
+                    if future.cancelled():
+                        continue
+                    try:
+                        clip = future.result()
+                    except QUESTION_ERRORS as error:
+                        # Those in flight are paid and kept; those that wait are not begun.
+                        failure = failure or error
+                        for other in futures:
+                            other.cancel()
+                        continue
+                    yield clip
             finally:
                 for future in futures:
                     future.cancel()
+        if failure is not None:
+            raise failure
 
     def _caption(self, number: int, start: float, end: float, registry: str) -> CaptionedClip:
         session = self._session(f"clip {number}")
@@ -183,20 +212,24 @@ class DatabaseBuilder:
         )
 
     def _merge(self, clips: Sequence[CaptionedClip]) -> MergedRegistry:
-        """Join the subjects of all clips by one request. If its reply cannot be parsed, equal names are one
-        subject."""
+        """Join the subjects of all clips by one request. If it is longer than the captioner takes, or its
+        reply cannot be parsed, equal names are one subject."""
         mentions = [mention for clip in clips for mention in clip.mentions]
         if not mentions:
             return MergedRegistry(registry=[], cost=LineCost())
         session = self._session("merge")
         prompt = prompts.merge(mentions)
-        reply = session.ask("merge", CAPTIONER, prompt, schema=MergeReply).parsed
+        fault = ""
+        try:
+            reply = session.ask("merge", CAPTIONER, prompt, schema=MergeReply).parsed
+            if reply is None:
+                fault = session.steps[-1].faults[-1]
+        except BackboneError as error:
+            if not is_too_long(error):
+                raise
+            reply, fault = None, f"{_NO_ROOM} ({error})"
         registry = _by_name(clips) if reply is None else merged(mentions, reply)
-        return MergedRegistry(
-            registry=registry.subjects,
-            fault="" if reply is not None else session.steps[-1].faults[-1],
-            cost=LineCost.of(session.settle()),
-        )
+        return MergedRegistry(registry=registry.subjects, fault=fault, cost=LineCost.of(session.settle()))
 
     def _session(self, name: str) -> Session:
         # Without limits: a budget is a question's, and a database serves all of them.
@@ -208,6 +241,15 @@ class DatabaseBuilder:
             seed=self.seed,
             budget=Budget(BudgetLimits()),
         )
+
+
+def _too_large(registry: SubjectRegistry, number: int, error: BackboneError) -> str:
+    """The message for a caption that was refused because of the registry in its prompt."""
+    return (
+        f"clip {number}: {error}; its prompt holds the registry so far ({len(registry.subjects)} subjects, "
+        f"{len(registry.describe()):,} characters), which grows with the video: use registry=parallel, whose "
+        "captions are asked for without it, longer clips (clip_seconds), or a captioner that takes more"
+    )
 
 
 def _by_name(clips: Sequence[CaptionedClip]) -> SubjectRegistry:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from videopro.report.papers.spec import Measure, Paper, PaperRow, PaperTable, Published
+from videopro.report.papers.spec import AnyOf, Measure, Paper, PaperRow, PaperTable, published_cell
 from videopro.report.runs import ReportRun, by_dataset, protocol_notes, question_notes
 from videopro.report.section import MissingRuns, Section
-from videopro.report.table import BENCHMARK, Cell, Number, Table
+from videopro.report.table import BENCHMARK, Cell, Table
 
 NOTE = (
     "Published: the paper's own numbers, of other models and, unless the benchmark's name says otherwise, "
@@ -18,6 +18,8 @@ NOTE = (
 )
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
+_NO_SUBTITLES = "no subtitles"
+"""The note of a question whose agent was to read subtitles and found none."""
 
 
 @dataclass(frozen=True)
@@ -32,23 +34,23 @@ class _Placed:
 
 def build_table(table: PaperTable, runs: Sequence[ReportRun]) -> Section:
     """The table, with a block of rows for each dataset. Raises MissingRuns if no run of the method is given,
-    or only one of a table that compares several."""
+    or, for a table that compares several, no two on one dataset."""
     blocks: list[tuple[str, list[_Placed]]] = []
     filled: set[str] = set()
+    most = 0
     for data, own in by_dataset(runs).items():
         placed = _place(table, own)
         found = {part.row.label for part in placed if part.is_own and part.runs}
         if found:
             filled |= found
+            most = max(most, len(found))
             blocks.append((data.title, placed))
     needed = 2 if table.is_comparison and len(table.own_rows) > 1 else 1
-    if len(filled) < needed:
-        raise MissingRuns(f"{table.name}: {_lacking(table, filled)}")
-    measures = [
-        measure
-        for measure in table.measures
-        if any(measure.of(run) is not None for _, placed in blocks for part in placed for run in part.runs)
-    ]
+    if most < needed:
+        # Of rows that are filled on different benchmarks, none can be compared: all are named.
+        raise MissingRuns(f"{table.name}: {_lacking(table, filled if len(filled) < needed else set())}")
+    shown = [run for _, placed in blocks for part in placed for run in part.runs]
+    measures = [measure for measure in table.measures if any(measure.of(run) is not None for run in shown)]
     rows = [row for title, placed in blocks for row in _rows(title, table, placed, measures)]
     heads = (
         *(BENCHMARK, "system"),
@@ -60,7 +62,7 @@ def build_table(table: PaperTable, runs: Sequence[ReportRun]) -> Section:
         notes.append(f"Rows without ours: {_lacking(table, filled)}.")
     return Section(
         table.name, table.title, table.source, (Table(table.title, heads, tuple(rows), tuple(notes)),),
-        notes=(*protocol_notes(runs), *question_notes(runs)),
+        notes=(*protocol_notes(shown), *question_notes(shown)),
     )  # fmt: skip
 
 
@@ -74,22 +76,30 @@ def own_runs(
         run
         for run in runs
         if run.method == paper.method
-        and all(
-            _plain(setting(run, name, paper.ablated.get(name))) == _plain(value)
-            for name, value in wanted.items()
-        )
+        and all(_fits(setting(run, name, paper.ablated.get(name)), value) for name, value in wanted.items())
     ]
 
 
 def setting(run: ReportRun, name: str, default: Any = None) -> Any:
-    """A setting of the run's method; `default` where an older version had no such setting."""
+    """A setting of the run's method; `default` where an older version had no such setting. Subtitles that
+    were asked for, but that no question had, are "none"."""
+    if name == "subtitles":
+        asked = [trace for trace in run.traces if trace.error is None]
+        if asked and all(_NO_SUBTITLES in trace.notes for trace in asked):
+            return "none"
     return run.identity["method"].get(name, default)
 
 
 def command(method: str, changed: Mapping[str, Any]) -> str:
-    """The command that makes a run."""
-    options = " ".join(f"{name}={_word(value)}" for name, value in changed.items())
+    """The command that makes a run. A setting that is unset is left out."""
+    asked = {name: _asked(value) for name, value in changed.items()}
+    options = " ".join(f"{name}={_word(value)}" for name, value in asked.items() if value is not None)
     return f"python -m videopro.infer --method {method}{f' --options {options}' if options else ''} ..."
+
+
+def _fits(value: Any, wanted: Any) -> bool:
+    values = wanted.values if isinstance(wanted, AnyOf) else (wanted,)
+    return any(_plain(value) == _plain(each) for each in values)
 
 
 def _plain(value: Any) -> Any:
@@ -97,12 +107,17 @@ def _plain(value: Any) -> Any:
     return sorted(map(str, value)) if isinstance(value, list | tuple) else value
 
 
+def _asked(wanted: Any) -> Any:
+    return wanted.values[0] if isinstance(wanted, AnyOf) else wanted
+
+
 def _word(value: Any) -> str:
     if value is None:
         return "unset"
     if isinstance(value, bool):
         return str(value).lower()
-    return f"[{', '.join(map(str, value))}]" if isinstance(value, list | tuple) else str(value)
+    # Without spaces, at which a shell would divide it.
+    return f"[{','.join(map(str, value))}]" if isinstance(value, list | tuple) else str(value)
 
 
 def _place(table: PaperTable, runs: Sequence[ReportRun]) -> list[_Placed]:
@@ -139,20 +154,13 @@ def _rows(
 ) -> Iterator[tuple[Cell, ...]]:
     for part in placed:
         given = (*part.row.published, *[None] * (len(table.columns) - len(part.row.published)))
-        published = tuple(_cell(value) for value in given)
+        published = tuple(published_cell(value) for value in given)
         if not part.runs:
             yield title, part.row.label, *(None for _ in measures), *published
         for place, run in enumerate(part.runs):
             label = part.row.label if len(part.runs) == 1 else f"{part.row.label}: {run.name}"
             own = [measure.of(run) for measure in measures]
             yield title, label, *own, *(published if place == 0 else (None,) * len(published))
-
-
-def _cell(value: Published) -> Cell:
-    if isinstance(value, float):
-        # As many decimals as the paper prints: one, but two for grades such as 1.68.
-        return Number(value, 1 if round(value, 1) == value else 2)
-    return value
 
 
 def _lacking(table: PaperTable, filled: set[str]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from videopro.report.papers.building import own_runs
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 BROWSE, SEARCH, INSPECT = "global_browse", "clip_search", "frame_inspect"
 _ABLATED = {"tools": (BROWSE, SEARCH, INSPECT)}
 WITHOUT_TRANSCRIPTS = {"subtitles": "none"}
+# The paper's transcripts guide the segmentation too (section 4.2).
+WITH_TRANSCRIPTS = {"subtitles": "listed", "segmentation": "transcript"}
+UNGUIDED = {"subtitles": "listed", "segmentation": "uniform"}
 TITLES = {
     "global_browse_only": "Global Browse only",
     "simple_action": "simple action",
@@ -34,6 +38,12 @@ TITLES = {
     "clip_search_trap": "Clip Search trap",
     None: "no tool",
 }
+
+
+_SAME = (
+    "The paper's rows have transcripts (subtitles=listed segmentation=transcript). Ours are of all runs that "
+    "are given: give runs that differ in nothing else."
+)
 
 
 PAPER = Paper("dvd", "Deep Video Discovery", _ABLATED)
@@ -56,12 +66,14 @@ TABLES = (
             PaperRow("VCA", (43.7, 40.7, 37.8, 38.0, 46.2, 27.3, 41.3)),
             PaperRow("MR. Video", (59.8, 57.4, 71.4, 58.8, 57.7, 50.0, 60.8)),
             PaperRow("Deep Video Discovery", (73.4, 73.3, 80.4, 72.3, 70.7, 74.1, 74.2), WITHOUT_TRANSCRIPTS),
-            PaperRow("with transcripts", (75.5, 77.1, 79.0, 72.7, 68.7, 84.5, 76.0), {"subtitles": "listed"}),
+            PaperRow("with transcripts", (75.5, 77.1, 79.0, 72.7, 68.7, 84.5, 76.0), WITH_TRANSCRIPTS),
+            PaperRow("with transcripts, uniform clips", (), UNGUIDED),
         ),
         BY_ABILITY,
         others=True, is_comparison=False,
         notes=(
-            "With transcripts: subtitles=listed, the default; without them if the benchmark lists none.",
+            "The last row is not in the paper's table. A run of which no question had subtitles is one "
+            "without transcripts, whatever it asked for.",
         ),
     ),
     PaperTable(
@@ -80,10 +92,10 @@ TABLES = (
             PaperRow("VideoAgent", (29.3, None, None, None, 63.2)),
             PaperRow("VCA", (41.3, None, None, None, 73.6)),
             PaperRow("MR. Video", (60.8, None, 61.6, 61.8, 73.0)),
-            PaperRow("Deep Video Discovery", (74.2, 71.6, 68.6, 67.3, 76.6), OWN),
+            PaperRow("Deep Video Discovery", (74.2, 71.6, 68.6, 67.3, 76.6), WITHOUT_TRANSCRIPTS),
         ),
         EACH, others=True,
-        notes=("Table 2 of the paper gives 48.6 for Gemini-2.0-Flash on LVBench.",),
+        notes=("Without transcripts. Table 2 of the paper gives 48.6 for Gemini-2.0-Flash on LVBench.",),
     ),
     PaperTable(
         PAPER, 4, "Deep Video Discovery by model", ("LVBench with transcripts",),
@@ -94,7 +106,7 @@ TABLES = (
             PaperRow("captioner 4.1-mini, llm o3, vqa o3", (71.9,)),
             PaperRow("captioner 4.1, llm o3, vqa o3", (76.0,)),
         ),
-        EACH, varied=("captioner", "llm", "vqa"),
+        EACH, varied=("captioner", "llm", "vqa"), notes=(_SAME,),
     ),
     PaperTable(
         PAPER, 5, "Deep Video Discovery without each of its tools", ("LVBench with transcripts",),
@@ -104,7 +116,7 @@ TABLES = (
             PaperRow("without Frame Inspect", (63.5,), {"tools": (BROWSE, SEARCH)}),
             PaperRow("all tools", (71.9,), OWN),
         ),
-        EACH, notes=("The paper's rows have GPT-4.1-mini as captioner and o3 as llm and vqa.",),
+        EACH, notes=("The paper's rows have GPT-4.1-mini as captioner and o3 as llm and vqa.", _SAME),
     ),
 )  # fmt: skip
 
@@ -118,20 +130,16 @@ def behaviours(runs: Sequence[ReportRun]) -> Section:
             found = [(TITLES[part.behaviour], part) for part in behaviour_rows(run.own_traces)]
             if not found:
                 continue
+            if run.lacks:
+                # Neither the table nor the figure shows an accuracy that says nothing about the method.
+                found = [(title, replace(part, accuracy=None)) for title, part in found]
             drawn.append((f"{run.name}\n{data.title}", found))
             for title, part in found:
                 right = run.lacks or share(part.accuracy)
                 rows.append(
-                    (
-                        data.title,
-                        run.name,
-                        title,
-                        part.questions,
-                        share(part.ratio),
-                        Number(part.steps, 1),
-                        right,
-                    )
-                )
+                    (data.title, run.name, title, part.questions, share(part.ratio), Number(part.steps, 1),
+                     right)
+                )  # fmt: skip
     if not rows:
         raise MissingRuns(
             "dvd-fig3: no run of method dvd with all tools answered a question; make one with `python -m "

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from videopro.report.papers.building import NOTE, setting
-from videopro.report.papers.spec import frames_seen, right
+from videopro.report.papers.spec import frames_seen, published_cell, right
 from videopro.report.runs import ReportRun, by_dataset, protocol_notes, question_notes
 from videopro.report.section import MissingRuns, Section
 from videopro.report.table import BENCHMARK, Cell, Number, Table, share
@@ -20,7 +20,7 @@ TITLE = "LVAgent"
 _HOUR = 3600.0
 TIMES = (
     ("Qwen2-VL-72B alone", 350.5, 90.5),
-    ("fine-tuning of ASP-CLIP", 3.0, None),
+    ("fine-tuning of ASP-CLIP", 3, None),
     ("preselection, 750 videos", 6.58, 31.6),
     ("evaluation", 130.13, 33.6),
     ("LVAgent in all", 139.71, 36.07),
@@ -66,7 +66,7 @@ def timings(runs: Sequence[ReportRun]) -> Section:
     published = Table(
         "As published, over 13,943 videos", ("part", "hours", "seconds per video"),
         tuple(
-            (part, Number(hours, 2), None if each is None else Number(each, 2)) for part, hours, each in TIMES
+            (part, published_cell(hours), published_cell(each)) for part, hours, each in TIMES
         ),
         ("LongVideoBench, MLVU, Video-MME with and without subtitles, and EgoSchema. The sum of the three "
          "parts is that of the last row.",),
@@ -103,7 +103,7 @@ def numbers_of_agents(runs: Sequence[ReportRun]) -> Section:
     published = Table(
         "As published", ("agents", *columns),
         tuple(
-            (str(count), *(None if value is None else Number(value) for value in values))
+            (str(count), *map(published_cell, values))
             for count, values in ((3, THREE_AGENTS), (4, FOUR_AGENTS))
         ),
         ("The accuracy of three agents is in the paper's main table, which is not in the supplement.",),
@@ -134,7 +134,7 @@ def _given(runs: Sequence[ReportRun], name: str) -> list[ReportRun]:
     if not own:
         raise MissingRuns(
             f"{name}: no run of method lvagent; make one with `python -m videopro.infer --method lvagent "
-            "--options agents=[A, B, C] ...`"
+            "--options agents=[A,B,C] ...`"
         )
     return own
 

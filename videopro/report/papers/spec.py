@@ -10,7 +10,15 @@ from videopro.report.runs import ReportRun
 from videopro.report.table import Cell, Number, accuracy_cell
 from videopro.scoring import accuracy, grouped, is_answerable, mean_frames_seen
 
-Published: TypeAlias = float | str | None
+Published: TypeAlias = float | int | str | None
+"""With as many decimals as the paper prints; a number without any is an int."""
+
+
+@dataclass(frozen=True)
+class AnyOf:
+    """Values of a setting that come to the same in a row's runs. The first is the one to ask for."""
+
+    values: tuple[Any, ...]
 
 
 @dataclass(frozen=True)
@@ -21,7 +29,8 @@ class PaperRow:
     published: tuple[Published, ...] = ()
     """One value per published column; shorter rows are filled with nothing."""
     settings: Mapping[str, Any] | None = None
-    """The settings in which our runs differ from the paper's own; None: a system that is no method here."""
+    """The settings in which our runs differ from the paper's own, each a value or AnyOf several; None: a
+    system that is no method here."""
 
 
 OWN: Mapping[str, Any] = {}
@@ -112,14 +121,23 @@ def metric(name: str) -> Callable[[ReportRun], Cell]:
     return of
 
 
-def in_group(kind: str, name: str) -> Callable[[ReportRun], Cell]:
-    """Accuracy in a group of the benchmark's; nothing where there is no such group."""
+def in_group(kind: str, *names: str) -> Callable[[ReportRun], Cell]:
+    """Accuracy in a group of the benchmark's, or in several with different questions; nothing where there is
+    no such group."""
 
     def of(run: ReportRun) -> Cell:
-        records = grouped(run.records).get(kind, {}).get(name)
-        return None if records is None else run.lacks or accuracy_cell(accuracy(records))
+        groups = grouped(run.records).get(kind, {})
+        records = [record for name in names for record in groups.get(name, ())]
+        return None if not records else run.lacks or accuracy_cell(accuracy(records))
 
     return of
+
+
+def published_cell(value: Published) -> Cell:
+    """A published value with the paper's decimals: one, but two for grades such as 1.68."""
+    if isinstance(value, float):
+        return Number(value, 1 if round(value, 1) == value else 2)
+    return value
 
 
 ACCURACY = Measure("accuracy, %", right)

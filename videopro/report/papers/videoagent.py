@@ -13,10 +13,12 @@ from videopro.report.papers.spec import (
     FRAMES,
     OWN,
     QUESTIONS,
+    AnyOf,
     Measure,
     Paper,
     PaperRow,
     PaperTable,
+    in_group,
     metric,
 )
 from videopro.report.runs import ReportRun, by_dataset
@@ -36,11 +38,13 @@ _ABLATED = {
 }
 NEXTQA_TYPES = {"C": "causal", "T": "temporal", "D": "descriptive"}
 _BY_TYPE = tuple(Measure(name, metric(name)) for name in ("Acc@C", "Acc@T", "Acc@D"))
+_HARD = {"C": ("CW", "CH"), "T": ("TN", "TC"), "all": ("CW", "CH", "TN", "TC")}
+_ATP_HARD = tuple(Measure(f"ATP-hard {name}", in_group("atp_hard", *of)) for name, of in _HARD.items())
 
 
 def _uniform(frames: int) -> Mapping[str, Any]:
-    """Uniform frames and no search: a single round."""
-    return {"first_frames": frames, "max_rounds": 1}
+    """Uniform frames and no search: a single round, whose self-evaluation changes no answer."""
+    return {"first_frames": frames, "max_rounds": 1, "self_evaluation": AnyOf((False, True))}
 
 
 PAPER = Paper("videoagent", "VideoAgent", _ABLATED)
@@ -48,14 +52,14 @@ TABLES = (
     PaperTable(
         PAPER, 1, "VideoAgent and public models on EgoSchema", ("frames", "subset", "full"),
         (
-            PaperRow("FrozenBiLM", (90.0, None, 26.9)),
-            PaperRow("InternVideo", (90.0, None, 32.1)),
-            PaperRow("ImageViT", (16.0, 40.8, 30.9)),
-            PaperRow("ShortViViT", (32.0, 49.6, 31.3)),
-            PaperRow("LongViViT", (256.0, 56.8, 33.3)),
-            PaperRow("SeViLA", (32.0, 25.7, 22.7)),
+            PaperRow("FrozenBiLM", (90, None, 26.9)),
+            PaperRow("InternVideo", (90, None, 32.1)),
+            PaperRow("ImageViT", (16, 40.8, 30.9)),
+            PaperRow("ShortViViT", (32, 49.6, 31.3)),
+            PaperRow("LongViViT", (256, 56.8, 33.3)),
+            PaperRow("SeViLA", (32, 25.7, 22.7)),
             PaperRow("Vamos", (None, None, 48.3)),
-            PaperRow("LLoVi", (180.0, 57.6, 50.3)),
+            PaperRow("LLoVi", (180, 57.6, 50.3)),
             PaperRow("MC-ViT-L", ("128+", 62.6, 44.4)),
             PaperRow("VideoAgent", (8.4, 60.2, 54.1), OWN),
         ),
@@ -95,14 +99,14 @@ TABLES = (
             PaperRow("LLoVi", (69.5, 61.0, 75.6, 67.7)),
             PaperRow("VideoAgent", (72.7, 64.5, 81.1, 71.3, 57.8, 58.8, 58.4), OWN),
         ),
-        (FRAMES, QUESTIONS, *_BY_TYPE, ACCURACY), others=True,
+        (FRAMES, QUESTIONS, *_BY_TYPE, ACCURACY, *_ATP_HARD), others=True,
     ),
     PaperTable(
         PAPER, 4, "VideoAgent by its number of first frames", ("frames", "EgoSchema subset"),
         (
-            PaperRow("7 uniform frames", (7.0, 54.6), _uniform(7)),
-            PaperRow("9 uniform frames", (9.0, 54.8), _uniform(9)),
-            PaperRow("11 uniform frames", (11.0, 55.8), _uniform(11)),
+            PaperRow("7 uniform frames", (7, 54.6), _uniform(7)),
+            PaperRow("9 uniform frames", (9, 54.8), _uniform(9)),
+            PaperRow("11 uniform frames", (11, 55.8), _uniform(11)),
             PaperRow("3 first frames", (6.4, 58.4), {"first_frames": 3}),
             PaperRow("5 first frames", (8.4, 60.2), OWN),
             PaperRow("8 first frames", (11.0, 57.4), {"first_frames": 8}),
@@ -151,11 +155,11 @@ TABLES = (
 _ROUNDS = PaperTable(
     PAPER, "fig3", "VideoAgent by its number of rounds", ("frames", "EgoSchema subset"),
     (
-        PaperRow("1 round", (5.0, 53.8), {"max_rounds": 1}),
+        PaperRow("1 round", (5, 53.8), {"max_rounds": 1}),
         PaperRow("2 rounds", (7.5, 58.6), {"max_rounds": 2}),
         PaperRow("3 rounds", (8.4, 60.2), OWN),
         PaperRow("4 rounds", (9.9, 59.8), {"max_rounds": 4}),
-        PaperRow("180 uniform frames", (180.0, 59.6)),
+        PaperRow("180 uniform frames", (180, 59.6)),
     ),
     # One run is enough for the frames of each type.
     EACH, varied=("max_rounds",), others=True, is_comparison=False,
@@ -210,7 +214,9 @@ def frame_efficiency(runs: Sequence[ReportRun]) -> Section:
 
     tables = (*made.tables, by_type) if rows else made.tables
     caption = "Accuracy against frames seen, and the frames that each type of question needs."
-    return Section(made.name, made.title, made.source, tables, FigureSpec(caption, draw), made.notes)
+    # Of models that cannot follow the prompts, on a benchmark without types, there is nothing to draw.
+    figure = FigureSpec(caption, draw) if points or panels else None
+    return Section(made.name, made.title, made.source, tables, figure, made.notes)
 
 
 def _point(run: ReportRun) -> tuple[str, float, Accuracy] | None:
