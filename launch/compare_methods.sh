@@ -29,7 +29,7 @@ if [ "$model" = pocket ]; then
     fi
     # The replies of its adapters are short, and were taught greedily. Without an adapter it does not stop by itself, and
     # a longer reply is no easier to read.
-    vca_options=(temperature=0 max_new_tokens=320) lvagent_options=(max_new_tokens=64)
+    vca_options=(temperature=0 max_new_tokens=200) lvagent_options=(max_new_tokens=64)
     [ -n "$explorer" ] || vca_options=(temperature=0 max_new_tokens=64)
     [ -n "${LLM:-}" ] || language_options=(max_new_tokens=64)
 else
