@@ -34,6 +34,7 @@ from videopro.errors import ConfigError
 from videopro.pocket import checkpoint, model_dir
 from videopro.train.pocket.agents.lvagent import FOCUS, discussion_rows
 from videopro.train.pocket.agents.vca import search_rows
+from videopro.train.pocket.agents.videoagent import state_rows
 from videopro.train.pocket.batches import BatchEncoder, TokenBatch
 from videopro.train.pocket.checkpoints import append_log, mixed_precision, resume, save_state
 from videopro.train.pocket.exchange_attention import NAME as EXCHANGES
@@ -45,6 +46,7 @@ _LAYERS = r".*language_model\.layers\.\d+\.(self_attn\.(q|k|v|o)_proj|mlp\.(gate
 
 MAKERS: Mapping[str, Callable[[Rng], list[PocketExample]]] = {
     "vca": search_rows,
+    "videoagent": state_rows,
     **{name: partial(discussion_rows, focus=name) for name in FOCUS},
 }
 """What makes the rows of one video, by the name of the agent."""
