@@ -49,20 +49,20 @@ MARKETS = [market(24.5), market(28.5)]
 @pytest.mark.parametrize(
     ("witness", "captions", "reason", "option", "confidence"),
     [
-        (COLOR, SEEN, "A red ball slides at the market.", "red", 3),
-        (COLOR, [BEACH, LAKE, LATER], "No frame shows the market.", "", 1),
+        (COLOR, SEEN, "The market shows a red ball that slides.", "red", 3),
+        (COLOR, [BEACH, LAKE, LATER], "The market is not shown.", "", 1),
         # Mistaken captions are believed, unless they say what is no option, or most say something else.
-        (COLOR, [market(26.5, color="blue")], "A blue ball slides at the market.", "blue", 3),
-        (COLOR, [market(26.5, color="green")], "A green ball slides at the market.", "", 2),
-        (COLOR, [market(20.5, color="blue"), *MARKETS], "A red ball slides at the market.", "red", 3),
-        (MOVE, SEEN, "A red ball slides at the market.", "slides", 3),
+        (COLOR, [market(26.5, color="blue")], "The market shows a blue ball that slides.", "blue", 3),
+        (COLOR, [market(26.5, color="green")], "The market shows a green ball that slides.", "", 2),
+        (COLOR, [market(20.5, color="blue"), *MARKETS], "The market shows a red ball that slides.", "red", 3),
+        (MOVE, SEEN, "The market shows a red ball that slides.", "slides", 3),
         # 17 s lie between the market and the lake, in which there may be another scene; 7 s are too few.
-        (AFTER, SEEN, "After the market a frame shows the lake.", "lake", 2),
-        (AFTER, [market(30.5), caption(37.5, "lake")], "The lake comes right after the market.", "lake", 3),
-        (AFTER, [BEACH, market(26.5)], "The frames show the market.", "", 2),
-        (BEFORE, SEEN, "Before the market a frame shows the beach.", "beach", 2),
-        (SIGN, SEEN, "The frames show the market.", "", 2),
-        (COUNT, SEEN, "The frames show the beach 2 times.", "2", 2),
+        (AFTER, SEEN, "The market, after it the lake.", "lake", 2),
+        (AFTER, [market(30.5), caption(37.5, "lake")], "The market, right after it the lake.", "lake", 3),
+        (AFTER, [BEACH, market(26.5)], "The market is shown.", "", 2),
+        (BEFORE, SEEN, "The market, before it the beach.", "beach", 2),
+        (SIGN, SEEN, "The market is shown.", "", 2),
+        (COUNT, SEEN, "The beach is shown 2 times or more.", "2", 2),
         # Every 7 s, the beach until 14 s and from 49 s: no visit can be missed.
         (
             COUNT,
@@ -146,7 +146,7 @@ def test_rows_are_in_the_methods_forms() -> None:
             else:
                 forms["predict"] += 1
                 parse_reply(reply, prediction_of(question))
-    assert min(forms.values()) >= 30
+    assert min(forms.values()) >= 20
 
 
 def test_rows_are_a_pure_function_of_the_seed() -> None:
