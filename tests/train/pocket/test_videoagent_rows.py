@@ -127,7 +127,7 @@ def test_a_search_begins_with_the_methods_frames_and_finds_the_place() -> None:
 
 def test_rows_are_in_the_methods_forms() -> None:
     """Segment numbers are offered ones: the schema refuses others."""
-    forms = {"predict": 0, "reflect": 0, "search": 0}
+    forms = {"predict": 0, "reflect": 0, "search": 0, "known": 0}
     for seed in range(12):
         (row,) = state_rows(np.random.default_rng(seed))
         assert row.frames is None
@@ -143,10 +143,13 @@ def test_rows_are_in_the_methods_forms() -> None:
             elif "Your answer: " in said:
                 forms["reflect"] += 1
                 parse_reply(reply, Confidence)
+            elif "JSON" not in said:
+                forms["known"] += 1
+                assert reply in question.letters or reply.startswith(" ")
             else:
                 forms["predict"] += 1
                 parse_reply(reply, prediction_of(question))
-    assert min(forms.values()) >= 20
+    assert min(forms.values()) >= 10
 
 
 def test_rows_are_a_pure_function_of_the_seed() -> None:

@@ -19,6 +19,7 @@ from itertools import groupby, pairwise
 
 import numpy as np
 
+from videopro import prompts
 from videopro.methods.videoagent import (
     Prediction,
     State,
@@ -31,11 +32,12 @@ from videopro.methods.videoagent import (
     without_neighbours,
 )
 from videopro.pocket.questions import generate_questions
+from videopro.question import Question
 from videopro.train.pocket.agents.captions import Caption, drawn_caption
 from videopro.train.pocket.agents.lvagent import key_of
 from videopro.train.pocket.agents.views import DrawnVideo
 from videopro.train.pocket.agents.witness import LOCAL, SAID, Witness
-from videopro.train.pocket.qa_pairs import PocketExample, QAPair, Rng, choose
+from videopro.train.pocket.qa_pairs import PocketExample, QAPair, Rng
 
 SETTINGS = VideoAgentSettings()
 """The method's own: one frame a second, five first frames, three rounds."""
@@ -128,6 +130,10 @@ def _beside(witness: Witness, captions: Sequence[Caption]) -> Told:
     return Told(f"The {place}, {kind} it the {near}.", option, PARTLY)
 
 
+def _letter(question: Question, option: str) -> str:
+    return question.letters[question.choices.index(option)]
+
+
 # ---- where to look ---------------------------------------------------------------------------------------
 
 
@@ -218,15 +224,26 @@ class CaptionSearch:
 
     def answer_pairs(self, witness: Witness) -> list[QAPair]:
         """The request for an answer and the one for the confidence in it, with their replies. What captions
-        do not tell is guessed."""
+        do not tell is guessed: always the first letter, as good as any, since a random one is only noise."""
         says, question = self.told(witness), witness.question
-        letter = choose(self.rng, question.letters)
-        if says.option:
-            letter = question.letters[question.choices.index(says.option)]
+        letter = _letter(question, says.option) if says.option else question.letters[0]
         reply = Prediction(reasoning=says.reason, final_answer=letter)
         return [
             (predict_prompt(question, self.state), json.dumps(reply.model_dump())),
             (reflect_prompt(question, self.state, reply), json.dumps({"confidence": says.confidence})),
+        ]
+
+    def known_pairs(self, witness: Witness) -> list[QAPair]:
+        """The same question in forms that the pocket model knows, if the captions tell the answer: so that it
+        goes on reading descriptions as it learned to."""
+        says, question = self.told(witness), witness.question
+        if not says.option:
+            return []
+        known = predict_prompt(question, self.state).partition("\nQuestion: ")[0]
+        return [
+            (f"{known}\n{prompts.multiple_choice(question)}", _letter(question, says.option)),
+            # With a leading space, the word is the same token as in the options.
+            (f"{known}\n{prompts.open_ended(question.text)}", f" {says.option}"),
         ]
 
     def search_pair(self, witness: Witness) -> QAPair:
@@ -238,7 +255,7 @@ class CaptionSearch:
         return search_prompt(witness.question, self.state, segments), json.dumps(reply)
 
 
-def state_rows(rng: Rng, questions: int = 10, searches: int = 2, miss: float = 0.2) -> list[PocketExample]:
+def state_rows(rng: Rng, questions: int = 8, searches: int = 2, miss: float = 0.2) -> list[PocketExample]:
     """The exchanges in one state of a search through a random video: answers to `questions` of its
     questions, the confidence in a third of them, and what to look for, for up to `searches` of those that
     captions do not settle. `miss`: as of `CaptionSearch`."""
@@ -259,6 +276,7 @@ def state_rows(rng: Rng, questions: int = 10, searches: int = 2, miss: float = 0
     for number, witness in enumerate(taken):
         answer, confidence = search.answer_pairs(witness)
         pairs += [answer, confidence] if number % 3 == 0 else [answer]
+        pairs += search.known_pairs(witness)
     if search.segments:
         open_ = [each for each in taken if search.told(each).confidence < SETTINGS.threshold]
         pairs += [search.search_pair(witness) for witness in open_[:searches]]
@@ -271,7 +289,7 @@ def _drawn_questions(
     """Random questions: fewer of those of which the captions tell nothing, since most are such, and of those
     that need no place."""
     shares = np.array(
-        [0.2 if each.asked.kind in SAID else 0.4 if _is_easy(search, each) else 1.0 for each in witnesses]
+        [0.1 if each.asked.kind in SAID else 0.25 if _is_easy(search, each) else 1.0 for each in witnesses]
     )
     order = rng.choice(len(witnesses), count, replace=False, p=shares / shares.sum())
     return [witnesses[int(place)] for place in order]
