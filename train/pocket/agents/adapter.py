@@ -39,6 +39,7 @@ from videopro.pocket import checkpoint, model_dir
 from videopro.train.pocket.agents.dvd import tool_rows
 from videopro.train.pocket.agents.lvagent import FOCUS, discussion_rows
 from videopro.train.pocket.agents.vca import search_rows
+from videopro.train.pocket.agents.videoagent import state_rows
 from videopro.train.pocket.batches import BatchEncoder, TokenBatch
 from videopro.train.pocket.checkpoints import append_log, mixed_precision, resume, save_state
 from videopro.train.pocket.exchange_attention import NAME as EXCHANGES
@@ -51,6 +52,7 @@ _LAYERS = r".*language_model\.layers\.\d+\.(self_attn\.(q|k|v|o)_proj|mlp\.(gate
 MAKERS: Mapping[str, Callable[[Rng], list[PocketExample]]] = {
     "vca": search_rows,
     "dvd": tool_rows,
+    "videoagent": state_rows,
     **{name: partial(discussion_rows, focus=name) for name in FOCUS},
 }
 """What makes the rows of one video, by the name of the agent."""

@@ -5,5 +5,21 @@ from videopro.methods.videoagent.prompts import State
 from videopro.methods.videoagent.prompts import predict as predict_prompt
 from videopro.methods.videoagent.prompts import reflect as reflect_prompt
 from videopro.methods.videoagent.prompts import search as search_prompt
+from videopro.methods.videoagent.replies import Prediction, descriptions_of, prediction_of
+from videopro.methods.videoagent.settings import VideoAgentSettings
+from videopro.methods.videoagent.timeline import Timeline, VideoSegment, without_neighbours
 
-__all__ = ["State", "VideoAgentMethod", "predict_prompt", "reflect_prompt", "search_prompt"]
+__all__ = [
+    "Prediction",
+    "State",
+    "Timeline",
+    "VideoAgentMethod",
+    "VideoAgentSettings",
+    "VideoSegment",
+    "descriptions_of",
+    "predict_prompt",
+    "prediction_of",
+    "reflect_prompt",
+    "search_prompt",
+    "without_neighbours",
+]
