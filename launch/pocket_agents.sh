@@ -39,5 +39,5 @@ else
     looks=$folder/lv-looks/adapter times=$folder/lv-times/adapter words=$folder/lv-words/adapter
 fi
 answer native native
-answer vca vca --backbone "adapter=$vca" --options preset=equal temperature=0 max_new_tokens=200
+answer vca vca --backbone "adapter=$vca" --options preset=equal temperature=0 max_new_tokens=200 max_rounds=4
 answer lvagent lvagent --options preset=equal "agents=[pocket+$looks,pocket+$times,pocket+$words]" max_new_tokens=64

@@ -79,6 +79,10 @@ class VcaTeacher:
         seen = places.count(self.witness.place)
         return HIDDEN if seen == 0 else WITHIN if seen == len(places) else BESIDE
 
+    def sees_some(self) -> bool:
+        """Whether the parts of the last split differ in what they show of the place."""
+        return len({part.score for part in self.last}) > 1
+
     def has_seen_enough(self) -> bool:
         """Whether the buffer shows the answer, or no frame can."""
         kind = self.witness.asked.kind
@@ -149,8 +153,10 @@ def search_rows(rng: Rng, noise: float = 0.2, segments: int = 10) -> list[Pocket
     pupils = [lead, *(same_path(witness, lead.size, path) for witness in witnesses[1 : 2 * most + 2])]
     alike = [pupil for pupil in pupils if pupil.buffer.times == lead.buffer.times][: most + 1]
     answers = [p.answer_pair() for p in alike if p.has_seen_enough() and p.witness.asked.kind not in SAID]
+    # Most segments show nothing of most questions: those come first of which some frame shows the place.
+    telling = sorted(pupils, key=lambda pupil: not pupil.sees_some())[:most]
     rows = [
-        _row(rng, video, borders(lead.last), [pupil.reward_pair() for pupil in pupils[:most]]),
+        _row(rng, video, borders(lead.last), [pupil.reward_pair() for pupil in telling]),
         _row(rng, video, lead.buffer.times, [pupil.explore_pair() for pupil in alike]),
     ]
     return [*rows, _row(rng, video, lead.buffer.times, answers)] if answers else rows
