@@ -27,9 +27,9 @@ if [ "$model" = pocket ]; then
     if shipped pocket-lv-looks; then
         agents=${agents:-pocket+pocket-lv-looks pocket+pocket-lv-times pocket+pocket-lv-words}
     fi
-    # The replies of its adapters are short, and were taught greedily, VCA's for searches of four rounds. Without an adapter it does not stop by itself, and
-    # a longer reply is no easier to read.
-    vca_options=(temperature=0 max_new_tokens=200 max_rounds=4) lvagent_options=(max_new_tokens=64)
+    # The replies of its adapters are short and were taught greedily; VCA's can be read in the first two rounds only. Without an
+    # adapter the model does not stop by itself, and a longer reply is no easier to read.
+    vca_options=(temperature=0 max_new_tokens=200 max_rounds=2) lvagent_options=(max_new_tokens=64)
     [ -n "$explorer" ] || vca_options=(temperature=0 max_new_tokens=64)
     [ -n "${LLM:-}" ] || language_options=(max_new_tokens=64)
 else

@@ -8,7 +8,7 @@ set -euo pipefail
 folder=${1:-runs/pocket-agents}
 source "$(dirname "$0")/setup.sh" train
 split=${SPLIT:-val} limit=${LIMIT:-132} workers=${WORKERS:-2}
-vca_steps=${VCA_STEPS:-400} lv_steps=${LV_STEPS:-1100} own_steps=${OWN_STEPS:-80}
+vca_steps=${VCA_STEPS:-900} lv_steps=${LV_STEPS:-1100} own_steps=${OWN_STEPS:-80}
 mkdir -p "$folder"
 
 teach() { # NAME AGENT STEPS SEED [settings]
@@ -31,13 +31,13 @@ else
     # One training for all three agents, from which each goes on with its own questions and its own seed, and VCA too: what
     # takes longest to learn is to copy from a question, which both need.
     teach lv lvagent "$lv_steps" 0 --draws 1 --rank 8
-    teach lv-looks lvagent-looks "$own_steps" 1 --draws 1 --adapter "$folder/lv/adapter" --lr 1e-3
-    teach lv-times lvagent-times "$own_steps" 2 --draws 1 --adapter "$folder/lv/adapter" --lr 1e-3
-    teach lv-words lvagent-words "$own_steps" 3 --draws 1 --adapter "$folder/lv/adapter" --lr 1e-3
-    teach vca vca "$vca_steps" 0 --draws 1 --adapter "$folder/lv/adapter" --lr 1.5e-3
+    teach lv-looks lvagent-looks "$own_steps" 1 --draws 1 --rank 8 --adapter "$folder/lv/adapter" --lr 1e-3
+    teach lv-times lvagent-times "$own_steps" 2 --draws 1 --rank 8 --adapter "$folder/lv/adapter" --lr 1e-3
+    teach lv-words lvagent-words "$own_steps" 3 --draws 1 --rank 8 --adapter "$folder/lv/adapter" --lr 1e-3
+    teach vca vca "$vca_steps" 0 --draws 1 --rank 8 --adapter "$folder/lv/adapter" --lr 1.5e-3
     vca=$folder/vca/adapter
     looks=$folder/lv-looks/adapter times=$folder/lv-times/adapter words=$folder/lv-words/adapter
 fi
 answer native native
-answer vca vca --backbone "adapter=$vca" --options preset=equal temperature=0 max_new_tokens=200 max_rounds=4
+answer vca vca --backbone "adapter=$vca" --options preset=equal temperature=0 max_new_tokens=200 max_rounds=2
 answer lvagent lvagent --options preset=equal "agents=[pocket+$looks,pocket+$times,pocket+$words]" max_new_tokens=64
