@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from safetensors.torch import load_file
 
+from tests.support.drawn_world import BALL, scene
 from tests.support.dvd_world import ScriptedDvd
 from tests.support.method_world import context, item
 from tests.support.reason_world import SceneBackbone
 from tests.support.scripted_model import ScriptedModel
-from tests.train.pocket.test_agents import BALL, scene
 from videopro.backbones import load_backbone
 from videopro.methods.agents import parse_reply
 from videopro.methods.dvd.tools import offered, one_call

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.train.pocket.test_agents import AFTER, BALL, COLOR, FACT, MOVE, asked, drawn
+from tests.support.drawn_world import AFTER, BALL, COLOR, FACT, MOVE, asked, drawn
 from videopro import prompts
 from videopro.backbones import GenerateRequest, Sampling, load_backbone
 from videopro.methods.agents import parse_reply

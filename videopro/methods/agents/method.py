@@ -20,7 +20,7 @@ from videopro.methods.agents.session import Session
 from videopro.methods.agents.settings import AgentSettings
 from videopro.methods.base import Method, MethodContext
 from videopro.modules import ModuleModels, ModuleSettings, is_pocket
-from videopro.modules.models.encoders.base import VideoTextEncoder
+from videopro.modules.models.encoders import VideoTextEncoder
 from videopro.question import Answer
 from videopro.traces import (
     AGENT,
