@@ -25,6 +25,7 @@ from videopro.reasoning.refinement import RefinementShows, build_refinement
 from videopro.reasoning.rounds import Observer, cost_of_rounds, prompt_seed, round_from_reply
 from videopro.traces import (
     FALLBACK,
+    NO_SUBTITLES,
     AnswerRule,
     Cost,
     Execution,
@@ -279,7 +280,7 @@ class Reasoner:
             state.executions[selected].answer,
             selected,
             selection.refined,
-            notes=("no subtitles",) if state.task.context.subtitles is None else (),
+            notes=(NO_SUBTITLES,) if state.task.context.subtitles is None else (),
             cost=cost_of_rounds(state.rounds),
         )
 

@@ -28,6 +28,9 @@ AGENT = "agent"
 FORCED = "the answer was forced"
 """Part of the note of a question whose agent was made to answer: its budget or its last round was spent."""
 
+NO_SUBTITLES = "no subtitles"
+"""The note of a question that was to be answered with subtitles, and whose video has none."""
+
 
 class LaterSchema(RunError):
     """A trace written by a later version, whose fields may mean something else."""

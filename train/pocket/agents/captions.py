@@ -44,14 +44,16 @@ def drawn_caption(rng: Rng, video: DrawnVideo, time: float) -> Caption:
     if actor is not None:
         actor = replace(
             actor,
-            color=_read(rng, "color", actor.color, tuple(COLORS)),
-            shape=_read(rng, "shape", actor.shape, SHAPES),
-            move=_read(rng, "move", actor.move, MOVES),
+            color=misread(rng, actor.color, tuple(COLORS), RIGHT["color"]),
+            shape=misread(rng, actor.shape, SHAPES, RIGHT["shape"]),
+            move=misread(rng, actor.move, MOVES, RIGHT["move"]),
         )
-    return Caption(time, scene.place, _read(rng, "weather", video.script.weather, WEATHERS), actor)
+    weather = misread(rng, video.script.weather, WEATHERS, RIGHT["weather"])
+    return Caption(time, scene.place, weather, actor)
 
 
-def _read(rng: Rng, kind: str, word: str, words: Sequence[str]) -> str:
-    if rng.random() < RIGHT[kind]:
+def misread(rng: Rng, word: str, words: Sequence[str], right: float) -> str:
+    """The word, as often as in a share `right` of all cases, else another one of `words`."""
+    if rng.random() < right:
         return word
     return choose(rng, [other for other in words if other != word])

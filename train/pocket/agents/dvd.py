@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import re
+from abc import abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -33,6 +34,7 @@ from videopro.pocket.questions import LETTERS, PocketQuestion, generate_question
 from videopro.pocket.vocabulary import COLORS, MOVES, PLACES, SHAPES, TOPICS
 from videopro.question import Answer
 from videopro.traces import Preparation, Segment, Step
+from videopro.train.pocket.agents.captions import misread
 from videopro.train.pocket.agents.views import DrawnVideo
 from videopro.train.pocket.agents.witness import Witness
 from videopro.train.pocket.qa_pairs import PocketExample, QAPair, Rng, choose
@@ -55,7 +57,7 @@ VQA_RIGHT: Mapping[str, float] = {
 
 TOP_K: Mapping[str, int] = {"color": 3, "shape": 3, "move": 3, "narration": 3, "story": 6}
 """Clips that a search is asked for; else 1."""
-WHOLE = ("main_place", "count")
+LOOKED_OVER = ("main_place", "count")
 """Kinds for which frames of the whole video are looked at, and no caption is searched."""
 LOOKED_AT = ("sign", "before", "after")
 """Kinds that captions do not tell: frames are looked at where the search has found the place."""
@@ -78,11 +80,11 @@ def caption(rng: Rng, video: DrawnVideo, times: Sequence[float]) -> str:
         place = choose(rng, PLACES)
     actor = None
     if scene.actor is not None:
-        actor = {"color": scene.actor.color, "shape": scene.actor.shape, "move": scene.actor.move}
-        if rng.random() >= SHAPE_RIGHT:
-            actor["shape"] = other(rng, SHAPES, actor["shape"])
-        if rng.random() >= MOVE_RIGHT:
-            actor["move"] = other(rng, MOVES, actor["move"])
+        actor = {
+            "color": scene.actor.color,
+            "shape": misread(rng, scene.actor.shape, SHAPES, SHAPE_RIGHT),
+            "move": misread(rng, scene.actor.move, MOVES, MOVE_RIGHT),
+        }
     elif rng.random() >= EMPTY_RIGHT:
         actor = {
             "color": choose(rng, tuple(COLORS)),
@@ -90,11 +92,6 @@ def caption(rng: Rng, video: DrawnVideo, times: Sequence[float]) -> str:
             "move": choose(rng, MOVES),
         }
     return describe({"actor": actor, "place": place, "weather": video.script.weather})
-
-
-def other(rng: Rng, options: Sequence[str], right: str) -> str:
-    """One of the options that is not right."""
-    return choose(rng, [option for option in options if option != right])
 
 
 def clips_of(video: DrawnVideo) -> list[tuple[float, float]]:
@@ -160,9 +157,9 @@ class _Simulated(AgentModel):
     ) -> ModelReply:
         return ModelReply(self.say(prompt))
 
+    @abstractmethod
     def say(self, prompt: str) -> str:
         """The reply to a prompt."""
-        raise NotImplementedError
 
     def choose(self, question: Any, prompt: str, frames: Sequence[Frame]) -> Answer:
         raise NotImplementedError("the teacher answers before the last step")
@@ -182,9 +179,8 @@ class SimulatedVqa(_Simulated):
     asked: PocketQuestion = field(kw_only=True)
 
     def say(self, prompt: str) -> str:
-        if self.rng.random() < VQA_RIGHT.get(self.asked.kind, 0.5):
-            return self.asked.answer
-        return other(self.rng, LETTERS[: len(self.asked.choices)], self.asked.answer)
+        letters = LETTERS[: len(self.asked.choices)]
+        return misread(self.rng, self.asked.answer, letters, VQA_RIGHT.get(self.asked.kind, 0.5))
 
 
 # ---- the teacher -----------------------------------------------------------------------------------------
@@ -214,7 +210,7 @@ class DvdTeacher(_Simulated):
         """The reply after these calls of tools."""
         kind, question = self.witness.asked.kind, self.witness.question
         if not tools:
-            if kind in WHOLE:
+            if kind in LOOKED_OVER:
                 return self._inspect(0, int(f"{self.witness.video.duration:.0f}"))
             return _call("clip_search", query=self._query(), top_k=TOP_K.get(kind, 1))
         last = tools[-1]

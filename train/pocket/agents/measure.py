@@ -8,28 +8,12 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections import Counter
 from collections.abc import Sequence
 from itertools import combinations
 from pathlib import Path
 
-from videopro.traces import Step, Trace, read_traces
-
-
-def steps_of(trace: Trace) -> list[Step]:
-    """All steps of a question, in order."""
-    return [step for part in trace.rounds if part.execution is not None for step in part.execution.steps]
-
-
-def replies(traces: Sequence[Trace]) -> dict[str, dict[str, int]]:
-    """By kind of step with a model's reply: how many there were, were repaired, and stayed unparsed."""
-    counts: dict[str, Counter[str]] = {}
-    for step in (step for trace in traces for step in steps_of(trace) if step.model):
-        kind = counts.setdefault(step.kind, Counter(replies=0, repaired=0, unparsed=0))
-        kind["replies"] += 1
-        kind["repaired"] += bool(step.rejected) and not step.is_unparsed
-        kind["unparsed"] += step.is_unparsed
-    return {name: dict(kind) for name, kind in sorted(counts.items())}
+from videopro.scoring import agent_metrics
+from videopro.traces import Trace, read_traces
 
 
 def is_right(trace: Trace) -> bool:
@@ -41,7 +25,7 @@ def first_answers(trace: Trace) -> dict[str, str | None]:
     """The letter of each of LVAgent's agents before any discussion."""
     return {
         step.model: (step.parsed or {}).get("letter")
-        for step in steps_of(trace)
+        for step in trace.steps
         if step.kind == "answer" and step.round == 0
     }
 
@@ -82,7 +66,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     figures = {
         "questions": len(traces),
         "right": sum(map(is_right, traces)),
-        "replies": replies(traces),
+        "replies": agent_metrics(traces).get("by_kind", {}),
         "discussion": discussion(traces),
     }
     text = json.dumps(figures, indent=1) + "\n"

@@ -18,7 +18,7 @@ from videopro.methods.agents import spread
 from videopro.methods.vca import MemoryBuffer, Node, Tree, borders, explore_prompt, reward_prompt
 from videopro.pocket.questions import generate_questions
 from videopro.train.pocket.agents.views import DrawnVideo
-from videopro.train.pocket.agents.witness import SAID, Witness
+from videopro.train.pocket.agents.witness import SAID, WHOLE, Witness
 from videopro.train.pocket.qa_pairs import PocketExample, Rng
 
 BORDERS, BUFFERS, SHORTEST = 6, (16, 16, 16, 8, 8, 4), 1.0
@@ -27,8 +27,6 @@ at, and the paper's; a call shows no more frames than the buffer holds."""
 
 HIDDEN, BESIDE, WITHIN = 10, 80, 100
 """Scores of a segment of whose end frames none, one, or all show the place that the question names."""
-WHOLE = ("weather", "main_place")
-"""Kinds of questions for which every segment helps."""
 FINE = 12.0
 """Seconds: few scenes are shorter, so that shorter segments hide hardly any."""
 ROUNDS = (0.35, 0.3, 0.2, 0.15)

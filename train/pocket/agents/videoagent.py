@@ -36,7 +36,7 @@ from videopro.question import Question
 from videopro.train.pocket.agents.captions import Caption, drawn_caption
 from videopro.train.pocket.agents.lvagent import key_of
 from videopro.train.pocket.agents.views import DrawnVideo
-from videopro.train.pocket.agents.witness import LOCAL, SAID, Witness
+from videopro.train.pocket.agents.witness import LOCAL, SAID, WHOLE, Witness
 from videopro.train.pocket.qa_pairs import PocketExample, QAPair, Rng
 
 SETTINGS = VideoAgentSettings()
@@ -52,8 +52,6 @@ SHORTEST = 8.0
 EVEN = 2
 """Frames: segments that differ by no more than this are of the same width, since first frames are rounded to
 seconds."""
-WHOLE = ("weather", "main_place")
-"""Kinds of questions that any frames answer."""
 UNKNOWN, PARTLY, KNOWN = 1, 2, 3
 
 

@@ -20,6 +20,8 @@ from videopro.train.pocket.agents.views import DrawnVideo
 
 LOCAL = ("color", "shape", "move", "sign", "before", "after")
 """Kinds of questions about one moment that frames show."""
+WHOLE = ("weather", "main_place")
+"""Kinds that any frames of the video answer."""
 SAID = ("spoken", "narration", "story")
 """Kinds whose answer is in the subtitle lines."""
 

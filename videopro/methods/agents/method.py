@@ -26,6 +26,7 @@ from videopro.traces import (
     AGENT,
     FALLBACK,
     FORCED,
+    NO_SUBTITLES,
     Cost,
     Execution,
     Preparation,
@@ -199,7 +200,7 @@ class AgentMethod(Method):
             with clock.running() as watch:
                 result = self._answer(session, prepared)
             lacks = self.settings.subtitles == "listed" and subtitles is None
-            notes = (*(("no subtitles",) if lacks else ()), *result.notes)
+            notes = (*((NO_SUBTITLES,) if lacks else ()), *result.notes)
             return replace(
                 result,
                 cost=opened + _shared(session.settle(), watch),

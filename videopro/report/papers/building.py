@@ -11,6 +11,7 @@ from videopro.report.papers.spec import AnyOf, Measure, Paper, PaperRow, PaperTa
 from videopro.report.runs import ReportRun, by_dataset, protocol_notes, question_notes
 from videopro.report.section import MissingRuns, Section
 from videopro.report.table import BENCHMARK, Cell, Table
+from videopro.traces import NO_SUBTITLES
 
 NOTE = (
     "Published: the paper's own numbers, of other models and, unless the benchmark's name says otherwise, "
@@ -18,8 +19,6 @@ NOTE = (
 )
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
-_NO_SUBTITLES = "no subtitles"
-"""The note of a question whose agent was to read subtitles and found none."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +84,7 @@ def setting(run: ReportRun, name: str, default: Any = None) -> Any:
     were asked for, but that no question had, are "none"."""
     if name == "subtitles":
         asked = [trace for trace in run.traces if trace.error is None]
-        if asked and all(_NO_SUBTITLES in trace.notes for trace in asked):
+        if asked and all(NO_SUBTITLES in trace.notes for trace in asked):
             return "none"
     return run.identity["method"].get(name, default)
 
