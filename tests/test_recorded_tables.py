@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import json
 import re
-import tarfile
 from pathlib import Path
 
 import pytest
 
 from tests.support import ROOT
+from tests.support.old_folders import extract
 from videopro import seeds
 
 RESULTS = ROOT / "docs" / "results"
@@ -49,13 +49,7 @@ def test_a_table_is_the_recorded_one(page: Path, file: str, title: str, table: s
 def test_recorded_tables_are_what_the_stored_traces_give(tmp_path: Path) -> None:
     """One row of three seeds and its gap, from the archive to the file."""
     names = [f"{name}-videopro-{seed}" for name in ("few", "grpo") for seed in (0, 1, 2)]
-    with tarfile.open(RESULTS / "pocket-grpo-240" / "traces.tar.xz") as archive:
-        wanted = [
-            member
-            for member in archive.getmembers()
-            if member.name.removeprefix("./").split("/")[0] in [*names, "native"]
-        ]
-        archive.extractall(tmp_path, members=wanted, filter="data")
+    extract(RESULTS / "pocket-grpo-240" / "traces.tar.xz", tmp_path, [*names, "native"])
     of = [
         ",".join(str(tmp_path / f"{name}-videopro-{seed}") for seed in (0, 1, 2)) for name in ("few", "grpo")
     ]

@@ -5,6 +5,7 @@ for Ctrl-C, one line and 128 plus the signal's number for SIGTERM and SIGHUP.
 from __future__ import annotations
 
 import io
+import os
 import signal
 import sys
 from collections.abc import Iterator
@@ -64,4 +65,11 @@ def exit_status(stopped: str = RESUME_HINT) -> Iterator[ExitStatus]:
 def _stopped(signals: list[int], message: str) -> int:
     with suppress(OSError):
         print(f"\n{message}", file=sys.stderr)
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            # The terminal has gone. The interpreter would try once more at its exit, and return 120.
+            with open(os.devnull, "w") as nowhere:
+                os.dup2(nowhere.fileno(), stream.fileno())
     return 128 + (signals[0] if signals else signal.SIGINT)

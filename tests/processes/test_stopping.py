@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import pty
 import shutil
 import signal
 import subprocess
@@ -45,6 +46,28 @@ def test_a_signal_ends_a_command(
     assert done == ["cleared away"]
     assert capsys.readouterr().err == "\nstopped; and so on\n"
     assert [signal.getsignal(signum) for signum in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)] == before
+
+
+def test_half_a_line_for_a_closed_terminal_does_not_change_the_status() -> None:
+    """What was not printed yet would fail to be at the interpreter's exit, which then returns 120."""
+    program = """
+import sys, threading
+from videopro.cli import exit_status
+with exit_status() as status:
+    print("half a line", end="")
+    print("ready", file=sys.stderr)
+    threading.Event().wait(60)
+sys.exit(status.code)
+"""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+        os.execvpe(sys.executable, [sys.executable, "-c", program], buffered)
+    said = b""
+    while b"ready" not in said:
+        said += os.read(terminal, 1024)
+    os.close(terminal)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 129
 
 
 def test_a_terminal_that_is_gone_hides_no_signal() -> None:
