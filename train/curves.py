@@ -16,15 +16,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from matplotlib.figure import Figure
 from transformers.trainer_utils import get_last_checkpoint
 
 from videopro.cli import exit_status
 from videopro.command_line import CommandLine
 from videopro.errors import RunError
+from videopro.extras import needs_extra
 from videopro.settings import setting
 from videopro.storage import parse_json
-from videopro.train.runtime import RECORD
+
+with needs_extra("train", "videopro curves", __name__):
+    from matplotlib.figure import Figure
+
+    from videopro.train.runtime import RECORD
 
 
 @dataclass(frozen=True)

@@ -29,10 +29,13 @@ from transformers.trainer_utils import get_last_checkpoint
 from videopro.cli import exit_status
 from videopro.commands import COMMANDS
 from videopro.errors import ConfigError
-from videopro.train import grpo, sft
-from videopro.train.finetune import VideoSFTConfig
-from videopro.train.rl import VideoGRPOConfig
-from videopro.train.runtime import read_settings
+from videopro.extras import needs_extra
+
+with needs_extra("train", "videopro gradient-noise", __name__):
+    from videopro.train import grpo, sft
+    from videopro.train.finetune import VideoSFTConfig
+    from videopro.train.rl import VideoGRPOConfig
+    from videopro.train.runtime import read_settings
 
 STAGES: dict[str, tuple[Any, Any]] = {
     "grpo": (VideoGRPOConfig, grpo.train),

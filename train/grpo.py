@@ -20,34 +20,38 @@ from typing import Any
 from accelerate import PartialState
 from transformers import PreTrainedModel, TrainerCallback
 from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled
-from trl import ModelConfig
 
 from videopro.backbones import Backbone, folder_fingerprint, load_backbone, read_spec
 from videopro.backbones.qwen import LoadedModel, QwenBackbone, QwenInputs
 from videopro.errors import ConfigError
+from videopro.extras import needs_extra
 from videopro.modules import ModuleModels, ModuleSettings, is_pocket
 from videopro.settings import build_settings
-from videopro.train.rewards import ProgramRewards
-from videopro.train.rl import (
-    TWO_TURN,
-    GRPORow,
-    PromptEncoder,
-    RefinementTurns,
-    VideoGRPOConfig,
-    VideoGRPOTrainer,
-    as_dataset,
-    read_grpo_rows,
-)
-from videopro.train.runtime import (
-    TrainingRows,
-    TrainingSetup,
-    load_trainable,
-    put_trained,
-    read_settings,
-    run_command,
-    run_training,
-    without_adapter,
-)
+
+with needs_extra("train", "videopro grpo", __name__):
+    from trl import ModelConfig
+
+    from videopro.train.rewards import ProgramRewards
+    from videopro.train.rl import (
+        TWO_TURN,
+        GRPORow,
+        PromptEncoder,
+        RefinementTurns,
+        VideoGRPOConfig,
+        VideoGRPOTrainer,
+        as_dataset,
+        read_grpo_rows,
+    )
+    from videopro.train.runtime import (
+        TrainingRows,
+        TrainingSetup,
+        load_trainable,
+        put_trained,
+        read_settings,
+        run_command,
+        run_training,
+        without_adapter,
+    )
 
 # Settings that decide the final weights, besides those of every training run.
 _GRPO_SETTINGS = (

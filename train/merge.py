@@ -24,9 +24,12 @@ from videopro.backbones.qwen import DEFAULTS_FILE, find_checkpoint, load_model
 from videopro.cli import exit_status
 from videopro.command_line import CommandLine
 from videopro.errors import ConfigError
+from videopro.extras import needs_extra
 from videopro.settings import setting
 from videopro.storage import non_finite, writing
-from videopro.train.runtime import publish_checkpoint
+
+with needs_extra("train", "videopro merge", __name__):
+    from videopro.train.runtime import publish_checkpoint
 
 
 @dataclass(frozen=True)

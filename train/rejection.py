@@ -22,16 +22,19 @@ from videopro.backbones import Backbone, GenerateRequest, Sampling, Visual, load
 from videopro.cli import exit_status
 from videopro.command_line import CommandLine
 from videopro.errors import ConfigError, RunError, VideoError
+from videopro.extras import needs_extra
 from videopro.modules import ModuleModels, ModuleSettings, is_pocket
 from videopro.program import Program, parse_program
 from videopro.reasoning import derive_seed
 from videopro.settings import build_settings, setting
 from videopro.storage import InvalidJson, JsonLinesLog, parse_json, write_atomically
-from videopro.train.finetune import PLACEHOLDER
-from videopro.train.rewards import ProgramRewards, score
-from videopro.train.rl import KINDS, GRPORow, read_grpo_rows
-from videopro.train.runtime import digest
 from videopro.video import Video, uniform_times
+
+with needs_extra("train", "videopro rejection", __name__):
+    from videopro.train.finetune import PLACEHOLDER
+    from videopro.train.rewards import ProgramRewards, score
+    from videopro.train.rl import KINDS, GRPORow, read_grpo_rows
+    from videopro.train.runtime import digest
 
 
 @dataclass(frozen=True)

@@ -17,27 +17,31 @@ from pathlib import Path
 
 from accelerate import PartialState
 from transformers import TrainerCallback
-from trl import ModelConfig
 
 from videopro.errors import ConfigError
-from videopro.train.finetune import (
-    SFTRow,
-    VideoCollator,
-    VideoSFTConfig,
-    VideoSFTTrainer,
-    as_dataset,
-    read_rows,
-)
-from videopro.train.runtime import (
-    TrainingRows,
-    TrainingSetup,
-    load_trainable,
-    put_trained,
-    read_settings,
-    run_command,
-    run_training,
-    trained_parts,
-)
+from videopro.extras import needs_extra
+
+with needs_extra("train", "videopro sft", __name__):
+    from trl import ModelConfig
+
+    from videopro.train.finetune import (
+        SFTRow,
+        VideoCollator,
+        VideoSFTConfig,
+        VideoSFTTrainer,
+        as_dataset,
+        read_rows,
+    )
+    from videopro.train.runtime import (
+        TrainingRows,
+        TrainingSetup,
+        load_trainable,
+        put_trained,
+        read_settings,
+        run_command,
+        run_training,
+        trained_parts,
+    )
 
 # Settings that decide the final weights, besides those of every training run.
 _SFT_SETTINGS = ("vision", "projector", "vision_lr", "projector_lr", "neftune_noise_alpha")

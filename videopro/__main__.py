@@ -23,7 +23,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     name, rest = _named(words)
     if name in COMMANDS:
-        return int(import_module(COMMANDS[name].module).main([*name.split()[1:], *rest]))
+        # A command may need an extra to be imported.
+        with exit_status(stopped="stopped") as status:
+            module = import_module(COMMANDS[name].module)
+        return status.code or int(module.main([*name.split()[1:], *rest]))
     with exit_status() as status:
         if words and not words[0].startswith("-") and not _in_group(words[0]):
             known = list(dict.fromkeys(command.split()[0] for command in COMMANDS))

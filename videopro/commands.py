@@ -167,14 +167,14 @@ _ALL = (
         "sft",
         "videopro.train.sft",
         "Train",
-        "Fine-tune a planner on trajectories. On several GPUs: accelerate launch train/sft.py.",
+        "Fine-tune a planner on trajectories. On several GPUs: accelerate launch -m videopro.train.sft.",
         ("videopro sft --config pocket --train_data runs/synth/sft.jsonl --output_dir runs/sft",),
     ),
     Command(
         "grpo",
         "videopro.train.grpo",
         "Train",
-        "Reinforce a planner with GRPO. On several GPUs: accelerate launch train/grpo.py.",
+        "Reinforce a planner with GRPO. On several GPUs: accelerate launch -m videopro.train.grpo.",
         (
             "videopro grpo --config pocket --adapter runs/sft --train_data runs/synth/grpo.jsonl "
             "--output_dir runs/grpo",

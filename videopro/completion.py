@@ -13,6 +13,7 @@ from cyclopts import App
 from videopro.cli import exit_status
 from videopro.command_line import CommandLine
 from videopro.commands import COMMANDS
+from videopro.extras import MissingExtra
 from videopro.settings import setting
 
 
@@ -48,10 +49,15 @@ def script(shell: Literal["bash", "zsh", "fish"]) -> str:
 
 
 def command_lines() -> dict[str, CommandLine[object] | None]:
-    """The settings of every command by its name; None for a trainer, whose flags TRL's parser reads."""
+    """The settings of every command by its name; None for a trainer, whose flags TRL's parser reads, and for a
+    command whose extra is not installed."""
     found: dict[str, CommandLine[object] | None] = {}
     for name, command in COMMANDS.items():
-        module = import_module(command.module)
+        try:
+            module = import_module(command.module)
+        except MissingExtra:
+            found[name] = None
+            continue
         lines = getattr(module, "LINES", None) or (getattr(module, "COMMAND", None),)
         found[name] = next((line for line in lines if line is not None and line.name == name), None)
     return found

@@ -11,6 +11,7 @@ import numpy as np
 from PIL import Image
 
 from videopro.errors import ConfigError
+from videopro.extras import needs_extra
 from videopro.modules.errors import ModelError
 from videopro.storage import encodable
 
@@ -110,12 +111,10 @@ class EasyOcr(Ocr):
     """EasyOCR, in any of its languages; it downloads its models at the first use."""
 
     def __init__(self, languages: tuple[str, ...] = ("en",)) -> None:
-        """`languages`: EasyOCR's codes ("en", "ch_sim"). Raises ModelError if the package or a model is
-        missing."""
-        try:
+        """`languages`: EasyOCR's codes ("en", "ch_sim"). Raises MissingExtra without the package,
+        ModelError without a model."""
+        with needs_extra("easyocr", "ocr=easyocr"):
             import easyocr
-        except ImportError as error:
-            raise ModelError("EasyOCR is not installed: pip install videopro[easyocr]") from error
         try:
             self._reader: Any = easyocr.Reader(list(languages), verbose=False)
         except (ValueError, OSError) as error:

@@ -20,6 +20,7 @@ import av
 import numpy as np
 
 from videopro.errors import ConfigError, SubtitleError
+from videopro.extras import needs_extra
 from videopro.modules.errors import ModelError
 from videopro.modules.models.hub import device_of, load_pretrained
 from videopro.storage import encodable, parse_json
@@ -89,12 +90,10 @@ class FasterWhisper(SpeechRecognizer):
     """Whisper in faster-whisper (CTranslate2): fast on a CPU."""
 
     def __init__(self, name: str, *, language: str | None = None, device: str | None = None) -> None:
-        """`name`: a size ("small"), or a hub name or directory of a CTranslate2 model. Raises ModelError if
-        the package is missing or the model cannot be loaded."""
-        try:
+        """`name`: a size ("small"), or a hub name or directory of a CTranslate2 model. Raises
+        MissingExtra without the package, ModelError if the model cannot be loaded."""
+        with needs_extra("speech", "speech=faster-whisper"):
             from faster_whisper import WhisperModel
-        except ImportError as error:
-            raise ModelError("faster-whisper is not installed: pip install videopro[speech]") from error
         kind, _, number = (device or "auto").partition(":")
         try:
             self._model: Any = WhisperModel(name, device=kind, device_index=int(number or 0))

@@ -176,7 +176,9 @@ def test_it_is_used_where_there_is_no_seccomp(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setitem(sys.modules, "pydantic_monty", None)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with pytest.raises(SandboxError, match=r"no seccomp\. programs need .* the extra `monty`"):
+        with pytest.raises(
+            SandboxError, match=r"no seccomp\. programs need .*: pip install 'videopro\[monty\]'"
+        ):
             executor.open_executor()
 
 

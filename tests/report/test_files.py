@@ -253,7 +253,7 @@ def test_without_its_packages_a_report_says_what_to_install(runs: Path) -> None:
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert found.returncode == 2
-    assert "a report needs tabulate: pip install -e '.[report]'" in found.stderr
+    assert "a report needs tabulate: pip install 'videopro[report]'" in found.stderr
 
 
 # ---- other harnesses -------------------------------------------------------------------------------------

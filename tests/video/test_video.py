@@ -464,7 +464,7 @@ def test_torchcodec_or_one_clear_error(tmp_path: Path) -> None:
 
         VideoDecoder(str(tmp_path / "v.mp4"))
     except (ImportError, RuntimeError, OSError):
-        with pytest.raises(VideoError, match=r"torchcodec.*install videopro\[torchcodec\]"):
+        with pytest.raises(VideoError, match=r"torchcodec.*pip install 'videopro\[torchcodec\]'"):
             Video.open(tmp_path / "v.mp4", decoder="torchcodec")
         return
     ours = Video.open(tmp_path / "v.mp4", store=FrameStore())

@@ -21,6 +21,7 @@ class TrainingConfig:
     # It does not derive from TrainingArguments, whose defaults would override TRL's.
     if TYPE_CHECKING:
         eval_strategy: Any = "no"
+        report_to: Any = "none"
 
     ROWS: ClassVar[str] = "rows"
     """The kind of file that `train_data` must be, for messages."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from argparse import ArgumentDefaultsHelpFormatter, RawDescriptionHelpFormatter
 from collections.abc import Callable, Sequence
@@ -17,6 +18,7 @@ from videopro.cli import exit_status
 from videopro.command_line import config_file
 from videopro.commands import COMMANDS
 from videopro.errors import ConfigError
+from videopro.extras import check_extra
 from videopro.settings import did_you_mean, read_yaml
 
 Settings = TypeVar("Settings", bound=TrainingArguments)
@@ -64,18 +66,24 @@ def _with_config_file(words: list[str], command: str) -> list[str]:
 
 
 def _check_names(kind: type[Settings], words: Sequence[str], program: str) -> None:
-    """Raise ConfigError for an unknown flag or an unknown key of the file, with the nearest known name."""
+    """Raise ConfigError for an unknown flag or an unknown key of the file, with the nearest known name, and for
+    settings that need an extra which is not installed."""
     known = [option.name for cls in (kind, ModelConfig) for option in fields(cls)]
     flags = {f"--{name}" for name in known} | {f"--no_{name}" for name in known} | {"--config", "--help"}
     for word in words:
         flag = word.partition("=")[0]
         if flag.startswith("--") and flag.replace("-", "_").replace("__", "--", 1) not in flags:
             raise ConfigError(f"{program}: unknown argument {flag!r}; {did_you_mean(flag, sorted(flags))}")
+    given = {word.partition("=")[0].removeprefix("--") for word in words}
     if "--config" in words:
         file = words[words.index("--config") + 1]
         for key in read_yaml(Path(file)):
             if key not in known and key != "env":
                 raise ConfigError(f"{file}: unknown setting {key!r}; {did_you_mean(key, sorted(known))}")
+            given.add(key)
+    # accelerate's launcher sets the variable for configs/accelerate/zero2.yaml and zero3.yaml.
+    if "deepspeed" in given or os.environ.get("ACCELERATE_USE_DEEPSPEED") == "true":
+        check_extra("deepspeed", "training under DeepSpeed", "deepspeed")
 
 
 def run_command(train: Callable[[], object]) -> int:

@@ -19,6 +19,7 @@ from trl import ModelConfig
 from videopro.backbones import read_spec
 from videopro.backbones.qwen import Checkpoint, QwenInputs, find_checkpoint
 from videopro.errors import ConfigError
+from videopro.extras import check_extra
 from videopro.modules import cache_root
 from videopro.train.runtime.config import TrainingConfig
 from videopro.train.runtime.evaluation import ProgramEvaluation
@@ -43,6 +44,7 @@ class TrainingSetup:
     @classmethod
     def of(cls, training: TrainingConfig, model: ModelConfig) -> TrainingSetup:
         """The setup that the settings describe. Raises ConfigError or BackboneError."""
+        _check_trackers(training.report_to)
         if not model.model_name_or_path:
             raise ConfigError("model_name_or_path is missing; give pocket, a hub name or a folder")
         # Shipped planners have short names, as in inference.
@@ -100,6 +102,13 @@ class TrainingRows(Generic[R]):
             _name_dropped(dropped, failures)
         names = {row.id: failures[row.video] for row in dropped if row.video is not None}
         return TrainingRows(train, held_out, names)
+
+
+def _check_trackers(names: Sequence[str]) -> None:
+    """Raise MissingExtra if a tracker that the settings name is not installed."""
+    for name in names:
+        if name in ("wandb", "trackio", "tensorboard"):
+            check_extra("tracking", f"report_to: {name}", name)
 
 
 def _decode(cache: FrameCache, rows: Sequence[HasVideo], workers: int) -> dict[Path, str]:

@@ -21,6 +21,7 @@ from trl import ModelConfig, get_peft_config, get_quantization_config
 
 from videopro.backbones.qwen import Checkpoint, attach_adapter, load_weights
 from videopro.errors import ConfigError
+from videopro.extras import check_extra
 
 Part = Literal["language", "projector", "vision"]
 
@@ -83,6 +84,7 @@ def load_trainable(found: Checkpoint, settings: ModelConfig) -> PreTrainedModel:
             raise ConfigError(
                 "load_in_4bit and load_in_8bit need use_peft: true; quantized weights cannot be trained"
             )
+        check_extra("qlora", "load_in_4bit or load_in_8bit", "bitsandbytes")
         # The vision tower is not quantized, so that its features are those of inference.
         quantization.llm_int8_skip_modules = ["lm_head", "model.visual"]
         options["quantization_config"] = quantization

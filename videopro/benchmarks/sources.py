@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 
 from videopro.benchmarks.base import Issue, Item
 from videopro.errors import BenchmarkError, QuestionError
+from videopro.extras import needs_extra
 from videopro.storage import InvalidJson, parse_json, parse_json_list
 
 VIDEO_ENDINGS = (".mp4", ".mkv", ".webm", ".avi", ".mov", ".m4v")
@@ -259,11 +260,9 @@ def _table(path: Path, name: str) -> Iterator[LocatedRecord]:
 
 
 def _parquet(path: Path, name: str) -> Iterator[LocatedRecord]:
-    try:
+    with needs_extra("benchmarks", f"{name}: {path}"):
         import pyarrow
         import pyarrow.parquet
-    except ImportError as error:
-        raise BenchmarkError(f"{name}: {path} needs pyarrow; pip install 'videopro[benchmarks]'") from error
     try:
         rows = pyarrow.parquet.read_table(path).to_pylist()
     except (pyarrow.ArrowException, ValueError, OverflowError) as error:
@@ -276,12 +275,8 @@ def _parquet(path: Path, name: str) -> Iterator[LocatedRecord]:
 
 def _from_hub(spec: str, default: Sequence[str], name: str) -> Iterator[LocatedRecord]:
     """Records of `REPO`, `REPO:CONFIG` or `REPO:CONFIG:SPLIT`, through `datasets` (offline: its cache)."""
-    try:
+    with needs_extra("benchmarks", f"{name}: {HUB}{spec}"):
         import datasets
-    except ImportError as error:
-        raise BenchmarkError(
-            f"{name}: {HUB}{spec} needs datasets; pip install 'videopro[benchmarks]'"
-        ) from error
     repo, *given = spec.split(":")
     config, split = [*given, *default[len(given) :], "", ""][:2]
     try:

@@ -27,6 +27,7 @@ from videopro.executor.inside.constants import ENTRY
 from videopro.executor.inside.plain import pack_plain
 from videopro.executor.outcome import DEFAULT_LIMITS, Limits, Outcome, SandboxError
 from videopro.executor.text import shorten
+from videopro.extras import install
 
 # A session is fed the set-up, the program, and the call of its function. Monty numbers their files.
 _PROGRAM_FILE = "<python-input-1>"
@@ -86,9 +87,7 @@ class MontyExecutor:
         try:
             import pydantic_monty
         except ImportError as error:
-            raise SandboxError(
-                "programs need Linux with seccomp, or Monty: install videopro with the extra `monty`."
-            ) from error
+            raise SandboxError(f"programs need Linux with seccomp, or Monty: {install('monty')}.") from error
         self._monty = pydantic_monty
         self._pool = pydantic_monty.Monty(max_processes=64).__enter__()
         self._closed = False

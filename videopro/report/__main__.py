@@ -18,6 +18,7 @@ from typing import Literal
 from videopro.cli import exit_status
 from videopro.command_line import CommandLine
 from videopro.errors import ConfigError
+from videopro.extras import needs_extra
 from videopro.report.reading import read_runs
 from videopro.report.runs import ReportRun
 from videopro.settings import setting
@@ -72,13 +73,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _report(config: ReportConfig, runs: Sequence[ReportRun]) -> None:
-    try:
+    with needs_extra("report", "a report"):
         from videopro.report.published import with_published
         from videopro.report.sections import build
         from videopro.report.thresholds import TAUS
         from videopro.report.writing import write_report
-    except ImportError as error:
-        raise ConfigError(f"a report needs {error.name}: pip install -e '.[report]'") from error
     sections, lacking = build(runs, config.tables, _taus(config.taus) or TAUS)
     if config.published:
         sections = [with_published(section) for section in sections]

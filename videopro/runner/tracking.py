@@ -13,12 +13,12 @@ import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from videopro.errors import ConfigError, RunError
+from videopro.extras import check_extra
 from videopro.runs import RunFolder, RunTail
 from videopro.settings import did_you_mean
 
@@ -114,12 +114,11 @@ TRACKERS: dict[str, type[_Tracker]] = {"wandb": _Wandb, "trackio": _Trackio, "te
 
 
 def check_trackers(names: Sequence[str]) -> None:
-    """Raise ConfigError for an unknown tracker, or one whose package is not installed."""
+    """Raise ConfigError for an unknown tracker, MissingExtra for one whose package is not installed."""
     for name in names:
         if name not in TRACKERS:
             raise ConfigError(f"report_to: unknown {name!r}; {did_you_mean(name, list(TRACKERS))}")
-        if find_spec(name) is None:
-            raise ConfigError(f"report_to: {name} is not installed: pip install {name}")
+        check_extra("tracking", f"report_to: {name}", name)
 
 
 class Tracking:

@@ -13,6 +13,7 @@ import torch
 from transformers import AutoModel, AutoTokenizer, AutoVideoProcessor
 
 from videopro.backbones import folder_fingerprint
+from videopro.extras import check_extra
 from videopro.modules.errors import ModelError
 from videopro.modules.models.encoders.base import VideoTextEncoder
 from videopro.modules.models.encoders.checkpoint import checkpoint_folder
@@ -29,9 +30,10 @@ class PeVideoTextEncoder(VideoTextEncoder):
     def __init__(
         self, source: str, *, name: str = "", device: str | None = None, dtype: str = "float32"
     ) -> None:
-        """`source`: a directory or a hub name. Raises ModelError if it cannot be loaded or is of another
-        kind."""
+        """`source`: a directory or a hub name. Raises MissingExtra without timm, ModelError if it
+        cannot be loaded or is of another kind."""
         super().__init__(name or f"pe_video:{source}")
+        check_extra("encoders", "a pe_video encoder", "timm")
         folder = checkpoint_folder(source)
         model, self.tokenizer = load_pretrained(str(folder), "pe_video encoder", AutoModel, AutoTokenizer)
         found = model.config.model_type

@@ -8,7 +8,7 @@ import numpy as np
 from safetensors import SafetensorError
 
 from videopro.backbones import folder_fingerprint
-from videopro.errors import ConfigError
+from videopro.extras import needs_extra
 from videopro.modules.errors import ModelError
 from videopro.modules.models.encoders.base import TextEncoder
 from videopro.modules.models.encoders.checkpoint import checkpoint_folder
@@ -20,14 +20,10 @@ class SentenceEncoder(TextEncoder):
     none."""
 
     def __init__(self, source: str, *, device: str | None = None) -> None:
-        """`source`: a directory or a hub name. Raises ConfigError if sentence-transformers is not installed,
+        """`source`: a directory or a hub name. Raises MissingExtra without sentence-transformers,
         ModelError if the model cannot be loaded."""
-        try:
+        with needs_extra("encoders", "a text encoder"):
             from sentence_transformers import SentenceTransformer
-        except ImportError as error:
-            raise ConfigError(
-                "text encoders need sentence-transformers: pip install 'videopro[encoders]'"
-            ) from error
         self.name = source
         folder = checkpoint_folder(source)
         try:

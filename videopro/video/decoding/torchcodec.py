@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from videopro.errors import VideoError
+from videopro.extras import install
 from videopro.video.decoding.exact import DecodedPictures, processors
 from videopro.video.decoding.opening import Deadline
 from videopro.video.decoding.probe import Probe
@@ -89,7 +90,7 @@ def _decoder(probe: Probe, file: _File, size: tuple[int, int] | None, mode: str)
     except (ImportError, RuntimeError, OSError) as error:
         raise VideoError(
             f"decoder 'torchcodec' cannot be used for {probe.path} ({_reason(error)}); "
-            "install videopro[torchcodec] and FFmpeg's shared libraries (apt-get install ffmpeg), "
+            f"{install('torchcodec')} and FFmpeg's shared libraries (apt-get install ffmpeg), "
             "or use decoder 'pyav'"
         ) from None
 

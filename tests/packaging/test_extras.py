@@ -1,0 +1,223 @@
+"""A missing extra is one line that says what to install."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import sys
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from trl import ModelConfig
+
+from tests.support import ROOT
+from tests.support.hidden_packages import run_without
+from videopro.backbones.qwen import find_checkpoint
+from videopro.benchmarks import load
+from videopro.commands import COMMANDS
+from videopro.extras import MissingExtra, check_extra, needs_extra
+from videopro.modules.models import load_ocr, load_speech
+from videopro.modules.models.encoders import load_encoder, load_text_encoder
+from videopro.runner import check_trackers
+from videopro.train.finetune import VideoSFTConfig
+from videopro.train.runtime import load_trainable, read_settings
+from videopro.train.runtime.setup import TrainingSetup
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+# What only an extra brings, by the names that are imported.
+OPTIONAL = [
+    *("trl", "datasets", "pyarrow", "deepspeed", "bitsandbytes", "matplotlib", "tabulate", "jinja2"),
+    *("tensorboard", "wandb", "trackio", "faster_whisper", "sentence_transformers", "timm", "easyocr"),
+    *("pydantic_monty", "torchcodec"),
+]
+# What each command that cannot be imported without an extra says.
+TRAIN = "pip install 'videopro[train]'"
+REFUSED = {
+    "curves": f"videopro curves needs matplotlib: {TRAIN}",
+    "sft": f"videopro sft needs trl: {TRAIN}",
+    "grpo": f"videopro grpo needs trl: {TRAIN}",
+    "rejection": f"videopro rejection needs datasets: {TRAIN}",
+    "merge": f"videopro merge needs trl: {TRAIN}",
+    # It runs the two trainers.
+    "gradient-noise": f"videopro grpo needs trl: {TRAIN}",
+}
+
+ALL_COMMANDS = """
+import contextlib, io, runpy
+
+results = []
+for words in json.loads(sys.argv[1]):
+    out, err = io.StringIO(), io.StringIO()
+    sys.argv = list(words)
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            runpy.run_module(words[0], run_name="__main__", alter_sys=True)
+        except SystemExit as stopped:
+            results.append([stopped.code, out.getvalue(), err.getvalue()])
+print(json.dumps(results))
+"""
+
+
+def test_without_any_extra_every_command_helps_or_names_the_extra() -> None:
+    asked = [["videopro", *name.split(), "--help"] for name in COMMANDS]
+    asked += [[COMMANDS[name].module, "--help"] for name in REFUSED]
+    asked.append(["videopro", "completion", "bash"])
+    done = run_without(OPTIONAL, ALL_COMMANDS, json.dumps(asked))
+    assert done.returncode == 0, done.stderr[-3000:]
+    results = json.loads(done.stdout.splitlines()[-1])
+    said = {" ".join(words): result for words, result in zip(asked, results, strict=True)}
+    for name in COMMANDS:
+        code, out, err = said[f"videopro {name} --help"]
+        if name in REFUSED:
+            assert (code, out, err) == (2, "", f"error: {REFUSED[name]}\n")
+            assert said[f"{COMMANDS[name].module} --help"] == [code, out, err]
+        else:
+            assert (code, len(out) > 100) == (0, True), (name, err)
+    code, out, _ = said["videopro completion bash"]
+    assert (code, "rejection" in out, "--redo-errors" in out) == (0, True, True)
+
+
+def annotations(folder: Path, name: str) -> Path:
+    path = folder / name
+    path.write_bytes(b"PAR1")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("package", "asked", "expected"),
+    [
+        ("easyocr", lambda _: load_ocr("easyocr:en"), "ocr=easyocr needs easyocr: EXTRA[easyocr]"),
+        (
+            "faster_whisper",
+            lambda _: load_speech("faster-whisper:small"),
+            "speech=faster-whisper needs faster_whisper: EXTRA[speech]",
+        ),
+        (
+            "sentence_transformers",
+            lambda _: load_text_encoder("BAAI/bge-m3"),
+            "a text encoder needs sentence_transformers: EXTRA[encoders]",
+        ),
+        (
+            "timm",
+            lambda _: load_encoder("pe_video:facebook/pe-av-small"),
+            "a pe_video encoder needs timm: EXTRA[encoders]",
+        ),
+        (
+            "pyarrow",
+            lambda folder: load(
+                "lvbench", root=folder, annotations=str(annotations(folder, "questions.parquet"))
+            ),
+            "questions.parquet needs pyarrow: EXTRA[benchmarks]",
+        ),
+        (
+            "datasets",
+            lambda folder: load("lvbench", root=folder, annotations="hf:someone/LVBench"),
+            "hf:someone/LVBench needs datasets: EXTRA[benchmarks]",
+        ),
+        (
+            "trackio",
+            lambda _: check_trackers(["trackio"]),
+            "report_to: trackio needs trackio: EXTRA[tracking]",
+        ),
+        (
+            "wandb",
+            lambda folder: TrainingSetup.of(
+                VideoSFTConfig(output_dir=str(folder), report_to=["wandb"], use_cpu=True, bf16=False),
+                ModelConfig(model_name_or_path="pocket"),
+            ),
+            "report_to: wandb needs wandb: EXTRA[tracking]",
+        ),
+        (
+            "bitsandbytes",
+            lambda _: load_trainable(
+                find_checkpoint("pocket"), ModelConfig(load_in_4bit=True, use_peft=True)
+            ),
+            "load_in_4bit or load_in_8bit needs bitsandbytes: EXTRA[qlora]",
+        ),
+        (
+            "deepspeed",
+            lambda folder: read_settings(
+                VideoSFTConfig, "sft", ["--deepspeed", "zero.json", "--output_dir", str(folder)]
+            ),
+            "training under DeepSpeed needs deepspeed: EXTRA[deepspeed]",
+        ),
+    ],
+)
+def test_what_needs_an_extra_names_it(
+    package: str,
+    asked: Callable[[Path], Any],
+    expected: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(MissingExtra) as error:
+        asked(tmp_path)
+    assert str(error.value).endswith(expected.replace("EXTRA[", "pip install 'videopro[").replace("]", "]'"))
+
+
+def test_accelerates_zero_configs_need_deepspeed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "deepspeed", None)
+    monkeypatch.setenv("ACCELERATE_USE_DEEPSPEED", "true")
+    with pytest.raises(MissingExtra, match=r"pip install 'videopro\[deepspeed\]'"):
+        read_settings(VideoSFTConfig, "sft", ["--output_dir", "out"])
+
+
+def test_a_broken_package_and_a_mistake_of_our_own_are_told_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "broken_package.py").write_text("from json import nothing_of_this_name\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with (
+        pytest.raises(MissingExtra, match=r"a report: json cannot be imported \(cannot import name 'nothing"),
+        needs_extra("report", "a report"),
+    ):
+        import broken_package  # type: ignore[import-not-found]  # noqa: F401
+    with pytest.raises(ModuleNotFoundError, match="videopro") as error, needs_extra("report", "a report"):
+        import videopro.no_such_module  # type: ignore[import-not-found]  # noqa: F401
+    assert not isinstance(error.value, MissingExtra)
+
+
+def sources() -> dict[Path, str]:
+    folders = ("videopro", "modules", "train", "data_synthesis")
+    return {
+        path: path.read_text(encoding="utf-8") for name in folders for path in (ROOT / name).rglob("*.py")
+    }
+
+
+def test_the_extras_that_are_named_exist() -> None:
+    named = set()
+    for text in sources().values():
+        for node in ast.walk(ast.parse(text)):
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Name)
+                and node.func.id in ("needs_extra", "check_extra", "install")
+                and isinstance(node.args[0], ast.Constant)
+            ):
+                named.add(node.args[0].value)
+    assert named == {
+        *("report", "benchmarks", "easyocr", "speech", "encoders", "monty", "torchcodec", "tracking"),
+        *("train", "qlora", "deepspeed"),
+    }
+    assert named <= set(PROJECT["optional-dependencies"])
+
+
+def test_the_sentence_is_written_once() -> None:
+    told = [
+        path.name
+        for path, text in sources().items()
+        if re.search(r"pip install[^\n]*(?:videopro\[|-e )|install videopro\[", text)
+    ]
+    assert told == ["extras.py"]
+
+
+def test_an_installed_package_is_enough() -> None:
+    check_extra("report", "a report", "json")
+    with needs_extra("report", "a report"):
+        import json as found
+    assert found is json
