@@ -49,8 +49,8 @@ def script(shell: Literal["bash", "zsh", "fish"]) -> str:
 
 
 def command_lines() -> dict[str, CommandLine[object] | None]:
-    """The settings of every command by its name; None for a trainer, whose flags TRL's parser reads, and for a
-    command whose extra is not installed."""
+    """The settings of every command by its name; None for a trainer, whose flags TRL's parser reads, and for
+    a command whose extra is not installed."""
     found: dict[str, CommandLine[object] | None] = {}
     for name, command in COMMANDS.items():
         try:

@@ -22,6 +22,7 @@ from videopro.commands import COMMANDS
 from videopro.extras import MissingExtra, check_extra, needs_extra
 from videopro.modules.models import load_ocr, load_speech
 from videopro.modules.models.encoders import load_encoder, load_text_encoder
+from videopro.pocket import model_dir
 from videopro.runner import check_trackers
 from videopro.train.finetune import VideoSFTConfig
 from videopro.train.runtime import load_trainable, read_settings
@@ -134,7 +135,7 @@ def annotations(folder: Path, name: str) -> Path:
         (
             "bitsandbytes",
             lambda _: load_trainable(
-                find_checkpoint("pocket"), ModelConfig(load_in_4bit=True, use_peft=True)
+                find_checkpoint(str(model_dir())), ModelConfig(load_in_4bit=True, use_peft=True)
             ),
             "load_in_4bit or load_in_8bit needs bitsandbytes: EXTRA[qlora]",
         ),

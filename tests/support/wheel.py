@@ -1,4 +1,4 @@
-"""The wheel of this checkout, and a folder in which it is installed beside the libraries of this environment."""
+"""The wheel of this checkout, installed in a folder of its own beside the libraries of this environment."""
 
 from __future__ import annotations
 
@@ -71,11 +71,8 @@ def installed() -> Installed:
     _run([sys.executable, "-c", build, str(folder)], source)
     (wheel,) = folder.glob("*.whl")
     site = folder / "site"
-    _run(
-        [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
-        + ["--no-index", "--no-compile", "--target", str(site), str(wheel)],
-        folder,
-    )
+    install = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    _run([*install, "--no-deps", "--no-index", "--no-compile", "--target", str(site), str(wheel)], folder)
     empty = folder / "empty"
     empty.mkdir()
     return Installed(wheel, site, empty)

@@ -66,8 +66,8 @@ def _with_config_file(words: list[str], command: str) -> list[str]:
 
 
 def _check_names(kind: type[Settings], words: Sequence[str], program: str) -> None:
-    """Raise ConfigError for an unknown flag or an unknown key of the file, with the nearest known name, and for
-    settings that need an extra which is not installed."""
+    """Raise ConfigError for an unknown flag or an unknown key of the file, with the nearest known name, and
+    for settings whose extra is not installed."""
     known = [option.name for cls in (kind, ModelConfig) for option in fields(cls)]
     flags = {f"--{name}" for name in known} | {f"--no_{name}" for name in known} | {"--config", "--help"}
     for word in words:

@@ -116,7 +116,7 @@ def _load_asp_clip(folder: Path, name: str, device: str | None, dtype: str) -> V
 def load_text_encoder(spec: str, device: str | None = None) -> TextEncoder:
     """Load a text encoder: a sentence-transformers model by hub name or directory, such as BAAI/bge-m3.
 
-    Raises `ConfigError` if sentence-transformers is not installed, `ModelError` if the model cannot be
+    Raises `MissingExtra` if sentence-transformers is not installed, `ModelError` if the model cannot be
     loaded.
     """
     from videopro.modules.models.encoders.sentences import SentenceEncoder
