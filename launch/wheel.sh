@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Builds the wheel, installs it with its dependencies into a new environment, and runs the commands of the README's quick
-# path there, outside the checkout: first without any extra, then with report and train. Prints what ran and how long it
-# took. Needs a network for pip, 10 GB of disk for the time being, and a quarter of an hour on two cores.
-# Usage: bash launch/wheel.sh [FOLDER]     (FOLDER keeps the environment and the runs; without it they are deleted)
+# Builds the wheel, installs it with its dependencies into a new environment, and runs the commands of the
+# README's quick path there, outside the checkout: first without any extra, then with report and train. Prints
+# what ran and how long it took. Needs a network for pip, 10 GB of disk, and 15 minutes on two cores.
+# Usage: bash launch/wheel.sh [FOLDER]     (FOLDER keeps the environment and the runs; else they are deleted)
 set -euo pipefail
 checkout=$(cd "$(dirname "$0")/.." && pwd)
 python=${PYTHON:-python3}
@@ -25,15 +25,19 @@ run() {
     started=$(date +%s)
     "$@" > "$place/said.txt" 2>&1 < /dev/null || status=$?
     seconds=$(($(date +%s) - started))
-    # A tenth of a screen of each is enough to see what a reader sees; all of it where something is wrong.
-    if [ "$status" -eq "$expected" ]; then tail -n 5 "$place/said.txt"; else cat "$place/said.txt"; failed=1; fi
+    if [ "$status" -eq "$expected" ]; then
+        tail -n 5 "$place/said.txt"
+    else
+        cat "$place/said.txt"
+        failed=1
+    fi
     printf '%-6s %5d s   %s\n' "$status" "$seconds" "${*//$place\//}" >> "$table"
 }
 
 # In a copy, because the build writes into its folder.
 mkdir "$place/source" "$place/work"
-tar -C "$checkout" --exclude=__pycache__ -cf - videopro modules train data_synthesis configs pyproject.toml README.md LICENSE \
-    | tar -C "$place/source" -xf -
+tar -C "$checkout" --exclude=__pycache__ -cf - videopro modules train data_synthesis configs \
+    pyproject.toml README.md LICENSE | tar -C "$place/source" -xf -
 "$python" -m venv "$place/env"
 export PATH="$place/env/bin:$PATH"
 unset PYTHONPATH
@@ -42,7 +46,7 @@ cd "$place/work"
 run 0 $pip wheel --no-deps "$place/source" --wheel-dir "$place"
 wheel=$(ls "$place"/videopro-*.whl)
 run 0 $pip install "$wheel"
-run 0 python -c 'import os, videopro; assert "site-packages" in videopro.__file__; print(os.getcwd(), videopro.__file__)'
+run 0 python -c 'import videopro; assert "site-packages" in videopro.__file__; print(videopro.__file__)'
 
 # Nothing is fetched from here on but, later, the packages of two extras.
 export HF_HUB_OFFLINE=1 VIDEOPRO_CACHE="$place/cache"
@@ -59,8 +63,8 @@ run 0 videopro seeds native=runs/native videopro=runs/videopro --final last --fa
 run 0 videopro view runs/videopro
 film=$(find "$VIDEOPRO_CACHE" -name '*.mp4' | sort | head -n 1)
 run 0 videopro ask "$film" "What is the weather?" --choices rainy sunny snowy foggy --model pocket
-run 0 videopro ask "$film" "What is the weather?" --choices rainy sunny snowy foggy --model pocket --method videopro \
-    --planner pocket-teacher
+run 0 videopro ask "$film" "What is the weather?" --choices rainy sunny snowy foggy --model pocket \
+    --method videopro --planner pocket-teacher
 run 0 videopro index "$film" --encoder pocket --query "a ring at the beach"
 # Without their extras these say in one line what to install.
 run 2 videopro report runs/native runs/videopro
@@ -74,7 +78,8 @@ run 0 videopro synthesize --config pocket --limit 22 --output runs/synth
 run 0 videopro sft --config pocket --train_data runs/synth/sft.jsonl --output_dir runs/sft --max_steps 4
 run 0 accelerate launch --num_processes 1 --cpu -m videopro.train.sft --config pocket \
     --train_data runs/synth/sft.jsonl --output_dir runs/sft-launched --max_steps 2
-run 0 videopro grpo --config pocket --adapter runs/sft --train_data runs/synth/grpo.jsonl --output_dir runs/grpo --max_steps 2
+run 0 videopro grpo --config pocket --adapter runs/sft --train_data runs/synth/grpo.jsonl \
+    --output_dir runs/grpo --max_steps 2
 run 0 videopro curves runs/grpo
 
 printf '\nstatus  time     command\n'

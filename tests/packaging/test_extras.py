@@ -122,7 +122,7 @@ def annotations(folder: Path, name: str) -> Path:
         (
             "trackio",
             lambda _: check_trackers(["trackio"]),
-            "report_to: trackio needs trackio: EXTRA[tracking]",
+            "report_to needs trackio: EXTRA[tracking]",
         ),
         (
             "wandb",
@@ -130,7 +130,7 @@ def annotations(folder: Path, name: str) -> Path:
                 VideoSFTConfig(output_dir=str(folder), report_to=["wandb"], use_cpu=True, bf16=False),
                 ModelConfig(model_name_or_path="pocket"),
             ),
-            "report_to: wandb needs wandb: EXTRA[tracking]",
+            "report_to needs wandb: EXTRA[tracking]",
         ),
         (
             "bitsandbytes",

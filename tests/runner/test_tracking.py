@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import struct
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -85,9 +86,9 @@ def test_a_finished_run_is_sent_when_it_is_asked_for_later(root: Path, tmp_path:
 def test_a_missing_package_is_named_before_anything_is_written(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(tracking, "find_spec", lambda name: None if name == "wandb" else object())
+    monkeypatch.setitem(sys.modules, "wandb", None)
     assert main(flags(root, tmp_path / "run", "--report-to", "tensorboard", "wandb"), load=load_fake) == 2
-    assert "wandb is not installed: pip install wandb" in capsys.readouterr().err
+    assert "error: report_to needs wandb: pip install 'videopro[tracking]'" in capsys.readouterr().err
     assert main(flags(root, tmp_path / "run", "--report-to", "tensorbord"), load=load_fake) == 2
     assert "did you mean 'tensorboard'?" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()

@@ -108,7 +108,7 @@ def _check_trackers(names: Sequence[str]) -> None:
     """Raise MissingExtra if a tracker that the settings name is not installed."""
     for name in names:
         if name in ("wandb", "trackio", "tensorboard"):
-            check_extra("tracking", f"report_to: {name}", name)
+            check_extra("tracking", "report_to", name)
 
 
 def _decode(cache: FrameCache, rows: Sequence[HasVideo], workers: int) -> dict[Path, str]:

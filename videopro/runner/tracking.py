@@ -118,7 +118,7 @@ def check_trackers(names: Sequence[str]) -> None:
     for name in names:
         if name not in TRACKERS:
             raise ConfigError(f"report_to: unknown {name!r}; {did_you_mean(name, list(TRACKERS))}")
-        check_extra("tracking", f"report_to: {name}", name)
+        check_extra("tracking", "report_to", name)
 
 
 class Tracking:

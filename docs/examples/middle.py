@@ -1,0 +1,58 @@
+"""The method `middle`: one direct answer from the middle of the video, the example in CONTRIBUTING.md."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from videopro import prompts
+from videopro.benchmarks import Item
+from videopro.errors import QUESTION_ERRORS, ConfigError
+from videopro.methods.base import Method, MethodContext
+from videopro.methods.frames import frame_refs
+from videopro.settings import setting
+from videopro.traces import Call, Execution, Result, Round, failed_result
+from videopro.video import uniform_times
+
+
+@dataclass(frozen=True)
+class MiddleSettings:
+    """Settings of the method `middle`."""
+
+    seconds: float = field(default=60.0, metadata=setting("length of the part that is shown"))
+
+    def __post_init__(self) -> None:
+        if not self.seconds > 0:
+            raise ConfigError(f"middle: seconds is {self.seconds:g}; it must be above 0")
+
+
+class MiddleMethod(Method):
+    """Show the backbone frames from the middle of the video, and ask once."""
+
+    name = "middle"
+    Settings = MiddleSettings
+    settings: MiddleSettings
+
+    def run_video(self, items: Sequence[Item], context: MethodContext) -> Iterator[tuple[Item, Result]]:
+        """Answer one question after the other. One that fails has its error in its result."""
+        for item in items:
+            try:
+                result = self._answered(item, context)
+            except QUESTION_ERRORS as error:
+                result = failed_result(error)
+            yield item, replace(result, cost=context.meter.take())
+
+    def _answered(self, item: Item, context: MethodContext) -> Result:
+        duration = context.video.duration
+        around = min(self.settings.seconds, duration) / 2
+        times = uniform_times(duration / 2 - around, duration / 2 + around, context.backbone.frames)
+        frames = context.frames(times)
+        answer = context.backbone.answer(frames, item.question, prompt=prompts.multiple_choice(item.question))
+        # What the trace shows: one call, with the frames that it saw and what was replied.
+        execution = Execution(
+            "ok" if answer.letter is not None else "empty",
+            answer,
+            calls=(Call("answer", {"frames": len(frames)}, answer.raw, frame_refs(frames)),),
+        )
+        only = Round("native", answer.raw, execution=execution, mode="native")
+        return Result((only,), answer, answer, selected=0)
