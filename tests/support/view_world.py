@@ -15,8 +15,11 @@ from videopro.benchmarks.base import ROBUST, Protocol
 from videopro.question import Answer
 from videopro.runs import RunFolder, run_key
 from videopro.traces import SCHEMA, Call, Cost, Execution, Failure, Round, Trace, TraceLog, VideoRef
+from videopro.view.asked import AskedPrompts
 
 IDENTITY = {"protocol": {"benchmark": "made", **Protocol(parser=ROBUST).identity()}}
+ASKED = AskedPrompts(IDENTITY, Protocol(parser=ROBUST))
+"""The prompts of a run that recorded no method."""
 RATE = 4
 PICTURES = 80
 SECONDS = PICTURES / RATE

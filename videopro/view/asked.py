@@ -39,8 +39,8 @@ def refined_by(trace: Trace, place: int) -> int | None:
 
 
 class AskedPrompts:
-    """The prompts of one run's rounds. `heads` collects what many of them begin with (the form of a reply, the
-    API reference, examples), so that the pages store it once."""
+    """The prompts of one run's rounds. `heads` collects what many of them begin with (the form of a reply,
+    the API reference, examples), so that the pages store it once."""
 
     def __init__(self, identity: Mapping[str, Any], protocol: Protocol) -> None:
         """`identity`: the run's recorded one; `protocol`: its benchmark's."""
@@ -97,8 +97,8 @@ class AskedPrompts:
         if attempt.prompt_kind != "bug_fix":
             if shows == "log":
                 raise _UnknownPrompt(
-                    "it showed the log of the program above (refinement_shows=log), and a trace holds logs of "
-                    "failed programs only"
+                    "it showed the log of the program that it was to improve (refinement_shows=log), and a "
+                    "trace holds the logs of failed programs only"
                 )
             log = ""
         return refinement_prompt(
@@ -143,8 +143,8 @@ class AskedPrompts:
             subtitles = False
         elif trace.error is not None:
             raise _UnknownPrompt(
-                "it listed the functions that the video allows, and of a question that ended with an error the "
-                "trace does not say whether its video has subtitles"
+                "it listed the functions that the video allows, and a trace that ended with an error does "
+                "not say whether its video has subtitles"
             )
         else:
             subtitles = not _has_no_subtitles(trace)

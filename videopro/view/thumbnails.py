@@ -63,8 +63,9 @@ def read_sheets(folder: Path, name: str) -> ThumbnailSheets:
 
 
 def make_sheets(wanted: VideoPictures, folder: Path, side: int = SIDE) -> ThumbnailSheets:
-    """Make a video's missing pictures; all of them, if those that are there have another `side`. An unreadable video is reported in `error` instead of raised, as the
-    pages are useful without its pictures. Raises OSError if files cannot be written."""
+    """Make a video's missing pictures; all of them, if those that are there have another `side`. An
+    unreadable video is reported in `error` instead of raised, as the pages are useful without its pictures.
+    Raises OSError if files cannot be written."""
     before = read_sheets(folder, wanted.name)
     made = before if before.side == side else ThumbnailSheets(side=side)
     missing = made.lacks(wanted)
