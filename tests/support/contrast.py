@@ -40,7 +40,7 @@ _TEXTS = """(root) => {
     if (behind === null) behind = [NaN, NaN, NaN];
     let front = over(own, behind);
     for (const layer of layers(stack.slice(0, place)).reverse()) {
-      if (layer === "picture") return;
+      if (layer === "picture" || layer[3] === 1) return;  // Covered, as by the bar of a page: it is not seen.
       [front, behind] = [over(layer, front), over(layer, behind)];
     }
     found.push({ text: text.trim().slice(0, 60), kind: node.className || node.localName, front, behind });

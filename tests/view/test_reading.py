@@ -1,11 +1,10 @@
-"""What helps a reader of the pages, in a real browser: themes, the legend, keys, frames in large, prompts and JSON
-with their copy buttons, and several runs."""
+"""What helps a reader of the pages, in a real browser: themes, the legend, keys, frames in large, prompts and
+JSON with their copy buttons, and several runs."""
 
 from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +84,7 @@ def test_the_legend_is_one_click_or_key_away(open_page: Open) -> None:
     page = open_page()
     legend = page.locator("#legend")
     assert not legend.is_visible()
-    page.click("text=Legend")
+    page.click(".legend-button")
     assert legend.is_visible()
     assert page.get_attribute(".legend-button", "aria-expanded") == "true"
     page.keyboard.press("Escape")
@@ -98,7 +97,7 @@ def test_the_legend_is_one_click_or_key_away(open_page: Open) -> None:
 
 
 def explained(page: Any) -> str:
-    page.click("text=Legend")
+    page.click(".legend-button")
     return str(page.inner_text("#legend"))
 
 
@@ -130,9 +129,9 @@ def test_keys_are_told_where_they_act(open_page: Open) -> None:
         assert words in bar
     assert page.locator(".search kbd").is_visible()
     question = open_page("#/q/refined")
-    assert question.locator(".bar kbd").all_inner_texts() == ["esc", "k", "j"]
+    assert question.locator(".bar > kbd").all_inner_texts() == ["esc", "k", "j"]
     phone = open_page("", **PHONE)
-    assert not phone.locator(".bar kbd").first.is_visible(), "there are no keys"
+    assert not phone.locator(".bar .hints").first.is_visible(), "there are no keys"
 
 
 def test_no_key_acts_while_something_is_typed(open_page: Open) -> None:
@@ -171,13 +170,13 @@ def test_a_frame_opens_large_and_steps_through_those_of_its_call(open_page: Open
     box = page.locator(".lightbox")
     assert box.is_visible()
     assert box.locator("strong").inner_text() == "query_mc"
-    assert page.inner_text(".caption").split("\n") == ["0:02.3", "2 of 4"]
+    assert page.inner_text(".lightbox .caption").split("\n") == ["0:02.3", "2 of 4"]
     wide = page.locator(".stage .picture").evaluate("one => one.getBoundingClientRect().width")
     assert wide > 1000
     assert number(page) == 9
     page.keyboard.press("ArrowRight")
     assert number(page) == 10
-    assert "3 of 4" in page.inner_text(".caption")
+    assert "3 of 4" in page.inner_text(".lightbox .caption")
     page.keyboard.press("End")
     page.keyboard.press("ArrowRight")
     assert number(page) == 11
@@ -190,13 +189,13 @@ def test_a_frame_opens_large_and_steps_through_those_of_its_call(open_page: Open
     page.keyboard.press("j")
     assert page.url.endswith("#/q/refined"), "the page's own keys are asleep"
     page.keyboard.press("Escape")
-    assert box.count() == 0
+    box.wait_for(state="detached")
     assert page.url.endswith("#/q/refined"), "Escape closed the frame only"
     assert frames.nth(1).evaluate("one => one === document.activeElement"), "focus is back"
     page.keyboard.press("Enter")
     assert box.is_visible(), "by keyboard, too"
     page.mouse.click(5, 450)
-    assert box.count() == 0, "a click beside the picture closes it"
+    box.wait_for(state="detached")  # A click beside the picture closes it.
 
 
 def test_boxes_and_their_names_are_drawn_in_large(open_page: Open) -> None:
@@ -209,7 +208,7 @@ def test_boxes_and_their_names_are_drawn_in_large(open_page: Open) -> None:
         return [(a.left - b.left) / b.width, (a.top - b.top) / b.height, a.width / b.width] }"""
     )
     assert place == pytest.approx([0.25, 0.25, 0.5], abs=0.01)
-    assert "kite, score 0.81" in page.inner_text(".caption")
+    assert "kite, score 0.81" in page.inner_text(".lightbox .caption")
     page.keyboard.press("Escape")
     page.click("[data-round='2'] [data-line='9'] button.open")
     assert page.locator(".stage .picture").count() == 2, "the crop beside its place in the frame"
@@ -222,7 +221,7 @@ def test_the_strip_and_the_frames_of_steps_open_too(open_page: Open, id: str, pl
     page.locator(f"{place} button.open").first.click()
     assert page.locator(".stage .picture").is_visible()
     page.keyboard.press("ArrowRight")
-    assert page.inner_text(".caption").split("\n")[1].startswith("2 of ")
+    assert page.inner_text(".lightbox .caption").split("\n")[1].startswith("2 of ")
 
 
 def test_frames_work_by_touch(open_page: Open) -> None:
@@ -234,14 +233,14 @@ def test_frames_work_by_touch(open_page: Open) -> None:
         size = page.locator(f".lightbox {side}").bounding_box()
         assert min(size["width"], size["height"]) >= 44, "as large as a finger needs"
     page.locator("[aria-label^='Next frame']").tap()
-    assert "2 of 4" in page.inner_text(".caption")
+    assert "2 of 4" in page.inner_text(".lightbox .caption")
     for start, end, place in ((300, 100, "3 of 4"), (100, 300, "2 of 4"), (200, 210, "2 of 4")):
         for kind, x in (("pointerdown", start), ("pointerup", end)):
             stage.dispatch_event(kind, {"clientX": x, "clientY": 400, "bubbles": True})
-        assert place in page.inner_text(".caption")
+        assert place in page.inner_text(".lightbox .caption")
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     page.locator(".close").tap()
-    assert page.locator(".lightbox").count() == 0
+    page.locator(".lightbox").wait_for(state="detached")
 
 
 def test_going_back_closes_a_frame(open_page: Open) -> None:
@@ -250,7 +249,7 @@ def test_going_back_closes_a_frame(open_page: Open) -> None:
     page.locator(".thumbs button.open").first.click()
     page.go_back()
     page.wait_for_selector(".row")
-    assert page.locator(".lightbox").count() == 0
+    page.locator(".lightbox").wait_for(state="detached")
 
 
 # ---- prompts and JSON ------------------------------------------------------------------------------------
@@ -275,7 +274,6 @@ def open_details(page: Any, selector: str, name: str) -> Any:
 def test_the_planners_prompt_is_one_click_away(open_page: Open, planned: Path) -> None:
     page = open_page("#/q/refined", folder=planned)
     first = open_details(page, "[data-round='1']", "The planner's prompt").locator("pre").inner_text()
-    # From the README of prompts: the form, the question, its options.
     assert first.startswith("There is a multiple choice question about a video.")
     assert first.endswith(
         "Question: What flies over the hill?\nChoices:\nA. a red kite\nB. a green boat\nC. a blue car\n"
@@ -318,10 +316,10 @@ def test_texts_are_never_markup_in_the_json_either(open_page: Open) -> None:
 
 
 @pytest.fixture
-def copied(open_page: Open, planned: Path) -> Iterator[Any]:
+def copied(open_page: Open, planned: Path) -> Any:
     page = open_page("#/q/refined", folder=planned)
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    yield page
+    return page
 
 
 def test_copy_buttons_copy(copied: Any) -> None:
@@ -380,7 +378,7 @@ def test_a_phone_needs_no_horizontal_scrolling_with_everything_open(open_page: O
     page = open_page(f"#/q/{id}" if id else "", **PHONE)
     for summary in page.locator("summary").all():
         summary.click()
-    page.click("text=Legend")
+    page.click(".legend-button")
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     legend = page.locator("#legend").bounding_box()
     assert legend["x"] >= 0

@@ -153,7 +153,7 @@ class AskedPrompts:
     def _needs(self, subtitles: bool) -> frozenset[str]:
         """What the modules had: as `ModuleModels.context` provides it."""
         parts = ("encoder", "text_encoder", "ocr", "detector", "tracker")
-        given = {part: str(self._method[part]) for part in parts if part in self._method}
+        given: dict[str, Any] = {part: self._method[part] for part in parts if part in self._method}
         # Which models stand for "auto" depends on the backbone, but not whether there are any.
         names = ModuleSettings(**given).resolved(is_pocket=False)
         has = {

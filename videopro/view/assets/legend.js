@@ -62,7 +62,7 @@
         [swatch("looked", el("i"), el("i"), el("i")), "Looked at: each frame that a call used"],
       ] : []),
       ...(hasSteps ? [
-        [swatch("step"), "a segment in a step, darker with its score"],
+        [swatch("step"), "a segment in a step, stronger in colour with its score"],
         [swatch("looked", el("i"), el("i"), el("i")), "frames that the step saw"],
         [swatch("explored"), "a segment that was split further; the number is its turn"],
       ] : []),
