@@ -1,21 +1,29 @@
-"""Copies what the site is built from into a folder, with its links made right there: python launch/docs.py FOLDER.
+"""Copies what the site is built from into a folder: python launch/docs.py FOLDER.
 
-Pages are written to be read in a repository browser, so they also link to files outside `docs/`. On the site the
-top-level pages become pages of it, and a link to any other file becomes its text.
+Pages are written to be read in a repository browser, so they also link to files outside `docs/`. On the site
+the top-level pages become pages of it, and a link to any other file becomes its text. The page of commands
+gets what their --help prints.
 """
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import shutil
 import sys
+from contextlib import redirect_stdout, suppress
 from pathlib import Path
+
+from videopro.__main__ import main as videopro
+from videopro.commands import COMMANDS
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 TOP_LEVEL = {ROOT / f"{name.upper()}.md": f"{name}.md" for name in ("contributing", "changelog", "security")}
 PICTURES = (".png", ".svg")
+# Their --help lists hundreds of settings of TRL.
+WITHOUT_HELP = ("sft", "grpo", "gradient-noise")
 _LINK = re.compile(r"(?<!!)\[(?P<text>[^\]\n]*)\]\((?P<target>[^)\s#]+)(?P<anchor>#[^)\s]*)?\)")
 
 
@@ -37,6 +45,23 @@ def with_links(text: str, source: Path, place: Path) -> str:
     return _LINK.sub(link, text)
 
 
+def helps() -> str:
+    """What --help prints for each command, as a part of a page."""
+    # Read by rich: as wide as a page of the site, and no colors.
+    os.environ |= {"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}
+    parts = ["\n## Every setting\n"]
+    for name in COMMANDS:
+        if name in WITHOUT_HELP:
+            continue
+        printed = io.StringIO()
+        with redirect_stdout(printed), suppress(SystemExit):
+            videopro([*name.split(), "--help"])
+        if not printed.getvalue():
+            raise RuntimeError(f"videopro {name} --help printed nothing")
+        parts.append(f"### videopro {name}\n\n```text\n{printed.getvalue().strip()}\n```\n")
+    return "\n".join(parts)
+
+
 def main(folder: Path) -> None:
     """Write the configuration and the pages into `folder`, which is replaced."""
     shutil.rmtree(folder, ignore_errors=True)
@@ -50,6 +75,8 @@ def main(folder: Path) -> None:
             copy.write_text(with_links(text, source, place), encoding="utf-8")
         elif source.suffix in PICTURES:
             shutil.copyfile(source, copy)
+    with (folder / "docs" / "commands.md").open("a", encoding="utf-8") as page:
+        page.write(helps())
     shutil.copyfile(ROOT / "mkdocs.yml", folder / "mkdocs.yml")
 
 
