@@ -21,10 +21,10 @@ from videopro.commands import COMMANDS
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 TOP_LEVEL = {ROOT / f"{name.upper()}.md": f"{name}.md" for name in ("contributing", "changelog", "security")}
-PICTURES = (".png", ".svg")
+FILES = (".png", ".svg", ".css")
 # Their --help lists hundreds of settings of TRL.
 WITHOUT_HELP = ("sft", "grpo", "gradient-noise")
-_LINK = re.compile(r"(?<!!)\[(?P<text>[^\]\n]*)\]\((?P<target>[^)\s#]+)(?P<anchor>#[^)\s]*)?\)")
+_LINK = re.compile(r"(?<!!)\[(?P<text>[^\]]*)\]\((?P<target>[^)\s#]+)(?P<anchor>#[^)\s]*)?\)")
 
 
 def with_links(text: str, source: Path, place: Path) -> str:
@@ -36,7 +36,7 @@ def with_links(text: str, source: Path, place: Path) -> str:
         target = (source.parent / found["target"]).resolve()
         if target in TOP_LEVEL:
             on_site = Path(TOP_LEVEL[target])
-        elif target.suffix in (".md", *PICTURES) and target.is_relative_to(DOCS):
+        elif target.suffix in (".md", *FILES) and target.is_relative_to(DOCS):
             on_site = target.relative_to(DOCS)
         else:
             return found["text"]
@@ -73,7 +73,7 @@ def main(folder: Path) -> None:
         if source.suffix == ".md":
             text = source.read_text(encoding="utf-8")
             copy.write_text(with_links(text, source, place), encoding="utf-8")
-        elif source.suffix in PICTURES:
+        elif source.suffix in FILES:
             shutil.copyfile(source, copy)
     with (folder / "docs" / "commands.md").open("a", encoding="utf-8") as page:
         page.write(helps())
