@@ -48,6 +48,7 @@ def test_the_theme_follows_the_system_until_one_is_chosen(open_page: Open) -> No
     assert page.input_value("select.theme") == "auto"
     assert is_dark(page)
     page.emulate_media(color_scheme="light")
+    page.wait_for_selector("html[data-theme=light]")
     assert not is_dark(page)
     page.select_option("select.theme", "dark")
     assert is_dark(page)
