@@ -88,6 +88,15 @@ class Method(ABC):
             )
         return dict(options)
 
+    def backbone_settings(self, model: str, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The settings with which the backbone `model` is loaded for this method: those that are given, and
+        what the method needs beside them. They are the model's part of the run's key."""
+        return dict(given)
+
+    def backbone_note(self, model: str, given: Mapping[str, Any]) -> str:
+        """What to tell the user about `backbone_settings`; empty if nothing was added."""
+        return ""
+
     @classmethod
     def check_open_questions(cls, open_questions: int) -> None:
         """Raise ConfigError if there are open questions and this method cannot answer them."""
