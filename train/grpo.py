@@ -17,6 +17,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+# First: hides what the libraries below print while they are imported.
+import videopro.library_messages  # noqa: F401
+
+# isort: split
 from accelerate import PartialState
 from transformers import PreTrainedModel, TrainerCallback
 from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled
