@@ -11,6 +11,7 @@ from videopro.backbones import Backbone
 from videopro.backbones.wrappers import Meter, MeteredBackbone
 from videopro.benchmarks import Item, Protocol
 from videopro.errors import ConfigError
+from videopro.modules import OPTIONS_FLAG
 from videopro.reasoning import Observer
 from videopro.traces import Cost, Result
 from videopro.video import Frame, Subtitles, Video, load_subtitles
@@ -69,6 +70,8 @@ class Method(ABC):
 
     name: ClassVar[str]
     Settings: ClassVar[type]
+    flag_without_model: str = OPTIONS_FLAG
+    """How the command at hand leaves out a module's model, for messages."""
 
     def __init__(self, settings: Any) -> None:
         self.settings = settings

@@ -261,7 +261,8 @@ class BaseProgramMethod(Method):
                 sampling=settings.sampling(),
                 api_key_env=settings.api_key_env,
             )
-            self._loaded = backbone, planner, ModuleModels(settings, pocket=is_pocket(backbone))
+            models = ModuleModels(settings, pocket=is_pocket(backbone), flag=self.flag_without_model)
+            self._loaded = backbone, planner, models
         return self._loaded[1:]
 
 

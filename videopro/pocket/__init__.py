@@ -62,7 +62,9 @@ def find_video(path: Path) -> Path:
     if not slash:
         raise BenchmarkError(f"{path}: write pocket:SPLIT/NAME, such as pocket:test/long_004")
     if split not in world.SPLITS:
-        raise BenchmarkError(f"{path}: there is no split {split!r}; {did_you_mean(split, list(world.SPLITS))}")
+        raise BenchmarkError(
+            f"{path}: there is no split {split!r}; {did_you_mean(split, list(world.SPLITS))}"
+        )
     known = [made for made, _, _ in world.video_names(split)]
     if name not in known:
         raise BenchmarkError(
