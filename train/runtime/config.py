@@ -90,7 +90,7 @@ class TrainingConfig:
 
     # In a file or a job's log a bar would be one endless line around the log's own lines.
     disable_tqdm: bool | None = field(
-        default_factory=lambda: None if sys.stderr.isatty() else True,
+        default=None if sys.stderr.isatty() else True,
         metadata={"help": "hide the bar over the steps; unset: if the output is not a terminal"},
     )
 
