@@ -20,6 +20,7 @@ from typing import Any
 from videopro.backbones import Backbone, Sampling, load_backbone, read_spec
 from videopro.benchmarks import Benchmark, Item
 from videopro.cli import exit_status
+from videopro.command_line import CommandLine
 from videopro.data_synthesis.card import card_text, make_card
 from videopro.data_synthesis.datasets import assemble
 from videopro.data_synthesis.explore import Explorer
@@ -36,11 +37,10 @@ from videopro.methods import versions
 from videopro.modules import ModuleModels, ModuleSettings, is_pocket
 from videopro.planners import Planner, load_planner
 from videopro.runs import RUN_FIELDS, check_model, check_questions, identity_difference
-from videopro.settings import from_command_line
 from videopro.storage import cannot_write, write_atomically
 from videopro.work import Progress, units
 
-PROG = "python -m videopro.data_synthesis.run"
+COMMAND = CommandLine("synthesize", SynthesisConfig, ignore=RUN_FIELDS, configs="synthesis")
 
 
 def main(
@@ -53,13 +53,7 @@ def main(
     `load(model, **settings)` makes the backbone, `load_teacher(spec, backbone, **settings)` the teacher
     (tests pass their own)."""
     with exit_status() as status:
-        config = from_command_line(
-            SynthesisConfig,
-            sys.argv[1:] if argv is None else argv,
-            PROG,
-            "Make training data: a teacher's programs about questions, run and selected.",
-            ignore=RUN_FIELDS,
-        )
+        config = COMMAND.parse(argv)
         run(config, load=load, load_teacher=load_teacher)
     return status.code
 

@@ -1,6 +1,6 @@
 """Plots the learning curves of GRPO runs: rewards by name, share of native, lengths, KL and entropy.
 
-    python -m videopro.train.curves RUN [RUN ...] [--output FOLDER]
+    videopro curves RUN [RUN ...] [--output FOLDER]
 
 Reads what the runs logged (`training_record.json`, or the last checkpoint of an unfinished run) and writes
 `curves.png` and `curves.svg` to the run's folder or to `--output`. Several runs, such as seeds, are drawn as
@@ -9,10 +9,10 @@ thin lines under their mean.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +20,24 @@ from matplotlib.figure import Figure
 from transformers.trainer_utils import get_last_checkpoint
 
 from videopro.cli import exit_status
+from videopro.command_line import CommandLine
 from videopro.errors import RunError
+from videopro.settings import setting
 from videopro.storage import parse_json
 from videopro.train.runtime import RECORD
+
+
+@dataclass(frozen=True)
+class CurvesConfig:
+    """The settings of `videopro curves`."""
+
+    runs: tuple[Path, ...] = field(metadata=setting("output_dir of a run", positional=True))
+    output: Path | None = field(
+        default=None, metadata=setting("folder for the plots; unset: the first run's")
+    )
+
+
+COMMAND = CommandLine("curves", CurvesConfig)
 
 History = Sequence[Mapping[str, Any]]
 Series = dict[int, float]
@@ -149,15 +164,8 @@ def draw(histories: Sequence[History]) -> Figure:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The command line. Returns the exit status."""
-    parser = argparse.ArgumentParser(
-        prog="python -m videopro.train.curves", description="Learning curves of GRPO runs as PNG and SVG."
-    )
-    parser.add_argument("runs", nargs="+", type=Path, help="output_dir of a run")
-    parser.add_argument(
-        "--output", type=Path, default=None, help="folder for the plots (default: the first run's)"
-    )
-    given = parser.parse_args(argv)
     with exit_status() as status:
+        given = COMMAND.parse(argv)
         figure = draw([read_history(run) for run in given.runs])
         folder = given.output if given.output is not None else given.runs[0]
         try:

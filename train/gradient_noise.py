@@ -1,8 +1,8 @@
 """Measures how much of a training step is signal: whether the gradients of different steps agree.
 
-    python -m videopro.train.gradient_noise grpo --config configs/grpo/pocket.yaml --adapter runs/sft \\
-        --train_data grpo.jsonl --output_dir runs/noise --max_steps 12
-    python -m videopro.train.gradient_noise sft --config configs/sft/pocket.yaml --train_data sft.jsonl ...
+    videopro gradient-noise grpo --config pocket --adapter runs/sft \\
+        --train_data runs/synth/grpo.jsonl --output_dir runs/noise --max_steps 12
+    videopro gradient-noise sft --config pocket --train_data runs/synth/sft.jsonl ...
 
 Runs `train/grpo.py` or `train/sft.py` with its own flags at a learning rate of 0, so that every step is taken
 at the same weights, and compares the steps' gradients of all trained weights. If the mean cosine of two steps
@@ -27,6 +27,7 @@ from transformers import TrainerCallback
 from transformers.trainer_utils import get_last_checkpoint
 
 from videopro.cli import exit_status
+from videopro.commands import COMMANDS
 from videopro.errors import ConfigError
 from videopro.train import grpo, sft
 from videopro.train.finetune import VideoSFTConfig
@@ -121,9 +122,7 @@ def measure(stage: str, argv: Sequence[str]) -> GradientNoise:
     if PartialState().num_processes > 1:
         raise ConfigError("gradients are compared in a single process; start it with python, not accelerate")
     kind, train = STAGES[stage]
-    training, model = read_settings(
-        kind, f"videopro.train.gradient_noise {stage}", [*argv, "--save_strategy", "no"]
-    )
+    training, model = read_settings(kind, stage, [*argv, "--save_strategy", "no"])
     for name in RATES:
         if getattr(training, name, None) is not None:
             setattr(training, name, 0.0)
@@ -159,6 +158,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """The command line. Returns the exit status: 0, 2 for errors the user can fix, 130 when interrupted."""
     words = list(sys.argv[1:] if argv is None else argv)
     with exit_status("stopped; nothing was written") as status:
+        if words[:1] in (["--help"], ["-h"]):
+            about = COMMANDS["gradient-noise"]
+            print(f"{about.summary} Takes the settings of videopro grpo or sft.\n\n{about.shown_examples()}")
+            raise SystemExit(0)
         if not words or words[0] not in STAGES:
             raise ConfigError(
                 f"the first argument must be {' or '.join(STAGES)}, followed by the flags of train/grpo.py "

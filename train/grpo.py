@@ -214,7 +214,7 @@ def _startup_line(trainer: VideoGRPOTrainer, rows: Sequence[GRPORow]) -> str:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The command line. Returns the exit status: 0, 2 for errors the user can fix, 130 when interrupted."""
-    return run_command(lambda: train(*read_settings(VideoGRPOConfig, "train/grpo.py", argv)))
+    return run_command(lambda: train(*read_settings(VideoGRPOConfig, "grpo", argv)))
 
 
 if __name__ == "__main__":

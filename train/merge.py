@@ -22,12 +22,11 @@ import torch
 from videopro.backbones import read_spec
 from videopro.backbones.qwen import DEFAULTS_FILE, find_checkpoint, load_model
 from videopro.cli import exit_status
+from videopro.command_line import CommandLine
 from videopro.errors import ConfigError
-from videopro.settings import from_command_line, setting
+from videopro.settings import setting
 from videopro.storage import non_finite, writing
 from videopro.train.runtime import publish_checkpoint
-
-PROG = "python -m videopro.train.merge"
 
 
 @dataclass(frozen=True)
@@ -74,15 +73,13 @@ def merge(config: MergeConfig) -> None:
         shutil.rmtree(part, ignore_errors=True)
 
 
+COMMAND = CommandLine("merge", MergeConfig)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """The command line. Returns the exit status: 0, or 2 for errors the user can fix."""
     with exit_status("stopped; nothing was written") as status:
-        config = from_command_line(
-            MergeConfig,
-            sys.argv[1:] if argv is None else argv,
-            PROG,
-            "Merge an adapter into its base model and write a plain checkpoint.",
-        )
+        config = COMMAND.parse(argv)
         merge(config)
         print(f"merged checkpoint: {config.output}")
     return status.code

@@ -20,11 +20,12 @@ from typing import Any
 
 from videopro.backbones import Backbone, GenerateRequest, Sampling, Visual, load_backbone, read_spec
 from videopro.cli import exit_status
+from videopro.command_line import CommandLine
 from videopro.errors import ConfigError, RunError, VideoError
 from videopro.modules import ModuleModels, ModuleSettings, is_pocket
 from videopro.program import Program, parse_program
 from videopro.reasoning import derive_seed
-from videopro.settings import build_settings, from_command_line, setting
+from videopro.settings import build_settings, setting
 from videopro.storage import InvalidJson, JsonLinesLog, parse_json, write_atomically
 from videopro.train.finetune import PLACEHOLDER
 from videopro.train.rewards import ProgramRewards, score
@@ -32,8 +33,6 @@ from videopro.train.rl import KINDS, GRPORow, read_grpo_rows
 from videopro.train.runtime import digest
 from videopro.video import Video, uniform_times
 from videopro.work import Counter
-
-PROG = "python -m videopro.train.rejection"
 
 
 @dataclass(frozen=True)
@@ -249,15 +248,13 @@ def _load(config: RejectionConfig) -> tuple[Backbone, ProgramRewards]:
     return policy, ProgramRewards(answerer, modules=models, workers=config.workers)
 
 
+COMMAND = CommandLine("rejection", RejectionConfig)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """The command line. Returns the exit status."""
     with exit_status() as status:
-        config = from_command_line(
-            RejectionConfig,
-            sys.argv[1:] if argv is None else argv,
-            PROG,
-            "Sample programs from a policy and keep the correct ones as rows to fine-tune on.",
-        )
+        config = COMMAND.parse(argv)
         print(run(config))
     return status.code
 

@@ -120,7 +120,7 @@ def _reentrant(training: VideoSFTConfig) -> bool:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The command line. Returns the exit status: 0, 2 for errors the user can fix, 130 when interrupted."""
-    return run_command(lambda: train(*read_settings(VideoSFTConfig, "train/sft.py", argv)))
+    return run_command(lambda: train(*read_settings(VideoSFTConfig, "sft", argv)))
 
 
 if __name__ == "__main__":

@@ -22,16 +22,15 @@ from videopro.backbones import Backbone, Generation, Sampling, load_backbone, re
 from videopro.backbones.wrappers import Meter
 from videopro.benchmarks import ROBUST, Item, Protocol
 from videopro.cli import exit_status
+from videopro.command_line import CommandLine
 from videopro.errors import ConfigError, VideoProError
 from videopro.methods import MethodContext, MethodFlags
 from videopro.pocket import find_video
 from videopro.question import Question
-from videopro.settings import from_command_line, setting
+from videopro.settings import setting
 from videopro.storage import encodable
 from videopro.traces import Result
 from videopro.video import Video, has_embedded_subtitles, load_subtitles, uniform_times
-
-PROG = "python -m videopro.ask"
 
 
 @dataclass(frozen=True)
@@ -61,12 +60,13 @@ class AskConfig(MethodFlags):
     seed: int = field(default=0, metadata=setting("random seed"))
 
 
+COMMAND = CommandLine("ask", AskConfig)
+
+
 def main(argv: Sequence[str] | None = None, *, load: Callable[..., Backbone] = load_backbone) -> int:
     """The command line. Returns the exit status: 0, or 2 for an error that the user can fix."""
     with exit_status("stopped") as status:
-        config = from_command_line(
-            AskConfig, sys.argv[1:] if argv is None else argv, PROG, "Ask one question about a video file."
-        )
+        config = COMMAND.parse(argv)
         ask(config, load=load)
     return status.code
 

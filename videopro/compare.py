@@ -25,8 +25,9 @@ from videopro import infer, methods
 from videopro.backbones import Backbone, load_backbone
 from videopro.benchmarks import PRESETS
 from videopro.cli import exit_status
+from videopro.command_line import CommandLine
 from videopro.errors import ConfigError, RunError
-from videopro.infer import InferConfig
+from videopro.infer_settings import InferConfig
 from videopro.methods import METHODS, MethodFlags
 from videopro.runs import RUN_FIELDS, RunFolder
 from videopro.scoring import (
@@ -41,11 +42,9 @@ from videopro.scoring import (
     percent,
     records_of,
 )
-from videopro.settings import did_you_mean, from_command_line, read_yaml, setting
+from videopro.settings import did_you_mean, read_yaml, setting
 from videopro.storage import parse_json
 from videopro.traces import RESCORINGS, RESCORINGS_NOTE, Cost, Trace, rescore_all, without_stored_rounds
-
-PROG = "python -m videopro.compare"
 
 
 @dataclass(frozen=True)
@@ -89,6 +88,9 @@ class ComparisonRun:
         return self.summary["method"] == "native" and plain
 
 
+COMMAND = CommandLine("compare", CompareConfig, ignore=RUN_FIELDS, configs="compare")
+
+
 def main(argv: Sequence[str] | None = None, *, load: Callable[..., Backbone] = load_backbone) -> int:
     """The command line. Returns the exit status of `videopro.infer`."""
     argv = list(sys.argv[1:] if argv is None else argv)
@@ -96,13 +98,7 @@ def main(argv: Sequence[str] | None = None, *, load: Callable[..., Backbone] = l
         if argv and not argv[0].startswith("-"):
             runs = [read_comparison_run(Path(folder)) for folder in argv]
         else:
-            config = from_command_line(
-                CompareConfig,
-                argv,
-                PROG,
-                "Run several methods on a benchmark and compare them, or compare folders of finished runs.",
-                ignore=RUN_FIELDS,
-            )
+            config = COMMAND.parse(argv)
             runs = run_methods(config, load=load)
         Console().print(comparison(runs))
     return status.code

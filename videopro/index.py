@@ -15,15 +15,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from videopro.cli import exit_status
+from videopro.command_line import CommandLine
 from videopro.errors import ConfigError, VideoError
 from videopro.modules.models.encoders import VideoTextEncoder, load_encoder
 from videopro.modules.search import CLIP_SECONDS, ClipIndex, build_index, clip_bounds, index_path
 from videopro.pocket import find_video
-from videopro.settings import from_command_line, setting
+from videopro.settings import setting
 from videopro.video import Video, check_no_url
 from videopro.work import Counter
 
-PROG = "python -m videopro.index"
 _SUFFIXES = {".mp4", ".m4v", ".mov", ".mkv", ".webm", ".avi", ".ts", ".mpg", ".mpeg", ".flv", ".wmv"}
 
 
@@ -58,12 +58,13 @@ class IndexConfig:
     top_k: int = field(default=3, metadata=setting("number of clips to print for a query"))
 
 
+COMMAND = CommandLine("index", IndexConfig)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """The command line. Returns the exit status: 0, 2 for errors the user can fix, 130 when interrupted."""
     with exit_status() as status:
-        config = from_command_line(
-            IndexConfig, sys.argv[1:] if argv is None else argv, PROG, "Embed the clips of videos for search."
-        )
+        config = COMMAND.parse(argv)
         status.code = index(config)
     return status.code
 

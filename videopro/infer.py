@@ -12,19 +12,20 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
-from videopro import benchmarks, methods
+from videopro import methods
 from videopro.backbones import Backbone, load_backbone, read_spec
-from videopro.benchmarks import PRESETS, Benchmark, Item
+from videopro.benchmarks import Benchmark, Item
 from videopro.cli import exit_status
+from videopro.command_line import CommandLine
 from videopro.errors import ConfigError
-from videopro.methods import MethodFlags
+from videopro.infer_settings import InferConfig, load_benchmark, runs_of
 from videopro.runner import Supervisor, Tracking, WorkerJob, check_trackers, place_workers
 from videopro.runs import (
     RUN_FIELDS,
@@ -37,57 +38,10 @@ from videopro.runs import (
     summary_table,
     write_summary,
 )
-from videopro.settings import from_command_line, read_yaml, setting
+from videopro.settings import read_yaml
 from videopro.work import Progress, units
 
-PROG = "python -m videopro.infer"
-
-
-@dataclass(frozen=True)
-class InferConfig(MethodFlags):
-    """The settings of a run, as flags or as YAML."""
-
-    benchmark: str = field(
-        metadata=setting(
-            f"one of {', '.join(benchmarks.NAMES)}; or several under one name: {', '.join(PRESETS)}, each "
-            "from ROOT/NAME into OUTPUT/NAME"
-        )
-    )
-    model: str = field(metadata=setting("pocket, a hub name, a folder, or server:MODEL@URL"))
-    output: Path = field(metadata=setting("folder of the run; resumed if it contains the same run"))
-    split: str = field(default="", metadata=setting("split of the benchmark; unset: its default"))
-    root: Path | None = field(
-        default=None, metadata=setting("folder of the benchmark's files; required except for pocket")
-    )
-    annotations: str = field(
-        default="",
-        metadata=setting("file with the questions, or hf:REPO:CONFIG:SPLIT; unset: the official one"),
-    )
-    protocol: str = field(default="", metadata=setting("evaluation protocol; unset: the benchmark's default"))
-    skip_broken: bool = field(default=False, metadata=setting("skip broken records of the benchmark"))
-    world_seed: int | None = field(default=None, metadata=setting("seed of pocket's split 'fresh'"))
-    method: str = field(default="native", metadata=setting("one of " + ", ".join(methods.METHODS)))
-    options: dict[str, Any] = field(
-        default_factory=dict, metadata=setting("settings of the method, such as frames=16")
-    )
-    backbone: dict[str, Any] = field(
-        default_factory=dict, metadata=setting("settings of the backbone, such as dtype=bf16 adapter=FOLDER")
-    )
-    limit: int | None = field(
-        default=None,
-        metadata=setting("number of questions to answer (whole videos, in an order drawn from seed)"),
-    )
-    ids: tuple[str, ...] = field(default=(), metadata=setting("answer only these questions"))
-    seed: int = field(default=0, metadata=setting("random seed: the order of --limit, sampling in methods"))
-    workers: int = field(
-        default=1, metadata=setting("worker processes (under accelerate launch: for each rank)")
-    )
-    redo_errors: bool = field(
-        default=False, metadata=setting("answer the questions again that ended in an error")
-    )
-    report_to: tuple[str, ...] = field(
-        default=(), metadata=setting("send the summary's numbers to wandb, trackio or tensorboard")
-    )
+COMMAND = CommandLine("infer", InferConfig, ignore=RUN_FIELDS, configs="infer")
 
 
 def main(argv: Sequence[str] | None = None, *, load: Callable[..., Backbone] = load_backbone) -> int:
@@ -95,73 +49,14 @@ def main(argv: Sequence[str] | None = None, *, load: Callable[..., Backbone] = l
     fix, 130 when interrupted. `load(model, **settings)` makes the backbone in each worker (tests pass their
     own)."""
     with exit_status() as status:
-        config = from_command_line(
-            InferConfig,
-            sys.argv[1:] if argv is None else argv,
-            PROG,
-            "Answer a benchmark's questions about videos.",
-            ignore=RUN_FIELDS,
-        )
-        runs = expand_preset(config)
+        config = COMMAND.parse(argv)
+        runs = runs_of(config)
         if len(runs) > 1:
             for each in runs:
                 check(each, load=load)
         for each in runs:
             run(each, load=load)
     return status.code
-
-
-def load_benchmark(config: InferConfig) -> Benchmark:
-    """The benchmark that a run answers. Raises VideoProError."""
-    return benchmarks.load(
-        config.benchmark,
-        split=config.split or benchmarks.default_split(config.benchmark),
-        root=config.root,
-        world_seed=config.world_seed,
-        protocol=config.protocol,
-        annotations=config.annotations,
-        skip_broken=config.skip_broken,
-    )
-
-
-def expand_preset(config: InferConfig) -> list[InferConfig]:
-    """The runs for these settings: one, or one for each benchmark of a preset, with the preset's splits,
-    protocols and frames. Raises VideoProError, also for a missing benchmark, before any of them is run."""
-    if config.benchmark not in PRESETS:
-        return [config]
-    parts, frames = PRESETS[config.benchmark]
-    own = ("split", "protocol", "annotations", "ids", "world_seed")
-    for name in own:
-        if getattr(config, name) not in (None, "", ()):
-            raise ConfigError(
-                f"--{name.replace('_', '-')}: preset {config.benchmark!r} sets it, or it applies "
-                "to a single benchmark; leave it out, or give --benchmark one of "
-                + ", ".join(benchmark for benchmark, _, _ in parts)
-            )
-    if config.root is None:
-        named = ", ".join(benchmark for benchmark, _, _ in parts)
-        raise ConfigError(f"preset {config.benchmark!r}: needs --root, a folder with the folders {named}")
-    if config.backbone.get("frames", frames) != frames:
-        raise ConfigError(
-            f"backbone frames is {config.backbone['frames']}, and preset {config.benchmark!r} is of {frames} "
-            "frames a call; leave it out"
-        )
-    runs = []
-    for benchmark, split, protocol in parts:
-        root = config.root / benchmark
-        benchmarks.load(benchmark, split=split, root=root, protocol=protocol, skip_broken=config.skip_broken)
-        runs.append(
-            replace(
-                config,
-                benchmark=benchmark,
-                split=split,
-                protocol=protocol,
-                root=root,
-                output=config.output / benchmark,
-                backbone={**config.backbone, "frames": frames},
-            )
-        )
-    return runs
 
 
 @dataclass(frozen=True)
@@ -227,7 +122,7 @@ def check(config: InferConfig, *, load: Callable[..., Backbone] = load_backbone)
     options = methods.METHODS[config.method].follow(benchmark.protocol, options)
     method = methods.create(config.method, options)
     method.check_open_questions(sum(item.question.is_open for item in benchmark.items))
-    items = benchmark.select(limit=config.limit, ids=config.ids, seed=config.seed)
+    items = benchmark.select(limit=config.limit, offset=config.offset, ids=config.ids, seed=config.seed)
     identity = {
         "method": method.identity(),
         "protocol": {

@@ -24,11 +24,12 @@ from rich.console import Console, Group
 from rich.markup import escape
 
 from videopro.cli import exit_status
+from videopro.command_line import CommandLine
 from videopro.errors import ConfigError, RunError
 from videopro.methods import FALLBACK_HELP, FINAL_HELP
 from videopro.runs import RunFolder
 from videopro.scoring import ROUTING, SeedRow, oracle_modes, percent, seed_table
-from videopro.settings import from_command_line, setting
+from videopro.settings import setting
 from videopro.storage import write_atomically
 from videopro.traces import (
     RESCORINGS,
@@ -43,7 +44,6 @@ from videopro.traces import (
     rescore_by_rule,
 )
 
-PROG = "python -m videopro.seeds"
 FIRST, BEST = "first:", "best:"
 """Prefixes of a run that say how it is rescored."""
 STEPS = "steps:"
@@ -77,15 +77,13 @@ class SeedsConfig:
         return AnswerRule(self.final, self.fallback)
 
 
+COMMAND = CommandLine("seeds", SeedsConfig)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """The command line. Returns the exit status: 0, or 2 for errors the user can fix."""
     with exit_status() as status:
-        config = from_command_line(
-            SeedsConfig,
-            list(sys.argv[1:] if argv is None else argv),
-            PROG,
-            "Accuracy over several training seeds, with planning metrics and costs.",
-        )
+        config = COMMAND.parse(argv)
         native = [] if config.oracle is None else _traces(config.oracle)
         natives = {trace.question_id: trace for trace in native}
         rows = [read_seed_row(spec, config.family, config.rule, natives) for spec in config.rows]

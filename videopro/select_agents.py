@@ -26,8 +26,9 @@ from videopro import benchmarks, infer
 from videopro.backbones import Backbone, load_backbone
 from videopro.benchmarks import Item
 from videopro.cli import exit_status
+from videopro.command_line import CommandLine
 from videopro.errors import ConfigError, RunError
-from videopro.infer import InferConfig
+from videopro.infer_settings import InferConfig, load_benchmark
 from videopro.methods.agents import public_role, split_role
 from videopro.methods.lvagent import (
     MOST_AGENTS,
@@ -40,11 +41,9 @@ from videopro.methods.lvagent import (
 )
 from videopro.runs import RunFolder
 from videopro.scoring import GROUP_SEPARATOR, percent
-from videopro.settings import did_you_mean, from_command_line, setting
+from videopro.settings import did_you_mean, setting
 from videopro.storage import cannot_write, write_atomically
 from videopro.traces import Cost, Trace
-
-PROG = "python -m videopro.select_agents"
 
 
 @dataclass(frozen=True)
@@ -103,15 +102,13 @@ class SelectConfig:
             raise ConfigError(f"questions is {self.questions}; it must be at least 1")
 
 
+COMMAND = CommandLine("select-agents", SelectConfig)
+
+
 def main(argv: Sequence[str] | None = None, *, load: Callable[..., Backbone] = load_backbone) -> int:
     """The command line. Returns the exit status of `videopro.infer`."""
     with exit_status() as status:
-        config = from_command_line(
-            SelectConfig,
-            sys.argv[1:] if argv is None else argv,
-            PROG,
-            "Choose LVAgent's team from a library of models by pseudo-labels.",
-        )
+        config = COMMAND.parse(argv)
         team = select(config, load=load)
         Console().print(table_of(team))
         Console().print(f"team file: {config.output / 'team.json'}", soft_wrap=True)
@@ -141,7 +138,7 @@ def select(config: SelectConfig, *, load: Callable[..., Backbone] = load_backbon
 
 def draw_questions(config: SelectConfig) -> list[Item]:
     """The questions that every model answers, in the order of `Benchmark.select`. Raises VideoProError."""
-    benchmark = infer.load_benchmark(_run_config(config, config.library[0], ()))
+    benchmark = load_benchmark(_run_config(config, config.library[0], ()))
     drawn = benchmark.select(limit=len(benchmark.items), seed=config.seed)
     closed = [item for item in drawn if not item.question.is_open]
     if not closed:

@@ -1,29 +1,33 @@
-"""Settings: one frozen dataclass per command, filled from a YAML file and from flags, with checked keys and
-types. What a setting means is up to the command.
+"""Settings: one frozen dataclass per command, method or model, filled from mappings, with checked keys and
+types (pydantic). Where a command's come from: `videopro.command_line`. What a setting means is up to its
+owner.
 """
 
 from __future__ import annotations
 
-import argparse
 import difflib
 import types
 import typing
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, Field, fields
+from dataclasses import MISSING, Field, fields, is_dataclass
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 import yaml
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from videopro.errors import ConfigError
 
 T = TypeVar("T")
 
 
-def setting(help: str, *, positional: bool = False, former: str = "") -> dict[str, Any]:
+def setting(
+    help: str, *, positional: bool = False, former: str = "", group: str = "", joined: bool = False
+) -> dict[str, Any]:
     """The metadata of a setting's dataclass field: its help text, whether it is a positional argument of the
-    command line, and its name in earlier versions, which is still accepted."""
-    return {"help": help, "positional": positional, "former": former}
+    command line, its name in earlier versions, which is still accepted, its heading in --help, and whether
+    its flag takes several words, which are joined by commas."""
+    return {"help": help, "positional": positional, "former": former, "group": group, "joined": joined}
 
 
 def did_you_mean(name: str, known: Sequence[str]) -> str:
@@ -35,7 +39,7 @@ def did_you_mean(name: str, known: Sequence[str]) -> str:
 def read_yaml(path: Path) -> dict[str, Any]:
     """The mapping in a YAML file. Raises ConfigError if the file is missing, broken or not a mapping."""
     try:
-        content = _parse_yaml(path.read_text(encoding="utf-8"))
+        content = parse_yaml(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read ({error.strerror}); give an existing YAML file") from error
     except ValueError as error:
@@ -47,7 +51,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
     return content
 
 
-def _parse_yaml(text: str) -> Any:
+def parse_yaml(text: str) -> Any:
     """The value of a YAML text. Raises ValueError for invalid YAML; invalid dates, invalid numbers and deep
     nesting would otherwise raise errors of their own."""
     try:
@@ -84,129 +88,44 @@ def build_settings(cls: type[T], given: Mapping[str, Any], where: str) -> T:
     return cls(**values)
 
 
-def from_command_line(
-    cls: type[T], argv: Sequence[str], prog: str, description: str, ignore: Sequence[str] = ()
-) -> T:
-    """Fill `cls` from flags (one per field, with `-` for `_`), which override the file named by `--config`.
-
-    A mapping field takes `key=value` words, whose values are read as YAML scalars, and is merged key by key.
-    Keys in `ignore` are dropped from the file (what a run wrote beside its settings). Raises ConfigError;
-    `--help` prints and exits as argparse does.
-    """
-    parser = _Parser(prog=prog, description=description, allow_abbrev=False)
-    parser.add_argument("--config", type=Path, help="YAML file with the same settings; flags override it")
-    hints = typing.get_type_hints(cls)
-    former: dict[str, str] = {}
-    for option in fields(cls):  # type: ignore[arg-type]
-        _add_flag(parser, option, hints[option.name])
-        former[option.name] = option.metadata["former"]
-    flags, unknown = parser.parse_known_args(argv)
-    if unknown:
-        known = [option for action in parser._actions for option in action.option_strings]
-        raise ConfigError(
-            f"{prog}: unknown argument {unknown[0]!r}; {did_you_mean(unknown[0].split('=')[0], known)}"
-        )
-    given = vars(flags)
-    config_file = given.pop("config")
-    merged: dict[str, Any] = read_yaml(config_file) if config_file else {}
-    for key in ignore:
-        merged.pop(key, None)
-    for key, value in given.items():
-        # A flag overrides the file, under whichever name the file has the setting.
-        merged.pop(former.get(key, ""), None)
-        if typing.get_origin(hints[key]) is dict:
-            words = dict(_key_value(word, key) for word in value)
-            below = merged.get(key) or {}
-            if not isinstance(below, dict):
-                raise ConfigError(f"{config_file}: {key} must be a mapping, not {below!r}")
-            merged[key] = {**below, **words}
-        else:
-            merged[key] = value
-    return build_settings(cls, merged, str(config_file) if config_file else prog)
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise ConfigError(f"{self.prog}: {message} (see --help)")
-
-
-def _add_flag(parser: argparse.ArgumentParser, option: Field[Any], hint: Any) -> None:
-    flag = "--" + option.name.replace("_", "-")
-    kind = _plain(hint)
-    origin = typing.get_origin(kind)
-    default = "" if option.default in (MISSING, None, "") else f" (default: {option.default})"
-    help = (option.metadata["help"] + default).replace("%", "%%")
-    if option.metadata["positional"]:
-        # Optional to argparse: `build_settings` reports what neither the flags nor the file give.
-        parser.add_argument(
-            option.name,
-            nargs="*" if origin is tuple else "?",
-            metavar=option.name.upper(),
-            default=argparse.SUPPRESS,
-            help=help,
-        )
-    elif kind is bool:
-        action = argparse.BooleanOptionalAction
-        parser.add_argument(flag, action=action, default=argparse.SUPPRESS, help=help)
-    elif origin in (dict, tuple):
-        metavar = "KEY=VALUE" if origin is dict else option.name.upper()
-        parser.add_argument(
-            flag, nargs="+", action="extend", metavar=metavar, default=argparse.SUPPRESS, help=help
-        )
-    else:
-        metavar = {int: "N", float: "X", Path: "PATH"}.get(kind, "TEXT")
-        convert = {int: int, float: float}.get(kind, str)
-        flags = [flag, *(["--" + former.replace("_", "-")] if (former := option.metadata["former"]) else [])]
-        parser.add_argument(*flags, type=convert, metavar=metavar, default=argparse.SUPPRESS, help=help)
-
-
-def _key_value(word: str, flag: str) -> tuple[str, Any]:
-    key, equals, value = word.partition("=")
-    if not key or not equals:
-        raise ConfigError(f"--{flag.replace('_', '-')}: {word!r} must have the form key=value")
-    try:
-        return key, _parse_yaml(value) if value else ""
-    except ValueError as error:
-        raise ConfigError(
-            f"--{flag.replace('_', '-')}: {word!r}: the value cannot be read: {error}"
-        ) from error
-
-
-def _plain(hint: Any) -> Any:
-    """The type without `| None`."""
+def plain_type(hint: Any) -> Any:
+    """The type of a setting without `| None`."""
     if typing.get_origin(hint) in (typing.Union, types.UnionType):
-        return next(part for part in typing.get_args(hint) if part is not type(None))
+        return typing.Union[tuple(part for part in typing.get_args(hint) if part is not type(None))]  # noqa: UP007
     return hint
 
 
 _WORDS = {int: "a whole number", float: "a number", str: "a text", bool: "true or false", Path: "a path"}
 
+# YAML reads an id such as 007 or a name such as 2024 as a number; a text may be given without quotes.
+_LENIENT = ConfigDict(coerce_numbers_to_str=True)
+
 
 def _checked(value: Any, hint: Any, name: str) -> Any:
-    if value is None and type(None) in typing.get_args(hint):
-        return None
-    kind = _plain(hint)
-    origin = typing.get_origin(kind)
-    if origin is dict:
-        if isinstance(value, dict):
-            return value
-        raise ConfigError(f"{name} is {value!r}; it must be a mapping")
-    if origin is tuple:
+    """The value as the type says, by pydantic. Raises ConfigError."""
+    kind = plain_type(hint)
+    if is_dataclass(kind) and isinstance(kind, type) and isinstance(value, Mapping):
+        return build_settings(kind, value, name)
+    if typing.get_origin(kind) is tuple and isinstance(value, str):
         # A single word is a list of length 1: `ids: q7` and `ids: [q7]` mean the same.
-        parts = [value] if isinstance(value, str) else value
-        if isinstance(parts, list | tuple):
-            return tuple(str(part) for part in parts)
-        raise ConfigError(f"{name} is {value!r}; it must be a list")
+        value = [value]
+    try:
+        if isinstance(value, bool) and kind in (int, float, str):
+            raise ValueError("true and false are no numbers and no texts")
+        return TypeAdapter(hint, config=_LENIENT).validate_python(value)
+    except ValueError as error:
+        raise ConfigError(f"{name} is {value!r}; it must be {_wanted(kind, error)}") from error
+
+
+def _wanted(kind: Any, error: ValueError) -> str:
+    """What a value of this type must be, in words."""
+    origin = typing.get_origin(kind)
+    if origin is typing.Union:
+        return " or ".join(_wanted(part, error) for part in typing.get_args(kind))
     if origin is typing.Literal:
-        if value in typing.get_args(kind):
-            return value
-        raise ConfigError(
-            f"{name} is {value!r}; it must be one of {', '.join(map(str, typing.get_args(kind)))}"
-        )
-    if kind is Path and isinstance(value, str | Path):
-        return Path(value)
-    if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    if isinstance(value, kind) and not (kind in (int, float) and isinstance(value, bool)):
-        return value
-    raise ConfigError(f"{name} is {value!r}; it must be {_WORDS[kind]}")
+        return f"one of {', '.join(map(str, typing.get_args(kind)))}"
+    if origin in (dict, tuple):
+        outer = "a mapping" if origin is dict else "a list"
+        inner = error.errors()[0] if isinstance(error, ValidationError) else {"loc": ()}
+        return outer if not inner["loc"] else f"{outer}, and {inner['loc'][0]!r} in it: {inner['msg']}"
+    return _WORDS.get(kind, str(error))

@@ -101,7 +101,7 @@ def sft_step(bench: Bench, batch: int) -> Figures:
     reset_peak()
     began, timed = now(), _Steps()
     with _watched() as seen:
-        trainer = train(*read_settings(VideoSFTConfig, "train/sft.py", words), callbacks=[timed])
+        trainer = train(*read_settings(VideoSFTConfig, "sft", words), callbacks=[timed])
     whole = now() - began
     seconds = statistics.median(timed.seconds[1:])
     vision = statistics.median(seen["vision"][1:])

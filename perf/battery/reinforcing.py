@@ -111,7 +111,7 @@ def train(
     words = [word for name, value in given.items() for word in (f"--{name}", str(value))]
     (bench.path("grpo") / "programs.jsonl").unlink(missing_ok=True)
     with patch.object(grpo, "ProgramRewards", rewards):
-        return grpo.train(*read_settings(VideoGRPOConfig, "train/grpo.py", words))
+        return grpo.train(*read_settings(VideoGRPOConfig, "grpo", words))
 
 
 def turns_of(trainer: VideoGRPOTrainer, rows: Sequence[GRPORow], replies: Sequence[list[int]]) -> Turns:

@@ -195,8 +195,8 @@ def test_the_papers_protocol_is_one_name(
 @pytest.mark.parametrize(
     ("more", "expected"),
     [
-        (["--split", "val"], "--split: preset 'videopro' sets it"),
-        (["--ids", "q1"], "--ids: preset 'videopro' sets it"),
+        (["--split", "val"], "--split: applies to a single benchmark"),
+        (["--ids", "q1"], "--ids: applies to a single benchmark"),
         (["--backbone", "frames=8"], "frames is 8, and preset 'videopro' is of 64"),
         (["--root", "nowhere"], "nowhere/lvbench"),
     ],

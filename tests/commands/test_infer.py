@@ -12,7 +12,8 @@ import yaml
 from tests.support.fakes import load_fake, make_benchmark
 from tests.support.infer_world import SRT, check_complete, flags
 from tests.support.infer_world import root as root
-from videopro.infer import InferConfig, main, run
+from videopro.infer import main, run
+from videopro.infer_settings import InferConfig
 from videopro.traces import read_traces
 
 

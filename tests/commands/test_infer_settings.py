@@ -12,9 +12,8 @@ from tests.support.fakes import load_fake
 from tests.support.infer_world import flags
 from tests.support.infer_world import root as root
 from videopro.backbones import read_spec
-from videopro.infer import InferConfig, main
+from videopro.infer import COMMAND, main
 from videopro.methods import create
-from videopro.settings import from_command_line
 
 CONFIGS = ROOT / "configs" / "infer"
 
@@ -23,7 +22,7 @@ CONFIGS = ROOT / "configs" / "infer"
 def test_shipped_settings(path: Path) -> None:
     """Every file in configs/infer has known keys of the right types, down to the method and the backbone."""
     argv = ["--config", str(path), "--output", "x"]
-    config = from_command_line(InferConfig, argv, "infer", "")
+    config = COMMAND.parse(argv)
     create(config.method, config.options)
     if config.model != "pocket":
         read_spec(config.model, **config.backbone)
@@ -49,7 +48,7 @@ BAD = [
         "questions.jsonl does not exist",
     ),
     (["--bench", "jsonl"], "unknown argument '--bench'; did you mean '--benchmark'?"),
-    (["--limit", "ten"], "invalid int value: 'ten'"),
+    (["--limit", "ten"], "limit is 'ten'; it must be a whole number or a number"),
     (["--config", "none.yaml"], "none.yaml: cannot be read"),
     (["--options", "frames"], "'frames' must have the form key=value"),
 ]

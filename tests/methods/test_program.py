@@ -21,7 +21,7 @@ from tests.support.reason_world import BROKEN, NATIVE, QUESTION, SceneBackbone, 
 from videopro import ask, compare, infer, prompts
 from videopro.backbones.wrappers import Meter
 from videopro.errors import ConfigError
-from videopro.infer import InferConfig
+from videopro.infer_settings import InferConfig
 from videopro.methods import create
 from videopro.methods import program as program_module
 from videopro.modules import library as module_library
@@ -30,7 +30,6 @@ from videopro.modules.library import available_modules
 from videopro.modules.loading import ModuleModels
 from videopro.modules.reference import api_reference
 from videopro.pocket.teacher.faults import SHARES
-from videopro.settings import from_command_line
 from videopro.traces import SCHEMA, Cost, read_traces
 
 CONFIGS = ROOT / "configs" / "compare"
@@ -241,7 +240,7 @@ def test_several_methods_in_one_table_from_one_command(
 @pytest.mark.parametrize("path", sorted(CONFIGS.glob("*.yaml")), ids=lambda p: p.name)
 def test_shipped_comparisons(path: Path) -> None:
     """Every file in configs/compare has known keys of the right types, for each of its methods."""
-    config = from_command_line(compare.CompareConfig, ["--config", str(path)], "compare", "")
+    config = compare.COMMAND.parse(["--config", str(path)])
     each = compare.settings_of_each(config)
     assert list(each) == list(config.methods)
     assert {settings.limit for settings in each.values()} == {config.limit}

@@ -26,6 +26,7 @@ from torch.nn.functional import normalize
 from transformers import CLIPModel
 
 from videopro.cli import exit_status
+from videopro.command_line import CommandLine
 from videopro.errors import ConfigError
 from videopro.modules.models.encoders.asp_clip_model import (
     AspClipConfig,
@@ -35,12 +36,10 @@ from videopro.modules.models.encoders.asp_clip_model import (
     write_folder,
 )
 from videopro.modules.models.encoders.images import ImageTextEncoder
-from videopro.settings import from_command_line, setting
+from videopro.settings import setting
 from videopro.train.retrieval.pairs import CaptionPair, Units, load_pairs
 from videopro.train.retrieval.pixels import PairBatches
 from videopro.train.retrieval.training import RetrieverRecipe, contrastive_loss, train
-
-PROG = "python -m videopro.train.retrieval.asp_clip"
 
 
 @dataclass(frozen=True)
@@ -210,11 +209,13 @@ def split(
     return [pair for pair in pairs if pair.video not in videos], unseen
 
 
+COMMAND = CommandLine("asp-clip", AspClipTraining, configs="retrieval")
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """The command line. Returns the exit status: 0, 2 for errors the user can fix, 130 when interrupted."""
     with exit_status() as status:
-        words = sys.argv[1:] if argv is None else argv
-        run(from_command_line(AspClipTraining, words, PROG, "Train ASP-CLIP on caption-video pairs."))
+        run(COMMAND.parse(argv))
     return status.code
 
 

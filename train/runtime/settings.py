@@ -4,29 +4,78 @@ from __future__ import annotations
 
 import json
 import sys
+from argparse import ArgumentDefaultsHelpFormatter, RawDescriptionHelpFormatter
 from collections.abc import Callable, Sequence
+from dataclasses import fields
+from pathlib import Path
 from typing import TypeVar
 
 from transformers import TrainingArguments
 from trl import ModelConfig, TrlParser
 
 from videopro.cli import exit_status
+from videopro.command_line import config_file
+from videopro.commands import COMMANDS
 from videopro.errors import ConfigError
+from videopro.settings import did_you_mean, read_yaml
 
 Settings = TypeVar("Settings", bound=TrainingArguments)
 
 
 def read_settings(
-    kind: type[Settings], program: str, argv: Sequence[str] | None = None
+    kind: type[Settings], command: str, argv: Sequence[str] | None = None
 ) -> tuple[Settings, ModelConfig]:
-    """The settings of a run and of its model, parsed by TRL's parser. `argv`: None takes this process's
-    command line. Raises ConfigError."""
-    parser = TrlParser((kind, ModelConfig), prog=program, allow_abbrev=False)  # type: ignore[arg-type]
+    """The settings of a run and of its model, parsed by TRL's parser. `command`: "sft" or "grpo"; `argv`:
+    None takes this process's command line. `--config` takes a file, or the name of a shipped one. Raises
+    ConfigError."""
+    about = COMMANDS[command]
+    program = f"videopro {command}"
+    parser = TrlParser(
+        (kind, ModelConfig),  # type: ignore[arg-type]
+        prog=program,
+        usage=f"{program} --config NAME|FILE [--SETTING VALUE ...]",
+        description=f"{about.summary} Takes our settings, TRL's and transformers', by flags and by YAML.",
+        epilog=f"examples:\n{about.shown_examples()}",
+        formatter_class=_Help,
+        allow_abbrev=False,
+    )
+    words = _with_config_file(list(sys.argv[1:] if argv is None else argv), command)
+    _check_names(kind, words, program)
     try:
-        training, model = parser.parse_args_and_config(sys.argv[1:] if argv is None else list(argv))
+        training, model = parser.parse_args_and_config(words)
     except (ValueError, OSError, json.JSONDecodeError) as error:
         raise ConfigError(f"{program}: {error}") from error
     return training, model
+
+
+class _Help(ArgumentDefaultsHelpFormatter, RawDescriptionHelpFormatter):
+    """Keeps the examples' lines."""
+
+
+def _with_config_file(words: list[str], command: str) -> list[str]:
+    """The words with the name of a shipped config as its path, as TRL's parser takes it."""
+    for place, word in enumerate(words):
+        flag, equals, name = word.partition("=")
+        if flag == "--config" and (equals or place + 1 < len(words)):
+            rest = words[place + 1 :] if equals else words[place + 2 :]
+            named = name if equals else words[place + 1]
+            return [*words[:place], "--config", str(config_file(named, command)), *rest]
+    return words
+
+
+def _check_names(kind: type[Settings], words: Sequence[str], program: str) -> None:
+    """Raise ConfigError for an unknown flag or an unknown key of the file, with the nearest known name."""
+    known = [option.name for cls in (kind, ModelConfig) for option in fields(cls)]
+    flags = {f"--{name}" for name in known} | {f"--no_{name}" for name in known} | {"--config", "--help"}
+    for word in words:
+        flag = word.partition("=")[0]
+        if flag.startswith("--") and flag.replace("-", "_").replace("__", "--", 1) not in flags:
+            raise ConfigError(f"{program}: unknown argument {flag!r}; {did_you_mean(flag, sorted(flags))}")
+    if "--config" in words:
+        file = words[words.index("--config") + 1]
+        for key in read_yaml(Path(file)):
+            if key not in known and key != "env":
+                raise ConfigError(f"{file}: unknown setting {key!r}; {did_you_mean(key, sorted(known))}")
 
 
 def run_command(train: Callable[[], object]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -92,14 +93,18 @@ class Benchmark:
                 raise BenchmarkError(f"{self.name}, split {self.split!r}: duplicate question id {item.id!r}")
             seen.add(item.id)
 
-    def select(self, *, limit: int | None = None, ids: Sequence[str] = (), seed: int = 0) -> list[Item]:
+    def select(
+        self, *, limit: float | None = None, offset: int = 0, ids: Sequence[str] = (), seed: int = 0
+    ) -> list[Item]:
         """The questions of a run.
 
-        `limit` takes whole videos in an order shuffled by `seed` until it is reached, the last video in part.
-        Every prefix of the order keeps the "duration" groups in proportion. So a few questions are a fair
+        `limit` is their number, or below 1 their share, rounded up. It takes whole videos in an order
+        shuffled by `seed` until it is reached, the last video in part. Every prefix of the order keeps the
+        "duration" groups in proportion. So a few questions are a fair
         sample of all (a benchmark's own order often starts with its short videos), few videos are decoded
-        for them, and a larger limit only adds questions. `ids` selects questions by id, in the benchmark's
-        order. Raises ConfigError for an unknown id or a limit below 1.
+        for them, and a larger limit only adds questions. `offset` leaves out the first questions of that
+        order. `ids` selects questions by id, in the benchmark's order. Raises ConfigError for an unknown id,
+        an invalid limit, or an offset that leaves nothing.
         """
         chosen = list(self.items)
         if ids:
@@ -112,10 +117,13 @@ class Benchmark:
                     )
             wanted = set(ids)
             chosen = [item for item in chosen if item.id in wanted]
-        if limit is None:
+        if limit is None and not offset:
             return chosen
-        if limit < 1:
-            raise ConfigError(f"limit is {limit}; it must be at least 1 (leave it out for all questions)")
+        count = _count(limit, len(chosen))
+        if not 0 <= offset < len(chosen):
+            raise ConfigError(
+                f"offset is {offset}; it must be at least 0 and below {len(chosen)}, the number of questions"
+            )
         by_video: dict[str, list[Item]] = {}
         for item in chosen:
             by_video.setdefault(item.video_key, []).append(item)
@@ -131,7 +139,23 @@ class Benchmark:
             for rank, video in enumerate(stratum)
         }
         videos.sort(key=place.__getitem__)
-        return [item for video in videos for item in by_video[video]][:limit]
+        return [item for video in videos for item in by_video[video]][offset : offset + count]
+
+
+def _count(limit: float | None, questions: int) -> int:
+    """How many questions a limit is."""
+    if limit is None:
+        return questions
+    if not isinstance(limit, int) and 0 < limit < 1:
+        return math.ceil(limit * questions)
+    if limit < 1:
+        raise ConfigError(
+            f"limit is {limit}; it must be at least 1, or a share between 0 and 1 (leave it out for all "
+            "questions)"
+        )
+    if limit != int(limit):
+        raise ConfigError(f"limit is {limit}; give a whole number, or a share between 0 and 1")
+    return int(limit)
 
 
 def _nearest(name: str, known: set[str]) -> str:

@@ -63,33 +63,48 @@ def _method(name: str) -> type[Method]:
     return METHODS[name]
 
 
+FLAGS_GROUP = "Programs and agents"
+"""The heading of these flags in --help."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class MethodFlags:
     """Common settings of methods, as flags: `--tau 0.8` is the same as `--options tau=0.8`. None: not set."""
 
     planner: str | None = field(
         default=None,
-        metadata=setting("planner that writes programs: self, pocket-teacher, api:MODEL or api:MODEL@URL"),
+        metadata=setting(
+            "planner that writes programs: self, pocket-teacher, api:MODEL or api:MODEL@URL",
+            group=FLAGS_GROUP,
+        ),
     )
     planner_frames: int | None = field(
-        default=None, metadata=setting("frames in the planner's prompt; 0: none")
+        default=None, metadata=setting("frames in the planner's prompt; 0: none", group=FLAGS_GROUP)
     )
-    tau: float | None = field(default=None, metadata=setting("refine answers with a confidence below this"))
+    tau: float | None = field(
+        default=None, metadata=setting("refine answers with a confidence below this", group=FLAGS_GROUP)
+    )
     max_rounds: int | None = field(
         default=None,
         metadata=setting(
-            "at most this many refinements of a question; of an agent: rounds before it answers"
+            "at most this many refinements of a question; of an agent: rounds before it answers",
+            group=FLAGS_GROUP,
         ),
     )
     refine_below: float | None = field(
-        default=None, metadata=setting("store refinements up to this confidence, for other tau")
+        default=None,
+        metadata=setting("store refinements up to this confidence, for other tau", group=FLAGS_GROUP),
     )
-    final: str | None = field(default=None, metadata=setting(FINAL_HELP))
-    fallback: str | None = field(default=None, metadata=setting(FALLBACK_HELP))
-    preset: str | None = field(default=None, metadata=setting(f"settings of an agent; {PRESET_HELP}"))
+    final: str | None = field(default=None, metadata=setting(FINAL_HELP, group=FLAGS_GROUP))
+    fallback: str | None = field(default=None, metadata=setting(FALLBACK_HELP, group=FLAGS_GROUP))
+    preset: str | None = field(
+        default=None, metadata=setting(f"settings of an agent; {PRESET_HELP}", group=FLAGS_GROUP)
+    )
     without: tuple[str, ...] | None = field(
         default=None,
-        metadata=setting(f"groups of modules to leave out: {', '.join(REMOVABLE)} (Table 3)"),
+        metadata=setting(
+            f"groups of modules to leave out: {', '.join(REMOVABLE)} (Table 3)", group=FLAGS_GROUP
+        ),
     )
 
     def options_with_flags(self, method: str, options: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Literal
 
 from videopro.cli import exit_status
+from videopro.command_line import CommandLine
 from videopro.errors import ConfigError
 from videopro.report.reading import read_runs
 from videopro.report.runs import ReportRun
-from videopro.settings import from_command_line, setting
+from videopro.settings import setting
 
-PROG = "python -m videopro.report"
 NAMES = (
     "main, efficiency, costs, modules, training, modes, confidence, tau, durations, metrics, pairs, runs; of "
     "other papers: videoagent, dvd, vca, lvagent, or one table of them such as vca-3"
@@ -54,17 +54,15 @@ class ReportConfig:
     )
 
 
+COMMAND = CommandLine("report", ReportConfig)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """The command line. Returns the exit status: 0, or 2 for errors the user can fix."""
     with exit_status(stopped="stopped; no file is incomplete") as status:
-        config = from_command_line(
-            ReportConfig,
-            list(sys.argv[1:] if argv is None else argv),
-            PROG,
-            "Make tables and figures from finished runs, or export a run to another harness.",
-        )
+        config = COMMAND.parse(argv)
         if not config.runs:
-            raise ConfigError(f"{PROG}: give one or more folders of finished runs")
+            raise ConfigError(f"{COMMAND.program}: give one or more folders of finished runs")
         runs = read_runs(config.runs)
         if config.export:
             _export(config, runs)

@@ -15,12 +15,11 @@ from rich import progress as bars
 from rich.console import Console
 
 from videopro.cli import exit_status
+from videopro.command_line import CommandLine
 from videopro.errors import ConfigError
-from videopro.settings import from_command_line, setting
+from videopro.settings import setting
 from videopro.view.live import watch_run
 from videopro.view.site import make_pictures, write_pages
-
-PROG = "python -m videopro.view"
 
 
 @dataclass(frozen=True)
@@ -36,12 +35,15 @@ class ViewConfig:
     )
 
 
+COMMAND = CommandLine("view", ViewConfig)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """The command line. Returns the exit status: 0, 2 for errors the user can fix, 130 when interrupted."""
     argv = sys.argv[1:] if argv is None else argv
     live = "--live" in argv
     with exit_status("stopped watching; the run continues" if live else _RESUME_HINT) as status:
-        config = from_command_line(ViewConfig, argv, PROG, "Browse the traces of a run.")
+        config = COMMAND.parse(argv)
         if config.frames < 1:
             raise ConfigError(f"frames is {config.frames}; it must be at least 1")
         if config.live:

@@ -14,6 +14,7 @@ from videopro.settings import did_you_mean
 
 __all__ = [
     "BATCH_SIZE",
+    "CHECKPOINTS",
     "TextEncoder",
     "VideoTextEncoder",
     "load_encoder",
@@ -22,13 +23,13 @@ __all__ = [
     "pocket_folder",
 ]
 
-# The checkpoint of a name without ":".
-DEFAULTS = {
+CHECKPOINTS = {
     "languagebind": "LanguageBind/LanguageBind_Video_FT",
     "clip": "openai/clip-vit-large-patch14",
     "siglip2": "google/siglip2-base-patch16-224",
     "pe_video": "facebook/pe-av-large",
 }
+"""The checkpoint of a name without ":"."""
 
 
 def pocket_folder() -> Path:
@@ -53,7 +54,7 @@ def load_encoder(spec: str, device: str | None = None, *, dtype: str = "float32"
     checkpoint that cannot be loaded.
     """
     kind, _, source = spec.partition(":")
-    known = [*DEFAULTS, "asp-clip", "pocket", "pocket-asp"]
+    known = [*CHECKPOINTS, "asp-clip", "pocket", "pocket-asp"]
     if kind not in known or (kind in ("pocket", "pocket-asp") and source):
         raise ConfigError(
             f"encoder {spec!r} is not known; {did_you_mean(kind, known)}. A checkpoint "
@@ -70,7 +71,7 @@ def load_encoder(spec: str, device: str | None = None, *, dtype: str = "float32"
         source = _shipped(pocket_folder(), "model.safetensors", "the pocket encoder", "encoder.py")
     elif kind == "pocket-asp":
         source = _shipped(pocket_asp_folder(), "asp_clip.safetensors", "pocket-asp", "asp_pocket.py")
-    source = source or DEFAULTS[kind]
+    source = source or CHECKPOINTS[kind]
     if kind in ("asp-clip", "pocket-asp"):
         return _load_asp_clip(Path(source).expanduser(), spec, device, dtype)
     if kind in ("languagebind", "pocket"):

@@ -32,7 +32,7 @@ from videopro.train.runtime.trainable import choose_trained
 
 
 def run(output: Path, **changes: Any) -> Any:
-    return command.train(*read_settings(VideoGRPOConfig, "train/grpo.py", arguments(output, **changes)))
+    return command.train(*read_settings(VideoGRPOConfig, "grpo", arguments(output, **changes)))
 
 
 @pytest.fixture

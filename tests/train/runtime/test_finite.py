@@ -123,7 +123,7 @@ def test_non_finite_weights_are_not_saved(tmp_path: Path, strategy: str) -> None
     """After the last step, so that no later step would notice."""
     words = sft_flags(tmp_path / "run", learning_rate=1e-3, max_steps=1, save_strategy=strategy)
     with pytest.raises(RunError, match="step 1: some weights are NaN or infinite"):
-        sft.train(*read_settings(VideoSFTConfig, "train/sft.py", words), callbacks=[InfiniteWeight()])
+        sft.train(*read_settings(VideoSFTConfig, "sft", words), callbacks=[InfiniteWeight()])
     assert not list((tmp_path / "run").rglob("*.safetensors"))
 
 

@@ -1,0 +1,231 @@
+"""`videopro` and how its commands read their settings: names, help, files, flags, completion."""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+import yaml
+
+from tests.support import ROOT
+from videopro import __version__
+from videopro.__main__ import main
+from videopro.command_line import CONFIGS, CommandLine, config_file
+from videopro.commands import COMMANDS, GROUPS
+from videopro.completion import command_lines, script
+from videopro.errors import ConfigError
+from videopro.settings import setting
+
+TRAINERS = {"sft", "grpo", "gradient-noise"}
+
+
+@dataclass(frozen=True)
+class Inner:
+    depth: int = field(default=3, metadata=setting("how deep"))
+    names: tuple[str, ...] = field(default=(), metadata=setting("inner names"))
+
+
+@dataclass(frozen=True)
+class Toy:
+    """Every kind of setting."""
+
+    video: Path = field(metadata=setting("the video", positional=True))
+    words: tuple[str, ...] = field(default=(), metadata=setting("more words", positional=True))
+    count: int = field(default=1, metadata=setting("how many", former="number"))
+    share: int | float | None = field(default=None, metadata=setting("a number or a share"))
+    kind: Literal["a", "b"] = field(default="a", metadata=setting("a or b", group="Kinds"))
+    loud: bool = field(default=False, metadata=setting("100 % [loud]", group="Kinds"))
+    ids: tuple[str, ...] = field(default=(), metadata=setting("some"))
+    names: str = field(default="", metadata=setting("joined names", joined=True))
+    options: dict[str, Any] = field(default_factory=dict, metadata=setting("more"))
+    inner: Inner = field(default_factory=Inner, metadata=setting("nested"))
+
+
+TOY = CommandLine("videopro.toy", Toy, summary="A toy.", configs="compare")
+
+
+def test_help_names_every_command_in_its_group(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    said = capsys.readouterr().out
+    places = [said.index(group) for group in GROUPS]
+    assert places == sorted(places)
+    for name, command in COMMANDS.items():
+        assert f" {name.split()[0]} " in said
+        assert command.group in GROUPS
+        assert command.examples, name
+        assert all(f"{example} ".startswith(f"videopro {name} ") for example in command.examples)
+
+
+def test_help_imports_no_model_library() -> None:
+    code = (
+        "import sys\nfrom videopro.__main__ import main\nmain(['--help'])\nsys.exit('torch' in sys.modules)"
+    )
+    subprocess.run(["python", "-c", code], check=True, capture_output=True)
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.strip() == __version__
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help_with_its_examples(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main([*name.split(), "--help"])
+    assert stopped.value.code == 0
+    said = capsys.readouterr().out
+    assert all(line in said for line in COMMANDS[name].shown_examples().splitlines())
+    assert callable(import_module(COMMANDS[name].module).main)
+
+
+def test_every_command_but_the_trainers_has_settings() -> None:
+    assert {name for name, line in command_lines().items() if line is None} == TRAINERS
+
+
+@pytest.mark.parametrize(
+    ("argv", "expected"),
+    [
+        (["infr"], "videopro: unknown command 'infr'; did you mean 'infer'?"),
+        (["benchmarks", "chek"], "videopro benchmarks: unknown command 'chek'; did you mean 'check'?"),
+        (["infer", "--modle", "m"], "videopro infer: unknown argument '--modle'; did you mean '--model'?"),
+        (["infer", "stray"], "videopro infer: unused Tokens: ['stray'] (see --help)"),
+        (
+            ["sft", "--lerning_rate", "1"],
+            "argument '--lerning_rate'; did you mean '--learning_rate'?",
+        ),
+        (["sft", "--config", "poket"], "--config poket: is neither a file nor the name of a shipped config"),
+        (["infer", "--config", "foldr"], "did you mean 'folder'?"),
+        (["--frobnicate"], "videopro: "),
+    ],
+)
+def test_what_cannot_be_read_is_one_line(
+    argv: list[str], expected: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(argv) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("error: ")
+    assert said.count("\n") == 1
+    assert expected in said
+
+
+def test_every_kind_of_flag() -> None:
+    words = ["film.mp4", "one", "two", "--count", "2", "--share", "0.5", "--kind", "b", "--loud"]
+    words += [
+        "--ids",
+        "x",
+        "y",
+        "--ids",
+        "z",
+        "--names",
+        "m",
+        "n",
+        "--names=o",
+        "--options",
+        "a=1",
+        "b=[2, c]",
+    ]
+    found = TOY.parse(words)
+    assert found == Toy(
+        video=Path("film.mp4"),
+        words=("one", "two"),
+        count=2,
+        share=0.5,
+        kind="b",
+        loud=True,
+        ids=("x", "y", "z"),
+        names="m,n,o",
+        options={"a": 1, "b": [2, "c"]},
+    )
+    assert TOY.parse(["f", "--share", "66", "--no-loud", "--number", "4"]) == Toy(
+        Path("f"), count=4, share=66
+    )
+    # A script's own flag comes first and is overridden.
+    assert TOY.parse(["f", "--count", "2", "--count", "3"]).count == 3
+
+
+def test_flags_override_a_file_key_by_key(tmp_path: Path) -> None:
+    file = tmp_path / "toy.yaml"
+    file.write_text(
+        "video: v.mp4\nnumber: 5\nids: only\noptions: {a: 1, b: 2}\ninner: {depth: 4, names: [n]}\n"
+    )
+    read = TOY.parse(["--config", str(file)])
+    assert (read.count, read.ids, read.inner) == (5, ("only",), Inner(4, ("n",)))
+    changed = TOY.parse(["--config", str(file), "--count", "6", "--options", "b=3"])
+    assert (changed.count, changed.options) == (6, {"a": 1, "b": 3})
+    assert TOY.parse(["--config", str(file), "--inner.depth", "9"]).inner == Inner(9, ("n",))
+    assert TOY.parse(["v.mp4", "--inner.names", "a", "b"]).inner == Inner(3, ("a", "b"))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("video: v\ncuont: 1\n", "unknown setting 'cuont'; did you mean 'count'?"),
+        ("video: v\ncount: many\n", "count is 'many'; it must be a whole number"),
+        ("video: v\ncount: true\n", "count is True; it must be a whole number"),
+        ("video: v\nshare: much\n", "share is 'much'; it must be a whole number or a number"),
+        ("video: v\nkind: c\n", "kind is 'c'; it must be one of a, b"),
+        ("video: v\noptions: [1]\n", "options is [1]; it must be a mapping"),
+        ("video: v\nids: {a: 1}\n", "ids is {'a': 1}; it must be a list"),
+        ("video: v\ninner: {dept: 1}\n", "inner: unknown setting 'dept'; did you mean 'depth'?"),
+        ("video: v\ninner: {depth: deep}\n", "inner: depth is 'deep'; it must be a whole number"),
+        ("count: 1\n", "'video' is missing; the video"),
+        ("video: v\ncount: 1\nnumber: 2\n", "'number' is the former name of 'count', and both are given"),
+    ],
+)
+def test_a_file_with_a_mistake_names_it(text: str, expected: str, tmp_path: Path) -> None:
+    file = tmp_path / "toy.yaml"
+    file.write_text(text)
+    with pytest.raises(ConfigError) as error:
+        TOY.parse(["--config", str(file)])
+    assert str(error.value).startswith(f"{file}: ")
+    assert expected in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_print_config_is_a_config(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["a film.mp4", "--share", "0.1", "--ids", "x", "--options", "a=1", "--kind", "b"]
+    with pytest.raises(SystemExit) as stopped:
+        TOY.parse([*words, "--print-config"])
+    assert stopped.value.code == 0
+    said = capsys.readouterr().out
+    assert yaml.safe_load(said)["options"] == {"a": 1}
+    assert "# a number or a share\nshare: 0.1\n" in said
+    file = tmp_path / "printed.yaml"
+    file.write_text(said)
+    assert TOY.parse(["--config", str(file)]) == TOY.parse(words)
+
+
+def test_shipped_configs_have_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert CONFIGS.resolve() == ROOT / "configs"
+    assert config_file("pocket", "compare") == CONFIGS / "compare" / "pocket.yaml"
+    # A file of that name comes first, and a path is never taken for a name.
+    monkeypatch.chdir(tmp_path)
+    assert config_file("./pocket", "compare") == Path("./pocket")
+    (tmp_path / "pocket").write_text("")
+    assert config_file("pocket", "compare") == Path("pocket")
+    with pytest.raises(ConfigError, match="this command comes with none"):
+        config_file("pocket2", "")
+
+
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [
+        (["inf"], {"infer"}),
+        (["benchmarks", "ch"], {"check"}),
+        (["infer", "--red"], {"--redo-errors"}),
+        (["report", "--expo"], {"--export"}),
+    ],
+)
+def test_bash_completes_commands_and_settings(typed: list[str], expected: set[str], tmp_path: Path) -> None:
+    (tmp_path / "completion").write_text(script("bash"))
+    words = " ".join(["videopro", *typed])
+    program = f"""source {tmp_path}/completion
+COMP_WORDS=({words}); COMP_CWORD={len(typed)}; COMP_LINE="{words}"; COMP_POINT={len(words)}
+_videopro; printf '%s\\n' "${{COMPREPLY[@]}}"
+"""
+    done = subprocess.run(["bash", "-c", program], capture_output=True, text=True, check=True)
+    assert set(done.stdout.split()) == expected

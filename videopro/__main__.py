@@ -1,0 +1,92 @@
+"""The command `videopro`, also as `python -m videopro`: runs the command that is named."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+import cyclopts
+from cyclopts import App, Group
+
+from videopro import __version__
+from videopro.cli import exit_status
+from videopro.commands import COMMANDS, GROUPS
+from videopro.errors import ConfigError
+from videopro.settings import did_you_mean
+
+_EXAMPLES = ("infer", "view", "sft")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command. Returns its exit status, 2 for an unknown one."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    name, rest = _named(words)
+    if name in COMMANDS:
+        return int(import_module(COMMANDS[name].module).main([*name.split()[1:], *rest]))
+    with exit_status() as status:
+        if words and not words[0].startswith("-") and not _in_group(words[0]):
+            known = list(dict.fromkeys(command.split()[0] for command in COMMANDS))
+            raise ConfigError(f"videopro: unknown command {words[0]!r}; {did_you_mean(words[0], known)}")
+        if len(words) > 1 and not words[1].startswith("-"):
+            known = [command.split()[1] for command in _in_group(words[0])]
+            raise ConfigError(
+                f"videopro {words[0]}: unknown command {words[1]!r}; {did_you_mean(words[1], known)}"
+            )
+        try:
+            overview()(words, exit_on_error=False, print_error=False)
+        except cyclopts.CycloptsError as error:
+            raise ConfigError(f"videopro: {' '.join(str(error).split())} (see --help)") from error
+    return status.code
+
+
+def overview() -> App:
+    """The commands with what they do, in groups; it runs none."""
+    app = App(
+        name="videopro",
+        version=__version__,
+        help="Program-reasoning VideoLLMs for long videos: run, compare, look at, train.",
+        help_epilogue="Examples:\n\n"
+        + "".join(COMMANDS[name].shown_examples(1) for name in _EXAMPLES)
+        + "\nSettings and examples of a command: videopro COMMAND --help\n",
+        help_format="plaintext",
+        result_action="return_value",
+    )
+    groups = {name: Group(name, sort_key=place) for place, name in enumerate(GROUPS)}
+    common = Group("Common", sort_key=len(groups))
+    for flag in ("--help", "--version"):
+        app[flag].group = (common,)
+    for command in COMMANDS.values():
+        *outer, last = command.name.split()
+        parent: App = app
+        group: Group | None = groups[command.group]
+        for word in outer:
+            if word not in parent:
+                parent.command(_app(word, _OF_GROUP[word], group))
+            parent, group = parent[word], None
+        parent.command(_app(last, command.summary, group))
+    return app
+
+
+def _app(name: str, help: str, group: Group | None) -> App:
+    return App(name=name, help=help, version_flags=[], help_epilogue="", help_format="plaintext", group=group)
+
+
+_OF_GROUP = {"benchmarks": "List and check benchmarks, grade open answers, write submissions."}
+
+
+def _named(words: Sequence[str]) -> tuple[str, list[str]]:
+    """The longest command at the start of the words, and what follows it."""
+    for length in (2, 1):
+        name = " ".join(words[:length])
+        if len(words) >= length and name in COMMANDS:
+            return name, list(words[length:])
+    return "", list(words)
+
+
+def _in_group(word: str) -> list[str]:
+    return [name for name in COMMANDS if name.startswith(f"{word} ")]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
