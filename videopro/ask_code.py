@@ -42,7 +42,7 @@ def wrapped(line: Text, room: int) -> Iterator[Text]:
                 cut = min(place + len(end), cut)
                 break
         yield Text(before).append_text(line[:cut])
-        line = line[cut:]
+        line = line[cut + 1 :] if line.plain[cut:].startswith(" ") else line[cut:]
         before, own = " " * indent, 0
     yield Text(before).append_text(line)
 
