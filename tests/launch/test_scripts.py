@@ -90,8 +90,8 @@ def test_a_training_installs_what_it_needs_once(checkout: Path, way: str, extras
         code, error = run(checkout, "sft.sh", "pocket", "--max_steps", "2", ACCELERATE=way)
         assert code == 0, error
     launched = (
-        f"accelerate launch --config_file videopro/configs/accelerate/{way or 'one_cpu'}.yaml --num_processes 1 "
-        "train/sft.py --config videopro/configs/sft/pocket.yaml --max_steps 2"
+        f"accelerate launch --config_file videopro/configs/accelerate/{way or 'one_cpu'}.yaml "
+        "--num_processes 1 train/sft.py --config videopro/configs/sft/pocket.yaml --max_steps 2"
     )
     assert calls(checkout) == [
         f"python -m pip install --quiet --disable-pip-version-check -e .[{extras}]",
