@@ -1,6 +1,6 @@
 """One question of the demo with its program, from the traces of its run, and what to do next.
 
-    python launch/demo_question.py runs/demo/videopro
+python launch/demo_question.py runs/demo/videopro
 """
 
 from __future__ import annotations

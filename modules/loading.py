@@ -115,7 +115,8 @@ class ModuleModels:
         flag: str = OPTIONS_FLAG,
     ) -> None:
         """`pocket`: the backbone is the pocket model. `root`: where indexes are kept; None:
-        `cache_root()`. `flag`: how the command at hand leaves a model out, for messages.
+        `cache_root()`. `flag`: how the command at hand leaves a model out, for messages: with
+        {part} for a part's name, or {option} for its name in a flag.
         """
         self._flag = flag
         self.names = settings.resolved(pocket)
@@ -218,7 +219,8 @@ class ModuleModels:
             try:
                 self._loaded[part] = load()
             except (ModelError, ConfigError) as error:
-                hint = "" if part == "speech" else f" (or run without it: {self._flag.format(part=part)})"
+                flag = self._flag.format(part=part, option=part.replace("_", "-"))
+                hint = "" if part == "speech" else f" (or run without it: {flag})"
                 raise type(error)(f"{error}{hint}") from error
         loaded: LoadedT = self._loaded[part]
         return loaded
