@@ -76,7 +76,5 @@ def test_the_address_of_a_video_or_folder_is_no_file(tmp_path: Path) -> None:
     with pytest.raises(BenchmarkError) as raised:
         load("jsonl", root=tmp_path)
     assert "line 1: field 'video': https://host/a.mp4: videos are read from files only" in str(raised.value)
-    with pytest.raises(
-        BenchmarkError, match="jsonl: --root: https://host/folder: videos are read from files"
-    ):
+    with pytest.raises(BenchmarkError, match="jsonl: --root: https://host/folder: videos"):
         load("jsonl", root=Path("https://host/folder"))
