@@ -85,7 +85,10 @@ _ALL = (
         "videopro.select_agents",
         "Answer",
         "Choose LVAgent's agents by pseudo-labels, without any gold answer.",
-        ("videopro select-agents --benchmark pocket --split val --models pocket --output runs/agents",),
+        (
+            "videopro select-agents --library pocket+pocket-lv-looks pocket+pocket-lv-times "
+            "pocket+pocket-lv-words --benchmark pocket --split val --output runs/team",
+        ),
     ),
     Command(
         "view",

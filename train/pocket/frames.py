@@ -17,12 +17,12 @@ from pathlib import Path
 
 import av
 import numpy as np
-from rich.progress import track
 
 from videopro.pocket import drawing, vocabulary
 from videopro.pocket.checkpoint import FRAME_SIZE, FRAMES
 from videopro.pocket.drawing import Actor, Sign
 from videopro.pocket.script import LENGTHS, Scene, Script, make_actor, make_script, make_sign
+from videopro.work import counted
 
 SCENE_SEED = 5_000_000
 VIDEO_SEED = 6_000_000
@@ -140,7 +140,7 @@ def main() -> None:
         clips = array("scenes", args.scenes, FRAMES, height, width, 3)
         stills = array("stills", args.scenes, drawing.HEIGHT, drawing.WIDTH, 3)
         facts = []
-        for i, (frames, still, what) in track(
+        for i, (frames, still, what) in counted(
             enumerate(pool.map(scene, range(args.scenes), chunksize=16)), "scenes", args.scenes
         ):
             clips[i], stills[i] = frames, still
@@ -148,7 +148,7 @@ def main() -> None:
         (args.output / "scenes.json").write_text(json.dumps(facts))
         videos = array("videos", args.videos, FRAMES, height, width, 3)
         facts = []
-        for i, (frames, what) in track(
+        for i, (frames, what) in counted(
             enumerate(pool.map(whole_video, range(args.videos), chunksize=16)), "videos", args.videos
         ):
             videos[i] = frames

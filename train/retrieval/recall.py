@@ -15,13 +15,12 @@ from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
-from rich.progress import track
-
 from videopro.modules.models.encoders import load_encoder
 from videopro.modules.search import build_index, default_root
 from videopro.pocket import world
 from videopro.scoring import clustered_interval
 from videopro.video import Video
+from videopro.work import counted
 
 TOP = 3
 # The families that clip retrieval should serve: the evidence is visible, in a part of the video, and the
@@ -54,7 +53,7 @@ def recall(encoder: str, split: str, root: Path, limit: int | None = None) -> di
     names = list(by_video)[:limit]
     world.ensure(split, videos={Path(name).stem for name in names})
     hits: dict[str, dict[str, list[bool]]] = defaultdict(lambda: defaultdict(list))
-    for name in track(names, f"recall on {split}"):
+    for name in counted(names, f"recall on {split}"):
         index = build_index(Video.open(folder / name), model, root=root)
         for question in by_video[name]:
             found = {number for number, _ in index.search(question["question"], TOP)}
