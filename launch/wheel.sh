@@ -63,8 +63,8 @@ run 0 videopro seeds native=runs/native videopro=runs/videopro --final last --fa
 run 0 videopro view runs/videopro
 film=$(find "$VIDEOPRO_CACHE" -name '*.mp4' | sort | head -n 1)
 run 0 videopro ask "$film" "What is the weather?" --choices rainy sunny snowy foggy --model pocket
-run 0 videopro ask "$film" "What is the weather?" --choices rainy sunny snowy foggy --model pocket \
-    --method videopro --planner pocket-teacher
+run 0 videopro ask pocket:test/long_013 "At the temple there is a sign. What does it say?" \
+    --choices TOYS RADIO BOOKS OPEN --model pocket --method videopro --planner pocket-teacher --seed 0
 run 0 videopro index "$film" --encoder pocket --query "a ring at the beach"
 # Without their extras these say in one line what to install.
 run 2 videopro report runs/native runs/videopro
@@ -80,6 +80,8 @@ run 0 accelerate launch --num_processes 1 --cpu -m videopro.train.sft --config p
     --train_data runs/synth/sft.jsonl --output_dir runs/sft-launched --max_steps 2
 run 0 videopro grpo --config pocket --adapter runs/sft --train_data runs/synth/grpo.jsonl \
     --output_dir runs/grpo --max_steps 2
+run 0 videopro infer --benchmark pocket --method videopro --model pocket --backbone adapter=runs/grpo \
+    --limit 22 --output runs/tuned
 run 0 videopro curves runs/grpo
 
 printf '\nstatus  time     command\n'
