@@ -75,4 +75,5 @@ def confidence(runs: Sequence[ReportRun]) -> Section:
         ),
         FigureSpec("Right and wrong answers by confidence; the line is the share of right ones with its 95 % "
                 "interval, the dashed one what perfect calibration would be.", draw),
+        runs=tuple(chosen),
     )  # fmt: skip

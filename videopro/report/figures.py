@@ -79,11 +79,12 @@ def _percent(axes: Axes) -> None:
 
 
 def _errors(found: Accuracy) -> tuple[float, float]:
-    """The lengths of the interval below and above the accuracy."""
-    if found.accuracy is None or found.ci95 is None:
-        return 0.0, 0.0
+    """The lengths of the interval below and above the accuracy; not a number where none is shown."""
+    if found.accuracy is None or found.shown_ci95 is None:
+        return math.nan, math.nan
+    low, high = found.shown_ci95
     # If all are correct, rounding may put the interval's end just below the accuracy.
-    return max(0.0, found.accuracy - found.ci95[0]), max(0.0, found.ci95[1] - found.accuracy)
+    return max(0.0, found.accuracy - low), max(0.0, high - found.accuracy)
 
 
 def draw_modes(drawn: Sequence[tuple[str, Mapping[str, float]]]) -> Figure:
@@ -182,8 +183,8 @@ def draw_thresholds(
     for place, (name, found, tau) in enumerate(drawn):
         colour = own[place % len(own)]
         taus = [point[0] for point in found]
-        low = [point[1].ci95[0] if point[1].ci95 else math.nan for point in found]
-        high = [point[1].ci95[1] if point[1].ci95 else math.nan for point in found]
+        spans = [point[1].shown_ci95 or (math.nan, math.nan) for point in found]
+        low, high = ([span[end] for span in spans] for end in (0, 1))
         shares = [math.nan if point[1].accuracy is None else point[1].accuracy for point in found]
         above.fill_between(taus, low, high, color=colour, alpha=0.14, linewidth=0)
         above.plot(taus, shares, color=colour, marker="o", markersize=4, linewidth=1.8, label=name)
