@@ -34,6 +34,7 @@ from videopro.scoring import (
     PLANNER_TOKENS_NOTE,
     PLANNER_TOKENS_OUT,
     TOKENS_NOTE,
+    Accuracy,
     Difference,
     QuestionScore,
     accuracy,
@@ -266,8 +267,10 @@ def _caption(runs: Sequence[ComparisonRun], gaps: Sequence[Difference | None]) -
         "n: scored questions. Gap: points more than the first row, paired by question, on the questions of "
         "both. Intervals are clustered by video."
     )
-    own = [accuracy(run.records) for run in runs if not run.lacks]
-    if any(found.n and found.shown_ci95 is None for found in (*own, *filter(None, gaps))):
+    own: list[Accuracy | Difference] = [accuracy(run.records) for run in runs if not run.lacks]
+    if any(
+        found.n and found.shown_ci95 is None for found in (*own, *(gap for gap in gaps if gap is not None))
+    ):
         yield FEW_VIDEOS_NOTE
     for run in runs:
         if run.lacks:

@@ -105,7 +105,7 @@ class Page(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         given = dict(attrs)
-        if tag not in ("meta", "img", "br", "link"):
+        if tag not in ("meta", "img", "br", "link", "input"):
             self.open.append(tag)
         self.cells += tag == "td"
         self.sources += [given["src"] or ""] if "src" in given else []
@@ -187,13 +187,16 @@ def test_the_page_holds_all_that_it_shows(runs: Path, tmp_path: Path) -> None:
     assert page.open == []
     assert len(page.sources) == 5
     assert all(source.startswith("data:image/svg+xml;base64,") for source in page.sources)
-    assert {link.removeprefix("#") for link in page.links} == set(page.ids) == set(BUILDERS) - {"metrics"}
+    sections = set(BUILDERS) - {"metrics"}
+    assert {link.removeprefix("#") for link in page.links} == sections
+    assert set(page.ids) == {*sections, "theme"}
     assert "<title>Runs &lt;of&gt; today</title>" in text
     assert "<script" not in text
     assert page.cells > 100
     # Every table scrolls in its own box, and every caption says how many videos there are.
     assert text.count("<table>") == len(re.findall(r'<div class="wide"[^>]*><table>', text))
-    assert text.count("</figcaption>") == len(re.findall(r"questions about \d+ videos\.</figcaption>", text))
+    counted = re.findall(r"questions about \d+(?: to \d+)? videos\.</figcaption>", text)
+    assert text.count("</figcaption>") == len(counted)
     # A header is aligned with its numbers, also if the first row has none.
     assert '<th class="n">difference</th>' in text
     assert "<th>benchmark</th>" in text or "<th>run</th>" in text

@@ -14,6 +14,7 @@ from videopro import compare, seeds
 from videopro.report.reading import read_runs
 from videopro.report.sections import build
 from videopro.runs import RunFolder, TextTable, recorded_protocol, summarize, summary_table
+from videopro.scoring import seed_table
 from videopro.traces import Trace
 
 ABOUT = {"benchmark": "pocket", "split": "test", "model": "tiny", "method": "native", "subtitles": "none"}
@@ -28,7 +29,7 @@ def printed(table: object, width: int) -> list[str]:
 def summary_lines(folder: Path, traces: list[Trace]) -> str:
     run = RunFolder(write_run(folder, traces))
     summary = summarize(run.read(), recorded_protocol(run), ABOUT)
-    return " ".join(" ".join(printed(summary_table(summary, ()), 80)).split())
+    return " ".join(" ".join(printed(summary_table(summary, (), folder), 80)).split())
 
 
 def test_names_wrap_beside_whole_numbers() -> None:
@@ -42,8 +43,8 @@ def test_names_wrap_beside_whole_numbers() -> None:
     # The numbers take 8 + 14 and two gaps of 2, so 12 columns are left for the name.
     assert printed(table, 38) == [
         "a title",
-        "           accuracy  95 %",
-        "                  %  interval",
+        "           accuracy",
+        "                  %  95 % interval",
         "─" * 35,
         "a-name of      12.5  -12.5 to 100.0",
         "words",
@@ -131,18 +132,14 @@ def test_runs_of_one_name_are_told_apart(tmp_path: Path) -> None:
 def test_compare_seeds_and_report_count_the_same_tokens(tmp_path: Path) -> None:
     folder = write_comparison(tmp_path / "runs")
     (run,) = compare.read_comparison_runs([folder / "a-planned"])
-    (row,) = seeds.seed_table([seeds.read_seed_row(f"a={folder / 'a-planned'}")], {}, {})
+    (row,) = seed_table([seeds.read_seed_row(f"a={folder / 'a-planned'}")], {}, {})
     section, _ = build(read_runs([str(folder / "a-planned")]), ("efficiency",))
     table = section[0].tables[0]
     column = table.heads.index("planner tokens out")
-    # The last row is the run under its own refinements.
-    assert [
-        compare.tables_of([run])[-1].rows[0][-1],
-        row["planner_tokens_out"],
-        str(table.rows[-1][column]),
-    ] == [
-        *("150", 150.0, "150"),
-    ]
+    # Six rounds of 100 tokens for four questions; the last row is the run with its refinements.
+    assert compare.tables_of([run])[-1].rows[0][-1] == "150"
+    assert row["planner_tokens_out"] == 150.0
+    assert str(table.rows[-1][column]) == "150"
 
 
 def test_seeds_show_no_interval_of_few_videos(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
