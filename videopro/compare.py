@@ -268,9 +268,8 @@ def _caption(runs: Sequence[ComparisonRun], gaps: Sequence[Difference | None]) -
         "both. Intervals are clustered by video."
     )
     own: list[Accuracy | Difference] = [accuracy(run.records) for run in runs if not run.lacks]
-    if any(
-        found.n and found.shown_ci95 is None for found in (*own, *(gap for gap in gaps if gap is not None))
-    ):
+    own += [gap for gap in gaps if gap is not None]
+    if any(found.n and found.shown_ci95 is None for found in own):
         yield FEW_VIDEOS_NOTE
     for run in runs:
         if run.lacks:
@@ -278,7 +277,7 @@ def _caption(runs: Sequence[ComparisonRun], gaps: Sequence[Difference | None]) -
     if any(run.preset for run in runs):
         yield "settings: paper, the agent's own paper's; equal, as many frames a call as the others"
     asked = [{record.question_id for record in run.records} for run in runs]
-    if any(own != asked[0] for own in asked):
+    if any(ids != asked[0] for ids in asked):
         yield "the runs do not have the same questions: accuracies are over each run's own"
 
 

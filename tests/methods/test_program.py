@@ -216,9 +216,9 @@ def test_several_methods_in_one_table_from_one_command(
     output = tmp_path / "table"
     argv = ["--methods", "native", "program", "videopro", *flags(root, output), "--planner", "pocket-teacher"]
     assert compare.main(argv, load=load_fake) == 0
-    table = capsys.readouterr().out.partition("─\n")[2].partition("n: scored")[0]
-    cells_of = [line.split() for line in table.splitlines()]
-    rows = {cells[0]: cells for cells in cells_of if cells[0]}
+    table = capsys.readouterr().out.partition(" gap")[2].partition("─\n")[2].partition("n: scored")[0]
+    cells_of = [line.split() for line in table.splitlines() if line.strip()]
+    rows = {cells[0]: cells for cells in cells_of}
     assert list(rows) == ["native", "program", "videopro"]
     summaries = {name: json.loads((output / name / "summary.json").read_text()) for name in rows}
     assert summaries["native"]["modes"] == {
