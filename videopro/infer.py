@@ -175,7 +175,7 @@ def _summarized(start: _PreparedRun, tracking: Tracking) -> dict[str, Any]:
     summary = summarize(folder.read(), benchmark.protocol, about, grades)
     write_summary(folder.summary, summary)
     tracking.send(summary, summary["questions"])
-    Console().print(summary_table(summary, benchmark.protocol.groups))
+    Console().print(summary_table(summary, benchmark.protocol.groups, folder.path))
     Console().print(f"run folder: {folder.path}", soft_wrap=True)
     return summary
 
