@@ -20,9 +20,8 @@ _LOGGED = (
 )
 # (category, regular expression of the message's beginning)
 _WARNED: tuple[tuple[type[Warning], str], ...] = (
-    # TRL and peft still read and set these names of transformers 5; they go on working until version 6.
-    (FutureWarning, "`gradient_checkpointing` is deprecated"),
-    (FutureWarning, "`is_gradient_checkpointing` is deprecated"),
+    # TRL and peft still use these names of transformers 5; they go on working until version 6.
+    (FutureWarning, "`(is_)?gradient_checkpointing(_enable|_disable)?` is deprecated"),
     # peft looks for the base model's config by its name, to see whether the vocabulary was enlarged. "pocket"
     # is no folder or hub name, and no vocabulary is enlarged here.
     (UserWarning, "Could not find a config file in .* will assume that the vocabulary was not modified"),

@@ -92,7 +92,8 @@ def test_bad_settings(
     (here / "other" / "notes.txt").write_text("mine")
     before = sorted(here.rglob("*"))
     assert main(flags(root, here / "run", *more), load=load_fake) == 2
-    error = capsys.readouterr().err
+    # Two of them are found when the workers have loaded the model.
+    error = capsys.readouterr().err.removeprefix("loading the model ...\n")
     assert error.startswith("error: ")
     assert expected in error
     assert "Traceback" not in error
