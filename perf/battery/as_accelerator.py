@@ -1,5 +1,5 @@
 """A script with this CPU in the place of a GPU, so that accelerate spreads weights over ranks of it, which it
-does on GPUs alone: -m tests.support.as_accelerator SCRIPT [settings]."""
+does on GPUs alone: -m perf.battery.as_accelerator SCRIPT [settings]."""
 
 import os
 import runpy

@@ -11,10 +11,11 @@ import random
 import re
 from collections.abc import Iterator
 
+from perf.programs.families import FAMILIES, family
+from perf.programs.ordinary import ORDINARY
+
 # Each registers its families, and the corpus of a seed follows their order.
 from tests.support import hostile_escapes, hostile_excess, hostile_forgeries, hostile_neighbours  # noqa: F401
-from tests.support.hostile_families import FAMILIES, family
-from tests.support.program_world import ORDINARY
 
 
 def mutilated(text: str, chance: random.Random) -> str:
