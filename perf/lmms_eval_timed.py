@@ -21,6 +21,7 @@ from typing import Any
 if __name__ == "__main__":
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
+from perf.timing import timed
 
 PACKAGES = ("lmms_eval", "torch", "transformers", "qwen-vl-utils", "decord")
 
@@ -35,7 +36,7 @@ def run(times: Path, given: Sequence[str]) -> None:
     grids: list[list[int]] = []
     model_s: list[float] = []
 
-    def timed(self: Any, requests: Sequence[Any]) -> Any:
+    def answer_timed(self: Any, requests: Sequence[Any]) -> Any:
         model = self.model
         generate = model.generate
 
@@ -65,7 +66,7 @@ def run(times: Path, given: Sequence[str]) -> None:
         times.write_text(json.dumps(found), encoding="utf-8")
         return replies
 
-    model_class.generate_until = timed
+    model_class.generate_until = answer_timed
     sys.argv = ["lmms_eval", *given]
     importlib.import_module("lmms_eval.cli.dispatch").main()
 

@@ -36,7 +36,7 @@ def is_of(path: Path, shapes: Shapes, facts: Mapping[str, Any]) -> bool:
     if not path.exists():
         return True
     before = json.loads(path.read_text(encoding="utf-8"))
-    return before.get("shapes") == shapes.name and before.get("facts") == dict(facts)
+    return bool(before.get("shapes") == shapes.name and before.get("facts") == dict(facts))
 
 
 def table(title: str, cases: Part) -> str:
