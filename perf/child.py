@@ -9,12 +9,13 @@ from importlib import import_module
 from typing import Any
 
 from perf import ROOT
+from videopro.errors import VideoProError
 
 # Not `-m`: the folder of the current directory would come first on the path.
 _CODE = f"import sys; sys.path[0] = {str(ROOT)!r}; from perf.child import main; main()"
 
 
-class ChildFailed(Exception):
+class ChildFailed(VideoProError):
     """A child that ended without a result; the message is the last line that it wrote."""
 
 

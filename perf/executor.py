@@ -25,6 +25,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from itertools import pairwise
 from math import nan
 from pathlib import Path
@@ -37,6 +38,7 @@ from perf.recording import write_record
 from perf.timing import cpu_seconds
 from videopro.cli import exit_status
 from videopro.command_line import CommandLine
+from videopro.errors import ConfigError
 from videopro.executor import Executor, Limits
 from videopro.settings import setting
 
@@ -268,7 +270,11 @@ _COLUMNS = ("program_ms", "program_cpu_ms", "call_us", "call_cpu_us", "programs_
 
 
 def compare(given: ExecutorSettings) -> None:
-    """Measure, print the table and write it."""
+    """Measure, print the table and write it. Raises ConfigError without smolagents."""
+    if find_spec("smolagents") is None:
+        raise ConfigError(
+            "this compares with smolagents, which is not installed: pip install 'videopro[perf]'"
+        )
     cores = os.sched_getaffinity(0)
     load = os.getloadavg()[0]
     # First, before there are threads: this forks.

@@ -26,7 +26,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from perf import ROOT
-from perf.child import call_in_child
+from perf.child import ChildFailed, call_in_child
 from perf.decoders import RATE, make_ten_minutes, read_number, versions
 from perf.recording import write_record
 from perf.timing import timed
@@ -183,7 +183,7 @@ def cut_first_minutes(ten: Path, minutes: float, path: Path) -> None:
 
 
 def compare(given: IndexSettings) -> None:
-    """Make the file, measure, print the table and write it."""
+    """Make the file, measure, print the table and write it. Raises ChildFailed if a way fails."""
     runs: dict[str, list[dict[str, object]]] = {name: [] for name in WAYS}
     with tempfile.TemporaryDirectory() as scratch:
         work = given.work or Path(scratch)
@@ -196,9 +196,12 @@ def compare(given: IndexSettings) -> None:
         cut_first_minutes(ten, given.minutes, path)
         for _ in range(given.rounds):
             for name in WAYS:
-                found = call_in_child(
-                    "perf.index:run_one", name, str(path.absolute()), given.encoder, timeout=1800
-                )
+                try:
+                    found = call_in_child(
+                        "perf.index:run_one", name, str(path.absolute()), given.encoder, timeout=1800
+                    )
+                except ChildFailed as error:
+                    raise ChildFailed(f"{name}: {error}") from error
                 runs[name].append(found)
     rows = {}
     for name, results in runs.items():

@@ -319,11 +319,11 @@ def measure(given: ViewSettings) -> None:
         }
     write_record(given.output, results, indent=2)
     table = Table(title=f"the viewer at {given.questions:,} questions", show_header=False)
-    for name, value in {**results, **results.pop("browser_ms")}.items():
+    for name, value in results.items():
         if name != "browser_ms":
-            table.add_row(
-                name, str(value) + (" ms" if isinstance(value, int) and name != "questions" else "")
-            )
+            table.add_row(name, str(value))
+    for name, milliseconds in results["browser_ms"].items():
+        table.add_row(name, f"{milliseconds} ms")
     Console().print(table)
 
 
