@@ -8,7 +8,7 @@
 # WORKERS is the number of processes that train or answer in parallel (default 2). With --full: ASKED is the number of
 # questions in the SFT data, EPOCHS its epochs; GRPO takes ROUNDS rounds of STEPS steps, and a round of each control takes
 # about as long. The tables were made with 60, 16, 2 and 40; those of planners that stopped early with 240, 4, 1 and 30
-# (docs/grpo.md).
+# (docs/results/grpo.md).
 set -euo pipefail
 full=""
 if [ "${1:-}" = --full ]; then full=yes; shift; fi
@@ -33,7 +33,7 @@ if [ ! -d "$folder/prompts" ]; then
 fi
 synthesize prompts "$all"
 grep -o '"question_id": "[^"]*"' "$folder/$taught/grpo.jsonl" | sort -u > "$folder/prompts/taught.txt"
-# Plans only: with refinements among the prompts the same time gains less (docs/grpo.md).
+# Plans only: with refinements among the prompts the same time gains less (docs/results/grpo.md).
 grep -v -F -f "$folder/prompts/taught.txt" "$folder/prompts/grpo.jsonl" | grep '"kind": "plan"' > "$folder/$prompts"
 
 for seed in $seeds; do

@@ -64,3 +64,5 @@ said=([few]="SFT on 240 questions" [grpo]="SFT + GRPO" [two-turn]="SFT + GRPO, e
 every_rule pocket-grpo-240 few grpo two-turn
 count pocket-grpo-240 first-against-grpo grpo two-turn --
 count pocket-grpo-240 last-fallback-against-grpo grpo two-turn -- --fallback native
+# The pages that show these tables.
+if [ "$output" = "$(realpath docs/results)" ]; then python launch/recorded_tables.py; fi

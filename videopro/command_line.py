@@ -144,20 +144,25 @@ def _merge(cls: type, merged: dict[str, Any], given: Mapping[str, Any], file: st
     former = {option.name: option.metadata["former"] for option in fields(cls)}
     joined = {option.name for option in fields(cls) if option.metadata["joined"]}
     for key, value in given.items():
+        kind = plain_type(hints[key])
         # A flag overrides the file, under whichever name the file has the setting.
         merged.pop(former[key], None)
         if key in joined:
             value = ",".join(value)
-        elif typing.get_origin(plain_type(hints[key])) is typing.Union:
+        elif typing.get_origin(kind) is typing.Union:
             value = _read_value(value, "--" + key.replace("_", "-"), value)
-        if typing.get_origin(plain_type(hints[key])) is dict:
-            words = dict(_key_value(word, key) for word in value)
-            below = merged.get(key) or {}
-            if not isinstance(below, dict):
-                raise ConfigError(f"{file}: {key} must be a mapping, not {below!r}")
-            merged[key] = {**below, **words}
-        else:
+        is_nested = is_dataclass(kind)
+        if not is_nested and typing.get_origin(kind) is not dict:
             merged[key] = value
+            continue
+        below = merged.get(key) or {}
+        if not isinstance(below, dict):
+            raise ConfigError(f"{file}: {key} must be a mapping, not {below!r}")
+        merged[key] = dict(below)
+        if is_nested:
+            _merge(kind, merged[key], value, file)
+        else:
+            merged[key] |= dict(_key_value(word, key) for word in value)
 
 
 def _key_value(word: str, setting: str) -> tuple[str, Any]:
@@ -184,19 +189,31 @@ def _function(cls: type, configs: str) -> Any:
     groups = {name: Group(name, sort_key=place) for place, name in enumerate(names, 1)}
 
     def given(*positional: Any, **found: Any) -> dict[str, Any]:
+        nested = _nested(found)
         for place, option in enumerate(words[: len(positional)]):
-            found[option.name] = positional[place:] if _is_many(hints[option.name]) else positional[place]
-        return found
+            nested[option.name] = positional[place:] if _is_many(hints[option.name]) else positional[place]
+        return nested
 
     parameters = [_word(option, hints[option.name]) for option in words]
-    parameters += [
-        _flag(option, hints[option.name], groups[option.metadata["group"] or _OWN]) for option in flags
-    ]
+    for option in flags:
+        parameters += _flags(option, hints[option.name], groups[option.metadata["group"] or _OWN])
     parameters += _common_flags(configs)
     function: Any = given
     function.__signature__ = inspect.Signature(parameters)
     function.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return function
+
+
+def _nested(found: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of `_flags`, by the settings' names."""
+    nested: dict[str, Any] = {}
+    for path, value in found.items():
+        *outer, name = path.split(_INSIDE)
+        place = nested
+        for part in outer:
+            place = place.setdefault(part, {})
+        place[name] = value
+    return nested
 
 
 def _is_many(hint: Any) -> bool:
@@ -220,16 +237,28 @@ def _word(option: Field[Any], hint: Any) -> inspect.Parameter:
     return inspect.Parameter(option.name, kind, default=None, annotation=annotation)
 
 
-def _flag(option: Field[Any], hint: Any, group: Group) -> inspect.Parameter:
+_INSIDE = "__of__"
+
+
+def _flags(option: Field[Any], hint: Any, group: Group, outer: str = "") -> list[inspect.Parameter]:
+    """The flag of a setting, or `--outer.inner` for each setting inside it."""
     kind = plain_type(hint)
+    if not is_dataclass(kind):
+        return [_flag(option, kind, group, outer)]
+    hints = typing.get_type_hints(kind)
+    inside = f"{outer}{option.name}{_INSIDE}"
+    return [flag for inner in fields(kind) for flag in _flags(inner, hints[inner.name], group, inside)]
+
+
+def _flag(option: Field[Any], kind: Any, group: Group, outer: str) -> inspect.Parameter:
     names = (option.name, option.metadata["former"])
-    many = _is_many(hint) or option.metadata["joined"]
+    many = _is_many(kind) or option.metadata["joined"]
     # Of several types cyclopts takes the first that a word can be turned into, and 0.1 into 0.
     several = typing.get_origin(kind) is typing.Union
     read: Any = tuple[str, ...] if many else str if several else kind
     default = "" if option.default in (MISSING, None, "", ()) else f" (default: {option.default})"
     about = Parameter(
-        name=[f"--{name.replace('_', '-')}" for name in names if name],
+        name=[f"--{outer.replace(_INSIDE, '.')}{name}".replace("_", "-") for name in names if name],
         help=option.metadata["help"] + default,
         group=group,
         consume_multiple=True if many else None,
@@ -237,7 +266,7 @@ def _flag(option: Field[Any], hint: Any, group: Group) -> inspect.Parameter:
     )
     annotation = Annotated[read | None, _PLAIN, about]
     keyword = inspect.Parameter.KEYWORD_ONLY
-    return inspect.Parameter(option.name, keyword, default=None, annotation=annotation)
+    return inspect.Parameter(f"{outer}{option.name}", keyword, default=None, annotation=annotation)
 
 
 def _common_flags(configs: str) -> list[inspect.Parameter]:

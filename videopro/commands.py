@@ -85,7 +85,9 @@ _ALL = (
         "videopro.select_agents",
         "Answer",
         "Choose LVAgent's agents by pseudo-labels, without any gold answer.",
-        ("videopro select-agents --benchmark pocket --split val --models pocket --output runs/agents",),
+        (
+            "videopro select-agents --benchmark pocket --split val --library pocket FOLDER --output runs/agents",
+        ),
     ),
     Command(
         "view",

@@ -25,8 +25,8 @@ TRAINERS = {"sft", "grpo", "gradient-noise"}
 
 @dataclass(frozen=True)
 class Inner:
-    depth: int = 3
-    names: tuple[str, ...] = ()
+    depth: int = field(default=3, metadata=setting("how deep"))
+    names: tuple[str, ...] = field(default=(), metadata=setting("inner names"))
 
 
 @dataclass(frozen=True)
@@ -156,6 +156,8 @@ def test_flags_override_a_file_key_by_key(tmp_path: Path) -> None:
     assert (read.count, read.ids, read.inner) == (5, ("only",), Inner(4, ("n",)))
     changed = TOY.parse(["--config", str(file), "--count", "6", "--options", "b=3"])
     assert (changed.count, changed.options) == (6, {"a": 1, "b": 3})
+    assert TOY.parse(["--config", str(file), "--inner.depth", "9"]).inner == Inner(9, ("n",))
+    assert TOY.parse(["v.mp4", "--inner.names", "a", "b"]).inner == Inner(3, ("a", "b"))
 
 
 @pytest.mark.parametrize(

@@ -87,7 +87,7 @@ def test_questions_that_the_teacher_refuses_are_counted_and_can_be_asked_again(
         (("--price-in", "3"), "give both"),
         (("--limit", "0"), "limit is 0"),
         (("--without-family", "evne"), "did you mean 'even'"),
-        (("--evaluation", "maybe"), "must be one of refuse, skip"),
+        (("--evaluation", "maybe"), 'Choose from: "refuse", "skip"'),
         (("--souce", "x"), "did you mean '--source'"),
     ],
 )

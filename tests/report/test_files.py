@@ -235,7 +235,7 @@ def test_selected_tables_only(runs: Path, tmp_path: Path) -> None:
             "--export writes a single run, but 3 were given",
         ),
         (["{runs}/native", "--export", "inspect"], "--export needs --output"),
-        (["{runs}/native", "--export", "harness"], "must be one of"),
+        (["{runs}/native", "--export", "harness"], "Choose from: "),
         (["{runs}/native", "--output", "{runs}/native/config.yaml"], "cannot be written"),
     ],
 )

@@ -7,16 +7,21 @@ shows can be read back from its pixels.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from tests.support.making_videos import make
 from videopro.benchmarks.base import ROBUST, Protocol
 from videopro.question import Answer
 from videopro.runs import RunFolder, run_key
 from videopro.traces import SCHEMA, Call, Cost, Execution, Failure, Round, Trace, TraceLog, VideoRef
+from videopro.view.asked import AskedPrompts
 
 IDENTITY = {"protocol": {"benchmark": "made", **Protocol(parser=ROBUST).identity()}}
+ASKED = AskedPrompts(IDENTITY, Protocol(parser=ROBUST))
+"""The prompts of a run that recorded no method."""
 RATE = 4
 PICTURES = 80
 SECONDS = PICTURES / RATE
@@ -266,15 +271,15 @@ def traces(root: Path) -> list[Trace]:
     ]
 
 
-def write_run(folder: Path, some: list[Trace], method: str = "videopro") -> RunFolder:
-    """A run's folder with these traces."""
+def write_run(
+    folder: Path, some: list[Trace], method: str = "videopro", identity: Mapping[str, Any] | None = None
+) -> RunFolder:
+    """A run's folder with these traces. `identity`: what it records besides its protocol."""
     run = RunFolder(folder)
-    run.open(
-        {"benchmark": "made", "split": "test", "method": method, "model": "none"},
-        IDENTITY,
-    )
+    whole = {**IDENTITY, **(identity or {})}
+    run.open({"benchmark": "made", "split": "test", "method": method, "model": "none"}, whole)
     log = TraceLog(run.traces)
     for trace in some:
-        log.append(replace(trace, run_key=run_key(IDENTITY)))
+        log.append(replace(trace, run_key=run_key(whole)))
     log.close()
     return run

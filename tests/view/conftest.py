@@ -41,7 +41,7 @@ def open_page(site: Path, browser: Any) -> Iterator[Open]:
             "request", lambda request: page.requested.append(request.url.removeprefix(folder.as_uri() + "/"))
         )
         page.goto(f"{folder.as_uri()}/index.html{hash}")
-        page.wait_for_selector("main.list, main.question, main > .empty:not(:text('Reading'))")
+        page.wait_for_selector("main.list, main.question, main.runs, main > .empty:not(:text('Reading'))")
         return page
 
     yield open_page

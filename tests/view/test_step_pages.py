@@ -158,7 +158,7 @@ def test_long_replies_and_lists_open_on_demand_also_by_keyboard(open_page: Open)
     said.locator("button:text('show all')").focus()
     page.keyboard.press("Enter")
     assert said.locator(".words").evaluate(height) > 5 * before
-    assert said.locator("button").get_attribute("aria-expanded") == "true"
+    assert said.locator("button[aria-expanded]").get_attribute("aria-expanded") == "true"
     found = step(page, 2)
     assert found.locator("tbody tr").count() == 8
     found.locator("button:text('12 more')").click()
@@ -283,7 +283,7 @@ def test_buttons_have_names(open_page: Open) -> None:
     for name in ("vca", "lvagent", "long"):
         page = open_page(f"#/q/{name}")
         names = page.locator("button").evaluate_all(
-            "all => all.map(one => one.getAttribute('aria-label') ?? one.innerText)"
+            "all => all.map(one => one.getAttribute('aria-label') ?? one.textContent)"
         )
         assert names
         assert all(text.strip() for text in names), name

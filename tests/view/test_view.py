@@ -3,9 +3,12 @@ How its pages look and work in a browser is in test_pages.py."""
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import shutil
+import webbrowser
+import zlib
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,11 +26,12 @@ from videopro.traces import Call
 from videopro.video import Video
 from videopro.view import thumbnails
 from videopro.view.__main__ import main
-from videopro.view.content import page, row, state_of
+from videopro.view.content import page, page_name, row, state_of
 from videopro.view.listing import highlight, lines_of_calls, listing
 from videopro.view.pictures import Picture, VideoPictures, spread
 from videopro.view.readings import Box, SpokenLine, answer_in, boxes_in, lines_in, part_in
 from videopro.view.script import assignment, read_assignment
+from videopro.view.several import run_names
 
 
 @pytest.fixture(scope="module")
@@ -146,7 +150,7 @@ def test_states_and_marks(tmp_path: Path) -> None:
 
 
 def test_a_page_holds_what_happened(tmp_path: Path) -> None:
-    content, pictures = page(world.refined(world.traces(tmp_path)[0].video), 3)
+    content, pictures = page(world.refined(world.traces(tmp_path)[0].video), 3, world.ASKED)
     first, second = content["rounds"]
     assert first["planning"] == "Look for the kite."
     assert second["refines"] == 0
@@ -217,14 +221,20 @@ def test_thumbnails_show_the_frames_at_their_times(tmp_path: Path) -> None:
     assert read_number(crop) == 7
 
 
-def test_large_videos_give_small_pictures(tmp_path: Path) -> None:
+def test_large_videos_give_smaller_pictures(tmp_path: Path) -> None:
     make(tmp_path / "v.mp4", 4, size=(720, 480))
     wanted = VideoPictures(str(tmp_path / "v.mp4"), "")
     wanted.add([Picture(0.0), Picture(0.0, (0.5, 0.5, 1.0, 1.0))])
-    sheets = thumbnails.make_sheets(wanted, tmp_path)
+    sheets = thumbnails.make_sheets(wanted, tmp_path, 192)
     assert (sheets.width, sheets.height) == (480, 720)
     assert sheets.cells[Picture(0.0).key][3:] == [128, 192]
     assert sheets.cells[Picture(0.0, (0.5, 0.5, 1.0, 1.0)).key][3:] == [128, 192], "cut from the full size"
+    larger = thumbnails.make_sheets(wanted, tmp_path, 384)
+    assert larger.cells[Picture(0.0).key][3:] == [256, 384], "another size: made again"
+    (tmp_path / "v.mp4").unlink()
+    left = thumbnails.make_sheets(wanted, tmp_path, 192)
+    assert left.cells == larger.cells, "better than none"
+    assert "v.mp4" in left.error
 
 
 def test_pictures_are_made_once_and_later_ones_added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -337,10 +347,12 @@ def test_invalid_arguments_are_refused(run: Path, tmp_path: Path, capsys: pytest
     for arguments, expected in (
         ([str(run), "--output", str(full)], "contains files not written by the viewer"),
         ([str(run), "--output", str(a_file)], "is not a directory"),
-        ([str(tmp_path / "nothing")], "is not a run folder"),
-        ([str(full)], "is not a run folder"),
-        ([], "'run' is missing"),
-        ([str(run), "--frames", "0"], "must be at least 1"),
+        ([str(tmp_path / "nothing")], "contains no run"),
+        ([str(full)], "contains no run"),
+        ([], "give the folder of a run"),
+        ([str(run), "--frames", "0"], "frames is 0; it must be at least 1"),
+        ([str(run), "--side", "0"], "side is 0; it must be at least 1"),
+        ([str(run), str(run), "--live"], "--live follows one run, but 2 were given"),
         ([str(full), "--live"], "is not a run folder"),
         ([str(a_file), "--live"], "is not a run folder"),
     ):
@@ -349,3 +361,81 @@ def test_invalid_arguments_are_refused(run: Path, tmp_path: Path, capsys: pytest
         assert error.startswith("error: ")
         assert expected in error
     assert (full / "index.html").read_text() == "<html>mine</html>"
+
+
+# ---- several runs, and opening them ----------------------------------------------------------------------
+
+
+def read_runs(output: Path) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = read_assignment(output / "data" / "runs.js")
+    return rows
+
+
+def test_a_folder_of_runs_becomes_one_folder_of_pages(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    some = world.traces(tmp_path / "videos")
+    world.write_run(tmp_path / "runs" / "b", some[:2])
+    world.write_run(tmp_path / "runs" / "deep" / "a", some[2:3], method="native")
+    # A second time the pages that are there are no runs.
+    for _ in range(2):
+        assert main([str(tmp_path / "runs"), "--no-pictures"]) == 0
+        output = tmp_path / "runs" / "view"
+        assert capsys.readouterr().out == f"3 questions of 2 runs: open {output / 'index.html'}\n"
+        rows = read_runs(output)
+        assert [(run["name"], run["questions"], run["accuracy"]) for run in rows] == [
+            ("b", 2, 0.5),
+            ("deep-a", 1, 1.0),
+        ]
+        assert rows[1]["run"]["method"] == "native"
+        for listed in rows:
+            opened = output / listed["page"]
+            assert opened.is_file()
+            back = read_assignment(opened.parent / "data" / "index.js")["overview"]
+            assert (opened.parent / back).resolve() == (output / "index.html").resolve()
+
+
+def test_runs_given_one_by_one_go_into_the_output(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    some = world.traces(tmp_path / "videos")
+    one = world.write_run(tmp_path / "x" / "same", some[:1]).path
+    two = world.write_run(tmp_path / "y" / "same", some[:1]).path
+    assert main([str(one), str(two), "--output", str(tmp_path / "pages"), "--no-pictures"]) == 0
+    assert [run["name"] for run in read_runs(tmp_path / "pages")] == ["x-same", "y-same"]
+    assert not (one / "view").exists()
+    full = tmp_path / "full"
+    full.mkdir()
+    (full / "notes.txt").touch()
+    assert main([str(one), str(two), "--output", str(full)]) == 2
+    assert "contains files not written by the viewer" in capsys.readouterr().err
+
+
+def test_names_of_runs_are_their_paths_and_differ(tmp_path: Path) -> None:
+    runs = [tmp_path / "a" / "b", tmp_path / "a-b", tmp_path / "c"]
+    assert run_names(runs) == ["a-b", "a-b-2", "c"]
+
+
+@pytest.mark.parametrize("has_browser", [True, False])
+def test_open_opens_the_page_or_says_that_there_is_no_browser(
+    has_browser: bool, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr(webbrowser, "open", lambda url: opened.append(url) or has_browser)
+    assert main([str(run), "--output", str(tmp_path / "my pages"), "--no-pictures", "--open"]) == 0
+    index = tmp_path / "my pages" / "index.html"
+    assert opened == [index.as_uri()]
+    said = capsys.readouterr()
+    assert f"open {index}" in said.out
+    assert ("no browser was found" in said.err) == (not has_browser)
+
+
+# ---- the trace itself ------------------------------------------------------------------------------------
+
+
+def test_the_pages_hold_each_trace_as_it_was_recorded(run: Path, tmp_path: Path) -> None:
+    assert main([str(run), "--output", str(tmp_path / "pages"), "--no-pictures"]) == 0
+    lines = (run / "traces.jsonl").read_text().splitlines()
+    assert len(lines) == 6
+    for line in lines:
+        name = page_name(json.loads(line)["question_id"])
+        packed = read_assignment(tmp_path / "pages" / "data" / "traces" / f"{name}.js")
+        assert json.loads(zlib.decompress(base64.b64decode(packed))) == json.loads(line)

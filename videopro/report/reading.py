@@ -9,7 +9,7 @@ from pathlib import Path
 
 from videopro.errors import ConfigError, RunError
 from videopro.report.runs import METHOD_TITLES, DatasetKey, ReportRun
-from videopro.runs import RunFolder, read_grades, recorded_protocol, run_key
+from videopro.runs import RunFolder, find_runs, read_grades, recorded_protocol, run_key
 from videopro.settings import read_yaml
 
 TITLES: Mapping[str, str] = {
@@ -30,7 +30,7 @@ def read_runs(words: Sequence[str]) -> list[ReportRun]:
     runs: list[ReportRun] = []
     for word in words:
         name, path = _split(word)
-        found = [replace(read_run(folder), name=name, is_named=bool(name)) for folder in folders_of(path)]
+        found = [replace(read_run(folder), name=name, is_named=bool(name)) for folder in find_runs([path])]
         runs += sorted(found, key=lambda run: (bool(run.without), run.method_place))
     paths = Counter(run.path.resolve() for run in runs)
     twice = [str(path) for path, count in paths.items() if count > 1]
@@ -46,20 +46,6 @@ def _split(word: str) -> tuple[str, Path]:
     if not name.strip() or not path:
         raise ConfigError(f"run {word!r}: give a folder, or NAME=FOLDER")
     return name.strip(), Path(path)
-
-
-def folders_of(path: Path) -> list[Path]:
-    """The run folders at a path: the path itself, or those inside it. Raises RunError if there are none."""
-    if RunFolder(path).config.exists():
-        return [path]
-    found = sorted(
-        config.parent for config in path.rglob("config.yaml") if (config.parent / "traces.jsonl").exists()
-    )
-    if not found:
-        raise RunError(
-            f"{path}: contains no run; give the folder of a run of videopro.infer, or one with several"
-        )
-    return found
 
 
 def read_run(path: Path) -> ReportRun:

@@ -1,5 +1,6 @@
 """Reading a run: its folder, its growing traces, its summary, judging and submission."""
 
+from videopro.runs.finding import find_runs
 from videopro.runs.folder import RUN_FIELDS, RunFolder, identity_difference, run_key
 from videopro.runs.judging import (
     JudgeConfig,
@@ -20,6 +21,7 @@ __all__ = [
     "SubmitConfig",
     "check_model",
     "check_questions",
+    "find_runs",
     "identity_difference",
     "judge_run",
     "metric_lines",

@@ -1,6 +1,6 @@
 """The trace viewer: a run as a folder of static pages that open from disk, or live in a terminal.
 
-    python -m videopro.view RUN [--output DIR]      # then open DIR/index.html
+    python -m videopro.view RUN... [--output DIR] [--open]      # prints the page to open
     python -m videopro.view --live RUN
 
 Reads finished and running runs, and never changes traces.

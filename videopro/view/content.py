@@ -14,13 +14,13 @@ from videopro.program import planning_text
 from videopro.question import LETTERS, NO_OPTION, Answer
 from videopro.scoring import counted, is_fallback
 from videopro.traces import AGENT, Call, Execution, Round, Trace
+from videopro.view.asked import AskedPrompts, refined_by
 from videopro.view.columns import layout
 from videopro.view.listing import lines_of_calls, listing
 from videopro.view.pictures import Picture, set_name, shown_frames, strip_times, times_of
 from videopro.view.readings import answer_in, boxes_in, lines_in, part_in
 from videopro.view.steps import TextTable, cost_of, prepared_of, steps_of, tree_of
 
-_REFINEMENTS = ("bug_fix", "native_refinement", "program_refinement")
 _LONGEST_QUESTION = 300
 
 
@@ -91,13 +91,14 @@ def _confidence(trace: Trace) -> float | None:
 
 
 def page(
-    trace: Trace, max_frames: int, grade: JudgeGrade | None = None
+    trace: Trace, max_frames: int, asked: AskedPrompts, grade: JudgeGrade | None = None
 ) -> tuple[dict[str, Any], list[Picture]]:
-    """Everything about the question, and the pictures that its page shows: at most `max_frames` per call."""
+    """Everything about the question, and the pictures that its page shows: at most `max_frames` per call.
+    `asked`: the prompts of its run."""
     strip = [Picture(time) for time in strip_times(trace.video.duration)]
     pictures = list(strip)
     texts = TextTable()
-    rounds = [_round(trace, place, max_frames, pictures, texts) for place in range(len(trace.rounds))]
+    rounds = [_round(trace, place, max_frames, asked, pictures, texts) for place in range(len(trace.rounds))]
     shown = {
         "id": trace.question_id,
         "state": state_of(trace),
@@ -134,17 +135,26 @@ def page(
 
 
 def _round(
-    trace: Trace, place: int, max_frames: int, pictures: list[Picture], texts: TextTable
+    trace: Trace,
+    place: int,
+    max_frames: int,
+    asked: AskedPrompts,
+    pictures: list[Picture],
+    texts: TextTable,
 ) -> dict[str, Any]:
     attempt = trace.rounds[place]
     calls = attempt.execution.calls if attempt.execution is not None else ()
     steps = attempt.execution.steps if attempt.execution is not None else ()
     letters = LETTERS[: len(trace.choices)]
     lines = lines_of_calls(attempt.program or "", calls)
-    before = _refined_by(trace, place)
+    before = refined_by(trace, place)
+    if before is not None and not trace.rounds[before].program:
+        before = None  # A reply without a program has nothing to compare with.
     return {
         "kind": attempt.prompt_kind,
         "mode": attempt.mode,
+        # An agent's steps have their own prompts.
+        "prompt": None if attempt.prompt_kind == AGENT else asked.of(trace, place),
         "planning": planning_text(attempt.raw) if attempt.program else "",
         "raw": attempt.raw,
         "faults": list(attempt.faults),
@@ -161,15 +171,6 @@ def _round(
         "execution": _execution(attempt.execution),
         "cost": cost_of(attempt.planning),
     }
-
-
-def _refined_by(trace: Trace, place: int) -> int | None:
-    """The index of the round whose program this round refines; None if it refines none."""
-    attempt = trace.rounds[place]
-    if attempt.prompt_kind not in _REFINEMENTS or not place:
-        return None
-    before = place - 1 if attempt.refines is None else attempt.refines
-    return before if 0 <= before < place and trace.rounds[before].program else None
 
 
 def _listing(attempt: Round, before: str | None) -> list[dict[str, Any]]:

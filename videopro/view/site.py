@@ -7,32 +7,41 @@ resumes where it stopped. The content comes from `videopro.view.content`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import base64
+import zlib
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from videopro import __version__
 from videopro.benchmarks import JudgeGrade, Protocol
 from videopro.errors import ConfigError
 from videopro.runs import RunFolder, read_grades, recorded_protocol, summarize
 from videopro.settings import read_yaml
 from videopro.storage import write_atomically
 from videopro.traces import Trace
+from videopro.view.asked import AskedPrompts
 from videopro.view.content import page, page_name, row
 from videopro.view.pictures import VideoPictures
 from videopro.view.script import assignment
-from videopro.view.thumbnails import make_sheets
+from videopro.view.thumbnails import SIDE, make_sheets
 
 ASSETS = (
     "index.html",
     "style.css",
+    "theme.js",
     "view.js",
+    "legend.js",
     "list.js",
     "filters.js",
     "question.js",
     "program.js",
+    "lightbox.js",
     "steps.js",
+    "source.js",
     "reply.js",
     "strip.js",
     "tree.js",
@@ -47,9 +56,15 @@ class Site:
     """A written folder of pages."""
 
     path: Path
-    questions: int
+    about: Mapping[str, Any]
+    """What its index says of the run: name, settings, numbers."""
     videos: tuple[VideoPictures, ...]
     """The pictures that its pages show."""
+
+    @property
+    def questions(self) -> int:
+        """Number of questions."""
+        return len(self.about["rows"])
 
     @property
     def index(self) -> Path:
@@ -67,22 +82,44 @@ def write_pages(
     output: Path,
     *,
     max_frames: int,
+    overview: str = "",
     on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Site:
-    """Write everything except the pictures; `on_progress(done, total)` is called after each question. Raises
-    RunError if `run` is not a run folder, ConfigError if `output` contains other files or is not writable."""
+    """Write everything except the pictures; `on_progress(done, total)` is called after each question.
+    `overview`: the address of the page of all runs, for a link; empty: there is none. Raises RunError if
+    `run` is not a run folder, ConfigError if `output` contains other files or is not writable."""
     folder = RunFolder(run)
     protocol = recorded_protocol(folder)
     traces = folder.read()
     grades = read_grades(folder.grades, protocol.judge)
-    _check(output)
+    asked = AskedPrompts(folder.recorded_identity() or {}, protocol)
+    check_output(output)
+    with writing_to(output):
+        videos = _write_questions(traces, grades, asked, output, max_frames, on_progress)
+        content = _index(folder, protocol, traces, grades)
+        content |= {"overview": overview, "prompts": asked.heads, "version": __version__}
+        write_atomically(output / "data" / "index.js", assignment("index", "", content))
+    return Site(output, content, tuple(video for video in videos if video.pictures))
+
+
+@contextmanager
+def writing_to(output: Path) -> Iterator[None]:
+    """Turns an OSError of the block into a ConfigError."""
     try:
-        return _write(folder, protocol, traces, grades, output, max_frames, on_progress)
+        yield
     except OSError as error:
         raise ConfigError(f"{output}: cannot be written ({error.strerror}); give another --output") from error
 
 
-def _check(output: Path) -> None:
+def write_assets(output: Path, names: Mapping[str, str]) -> None:
+    """Copy files of the viewer: name there -> name of the asset."""
+    for name, asset in names.items():
+        text = files("videopro.view").joinpath("assets", asset).read_text(encoding="utf-8")
+        write_atomically(output / name, text)
+
+
+def check_output(output: Path) -> None:
+    """Raise ConfigError if this is not a folder that the viewer wrote, an empty or a new one."""
     index = output / "index.html"
     if output.exists() and not output.is_dir():
         raise ConfigError(f"{output}: is not a directory; give another --output")
@@ -93,35 +130,37 @@ def _check(output: Path) -> None:
         )
 
 
-def _write(
-    folder: RunFolder,
-    protocol: Protocol,
+def _write_questions(
     traces: Sequence[Trace],
     grades: Mapping[str, JudgeGrade],
+    asked: AskedPrompts,
     output: Path,
     max_frames: int,
     on_progress: Callable[[int, int], None],
-) -> Site:
-    pages = output / "data" / "questions"
+) -> Collection[VideoPictures]:
+    """Write the viewer's files and a page for each question; what is returned are the pictures they show."""
     # index.html first: a later command recognizes the folder by it.
     output.mkdir(parents=True, exist_ok=True)
-    for name in ASSETS:
-        text = files("videopro.view").joinpath("assets", name).read_text(encoding="utf-8")
-        write_atomically(output / name, text)
-    pages.mkdir(parents=True, exist_ok=True)
-    (output / "pictures").mkdir(exist_ok=True)
+    write_assets(output, {name: name for name in ASSETS})
+    pages, sources = output / "data" / "questions", output / "data" / "traces"
+    for made in (pages, sources, output / "pictures"):
+        made.mkdir(parents=True, exist_ok=True)
     videos: dict[str, VideoPictures] = {}
     for done, trace in enumerate(traces, 1):
-        content, pictures = page(trace, max_frames, grades.get(trace.question_id))
+        content, pictures = page(trace, max_frames, asked, grades.get(trace.question_id))
         name = page_name(trace.question_id)
         # Not synced to disk one by one: files lost in a power failure can be written again.
         (pages / f"{name}.js").write_text(assignment("page", name, content), encoding="ascii")
+        (sources / f"{name}.js").write_text(assignment("trace", name, packed(trace)), encoding="ascii")
         wanted = VideoPictures(trace.video.path, trace.video.id)
         videos.setdefault(wanted.name, wanted).add(pictures)
         on_progress(done, len(traces))
-    content = _index(folder, protocol, traces, grades)
-    write_atomically(output / "data" / "index.js", assignment("index", "", content))
-    return Site(output, len(traces), tuple(video for video in videos.values() if video.pictures))
+    return videos.values()
+
+
+def packed(trace: Trace) -> str:
+    """The trace's JSON, compressed: as it is, it would double the size of the pages."""
+    return base64.b64encode(zlib.compress(trace.to_line())).decode("ascii")
 
 
 def _index(
@@ -148,14 +187,15 @@ def _index(
 
 
 def make_pictures(
-    site: Site, on_progress: Callable[[int, int], None] = lambda done, total: None
+    site: Site, side: int = SIDE, on_progress: Callable[[int, int], None] = lambda done, total: None
 ) -> list[str]:
-    """Make the missing pictures, video by video; `on_progress(done, total)` is called after each. Returns an
-    error message per video without pictures. Raises ConfigError if pictures cannot be written."""
+    """Make the missing pictures, video by video; `side`: their longer side in pixels.
+    `on_progress(done, total)` is called after each video. Returns an error message per video without
+    pictures. Raises ConfigError if pictures cannot be written."""
     errors = []
     for done, wanted in enumerate(site.videos, 1):
         try:
-            made = make_sheets(wanted, site.pictures)
+            made = make_sheets(wanted, site.pictures, side)
         except OSError as error:
             raise ConfigError(
                 f"{site.pictures}: cannot be written ({error.strerror}); fix this and re-run the same "

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -20,8 +20,9 @@ from videopro.video import Video
 from videopro.view.pictures import Picture, VideoPictures
 from videopro.view.script import assignment, read_assignment
 
-SIDE = 192
-"""The longer side of a thumbnail, in pixels."""
+SIDE = 320
+"""The longer side of a picture, in pixels, unless a setting says otherwise: pages show pictures small, and
+large when they are clicked."""
 _COLUMNS, _ROWS = 8, 8
 _QUALITY = 74
 # The longer side of frames that crops are cut from; without crops, frames are decoded at thumbnail size.
@@ -36,6 +37,8 @@ class ThumbnailSheets:
 
     width: int = 0
     height: int = 0
+    side: int = 0
+    """The longer side of a picture."""
     error: str = ""
     """Why pictures are missing."""
     sheets: list[list[int]] = field(default_factory=list)
@@ -59,10 +62,12 @@ def read_sheets(folder: Path, name: str) -> ThumbnailSheets:
     return sheets if whole else ThumbnailSheets()
 
 
-def make_sheets(wanted: VideoPictures, folder: Path) -> ThumbnailSheets:
-    """Make a video's missing pictures. An unreadable video is reported in `error` instead of raised, as the
-    pages are useful without its pictures. Raises OSError if files cannot be written."""
-    made = read_sheets(folder, wanted.name)
+def make_sheets(wanted: VideoPictures, folder: Path, side: int = SIDE) -> ThumbnailSheets:
+    """Make a video's missing pictures; all of them, if those that are there have another `side`. An
+    unreadable video is reported in `error` instead of raised, as the pages are useful without its pictures.
+    Raises OSError if files cannot be written."""
+    before = read_sheets(folder, wanted.name)
+    made = before if before.side == side else ThumbnailSheets(side=side)
     missing = made.lacks(wanted)
     if not missing:
         return made
@@ -73,9 +78,9 @@ def make_sheets(wanted: VideoPictures, folder: Path) -> ThumbnailSheets:
             made.error = f"{wanted.path}: is not the file that the run used; its pictures would mislead"
         else:
             made.width, made.height = video.width, video.height
-            sheet = _Sheet(_fit(video.width, video.height, SIDE))
+            sheet = _Sheet(_fit(video.width, video.height, side))
             try:
-                for picture, image in _decoded(video, missing):
+                for picture, image in _decoded(video, missing, side):
                     if sheet.is_full:
                         _save(sheet, wanted.name, folder, made)
                         sheet = _Sheet(sheet.slot)
@@ -84,18 +89,21 @@ def make_sheets(wanted: VideoPictures, folder: Path) -> ThumbnailSheets:
                 _save(sheet, wanted.name, folder, made)
     except VideoError as error:
         made.error = str(error)
+    if not made.cells:
+        # Pictures of another size are better than none.
+        made = replace(before, error=made.error)
     write_atomically(folder / f"{wanted.name}.js", assignment("pictures", wanted.name, vars(made)))
     return made
 
 
-def _decoded(video: Video, pictures: Iterable[Picture]) -> Iterator[tuple[Picture, Image.Image]]:
+def _decoded(video: Video, pictures: Iterable[Picture], side: int) -> Iterator[tuple[Picture, Image.Image]]:
     """The pictures in order of time; crops are cut out."""
     by_time: dict[float, list[Picture]] = {}
     for picture in pictures:
         by_time.setdefault(picture.time, []).append(picture)
     times = sorted(by_time)
     cuts = any(picture.box is not None for group in by_time.values() for picture in group)
-    width, height = _fit(video.width, video.height, _CUT_FROM if cuts else SIDE)
+    width, height = _fit(video.width, video.height, max(_CUT_FROM, side) if cuts else side)
     with closing(video.stream([time + _LATER for time in times], size=(height, width))) as frames:
         for time, frame in zip(times, frames, strict=True):
             for picture in by_time[time]:

@@ -115,9 +115,10 @@ VIEW.filters = (() => {
       el("label.search", {},
         el("span.hidden", {}, "Search"),
         el("input", {
-          id: "search", type: "search", placeholder: "Search questions, ids, videos", value: given.search, autocomplete: "off",
+          id: "search", type: "search", placeholder: "Search questions, ids, videos", "aria-keyshortcuts": "/", value: given.search, autocomplete: "off",
           oninput: (event) => change((to) => (to.search = event.target.value), { typed: true }),
-        })),
+        }),
+        el("kbd.hints", { "aria-hidden": "true" }, "/")),
       facets(),
       any ? el("button.quiet.clear", { onclick: () => change(() => (given = fresh())) }, "Clear all filters") : null,
     ];

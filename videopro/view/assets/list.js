@@ -23,11 +23,15 @@
       const wide = matchMedia("(min-width: 900px)");
       wide.onchange = () => wide.matches && main.querySelector("details.panel")?.setAttribute("open", "");
       main.className = "list";
+      const hasSteps = VIEW.rows.some((row) => row.steps > 0);
       main.replaceChildren(
+        el("nav.bar", {},
+          VIEW.run.overview ? el("a.back", { href: VIEW.run.overview }, "← all runs") : null,
+          hints(), VIEW.legend(VIEW.legend.list(hasSteps)), THEME.picker()),
         head(),
         el("div.columns", {},
           el("aside", {}, el("details.panel", { open: wide.matches }, el("summary", {}, "Filters"), el("div#panel", { id: "panel" }))),
-          el("div.found", {}, totals, before, list, more, hints())));
+          el("div.found", {}, totals, before, list, more)));
     }
     const panel = document.getElementById("panel");
     // The panel is redrawn with new counts; keyboard focus stays where it was.
@@ -94,7 +98,7 @@
         row.marks.has("fallback") ? el("span.tag.failed", {}, "fallback")
           : row.marks.has("failed") ? el("span.tag.failed", {}, "failed") : null),
       el("span.letters", { title: `answered ${row.letter ?? "nothing"}, the right letter is ${row.gold ?? "unknown"}` },
-        el("span.letter.given", {}, row.letter ?? "–"),
+        el("span.letter.given", { class: ["right", "wrong"].includes(row.state) ? row.state : null }, row.letter ?? "–"),
         same || row.gold === null ? null : [el("span.versus", {}, "→"), el("span.letter.gold", {}, row.gold)]),
       el("span.sure", {}, row.confidence === null ? null : [meter(row.confidence), el("span", {}, two(row.confidence))]),
       el("span.seconds", {}, duration(row.seconds)));
@@ -115,11 +119,12 @@
   function head() {
     const { name, run, numbers } = VIEW.run;
     const about = [run.method, [run.benchmark, run.split].filter(Boolean).join(" "), run.model].filter(Boolean).join("  ·  ");
-    const ci = numbers.accuracy_ci95;
+    // A few videos say nothing about how far the accuracy would differ on others.
+    const ci = numbers.videos >= 5 ? numbers.accuracy_ci95 : null;
     const errors = Object.values(numbers.errors).reduce((sum, count) => sum + count, 0);
     const stats = [
       ["accuracy", percent(numbers.accuracy), ci ? `${(100 * ci[0]).toFixed(1)} to ${(100 * ci[1]).toFixed(1)}` : `${numbers.n} scored`],
-      ["questions", count(numbers.questions), `${count(numbers.videos)} videos`],
+      ["questions", count(numbers.questions), `${count(numbers.videos)} video${numbers.videos === 1 ? "" : "s"}`],
     ];
     if (numbers.modes.program) stats.push(["several steps", percent(numbers.modes.program, 0), `one look ${percent(numbers.modes.native, 0)}`]);
     if (numbers.modes.refined) stats.push(["refined", percent(numbers.modes.refined, 0), `fallback ${percent(numbers.modes.fallback, 0)}`]);
@@ -137,5 +142,5 @@
   }
 
   const hints = () =>
-    el("p.hints", {}, el("kbd", {}, "j"), el("kbd", {}, "k"), " move ", el("kbd", {}, "↵"), " open ", el("kbd", {}, "/"), " search ", el("kbd", {}, "esc"), " back");
+    el("span.hints.grow", {}, el("kbd", {}, "j"), el("kbd.next", {}, "k"), " move ", el("kbd", {}, "↵"), " open ", el("kbd", {}, "/"), " search ", el("kbd", {}, "?"), " legend");
 })();

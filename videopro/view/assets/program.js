@@ -95,7 +95,9 @@ function unquoted(text) {
 
 // The frames that a call or a step looked at; null if there were none.
 VIEW.frames = (call, pictures) => {
-  const shown = call.frames.map((frame) => seen(call, frame, pictures)).filter(Boolean);
+  const frames = call.frames.map((frame) => seen(call, frame, pictures)).filter(Boolean);
+  const about = call.fn ?? call.kind;
+  const shown = frames.map((frame, place) => figure(VIEW.opener(frames, place, about), frame.at, frame.kind));
   if (!shown.length) {
     return call.looked ? el("p.unseen", {}, call.looked === 1 ? `1 frame, ${clock(call.times[0], true)}` : `${count(call.looked)} frames, ${spans(call.times)}`) : null;
   }
@@ -105,26 +107,33 @@ VIEW.frames = (call, pictures) => {
 
 const spans = (times) => (times.length ? `${clock(times[0], true)} – ${clock(times[times.length - 1], true)}` : "");
 
-// A frame as the call saw it: a crop next to its place in the frame, boxes where something was found.
+// A frame as the call saw it, for VIEW.opener: a crop next to its place in the frame, boxes where something was found.
 function seen(call, frame, pictures) {
-  if (!pictures) return null;
+  if (!pictures?.cells[frame.key]) return null;
   const at = clock(frame.time, true);
   const { width, height } = pictures;
+  const draw = (boxes) => (isLarge) => VIEW.picture(pictures, frame.key, `at ${at}`, boxes(isLarge));
   if (frame.cut) {
     const [x0, y0, x1, y1] = frame.cut;
-    const box = VIEW.box([x0 / width, y0 / height, x1 / width, y1 / height], "cut out", "cut");
-    return figure(VIEW.picture(pictures, frame.key, `at ${at}`, box), at);
+    const box = () => VIEW.box([x0 / width, y0 / height, x1 / width, y1 / height], "cut out", "cut");
+    return { at, title: `Frame at ${at}`, notes: ["what was cut out"], draw: draw(box) };
   }
   const [left, top, right, bottom] = frame.box ?? [0, 0, 1, 1];
-  const boxes = call.frames.length === 1 ? call.boxes.map((box) => {
+  const found = call.frames.length === 1 ? call.boxes : [];
+  const boxes = (isLarge) => found.map((box) => {
     const [x0, y0, x1, y1] = box.corners;
     const [wide, tall] = [(right - left) * width, (bottom - top) * height];
-    return VIEW.box([x0 / wide, y0 / tall, x1 / wide, y1 / tall], `${box.label}, score ${two(box.score)}`);
-  }) : [];
-  const picture = VIEW.picture(pictures, frame.key, `at ${at}`, boxes);
-  if (!frame.box) return figure(picture, at);
-  const whole = VIEW.picture(pictures, frame.whole, `crop within the frame at ${at}`, VIEW.box(frame.box, "crop", "cut"));
-  return figure(el("span.pair", {}, whole, picture), at, "crop");
+    const node = VIEW.box([x0 / wide, y0 / tall, x1 / wide, y1 / tall], `${box.label}, score ${two(box.score)}`);
+    if (isLarge) node.append(el("span.label", {}, `${box.label} ${two(box.score)}`));
+    return node;
+  });
+  const notes = found.map((box) => `${box.label}, score ${two(box.score)}`);
+  if (!frame.box) return { at, title: `Frame at ${at}`, notes, draw: draw(boxes) };
+  const whole = () => VIEW.picture(pictures, frame.whole, `crop within the frame at ${at}`, VIEW.box(frame.box, "crop", "cut"));
+  return {
+    at, title: `Crop of the frame at ${at}`, notes: ["crop, beside its place in the frame", ...notes], kind: "crop",
+    draw: (isLarge) => el("span.pair", {}, whole(), draw(boxes)(isLarge)),
+  };
 }
 
-const figure = (content, at, kind) => content && el("figure", { class: kind ?? null }, content, el("figcaption", {}, at));
+const figure = (content, at, kind) => el("figure", { class: kind ?? null }, content, el("figcaption", {}, at));

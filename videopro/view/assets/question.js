@@ -32,7 +32,7 @@
     });
     document.title = `${id} · ${VIEW.run.name}`;
     main.className = "question";
-    main.replaceChildren(bar(id), asked(content), VIEW.strip(content, pictures), ...content.rounds.map((round, place) => turn(content, round, place, pictures)), VIEW.costs(content));
+    main.replaceChildren(bar(id, content), asked(content), VIEW.strip(content, pictures), ...content.rounds.map((round, place) => turn(content, round, place, pictures)), VIEW.costs(content));
     scrollTo(0, 0);
     // Preload the neighbours, so that stepping through questions does not wait.
     for (const step of [1, -1]) {
@@ -52,17 +52,20 @@
     if (next) VIEW.go(next.id);
   };
 
-  function bar(id) {
+  function bar(id, page = null) {
     const at = around.findIndex((row) => row.id === id);
     const link = (step, title, text) => {
       const next = at < 0 ? null : around[at + step];
       return next ? el("a.button", { href: VIEW.hash(next.id), title, "aria-label": title }, text) : el("span.button.off", { "aria-hidden": "true" }, text);
     };
+    const key = (name) => el("kbd.hints", { "aria-hidden": "true" }, name);
     return el("nav.bar", {},
-      el("a.back", { href: VIEW.hash(null) }, "← ", VIEW.run.name),
+      el("a.back", { href: VIEW.hash(null), title: "Back to the list (Escape)" }, "← ", VIEW.run.name), key("esc"),
       el("span.id", {}, id),
       el("span.place", {}, at < 0 ? "" : `${count(at + 1)} of ${count(around.length)}`),
-      link(-1, "Previous question (k)", "‹"), link(1, "Next question (j)", "›"));
+      key("k"), link(-1, "Previous question (k)", "‹"), link(1, "Next question (j)", "›"), key("j"),
+      page ? VIEW.legend(VIEW.legend.question(hasSteps(page), page.rounds.some((round) => round.calls.length || round.listing.length))) : null,
+      THEME.picker());
   }
 
   function asked(page) {
@@ -81,7 +84,8 @@
       page.choices.length ? choices(page) : open(page),
       page.error ? el("div.problem", {}, el("strong", {}, page.error.type), " ", page.error.message) : null,
       page.notes.map((note) => el("p.note", {}, note)),
-      el("dl.facts", {}, facts.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, String(value))))));
+      el("dl.facts", {}, facts.map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", {}, String(value))))),
+      VIEW.json(page));
   }
 
   const hasSteps = (page) => page.rounds.some((round) => round.steps.length > 0);
@@ -146,7 +150,7 @@
       round.listing.length ? VIEW.program(round, pictures)
         : round.calls.length ? el("div.loose", {}, round.calls.map((call, i) => VIEW.call(call, i + 1, pictures))) : null,
       execution?.error ? failure(execution.error) : null,
-      round.steps.length ? null : VIEW.details("The model's reply", round.raw));
+      round.steps.length ? null : el("div.folds", {}, VIEW.prompt(page, round), VIEW.details("The model's reply", round.raw)));
     return body;
   }
 
@@ -172,5 +176,5 @@
 
   const failure = (error) =>
     el("div.problem", {}, el("p", {}, el("strong", {}, error.type), error.line !== null ? ` in line ${error.line}` : "", ": ", error.message),
-      error.log ? el("details", {}, el("summary", {}, "Log, as the refinement saw it"), el("pre", {}, error.log)) : null);
+      VIEW.details("Log, as the refinement saw it", error.log, "log"));
 })();

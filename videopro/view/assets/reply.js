@@ -5,9 +5,6 @@
   // A text of the page, from the numbers of its lines.
   VIEW.text = (page, lines) => lines.map((line) => page.texts[line]).join("\n");
 
-  VIEW.details = (title, text, kind = "raw") =>
-    text ? el("details", { class: kind }, el("summary", {}, title), el("pre", {}, text)) : null;
-
   VIEW.reply = (page, step) => {
     const raw = VIEW.text(page, step.raw);
     const result = VIEW.text(page, step.result);

@@ -44,7 +44,7 @@
     const { kind, model, args, faults, rejected, cost, ...shown } = round.steps[place];
     const repaired = rejected.length > 0 && !shown.is_unparsed;
     const given = args.filter(([, value]) => value !== "[]" && value !== "");
-    const seen = VIEW.frames({ ...shown, boxes: [] }, pictures);
+    const seen = VIEW.frames({ ...shown, kind, boxes: [] }, pictures);
     return el("article.step", { class: [isCell ? "cell" : "", seen ? "" : "blind", shown.looked === 1 ? "single" : "", shown.is_reused ? "reused" : ""].join(" "), id: VIEW.stepId(round, place), "data-step": round.before + place + 1, "data-kind": kind, tabindex: -1 },
       el("header", {},
         el("span.order", {}, round.before + place + 1),

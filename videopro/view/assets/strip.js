@@ -24,6 +24,7 @@ VIEW.picture = (pictures, key, title, ...inside) => {
     role: "img", "aria-label": title, title,
     style: {
       "aspect-ratio": `${width} / ${height}`,
+      "--aspect": width / height,
       "background-size": `${(100 * wide) / width}% ${(100 * tall) / height}%`,
       "background-position": `${at(left, width, wide)} ${at(top, height, tall)}`,
     },
@@ -67,9 +68,14 @@ VIEW.strip = (page, pictures) => {
     lanes.push(["looked", `Looked at${name}`, [], times]);
   });
 
-  const shown = video.strip.map((frame) => VIEW.picture(pictures, frame.key, `at ${clock(frame.time, true)}`));
+  // Pictures that were not made keep their place.
+  const places = video.strip.map((frame) => {
+    const at = clock(frame.time, true);
+    return pictures?.cells[frame.key] ? { at, title: `Frame at ${at}`, notes: [], draw: () => VIEW.picture(pictures, frame.key, `at ${at}`) } : null;
+  });
+  const strip = places.filter(Boolean);
   const axis = el("div.axis");
-  if (shown.some(Boolean)) axis.append(lane("", "", el("div.thumbs", {}, shown.map((picture) => picture ?? el("span.picture.none")))));
+  if (strip.length) axis.append(lane("", "", el("div.thumbs", {}, places.map((frame) => (frame ? VIEW.opener(strip, strip.indexOf(frame), "Video") : el("span.picture.none"))))));
   for (const [kind, title, spans, times] of lanes) {
     if (!spans.length && !times.length) continue;
     axis.append(lane(kind, title,

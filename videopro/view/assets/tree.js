@@ -18,8 +18,8 @@
     const wide = share(node.end) - share(node.start);
     const title = `${node.name}: ${clock(node.start, true)} – ${clock(node.end, true)}, ${node.score === null ? "no score" : `score ${VIEW.score(node.score)}`}${node.explored === null ? "" : `, explored as number ${node.explored}`}${node.text ? `\n${node.text}` : ""}`;
     return el("button.bar-part", {
-      class: [node.explored === null ? "" : "explored", node.score !== null && node.score / most > 0.6 ? "high" : ""].join(" "), title, "aria-label": title, "data-name": node.name, tabindex: node.explored === null ? -1 : 0,
-      style: { left: `${100 * share(node.start)}%`, width: `${100 * wide}%`, "--score": `${node.score === null ? 0 : Math.round((85 * Math.max(0, node.score)) / most)}%` },
+      class: node.explored === null ? null : "explored", title, "aria-label": title, "data-name": node.name, tabindex: node.explored === null ? -1 : 0,
+      style: { left: `${100 * share(node.start)}%`, width: `${100 * wide}%`, "--score": `${node.score === null ? 0 : Math.round((100 * Math.max(0, node.score)) / most)}%` },
       onclick: () => VIEW.goToStep(round, node.at[0]),
     },
       node.explored !== null && wide > 0.03 ? el("i.turn", {}, node.explored) : null,

@@ -133,17 +133,19 @@ VIEW.start = () => {
   VIEW.show();
 };
 
-// j k or arrows walk, Enter opens (rows are links), Escape goes back, / searches.
+// j k or arrows walk, Enter opens (rows are links), Escape goes back, / searches, ? opens the legend. No key acts while
+// something is typed into a field. An open frame has its own keys.
 VIEW.key = (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   const field = event.target.closest?.("input:not([type=range]):not([type=checkbox]), select, textarea");
   if (event.key === "Escape") {
     if (field) field.blur();
+    else if (VIEW.toggleLegend(false)) document.querySelector(".legend-button").focus();
     else if (VIEW.address().id !== null) VIEW.go(null);
     return;
   }
   if (field) {
-    if (event.key === "Enter") VIEW.focusRow(0);
+    if (event.key === "Enter" && field.type === "search") VIEW.focusRow(0);
     return;
   }
   const inQuestion = VIEW.address().id !== null;
@@ -153,6 +155,9 @@ VIEW.key = (event) => {
     event.preventDefault();
     if (inQuestion) VIEW.walk(step);
     else VIEW.moveRow(step);
+  } else if (event.key === "?") {
+    event.preventDefault();
+    VIEW.toggleLegend();
   } else if (event.key === "/" && !inQuestion) {
     event.preventDefault();
     document.getElementById("search")?.focus();

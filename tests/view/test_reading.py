@@ -1,0 +1,388 @@
+"""What helps a reader of the pages, in a real browser: themes, the legend, keys, frames in large, prompts and
+JSON with their copy buttons, and several runs."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tests.support import agent_traces as agents
+from tests.support import view_world as world
+from tests.support.agent_steps import DURATION
+from tests.support.browser import Open, needs_browser
+from tests.support.making_videos import HEIGHT, WIDTH, make, read_number
+from videopro.traces import VideoRef
+from videopro.view.__main__ import main
+
+pytestmark = needs_browser
+PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("reading")
+    make(root / "numbers.mp4", int(DURATION * 2) + 1, rate=2)
+    video = VideoRef(str(root / "numbers.mp4"), "numbers", "", DURATION)
+    some = [*world.traces(root / "videos"), *agents.traces(video)]
+    run = world.write_run(root / "runs" / "all", some)
+    assert main([str(run.path)]) == 0
+    return run.path / "view"
+
+
+# ---- themes ----------------------------------------------------------------------------------------------
+
+
+def is_dark(page: Any) -> bool:
+    colour = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    return sum(int(part) for part in colour[4:-1].split(",")) < 3 * 128
+
+
+def test_the_theme_follows_the_system_until_one_is_chosen(open_page: Open) -> None:
+    page = open_page("", color_scheme="dark")
+    assert page.input_value("select.theme") == "auto"
+    assert is_dark(page)
+    page.emulate_media(color_scheme="light")
+    page.wait_for_selector("html[data-theme=light]")
+    assert not is_dark(page)
+    page.select_option("select.theme", "dark")
+    assert is_dark(page)
+    assert page.evaluate("getComputedStyle(document.documentElement).colorScheme") == "dark"
+    # Remembered, for the other pages, too.
+    page.reload()
+    page.wait_for_selector(".row")
+    assert is_dark(page)
+    page.click(".row")
+    page.wait_for_selector("main.question h1")
+    assert page.input_value("select.theme") == "dark"
+    page.emulate_media(color_scheme="light")
+    assert is_dark(page)
+    page.select_option("select.theme", "auto")
+    assert not is_dark(page)
+
+
+def test_a_browser_that_keeps_nothing_still_has_themes(open_page: Open) -> None:
+    page = open_page("", color_scheme="light")
+    page.context.add_init_script(
+        "Object.defineProperty(window, 'localStorage', { get() { throw new Error('denied') } })"
+    )
+    page.reload()
+    page.wait_for_selector(".row")
+    assert not is_dark(page)
+    page.select_option("select.theme", "dark")
+    assert is_dark(page)
+
+
+# ---- legend and keys -------------------------------------------------------------------------------------
+
+
+def test_the_legend_is_one_click_or_key_away(open_page: Open) -> None:
+    page = open_page()
+    legend = page.locator("#legend")
+    assert not legend.is_visible()
+    page.click(".legend-button")
+    assert legend.is_visible()
+    assert page.get_attribute(".legend-button", "aria-expanded") == "true"
+    page.keyboard.press("Escape")
+    assert not legend.is_visible()
+    assert page.evaluate("document.activeElement.className") == "legend-button"
+    page.keyboard.press("?")
+    assert legend.is_visible()
+    page.click("h1")
+    assert not legend.is_visible(), "a click elsewhere closes it"
+
+
+def explained(page: Any) -> str:
+    page.click(".legend-button")
+    return str(page.inner_text("#legend"))
+
+
+def test_every_tag_letter_and_lane_that_is_seen_is_explained(open_page: Open) -> None:
+    page = open_page()
+    tags = set(page.locator(".row .tag").all_inner_texts())
+    assert tags >= {"native", "program", "set right", "failed", "unparsed step"}
+    said = explained(page)
+    assert [tag for tag in tags if tag not in said and " steps" not in tag] == []
+    assert "an agent's steps, and the different frames" in said
+    for id, lanes in (("refined", ("Evidence", "Retrieved", "Looked at")), ("vca", ("Evidence", "segment"))):
+        page = open_page(f"#/q/{id}")
+        tags = set(page.locator(".round .tag:not(.aside), .choices .tag").all_inner_texts())
+        said = explained(page)
+        own = {"right answer", "chosen"}  # They say what they mean.
+        assert [tag for tag in tags - own if tag not in said] == []
+        assert [lane for lane in lanes if lane not in said] == []
+
+
+def test_a_legend_leaves_out_what_the_page_does_not_have(open_page: Open) -> None:
+    assert "Retrieved" not in explained(open_page("#/q/vca"))
+    assert "constrained" not in explained(open_page("#/q/refined"))
+
+
+def test_keys_are_told_where_they_act(open_page: Open) -> None:
+    page = open_page()
+    bar = page.inner_text("nav.bar")
+    for words in ("move", "open", "search", "legend"):
+        assert words in bar
+    assert page.locator(".search kbd").is_visible()
+    question = open_page("#/q/refined")
+    assert question.locator(".bar > kbd").all_inner_texts() == ["esc", "k", "j"]
+    phone = open_page("", **PHONE)
+    assert not phone.locator(".bar .hints").first.is_visible(), "there are no keys"
+
+
+def test_no_key_acts_while_something_is_typed(open_page: Open) -> None:
+    page = open_page()
+    page.keyboard.press("/")
+    page.keyboard.type("j/k?")
+    assert page.input_value("#search") == "j/k?"
+    assert page.evaluate("document.activeElement.id") == "search"
+    assert not page.locator("#legend").is_visible()
+    for key in ("ArrowDown", "ArrowUp"):
+        page.keyboard.press(key)
+    assert page.evaluate("document.activeElement.id") == "search"
+    page.keyboard.press("Escape")
+    assert page.evaluate("document.activeElement.id") != "search"
+    page.select_option(".sort select", "id")
+    page.focus(".sort select")
+    page.keyboard.press("j")
+    assert page.evaluate("document.activeElement.localName") == "select"
+
+
+# ---- frames in large -------------------------------------------------------------------------------------
+
+
+def number(page: Any) -> int:
+    """The number of the picture that is open, read from the screen."""
+    page.add_style_tag(content=".box { display: none !important }")
+    image = Image.open(io.BytesIO(page.locator(".stage .picture").last.screenshot())).convert("RGB")
+    return read_number(np.asarray(image.resize((WIDTH, HEIGHT), Image.Resampling.BICUBIC)))
+
+
+def test_a_frame_opens_large_and_steps_through_those_of_its_call(open_page: Open) -> None:
+    page = open_page("#/q/refined", viewport={"width": 1440, "height": 900})
+    frames = page.locator("[data-round='1'] [data-line='4'] button.open")
+    assert frames.count() == 4
+    frames.nth(1).click()
+    box = page.locator(".lightbox")
+    assert box.is_visible()
+    assert box.locator("strong").inner_text() == "query_mc"
+    assert page.inner_text(".lightbox .caption").split("\n") == ["0:02.3", "2 of 4"]
+    wide = page.locator(".stage .picture").evaluate("one => one.getBoundingClientRect().width")
+    assert wide > 1000
+    assert number(page) == 9
+    page.keyboard.press("ArrowRight")
+    assert number(page) == 10
+    assert "3 of 4" in page.inner_text(".lightbox .caption")
+    page.keyboard.press("End")
+    page.keyboard.press("ArrowRight")
+    assert number(page) == 11
+    assert page.locator("[aria-label^='Next frame']").is_disabled()
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("Home")
+    assert number(page) == 8
+    page.locator("[aria-label^='Next frame']").click()
+    assert number(page) == 9
+    page.keyboard.press("j")
+    assert page.url.endswith("#/q/refined"), "the page's own keys are asleep"
+    page.keyboard.press("Escape")
+    box.wait_for(state="detached")
+    assert page.url.endswith("#/q/refined"), "Escape closed the frame only"
+    assert frames.nth(1).evaluate("one => one === document.activeElement"), "focus is back"
+    page.keyboard.press("Enter")
+    assert box.is_visible(), "by keyboard, too"
+    page.mouse.click(5, 450)
+    box.wait_for(state="detached")  # A click beside the picture closes it.
+
+
+def test_boxes_and_their_names_are_drawn_in_large(open_page: Open) -> None:
+    page = open_page("#/q/refined", viewport={"width": 1440, "height": 900})
+    page.click("[data-round='2'] [data-line='6'] .call:has(.box) button.open")
+    drawn = page.locator(".stage .box")
+    assert drawn.inner_text() == "kite 0.81"
+    place = drawn.evaluate(
+        """one => { const a = one.getBoundingClientRect(), b = one.parentElement.getBoundingClientRect();
+        return [(a.left - b.left) / b.width, (a.top - b.top) / b.height, a.width / b.width] }"""
+    )
+    assert place == pytest.approx([0.25, 0.25, 0.5], abs=0.01)
+    assert "kite, score 0.81" in page.inner_text(".lightbox .caption")
+    page.keyboard.press("Escape")
+    page.click("[data-round='2'] [data-line='9'] button.open")
+    assert page.locator(".stage .picture").count() == 2, "the crop beside its place in the frame"
+    assert page.locator(".stage .picture .box.cut").count() == 1
+
+
+@pytest.mark.parametrize(("id", "place"), [("refined", ".thumbs"), ("vca", "[data-step='1']")])
+def test_the_strip_and_the_frames_of_steps_open_too(open_page: Open, id: str, place: str) -> None:
+    page = open_page(f"#/q/{id}")
+    page.locator(f"{place} button.open").first.click()
+    assert page.locator(".stage .picture").is_visible()
+    page.keyboard.press("ArrowRight")
+    assert page.inner_text(".lightbox .caption").split("\n")[1].startswith("2 of ")
+
+
+def test_frames_work_by_touch(open_page: Open) -> None:
+    page = open_page("#/q/refined", **PHONE)
+    page.locator("[data-round='1'] [data-line='4'] button.open").first.tap()
+    stage = page.locator(".stage")
+    assert stage.locator(".picture").evaluate("one => one.getBoundingClientRect().width") > 350
+    for side in (".close", "[aria-label^='Next frame']"):
+        size = page.locator(f".lightbox {side}").bounding_box()
+        assert min(size["width"], size["height"]) >= 44, "as large as a finger needs"
+    page.locator("[aria-label^='Next frame']").tap()
+    assert "2 of 4" in page.inner_text(".lightbox .caption")
+    for start, end, place in ((300, 100, "3 of 4"), (100, 300, "2 of 4"), (200, 210, "2 of 4")):
+        for kind, x in (("pointerdown", start), ("pointerup", end)):
+            stage.dispatch_event(kind, {"clientX": x, "clientY": 400, "bubbles": True})
+        assert place in page.inner_text(".lightbox .caption")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    page.locator(".close").tap()
+    page.locator(".lightbox").wait_for(state="detached")
+
+
+def test_going_back_closes_a_frame(open_page: Open) -> None:
+    page = open_page()
+    page.click("[data-id=refined]")
+    page.locator(".thumbs button.open").first.click()
+    page.go_back()
+    page.wait_for_selector(".row")
+    page.locator(".lightbox").wait_for(state="detached")
+
+
+# ---- prompts and JSON ------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def planned(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A question refined by a planner that was trained on short prompts."""
+    root = tmp_path_factory.mktemp("planned")
+    video = VideoRef("nowhere.mp4", "v", "", world.SECONDS)
+    method = {"name": "videopro", "planner": "self", "planner_prompt": "short"}
+    run = world.write_run(root / "run", [world.refined(video)], identity={"method": method})
+    assert main([str(run.path), "--no-pictures"]) == 0
+    return run.path / "view"
+
+
+def open_details(page: Any, selector: str, name: str) -> Any:
+    page.locator(f"{selector} summary", has_text=name).click()
+    return page.locator(f"{selector} details[open]", has_text=name)
+
+
+def test_the_planners_prompt_is_one_click_away(open_page: Open, planned: Path) -> None:
+    page = open_page("#/q/refined", folder=planned)
+    first = open_details(page, "[data-round='1']", "The planner's prompt").locator("pre").inner_text()
+    assert first.startswith("There is a multiple choice question about a video.")
+    assert first.endswith(
+        "Question: What flies over the hill?\nChoices:\nA. a red kite\nB. a green boat\nC. a blue car\n"
+        "D. a grey cat"
+    )
+    second = open_details(page, "[data-round='2']", "The planner's prompt").locator("pre").inner_text()
+    assert "the answer is unsure" in second
+    assert second.endswith(f"Existing program:\n<code>\n{world.FIRST}\n</code>")
+    assert "Made again from the trace" in page.inner_text("[data-round='1'] details[open]")
+
+
+def test_a_prompt_that_is_not_known_says_why(open_page: Open) -> None:
+    page = open_page("#/q/refined")
+    said = page.locator("[data-round='1'] .no-prompt").inner_text()
+    assert said == (
+        "The planner's prompt is not available: traces hold no prompts, and this run did not record how its "
+        "planner was asked."
+    )
+    assert page.locator('summary:text("planner\'s prompt")').count() == 0
+
+
+def test_the_trace_is_there_as_json(open_page: Open, site: Path) -> None:
+    page = open_page("#/q/refined")
+    assert not [url for url in page.requested if "data/traces" in url], "read when it is opened"
+    shown = open_details(page, ".asked", "The trace as JSON").locator("pre")
+    shown.wait_for()
+    lines = [json.loads(line) for line in (site.parent / "traces.jsonl").read_text().splitlines()]
+    recorded = next(line for line in lines if line["question_id"] == "refined")
+    assert json.loads(shown.inner_text()) == recorded
+    assert '\n  "question_id": "refined"' in shown.inner_text(), "indented"
+
+
+def test_texts_are_never_markup_in_the_json_either(open_page: Open) -> None:
+    page = open_page("#/?result=none")
+    page.click("text=Is it </script>")
+    page.wait_for_selector("main.question h1")
+    shown = open_details(page, ".asked", "The trace as JSON").locator("pre")
+    assert "<img src=x onerror=" in shown.inner_text()
+    assert page.evaluate("window.hurt") is None
+
+
+@pytest.fixture
+def copied(open_page: Open, planned: Path) -> Any:
+    page = open_page("#/q/refined", folder=planned)
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    return page
+
+
+def test_copy_buttons_copy(copied: Any) -> None:
+    details = open_details(copied, "[data-round='1']", "The model's reply")
+    details.locator("button.copy").click()
+    copied.wait_for_selector("button.copy:text('Copied')")
+    assert copied.evaluate("navigator.clipboard.readText()") == details.locator("pre").inner_text()
+    whole = open_details(copied, ".asked", "The trace as JSON")
+    whole.locator("button.copy").click()
+    copied.wait_for_selector(".json button.copy:text('Copied')")
+    assert json.loads(copied.evaluate("navigator.clipboard.readText()"))["question_id"] == "refined"
+
+
+@pytest.mark.parametrize("clipboard", ["undefined", "{ writeText: () => Promise.reject(new Error('no')) }"])
+def test_without_a_clipboard_the_text_is_selected(open_page: Open, planned: Path, clipboard: str) -> None:
+    page = open_page("#/q/refined", folder=planned)
+    page.evaluate(f"Object.defineProperty(navigator, 'clipboard', {{ get: () => ({clipboard}) }})")
+    details = open_details(page, "[data-round='1']", "The model's reply")
+    details.locator("button.copy").click()
+    page.wait_for_selector("button.copy:text('Selected')")
+    assert page.evaluate("getSelection().toString().trim()") == details.locator("pre").inner_text().strip()
+
+
+def test_a_browser_that_cannot_unpack_says_so(open_page: Open) -> None:
+    page = open_page("#/q/refined")
+    page.evaluate("delete window.DecompressionStream")
+    open_details(page, ".asked", "The trace as JSON")
+    page.wait_for_selector(".json .note:text('too old')")
+
+
+# ---- several runs ----------------------------------------------------------------------------------------
+
+
+def test_the_list_of_runs_leads_to_each_and_back(open_page: Open, tmp_path: Path) -> None:
+    some = world.traces(tmp_path / "videos")
+    world.write_run(tmp_path / "runs" / "first run", some[:2])
+    world.write_run(tmp_path / "runs" / "second", some[2:3], method="native")
+    assert main([str(tmp_path / "runs"), "--no-pictures"]) == 0
+    for options in ({}, PHONE):
+        page = open_page("", folder=tmp_path / "runs" / "view", **options)
+        rows = page.locator("tbody tr").evaluate_all(
+            "all => all.map(row => [...row.children].map(one => one.innerText))"
+        )
+        assert [row[0] for row in rows] == ["first run", "second"]
+        assert rows[0][4:7] == ["50.0 %", "2", "1"]
+        assert page.evaluate("document.documentElement.scrollWidth") <= page.viewport_size["width"]
+        page.click("text=first run")
+        page.wait_for_selector("main.list")
+        assert page.locator(".row").count() == 2
+        page.click("text=all runs")
+        page.wait_for_selector("main.runs")
+
+
+@pytest.mark.parametrize("id", ["", "refined", "vca", "lvagent"])
+def test_a_phone_needs_no_horizontal_scrolling_with_everything_open(open_page: Open, id: str) -> None:
+    page = open_page(f"#/q/{id}" if id else "", **PHONE)
+    for summary in page.locator("summary").all():
+        summary.click()
+    page.click(".legend-button")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    legend = page.locator("#legend").bounding_box()
+    assert legend["x"] >= 0
+    assert legend["x"] + legend["width"] <= 390
+    inner = page.locator("#legend")
+    assert inner.evaluate("one => one.scrollWidth <= one.clientWidth"), "it scrolls down, not sideways"

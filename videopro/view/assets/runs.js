@@ -1,0 +1,31 @@
+// The list of several runs, each a link to its own pages.
+"use strict";
+
+(() => {
+  let runs = null;
+  VIEW.runs = (_, content) => (runs = content);
+
+  VIEW.startRuns = () => {
+    const main = document.getElementById("main");
+    if (!runs) {
+      main.replaceChildren(el("p.empty", {}, "data/runs.js is missing or broken: give the command again that made this folder."));
+      return;
+    }
+    main.className = "runs";
+    const titles = ["run", "method", "benchmark", "model", "accuracy", "questions", "videos", "no answer"];
+    main.replaceChildren(
+      el("nav.bar", {}, el("span.grow"), THEME.picker()),
+      el("header.run", {}, el("h1", {}, `${runs.length} runs`)),
+      el("div.scroll", {}, el("table", {},
+        el("thead", {}, el("tr", {}, titles.map((title) => el("th", { scope: "col" }, title)))),
+        el("tbody", {}, runs.map(line)))));
+  };
+
+  function line({ page, name, run, accuracy, questions, videos, unanswered }) {
+    const href = page.split("/").map(encodeURIComponent).join("/");
+    return el("tr", {},
+      el("th", { scope: "row" }, el("a.link", { href }, name)),
+      [run.method, [run.benchmark, run.split].filter(Boolean).join(" "), run.model].map((text) => el("td", {}, text ?? "–")),
+      [percent(accuracy), count(questions), count(videos), unanswered ? count(unanswered) : "–"].map((text) => el("td.amount", {}, text)));
+  }
+})();
