@@ -21,12 +21,13 @@ class ChildFailed(VideoProError):
 
 def child_command(function: str, *arguments: Any) -> list[str]:
     """The command that calls `function`, named `module:function`, with arguments that JSON can express. It
-    prints the result as JSON on the last line."""
+    prints the result as JSON on the last line, unless it is None."""
     return [sys.executable, "-c", _CODE, function, json.dumps(arguments)]
 
 
 def call_in_child(function: str, *arguments: Any, timeout: float | None = None) -> Any:
-    """The result of `function` in a process of its own. Raises ChildFailed, or subprocess.TimeoutExpired."""
+    """The result of `function`, which must have one, in a process of its own. Raises ChildFailed, or
+    subprocess.TimeoutExpired."""
     done = subprocess.run(
         child_command(function, *arguments), capture_output=True, text=True, timeout=timeout
     )
@@ -38,4 +39,6 @@ def call_in_child(function: str, *arguments: Any, timeout: float | None = None) 
 def main() -> None:
     """The child's side of `child_command`."""
     module, _, name = sys.argv[1].partition(":")
-    print(json.dumps(getattr(import_module(module), name)(*json.loads(sys.argv[2]))))
+    result = getattr(import_module(module), name)(*json.loads(sys.argv[2]))
+    if result is not None:
+        print(json.dumps(result))
