@@ -86,7 +86,8 @@ _ALL = (
         "Answer",
         "Choose LVAgent's agents by pseudo-labels, without any gold answer.",
         (
-            "videopro select-agents --benchmark pocket --split val --library pocket FOLDER --output runs/agents",
+            "videopro select-agents --library pocket+pocket-lv-looks pocket+pocket-lv-times "
+            "pocket+pocket-lv-words --benchmark pocket --split val --output runs/team",
         ),
     ),
     Command(
