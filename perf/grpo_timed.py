@@ -75,8 +75,8 @@ def main() -> None:
     ):
         setattr(trainer, method, clock.around(name, getattr(trainer, method)))
     for model in (Qwen2_5_VLForConditionalGeneration, Qwen3VLForConditionalGeneration):
-        timed = clock.around("prefill", model.forward, within="generate")
-        model.forward = timed  # type: ignore[method-assign]
+        forward = clock.around("prefill", model.forward, within="generate")
+        model.forward = forward  # type: ignore[method-assign]
     whole = trainer.training_step
 
     def step(*args: Any, **kwargs: Any) -> Any:
