@@ -28,6 +28,8 @@ from trl import GRPOTrainer
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from perf.timing import timed
+
 
 class Clock:
     """Seconds that the main thread spends in named parts."""
