@@ -119,7 +119,7 @@ def _explore(
         api_key_env=config.api_key_env,
         concurrency=config.concurrency,
     )
-    models = ModuleModels(config, pocket=is_pocket(backbone))
+    models = ModuleModels(config, pocket=is_pocket(backbone), flag="--{option} none")
     full = {
         **identity,
         "teacher": planner.identity(),

@@ -1,16 +1,23 @@
 #!/usr/bin/env bash
 # Trains a planner on this machine: bash launch/train.sh sft|grpo CONFIG [settings]
-# CONFIG is a name in configs/sft or configs/grpo. ACCELERATE names a file in configs/accelerate; by default
-# one_cpu without a GPU, one_gpu with one, multi_gpu with several.
+# CONFIG is a name in videopro/configs/sft or videopro/configs/grpo, or a YAML file. ACCELERATE names a file in
+# videopro/configs/accelerate (zero2 and zero3 install the extra deepspeed too); by default one_cpu without a GPU, one_gpu with
+# one, multi_gpu with several.
 set -euo pipefail
 stage=${1:?give sft or grpo}
-config=${2:?give a name in configs/$stage, such as pocket}
+name=${2:?give the name of a config, such as pocket}
 shift 2
-source "$(dirname "$0")/setup.sh" train
+here=$(cd "$(dirname "$0")/.." && pwd)
+case "$name" in *.yaml | *.yml) if [ -f "$name" ]; then name=$(realpath "$name"); fi ;; esac
+cd "$here"
+source launch/training_config.sh
+config=$(find_config "$stage" "$name")
+if [ -n "${ACCELERATE:-}" ]; then find_config accelerate "$ACCELERATE" > /dev/null; fi
+source launch/setup.sh "$(training_extras)"
 
 gpus=$(python -c 'import torch; print(torch.cuda.device_count())')
 if [ "$gpus" -gt 1 ]; then way=multi_gpu; elif [ "$gpus" -eq 1 ]; then way=one_gpu; else way=one_cpu; fi
 way=${ACCELERATE:-$way}
-accelerate launch --config_file "configs/accelerate/$way.yaml" \
+accelerate launch --config_file "$(find_config accelerate "$way")" \
     --num_processes "$([ "$gpus" -gt 1 ] && [ "$way" != one_gpu ] && echo "$gpus" || echo 1)" \
-    "train/$stage.py" --config "configs/$stage/$config.yaml" "$@"
+    "train/$stage.py" --config "$config" "$@"

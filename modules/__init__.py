@@ -6,10 +6,18 @@ if __name__ != "videopro.modules":
 
 from videopro.modules.errors import ModelError
 from videopro.modules.library import ModuleLibrary, VideoContext, available_modules, module
-from videopro.modules.loading import ModuleModels, ModuleSettings, cache_root, is_pocket
+from videopro.modules.loading import (
+    OPTIONS_FLAG,
+    ModuleModels,
+    ModuleSettings,
+    cache_root,
+    is_pocket,
+    json_flag,
+)
 from videopro.modules.reference import api_reference
 
 __all__ = [
+    "OPTIONS_FLAG",
     "ModelError",
     "ModuleLibrary",
     "ModuleModels",
@@ -19,5 +27,6 @@ __all__ = [
     "available_modules",
     "cache_root",
     "is_pocket",
+    "json_flag",
     "module",
 ]

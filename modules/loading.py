@@ -45,6 +45,9 @@ POCKET: Mapping[ModelPart, str] = {
     "tracker": "detector",
 }
 
+OPTIONS_FLAG = "--options {part}=none"
+"""How inference leaves out the model of a part."""
+
 
 @dataclass(frozen=True)
 class ModuleSettings:
@@ -95,13 +98,27 @@ def cache_root() -> Path:
     return Path(os.environ.get("VIDEOPRO_CACHE", Path.home() / ".cache" / "videopro"))
 
 
+def json_flag(setting: str) -> str:
+    """How training leaves out the model of a part, by its setting."""
+    return f'--{setting} \'{{{{"{{part}}": "none"}}}}\''
+
+
 class ModuleModels:
     """The models, loaded on first use. Contexts must be made by one thread at a time."""
 
-    def __init__(self, settings: ModuleSettings, *, pocket: bool, root: Path | None = None) -> None:
+    def __init__(
+        self,
+        settings: ModuleSettings,
+        *,
+        pocket: bool,
+        root: Path | None = None,
+        flag: str = OPTIONS_FLAG,
+    ) -> None:
         """`pocket`: the backbone is the pocket model. `root`: where indexes are kept; None:
-        `cache_root()`.
+        `cache_root()`. `flag`: how the command at hand leaves a model out, for messages: with
+        {part} for a part's name, or {option} for its name in a flag.
         """
+        self._flag = flag
         self.names = settings.resolved(pocket)
         self._speech_name = settings.speech
         self._summarize = settings.summarize if settings.summarize is not None else not pocket
@@ -202,7 +219,8 @@ class ModuleModels:
             try:
                 self._loaded[part] = load()
             except (ModelError, ConfigError) as error:
-                hint = "" if part == "speech" else f" (or run without it: --options {part}=none)"
+                flag = self._flag.format(part=part, option=part.replace("_", "-"))
+                hint = "" if part == "speech" else f" (or run without it: {flag})"
                 raise type(error)(f"{error}{hint}") from error
         loaded: LoadedT = self._loaded[part]
         return loaded

@@ -17,6 +17,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+# First: hides what the libraries below print while they are imported.
+import videopro.library_messages  # noqa: F401
+
+# isort: split
 from accelerate import PartialState
 from transformers import PreTrainedModel, TrainerCallback
 from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled
@@ -25,7 +29,7 @@ from trl import ModelConfig
 from videopro.backbones import Backbone, folder_fingerprint, load_backbone, read_spec
 from videopro.backbones.qwen import LoadedModel, QwenBackbone, QwenInputs
 from videopro.errors import ConfigError
-from videopro.modules import ModuleModels, ModuleSettings, is_pocket
+from videopro.modules import ModuleModels, ModuleSettings, is_pocket, json_flag
 from videopro.settings import build_settings
 from videopro.train.rewards import ProgramRewards
 from videopro.train.rl import (
@@ -100,7 +104,11 @@ def train(
     programs = output / "programs.jsonl"
     rewards = ProgramRewards(
         answerer,
-        modules=ModuleModels(build_settings(ModuleSettings, modules, "modules"), pocket=is_pocket(answerer)),
+        modules=ModuleModels(
+            build_settings(ModuleSettings, modules, "modules"),
+            pocket=is_pocket(answerer),
+            flag=json_flag("modules"),
+        ),
         log=programs,
         workers=training.reward_workers,
         accuracy=training.accuracy,

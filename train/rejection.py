@@ -32,6 +32,7 @@ from videopro.train.rewards import ProgramRewards, score
 from videopro.train.rl import KINDS, GRPORow, read_grpo_rows
 from videopro.train.runtime import digest
 from videopro.video import Video, uniform_times
+from videopro.work import Counter
 
 
 @dataclass(frozen=True)
@@ -187,8 +188,10 @@ def run(config: RejectionConfig) -> str:
 
             def keep(row: str, replies: list[str]) -> None:
                 right.append({"id": row, "right": replies})
+                counter.advance()
 
-            with rewards:
+            with rewards, Counter("sampling programs", len(prompts)) as counter:
+                counter.start(len(prompts) - len(open_rows))
                 sample(open_rows, policy, rewards, config, keep)
     finally:
         right.close()
@@ -241,7 +244,7 @@ def _load(config: RejectionConfig) -> tuple[Backbone, ProgramRewards]:
     policy = load_backbone(read_spec(config.model, batch_size=config.batch_size, **adapter))
     answerer = policy if config.answerer is None else load_backbone(read_spec(config.answerer))
     settings = build_settings(ModuleSettings, config.modules, "modules")
-    models = ModuleModels(settings, pocket=is_pocket(answerer))
+    models = ModuleModels(settings, pocket=is_pocket(answerer), flag="--modules {part}=none")
     return policy, ProgramRewards(answerer, modules=models, workers=config.workers)
 
 

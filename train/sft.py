@@ -15,6 +15,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+# First: hides what the libraries below print while they are imported.
+import videopro.library_messages  # noqa: F401
+
+# isort: split
 from accelerate import PartialState
 from transformers import TrainerCallback
 from trl import ModelConfig

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from videopro.cli import exit_status
 from videopro.command_line import CommandLine
 from videopro.errors import ConfigError, VideoProError
 from videopro.methods import MethodContext, MethodFlags
+from videopro.pocket import find_video
 from videopro.question import Question
 from videopro.settings import setting
 from videopro.storage import encodable
@@ -35,7 +37,9 @@ from videopro.video import Video, has_embedded_subtitles, load_subtitles, unifor
 class AskConfig(MethodFlags):
     """One question about one file."""
 
-    video: Path = field(metadata=setting("the video file", positional=True))
+    video: Path = field(
+        metadata=setting("the video file, or a pocket video such as pocket:test/long_004", positional=True)
+    )
     question: str = field(metadata=setting("the question", positional=True))
     model: str = field(metadata=setting("pocket, a hub name, a folder, or server:MODEL@URL"))
     choices: tuple[str, ...] = field(default=(), metadata=setting("2 to 10 options; unset: answer in words"))
@@ -83,41 +87,55 @@ def ask(config: AskConfig, *, load: Callable[..., Backbone] = load_backbone) -> 
         method.check_open_questions(int(is_open))
     except ConfigError:
         raise ConfigError(f"method {config.method!r} answers by choosing; give --choices") from None
+    backbone_settings = method.backbone_settings(config.model, config.backbone)
     if load is load_backbone:
-        read_spec(config.model, **config.backbone)
-    video = Video.open(config.video)
+        read_spec(config.model, **backbone_settings)
+    path = find_video(config.video)
+    video = Video.open(path)
     if config.subtitles is not None:
         load_subtitles(config.subtitles, duration=video.duration)
-    backbone = load(config.model, **config.backbone)
-    try:
+    note = method.backbone_note(config.model, config.backbone)
+    if note:
+        print(note, file=sys.stderr)
+    with ConsoleObserver() as observer, ExitStack() as stack:
+        observer.on_wait("loading the model")
+        backbone = load(config.model, **backbone_settings)
+        stack.callback(backbone.close)
         context = MethodContext(
             video,
             backbone,
             Protocol(parser=ROBUST),
             meter=Meter(),
             seed=config.seed,
-            observer=ConsoleObserver(),
+            observer=observer,
         )
+        observer.on_wait("answering" if config.method == "native" else "preparing the video")
         if is_open and config.method == "native":
             reply = _in_words(config, context)
+            observer.end_wait()
             print_line(reply.text)
             print_line(f"confidence {reply.confidence:.3f}", "dim")
             return reply
-        own = config.video if has_embedded_subtitles(config.video) else None
         item = Item(
             id="ask",
-            video=config.video,
+            video=path,
             video_key=video.id,
             question=question,
-            subtitles=config.subtitles or own,
+            subtitles=config.subtitles or _own_subtitles(config, path),
         )
         result = method.run(item, context)
+        observer.end_wait()
         if result.error is not None:
             raise VideoProError(result.error.message)
         show_answer(result, question)
         return result
-    finally:
-        backbone.close()
+
+
+def _own_subtitles(config: AskConfig, video: Path) -> Path | None:
+    """The subtitles in the file itself; of a pocket video, its narration beside it."""
+    if video != config.video:
+        return video.with_suffix(".srt")
+    return video if has_embedded_subtitles(video) else None
 
 
 def _options(config: AskConfig) -> dict[str, Any]:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import threading
+from types import TracebackType
+from typing import Self
 
 from rich.console import Console
-from rich.syntax import Syntax
+from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
-from videopro.ask_steps import cropped, print_line, show_costs, show_step
+from videopro.ask_code import print_code
+from videopro.ask_steps import crop, cropped, print_line, show_costs, show_step
 from videopro.program import parse_program
 from videopro.question import Question
 from videopro.traces import FALLBACK, Call, Execution, Result, Round, Step
@@ -21,34 +24,71 @@ _TITLES = {
     "native_refinement": "refined program: one look gave no sure answer",
     "program_refinement": "refined program: it gave no sure answer",
 }
+# How much is shown of a program that is not well-formed.
+_PROGRAM_LINES, _PROGRAM_CHARACTERS = 24, 1500
 
 
 class ConsoleObserver:
-    """Prints each event as it happens."""
+    """Prints each event as it happens. While nothing happens, a context of it shows on stderr what is being
+    done: a spinner that goes away on a terminal, otherwise a line."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._steps = 0
+        self._waiting: Status | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.end_wait()
+
+    def on_wait(self, doing: str) -> None:
+        """A long step begins."""
+        with self._lock:
+            self.end_wait()
+            console = Console(stderr=True)
+            if console.is_terminal:
+                self._waiting = console.status(f"{doing} ...", spinner="line")
+                self._waiting.start()
+            else:
+                console.print(f"{doing} ...", markup=False, highlight=False)
+
+    def end_wait(self) -> None:
+        """Remove the spinner before anything is printed."""
+        if self._waiting is not None:
+            self._waiting.stop()
+            self._waiting = None
 
     def on_reply(self, round: Round) -> None:
         """The plan and the program."""
         with self._lock:
+            self.end_wait()
             print_line(f"\n{_TITLES[round.prompt_kind]} ({round.planning.seconds:.1f} s)", "bold")
-            planning = parse_program(round.raw).planning
-            if planning:
-                print_line(planning, "italic")
-            if round.program:
-                Console().print(
-                    Syntax(round.program, "python", line_numbers=True, background_color="default")
-                )
+            parsed = parse_program(round.raw)
+            if not parsed.code.strip():
+                print_line(cropped(round.raw))
+            elif parsed.well_formed:
+                if parsed.planning:
+                    print_line(parsed.planning, "italic")
+                print_code(parsed.code, Console())
             else:
-                print_line(round.raw)
+                # It may be a thousand words of anything.
+                if parsed.planning:
+                    print_line(cropped(parsed.planning), "italic")
+                kept, left = crop(parsed.code, _PROGRAM_LINES, _PROGRAM_CHARACTERS)
+                print_code(kept, Console())
+                if left:
+                    print_line(f"… ({left:,} more characters)", "dim")
             for fault in round.faults:
                 print_line(f"not well-formed: {fault}", "yellow")
 
     def on_call(self, call: Call) -> None:
         """One call."""
         with self._lock:
+            self.end_wait()
             arguments = ", ".join(f"{name}={value}" for name, value in call.args.items())
             cached = ", cached" if call.cached else ""
             print_line(f"{call.fn}({arguments})", "cyan")
@@ -57,6 +97,7 @@ class ConsoleObserver:
     def on_execution(self, execution: Execution) -> None:
         """The program's outcome."""
         with self._lock:
+            self.end_wait()
             if execution.error is not None:
                 line = f", line {execution.error.line}" if execution.error.line is not None else ""
                 print_line(f"failed: {execution.error.type}{line}: {execution.error.message}", "red")
@@ -69,6 +110,7 @@ class ConsoleObserver:
     def on_step(self, step: Step) -> None:
         """One step of an agent: what it was for, what it looked at, and what came back."""
         with self._lock:
+            self.end_wait()
             self._steps += 1
             show_step(step, self._steps)
 

@@ -68,9 +68,14 @@ def show_costs(result: Result) -> None:
 
 def cropped(text: str) -> str:
     """The beginning of a long text, and how much is left out."""
-    kept = "\n".join(text.split("\n")[:_LINES])[:_CHARACTERS].rstrip()
-    left = len(text.rstrip()) - len(kept)
-    return f"{kept} … ({left:,} more characters)" if left > 0 else kept
+    kept, left = crop(text, _LINES, _CHARACTERS)
+    return f"{kept} … ({left:,} more characters)" if left else kept
+
+
+def crop(text: str, lines: int, characters: int) -> tuple[str, int]:
+    """The first lines of a text, and how many characters are left out."""
+    kept = "\n".join(text.split("\n")[:lines])[:characters].rstrip()
+    return kept, len(text.rstrip()) - len(kept)
 
 
 def print_line(text: str, style: str = "", indent: int = 0) -> None:

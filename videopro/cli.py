@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import io
 import os
+import select
 import signal
 import sys
 from collections.abc import Iterator
@@ -31,8 +32,8 @@ def exit_status(stopped: str = RESUME_HINT) -> Iterator[ExitStatus]:
     """Do a command's work inside the block, and return the status's `code` after it.
 
     A VideoProError or a full disk becomes 2; an internal error in a worker 1; Ctrl-C 130, SIGTERM 143 and
-    SIGHUP 129, after printing `stopped`. Any other exception propagates: it is an internal error, and its
-    traceback says where.
+    SIGHUP 129, after printing `stopped`; output that nobody reads any more (`| head`) 141, without a word.
+    Any other exception propagates: it is an internal error, and its traceback says where.
     """
     status = ExitStatus()
     for stream in (sys.stdout, sys.stderr):
@@ -41,7 +42,12 @@ def exit_status(stopped: str = RESUME_HINT) -> Iterator[ExitStatus]:
             stream.reconfigure(errors="backslashreplace")
     with handle_termination() as signals:
         try:
-            yield status
+            try:
+                yield status
+            finally:
+                # Inside the block: what the interpreter finds at its exit, it prints.
+                if sys.exc_info()[0] in (None, SystemExit):
+                    sys.stdout.flush()
         except VideoProError as error:
             print(f"error: {error}", file=sys.stderr)
             status.code = 2
@@ -58,6 +64,8 @@ def exit_status(stopped: str = RESUME_HINT) -> Iterator[ExitStatus]:
             elif is_full(error):
                 print(f"error: {cannot_write(error.filename or 'a file', error)}", file=sys.stderr)
                 status.code = 2
+            elif isinstance(error, BrokenPipeError) and _let_go_of_closed_streams():
+                status.code = 128 + signal.SIGPIPE
             else:
                 raise
 
@@ -65,11 +73,32 @@ def exit_status(stopped: str = RESUME_HINT) -> Iterator[ExitStatus]:
 def _stopped(signals: list[int], message: str) -> int:
     with suppress(OSError):
         print(f"\n{message}", file=sys.stderr)
+    _let_go_of_closed_streams()
+    return 128 + (signals[0] if signals else signal.SIGINT)
+
+
+def _let_go_of_closed_streams() -> bool:
+    """Send output that nobody can receive any more, its terminal or reader gone, nowhere; whether there was
+    any. The interpreter would try once more at its exit, and return 120."""
+    is_closed = False
     for stream in (sys.stdout, sys.stderr):
+        has_reader = True
         try:
+            # A failed write may have emptied the buffer, so that flushing alone would succeed.
+            has_reader = _has_reader(stream.fileno())
             stream.flush()
+        except io.UnsupportedOperation:
+            continue  # No file at all, such as a test's.
         except OSError:
-            # The terminal has gone. The interpreter would try once more at its exit, and return 120.
+            has_reader = False
+        if not has_reader:
+            is_closed = True
             with open(os.devnull, "w") as nowhere:
                 os.dup2(nowhere.fileno(), stream.fileno())
-    return 128 + (signals[0] if signals else signal.SIGINT)
+    return is_closed
+
+
+def _has_reader(descriptor: int) -> bool:
+    poll = select.poll()
+    poll.register(descriptor, select.POLLOUT)
+    return not any(events & (select.POLLERR | select.POLLNVAL) for _, events in poll.poll(0))

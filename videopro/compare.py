@@ -1,25 +1,25 @@
 """python -m videopro.compare: compare runs: accuracy, cost, output and modes (Tables 2, 5; VCA's Fig. 1).
 
     python -m videopro.compare runs/native runs/program runs/videopro
+    python -m videopro.compare runs/table                     # all runs in that folder
     python -m videopro.compare --methods native program videopro --planner pocket-teacher \\
         --benchmark pocket --split test --model pocket --output runs/table
     python -m videopro.compare --methods native vca --preset equal --benchmark pocket ... --output runs/agents
 
-The second form first runs each method into OUTPUT/METHOD, or resumes it; a setting that only some of the
+The other form first runs each method into OUTPUT/METHOD, or resumes it; a setting that only some of the
 methods have applies to those.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console, Group
-from rich.markup import escape
-from rich.table import Table
 
 from videopro import infer, methods
 from videopro.backbones import Backbone, load_backbone
@@ -29,8 +29,13 @@ from videopro.command_line import CommandLine
 from videopro.errors import ConfigError, RunError
 from videopro.infer_settings import InferConfig
 from videopro.methods import METHODS, MethodFlags
-from videopro.runs import RUN_FIELDS, RunFolder
+from videopro.runs import RUN_FIELDS, RunFolder, TextTable, find_runs
 from videopro.scoring import (
+    FEW_VIDEOS_NOTE,
+    PLANNER_TOKENS_NOTE,
+    PLANNER_TOKENS_OUT,
+    TOKENS_NOTE,
+    Accuracy,
     Difference,
     QuestionScore,
     accuracy,
@@ -40,6 +45,8 @@ from videopro.scoring import (
     mean_frames_seen,
     paired_difference,
     percent,
+    percent_interval,
+    planner_tokens_out,
     records_of,
 )
 from videopro.settings import did_you_mean, read_yaml, setting
@@ -70,6 +77,12 @@ class ComparisonRun:
         """Whether a planner wrote programs."""
         return "planner" in self.summary["settings"]
 
+    @cached_property
+    def asked(self) -> list[Trace]:
+        """The questions whose video could be read, which costs are means over; without refinements that were
+        only stored for other thresholds."""
+        return [without_stored_rounds(trace) for trace in self.traces if is_answerable(trace)]
+
     @property
     def preset(self) -> str:
         """Whose settings an agent used: "paper" or "equal"; "" for other methods."""
@@ -96,7 +109,7 @@ def main(argv: Sequence[str] | None = None, *, load: Callable[..., Backbone] = l
     argv = list(sys.argv[1:] if argv is None else argv)
     with exit_status() as status:
         if argv and not argv[0].startswith("-"):
-            runs = [read_comparison_run(Path(folder)) for folder in argv]
+            runs = read_comparison_runs(list(map(Path, argv)))
         else:
             config = COMMAND.parse(argv)
             runs = run_methods(config, load=load)
@@ -149,6 +162,25 @@ def settings_of_each(config: CompareConfig) -> dict[str, InferConfig]:
     return each
 
 
+def read_comparison_runs(paths: Sequence[Path]) -> list[ComparisonRun]:
+    """The runs at `paths`; a folder with several stands for all of them, direct answers first. Runs of one
+    name are told apart by their folders. Raises RunError."""
+    order = list(METHODS)
+    found: dict[Path, ComparisonRun] = {}
+    for path in paths:
+        runs = {folder: read_comparison_run(folder) for folder in find_runs([path])}
+        for folder, run in sorted(runs.items(), key=lambda item: order.index(item[1].summary["method"])):
+            found.setdefault(folder.resolve(), run)
+    parts = 1
+    while len({_name(folder, parts) for folder in found}) < len(found):
+        parts += 1
+    return [replace(run, name=_name(folder, parts)) for folder, run in found.items()]
+
+
+def _name(folder: Path, parts: int) -> str:
+    return "/".join(folder.parts[-parts:])
+
+
 def read_comparison_run(path: Path) -> ComparisonRun:
     """A finished run's numbers, and the scores of its questions. Raises RunError for a folder without one."""
     folder = RunFolder(path)
@@ -178,105 +210,47 @@ def read_comparison_run(path: Path) -> ComparisonRun:
 
 def comparison(runs: Sequence[ComparisonRun]) -> Group:
     """Tables with one row per run: accuracy, accuracy under each rule for the final answer (for runs with
-    programs), cost and output. Differences are to the first run, question by question, on the questions of
+    programs), cost, and output. Differences are to the first run, question by question, on the questions of
     both."""
-    right = Table(title=escape(_title(runs)), caption="\n".join(_caption(runs)), caption_justify="left")
+    return Group(*tables_of(runs))
+
+
+def tables_of(runs: Sequence[ComparisonRun]) -> list[TextTable]:
+    """The tables of a comparison; see `comparison`."""
+    return [_accuracies(runs), *_by_rules(runs), _costs(runs), _outputs(runs)]
+
+
+_INTERVAL = "95 % interval"
+
+
+def _accuracies(runs: Sequence[ComparisonRun]) -> TextTable:
+    gaps = [
+        paired_difference(run.records, runs[0].records) if place and not run.lacks else None
+        for place, run in enumerate(runs)
+    ]
     presets = ("settings",) if any(run.preset for run in runs) else ()
-    for name in ("", *presets, "n", "videos", "accuracy %", "95 % interval", "difference", "95 % interval"):
-        right.add_column(name, justify="left" if name in ("", "settings", "95 % interval") else "right")
-    took = Table(title="output and seconds per question; modes in %")
-    for name in ("", "chars", "tokens", "s", "native", "program", "refined", "fallback"):
-        took.add_column(name, justify="right" if name else "left")
-    for place, run in enumerate(runs):
-        gap = paired_difference(run.records, runs[0].records) if place and not run.lacks else None
-        own = (run.preset or "-",) if presets else ()
-        right.add_row(escape(run.name), *own, *_accuracy(run, gap))
-        took.add_row(escape(run.name), *_output(run.summary))
-    return Group(right, *_by_rules(runs), _costs(runs), took)
-
-
-def _costs(runs: Sequence[ComparisonRun]) -> Table:
-    """What a question cost: its own cost, and with what was prepared for many questions."""
-    table = Table(
-        title="cost per question",
-        caption="own: without what many questions share (index, database, selection); amortised: with its\n"
-        "share of that; raw: with all of that. Seen: different moments that calls and steps looked at; a\n"
-        "planner's own look at the whole video is not among them. >: at least",
-        caption_justify="left",
+    rows = tuple(
+        (run.name, *((run.preset or "-",) if presets else ()), *_accuracy(run, gap))
+        for run, gap in zip(runs, gaps, strict=True)
     )
-    for name in ("", "cost", "frames seen", "decoded", "calls", "tokens in", "tokens out", "s"):
-        table.add_column(name, justify="left" if name in ("", "cost") else "right")
-    for run in runs:
-        # Refinements that were only stored for other thresholds are not counted.
-        asked = [without_stored_rounds(trace) for trace in run.traces if is_answerable(trace)]
-        found = mean_costs(asked)
-        if found is None:
-            continue
-        seen = _number(mean_frames_seen(asked), 1)
-        table.add_row(escape(run.name), "own", seen, *_cost_cells(found.own))
-        if found.raw != found.own:
-            least = ">" if found.is_at_least else ""
-            table.add_row("", "amortised", "", *_cost_cells(found.amortised, least))
-            table.add_row("", "raw", "", *_cost_cells(found.raw, least))
-    return table
-
-
-def _cost_cells(cost: Cost, least: str = "") -> list[str]:
-    digits = ((cost.frames, 1), (cost.calls, 1), (cost.tokens_in, 0), (cost.tokens_out, 0), (cost.seconds, 2))
-    return [f"{least}{_number(value, count)}" for value, count in digits]
-
-
-def _by_rules(runs: Sequence[ComparisonRun]) -> list[Table]:
-    """Accuracy under each rule for the final answer, for the runs that wrote programs."""
-    planned = [run for run in runs if run.writes_programs]
-    if not planned:
-        return []
-    table = Table(
-        title="right %, by each rule of the final answer", caption=RESCORINGS_NOTE, caption_justify="left"
+    return TextTable(
+        _title(runs),
+        ("", *presets, "n", "videos", "accuracy %", _INTERVAL, "gap", _INTERVAL),
+        rows,
+        tuple(_caption(runs, gaps)),
+        lefts=frozenset(("settings", _INTERVAL)),
     )
-    table.add_column("")
-    for name in RESCORINGS:
-        table.add_column(name, justify="right")
-    for run in planned:
-        direct = next((other for other in runs if other.is_fallback and _is_comparable(other, run)), None)
-        natives = {} if direct is None else {trace.question_id: trace for trace in direct.traces}
-        read = [rescore_all(run.traces, reading, natives) for reading in RESCORINGS.values()]
-        cells = ["-" if own is None else percent(accuracy(records_of(own)).accuracy) for own in read]
-        table.add_row(escape(run.name), *cells)
-    return [table]
-
-
-def _is_comparable(run: ComparisonRun, other: ComparisonRun) -> bool:
-    return all(run.summary[key] == other.summary[key] for key in ("benchmark", "split", "protocol", "model"))
 
 
 def _accuracy(run: ComparisonRun, gap: Difference | None) -> list[str]:
-    summary = run.summary
-    counts = [str(summary["n"]), str(summary["videos"])]
+    found = accuracy(run.records)
+    counts = [str(found.n), str(found.clusters)]
     if run.lacks:
-        return [*counts, "-", run.lacks, "", ""]
-    cells = [*counts, percent(summary["accuracy"]), _between(summary["accuracy_ci95"])]
+        return [*counts, "-", "-", "", ""]
+    cells = [*counts, percent(found.accuracy), percent_interval(found.shown_ci95)]
     if gap is None or gap.difference is None:
         return [*cells, "", ""]
-    return [*cells, f"{100 * gap.difference:+.1f}", _between(gap.ci95)]
-
-
-def _output(summary: Mapping[str, Any]) -> list[str]:
-    output, modes = summary["output"], summary["modes"]
-    return [
-        _number(output["characters"], 0),
-        _number(output["tokens"], 0),
-        _number(summary["seconds_per_question"], 2),
-        *(percent(modes[name]) for name in ("native", "program", "refined", "fallback")),
-    ]
-
-
-def _between(interval: Sequence[float] | None) -> str:
-    return f"{100 * interval[0]:.1f} to {100 * interval[1]:.1f}" if interval else "-"
-
-
-def _number(value: float | None, digits: int) -> str:
-    return "-" if value is None else f"{value:.{digits}f}"
+    return [*cells, f"{100 * gap.difference:+.1f}", percent_interval(gap.shown_ci95)]
 
 
 def _title(runs: Sequence[ComparisonRun]) -> str:
@@ -284,14 +258,125 @@ def _title(runs: Sequence[ComparisonRun]) -> str:
     return titles.pop() if len(titles) == 1 else "runs on different benchmarks or models"
 
 
-def _caption(runs: Sequence[ComparisonRun]) -> list[str]:
-    lines = ["differences to the first row, paired by question; intervals clustered by video"]
+def _caption(runs: Sequence[ComparisonRun], gaps: Sequence[Difference | None]) -> Iterator[str]:
+    yield (
+        "n: scored questions. Gap: points more than the first row, paired by question, on the questions of "
+        "both. Intervals are clustered by video."
+    )
+    own: list[Accuracy | Difference] = [accuracy(run.records) for run in runs if not run.lacks]
+    own += [gap for gap in gaps if gap is not None]
+    if any(found.n and found.shown_ci95 is None for found in own):
+        yield FEW_VIDEOS_NOTE
+    for run in runs:
+        if run.lacks:
+            yield f"{run.name} {run.lacks}"
     if any(run.preset for run in runs):
-        lines.append("settings: paper, the agent's own paper's; equal, as many frames a call as the others")
+        yield "settings: paper, the agent's own paper's; equal, as many frames a call as the others"
     asked = [{record.question_id for record in run.records} for run in runs]
-    if any(own != asked[0] for own in asked):
-        lines.append("the runs do not have the same questions: accuracies are over each run's own")
-    return lines
+    if any(ids != asked[0] for ids in asked):
+        yield "the runs do not have the same questions: accuracies are over each run's own"
+
+
+def _by_rules(runs: Sequence[ComparisonRun]) -> list[TextTable]:
+    """Accuracy under each rule for the final answer, for the runs that wrote programs."""
+    planned = [run for run in runs if run.writes_programs]
+    if not planned:
+        return []
+    rows = []
+    for run in planned:
+        direct = next((other for other in runs if other.is_fallback and _is_comparable(other, run)), None)
+        natives = {} if direct is None else {trace.question_id: trace for trace in direct.traces}
+        read = [rescore_all(run.traces, reading, natives) for reading in RESCORINGS.values()]
+        scores = [None if own is None else accuracy(records_of(own)) for own in read]
+        cells = ["-" if found is None else percent(found.accuracy) for found in scores]
+        own = accuracy(run.records)
+        rows.append((run.name, str(own.n), str(own.clusters), *cells))
+    return [
+        TextTable(
+            "accuracy % by each rule of the final answer",
+            ("", "n", "videos", *RESCORINGS),
+            tuple(rows),
+            (RESCORINGS_NOTE,),
+        )
+    ]
+
+
+def _is_comparable(run: ComparisonRun, other: ComparisonRun) -> bool:
+    return all(run.summary[key] == other.summary[key] for key in ("benchmark", "split", "protocol", "model"))
+
+
+def _costs(runs: Sequence[ComparisonRun]) -> TextTable:
+    """What a question cost: its own cost, and with what was prepared for many questions."""
+    costs = [(run, each) for run in runs if (each := mean_costs(run.asked)) is not None]
+    has_shared = any(each.raw != each.own for _, each in costs)
+    rows: list[tuple[str, ...]] = []
+    for run, each in costs:
+        counts = _counts(run.asked)
+        seen = _number(mean_frames_seen(run.asked), 1)
+        kind = ("own",) if has_shared else ()
+        rows.append((run.name, *counts, *kind, seen, *_cost_cells(each.own)))
+        if each.raw != each.own:
+            least = ">" if each.is_at_least else ""
+            rows.append(("", "", "", "amortised", "", *_cost_cells(each.amortised, least)))
+            rows.append(("", "", "", "raw", "", *_cost_cells(each.raw, least)))
+    notes = [
+        "n: questions whose video could be read. Seen, decoded: frames; seen are the different moments that "
+        "calls and steps looked at, without a planner's own look at the whole video."
+    ]
+    if has_shared:
+        notes.append(
+            "own: without what many questions share (index, database, selection); amortised: with its share "
+            "of that; raw: with all of that. >: at least."
+        )
+    return TextTable(
+        "cost per question",
+        (
+            *("", "n", "videos", *(("cost",) if has_shared else ()), "seen", "decoded", "calls"),
+            *("tokens in", "tokens out", "s"),
+        ),
+        tuple(rows),
+        (*notes, TOKENS_NOTE),
+        lefts=frozenset(("cost",)),
+    )
+
+
+def _counts(traces: Sequence[Trace]) -> tuple[str, str]:
+    """The numbers of questions and of videos."""
+    return str(len(traces)), str(len({trace.video.key for trace in traces}))
+
+
+def _cost_cells(cost: Cost, least: str = "") -> list[str]:
+    digits = ((cost.frames, 1), (cost.calls, 1), (cost.tokens_in, 0), (cost.tokens_out, 0), (cost.seconds, 2))
+    return [f"{least}{_number(value, count)}" for value, count in digits]
+
+
+def _outputs(runs: Sequence[ComparisonRun]) -> TextTable:
+    modes = ("native", "program", "refined", "fallback")
+    rows = tuple(
+        (
+            run.name,
+            *_counts([trace for trace in run.traces if trace.error is None and trace.rounds]),
+            *(percent(run.summary["modes"][name]) for name in modes),
+            _number(run.summary["output"]["characters"], 0),
+            _number(planner_tokens_out(run.asked), 0),
+        )
+        for run in runs
+    )
+    return TextTable(
+        "modes in %, and output per question",
+        ("", "n", "videos", *modes, "characters", PLANNER_TOKENS_OUT),
+        rows,
+        (
+            "n: questions that ended without an error. native, program: what the planner chose first; "
+            "refined, fallback: questions whose program was refined, and that were answered directly after "
+            "all. characters: of all replies that count.",
+            PLANNER_TOKENS_NOTE,
+        ),
+    )
+
+
+def _number(value: float | None, digits: int) -> str:
+    return "-" if value is None else f"{value:.{digits}f}"
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """python -m videopro.index: embed the clips of videos, so that programs can search them, or search one.
 
     python -m videopro.index film.mp4 --encoder pocket --query "a ring at the beach"
-    python -m videopro.index FOLDER --encoder languagebind
+    python -m videopro.index a.mp4 b.mp4 FOLDER --encoder languagebind
 
 Re-run the same command to resume.
 """
@@ -14,16 +14,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
 from videopro.cli import exit_status
 from videopro.command_line import CommandLine
 from videopro.errors import ConfigError, VideoError
 from videopro.modules.models.encoders import VideoTextEncoder, load_encoder
 from videopro.modules.search import CLIP_SECONDS, ClipIndex, build_index, clip_bounds, index_path
+from videopro.pocket import find_video
 from videopro.settings import setting
-from videopro.video import Video
+from videopro.video import Video, check_no_url
+from videopro.work import Counter
 
 _SUFFIXES = {".mp4", ".m4v", ".mov", ".mkv", ".webm", ".avi", ".ts", ".mpg", ".mpeg", ".flv", ".wmv"}
 
@@ -32,7 +31,11 @@ _SUFFIXES = {".mp4", ".m4v", ".mov", ".mkv", ".webm", ".avi", ".ts", ".mpg", ".m
 class IndexConfig:
     """The settings of `python -m videopro.index`."""
 
-    video: Path = field(metadata=setting("a video file, or a folder of videos", positional=True))
+    videos: tuple[str, ...] = field(
+        metadata=setting(
+            "video files, folders of them, or pocket videos such as pocket:test/long_004", positional=True
+        )
+    )
     encoder: str = field(
         default="pocket",
         metadata=setting(
@@ -72,14 +75,19 @@ def index(config: IndexConfig) -> int:
     clip_bounds(1.0, config.clip_seconds)  # reject an invalid length before anything is loaded
     if config.top_k < 1:
         raise ConfigError(f"top_k is {config.top_k}; it must be at least 1")
-    paths = _videos(config.video)
+    if not config.videos:
+        raise ConfigError("give a video file or a folder of videos")
+    for given in config.videos:
+        check_no_url(given)
+    paths = list(dict.fromkeys(path for given in config.videos for path in _videos(Path(given))))
     if config.query is not None and len(paths) != 1:
-        raise ConfigError(f"--query searches one video, but {config.video} contains {len(paths)}")
+        raise ConfigError(f"--query searches one video, but these are {len(paths)}")
     encoder = load_encoder(config.encoder, config.device, dtype=config.dtype)
     failed = 0
-    for path in paths:
+    for number, path in enumerate(paths, start=1):
+        place = f" ({number} of {len(paths)})" if len(paths) > 1 else ""
         try:
-            made = _index_video(path, encoder, config)
+            made = _index_video(path, encoder, config, f"{path.name}{place}")
         except VideoError as error:
             print(f"error: {error}", file=sys.stderr)
             failed += 1
@@ -91,19 +99,11 @@ def index(config: IndexConfig) -> int:
     return 2 if failed else 0
 
 
-def _index_video(path: Path, encoder: VideoTextEncoder, config: IndexConfig) -> ClipIndex:
+def _index_video(path: Path, encoder: VideoTextEncoder, config: IndexConfig, title: str) -> ClipIndex:
     video, began = Video.open(path), time.monotonic()
-    with Progress(
-        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
-        console=Console(stderr=True), transient=True,
-    ) as bar:  # fmt: skip
-        task = bar.add_task(path.name, total=None)
+    with Counter(title) as counter:
         made = build_index(
-            video,
-            encoder,
-            clip_seconds=config.clip_seconds,
-            root=config.root,
-            progress=lambda done, all: bar.update(task, completed=done, total=all),
+            video, encoder, clip_seconds=config.clip_seconds, root=config.root, progress=counter.update
         )
     where = index_path(video, encoder, clip_seconds=config.clip_seconds, root=config.root)
     print(f"{path}: {len(made.clips)} clips, {time.monotonic() - began:.1f} s, {where}")
@@ -112,7 +112,7 @@ def _index_video(path: Path, encoder: VideoTextEncoder, config: IndexConfig) -> 
 
 def _videos(path: Path) -> list[Path]:
     if not path.is_dir():
-        return [path]
+        return [find_video(path)]
     found = sorted(p for p in path.rglob("*") if p.suffix.lower() in _SUFFIXES and p.is_file())
     if not found:
         raise ConfigError(f"{path}: no video files in it ({', '.join(sorted(_SUFFIXES))})")

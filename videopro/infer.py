@@ -12,7 +12,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -63,6 +63,10 @@ def main(argv: Sequence[str] | None = None, *, load: Callable[..., Backbone] = l
 class _PreparedRun:
     """A run that can start or resume: its settings and its folder agree."""
 
+    config: InferConfig
+    """With the backbone's settings that the method adds."""
+    note: str
+    """What the user is told of those."""
     folder: RunFolder
     benchmark: Benchmark
     method: methods.Method
@@ -82,11 +86,13 @@ def run(config: InferConfig, *, load: Callable[..., Backbone] = load_backbone) -
     start = check(config, load=load)
     _cut_torn_line(start.folder)
     rank = int(os.environ.get("RANK", "0"))
+    if start.note and rank == 0:
+        print(start.note, file=sys.stderr)
     with Tracking(config.report_to if rank == 0 else (), start.folder) as tracking:
         if not start.is_done:
             if start.benchmark.fetch is not None:
                 start.benchmark.fetch(start.items)
-            _answer(config, start, load, rank, tracking)
+            _answer(start, load, rank, tracking)
         if rank > 0:
             return None
         start.folder.clear_leases()
@@ -104,7 +110,9 @@ def check(config: InferConfig, *, load: Callable[..., Backbone] = load_backbone)
         raise ConfigError(f"workers is {config.workers}; it must be at least 1")
     check_trackers(config.report_to)
     options = config.options_with_flags(config.method, config.options)
-    methods.create(config.method, options)
+    method = methods.create(config.method, options)
+    note = method.backbone_note(config.model, config.backbone)
+    config = replace(config, backbone=method.backbone_settings(config.model, config.backbone))
     if load is load_backbone:
         # Invalid settings are found before anything is loaded.
         read_spec(config.model, **config.backbone)
@@ -132,7 +140,7 @@ def check(config: InferConfig, *, load: Callable[..., Backbone] = load_backbone)
     is_done = {item.id for item in items} <= done
     if is_done:
         check_model(folder, identity, config.model, config.backbone, load)
-    return _PreparedRun(folder, benchmark, method, options, items, identity, is_done)
+    return _PreparedRun(config, note, folder, benchmark, method, options, items, identity, is_done)
 
 
 def _cut_torn_line(folder: RunFolder) -> None:
@@ -167,15 +175,14 @@ def _summarized(start: _PreparedRun, tracking: Tracking) -> dict[str, Any]:
     summary = summarize(folder.read(), benchmark.protocol, about, grades)
     write_summary(folder.summary, summary)
     tracking.send(summary, summary["questions"])
-    Console().print(summary_table(summary, benchmark.protocol.groups))
+    Console().print(summary_table(summary, benchmark.protocol.groups, folder.path))
     Console().print(f"run folder: {folder.path}", soft_wrap=True)
     return summary
 
 
-def _answer(
-    config: InferConfig, start: _PreparedRun, load: Callable[..., Backbone], rank: int, tracking: Tracking
-) -> None:
+def _answer(start: _PreparedRun, load: Callable[..., Backbone], rank: int, tracking: Tracking) -> None:
     """Answer the remaining questions, with workers of this process and of the other ranks."""
+    config = start.config
     folder, protocol = start.folder, start.benchmark.protocol
     ids = [item.id for item in start.items]
     supervisor = Supervisor(

@@ -19,16 +19,27 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import rich.table
 from rich.console import Console, Group
-from rich.markup import escape
 
 from videopro.cli import exit_status
 from videopro.command_line import CommandLine
 from videopro.errors import ConfigError, RunError
 from videopro.methods import FALLBACK_HELP, FINAL_HELP
-from videopro.runs import RunFolder
-from videopro.scoring import ROUTING, SeedRow, oracle_modes, percent, seed_table
+from videopro.runs import RunFolder, TextTable
+from videopro.scoring import (
+    FEW_VIDEOS_NOTE,
+    MIN_VIDEOS,
+    PLANNER_TOKENS_NOTE,
+    PLANNER_TOKENS_OUT,
+    ROUTING,
+    TOKENS_NOTE,
+    SeedRow,
+    oracle_modes,
+    percent,
+    percent_interval,
+    seed_table,
+    shown_interval,
+)
 from videopro.settings import setting
 from videopro.storage import write_atomically
 from videopro.traces import (
@@ -190,41 +201,12 @@ def _traces(path: Path) -> list[Trace]:
 # ---- tables -----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class TextTable:
-    """A table of text, for a terminal and for Markdown; the first column is names."""
-
-    title: str
-    heads: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    caption: str = ""
-
-    def __rich__(self) -> rich.table.Table:
-        shown = rich.table.Table(title=escape(self.title), caption=self.caption, caption_justify="left")
-        for head in self.heads:
-            shown.add_column(head, justify="right" if head in _NUMBERS else "left")
-        for row in self.rows:
-            shown.add_row(*map(escape, row))
-        return shown
-
-    @property
-    def markdown(self) -> str:
-        """The table as Markdown, with its title above and its caption below."""
-        lines = [self.heads, *self.rows]
-        cells = [" | ".join(cell.replace("|", "\\|") for cell in row) for row in lines]
-        cells.insert(1, " | ".join("---:" if head in _NUMBERS else "---" for head in self.heads))
-        rows = "\n".join(f"| {line} |" for line in cells)
-        return f"**{self.title}**\n\n{rows}\n" + (f"\n{self.caption}\n" if self.caption else "")
-
-
-_NUMBERS = (
-    *("n", "right", "gap", *RESCORINGS, "form", "ran", "native", "mode", "balanced", "written", "calls", "s"),
-)
 _QUESTIONS, _SEEDS = "95 %, questions", "95 %, seeds"
+_LEFTS = frozenset((_QUESTIONS, _SEEDS, "by seed"))
 
 
 def tables_of(found: Sequence[Mapping[str, Any]]) -> list[TextTable]:
-    """The numbers as tables: answers, gaps, the same runs under other rules, plans and their costs."""
+    """The numbers as tables: answers, gaps, the same runs under other rules, plans, and costs."""
     tables = [_answers(found)]
     if any("difference" in row for row in found):
         tables.append(_gaps(found))
@@ -232,29 +214,37 @@ def tables_of(found: Sequence[Mapping[str, Any]]) -> list[TextTable]:
         tables.append(_rules(found))
     if any("well_formed" in row for row in found):
         tables.append(_plans(found))
-    return tables
+    return [*tables, _costs(found)]
 
 
 def _answers(found: Sequence[Mapping[str, Any]]) -> TextTable:
     rows = [
         (
             row["name"],
-            str(row["questions"]),
+            *_counts(row),
             percent(row["accuracy"]),
-            _between(row["accuracy_ci95"]),
-            _between(row["accuracy_seeds_ci95"]),
+            percent_interval(shown_interval(row["accuracy_ci95"], row["videos"])),
+            percent_interval(row["accuracy_seeds_ci95"]),
             ", ".join(percent(seed) for seed in row["seeds"]) if len(row["seeds"]) > 1 else "",
         )
         for row in found
     ]
-    heads = ("", "n", "right", _QUESTIONS, _SEEDS, "by seed")
+    heads = ("", "n", "videos", "right", _QUESTIONS, _SEEDS, "by seed")
     answers = {row["answers"] for row in found if row["answers"]}
     title = f"right %: {answers.pop()}" if len(answers) == 1 else "right %"
-    return TextTable(title, heads, tuple(rows), _INTERVALS)
+    few = any(row["videos"] < MIN_VIDEOS for row in found)
+    caption = (_INTERVALS, *([FEW_VIDEOS_NOTE] if few else []))
+    return TextTable(title, heads, tuple(rows), caption, _LEFTS)
 
 
-_INTERVALS = """95 %, questions: clustered by video, with the trainings as they are; 95 %, seeds: Student's t
-over the trainings, which is what a claim about a way of training needs"""
+_INTERVALS = (
+    "n: questions of each run. 95 %, questions: clustered by video, with the trainings as they are; 95 %, "
+    "seeds: Student's t over the trainings, which is what a claim about a way of training needs."
+)
+
+
+def _counts(row: Mapping[str, Any]) -> tuple[str, str]:
+    return str(row["questions"]), str(row["videos"])
 
 
 def _gaps(found: Sequence[Mapping[str, Any]]) -> TextTable:
@@ -262,48 +252,59 @@ def _gaps(found: Sequence[Mapping[str, Any]]) -> TextTable:
         (
             row["name"],
             _signed(row["difference"]),
-            _between(row["difference_ci95"]),
-            _between(row["difference_seeds_ci95"]),
+            percent_interval(shown_interval(row["difference_ci95"], row["difference_videos"])),
+            percent_interval(row["difference_seeds_ci95"]),
             ", ".join(map(_signed, row["difference_seeds"])) if len(row["difference_seeds"]) > 1 else "",
         )
         for row in found[1:]
     ]
     heads = ("", "gap", _QUESTIONS, _SEEDS, "by seed")
-    return TextTable(f"points more than {found[0]['name']}, paired by question", heads, tuple(rows))
+    title = f"points more than {found[0]['name']}, paired by question"
+    videos = sorted({row["difference_videos"] for row in found[1:]})
+    about = " to ".join(map(str, dict.fromkeys((videos[0], videos[-1]))))
+    few = any(row["difference_videos"] < MIN_VIDEOS for row in found[1:])
+    caption = (f"over the questions of both, about {about} videos", *([FEW_VIDEOS_NOTE] if few else []))
+    return TextTable(title, heads, tuple(rows), caption, _LEFTS)
 
 
 def _rules(found: Sequence[Mapping[str, Any]]) -> TextTable:
     rescored = [row for row in found if "rules" in row]
     names = [name for name in RESCORINGS if name in rescored[0]["rules"]]
     rows = [(row["name"], *(percent(row["rules"][name]["accuracy"]) for name in names)) for row in rescored]
-    return TextTable("right %, by each rule of the final answer", ("", *names), tuple(rows), RESCORINGS_NOTE)
+    note = f"n and videos as above. {RESCORINGS_NOTE}"
+    return TextTable("right %, by each rule of the final answer", ("", *names), tuple(rows), (note,))
 
 
 def _plans(found: Sequence[Mapping[str, Any]]) -> TextTable:
+    planned = [row for row in found if "well_formed" in row]
+    rows = [(row["name"], *_counts(row), *(percent(row.get(name)) for name in ROUTING)) for row in planned]
+    heads = ("", "n", "videos", "form", "ran", "native", "mode", "balanced")
+    return TextTable("plans in %", heads, tuple(rows), (_PLANS,))
+
+
+_PLANS = (
+    "form: replies that are well-formed; ran: programs that ran to their end; native: native plans; mode, "
+    "balanced: the oracle's mode chosen, of all questions and as the mean over both modes."
+)
+
+
+def _costs(found: Sequence[Mapping[str, Any]]) -> TextTable:
+    names = {"calls": 1, "tokens_in": 0, "tokens_out": 0, "planner_tokens_out": 0, "seconds": 2}
     rows = [
         (
             row["name"],
-            *(percent(row.get(name)) for name in ROUTING),
-            f"{row['planned']:.0f}",
-            f"{row['calls']:.1f}",
-            f"{row['seconds']:.2f}",
+            *_counts(row),
+            *("-" if row[name] is None else f"{row[name]:.{digits}f}" for name, digits in names.items()),
         )
         for row in found
     ]
-    heads = ("", "form", "ran", "native", "mode", "balanced", "written", "calls", "s")
-    return TextTable("plans in %, and costs a question", heads, tuple(rows), _PLANS)
-
-
-_PLANS = """form: replies that are well-formed; ran: programs that ran to their end; native: native plans;
-mode, balanced: the oracle's mode chosen; written: tokens of plans; calls: of the model"""
+    heads = ("", "n", "videos", "calls", "tokens in", "tokens out", PLANNER_TOKENS_OUT, "s")
+    caption = ("Means over the questions whose video could be read.", TOKENS_NOTE, PLANNER_TOKENS_NOTE)
+    return TextTable("costs per question", heads, tuple(rows), caption)
 
 
 def _signed(gap: float | None) -> str:
     return "-" if gap is None else f"{100 * gap:+.1f}"
-
-
-def _between(interval: Sequence[float] | None) -> str:
-    return f"{100 * interval[0]:.1f} to {100 * interval[1]:.1f}" if interval else "-"
 
 
 def _write(path: Path, found: Sequence[Mapping[str, Any]], tables: Sequence[TextTable]) -> None:

@@ -7,12 +7,14 @@ from typing import Any
 
 from safetensors import SafetensorError
 
+from videopro.library_messages import hide_weights_bar
 from videopro.modules.errors import ModelError
 
 
 def load_pretrained(name: str, what: str, model_class: Any, processor_class: Any) -> tuple[Any, Any]:
     """Load (model, processor) from a hub name or a local directory. Raises ModelError if one of them cannot
     be loaded; `what` describes the model in its message."""
+    hide_weights_bar()
     try:
         processor = processor_class.from_pretrained(name)
         model = model_class.from_pretrained(name)

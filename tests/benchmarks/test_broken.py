@@ -68,3 +68,13 @@ def test_a_torn_json_file_is_reported(tmp_path: Path) -> None:
     (tmp_path / "lvb_val.json").write_text(whole[: len(whole) // 2])
     with pytest.raises(BenchmarkError, match=r"lvb_val.json cannot be read: invalid JSON .*truncated"):
         load("longvideobench", root=tmp_path)
+
+
+def test_the_address_of_a_video_or_folder_is_no_file(tmp_path: Path) -> None:
+    record = {"id": "q", "question": "Which?", "choices": ["a", "b"]}
+    (tmp_path / "questions.jsonl").write_text(json.dumps({**record, "video": "https://host/a.mp4"}) + "\n")
+    with pytest.raises(BenchmarkError) as raised:
+        load("jsonl", root=tmp_path)
+    assert "line 1: field 'video': https://host/a.mp4: videos are read from files only" in str(raised.value)
+    with pytest.raises(BenchmarkError, match="jsonl: --root: https://host/folder: videos"):
+        load("jsonl", root=Path("https://host/folder"))

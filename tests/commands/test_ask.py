@@ -6,17 +6,22 @@ import ast
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.fakes import ColourBackbone, load_fake, make_video
+from tests.support.fakes import COLOURS, ColourBackbone, load_fake, make_video
 from tests.support.infer_world import SRT
-from videopro import methods
+from videopro import infer, methods
 from videopro.ask import AskConfig, _options, main
 from videopro.ask_console import ConsoleObserver, show_answer
 from videopro.backbones import GenerateRequest
+from videopro.benchmarks import Item
+from videopro.errors import ConfigError
+from videopro.infer_settings import InferConfig
+from videopro.pocket import world
 from videopro.question import Answer, Question
 from videopro.traces import AnswerRule, Cost, Execution, Preparation, Result, Round, Segment, Step
 from videopro.video import Frame
@@ -226,6 +231,27 @@ BAD = [
     (["VIDEO", "Q?", "--choices", "a", "b", "--model", "m", "--method", "magic"], "unknown method 'magic'"),
     (["VIDEO", "Q?", "--model", "m", "--subtitles", "none.srt"], "none.srt"),
     (["VIDEO", "Q?", "--model", "m", "--choises", "a"], "did you mean '--choices'?"),
+    (["https://youtu.be/x?v=1", "Q?", "--model", "m"], "yt-dlp -f mp4 -o film.mp4 'https://youtu.be/x?v=1'"),
+    (["s3://films/a.mp4", "Q?", "--model", "m"], "s3://films/a.mp4: videos are read from files only"),
+    (["pocket:long_004", "Q?", "--model", "m"], "write pocket:SPLIT/NAME"),
+    (["pocket:tst/long_004", "Q?", "--model", "m"], "no split 'tst'; did you mean 'test'?"),
+    (["pocket:test/long_099", "Q?", "--model", "m"], "has no video 'long_099'; it has short_000 to long_021"),
+    (
+        [
+            "VIDEO",
+            "Q?",
+            "--choices",
+            "a",
+            "b",
+            "--model",
+            "m",
+            "--method",
+            "program",
+            "--planner",
+            "pocket-techer",
+        ],
+        "did you mean 'pocket-teacher'?",
+    ),
     (["VIDEO", "Which? (refuse)", "--choices", "a", "b", "--model", "m"], "cannot serve this request"),
 ]
 
@@ -241,7 +267,77 @@ def test_bad_requests(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert main([str(video) if word == "VIDEO" else word for word in argv], load=load_fake) == 2
-    error = capsys.readouterr().err
-    assert error.startswith("error: ")
-    assert expected in error
-    assert error.count("\n") == 1
+    waits = ("loading the model ...", "answering ...")
+    errors = [line for line in capsys.readouterr().err.splitlines() if line not in waits]
+    assert len(errors) == 1
+    assert errors[0].startswith("error: ")
+    assert expected in errors[0]
+
+
+@pytest.mark.parametrize(
+    ("argv", "expected"),
+    [
+        (["--model", "poket"], "model 'poket': there is no such folder; did you mean 'pocket'?"),
+        (["--model", "pocket", "--backbone", "adapter=pocket-stf"], "did you mean 'pocket-sft'?"),
+    ],
+)
+def test_a_near_name_is_told_before_anything_is_loaded(
+    video: Path, capsys: pytest.CaptureFixture[str], argv: list[str], expected: str
+) -> None:
+    assert main([str(video), "Q?", *argv]) == 2
+    said = capsys.readouterr().err
+    assert expected in said
+    assert "loading" not in said
+
+
+def test_a_pocket_video_is_made_when_it_is_asked_about(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its narration is beside it, and goes to the modules as an embedded track would."""
+    monkeypatch.setenv("VIDEOPRO_CACHE", str(tmp_path))
+    asked: list[Item] = []
+
+    class Recorder(methods.METHODS["native"]):  # type: ignore[misc]
+        def run(self, item: Item, context: methods.MethodContext) -> Result:
+            asked.append(item)
+            return super().run(item, context)
+
+    monkeypatch.setitem(methods.METHODS, "native", Recorder)  # type: ignore[arg-type]
+    argv = ["pocket:test/short_001", "What colour?", "--choices", *COLOURS, "--model", "m"]
+    assert main(argv, load=load_fake) == 0
+    (item,) = asked
+    assert item.video == world.ensure("test", videos=()) / "videos" / "short_001.mp4"
+    assert item.video.stat().st_size > 0
+    assert item.subtitles is not None
+    assert "-->" in item.subtitles.read_text()
+
+
+def test_the_pocket_model_gets_a_planner_that_can_write_programs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In ask and infer alike, and so that a run's record and key name it."""
+    loaded: list[dict[str, Any]] = []
+
+    def load(model: str, **settings: Any) -> ColourBackbone:
+        loaded.append(settings)
+        raise ConfigError("stop here")
+
+    monkeypatch.setenv("VIDEOPRO_CACHE", str(tmp_path))
+    argv = ["pocket:test/short_001", "Q?", "--choices", "a", "b", "--model", "pocket", "--method", "videopro"]
+    assert main(argv, load=load) == 2
+    assert "planner: the shipped adapter pocket-sft" in capsys.readouterr().err
+    for own in (
+        ["--planner", "pocket-teacher"],
+        ["--backbone", "adapter=pocket-grpo"],
+        ["--backbone", "adapter=null"],
+    ):
+        assert main([*argv, *own], load=load) == 2
+        assert "shipped adapter" not in capsys.readouterr().err
+    assert loaded == [{"adapter": "pocket-sft"}, {}, {"adapter": "pocket-grpo"}, {"adapter": None}]
+
+    config = InferConfig("pocket", "pocket", tmp_path / "run", method="adaptive")
+    start = infer.check(config)
+    assert start.config.backbone == {"adapter": "pocket-sft"}
+    assert "pocket-sft" in start.note
+    assert infer.check(replace(config, method="native")).config.backbone == {}
+    assert methods.create("videopro", {}).backbone_settings("Qwen/Q", {"frames": 8}) == {"frames": 8}

@@ -222,8 +222,8 @@ def test_the_table_pools_seeds_and_pairs_them_with_one_reference(tmp_path: Path)
     assert first["mode_accuracy"] == pytest.approx(6 / 8)
     assert first["mode_balanced_accuracy"] == pytest.approx((1 / 2 + 5 / 6) / 2)
     # One question was refined: 100 tokens a plan, nine plans over eight answers.
-    assert first["planned"] == 100.0
-    assert refined["planned"] == pytest.approx(900 / 8)
+    assert first["planner_tokens_out"] == 100.0
+    assert refined["planner_tokens_out"] == pytest.approx(900 / 8)
     assert first["calls"] == 3.0
     assert refined["calls"] == pytest.approx(27 / 8)
 

@@ -4,7 +4,6 @@ which settings reach them, and that no right answer reaches a planner."""
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -216,9 +215,9 @@ def test_several_methods_in_one_table_from_one_command(
     output = tmp_path / "table"
     argv = ["--methods", "native", "program", "videopro", *flags(root, output), "--planner", "pocket-teacher"]
     assert compare.main(argv, load=load_fake) == 0
-    table = capsys.readouterr().out.partition("difference")[2].partition("differences")[0]
-    cells_of = [re.split(r"\s*│\s*", line)[1:-1] for line in table.splitlines() if "│" in line]
-    rows = {cells[0]: cells for cells in cells_of if cells[0]}
+    table = capsys.readouterr().out.partition(" gap")[2].partition("─\n")[2].partition("n: scored")[0]
+    cells_of = [line.split() for line in table.splitlines() if line.strip()]
+    rows = {cells[0]: cells for cells in cells_of}
     assert list(rows) == ["native", "program", "videopro"]
     summaries = {name: json.loads((output / name / "summary.json").read_text()) for name in rows}
     assert summaries["native"]["modes"] == {
@@ -234,7 +233,11 @@ def test_several_methods_in_one_table_from_one_command(
     # The same from the folders of the runs.
     capsys.readouterr()
     assert compare.main([str(output / "native"), str(output / "program")]) == 0
-    assert "differences to the first row" in " ".join(capsys.readouterr().out.split())
+    assert "points more than the first row" in " ".join(capsys.readouterr().out.split())
+    # Or from the folder with all of them, direct answers first.
+    assert compare.main([str(output)]) == 0
+    lines = capsys.readouterr().out.partition("─\n")[2].splitlines()
+    assert [line.split()[0] for line in lines[:3]] == ["native", "program", "videopro"]
 
 
 @pytest.mark.parametrize("path", sorted(CONFIGS.glob("*.yaml")), ids=lambda p: p.name)
@@ -283,7 +286,7 @@ BAD_COMPARISONS = [
         "none of the methods native, program has a setting 'tau'",
     ),
     (["--methods", "native", "program", "--options", "framse=3"], "has a setting 'framse'"),
-    (["nowhere"], "give the folder of a finished run"),
+    (["nowhere"], "nowhere: contains no run, as there is no such folder; give the folder of a run"),
 ]
 
 

@@ -12,7 +12,8 @@ from tests.support import reason_world as world
 from tests.support.reason_world import SceneBackbone
 from videopro.errors import ConfigError
 from videopro.methods import METHODS, create
-from videopro.modules.loading import POCKET, REAL, ModuleModels, ModuleSettings
+from videopro.modules import ModelError, json_flag
+from videopro.modules.loading import OPTIONS_FLAG, POCKET, REAL, ModuleModels, ModuleSettings
 
 NO_MODELS: dict[str, Any] = dict.fromkeys(("encoder", "text_encoder", "ocr", "detector", "tracker"), "none")
 
@@ -72,3 +73,22 @@ def test_settings_are_in_the_runs_identity_unless_they_change_no_answer() -> Non
     assert {"native", "program", "adaptive", "videopro"} <= set(METHODS)
     assert identity != create("videopro", {"tau": 0.7, "planner": "pocket-teacher"}).identity()
     json.dumps(identity)
+
+
+@pytest.mark.parametrize(
+    ("flag", "shown"),
+    [
+        (OPTIONS_FLAG, "(or run without it: --options text_encoder=none)"),
+        (json_flag("modules"), """(or run without it: --modules '{"text_encoder": "none"}')"""),
+        ("--{option} none", "(or run without it: --text-encoder none)"),
+    ],
+)
+def test_a_model_that_cannot_be_loaded_is_told_with_the_commands_own_flag(
+    flag: str, shown: str, tmp_path: Path
+) -> None:
+    models = ModuleModels(
+        ModuleSettings(text_encoder=str(tmp_path / "nothing")), pocket=True, root=tmp_path, flag=flag
+    )
+    with pytest.raises((ModelError, ConfigError)) as raised:
+        models.text_encoder()
+    assert str(raised.value).endswith(shown)

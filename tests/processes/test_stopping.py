@@ -163,3 +163,29 @@ def test_making_videos_stops_at_once(tmp_path: Path) -> None:
     assert process.returncode == 143, error
     assert "Traceback" not in error
     assert len(list(videos.glob("*.json"))) < 36
+
+
+@pytest.mark.parametrize("lines", [1, 20_000], ids=["in the buffer", "more than a pipe holds"])
+def test_output_that_nobody_reads_ends_a_command_quietly(lines: int) -> None:
+    """As in `videopro ... | head`: no traceback, and the status that a shell gives for SIGPIPE."""
+    program = f"""
+import sys
+from videopro.cli import exit_status
+sys.stdin.readline()
+with exit_status() as status:
+    print("a line\\n" * {lines})
+sys.exit(status.code)
+"""
+    process = subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    process.stdout.close()
+    process.stdout = None
+    error = process.communicate(b"go\n", timeout=60)[1]
+    assert (process.returncode, error) == (128 + signal.SIGPIPE, b"")
+
+
+def test_another_broken_pipe_is_an_internal_error() -> None:
+    with pytest.raises(BrokenPipeError), exit_status():
+        raise BrokenPipeError(errno.EPIPE, "a socket of ours")

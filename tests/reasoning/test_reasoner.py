@@ -505,6 +505,9 @@ def test_an_observer_is_notified_in_order() -> None:
     events: list[str] = []
 
     class RecordingObserver:
+        def on_wait(self, doing: str) -> None:
+            events.append(doing)
+
         def on_reply(self, round: Round) -> None:
             events.append(f"wrote {round.prompt_kind}")
 
@@ -516,8 +519,10 @@ def test_an_observer_is_notified_in_order() -> None:
 
     reason({"plan": BROKEN, "bug_fix": LOCAL}, observer=RecordingObserver())
     assert events == [
+        "planning",
         "wrote plan",
         "ended failed",
+        "planning",
         "wrote bug_fix",
         "called get_informative_clips",
         "called extract_frames",

@@ -81,7 +81,8 @@ def test_the_picture(tmp_path: Path) -> None:
     section = costs(*paths)
     assert section.figure is not None
     figure = section.figure.draw()
-    assert [axes.get_xlabel() for axes in figure.axes] == ["frames shown to a model", "tokens, amortised"]
+    labels = [axes.get_xlabel() for axes in figure.axes]
+    assert labels == ["frames shown to a model", "tokens in and out, amortised"]
     names = [text.get_text() for text in figure.legends[0].get_texts()]
     assert names == ["VCA (equal)"], "direct answers of these traces list no frames and no tokens"
     said = [cell_text(row[4]) for row in section.tables[0].rows if row[1] == "Deep Video Discovery"]

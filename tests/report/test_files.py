@@ -8,22 +8,25 @@ import json
 import re
 import subprocess
 import sys
+from datetime import UTC, datetime
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 from PIL import Image
 
 from tests.support.agent_runs import agent_trace, repaired, reply
 from tests.support.report_world import answers, direct_round, planned_run, trace, unreadable, write_run
 from videopro.report.__main__ import main
+from videopro.report.export import fenced_reply
 from videopro.report.published import PUBLISHED
 from videopro.report.reading import read_runs
 from videopro.report.sections import BUILDERS
 from videopro.report.table import BENCHMARK, Estimate, Number, Table, comma_separated, latex, markdown
-from videopro.traces import Step
+from videopro.traces import Round, Step
 
 MIXED = Table(
     "Shares in % of a_b",
@@ -102,7 +105,7 @@ class Page(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         given = dict(attrs)
-        if tag not in ("meta", "img", "br", "link"):
+        if tag not in ("meta", "img", "br", "link", "input"):
             self.open.append(tag)
         self.cells += tag == "td"
         self.sources += [given["src"] or ""] if "src" in given else []
@@ -184,10 +187,16 @@ def test_the_page_holds_all_that_it_shows(runs: Path, tmp_path: Path) -> None:
     assert page.open == []
     assert len(page.sources) == 5
     assert all(source.startswith("data:image/svg+xml;base64,") for source in page.sources)
-    assert {link.removeprefix("#") for link in page.links} == set(page.ids) == set(BUILDERS) - {"metrics"}
+    sections = set(BUILDERS) - {"metrics"}
+    assert {link.removeprefix("#") for link in page.links} == sections
+    assert set(page.ids) == {*sections, "theme"}
     assert "<title>Runs &lt;of&gt; today</title>" in text
     assert "<script" not in text
     assert page.cells > 100
+    # Every table scrolls in its own box, and every caption says how many videos there are.
+    assert text.count("<table>") == len(re.findall(r'<div class="wide"[^>]*><table>', text))
+    counted = re.findall(r"questions about \d+(?: to \d+)? videos\.</figcaption>", text)
+    assert text.count("</figcaption>") == len(counted)
     # A header is aligned with its numbers, also if the first row has none.
     assert '<th class="n">difference</th>' in text
     assert "<th>benchmark</th>" in text or "<th>run</th>" in text
@@ -231,8 +240,12 @@ def test_selected_tables_only(runs: Path, tmp_path: Path) -> None:
         (["{runs}/videopro", "--tables", "tau", "--taus", "most"], "give numbers from 0 to 1"),
         (["{runs}/videopro", "--taus", "1.5"], "give numbers from 0 to 1"),
         (
-            ["{runs}", "--export", "inspect", "--output", "x.json"],
+            ["{runs}", "--export", "inspect", "--output", "logs"],
             "--export writes a single run, but 3 were given",
+        ),
+        (
+            ["{runs}/native", "--export", "inspect", "--output", "x.json"],
+            "for inspect it is a folder of logs, such as logs",
         ),
         (["{runs}/native", "--export", "inspect"], "--export needs --output"),
         (["{runs}/native", "--export", "harness"], "Choose from: "),
@@ -268,9 +281,12 @@ def mixed(tmp_path: Path) -> Path:
 
 
 def exported(run: Path, kind: str) -> Path:
-    output = run.parent / "out" / f"{kind}.json"
+    output = run.parent / "out" / kind
     assert main([str(run), "--export", kind, "--output", str(output)]) == 0
-    return output
+    if kind == "lmms-eval":
+        return output
+    (log,) = output.iterdir()
+    return log
 
 
 def test_lmms_eval_lines(mixed: Path) -> None:
@@ -322,13 +338,39 @@ def test_inspect_shows_programs_and_their_outcomes(tmp_path: Path) -> None:
     said = [(message["role"], message["content"]) for message in refined["messages"]]
     assert said == [
         ("user", "What is 2?\nA. one\nB. two"),
-        ("assistant", "x" * 10),
+        ("assistant", f"{'x' * 10}\n\n```python\ncode\n```"),
         ("user", "failed: NameError: no such name"),
-        ("assistant", "x" * 10),
+        ("assistant", f"{'x' * 10}\n\n```python\ncode\n```"),
         ("user", "answer A, confidence 0.950"),
     ]
+    assert refined["messages"][1]["metadata"]["reply"] == "x" * 10
     assert refined["output"]["usage"] == {"input_tokens": 0, "output_tokens": 200, "total_tokens": 200}
+    assert refined["model_usage"] == {"tiny": refined["output"]["usage"]}
+    # Two rounds of 0.5 s for the program and 1 s for running it, and 0.25 s of the video's.
+    assert refined["total_time"] == refined["working_time"] == 3.25
     assert refined["metadata"]["refined"] == 1
+
+
+def test_inspect_finds_its_log_by_name(mixed: Path) -> None:
+    """TIME_TASK_ID.json, parts without underscores (inspect_ai 0.3.285, inspect_ai/log/_file.py). Answered
+    one after the other, the questions took 3 times 1.25 s."""
+    path = exported(mixed, "inspect")
+    ended = datetime.fromtimestamp((mixed / "traces.jsonl").stat().st_mtime, UTC).replace(microsecond=0)
+    log = inspect_log(path)
+    assert log["stats"]["completed_at"] == ended.isoformat()
+    began = datetime.fromisoformat(log["stats"]["started_at"])
+    assert (ended - began).total_seconds() == round(3 * 1.25)
+    time, task, key = path.stem.split("_")
+    assert time == f"{began:%Y-%m-%dT%H-%M-%S}+00-00"
+    assert task.startswith("pocket-test")
+    assert key == log["eval"]["task_id"] == yaml.safe_load((mixed / "config.yaml").read_text())["run_key"]
+
+
+def test_a_program_is_fenced_whatever_it_holds() -> None:
+    program = 'print("```")'
+    said = fenced_reply(Round("plan", f"<planning>\nlook\n</planning>\n<code>\n{program}\n</code>", program))
+    assert said == f"look\n\n````python\n{program}\n````"
+    assert fenced_reply(Round("plan", "no program")) == "no program"
 
 
 def test_exports_show_the_steps_of_an_agent(tmp_path: Path) -> None:
@@ -354,6 +396,7 @@ def test_exports_show_the_steps_of_an_agent(tmp_path: Path) -> None:
 def test_inspect_reads_its_log(mixed: Path, tmp_path: Path) -> None:
     """inspect_ai's dependencies (S3, a terminal interface) are too heavy for the extra `test`."""
     inspect_ai = pytest.importorskip("inspect_ai.log", reason="inspect_ai is not installed")
+    assert len(inspect_ai.list_eval_logs(str(exported(mixed, "inspect").parent))) == 1
     log = inspect_ai.read_eval_log(str(exported(mixed, "inspect")))
     assert [sample.id for sample in log.samples] == ["q0", "q1", "q2", "q3"]
     assert log.samples[1].scores["videopro"].answer == "B"

@@ -16,7 +16,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from rich.progress import track
 
 from videopro.cli import exit_status
 from videopro.command_line import CommandLine
@@ -36,6 +35,7 @@ from videopro.train.pocket.chunk_pairs import (
     train_scripts,
 )
 from videopro.video import Video
+from videopro.work import counted
 
 VIDEOS = 450  # of the training pool
 
@@ -92,7 +92,7 @@ def compute(
     """The features of videos, of which `chunks_of(number)` gives the frames of each chunk."""
     encoder = LanguageBindEncoder(str(pocket_folder()), device="cpu")
     frames, captions, own, shown, facts, chunk_facts = [], [], [], [], [], []
-    for number, plan in enumerate(track(scripts, title)):
+    for number, plan in enumerate(counted(scripts, title)):
         with torch.inference_mode():
             frames += [encoder.still_states(chunk).numpy() for chunk in chunks_of(number)]
         for event in events(plan):

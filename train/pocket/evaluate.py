@@ -23,7 +23,6 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.progress import track
 from rich.table import Table
 
 from videopro import prompts
@@ -40,6 +39,7 @@ from videopro.settings import setting
 from videopro.storage import parse_json
 from videopro.train.pocket.tasks import describe
 from videopro.video import Frame, Video
+from videopro.work import counted
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def measure(backbone: Backbone, split: str) -> dict[str, Any]:
     scored: dict[str, list[QuestionScore]] = defaultdict(list)
     boxes: dict[str, list[float]] = defaultdict(list)
     captions: list[bool] = []
-    for name, length, seed in track(world.video_names(split), f"measuring on {split}"):
+    for name, length, seed in counted(world.video_names(split), f"measuring on {split}"):
         plan = make_script(length, seed)
         phrasing = "heldout" if split.endswith(world.HELDOUT) else "usual"
         pocket_questions = generate_questions(plan, phrasing=phrasing)

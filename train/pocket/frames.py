@@ -20,7 +20,6 @@ from pathlib import Path
 
 import av
 import numpy as np
-from rich.progress import track
 
 from videopro.cli import exit_status
 from videopro.command_line import CommandLine
@@ -29,6 +28,7 @@ from videopro.pocket.checkpoint import FRAME_SIZE, FRAMES
 from videopro.pocket.drawing import Actor, Sign
 from videopro.pocket.script import LENGTHS, Scene, Script, make_actor, make_script, make_sign
 from videopro.settings import setting
+from videopro.work import counted
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,7 @@ def draw_pool(given: FramesSettings) -> None:
         clips = array("scenes", given.scenes, FRAMES, height, width, 3)
         stills = array("stills", given.scenes, drawing.HEIGHT, drawing.WIDTH, 3)
         facts = []
-        for i, (frames, still, what) in track(
+        for i, (frames, still, what) in counted(
             enumerate(pool.map(scene, range(given.scenes), chunksize=16)), "scenes", given.scenes
         ):
             clips[i], stills[i] = frames, still
@@ -165,7 +165,7 @@ def draw_pool(given: FramesSettings) -> None:
         (given.output / "scenes.json").write_text(json.dumps(facts))
         videos = array("videos", given.videos, FRAMES, height, width, 3)
         facts = []
-        for i, (frames, what) in track(
+        for i, (frames, what) in counted(
             enumerate(pool.map(whole_video, range(given.videos), chunksize=16)), "videos", given.videos
         ):
             videos[i] = frames

@@ -16,8 +16,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rich.progress import track
-
 from videopro.cli import exit_status
 from videopro.command_line import CommandLine
 from videopro.modules.models.encoders import load_encoder
@@ -26,6 +24,7 @@ from videopro.pocket import world
 from videopro.scoring import clustered_interval
 from videopro.settings import setting
 from videopro.video import Video
+from videopro.work import counted
 
 
 @dataclass(frozen=True)
@@ -80,7 +79,7 @@ def recall(encoder: str, split: str, root: Path, limit: int | None = None) -> di
     names = list(by_video)[:limit]
     world.ensure(split, videos={Path(name).stem for name in names})
     hits: dict[str, dict[str, list[bool]]] = defaultdict(lambda: defaultdict(list))
-    for name in track(names, f"recall on {split}"):
+    for name in counted(names, f"recall on {split}"):
         index = build_index(Video.open(folder / name), model, root=root)
         for question in by_video[name]:
             found = {number for number, _ in index.search(question["question"], TOP)}

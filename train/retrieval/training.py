@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +14,7 @@ import torch
 from torch.nn.functional import log_softmax
 
 from videopro.train.pocket import append_log, resume, save_state
+from videopro.work import Counter
 
 LOG_EVERY, SAVE_EVERY = 25, 150
 
@@ -80,7 +81,7 @@ def train(
     start, spent = resume(output, model, optimizer)
     begun, losses = time.time() - spent, []
     model.train()
-    for step in range(start, recipe.steps):
+    for step in _counted_steps(start, recipe.steps):
         for group in optimizer.param_groups:
             group["lr"] = recipe.rate(step) * group["share"]
         loss = loss_at(step)
@@ -97,3 +98,12 @@ def train(
             append_log(output, {"step": done, "held_out": measure()})
             save_state(output, model, optimizer, done, time.time() - begun)
     return time.time() - begun
+
+
+def _counted_steps(start: int, steps: int) -> Iterator[int]:
+    """The steps that are left, with a counter of all of them."""
+    with Counter("training", steps) as counter:
+        counter.start(start)
+        for step in range(start, steps):
+            yield step
+            counter.advance()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -85,6 +86,12 @@ class TrainingConfig:
     # look for unused ones.
     ddp_find_unused_parameters: bool | None = field(
         default=False, metadata={"help": "as in TrainingArguments"}
+    )
+
+    # In a file or a job's log a bar would be one endless line around the log's own lines.
+    disable_tqdm: bool | None = field(
+        default=None if sys.stderr.isatty() else True,
+        metadata={"help": "hide the bar over the steps; unset: if the output is not a terminal"},
     )
 
     # A NaN or infinite loss stops the run (videopro.train.runtime.finite_steps), and evaluations show it

@@ -22,6 +22,7 @@ from videopro.backbones.wrappers import Meter
 from videopro.benchmarks import Item
 from videopro.errors import VideoError
 from videopro.methods import Method, MethodContext
+from videopro.modules import json_flag
 from videopro.question import right_letters
 from videopro.reasoning import ReasoningSettings
 from videopro.scoring import Mode, PlanRecord, oracle_mode, plan_record, planning_metrics
@@ -47,12 +48,14 @@ class ProgramEvaluation:
         frames: int,
         pixels: int,
         modules: Mapping[str, Any],
+        modules_setting: str = "eval_modules",
         fallback: str,
         max_new_tokens: int,
         log: Path,
     ) -> None:
-        """`fallback`: what answers when a program did not, as in inference. `log`: folder to which each
-        evaluation writes its results per question, as JSON lines. Raises ConfigError for unknown modules."""
+        """`modules_setting`: the setting that holds `modules`, for messages. `fallback`: what answers when a
+        program did not, as in inference. `log`: folder to which each evaluation writes its results per
+        question, as JSON lines. Raises ConfigError for unknown modules."""
         self._held_out = held_out
         self._found = found
         self._frames = frames
@@ -68,6 +71,7 @@ class ProgramEvaluation:
                 **modules,
             },
         )
+        self._planner.flag_without_model = json_flag(modules_setting)
         self._native = methods.create("native", {})
         self._oracle: dict[str, Mode] = dict(held_out.oracle)
         self._backbone: QwenBackbone | None = None

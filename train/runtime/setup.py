@@ -13,7 +13,6 @@ from typing import Any, Generic, TypeVar
 import torch
 from accelerate import PartialState
 from accelerate.utils import gather_object
-from rich.progress import Progress
 from trl import ModelConfig
 
 from videopro.backbones import read_spec
@@ -25,6 +24,7 @@ from videopro.train.runtime.evaluation import ProgramEvaluation
 from videopro.train.runtime.frame_cache import FrameCache
 from videopro.train.runtime.held_out import load_eval_questions
 from videopro.train.runtime.rows import HasVideo, drop_unreadable
+from videopro.work import Counter
 
 R = TypeVar("R", bound=HasVideo)
 
@@ -73,6 +73,7 @@ class TrainingSetup:
             frames=self.frames,
             pixels=self.pixels,
             modules=modules,
+            modules_setting="eval_modules" if hasattr(training, "eval_modules") else "modules",
             fallback=training.fallback,
             max_new_tokens=longest,
             log=output / "questions",
@@ -108,9 +109,8 @@ def _decode(cache: FrameCache, rows: Sequence[HasVideo], workers: int) -> dict[P
     state = PartialState()
     videos = list(dict.fromkeys(row.video for row in rows if row.video is not None))
     own_share = videos[state.process_index :: state.num_processes]
-    with Progress(disable=not (state.is_main_process and sys.stderr.isatty())) as progress:
-        task = progress.add_task("videos", total=len(own_share))
-        failed = cache.prepare(own_share, workers=workers, on_done=lambda: progress.advance(task))
+    with Counter("decoding videos", len(own_share), shown=state.is_main_process) as counter:
+        failed = cache.prepare(own_share, workers=workers, on_done=counter.advance)
     merged: dict[Path, str] = {}
     for failures in gather_object([failed]):
         merged.update(failures)

@@ -5,7 +5,9 @@ Importing this package loads no model library; `load_backbone` imports the one i
 
 from __future__ import annotations
 
+import difflib
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from videopro.backbones.base import (
@@ -56,12 +58,15 @@ def read_spec(spec: str, **overrides: Any) -> BackboneConfig:
     malformed spec or an unknown override.
     """
     settings: dict[str, Any] = {"model": spec}
+    _check_near("model", spec, ("pocket",))
     if spec == "pocket":
         # Imported by name: `pocket` is a higher layer than `backbones`.
         pocket = import_module("videopro.pocket")
         settings = {"model": str(pocket.model_dir())}
         if overrides.get("adapter") in pocket.ADAPTERS:
             overrides["adapter"] = str(pocket.adapter_dir(overrides["adapter"]))
+        elif overrides.get("adapter"):
+            _check_near("adapter", str(overrides["adapter"]), tuple(pocket.ADAPTERS))
     elif spec.startswith("server:"):
         model, at, url = spec.removeprefix("server:").rpartition("@")
         if not at or not model or not url:
@@ -70,6 +75,13 @@ def read_spec(spec: str, **overrides: Any) -> BackboneConfig:
             )
         settings = {"model": model, "kind": "server", "base_url": url}
     return BackboneConfig.from_mapping({**settings, **overrides})
+
+
+def _check_near(what: str, name: str, known: tuple[str, ...]) -> None:
+    """Raise ConfigError for a name that is nearly a short one, and no folder."""
+    near = difflib.get_close_matches(name, known, n=1)
+    if near and name not in known and not Path(name).expanduser().exists():
+        raise ConfigError(f"{what} {name!r}: there is no such folder; did you mean {near[0]!r}?")
 
 
 def load_backbone(spec: str | BackboneConfig, **overrides: Any) -> Backbone:

@@ -18,6 +18,7 @@ from videopro.benchmarks import (
 from videopro.benchmarks.base import Benchmark, Item
 from videopro.benchmarks.cg_bench import FILES as CG_BENCH_FILES
 from videopro.benchmarks.cg_bench import read_records as read_cg_bench
+from videopro.benchmarks.fields import check_is_file
 from videopro.benchmarks.jsonl import load_folder
 from videopro.benchmarks.metrics import JudgeGrade, compute_metrics
 from videopro.benchmarks.pocket import load_pocket
@@ -99,6 +100,8 @@ def load(
         raise BenchmarkError(f"unknown benchmark {name!r}; {did_you_mean(name, NAMES)}")
     if world_seed is not None and name != "pocket":
         raise BenchmarkError(f"{name}: has no --world-seed; only pocket's split 'fresh' has one")
+    if root is not None:
+        check_is_file(str(root), f"{name}: --root")
     if name in SPECS:
         return SPECS[name].load(
             root, split, protocol=protocol, annotations=annotations, skip_broken=skip_broken

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from videopro.errors import BenchmarkError
+from videopro.errors import BenchmarkError, VideoError
+from videopro.video import check_no_url
 
 
 def text(record: Mapping[str, Any], name: str) -> str:
@@ -40,10 +41,19 @@ def texts(record: Mapping[str, Any], name: str) -> list[str]:
 def file_name(record: Mapping[str, Any], name: str) -> str:
     """A field that must be a file name inside the benchmark's folder. Raises BenchmarkError."""
     value = text(record, name)
+    check_is_file(value, f"field {name!r}")
     if value.startswith("/") or ".." in Path(value).parts or not can_name_a_file(value):
         problem = _problem(record, name)
         raise BenchmarkError(f"field {name!r} {problem}; it must be a file name inside the benchmark")
     return value
+
+
+def check_is_file(name: str, what: str) -> None:
+    """Raise BenchmarkError, beginning with `what`, for the address of a file elsewhere."""
+    try:
+        check_no_url(name)
+    except VideoError as error:
+        raise BenchmarkError(f"{what}: {error}") from None
 
 
 def can_name_a_file(name: str) -> bool:

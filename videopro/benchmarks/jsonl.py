@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from videopro.benchmarks.base import ROBUST, Benchmark, Issue, Item, Protocol
-from videopro.benchmarks.fields import can_name_a_file, interval, quoted
+from videopro.benchmarks.fields import can_name_a_file, check_is_file, interval, quoted
 from videopro.errors import BenchmarkError, QuestionError
 from videopro.question import Question
 from videopro.settings import did_you_mean
@@ -149,6 +149,7 @@ def _text(record: Mapping[str, Any], name: str, where: str) -> str:
 
 def _path(record: Mapping[str, Any], name: str, where: str) -> str:
     value = _text(record, name, where)
+    check_is_file(value, f"{where}: field {name!r}")
     if not can_name_a_file(value):
         raise BenchmarkError(f"{where}: field {name!r} is {quoted(value)}; it must be the path of a file")
     return value

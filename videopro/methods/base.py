@@ -11,6 +11,7 @@ from videopro.backbones import Backbone
 from videopro.backbones.wrappers import Meter, MeteredBackbone
 from videopro.benchmarks import Item, Protocol
 from videopro.errors import ConfigError
+from videopro.modules import OPTIONS_FLAG
 from videopro.reasoning import Observer
 from videopro.traces import Cost, Result
 from videopro.video import Frame, Subtitles, Video, load_subtitles
@@ -69,6 +70,8 @@ class Method(ABC):
 
     name: ClassVar[str]
     Settings: ClassVar[type]
+    flag_without_model: str = OPTIONS_FLAG
+    """How the command at hand leaves out a module's model, for messages."""
 
     def __init__(self, settings: Any) -> None:
         self.settings = settings
@@ -87,6 +90,15 @@ class Method(ABC):
                 "the annotated clue; use --method native, or another --protocol"
             )
         return dict(options)
+
+    def backbone_settings(self, model: str, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The settings with which the backbone `model` is loaded for this method: those that are given, and
+        what the method needs beside them. They are the model's part of the run's key."""
+        return dict(given)
+
+    def backbone_note(self, model: str, given: Mapping[str, Any]) -> str:
+        """What to tell the user about `backbone_settings`; empty if nothing was added."""
+        return ""
 
     @classmethod
     def check_open_questions(cls, open_questions: int) -> None:

@@ -7,7 +7,7 @@ question and kept for the whole process; no state is kept between questions.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
@@ -21,6 +21,7 @@ from videopro.modules import ModuleModels, ModuleSettings, VideoContext, is_pock
 from videopro.modules.calls import REMOVABLE
 from videopro.modules.search import prepare_index
 from videopro.planners import Planner, check_planner, load_planner, teacher_of
+from videopro.pocket import PLANNERS
 from videopro.reasoning import Reasoner, ReasoningSettings, ReasoningTask, RefinementShows
 from videopro.settings import did_you_mean, setting
 from videopro.traces import AnswerRule, Cost, FallbackRule, FinalRule, Preparation, Result, failed_result
@@ -168,6 +169,22 @@ class BaseProgramMethod(Method):
             facts["teacher"] = teacher_of(self.settings.planner).identity()
         return facts
 
+    def backbone_settings(self, model: str, given: Mapping[str, Any]) -> dict[str, Any]:
+        """With the shipped planner if the pocket model would have to write programs by itself, which it was
+        never taught. `adapter=null` keeps it as it is."""
+        if self.settings.planner != "self" or "adapter" in given or model != "pocket":
+            return dict(given)
+        return {**given, "adapter": PLANNERS[0]}
+
+    def backbone_note(self, model: str, given: Mapping[str, Any]) -> str:
+        added = self.backbone_settings(model, given).keys() - given.keys()
+        if not added:
+            return ""
+        return (
+            f"planner: the shipped adapter {PLANNERS[0]} (the pocket model itself cannot write programs; "
+            "others: --backbone adapter=FOLDER, --planner pocket-teacher)"
+        )
+
     def run_video(self, items: Sequence[Item], context: MethodContext) -> Iterator[tuple[Item, Result]]:
         """Answer questions in parallel, `max_parallel` at a time."""
         # Questions about one video may list different subtitles, and a context has one.
@@ -244,7 +261,8 @@ class BaseProgramMethod(Method):
                 sampling=settings.sampling(),
                 api_key_env=settings.api_key_env,
             )
-            self._loaded = backbone, planner, ModuleModels(settings, pocket=is_pocket(backbone))
+            models = ModuleModels(settings, pocket=is_pocket(backbone), flag=self.flag_without_model)
+            self._loaded = backbone, planner, models
         return self._loaded[1:]
 
 

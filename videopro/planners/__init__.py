@@ -5,6 +5,7 @@ Importing this package loads no model library.
 
 from __future__ import annotations
 
+import difflib
 from importlib import import_module
 
 from videopro.backbones import Backbone, Sampling
@@ -32,15 +33,18 @@ __all__ = [
     "teacher_of",
 ]
 
+_NAMED = ("self", "pocket-teacher", "pocket-teacher:unread")
+
 
 def check_planner(spec: str) -> None:
     """Raise ConfigError for an invalid spec."""
-    if spec in ("self", "pocket-teacher", "pocket-teacher:unread") or (
-        spec.startswith("api:") and len(spec) > len("api:")
-    ):
+    if spec in _NAMED or (spec.startswith("api:") and len(spec) > len("api:")):
         return
+    near = difflib.get_close_matches(spec, _NAMED, n=1)
+    meant = f"did you mean {near[0]!r}? " if near else ""
     raise ConfigError(
-        f"planner {spec!r}: write self, pocket-teacher, pocket-teacher:unread, api:MODEL or api:MODEL@URL"
+        f"planner {spec!r}: {meant}Write self, pocket-teacher, pocket-teacher:unread, api:MODEL or "
+        "api:MODEL@URL"
     )
 
 

@@ -7,7 +7,8 @@ real-world video.
 
 from pathlib import Path
 
-from videopro.errors import BackboneError
+from videopro.errors import BackboneError, BenchmarkError
+from videopro.settings import did_you_mean
 
 
 def model_dir() -> Path:
@@ -43,3 +44,30 @@ def adapter_dir(name: str) -> Path:
             f"the adapter {name} is not in {folder}: take a full clone, or train it with launch/{script}"
         )
     return folder
+
+
+VIDEO_PREFIX = "pocket:"
+
+
+def find_video(path: Path) -> Path:
+    """The file of a pocket video that is named as "pocket:SPLIT/NAME", such as pocket:test/long_004, which is
+    made if it is missing; its narration is beside it, as NAME.srt. Any other path is returned as it is.
+    Raises BenchmarkError for an unknown name."""
+    if not str(path).startswith(VIDEO_PREFIX):
+        return path
+    # Imported here: it imports what draws and encodes videos.
+    from videopro.pocket import world
+
+    split, slash, name = str(path).removeprefix(VIDEO_PREFIX).partition("/")
+    if not slash:
+        raise BenchmarkError(f"{path}: write pocket:SPLIT/NAME, such as pocket:test/long_004")
+    if split not in world.SPLITS:
+        raise BenchmarkError(
+            f"{path}: there is no split {split!r}; {did_you_mean(split, list(world.SPLITS))}"
+        )
+    known = [made for made, _, _ in world.video_names(split)]
+    if name not in known:
+        raise BenchmarkError(
+            f"{path}: the split {split!r} has no video {name!r}; it has {known[0]} to {known[-1]}"
+        )
+    return world.ensure(split, videos={name}) / "videos" / f"{name}.mp4"

@@ -25,11 +25,11 @@ from pathlib import Path
 
 import av
 import pysubs2
-from rich.progress import Progress
 
 from videopro.errors import BenchmarkError
 from videopro.pocket import drawing, manifest, questions, vocabulary
 from videopro.pocket.script import LENGTHS, Script, make_script
+from videopro.work import Counter
 
 # Videos of each length in a split, and its first seed. Disjoint by construction.
 SPLITS = {
@@ -193,17 +193,16 @@ def _make_all(
     # Spawned, so that no child holds a lock of the caller's; a child whose parent was killed ends too.
     spawn = get_context("spawn")
     with (
-        Progress(disable=quiet) as progress,
+        Counter(f"making {title} videos", len(jobs), shown=not quiet) as counter,
         ProcessPoolExecutor(
             workers, mp_context=spawn, initializer=_exit_with_parent, initargs=(os.getpid(),)
         ) as pool,
     ):
-        task = progress.add_task(f"making {title} videos", total=len(jobs))
         before = set(active_children())
         try:
             for done in [pool.submit(make_video, *job) for job in jobs]:
                 done.result()
-                progress.advance(task)
+                counter.advance()
         except BrokenProcessPool as error:
             raise BenchmarkError(
                 f"{title}: a process that made a video died; is there enough memory? Re-run the same command "

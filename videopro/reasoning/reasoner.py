@@ -168,6 +168,8 @@ class Reasoner:
         self._run([state for state in states if state.error is None])
 
     def _write(self, states: Sequence[_TaskState], requests: Sequence[PlanRequest]) -> None:
+        if self._observer is not None:
+            self._observer.on_wait("planning")
         began = time.perf_counter()
         replies: list[PlannerReply | VideoProError] = []
         try:

@@ -16,6 +16,9 @@ from videopro.traces import Call, Cost, Execution, Round, Step
 class Observer(Protocol):
     """Notified in order; events of questions that run in parallel are interleaved."""
 
+    def on_wait(self, doing: str) -> None:
+        """Something begins that takes long and shows nothing itself, such as "planning"."""
+
     def on_reply(self, round: Round) -> None:
         """The planner replied; its program has not run yet."""
 

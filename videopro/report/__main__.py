@@ -2,7 +2,7 @@
 
     python -m videopro.report runs/native runs/videopro --output runs/report
     python -m videopro.report SFT=runs/sft GRPO=runs/grpo --tables training pairs
-    python -m videopro.report runs/videopro --export inspect --output videopro.json
+    python -m videopro.report runs/videopro --export inspect --output logs
 
 A run is a folder, NAME=FOLDER, or a folder that contains several runs.
 """
@@ -50,7 +50,10 @@ class ReportConfig:
     )
     output: Path | None = field(
         default=None,
-        metadata=setting("folder of the report (unset: runs/report), or the file for --export to write"),
+        metadata=setting(
+            "folder of the report (unset: runs/report); with --export the file for lmms-eval, or the folder "
+            "of logs for inspect"
+        ),
     )
 
 
@@ -109,9 +112,14 @@ def _export(config: ReportConfig, runs: Sequence[ReportRun]) -> None:
     if len(runs) != 1:
         raise ConfigError(f"--export writes a single run, but {len(runs)} were given; give one folder")
     if config.output is None:
-        raise ConfigError("--export needs --output, the file to write")
-    written = write_export(config.output, EXPORTS[config.export](runs[0]))
-    print(f"{config.output}: {written} questions for {config.export}")
+        raise ConfigError("--export needs --output: a folder of logs for inspect, a file for lmms-eval")
+    if config.export == "inspect" and config.output.suffix:
+        raise ConfigError(
+            f"output is {str(config.output)!r}; for inspect it is a folder of logs, such as logs: `inspect "
+            "view` finds a log by its name, which begins with a time"
+        )
+    made = EXPORTS[config.export](runs[0])
+    print(f"{write_export(config.output, made)}: {made.questions} questions for {config.export}")
 
 
 if __name__ == "__main__":

@@ -65,7 +65,7 @@ def modules(runs: Sequence[ReportRun]) -> Section:
     return Section(
         "modules", "Module ablation", "Table 3",
         (Table("Accuracy without each group of modules", heads, tuple(rows), notes),),
-        notes=(*protocol_notes(adaptive), *question_notes(adaptive)),
+        notes=(*protocol_notes(adaptive), *question_notes(adaptive)), runs=tuple(adaptive),
     )  # fmt: skip
 
 
@@ -109,7 +109,7 @@ def training(runs: Sequence[ReportRun]) -> Section:
     return Section(
         "training", "Training strategies and refinement", "Table 4",
         (Table("Training strategies and refinement", ("model", "strategy", *heads), tuple(rows), notes),),
-        notes=(*protocol_notes(chosen), *question_notes(chosen)),
+        notes=(*protocol_notes(chosen), *question_notes(chosen)), runs=tuple(chosen),
     )  # fmt: skip
 
 

@@ -74,5 +74,7 @@ def confidence(runs: Sequence[ReportRun]) -> Section:
             Table("Right and wrong answers by confidence", heads, tuple(binned), suffix="bins", folded=True),
         ),
         FigureSpec("Right and wrong answers by confidence; the line is the share of right ones with its 95 % "
-                "interval, the dashed one what perfect calibration would be.", draw),
+                "interval, the dashed one what perfect calibration would be. Faint bars and hollow points: "
+                "fewer than five answers.", draw),
+        runs=tuple(chosen),
     )  # fmt: skip

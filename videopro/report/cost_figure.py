@@ -27,7 +27,7 @@ def draw_costs(points: Sequence[CostPoint]) -> Figure:
     for row, benchmark in zip(grid, benchmarks, strict=True):
         own = [point for point in points if point.benchmark == benchmark]
         _panel(row[0], own, names, palette, lambda point: point.frames, "frames shown to a model")
-        _panel(row[1], own, names, palette, lambda point: point.tokens, "tokens, amortised")
+        _panel(row[1], own, names, palette, lambda point: point.tokens, "tokens in and out, amortised")
         row[0].set_title(benchmark)
         row[0].set_ylabel("accuracy, %")
     handles = {
@@ -55,7 +55,7 @@ def _panel(
         if not line:
             continue
         shares = [point.accuracy.accuracy or 0.0 for point in line]
-        spans = [point.accuracy.ci95 or (math.nan, math.nan) for point in line]
+        spans = [point.accuracy.shown_ci95 or (math.nan, math.nan) for point in line]
         below = [max(0.0, share - low) for share, (low, _) in zip(shares, spans, strict=True)]
         above = [max(0.0, high - share) for share, (_, high) in zip(shares, spans, strict=True)]
         axes.errorbar(

@@ -10,6 +10,7 @@ from videopro.report.runs import METHOD_TITLES, ReportRun, by_dataset, protocol_
 from videopro.report.section import FigureSpec, MissingRuns, Section
 from videopro.report.table import BENCHMARK, Cell, Number, Table, accuracy_cell
 from videopro.scoring import (
+    TOKENS_NOTE,
     QuestionCosts,
     accuracy,
     is_answerable,
@@ -30,6 +31,7 @@ NOTES = (
     "reused replies once cost, as if the question stood alone.",
     "Settings: equal, an agent shows as many frames a call as the other methods; paper, the numbers of its "
     "own paper.",
+    TOKENS_NOTE,
 )
 AT_LEAST_NOTE = "At least: the cost of something prepared was not recorded when it was made."
 
@@ -64,7 +66,7 @@ def costs(runs: Sequence[ReportRun]) -> Section:
     heads = (
         *(BENCHMARK, "run", "settings", "frames a call", "accuracy, %", "questions", "videos"),
         *("frames seen", "planner frames", "tokens in", "tokens out", "seconds"),
-        *("tokens, amortised", "tokens, raw", "seconds, amortised", "seconds, raw"),
+        *("tokens in + out, amortised", "tokens in + out, raw", "seconds, amortised", "seconds, raw"),
     )
     all_heads = (BENCHMARK, "run", "cost", "frames decoded", "calls", "tokens in", "tokens out", "seconds")
     notes = (*NOTES, *((AT_LEAST_NOTE,) if at_least else ()))
@@ -76,14 +78,15 @@ def costs(runs: Sequence[ReportRun]) -> Section:
 
     picture = FigureSpec(
         "Accuracy against the frames that a model was shown (the planner's among them) and against "
-        "tokens, amortised; a line joins a method's runs at several budgets. Intervals clustered by video.",
+        "tokens in and out, amortised; a line joins a method's runs at several budgets. Intervals clustered "
+        "by video.",
         draw,
     )
     return Section(
         "costs", "Accuracy against cost", "as VCA's Figure 1",
         (
             Table("Accuracy against cost", heads, tuple(rows), notes),
-            Table("Every cost per question", all_heads, tuple(parts), notes[2:3], suffix="all"),
+            Table("Every cost per question", all_heads, tuple(parts), (NOTES[2], TOKENS_NOTE), suffix="all"),
         ),
         picture if points else None,
         (*protocol_notes(runs), *question_notes(runs)),

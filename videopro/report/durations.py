@@ -75,5 +75,5 @@ def durations(runs: Sequence[ReportRun]) -> Section:
         "durations", "Accuracy by video duration", "Figure 5",
         (Table("Accuracy across video durations", heads, tuple(rows), tuple(notes)),),
         FigureSpec("Accuracy by the length of the video with 95 % intervals.", draw),
-        notes=(*protocol_notes(chosen), *question_notes(chosen)),
+        notes=(*protocol_notes(chosen), *question_notes(chosen)), runs=tuple(chosen),
     )  # fmt: skip

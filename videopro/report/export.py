@@ -3,16 +3,19 @@ JSON.
 
 Neither package needs to be installed. lmms-eval: one line per question, as its evaluation_tracker writes
 and its baselines.loader reads them (EvolvingLMMs-Lab/lmms-eval 0.7.3); `doc_id` is the benchmark's own id.
-Inspect: version 2 of the log of UKGovernmentBEIS/inspect_ai (0.3), for `inspect view` and `read_eval_log`.
+Inspect: version 2 of the log of UKGovernmentBEIS/inspect_ai (0.3), for `inspect view` and `read_eval_log`. It
+finds a log in a folder only by a name that begins with a time and has the parts TIME_TASK_ID.json
+(inspect_ai/log/_file.py).
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict
-from datetime import UTC, datetime
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -21,17 +24,28 @@ from videopro.errors import RunError
 from videopro.question import LETTERS
 from videopro.report.runs import ReportRun
 from videopro.runs import RunFolder
+from videopro.scoring import shown_interval
 from videopro.storage import write_atomically
-from videopro.traces import Execution, Step, Trace
+from videopro.traces import Execution, Round, Step, Trace
 
 SCORER = "videopro"
 
 
-def lmms_eval(run: ReportRun) -> tuple[str, int]:
-    """The file's text, and its number of questions."""
+@dataclass(frozen=True)
+class Export:
+    """A run in another harness's format."""
+
+    text: str
+    questions: int
+    name: str = ""
+    """The name that the file must have in the folder of `--output`; "": `--output` names the file."""
+
+
+def lmms_eval(run: ReportRun) -> Export:
+    """A line for each question."""
     verdicts = _verdicts(run)
     lines = (json.dumps(_sample(trace, verdicts.get(trace.question_id))) for trace in run.own_traces)
-    return "".join(f"{line}\n" for line in lines), len(run.traces)
+    return Export("".join(f"{line}\n" for line in lines), len(run.traces))
 
 
 def _sample(trace: Trace, verdict: bool | None) -> dict[str, Any]:
@@ -61,14 +75,19 @@ def _sample(trace: Trace, verdict: bool | None) -> dict[str, Any]:
     return found
 
 
-def inspect(run: ReportRun) -> tuple[str, int]:
-    """The file's text, and its number of questions."""
+def inspect(run: ReportRun) -> Export:
+    """A log with a sample for each question.
+
+    A run records no times of day. The log ends when the last trace was written, and it begins as much earlier
+    as the questions took one after the other.
+    """
     summary, verdicts = run.summary, _verdicts(run)
-    made = datetime.fromtimestamp(RunFolder(run.path).traces.stat().st_mtime, UTC).isoformat()
+    ended = datetime.fromtimestamp(RunFolder(run.path).traces.stat().st_mtime, UTC).replace(microsecond=0)
+    began = ended - timedelta(seconds=round(sum(trace.cost.seconds for trace in run.own_traces)))
     name = f"{run.dataset.benchmark}_{run.dataset.split}".strip("_")
     key = run.traces[0].run_key
     errors = sum(trace.error is not None for trace in run.traces)
-    low, high = summary["accuracy_ci95"] or (0.0, 1.0)
+    low, high = shown_interval(summary["accuracy_ci95"], summary["scored_videos"]) or (None, None)
     numbers = {"accuracy": summary["accuracy"], "ci95_low": low, "ci95_high": high}
     log = {
         "version": 2,
@@ -76,9 +95,10 @@ def inspect(run: ReportRun) -> tuple[str, int]:
         "eval": {
             "eval_id": key,
             "run_id": key,
-            "created": made,
+            "created": began.isoformat(),
             "task": name,
-            "task_id": run.dataset.protocol_hash,
+            # Logs of one task_id count as attempts at the same run.
+            "task_id": key,
             "dataset": {
                 "name": run.dataset.benchmark,
                 "samples": len(run.traces),
@@ -88,7 +108,7 @@ def inspect(run: ReportRun) -> tuple[str, int]:
             "model": run.model,
             "config": {},
             "packages": {"videopro": run.traces[0].versions.get("videopro", videopro.__version__)},
-            "metadata": {"identity": dict(run.identity)},
+            "metadata": {"identity": dict(run.identity), "protocol_hash": run.dataset.protocol_hash},
         },
         "plan": {"name": run.method, "steps": [{"solver": run.method, "params": run.identity["method"]}]},
         "results": {
@@ -110,15 +130,21 @@ def inspect(run: ReportRun) -> tuple[str, int]:
             ],
         },
         "stats": {
-            "started_at": made,
-            "completed_at": made,
+            "started_at": began.isoformat(),
+            "completed_at": ended.isoformat(),
             "model_usage": {run.model: _usage(run.own_traces)},
         },
         "samples": [
             _inspect_sample(run.model, trace, verdicts.get(trace.question_id)) for trace in run.own_traces
         ],
     }
-    return json.dumps(log, indent=1) + "\n", len(run.traces)
+    # Parts of the name are joined by underscores, so none has any inside.
+    task = re.sub(r"[^\w.-]|_", "-", f"{name}-{run.name}")
+    return Export(
+        json.dumps(log, indent=1) + "\n",
+        len(run.traces),
+        f"{began:%Y-%m-%dT%H-%M-%S}+00-00_{task}_{key}.json",
+    )
 
 
 def _inspect_sample(model: str, trace: Trace, verdict: bool | None) -> dict[str, Any]:
@@ -153,7 +179,9 @@ def _inspect_sample(model: str, trace: Trace, verdict: bool | None) -> dict[str,
             "notes": list(trace.notes),
             "prepared": [asdict(part) for part in trace.prepared],
         },
+        "model_usage": {model: _usage((trace,))},
         "total_time": trace.cost.seconds,
+        "working_time": trace.cost.seconds,
     }
     if verdict is not None:
         found["scores"] = {
@@ -198,9 +226,31 @@ def _conversation(trace: Trace) -> Iterator[dict[str, Any]]:
             for step in attempt.execution.steps:
                 yield from _messages(step)
             continue
-        yield {"role": "assistant", "content": attempt.raw}
+        yield {
+            "role": "assistant",
+            "content": fenced_reply(attempt),
+            "metadata": {"reply": attempt.raw, "seconds": attempt.planning.seconds},
+        }
         if attempt.program is not None and attempt.execution is not None:
             yield {"role": "user", "content": _outcome(attempt.execution)}
+
+
+def fenced_reply(attempt: Round) -> str:
+    """The reply with its program as fenced code, so that it is shown as one. The tags around it would be read
+    as HTML, and are left out."""
+    if attempt.program is None:
+        return attempt.raw
+    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", attempt.program)), default=0))
+    before, _, after = attempt.raw.partition(attempt.program)
+    parts = (
+        _TAGS.sub("", before).strip(),
+        f"{fence}python\n{attempt.program}\n{fence}",
+        _TAGS.sub("", after).strip(),
+    )
+    return "\n\n".join(part for part in parts if part)
+
+
+_TAGS = re.compile(r"</?(?:planning|code)>")
 
 
 def _messages(step: Step) -> Iterator[dict[str, Any]]:
@@ -230,14 +280,16 @@ def _usage(traces: tuple[Trace, ...]) -> dict[str, int]:
     return {"input_tokens": read, "output_tokens": written, "total_tokens": read + written}
 
 
-EXPORTS: Mapping[str, Callable[[ReportRun], tuple[str, int]]] = {"lmms-eval": lmms_eval, "inspect": inspect}
+EXPORTS: Mapping[str, Callable[[ReportRun], Export]] = {"lmms-eval": lmms_eval, "inspect": inspect}
 
 
-def write_export(path: Path, content: tuple[str, int]) -> int:
-    """Write an export atomically; returns its number of questions. Raises RunError."""
+def write_export(output: Path, export: Export) -> Path:
+    """Write an export atomically, to the file `output` or into that folder; returns the file. Raises
+    RunError."""
+    path = output / export.name if export.name else output
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, content[0])
+        write_atomically(path, export.text)
     except OSError as error:
         raise RunError(f"{path}: cannot be written ({error.strerror}); give another --output") from error
-    return content[1]
+    return path

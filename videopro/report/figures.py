@@ -12,6 +12,8 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 from matplotlib.patheffects import withStroke
 from matplotlib.ticker import PercentFormatter
 
@@ -30,7 +32,7 @@ STYLE: Any = {
     "axes.axisbelow": True,
     "xtick.color": "#55595f",
     "ytick.color": "#55595f",
-    "grid.color": "#e3e5e8",
+    "grid.color": "#d8dbdf",
     "legend.frameon": False,
     "figure.dpi": 150,
     "svg.fonttype": "path",
@@ -51,6 +53,8 @@ METHODS: Mapping[str, str] = {
 OTHERS = ("#4f9bd9", "#5c5f66", "#a26769", "#3d7068", "#b08d3c", "#9b72aa")
 RIGHT, WRONG, LINE = "#2a9d8f", "#e07a5f", "#22262b"
 GRID_WIDTH = 3
+FEW_ANSWERS = 5
+"""Bars of fewer answers are faint: their share of right ones says little."""
 HALO = withStroke(linewidth=2.0, foreground="#ffffffb0")
 """Keeps an interval readable on a dark bar."""
 
@@ -79,11 +83,12 @@ def _percent(axes: Axes) -> None:
 
 
 def _errors(found: Accuracy) -> tuple[float, float]:
-    """The lengths of the interval below and above the accuracy."""
-    if found.accuracy is None or found.ci95 is None:
-        return 0.0, 0.0
+    """The lengths of the interval below and above the accuracy; not a number where none is shown."""
+    if found.accuracy is None or found.shown_ci95 is None:
+        return math.nan, math.nan
+    low, high = found.shown_ci95
     # If all are correct, rounding may put the interval's end just below the accuracy.
-    return max(0.0, found.accuracy - found.ci95[0]), max(0.0, found.ci95[1] - found.accuracy)
+    return max(0.0, found.accuracy - low), max(0.0, high - found.accuracy)
 
 
 def draw_modes(drawn: Sequence[tuple[str, Mapping[str, float]]]) -> Figure:
@@ -139,8 +144,9 @@ def draw_confidence(drawn: Sequence[tuple[str, Sequence[Bin], str]]) -> Figure:
         middles = [(part.low + part.high) / 2 for part in bins]
         right = [round((part.accuracy.accuracy or 0) * part.accuracy.n) for part in bins]
         wrong = [part.accuracy.n - count for part, count in zip(bins, right, strict=True)]
-        axes.bar(middles, right, width=0.086, color=RIGHT, alpha=0.85, label="right")
-        axes.bar(middles, wrong, width=0.086, bottom=right, color=WRONG, alpha=0.85, label="wrong")
+        faint = [0.25 if part.accuracy.n < FEW_ANSWERS else 0.85 for part in bins]
+        axes.bar(middles, right, width=0.086, color=[(RIGHT, alpha) for alpha in faint])
+        axes.bar(middles, wrong, width=0.086, bottom=right, color=[(WRONG, alpha) for alpha in faint])
         # Wrap titles at the panel's width in characters.
         axes.set_title("\n".join(wrap for line in title.split("\n") for wrap in textwrap.wrap(line, 34)))
         if number % across == 0:
@@ -154,7 +160,14 @@ def draw_confidence(drawn: Sequence[tuple[str, Sequence[Bin], str]]) -> Figure:
             [(part.low + part.high) / 2 for part in filled],
             [part.accuracy.accuracy or 0.0 for part in filled],
             yerr=list(zip(*(_errors(part.accuracy) for part in filled), strict=True)),
-            color=LINE, linewidth=1.4, elinewidth=0.9, marker="o", markersize=3.6, label="accuracy",
+            color=LINE, linewidth=1.4, elinewidth=0.9,
+        )  # fmt: skip
+        over.scatter(
+            [(part.low + part.high) / 2 for part in filled],
+            [part.accuracy.accuracy or 0.0 for part in filled],
+            s=13, color=LINE, zorder=3,
+            # Hollow where it is a share of few answers.
+            facecolors=["white" if part.accuracy.n < FEW_ANSWERS else LINE for part in filled],
         )  # fmt: skip
         over.set_ylim(0, 1.02)
         _percent(over)
@@ -167,8 +180,12 @@ def draw_confidence(drawn: Sequence[tuple[str, Sequence[Bin], str]]) -> Figure:
         axes.tick_params(labelbottom=True)
         axes.set_xlabel(f"confidence\n{measures}")
         if number == 0:
-            handles = [*axes.get_legend_handles_labels()[0], *over.get_legend_handles_labels()[0]]
-            figure.legend(handles, ["right", "wrong", "accuracy"], loc="outside upper center", ncols=3)
+            handles = [
+                Patch(facecolor=(RIGHT, 0.85), label="right"),
+                Patch(facecolor=(WRONG, 0.85), label="wrong"),
+                Line2D([], [], color=LINE, linewidth=1.4, marker="o", markersize=3.6, label="accuracy"),
+            ]
+            figure.legend(handles=handles, loc="outside upper center", ncols=3)
     return figure
 
 
@@ -182,8 +199,8 @@ def draw_thresholds(
     for place, (name, found, tau) in enumerate(drawn):
         colour = own[place % len(own)]
         taus = [point[0] for point in found]
-        low = [point[1].ci95[0] if point[1].ci95 else math.nan for point in found]
-        high = [point[1].ci95[1] if point[1].ci95 else math.nan for point in found]
+        spans = [point[1].shown_ci95 or (math.nan, math.nan) for point in found]
+        low, high = ([span[end] for span in spans] for end in (0, 1))
         shares = [math.nan if point[1].accuracy is None else point[1].accuracy for point in found]
         above.fill_between(taus, low, high, color=colour, alpha=0.14, linewidth=0)
         above.plot(taus, shares, color=colour, marker="o", markersize=4, linewidth=1.8, label=name)

@@ -9,26 +9,19 @@ from videopro.report.rules import notes_for, rescored_before, variants
 from videopro.report.runs import ReportRun, by_dataset, protocol_notes
 from videopro.report.section import FigureSpec, MissingRuns, Section
 from videopro.report.table import BENCHMARK, Cell, Number, Table, accuracy_cell, share
-from videopro.scoring import accuracy, counted, program_metrics, records_of
-from videopro.traces import Trace
+from videopro.scoring import (
+    PLANNER_TOKENS_NOTE,
+    PLANNER_TOKENS_OUT,
+    accuracy,
+    is_answerable,
+    planner_tokens_out,
+    program_metrics,
+    records_of,
+)
+from videopro.traces import Cost, Trace
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-
-def planner_tokens(traces: Sequence[Trace]) -> float | None:
-    """Mean number of tokens that the planner wrote per question: the paper's output length. 0 if nothing was
-    planned; None if the planner counts no tokens (the pocket teacher)."""
-    written = [
-        attempt
-        for trace in traces
-        for attempt in counted(trace)
-        if attempt.program is not None or attempt.faults
-    ]
-    tokens = sum(attempt.planning.tokens_out for attempt in written)
-    if written and not tokens:
-        return None
-    return tokens / len(traces) if traces else None
 
 
 def efficiency(runs: Sequence[ReportRun]) -> Section:
@@ -37,34 +30,33 @@ def efficiency(runs: Sequence[ReportRun]) -> Section:
     chosen = [run for run in runs if not run.without]
     for data, own in by_dataset(chosen).items():
         for name, traces in _paradigms(own, runs):
-            without_error = [trace for trace in traces if trace.error is None]
-            if not without_error:
+            asked = [trace for trace in traces if is_answerable(trace)]
+            if not asked:
                 continue
-            numbers = program_metrics(without_error)
-            tokens = planner_tokens(without_error)
+            tokens = planner_tokens_out(asked)
+            cost = sum((trace.cost for trace in asked), Cost()).share(len(asked))
             rows.append(
                 (
                     data.title,
                     name,
                     accuracy_cell(accuracy(records_of(traces))),
                     None if tokens is None else Number(tokens, 0),
-                    Number(numbers["output"]["characters"], 0),
-                    Number(sum(trace.cost.seconds for trace in without_error) / len(without_error), 2),
-                    Number(sum(trace.cost.calls for trace in without_error) / len(without_error), 1),
-                    Number(sum(trace.cost.frames for trace in without_error) / len(without_error), 1),
+                    Number(program_metrics(asked)["output"]["characters"] or 0.0, 0),
+                    Number(cost.seconds, 2),
+                    Number(cost.calls, 1),
+                    Number(cost.frames, 1),
                 )
             )
     if not rows:
         raise MissingRuns("efficiency: none of the runs answered a question; finish one first")
     heads = (
-        *(BENCHMARK, "method", "accuracy, %", "planner tokens", "characters written"),
+        *(BENCHMARK, "method", "accuracy, %", PLANNER_TOKENS_OUT, "characters written"),
         *("runtime, s", "model calls", "frames decoded"),
     )
     notes = [
         *notes_for(chosen),
-        "Means over the questions that have an answer; intervals clustered by video.",
-        "Planner tokens: the output length, over the programs that count; empty where the planner is no "
-        "model that counts tokens.",
+        "Means over the questions whose video could be read; intervals clustered by video.",
+        PLANNER_TOKENS_NOTE,
         "Refinements that were only stored for other thresholds are in no number.",
     ]
     if any("before refinement" in str(row[1]) for row in rows):
@@ -74,7 +66,7 @@ def efficiency(runs: Sequence[ReportRun]) -> Section:
     return Section(
         "efficiency", "Performance and efficiency", "Table 2",
         (Table("Performance and efficiency by reasoning paradigm", heads, tuple(rows), tuple(notes)),),
-        notes=tuple(protocol_notes(chosen)),
+        notes=tuple(protocol_notes(chosen)), runs=tuple(chosen),
     )  # fmt: skip
 
 
@@ -132,4 +124,5 @@ def modes(runs: Sequence[ReportRun]) -> Section:
         FigureSpec(
             "Execution modes of the first program, and the share of questions that were refined.", draw
         ),
+        runs=tuple(planned),
     )  # fmt: skip

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from videopro.report.section import Section
-from videopro.report.table import Cell, Number, Table
+from videopro.report.table import AS_PUBLISHED, Cell, Number, Table
 
 _LONG, _LVBENCH, _LVB = "Video-MME, long", "LVBench", "LongVideoBench"
 _QWEN2_5, _QWEN3 = "Qwen2.5-VL-7B", "Qwen3-VL-8B"
@@ -19,7 +19,7 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str | float]], note: st
     cells: list[tuple[Cell, ...]] = [
         tuple(cell if isinstance(cell, str) else Number(cell) for cell in row) for row in rows
     ]
-    return Table("As published", tuple(heads), tuple(cells), (note,), suffix="published")
+    return Table("As published", tuple(heads), tuple(cells), (note,), suffix=AS_PUBLISHED)
 
 
 _MAIN = _table(

@@ -205,6 +205,22 @@ def protocol_notes(runs: Sequence[ReportRun]) -> list[str]:
     return notes
 
 
+def counts_note(runs: Sequence[ReportRun]) -> str:
+    """How many questions about how many videos each dataset has, such as "pocket test: 726 questions about 66
+    videos." If runs have more than others, from the fewest to the most."""
+    parts = []
+    for data, own in by_dataset(runs).items():
+        questions = _span([len(run.questions) for run in own])
+        videos = _span([len({trace.video.key for trace in run.traces}) for run in own])
+        parts.append(f"{data.title}: {questions} questions about {videos} videos.")
+    return " ".join(parts)
+
+
+def _span(counts: Sequence[int]) -> str:
+    low, high = min(counts), max(counts)
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
 def question_notes(runs: Sequence[ReportRun]) -> list[str]:
     """Notes on runs of one dataset that did not answer the same questions."""
     notes = []

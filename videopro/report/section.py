@@ -14,6 +14,8 @@ from videopro.report.table import Table
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from videopro.report.runs import ReportRun
+
 
 class MissingRuns(RunError):
     """The given runs are not enough for a table; the message says which runs to add."""
@@ -38,3 +40,5 @@ class Section:
     tables: tuple[Table, ...] = ()
     figure: FigureSpec | None = None
     notes: tuple[str, ...] = ()
+    runs: tuple[ReportRun, ...] = ()
+    """The runs that it is about, to say over how many videos; empty: all that were given."""

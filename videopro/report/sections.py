@@ -15,9 +15,11 @@ from videopro.report.durations import durations
 from videopro.report.main_results import about_runs, main_results, own_metrics
 from videopro.report.pairs import pairs
 from videopro.report.paradigms import efficiency, modes
-from videopro.report.runs import ReportRun
+from videopro.report.runs import ReportRun, counts_note
 from videopro.report.section import MissingRuns, Section
+from videopro.report.table import AS_PUBLISHED, Estimate, Table
 from videopro.report.thresholds import TAUS, thresholds
+from videopro.scoring import FEW_VIDEOS_NOTE
 from videopro.settings import did_you_mean
 
 Builder = Callable[[Sequence[ReportRun]], Section]
@@ -61,12 +63,33 @@ def build(
     for asked in wanted:
         for name in papers.FAMILIES.get(asked, (asked,)):
             try:
-                made.append(builders[name](runs) if name in _NAMING_LACKS else _of_able(builders[name], runs))
+                section = builders[name](runs) if name in _NAMING_LACKS else _of_able(builders[name], runs)
+                made.append(_with_counts(section, runs))
             except MissingRuns as error:
                 if name in names:
                     raise
                 lacking.append(str(error))
     return made, lacking
+
+
+def _with_counts(section: Section, runs: Sequence[ReportRun]) -> Section:
+    """The section with the number of questions and videos in each caption, and with the reason where an
+    interval is missing."""
+    counts = counts_note(section.runs or runs)
+    tables = tuple(
+        table
+        if table.suffix == AS_PUBLISHED
+        else replace(
+            table, notes=(*table.notes, counts, *([FEW_VIDEOS_NOTE] if _lacks_interval(table) else []))
+        )
+        for table in section.tables
+    )
+    figure = section.figure and replace(section.figure, caption=f"{section.figure.caption} {counts}")
+    return replace(section, tables=tables, figure=figure)
+
+
+def _lacks_interval(table: Table) -> bool:
+    return any(isinstance(cell, Estimate) and cell.low is None for row in table.rows for cell in row)
 
 
 def _of_able(builder: Builder, runs: Sequence[ReportRun]) -> Section:

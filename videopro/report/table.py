@@ -15,11 +15,12 @@ from videopro.scoring import Accuracy, Difference
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number with its 95 % interval, in percent or percentage points."""
+    """A number with its 95 % interval, in percent or percentage points; without, if it is over too few
+    videos."""
 
     value: float
-    low: float
-    high: float
+    low: float | None
+    high: float | None
     signed: bool = False
     """Whether it is a difference, shown with its sign."""
 
@@ -30,8 +31,8 @@ class Estimate:
 
     @property
     def between(self) -> str:
-        """The interval."""
-        return f"{self.low:.1f} to {self.high:.1f}"
+        """The interval; "-" if there is none."""
+        return "-" if self.low is None else f"{self.low:.1f} to {self.high:.1f}"
 
     def __str__(self) -> str:
         return f"{self.text} ({self.between})"
@@ -50,6 +51,9 @@ class Number:
 
 BENCHMARK = "benchmark"
 """Heading of a first column that names the benchmark."""
+
+AS_PUBLISHED = "published"
+"""Suffix of a table of a paper's own numbers."""
 
 Cell: TypeAlias = Estimate | Number | int | str | None
 
@@ -75,16 +79,17 @@ def share(value: float | None, decimals: int = 1) -> Number | None:
 
 def accuracy_cell(found: Accuracy) -> Estimate | None:
     """An accuracy in percent."""
-    if found.accuracy is None or found.ci95 is None:
-        return None
-    return Estimate(100 * found.accuracy, 100 * found.ci95[0], 100 * found.ci95[1])
+    return None if found.accuracy is None else _estimate(found.accuracy, found.shown_ci95)
 
 
 def difference_cell(found: Difference) -> Estimate | None:
     """A difference in percentage points."""
-    if found.difference is None or found.ci95 is None:
-        return None
-    return Estimate(100 * found.difference, 100 * found.ci95[0], 100 * found.ci95[1], signed=True)
+    return None if found.difference is None else _estimate(found.difference, found.shown_ci95, signed=True)
+
+
+def _estimate(share: float, interval: Sequence[float] | None, *, signed: bool = False) -> Estimate:
+    low, high = (None, None) if interval is None else (100 * interval[0], 100 * interval[1])
+    return Estimate(100 * share, low, high, signed)
 
 
 def cell_text(cell: Cell) -> str:
@@ -156,7 +161,10 @@ def comma_separated(table: Table) -> str:
 
 def _plain(cell: Cell, wide: bool) -> Sequence[str | int | float]:
     if isinstance(cell, Estimate):
-        return [round(cell.value, 4), round(cell.low, 4), round(cell.high, 4)]
+        return [
+            round(cell.value, 4),
+            *("" if end is None else round(end, 4) for end in (cell.low, cell.high)),
+        ]
     value: str | int | float
     value = "" if cell is None else round(cell.value, 6) if isinstance(cell, Number) else cell
     return [value, "", ""] if wide else [value]

@@ -5,12 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from videopro.report.paradigms import planner_tokens
 from videopro.report.rules import NOTE, natives_for
 from videopro.report.runs import ReportRun, by_dataset, protocol_notes
 from videopro.report.section import FigureSpec, MissingRuns, Section
 from videopro.report.table import BENCHMARK, Cell, Number, Table, accuracy_cell, share
-from videopro.scoring import Accuracy, accuracy, records_of
+from videopro.scoring import (
+    PLANNER_TOKENS_NOTE,
+    PLANNER_TOKENS_OUT,
+    Accuracy,
+    accuracy,
+    is_answerable,
+    planner_tokens_out,
+    records_of,
+)
 from videopro.traces import AnswerRule, NativeTraces, NoFallback, rescore_at_tau
 
 if TYPE_CHECKING:
@@ -64,13 +71,14 @@ def sweep(
         without_error = [trace for trace in traces if trace.error is None]
         if not without_error:
             raise MissingRuns(f"tau: {run.path} answered no question; repeat its errors with --redo-errors")
+        asked = [trace for trace in traces if is_answerable(trace)]
         found.append(
             (
                 tau,
                 accuracy(records_of(traces)),
                 sum(trace.refined > 0 for trace in without_error) / len(without_error),
-                sum(trace.cost.seconds for trace in without_error) / len(without_error),
-                planner_tokens(without_error),
+                sum(trace.cost.seconds for trace in asked) / len(asked),
+                planner_tokens_out(asked),
             )
         )
     return found
@@ -130,11 +138,12 @@ def thresholds(runs: Sequence[ReportRun], taus: Sequence[float] = TAUS) -> Secti
                     float(run.identity["method"]["tau"]),
                 )
             )
-    heads = (BENCHMARK, "run", "tau", *RULES, "refined, %", "planner tokens", "runtime, s")
+    heads = (BENCHMARK, "run", "tau", *RULES, "refined, %", PLANNER_TOKENS_OUT, "runtime, s")
     notes = (
         "Each row is what the run would have recorded with that threshold, told from the refinements that it "
         "stored; no question was answered again. Runtime is without a fallback.",
         NOTE,
+        PLANNER_TOKENS_NOTE,
     )
 
     def draw() -> Figure:
@@ -147,5 +156,5 @@ def thresholds(runs: Sequence[ReportRun], taus: Sequence[float] = TAUS) -> Secti
         (Table("Accuracy at varying confidence thresholds", heads, tuple(rows), notes),),
         FigureSpec("Accuracy over the threshold tau with 95 % intervals, and the share of questions that are "
                 "refined, by the run's own rule of the final answer; the dotted line is its own tau.", draw),
-        notes=tuple(protocol_notes(chosen)),
+        notes=tuple(protocol_notes(chosen)), runs=tuple(chosen),
     )  # fmt: skip

@@ -98,7 +98,9 @@ def _pictures(section: Section) -> dict[str, bytes]:
 def _picture(figure: Figure, ending: str) -> bytes:
     content = io.BytesIO()
     dated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(ending, {})
-    figure.savefig(content, format=ending, dpi=200, bbox_inches="tight", metadata=dated)
+    figure.savefig(
+        content, format=ending, dpi=200, bbox_inches="tight", metadata=dated, transparent=ending == "svg"
+    )
     return content.getvalue()
 
 

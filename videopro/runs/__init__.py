@@ -12,6 +12,7 @@ from videopro.runs.resuming import check_model, check_questions
 from videopro.runs.submission import SubmitConfig, submit
 from videopro.runs.summary import metric_lines, summarize, summary_table, write_summary
 from videopro.runs.tail import RunTail
+from videopro.runs.text_table import TextTable
 
 __all__ = [
     "RunTail",
@@ -19,6 +20,7 @@ __all__ = [
     "RUN_FIELDS",
     "RunFolder",
     "SubmitConfig",
+    "TextTable",
     "check_model",
     "check_questions",
     "find_runs",

@@ -12,7 +12,13 @@ from videopro.scoring.agents import (
 from videopro.scoring.behaviour import BEHAVIOURS, Behaviour, BehaviourRow, behaviour, behaviour_rows
 from videopro.scoring.costs import QuestionCosts, cost_metrics, mean_costs, question_costs
 from videopro.scoring.exploration import SegmentChoice, segment_choices
-from videopro.scoring.intervals import clustered_interval, t_interval
+from videopro.scoring.intervals import (
+    FEW_VIDEOS_NOTE,
+    MIN_VIDEOS,
+    clustered_interval,
+    shown_interval,
+    t_interval,
+)
 from videopro.scoring.metrics import (
     GROUP_SEPARATOR,
     Accuracy,
@@ -32,7 +38,7 @@ from videopro.scoring.metrics import (
     unparsed_rate,
 )
 from videopro.scoring.over_seeds import ROUTING, SeedRow, seed_table
-from videopro.scoring.percentages import percent
+from videopro.scoring.percentages import percent, percent_interval
 from videopro.scoring.planning import (
     Mode,
     PlanRecord,
@@ -41,12 +47,25 @@ from videopro.scoring.planning import (
     plan_record,
     planning_metrics,
 )
-from videopro.scoring.programs import counted, is_fallback, program_metrics
+from videopro.scoring.programs import (
+    PLANNER_TOKENS_NOTE,
+    PLANNER_TOKENS_OUT,
+    TOKENS_NOTE,
+    counted,
+    is_fallback,
+    planner_tokens_out,
+    program_metrics,
+)
 from videopro.scoring.verdicts import is_answerable, official_records_of, records_of
 from videopro.scoring.weighted import WeightedPart, weighted_accuracy, weighted_difference
 
 __all__ = [
     "BEHAVIOURS",
+    "FEW_VIDEOS_NOTE",
+    "MIN_VIDEOS",
+    "PLANNER_TOKENS_NOTE",
+    "PLANNER_TOKENS_OUT",
+    "TOKENS_NOTE",
     "Accuracy",
     "Behaviour",
     "BehaviourRow",
@@ -89,7 +108,9 @@ __all__ = [
     "oracle_modes",
     "paired_difference",
     "percent",
+    "percent_interval",
     "plan_record",
+    "planner_tokens_out",
     "program_metrics",
     "question_costs",
     "records_of",
@@ -97,6 +118,7 @@ __all__ = [
     "reliability",
     "seed_table",
     "segment_choices",
+    "shown_interval",
     "t_interval",
     "unparsed_rate",
     "weighted_accuracy",

@@ -9,6 +9,19 @@ import math
 import statistics
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from typing import TypeAlias
+
+MIN_VIDEOS = 5
+"""With fewer videos an interval clustered by video is so wide, up to "0 to 100", that tables show none."""
+FEW_VIDEOS_NOTE = "-: no interval from fewer than five videos."
+"""Explains a missing interval below a table."""
+
+Interval: TypeAlias = Sequence[float]
+
+
+def shown_interval(interval: Interval | None, videos: int) -> Interval | None:
+    """The interval if it is over enough videos to be shown; see MIN_VIDEOS."""
+    return interval if videos >= MIN_VIDEOS else None
 
 
 def clustered_interval(

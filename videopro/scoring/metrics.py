@@ -12,7 +12,7 @@ from itertools import pairwise
 from math import sqrt
 from typing import Literal
 
-from videopro.scoring.intervals import clustered_interval, t975
+from videopro.scoring.intervals import Interval, clustered_interval, shown_interval, t975
 
 # Joins the names of a question that is in several groups of one kind, as in {"ability": "ER | TG"}.
 GROUP_SEPARATOR = " | "
@@ -54,6 +54,11 @@ class Accuracy:
     """Number of questions."""
     clusters: int
     """Number of videos they are about."""
+
+    @property
+    def shown_ci95(self) -> Interval | None:
+        """The interval for a table or a figure: None if it is over too few videos to say anything."""
+        return shown_interval(self.ci95, self.clusters)
 
 
 @dataclass(frozen=True)
@@ -136,6 +141,11 @@ class Difference:
     """Number of questions."""
     clusters: int
     """Number of videos they are about."""
+
+    @property
+    def shown_ci95(self) -> Interval | None:
+        """The interval for a table or a figure: None if it is over too few videos to say anything."""
+        return shown_interval(self.ci95, self.clusters)
 
 
 def paired_difference(first: Sequence[QuestionScore], second: Sequence[QuestionScore]) -> Difference:

@@ -18,7 +18,8 @@ from videopro.scoring import metrics as scoring
 from videopro.scoring.intervals import t_interval
 from videopro.scoring.metrics import QuestionScore
 from videopro.scoring.planning import Mode, planning_metrics, trace_plan_record
-from videopro.scoring.verdicts import records_of
+from videopro.scoring.programs import planner_tokens_out
+from videopro.scoring.verdicts import is_answerable, records_of
 from videopro.traces import RESCORINGS, Cost, NativeTraces, Rescoring, Trace, rescore_all
 
 ROUTING = ("well_formed", "executed", "native_share", "mode_accuracy", "mode_balanced_accuracy")
@@ -73,6 +74,7 @@ def _numbers(
         "answers": row.read_as,
         "runs": [str(run) for run in row.runs],
         "questions": len(row.seeds[0]),
+        "videos": len({record.video for record in _pooled(_records(row.seeds))}),
         **_right(row.name, row.seeds, others),
         "families": {
             name: part.accuracy
@@ -138,6 +140,7 @@ def _right(
     return found | {
         "difference": gap.difference,
         "difference_ci95": gap.ci95,
+        "difference_videos": gap.clusters,
         "difference_seeds": gaps,
         "difference_seeds_ci95": _over_seeds(gaps),
     }
@@ -175,14 +178,15 @@ def _paired(
     return list(zip(ours, others, strict=True))
 
 
-def _costs(seeds: Sequence[Sequence[Trace]]) -> dict[str, float]:
-    traces = [trace for own in seeds for trace in own]
+def _costs(seeds: Sequence[Sequence[Trace]]) -> dict[str, float | None]:
+    """Means over the questions whose video could be read, as everywhere."""
+    traces = [trace for own in seeds for trace in own if is_answerable(trace)]
     cost = sum((trace.cost for trace in traces), Cost())
-    written = sum(
-        attempt.planning.tokens_out for trace in traces for attempt in trace.rounds[: trace.refined + 1]
-    )
-    names = ("seconds", "calls", "frames", "tokens_in", "tokens_out")
-    return {name: getattr(cost, name) / len(traces) for name in names} | {"planned": written / len(traces)}
+    found: dict[str, float | None] = {
+        name: getattr(cost, name) / len(traces) if traces else None
+        for name in ("seconds", "calls", "frames", "tokens_in", "tokens_out")
+    }
+    return found | {"planner_tokens_out": planner_tokens_out(traces)}
 
 
 def _is_planned(trace: Trace) -> bool:

@@ -11,6 +11,33 @@ from typing import Any
 from videopro.question import Answer
 from videopro.traces import FALLBACK, Round, Trace
 
+PLANNER_TOKENS_OUT = "planner tokens out"
+"""Heading of `planner_tokens_out`."""
+TOKENS_NOTE = (
+    "Tokens in: the prompts of all model calls, of the planner and of the modules; a prefix that calls share "
+    "counts in each. Tokens out: what the models wrote in these calls."
+)
+PLANNER_TOKENS_NOTE = (
+    "Planner tokens out: the part of the tokens out that the planner wrote for the programs that count, the "
+    "paper's output length; empty or - where the planner counts no tokens."
+)
+"""With TOKENS_NOTE what every table means by tokens."""
+
+
+def planner_tokens_out(traces: Sequence[Trace]) -> float | None:
+    """Mean number of tokens that the planner wrote per question: the paper's output length. 0 if nothing was
+    planned; None without questions, and if the planner counts no tokens (the pocket teacher)."""
+    written = [
+        attempt
+        for trace in traces
+        for attempt in counted(trace)
+        if attempt.program is not None or attempt.faults
+    ]
+    tokens = sum(attempt.planning.tokens_out for attempt in written)
+    if not traces or (written and not tokens):
+        return None
+    return tokens / len(traces)
+
 
 def program_metrics(traces: Sequence[Trace]) -> dict[str, Any]:
     """JSON-able metrics; shares are in 0..1 of the questions without an error, None if there are none.

@@ -136,9 +136,11 @@ RESCORINGS: Mapping[str, Rescoring] = {
     f"last-answered {NATIVE}": _by_answer_rule(AnswerRule("last-answered", "native")),
 }
 """Ways to score a run with refinement, by the names that tables use."""
-RESCORINGS_NOTE = """first: before refinement; last: the last program's answer, failed or not (the paper's);
-last-answered: the latest that there is; + native: where that is none, the direct answer of a run of
-method native with the same model"""
+RESCORINGS_NOTE = (
+    "first: before refinement; last: the last program's answer, failed or not (the paper's); last-answered: "
+    "the latest that there is; + native: where that is none, the direct answer of a run of method native "
+    "with the same model"
+)
 """Explains these names below a table."""
 
 

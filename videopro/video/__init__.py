@@ -1,5 +1,6 @@
 """A video file: frames with their true times, sampling, crops, and subtitles."""
 
+from videopro.video.decoding import check_no_url
 from videopro.video.frame_store import FrameStore, shared_store
 from videopro.video.subtitles import (
     SubtitleLine,
@@ -16,6 +17,7 @@ __all__ = [
     "SubtitleLine",
     "Subtitles",
     "Video",
+    "check_no_url",
     "embedded_subtitles",
     "has_embedded_subtitles",
     "fps_times",

@@ -1,6 +1,7 @@
 """Units of work and their progress, shared by runs, synthesis, indexing and rewards."""
 
+from videopro.work.counter import Counter, counted
 from videopro.work.progress import Progress
 from videopro.work.queue import Unit, lease, read_crashes, record_crash, units
 
-__all__ = ["Progress", "Unit", "lease", "read_crashes", "record_crash", "units"]
+__all__ = ["Counter", "Progress", "Unit", "counted", "lease", "read_crashes", "record_crash", "units"]

@@ -392,6 +392,12 @@ def test_the_command_continues_past_a_broken_video_and_names_it(
     captured = capsys.readouterr()
     assert "b.mp4: 34 clips" in captured.out
     assert "a.mp4" in captured.err
+    several = [str(path), str(folder / "b.mp4"), str(folder)]
+    assert command.main([*several, *encoder, "--root", str(tmp_path)]) == 2
+    names = [Path(line.split(": ")[0]).name for line in capsys.readouterr().out.splitlines()]
+    assert names == [path.name, "b.mp4"], "files and folders, each file once"
+    assert command.main([str(path), "https://host/a.mp4", *encoder]) == 2
+    assert "curl -L -o film.mp4 'https://host/a.mp4'" in capsys.readouterr().err
     for wrong, message in (
         (["--clip-seconds", "0"], "clip_seconds is 0.0"),
         (["--query", "x"], "searches one video"),

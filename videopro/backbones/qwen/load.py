@@ -20,6 +20,7 @@ from transformers.utils.hub import cached_file
 from videopro.backbones.base import DEFAULT_FRAMES, DEFAULT_PIXELS, BackboneConfig, check_keys
 from videopro.backbones.fingerprint import folder_fingerprint
 from videopro.errors import BackboneError, ConfigError
+from videopro.library_messages import hide_weights_bar
 from videopro.storage import non_finite, non_finite_in, parse_json
 
 DEFAULTS_FILE = "videopro.json"
@@ -73,6 +74,7 @@ def load_weights(found: Checkpoint, device: torch.device | None, **options: Any)
     """Load a checkpoint's model and move it to `device` unless that is None; `options` go to from_pretrained.
     Raises BackboneError for weights that are broken, incomplete or too large."""
     name = found.name
+    hide_weights_bar()
     try:
         loaded: Any = AutoModelForImageTextToText.from_pretrained(
             found.source, config=found.settings, output_loading_info=True, **options

@@ -6,6 +6,7 @@ Positions are computed here and passed to the model, which would otherwise reuse
 from __future__ import annotations
 
 import copy
+import inspect
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -82,6 +83,9 @@ class QwenRunner:
         self.model = model
         self._ends = frozenset(ends)
         self._pad = pad
+        # transformers 5.24 calls the cache so; the former name is deprecated there and unknown later.
+        has_new_name = "cache" in inspect.signature(type(model).forward).parameters
+        self._cache = "cache" if has_new_name else "past_key_values"
         layers = model.config.get_text_config().to_dict().get("layer_types") or ()
         self.is_recurrent = any(layer not in ("full_attention", "sliding_attention") for layer in layers)
         """Whether some layers carry a recurrent state, which padding between tokens would change."""
@@ -106,7 +110,7 @@ class QwenRunner:
         positions, next_position = self.positions(head)
         batch = self._batch([head], positions)
         out = self.model(**batch, use_cache=True, logits_to_keep=1)
-        return PromptHead(out.past_key_values, len(head.ids), next_position)
+        return PromptHead(out[self._cache], len(head.ids), next_position)
 
     def positions(self, head: EncodedPrompt) -> tuple[torch.Tensor, int]:
         """M-RoPE positions of a head, (3, 1, tokens), and the position of a text token after it."""
@@ -140,7 +144,7 @@ class QwenRunner:
         # The reply continues from the last token's position, as in one pass over prompt and reply. The deltas
         # of get_rope_index continue from the highest position, which differs for a long Qwen2.5-VL video.
         deltas = positions[0, :, -1:] + 1 - mask.sum(-1, keepdim=True)
-        return DecodingState(out.past_key_values, mask, deltas, logits)
+        return DecodingState(out[self._cache], mask, deltas, logits)
 
     def fork(self, state: DecodingState, rows: Sequence[int]) -> DecodingState:
         """A batch with these rows of `state`, each as often as it is listed. `state` cannot be used again."""
@@ -181,11 +185,11 @@ class QwenRunner:
                 input_ids=ids,
                 attention_mask=whole,
                 position_ids=_text_positions(whole, shared.next_position - shared.length)[..., -width:],
-                past_key_values=cache,
+                **{self._cache: cache},
                 use_cache=True,
                 logits_to_keep=keep,
             )
-        return out.logits.float().to(self.device), out.past_key_values
+        return out.logits.float().to(self.device), out[self._cache]
 
     def _step(self, state: DecodingState, tokens: torch.Tensor) -> DecodingState:
         mask = torch.cat([state.mask, state.mask.new_ones(len(tokens), 1)], dim=1)
@@ -194,12 +198,12 @@ class QwenRunner:
                 input_ids=tokens[:, None],
                 attention_mask=mask,
                 position_ids=_text_positions(mask, state.deltas)[..., -1:],
-                past_key_values=state.cache,
+                **{self._cache: state.cache},
                 use_cache=True,
                 logits_to_keep=1,
             )
         logits = out.logits[:, -1].float().to(self.device)
-        return replace(state, cache=out.past_key_values, mask=mask, logits=logits)
+        return replace(state, cache=out[self._cache], mask=mask, logits=logits)
 
     # Batches
 

@@ -61,7 +61,7 @@ def build_table(table: PaperTable, runs: Sequence[ReportRun]) -> Section:
         notes.append(f"Rows without ours: {_lacking(table, filled)}.")
     return Section(
         table.name, table.title, table.source, (Table(table.title, heads, tuple(rows), tuple(notes)),),
-        notes=(*protocol_notes(shown), *question_notes(shown)),
+        notes=(*protocol_notes(shown), *question_notes(shown)), runs=tuple(shown),
     )  # fmt: skip
 
 

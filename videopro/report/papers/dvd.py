@@ -162,4 +162,5 @@ def behaviours(runs: Sequence[ReportRun]) -> Section:
         "dvd-fig3", "Behaviour in the use of tools", "Figure 3 of Deep Video Discovery",
         (Table("Behaviour in the use of tools", heads, tuple(rows), notes),),
         FigureSpec("Share, steps and accuracy of each class of behaviour.", draw),
+        runs=tuple(run for run in runs if run.method == PAPER.method),
     )  # fmt: skip

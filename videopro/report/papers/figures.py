@@ -87,7 +87,7 @@ def draw_frames(
         axes = grid.pop(0)
         palette = colours([(name, "") for name, _, _ in points])
         for name, seen, found in points:
-            share, (low, high) = found.accuracy or 0.0, found.ci95 or (math.nan, math.nan)
+            share, (low, high) = found.accuracy or 0.0, found.shown_ci95 or (math.nan, math.nan)
             errors = [[max(0.0, share - low)], [max(0.0, high - share)]]
             axes.errorbar(
                 [seen], [share], yerr=errors, marker="o", color=palette[name], label=name, linestyle=""

@@ -12,7 +12,7 @@ from videopro.report.papers.building import NOTE, setting
 from videopro.report.papers.spec import frames_seen, published_cell, right
 from videopro.report.runs import ReportRun, by_dataset, protocol_notes, question_notes
 from videopro.report.section import MissingRuns, Section
-from videopro.report.table import BENCHMARK, Cell, Number, Table, share
+from videopro.report.table import AS_PUBLISHED, BENCHMARK, Cell, Number, Table, share
 from videopro.traces import Cost, Preparation, Trace
 
 METHOD = "lvagent"
@@ -70,12 +70,13 @@ def timings(runs: Sequence[ReportRun]) -> Section:
         ),
         ("LongVideoBench, MLVU, Video-MME with and without subtitles, and EgoSchema. The sum of the three "
          "parts is that of the last row.",),
-        suffix="published",
+        suffix=AS_PUBLISHED,
     )  # fmt: skip
     return Section(
         "lvagent-times", "LVAgent's time", f"Section B.2 of {TITLE}'s supplement",
         (Table("LVAgent's time", heads, tuple(rows), notes), published),
         notes=(*protocol_notes(runs), *question_notes(runs)),
+        runs=tuple(run for run in runs if run.method == "lvagent"),
     )  # fmt: skip
 
 
@@ -107,7 +108,7 @@ def numbers_of_agents(runs: Sequence[ReportRun]) -> Section:
             for count, values in ((3, THREE_AGENTS), (4, FOUR_AGENTS))
         ),
         ("The accuracy of three agents is in the paper's main table, which is not in the supplement.",),
-        suffix="published",
+        suffix=AS_PUBLISHED,
     )  # fmt: skip
     notes = (
         "First answers differ: questions in which the agents do not all give one letter in the first round, "
@@ -116,7 +117,7 @@ def numbers_of_agents(runs: Sequence[ReportRun]) -> Section:
     return Section(
         "lvagent-agents", "LVAgent by its number of agents", f"Section B.3 of {TITLE}'s supplement",
         (Table("LVAgent by its number of agents", heads, tuple(rows), notes), published),
-        notes=(*protocol_notes(own), *question_notes(own)),
+        notes=(*protocol_notes(own), *question_notes(own)), runs=tuple(own),
     )  # fmt: skip
 
 

@@ -201,4 +201,5 @@ def segment_distances(runs: Sequence[ReportRun]) -> Section:
         "vca-fig5", "Distance of the chosen segment from the evidence", "Figure 5 of VCA",
         (Table("Distance of the chosen segment from the evidence", heads, tuple(rows), notes),),
         FigureSpec("Distance of the chosen segment from the evidence: the agent, and the best score.", draw),
+        runs=tuple(run for run in runs if run.method == PAPER.method),
     )  # fmt: skip

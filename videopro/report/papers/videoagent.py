@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
@@ -216,7 +217,7 @@ def frame_efficiency(runs: Sequence[ReportRun]) -> Section:
     caption = "Accuracy against frames seen, and the frames that each type of question needs."
     # Of models that cannot follow the prompts, on a benchmark without types, there is nothing to draw.
     figure = FigureSpec(caption, draw) if points or panels else None
-    return Section(made.name, made.title, made.source, tables, figure, made.notes)
+    return replace(made, tables=tables, figure=figure)
 
 
 def _point(run: ReportRun) -> tuple[str, float, Accuracy] | None:

@@ -3,7 +3,7 @@
 Uses FFmpeg through PyAV, or TorchCodec on request. To get frames, use `videopro.video.Video`.
 """
 
-from videopro.video.decoding.opening import Deadline, check_file, content_id, open_container
+from videopro.video.decoding.opening import Deadline, check_file, check_no_url, content_id, open_container
 from videopro.video.decoding.probe import Probe, probe_video
 
-__all__ = ["Deadline", "Probe", "check_file", "content_id", "open_container", "probe_video"]
+__all__ = ["Deadline", "Probe", "check_file", "check_no_url", "content_id", "open_container", "probe_video"]

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import stat
 import time
 from collections.abc import Iterator
@@ -63,12 +64,31 @@ def timeout_error(path: Path, seconds: float) -> VideoError:
     )
 
 
+# A path object has only one of the two slashes.
+_URL = re.compile(r"(?P<scheme>https?|ftp|s3|gs|rtsp|hf):/{1,2}(?P<rest>.*)", re.DOTALL)
+
+
+def check_no_url(name: str) -> None:
+    """Raise VideoError for the address of a video that is not on this machine."""
+    match = _URL.fullmatch(name)
+    if match is None:
+        return
+    url = f"{match['scheme']}://{match['rest']}"
+    if match["scheme"] not in ("http", "https"):
+        raise VideoError(f"{url}: videos are read from files only; download it first and give the file")
+    raise VideoError(
+        f"{url}: videos are read from files only; download it first and give the file: "
+        f"yt-dlp -f mp4 -o film.mp4 '{url}' (a page), or curl -L -o film.mp4 '{url}' (a file)"
+    )
+
+
 def check_file(path: Path) -> os.stat_result:
     """The state of a readable, non-empty regular file; raises VideoError for anything else.
 
     A pipe or device is refused unopened: it could block a read forever, and FFmpeg cannot be interrupted in a
     read.
     """
+    check_no_url(str(path))
     try:
         state = os.stat(path)
     except FileNotFoundError:

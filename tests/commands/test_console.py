@@ -1,0 +1,101 @@
+"""What `videopro ask` prints: wrapped programs, cropped replies, what it is waiting for."""
+
+from __future__ import annotations
+
+import io
+import re
+
+import pytest
+from rich.cells import cell_len
+from rich.console import Console
+from rich.text import Text
+
+from videopro.ask_code import print_code, wrapped
+from videopro.ask_console import ConsoleObserver
+from videopro.planners import PlannerReply
+from videopro.reasoning import round_from_reply
+
+CODE = """def execute_command(video, question):
+    intervals, clips = get_informative_clips(video, "the school", top_k=1)
+    for clip in clips:
+        if clip:
+            text = "Lines of the narration: " + " ".join(line.text for line in lines if line.start < 30)
+    return query_mc(clips, question, choices)"""
+
+
+def printed(code: str, width: int) -> list[str]:
+    out = io.StringIO()
+    print_code(code, Console(file=out, width=width))
+    return [line.rstrip("\n") for line in out.getvalue().splitlines()]
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_a_program_wraps_at_the_width_with_its_continuations_indented(width: int) -> None:
+    shown = printed(CODE, width)
+    assert max(map(cell_len, shown)) <= width
+    numbered = [line for line in shown if re.match(r" +\d+ ", line)]
+    assert [int(line.split()[0]) for line in numbered] == [1, 2, 3, 4, 5, 6], "a continuation has no number"
+    # Nothing is lost.
+    parts = [line[5:] for line in shown]
+    assert "".join("".join(parts).split()) == "".join(CODE.split())
+    # A margin of five, then further in than the line that it continues: 12 and 4.
+    inner = shown[shown.index(numbered[4]) + 1]
+    assert len(inner) - len(inner.lstrip()) == 5 + 12 + 4
+
+
+def test_a_line_is_broken_between_arguments_or_words_and_else_anywhere() -> None:
+    def pieces(text: str, room: int) -> list[str]:
+        return [piece.plain for piece in wrapped(Text(text), room)]
+
+    assert pieces("call(first, second one, third)", 28) == ["call(first, second one, ", "    third)"]
+    assert pieces("x" * 50, 20) == ["x" * 20, "    " + "x" * 16, "    " + "x" * 14]
+    assert pieces("short", 20) == ["short"]
+    # A wide character takes two cells.
+    assert max(cell_len(piece) for piece in pieces("字" * 30, 21)) <= 21
+    # Deep in, there is still room.
+    assert all(len(piece) <= 20 for piece in pieces(" " * 18 + "a_call(with, some, words)", 20))
+
+
+def reply_shown(text: str, capsys: pytest.CaptureFixture[str]) -> str:
+    round, _ = round_from_reply("plan", PlannerReply(text), seconds=1.0)
+    ConsoleObserver().on_reply(round)
+    return capsys.readouterr().out
+
+
+def test_replies_that_are_no_program_are_cropped(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = reply_shown("word " * 1000, capsys)
+    assert "more characters)" in shown
+    assert len(shown) < 1000
+    garbled = (
+        "<planning>look " + "and look " * 500 + "</planning><code>def execute_command(:\n" + "x = 1\n" * 500
+    )
+    shown = reply_shown(garbled, capsys)
+    # 24 lines of its 501 are shown: 477 of "x = 1" are left out, with their line ends (but the last).
+    assert f"({477 * 6:,} more characters)" in shown
+    assert shown.count("x = 1") == 23
+    assert "and look" in shown
+    assert len(shown) < 2000
+    whole = f"<planning>Look.</planning>\n<code>\n{CODE}\n</code>"
+    assert "more characters" not in reply_shown(whole, capsys)
+
+
+def test_a_wait_is_a_line_on_stderr_if_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    with ConsoleObserver() as observer:
+        observer.on_wait("planning")
+    shown = capsys.readouterr()
+    assert shown.err == "planning ...\n"
+    assert shown.out == ""
+
+
+def test_a_wait_on_a_terminal_is_cleared_before_anything_is_printed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    with ConsoleObserver() as observer:
+        observer.on_wait("planning")
+        observer.on_reply(round_from_reply("plan", PlannerReply("no program"))[0])
+        err = capsys.readouterr().err
+        assert "planning ..." in err
+        assert err.rindex("\x1b[2K") > err.rindex("planning ..."), "the line is erased"
+        assert err.endswith("\x1b[?25h\r\x1b[1A\x1b[2K") or "\x1b[?25h" in err, "the cursor is back"

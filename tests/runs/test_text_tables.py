@@ -1,0 +1,151 @@
+"""Tables in a terminal: numbers are whole at 80 columns, names wrap, and few videos have no interval."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from tests.support.report_world import answers, planned_run, unreadable, write_run
+from videopro import compare, seeds
+from videopro.report.reading import read_runs
+from videopro.report.sections import build
+from videopro.runs import RunFolder, TextTable, recorded_protocol, summarize, summary_table
+from videopro.scoring import seed_table
+from videopro.traces import Trace
+
+ABOUT = {"benchmark": "pocket", "split": "test", "model": "tiny", "method": "native", "subtitles": "none"}
+
+
+def printed(table: object, width: int) -> list[str]:
+    file = io.StringIO()
+    Console(file=file, width=width).print(table)
+    return [line.rstrip() for line in file.getvalue().splitlines()]
+
+
+def summary_lines(folder: Path, traces: list[Trace]) -> str:
+    run = RunFolder(write_run(folder, traces))
+    summary = summarize(run.read(), recorded_protocol(run), ABOUT)
+    return " ".join(" ".join(printed(summary_table(summary, (), folder), 80)).split())
+
+
+def test_names_wrap_beside_whole_numbers() -> None:
+    table = TextTable(
+        "a title",
+        ("", "accuracy %", "95 % interval"),
+        (("a-name of words", "12.5", "-12.5 to 100.0"),),
+        ("one two three four five six seven eight",),
+        frozenset(("95 % interval",)),
+    )
+    # The numbers take 8 + 14 and two gaps of 2, so 12 columns are left for the name.
+    assert printed(table, 38) == [
+        "a title",
+        "           accuracy",
+        "                  %  95 % interval",
+        "─" * 35,
+        "a-name of      12.5  -12.5 to 100.0",
+        "words",
+        "one two three four five six seven",
+        "eight",
+        "",
+    ]
+    assert "a-name of words      12.5  -12.5 to 100.0" in printed(table, 80)
+    # Too narrow for the numbers: they wrap, but nothing is cut.
+    narrow = printed(table, 24)
+    assert max(map(len, narrow)) <= 24
+    assert sorted("".join("".join(narrow[4:7]).split())) == sorted("a-nameofwords12.5-12.5to100.0")
+
+
+def test_a_table_in_markdown() -> None:
+    table = TextTable("A title", ("", "n", "of"), (("a | b", "1", "x"),), ("caption",), frozenset(("of",)))
+    assert table.markdown == (
+        "**A title**\n\n|  | n | of |\n| --- | ---: | --- |\n| a \\| b | 1 | x |\n\ncaption\n"
+    )
+
+
+def test_a_summary_counts_videos_and_shows_no_interval_of_few(tmp_path: Path) -> None:
+    """Two questions a video: eight about four videos, ten about five; six of them are right."""
+    few = summary_lines(tmp_path / "few", answers("AAAAAABB"))
+    assert "all 8 4 75.0 - 75.0" in few
+    assert few.count("no interval from fewer than five videos") == 1
+    enough = summary_lines(tmp_path / "enough", answers("AAAAAABBBB"))
+    assert "no interval" not in enough
+    low, high = enough.partition("all 10 5 60.0 ")[2].split()[0:3:2]
+    assert float(low) < 60 < float(high)
+
+
+def test_questions_without_an_answer_are_named_with_what_to_do(tmp_path: Path) -> None:
+    said = summary_lines(tmp_path / "one", [*answers("AB"), unreadable(7)])
+    where = str(tmp_path / "one" / "traces.jsonl")
+    assert "1 question without an answer: VideoError (q7)" in said
+    # A long path may be broken by the terminal's width.
+    assert f"`error`in{where}sayswhy" in said.replace(" ", "")
+    assert "with --redo-errors asks it again" in said
+    many = summary_lines(tmp_path / "five", [*answers("AB"), *map(unreadable, range(3, 8))])
+    assert "5 questions without an answer: VideoError (q3, q4, q5 and 2 more)" in many
+    assert "asks them again" in many
+
+
+def write_comparison(folder: Path) -> Path:
+    """A folder of two runs with a summary each: the planned one comes first in the alphabet."""
+    planned_run(folder / "a-planned")
+    write_run(folder / "b-native", answers("ABBA"))
+    for name, method in (("a-planned", "videopro"), ("b-native", "native")):
+        run = RunFolder(folder / name)
+        identity = run.recorded_identity() or {}
+        about = {
+            **ABOUT, "model": "org/tiny", "method": method, "settings": identity["method"], "protocol": "",
+            "run_key": run.key(),
+        }  # fmt: skip
+        summary = summarize(run.read(), recorded_protocol(run), about)
+        run.summary.write_text(json.dumps(summary))
+    return folder
+
+
+def test_a_folder_of_runs_is_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Direct answers first; without a terminal the tables are 80 wide."""
+    assert compare.main([str(write_comparison(tmp_path / "runs"))]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    first = next(number for number, line in enumerate(lines) if set(line.strip()) == {"─"})
+    assert lines[first + 1].split() == ["b-native", "4", "2", "50.0", "-"]
+    # Right: q0, q1 and q2 of the planned run, q0 and q3 of the direct answers.
+    assert lines[first + 2].split() == ["a-planned", "4", "2", "75.0", "-", "+25.0", "-"]
+    text = " ".join(" ".join(lines).split())
+    assert text.count("no interval from fewer than five videos") == 1
+    # Six programs of 100 tokens for four questions; direct answers have no planner.
+    assert [line.split()[-1] for line in lines if line.startswith(("b-native", "a-planned"))][-2:] == [
+        *("0", "150"),
+    ]
+
+
+def test_runs_of_one_name_are_told_apart(tmp_path: Path) -> None:
+    for name in ("x", "y"):
+        write_comparison(tmp_path / name)
+    found = compare.read_comparison_runs([tmp_path / "x", tmp_path / "y"])
+    assert [run.name for run in found] == ["x/b-native", "x/a-planned", "y/b-native", "y/a-planned"]
+
+
+def test_compare_seeds_and_report_count_the_same_tokens(tmp_path: Path) -> None:
+    folder = write_comparison(tmp_path / "runs")
+    (run,) = compare.read_comparison_runs([folder / "a-planned"])
+    (row,) = seed_table([seeds.read_seed_row(f"a={folder / 'a-planned'}")], {}, {})
+    section, _ = build(read_runs([str(folder / "a-planned")]), ("efficiency",))
+    table = section[0].tables[0]
+    column = table.heads.index("planner tokens out")
+    # Six rounds of 100 tokens for four questions; the last row is the run with its refinements.
+    assert compare.tables_of([run])[-1].rows[0][-1] == "150"
+    assert row["planner_tokens_out"] == 150.0
+    assert str(table.rows[-1][column]) == "150"
+
+
+def test_seeds_show_no_interval_of_few_videos(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = write_run(tmp_path / "n", answers("AB"))
+    assert seeds.main([f"native={folder}", f"again={folder}"]) == 0
+    text = capsys.readouterr().out
+    assert "native  2       1   50.0  -" in text
+    assert "0.0 to 100.0" not in text
+    assert "-100.0 to 100.0" not in text

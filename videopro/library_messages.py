@@ -1,0 +1,81 @@
+"""Hides lines that other libraries print and that tell a user of VideoPro nothing, each by its own text.
+
+Importing this module hides them; it imports no other library. Everything else that libraries say is shown.
+"""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+# (logger, beginning of the message)
+_LOGGED = (
+    # bitsandbytes, which peft imports if it is installed, looks for a CPU kernel of 4-bit weights; QLoRA on a
+    # CPU is not supported here, and on a GPU the kernel is not used.
+    ("bitsandbytes.backends.cpu.ops", "Failed to load CPU gemm_4bit_forward"),
+    # DeepSpeed, which accelerate imports if it is installed, on a machine without a GPU.
+    ("DeepSpeed", "Setting accelerator to CPU"),
+)
+# (category, regular expression of the message's beginning)
+_WARNED: tuple[tuple[type[Warning], str], ...] = (
+    # TRL and peft still read and set these names of transformers 5; they go on working until version 6.
+    (FutureWarning, "`gradient_checkpointing` is deprecated"),
+    (FutureWarning, "`is_gradient_checkpointing` is deprecated"),
+    # peft looks for the base model's config by its name, to see whether the vocabulary was enlarged. "pocket"
+    # is no folder or hub name, and no vocabulary is enlarged here.
+    (UserWarning, "Could not find a config file in .* will assume that the vocabulary was not modified"),
+)
+
+
+class _Hidden(logging.Filter):
+    """Drops records whose message begins like this."""
+
+    def __init__(self, beginning: str) -> None:
+        super().__init__()
+        self._beginning = beginning
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return not record.getMessage().startswith(self._beginning)
+
+
+class _HubRetries(logging.Filter):
+    """One line for all attempts to reach the hub, instead of two for each of them; the error that follows
+    says what to do. A rate limit is still reported."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._is_told = False
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        said = record.getMessage()
+        if said.startswith("Retrying in "):
+            return False
+        reason, is_attempt, _ = said.partition(" thrown while requesting ")
+        if not is_attempt:
+            return True
+        if self._is_told:
+            return False
+        self._is_told = True
+        record.msg, record.args = f"the hub does not answer ({reason}); trying for about half a minute", ()
+        return True
+
+
+def hide_weights_bar() -> None:
+    """Hide transformers' bar over the tensors that it puts into a model. The bars of downloads stay."""
+    from transformers.utils import logging as transformers_logging
+
+    def hook(factory: Callable[..., Any], args: tuple[Any, ...], settings: dict[str, Any]) -> Any:
+        if settings.get("desc") == "Loading weights":
+            settings = {**settings, "disable": True}
+        return factory(*args, **settings)
+
+    transformers_logging.set_tqdm_hook(hook)
+
+
+for _logger, _beginning in _LOGGED:
+    logging.getLogger(_logger).addFilter(_Hidden(_beginning))
+logging.getLogger("huggingface_hub.utils._http").addFilter(_HubRetries())
+for _category, _message in _WARNED:
+    warnings.filterwarnings("ignore", message=_message, category=_category)
