@@ -117,16 +117,16 @@ def compare(given: DecodeSettings) -> None:
         work = given.work or Path(scratch)
         work.mkdir(parents=True, exist_ok=True)
         files = {10: work / "ten.mp4", 60: work / "sixty.mp4"}
-        makers = {
-            10: make_ten_minutes,
-            60: lambda part: make_sixty_minutes(files[10], part),
-        }
         for minutes, path in files.items():
             if not path.exists():
                 print(f"making the file of {minutes} minutes (both take about a minute)", flush=True)
-                # A file that is there is whole.
-                makers[minutes](path.with_suffix(".part.mp4"))
-                path.with_suffix(".part.mp4").rename(path)
+                # Renamed when it is whole.
+                part = path.with_suffix(".part.mp4")
+                if minutes == 10:
+                    make_ten_minutes(part)
+                else:
+                    make_sixty_minutes(files[10], part)
+                part.rename(path)
         if given.make_only:
             return
         table = measure(files, given.rounds)
