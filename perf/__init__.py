@@ -1,1 +1,6 @@
 """Scripts that measure speed, memory and structure; each runs as `python perf/NAME.py`."""
+
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+"""The checkout."""

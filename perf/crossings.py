@@ -1,6 +1,6 @@
 """How many of the project's files a question crosses on its way to its trace, and a GRPO row to its reward.
 
-    python perf/crossings.py
+    python perf/crossings.py [--output FILE]
 
 Runs one question of the pocket test split, native and by a program of the shipped planner, and counts the
 files in which a function of the project runs from the moment a worker looks for work until the trace is on
@@ -22,23 +22,28 @@ import tempfile
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from perf.structure import imports  # noqa: E402
-from videopro import benchmarks, methods  # noqa: E402
-from videopro.backbones import load_backbone  # noqa: E402
-from videopro.benchmarks import Benchmark, Item  # noqa: E402
-from videopro.modules import ModuleModels, ModuleSettings  # noqa: E402
-from videopro.runner import WorkerJob, run_worker  # noqa: E402
-from videopro.runs import RunFolder  # noqa: E402
-from videopro.train.rewards import ProgramRewards  # noqa: E402
-from videopro.train.rl import as_dataset, read_grpo_rows  # noqa: E402
-from videopro.work import units  # noqa: E402
+from perf import ROOT
+from perf.recording import write_record
+from perf.structure import imports
+from videopro import benchmarks, methods
+from videopro.backbones import load_backbone
+from videopro.benchmarks import Benchmark, Item
+from videopro.cli import exit_status
+from videopro.command_line import CommandLine
+from videopro.modules import ModuleModels, ModuleSettings
+from videopro.runner import WorkerJob, run_worker
+from videopro.runs import RunFolder
+from videopro.settings import setting
+from videopro.train.rewards import ProgramRewards
+from videopro.train.rl import as_dataset, read_grpo_rows
+from videopro.work import units
 
 FOLDERS = ("videopro", "modules", "train", "data_synthesis")
 INSIDES = ("videopro/backbones/qwen/", "videopro/video/decoding/", "videopro/executor/", "modules/models/")
@@ -52,6 +57,19 @@ SETTINGS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "videopro": ({"temperature": 0.0}, {"adapter": "pocket-sft"}),
 }
 
+
+@dataclass(frozen=True)
+class CrossingSettings:
+    """Where the counts go."""
+
+    output: Path | None = field(default=None, metadata=setting("JSON file for the counts; unset: print them"))
+
+
+COMMAND = CommandLine(
+    "perf.crossings",
+    CrossingSettings,
+    summary="Count the files that a question crosses to its trace.",
+)
 
 # Opens the video, picks frames in the middle and asks about them.
 REPLY = """<planning>One look at the middle is enough.</planning>
@@ -168,8 +186,8 @@ def row_to_reward(item: Item) -> set[str]:
     return files
 
 
-def main() -> None:
-    """Print the counts and the files as JSON."""
+def count(given: CrossingSettings) -> None:
+    """Print the counts and the files as JSON, or write them."""
     benchmark = benchmarks.load("pocket", split="test")
     (item,) = benchmark.select(limit=1)
     if benchmark.fetch is not None:
@@ -181,12 +199,25 @@ def main() -> None:
     if not all(crossed.values()):
         raise SystemExit(f"no file of {ROOT} was run: another checkout's videopro is imported")
     faces = packages_with_faces(imports(ROOT))
+    found = []
     for way, files in crossed.items():
         core = sorted(name for name in files if not name.startswith(INSIDES))
         stopped = read_by_stops(files, faces)
         counts = {"files": len(files), "core": len(core), "stops": len(stopped)}
-        print(json.dumps({"way": way, **counts, "stops_at": stopped, "core_files": core}, indent=1))
+        found.append({"way": way, **counts, "stops_at": stopped, "core_files": core})
+    if given.output is not None:
+        write_record(given.output, found)
+    else:
+        for figures in found:
+            print(json.dumps(figures, indent=1))
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line. Returns the exit status."""
+    with exit_status("stopped") as status:
+        count(COMMAND.parse(argv))
+    return status.code
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

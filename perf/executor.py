@@ -1,6 +1,6 @@
 """Times one generated program in the sandbox and elsewhere: wall and CPU time of a program and of a call.
 
-    python perf/executor.py [--programs 300] [--write]
+    python perf/executor.py [--programs 300] [--output FILE]
 
 Contenders: `videopro.executor`; smolagents' LocalPythonExecutor, which interprets the syntax tree in the host
 process; and a plain `python -c` child per program, which talks to the host in lines of JSON and confines
@@ -8,13 +8,12 @@ nothing. The lower bounds are measured in the same run. "Two processes" bounds a
 child echoes the bytes of a call over a socket; "on one core" is the same with both on one core. "Fork and
 pipe" bounds a program in its own process: fork a bare process that writes one byte into a pipe and exits, and
 wait for it. Compare ratios, and mind the load, which is recorded with them. CPU time covers every process
-that takes part, including the host. "Equal" counts the ordinary programs of `tests/support/program_world.py`
-that give CPython's result. `--write` keeps the figures in perf/executor.json.
+that takes part, including the host. "Equal" counts the ordinary programs of `perf/programs/ordinary.py`
+that give CPython's result. The recorded figures are those of `--output perf/executor.json`.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import platform
@@ -23,8 +22,10 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from importlib.util import find_spec
 from itertools import pairwise
 from math import nan
 from pathlib import Path
@@ -32,10 +33,28 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from tests.support.program_world import ORDINARY, PRELUDE, AnswerOnHost, World, natively
+from perf.programs.ordinary import ORDINARY, PRELUDE, AnswerOnHost, World, natively
+from perf.recording import write_record
+from perf.timing import cpu_seconds
+from videopro.cli import exit_status
+from videopro.command_line import CommandLine
+from videopro.errors import ConfigError
 from videopro.executor import Executor, Limits
+from videopro.settings import setting
 
-RESULTS = Path(__file__).with_suffix(".json")
+
+@dataclass(frozen=True)
+class ExecutorSettings:
+    """How many programs, and where the figures go."""
+
+    programs: int = field(default=300, metadata=setting("programs that each contender runs"))
+    output: Path | None = field(default=None, metadata=setting("file for the figures"))
+
+
+COMMAND = CommandLine(
+    "perf.executor", ExecutorSettings, summary="Time one generated program in the sandbox and elsewhere."
+)
+
 PROGRAM = ORDINARY["release signature"]
 CALLS = 2000
 CALLING = f"""
@@ -135,9 +154,9 @@ PLAIN_FUNCTIONS: dict[str, Callable[..., Any]] = {
 INPUTS = {"video": "v", "question": "What is written on the sign?"}
 
 
-def measure(run: Run, programs: int, used: Callable[[], float]) -> dict[str, float]:
+def measure(run: Run, programs: int) -> dict[str, float]:
     """Median milliseconds per program (of three calls) and microseconds per call, programs per second from
-    two threads, and mean CPU times. `used` returns the CPU seconds so far of all processes that take part."""
+    two threads, and mean CPU times of all processes that take part."""
 
     def run_plain(_: int = 0) -> float:
         begun = time.perf_counter()
@@ -147,11 +166,11 @@ def measure(run: Run, programs: int, used: Callable[[], float]) -> dict[str, flo
 
     for _ in range(3):
         run_plain()
-    before = used()
+    before = cpu_seconds()
     single = statistics.median(run_plain() for _ in range(programs))
-    cpu = (used() - before) / programs
+    cpu = (cpu_seconds() - before) / programs
     calls = []
-    before = used()
+    before = cpu_seconds()
     for _ in range(5):
         stamps: list[float] = []
 
@@ -163,7 +182,7 @@ def measure(run: Run, programs: int, used: Callable[[], float]) -> dict[str, flo
             raise RuntimeError("a wrong result")
         calls.append(statistics.median(after - before for before, after in pairwise(stamps)))
     # Minus the cost of a program itself; its three calls are negligible among thousands.
-    call_cpu = max((used() - before - len(calls) * cpu) / (len(calls) * CALLS), 0.0)
+    call_cpu = max((cpu_seconds() - before - len(calls) * cpu) / (len(calls) * CALLS), 0.0)
     begun = time.perf_counter()
     with ThreadPoolExecutor(2) as threads:
         list(threads.map(run_plain, range(programs)))
@@ -174,22 +193,6 @@ def measure(run: Run, programs: int, used: Callable[[], float]) -> dict[str, flo
         "call_cpu_us": round(call_cpu * 1e6, 2),
         "programs_per_s": round(programs / (time.perf_counter() - begun), 1),
     }
-
-
-def own_and_children() -> float:
-    """CPU seconds of this process and of its children that were waited for."""
-    return sum(os.times()[:4])
-
-
-def with_zygote(executor: Executor) -> Callable[[], float]:
-    """`own_and_children` plus an executor's zygote and the programs that it has waited for."""
-
-    def used() -> float:
-        assert executor._zygote is not None
-        fields = Path(f"/proc/{executor._zygote.pid}/stat").read_text().rpartition(")")[2].split()
-        return own_and_children() + sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
-
-    return used
 
 
 def fork_and_pipe(programs: int) -> dict[str, float]:
@@ -222,7 +225,7 @@ def echo(cores: set[int]) -> dict[str, float]:
     """Microseconds until another process on `cores` has echoed a message (two wake-ups, no work), and the CPU
     time of both."""
     ours, theirs = socket.socketpair()
-    used = own_and_children()
+    used = cpu_seconds()
     pid = os.fork()
     if pid == 0:
         ours.close()
@@ -242,7 +245,7 @@ def echo(cores: set[int]) -> dict[str, float]:
     os.sched_setaffinity(0, before)
     ours.close()
     os.waitpid(pid, 0)
-    cpu = (own_and_children() - used) / len(times)
+    cpu = (cpu_seconds() - used) / len(times)
     return {"call_us": round(statistics.median(times) * 1e6, 2), "call_cpu_us": round(cpu * 1e6, 2)}
 
 
@@ -266,28 +269,27 @@ def equal(run: Run) -> int:
 _COLUMNS = ("program_ms", "program_cpu_ms", "call_us", "call_cpu_us", "programs_per_s")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--programs", type=int, default=300)
-    parser.add_argument("--write", action="store_true", help=f"write the figures to {RESULTS.name}")
-    options = parser.parse_args()
+def compare(given: ExecutorSettings) -> None:
+    """Measure, print the table and write it. Raises ConfigError without smolagents."""
+    if find_spec("smolagents") is None:
+        raise ConfigError(
+            "this compares with smolagents, which is not installed: pip install 'videopro[perf]'"
+        )
     cores = os.sched_getaffinity(0)
     load = os.getloadavg()[0]
     # First, before there are threads: this forks.
     rows: dict[str, dict[str, Any]] = {
         "two processes": echo(cores),
         "on one core": echo({min(cores)}),
-        "fork and pipe": fork_and_pipe(options.programs),
+        "fork and pipe": fork_and_pipe(given.programs),
     }
     with Executor() as executor:
-        measured = measure(ours(executor), options.programs, with_zygote(executor))
+        measured = measure(ours(executor), given.programs)
         rows["videopro"] = {**measured, "equal": equal(ours(executor))}
     interpreted = smolagents()
-    measured = measure(interpreted, options.programs, own_and_children)
+    measured = measure(interpreted, given.programs)
     rows["smolagents"] = {**measured, "equal": equal(interpreted)}
-    rows["python -c"] = measure(plain_child(), max(options.programs // 10, 5), own_and_children)
+    rows["python -c"] = measure(plain_child(), max(given.programs // 10, 5))
     print(f"{'':<13} {'ms/program':>11} {'cpu':>7} {'us/call':>9} {'cpu':>7} {'programs/s':>11} {'equal':>7}")
     for name, row in rows.items():
         same = f"{row['equal']}/{len(ORDINARY)}" if "equal" in row else "-"
@@ -297,7 +299,7 @@ def main() -> None:
         )
     ratio = rows["python -c"]["program_ms"] / rows["videopro"]["program_ms"]
     print(f"\na sandboxed program takes 1/{ratio:.1f} of a plain child's time")
-    if options.write:
+    if given.output is not None:
         record = {
             "results": rows,
             "ordinary_programs": len(ORDINARY),
@@ -306,8 +308,15 @@ def main() -> None:
             "python": platform.python_version(),
             "kernel": platform.release(),
         }
-        RESULTS.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        write_record(given.output, record)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line. Returns the exit status."""
+    with exit_status("stopped; nothing was recorded") as status:
+        compare(COMMAND.parse(argv))
+    return status.code
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

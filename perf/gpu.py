@@ -1,6 +1,6 @@
 """Checks everything that a GPU is for, part by part, with random weights and generated videos.
 
-    python perf/gpu.py [PART ...] [--shapes 8b] [--work FOLDER] [--results FILE] [--redo PART ...]
+    python perf/gpu.py [PART ...] [--shapes 8b] [--work FOLDER] [--output FILE] [--redo PART ...]
     python perf/gpu.py --tables FILE        (print the tables of a file of results)
 
 Parts (all of them by default): a, an SFT step; b, writing replies; c, packed updates; d, a GRPO step with
@@ -11,35 +11,69 @@ memory or by an error, is recorded as that, and the others go on.
 
 Shapes: 8b (Qwen3-VL-8B; the default on a GPU), 2b (Qwen3-VL-2B, with little work: a CPU can run it), tiny
 (the pocket model's; the default on a CPU). Results go to perf/gpu.json on a GPU with the shapes of 8b, to
-perf/shapes_2b.json on a CPU with those of 2b, else to results.json in the work folder.
+perf/shapes_2b.json on a CPU with those of 2b, else to results.json in the work folder. Parts that are not run
+keep their results; of another device or other versions, only a run of all parts replaces them.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, Literal
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from perf.battery.cases import Bench, Record, run_cases  # noqa: E402
-from perf.battery.measuring import on_gpu  # noqa: E402
-from perf.battery.parts import MODULES, load_part  # noqa: E402
-from perf.battery.results import table, tables, write_results  # noqa: E402
-from perf.battery.shapes import SHAPES  # noqa: E402
+from perf import ROOT
+from perf.battery.cases import Bench, Record, run_cases
+from perf.battery.measuring import on_gpu
+from perf.battery.parts import MODULES, load_part
+from perf.battery.results import is_of, table, tables, write_results
+from perf.battery.shapes import SHAPES
+from perf.child import child_command
+from videopro.cli import exit_status
+from videopro.command_line import CommandLine
+from videopro.errors import ConfigError
+from videopro.settings import setting
 
 PART_SECONDS = 480
 
 
+@dataclass(frozen=True)
+class GpuSettings:
+    """Which parts run, with which shapes, and where the results go."""
+
+    parts: tuple[str, ...] = field(
+        default=(), metadata=setting(f"of {', '.join(MODULES)}; none: all", positional=True)
+    )
+    shapes: Literal["8b", "2b", "tiny"] | None = field(
+        default=None, metadata=setting("shapes of the model; unset: 8b on a GPU, tiny on a CPU")
+    )
+    work: Path | None = field(
+        default=None, metadata=setting("folder of the cases; unset: runs/gpu-check/SHAPES")
+    )
+    redo: tuple[str, ...] = field(default=(), metadata=setting("parts whose cases are repeated"))
+    tables: Path | None = field(
+        default=None, metadata=setting("print the tables of this file of results, and stop")
+    )
+    output: Path | None = field(
+        default=None, metadata=setting("file for the results; unset: see perf/gpu.py", former="results")
+    )
+
+
+COMMAND = CommandLine(
+    "perf.gpu", GpuSettings, summary="Check everything that a GPU is for, part by part, with random weights."
+)
+
+
 def part_command(letter: str, bench: Bench) -> list[str]:
     """The command of a part's own process."""
-    command = [sys.executable, str(Path(__file__).resolve()), "--inside", letter]
-    return [*command, "--shapes", bench.shapes.name, "--work", str(bench.folder)]
+    return child_command("perf.gpu:run_inside", letter, bench.shapes.name, str(bench.folder))
 
 
 def run_part(letter: str, command: list[str], record: Record, seconds: float = PART_SECONDS) -> bool:
@@ -82,35 +116,44 @@ def fail(record: Record, letter: str, case: str, why: str) -> None:
     record.append(letter, case, failed=why, load=round(os.getloadavg()[0], 1))
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(MODULES))
-    parser.add_argument("--shapes", choices=list(SHAPES), default="8b" if on_gpu() else "tiny")
-    parser.add_argument("--work", type=Path, help="default: runs/gpu-check/SHAPES")
-    parser.add_argument("--results", type=Path)
-    parser.add_argument("--redo", nargs="*", default=[], choices=list(MODULES), metavar="PART")
-    parser.add_argument("--tables", type=Path, metavar="FILE")
-    parser.add_argument("--inside", choices=list(MODULES), help=argparse.SUPPRESS)
-    given = parser.parse_args()
+def run_inside(letter: str, shapes: str, folder: str) -> None:
+    """Run a part's cases in this process, one of its own."""
+    bench = Bench(SHAPES[shapes], Path(folder))
+    run_cases(letter, load_part(letter).cases(bench), Record(bench.path("cases.jsonl")))
+
+
+def results_file(given: GpuSettings, bench: Bench, facts: Mapping[str, Any], letters: Sequence[str]) -> Path:
+    """Where the results go. Some parts alone never replace a file of another device, or of other versions or
+    shapes: the recorded one stays as it is, and ConfigError is raised for `--output`."""
+    own = {("8b", True): "gpu.json", ("2b", False): "shapes_2b.json"}.get((bench.shapes.name, on_gpu()))
+    apart = bench.folder / "results.json"
+    path = given.output or (ROOT / "perf" / own if own is not None else apart)
+    if path == apart or set(letters) == set(MODULES) or is_of(path, bench.shapes, facts):
+        return path
+    if given.output is not None:
+        raise ConfigError(
+            f"{path}: holds results of another device, or of other versions or shapes, which some parts "
+            "alone do not replace; give another --output"
+        )
+    print(f"{path} is of another device or of other versions, and stays as it is")
+    return apart
+
+
+def check(given: GpuSettings) -> int:
+    """Run the parts, print their tables and write the results. Returns 1 if any failed or is not finished."""
     if given.tables is not None:
         print(tables(given.tables))
-        return
-    shapes = SHAPES[given.shapes]
+        return 0
+    for letter in (*given.parts, *given.redo):
+        if letter not in MODULES:
+            raise ConfigError(f"there is no part {letter!r}; the parts are {', '.join(MODULES)}")
+    shapes = SHAPES[given.shapes or ("8b" if on_gpu() else "tiny")]
     bench = Bench(shapes, (given.work or ROOT / "runs" / "gpu-check" / shapes.name).absolute())
     record = Record(bench.path("cases.jsonl"))
-    if given.inside is not None:
-        run_cases(given.inside, load_part(given.inside).cases(bench), record)
-        return
-    for letter in given.parts:
-        if letter not in MODULES:
-            parser.error(f"there is no part {letter!r}; the parts are {', '.join(MODULES)}")
+    letters = given.parts or tuple(dict.fromkeys(given.redo)) or tuple(MODULES)
+    results = results_file(given, bench, record.facts, letters)
     for letter in given.redo:
         record.forget(letter)
-    letters = given.parts or list(dict.fromkeys(given.redo)) or list(MODULES)
-    results = given.results
-    if results is None:
-        own = {("8b", True): "gpu.json", ("2b", False): "shapes_2b.json"}.get((shapes.name, on_gpu()))
-        results = ROOT / "perf" / own if own is not None else bench.folder / "results.json"
     print(f"{record.facts['device']}, {shapes.title}, random weights; work folder {bench.folder}")
     unfinished, titles = [], {}
     for letter in letters:
@@ -126,13 +169,19 @@ def main() -> None:
         print(f"not finished: {', '.join(unfinished)}; give the same command again to continue")
     if failed:
         print(f"failed: {'; '.join(failed)}")
-    if unfinished or failed:
-        raise SystemExit(1)
+    return 1 if unfinished or failed else 0
 
 
 def _failed(record: Record, letter: str) -> list[str]:
     return [name for name, case in record.read().get(letter, {}).items() if "failed" in case]
 
 
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line. Returns the exit status."""
+    with exit_status("stopped; give the same command again to continue") as status:
+        status.code = check(COMMAND.parse(argv))
+    return status.code
+
+
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,7 +1,8 @@
 """Compares a GRPO step of train/grpo.py with the same step in plain TRL (frames as images, no reward
 caching), and measures each of our optimizations alone.
 
-    python perf/grpo.py --adapter SFT_RUN --data grpo.jsonl [--groups 16] [--steps 2] [--only NAME ...]
+    python perf/grpo.py --adapter SFT_RUN --data grpo.jsonl [--groups 16] [--steps 2] [--only NAME ...] \\
+        [--output FILE]
 
 The policy is the pocket model with an adapter from train/sft.py, so that it writes programs that run. The
 rows are prompts of kind "plan", two per video. Every variant gets the same rows, frames and pixels, G
@@ -12,21 +13,25 @@ before the first step in all variants (JPEG files for plain TRL, a frame cache f
 Times are taken around TRL's own methods (perf/grpo_timed.py). The ceiling is the speed-up if everything that
 can be shared or overlapped took no time: waiting for rewards, and all but one pass over the prompt per group,
 in sampling (measured) and in the update (by tokens: G (P + R) becomes P + G R). It leaves out the decoding
-loop, in which our variant reads one copy of a prompt's keys and values for all replies of a group. Writes
-perf/grpo.json.
+loop, in which our variant reads one copy of a prompt's keys and values for all replies of a group.
+
+`cpu_s` is the CPU time of a rollout's training step, as the seconds beside it are its wall time; programs
+that run in a sandbox are in it. `whole_cpu_s` is that of the whole process, as `wall_s` is its wall time.
+Writes perf/grpo.json. `--only` replaces the rows of those variants and keeps the others, which must have been
+recorded with the same settings, device and versions.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import platform
 import subprocess
 import sys
 import tempfile
-import time
 from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -34,10 +39,17 @@ from typing import Any
 import torch
 from PIL import Image
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from perf import ROOT
+from perf.recording import recorded_rows, write_record
+from perf.timing import Spent, shown, timed
+from videopro.cli import exit_status
+from videopro.command_line import CommandLine
+from videopro.errors import ConfigError
+from videopro.settings import did_you_mean, setting
 from videopro.video import Video
 
-RESULTS = Path(__file__).with_suffix(".json")
-HERE = Path(__file__).resolve().parent
 FRAMES, PIXELS = 16, 96 * 160
 OFF = {"shared_prompt": "false", "kept_features_gb": "0", "run_ahead": "false"}
 """The features of the last video are kept even so."""
@@ -50,6 +62,32 @@ WAYS: dict[str, tuple[str, dict[str, str]]] = {
     **{f"ours + {name}": ("train/grpo.py", {**OFF, name: value}) for name, value in ON.items()},
     "ours": ("train/grpo.py", ON),
 }
+
+
+@dataclass(frozen=True)
+class GrpoSettings:
+    """The policy, the rows, and which variants run."""
+
+    adapter: Path = field(metadata=setting("folder of a run of train/sft.py"))
+    data: Path = field(metadata=setting("grpo.jsonl with plans"))
+    rows: int = field(default=32, metadata=setting("plans, two per video"))
+    group: int = field(default=8, metadata=setting("rollouts per plan"))
+    groups: int = field(default=16, metadata=setting("groups per step, as in configs/grpo/pocket.yaml"))
+    steps: int = field(default=2, metadata=setting("including the first, which is not counted"))
+    longest: int = field(default=256, metadata=setting("maximum tokens of a reply"))
+    only: tuple[str, ...] = field(
+        default=(), metadata=setting(f"variants to run; unset: all of {', '.join(WAYS)}")
+    )
+    work: Path | None = field(default=None, metadata=setting("scratch folder; unset: a temporary one"))
+    output: Path = field(
+        default=ROOT / "perf" / "grpo.json",
+        metadata=setting("file for the results; with --only, rows of other variants in it stay"),
+    )
+
+
+COMMAND = CommandLine(
+    "perf.grpo", GrpoSettings, summary="Compare a GRPO step of train/grpo.py with the same step in plain TRL."
+)
 
 
 def make_rows(data: Path, folder: Path, count: int) -> list[dict[str, Any]]:
@@ -72,15 +110,15 @@ def make_rows(data: Path, folder: Path, count: int) -> list[dict[str, Any]]:
     return rows
 
 
-def cut_frames(rows: list[dict[str, Any]], folder: Path) -> float:
-    """Write the frames as JPEG files, as users of plain TRL do beforehand; returns the seconds it took."""
-    began = time.perf_counter()
-    for row in rows:
-        target = folder / "frames" / row["id"].replace("/", "_")
-        target.mkdir(parents=True, exist_ok=True)
-        for number, frame in enumerate(Video.open(Path(row["video"])).sample(FRAMES)):
-            Image.fromarray(frame.image).save(target / f"{number:03d}.jpg", quality=95)
-    return time.perf_counter() - began
+def cut_frames(rows: list[dict[str, Any]], folder: Path) -> Spent:
+    """Write the frames as JPEG files, as users of plain TRL do beforehand; returns what it took."""
+    with timed() as spent:
+        for row in rows:
+            target = folder / "frames" / row["id"].replace("/", "_")
+            target.mkdir(parents=True, exist_ok=True)
+            for number, frame in enumerate(Video.open(Path(row["video"])).sample(FRAMES)):
+                Image.fromarray(frame.image).save(target / f"{number:03d}.jpg", quality=95)
+    return spent
 
 
 def measure(way: str, common: dict[str, str], folder: Path, passes: int) -> dict[str, float]:
@@ -94,15 +132,13 @@ def measure(way: str, common: dict[str, str], folder: Path, passes: int) -> dict
         changes = {**changes, "frames": str(FRAMES), "frame_cache": str(folder / "cache")}
     settings = {**common, **changes, "output_dir": str(output)}
     words = [word for name, value in settings.items() for word in (f"--{name}", value)]
-    environment = {**os.environ, "PYTHONPATH": str(HERE.parent)}
-    command = [sys.executable, str(HERE / "grpo_timed.py"), str(times), str(HERE.parent / script), *words]
-    began = time.perf_counter()
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, str(ROOT / "perf" / "grpo_timed.py"), str(times), str(ROOT / script), *words]
     log = folder / f"{output.name}.log"
-    with log.open("w") as file:
+    with timed() as spent, log.open("w") as file:
         status = subprocess.run(command, env=environment, stdout=file, stderr=file).returncode
     if status != 0:
         raise SystemExit(f"failed with status {status}: {way}\n{log.read_text()[-3000:]}")
-    wall = time.perf_counter() - began
     # Without the first step.
     lines = [json.loads(line) for line in times.read_text().splitlines()][passes:]
     history = json.loads((output / "trainer_state.json").read_text())["log_history"]
@@ -117,7 +153,8 @@ def measure(way: str, common: dict[str, str], folder: Path, passes: int) -> dict
         "prompt_tokens": tokens - written,
         "reply_tokens": written,
         "reward": sum(line["reward"] for line in steps) / len(steps),
-        "wall_s": wall,
+        "wall_s": spent.wall_s,
+        "whole_cpu_s": spent.cpu_s,
     }
 
 
@@ -143,37 +180,41 @@ def table(found: dict[str, dict[str, float]]) -> str:
     parts = ("step", "sampling", "prefill", "rewards", "update")
     first = next(iter(found.values()))["rollouts_per_s"]
     lines = [f"{'':28}{'rollouts/s':>11}{'times':>7}" + "".join(f"{name + ' s':>12}" for name in parts)
-             + f"{'tokens':>13}"]  # fmt: skip
+             + f"{'CPU s':>9}{'tokens':>13}"]  # fmt: skip
     for way, figures in found.items():
         seconds = "".join(f"{figures[f'{name}_s']:>12.3f}" for name in parts)
         tokens = f"{figures['prompt_tokens']:.0f} + {figures['reply_tokens']:.0f}"
         rate = figures["rollouts_per_s"]
-        lines.append(f"{way:28}{rate:>11.3f}{rate / first:>7.2f}{seconds}{tokens:>13}")
+        cpu = shown(figures.get("cpu_s"), 3)
+        lines.append(f"{way:28}{rate:>11.3f}{rate / first:>7.2f}{seconds}{cpu:>9}{tokens:>13}")
     return "\n".join(lines)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--adapter", type=Path, required=True)
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--rows", type=int, default=32)
-    parser.add_argument("--group", type=int, default=8)
-    parser.add_argument(
-        "--groups", type=int, default=16, help="groups per step (configs/grpo/pocket.yaml: 16)"
-    )
-    parser.add_argument("--steps", type=int, default=2, help="including the first, which is not counted")
-    parser.add_argument("--longest", type=int, default=256, help="maximum tokens of a reply")
-    parser.add_argument("--only", nargs="*", choices=list(WAYS), default=list(WAYS))
-    parser.add_argument("--work", type=Path, default=None)
-    given = parser.parse_args()
+def compare(given: GrpoSettings) -> None:
+    """Run the variants one after another, print the table and write it. Raises ConfigError for settings
+    that do not fit each other or the recorded rows."""
     if given.steps < 2:
-        parser.error("--steps must be at least 2: the first is not counted")
+        raise ConfigError("--steps must be at least 2: the first is not counted")
+    for way in given.only:
+        if way not in WAYS:
+            raise ConfigError(f"unknown variant {way!r}; {did_you_mean(way, list(WAYS))}")
+    gpu = torch.cuda.is_available()
+    conditions = {
+        "rows": given.rows,
+        "group": given.group,
+        "groups": given.groups,
+        "steps": given.steps - 1,
+        "longest": given.longest,
+        "device": torch.cuda.get_device_name() if gpu else platform.machine(),
+        "threads": torch.get_num_threads(),
+        "versions": {name: metadata.version(name) for name in ("torch", "transformers", "trl", "peft")},
+    }
+    known = recorded_rows(given.output, "ways", conditions) if given.only else {}
     with tempfile.TemporaryDirectory() as scratch:
         folder = given.work or Path(scratch)
         folder.mkdir(parents=True, exist_ok=True)
         rows = make_rows(given.data, folder, given.rows)
         cutting = cut_frames(rows, folder)
-        gpu = torch.cuda.is_available()
         common = {
             "model_name_or_path": "pocket",
             "dtype": "float32",
@@ -197,24 +238,26 @@ def main() -> None:
             "disable_tqdm": "true",
             "seed": "0",
         }
-        found = {way: measure(way, common, folder, given.groups) for way in given.only}
+        measured = {way: measure(way, common, folder, given.groups) for way in given.only or WAYS}
+    found = {way: {**known, **measured}[way] for way in WAYS if way in known or way in measured}
     result = {
-        "rows": given.rows,
-        "group": given.group,
-        "groups": given.groups,
-        "steps": given.steps - 1,
-        "longest": given.longest,
-        "device": torch.cuda.get_device_name() if gpu else platform.machine(),
-        "threads": torch.get_num_threads(),
-        "cutting_frames_s": cutting,
+        **conditions,
+        "cutting_frames_s": cutting.wall_s,
+        "cutting_frames_cpu_s": cutting.cpu_s,
         "ways": found,
         "ceiling": ceiling(found["plain"], given.group) if "plain" in found else None,
-        "versions": {name: metadata.version(name) for name in ("torch", "transformers", "trl", "peft")},
     }
-    RESULTS.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    write_record(given.output, result)
     print(table(found))
     print(json.dumps(result["ceiling"], indent=1))
 
 
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line. Returns the exit status."""
+    with exit_status("stopped; nothing was recorded") as status:
+        compare(COMMAND.parse(argv))
+    return status.code
+
+
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

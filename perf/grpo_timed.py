@@ -5,7 +5,8 @@
 Times TRL's own methods, which train/grpo.py and plain TRL share, and changes nothing else. Each line of the
 file is one call of `training_step`, in seconds: `step` in all, `sampling` until every reply is generated
 (`prefill` of it are the passes over whole prompts), `rewards` waiting for rewards, and `update` the rest: the
-policy's forward and backward passes. The optimizer's own step is not included.
+policy's forward and backward passes. The optimizer's own step is not included. `cpu` is the CPU time of the
+step, of all threads and of programs that run meanwhile.
 """
 
 from __future__ import annotations
@@ -24,6 +25,10 @@ from typing import Any
 import torch
 from transformers import Qwen2_5_VLForConditionalGeneration, Qwen3VLForConditionalGeneration
 from trl import GRPOTrainer
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from perf.timing import timed
 
 
 class Clock:
@@ -72,13 +77,14 @@ def main() -> None:
     ):
         setattr(trainer, method, clock.around(name, getattr(trainer, method)))
     for model in (Qwen2_5_VLForConditionalGeneration, Qwen3VLForConditionalGeneration):
-        timed = clock.around("prefill", model.forward, within="generate")
-        model.forward = timed  # type: ignore[method-assign]
+        forward = clock.around("prefill", model.forward, within="generate")
+        model.forward = forward  # type: ignore[method-assign]
     whole = trainer.training_step
 
     def step(*args: Any, **kwargs: Any) -> Any:
         clock.spent.clear()
-        out = whole(*args, **kwargs)
+        with timed() as used:
+            out = whole(*args, **kwargs)
         spent = clock.spent
         line = {
             "step": spent["step"],
@@ -86,6 +92,7 @@ def main() -> None:
             "sampling": spent["generate"] - spent["rewards"],
             "rewards": spent["rewards"],
             "update": spent["step"] - spent["generate"],
+            "cpu": used.cpu_s,
         }
         with times.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
@@ -93,7 +100,8 @@ def main() -> None:
 
     trainer.training_step = step
     sys.argv = [script, *sys.argv[3:]]
-    sys.path[0] = str(Path(script).resolve().parent)
+    # In place of this file's folder, and of the checkout that it put before that.
+    sys.path[:2] = [str(Path(script).resolve().parent)]
     runpy.run_path(script, run_name="__main__")
 
 

@@ -1,82 +1,102 @@
 """Runs hostile and malformed programs in the executor, and checks that the host is unharmed.
 
-    python perf/hostile.py [--count 1000] [--seed 0] [--side-by-side 2] [--json FILE]
+    python perf/hostile.py [--count 1000] [--seed 0] [--side-by-side 2] [--output FILE]
 
-The programs come from `tests/support/hostile_programs.py`; `tests/support/hostile_world.py` sets up what they
-could harm. A short `perf/soak.py` follows, in which the zygote is killed again and again. Exits with status 1
-if a program got through, or if a program was lost that could have been run again.
+The programs come from `perf/programs/corpus.py`; `perf/programs/surroundings.py` sets up what they could
+harm. A short `perf/soak.py` follows, in which the zygote is killed again and again. Exits with status 1 if a
+program got through, or if a program was lost that could have been run again.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import platform
 import sys
-import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from perf.soak import soak, verdict
-from tests.support.hostile_programs import corpus
-from tests.support.hostile_world import Surroundings, run_all
+from perf.programs.corpus import corpus
+from perf.programs.surroundings import Surroundings, run_all
+from perf.recording import write_record
+from perf.soak import SoakSettings, soak, verdict
+from perf.timing import timed
+from videopro.cli import exit_status
+from videopro.command_line import CommandLine
 from videopro.executor import Executor
+from videopro.settings import setting
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--count", type=int, default=1000)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--side-by-side", type=int, default=2)
-    parser.add_argument("--json", type=Path, help="write the tallies here")
-    parser.add_argument("--kills-for", type=float, default=30.0, help="seconds of restarts under kills")
-    options = parser.parse_args()
-    begun = time.monotonic()
-    with Surroundings() as surroundings, Executor() as executor:
+@dataclass(frozen=True)
+class HostileSettings:
+    """How many programs, and where the tallies go."""
+
+    count: int = field(default=1000, metadata=setting("programs"))
+    seed: int = field(default=0, metadata=setting("of the programs"))
+    side_by_side: int = field(default=2, metadata=setting("programs that run at once"))
+    kills_for: float = field(default=30.0, metadata=setting("seconds of restarts under kills"))
+    output: Path | None = field(default=None, metadata=setting("file for the tallies", former="json"))
+
+
+COMMAND = CommandLine(
+    "perf.hostile",
+    HostileSettings,
+    summary="Run hostile and malformed programs in the executor, and check that the host is unharmed.",
+)
+
+
+def attack(given: HostileSettings) -> int:
+    """Run them, print the tallies and write them. Returns 1 if anything went wrong."""
+    with timed() as spent, Surroundings() as surroundings, Executor() as executor:
         tallies = run_all(
-            corpus(options.count, options.seed), executor, surroundings, side_by_side=options.side_by_side
+            corpus(given.count, given.seed), executor, surroundings, side_by_side=given.side_by_side
         )
         harm = surroundings.differences()
         restrictions = executor.restrictions
-    seconds = time.monotonic() - begun
     print(f"{'family':<30} {'n':>4} {'slowest':>8}  outcomes")
     for name, tally in sorted(tallies.items()):
         outcomes = ", ".join(f"{number} {kind}" for kind, number in tally.outcomes.most_common())
         print(f"{name:<30} {tally.outcomes.total():>4} {tally.slowest:>7.2f}s  {outcomes}")
     total = sum(tally.outcomes.total() for tally in tallies.values())
     print(
-        f"\n{total} programs in {len(tallies)} families, {seconds:.0f} s, "
+        f"\n{total} programs in {len(tallies)} families, {spent}, "
         f"restrictions: {', '.join(restrictions)}, seccomp"
     )
     print("the host is untouched" if not harm else "\n".join(["HARM:", *harm]))
-    killed = soak(argparse.Namespace(seconds=options.kills_for, threads=4, kill_every=2.0))
+    killed = soak(SoakSettings(seconds=given.kills_for, threads=4, kill_every=2.0))
     wrong = verdict(killed)
     print(
         f"restarts under kills: {killed['programs']} programs, {killed['kills']} kills, "
         f"{killed['lost_with_a_killed_zygote']} lost with their zygote after a call, "
         f"{killed['processes_left']} processes left{''.join(f'; WRONG: {what}' for what in wrong)}"
     )
-    if options.json:
+    if given.output is not None:
         record = {
             "programs": total,
             "families": {name: dict(tally.outcomes.most_common()) for name, tally in sorted(tallies.items())},
-            "seed": options.seed,
-            "seconds": round(seconds, 1),
+            "seed": given.seed,
+            "seconds": round(spent.wall_s, 1),
+            "cpu_s": round(spent.cpu_s, 1),
             "walls": [*restrictions, "seccomp"],
             "harm": harm,
             "restarts_under_kills": {
                 name: killed[name]
-                for name in ("seconds", "programs", "kills", "lost_with_a_killed_zygote", "faults")
+                for name in ("seconds", "cpu_s", "programs", "kills", "lost_with_a_killed_zygote", "faults")
             },
             "python": platform.python_version(),
             "kernel": platform.release(),
         }
-        options.json.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        write_record(given.output, record)
     return 1 if harm or wrong else 0
 
 
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line. Returns the exit status."""
+    with exit_status("stopped; nothing was recorded") as status:
+        status.code = attack(COMMAND.parse(argv))
+    return status.code
+
+
 if __name__ == "__main__":
-    raise SystemExit(main())
+    sys.exit(main())

@@ -1,7 +1,7 @@
 """Compares indexing a video by 10-second clips with the paper's release, which cuts the file every 10 s
 into mp4 files, then opens and decodes each. The encoder is the same.
 
-    python perf/index.py [--encoder pocket] [--minutes 10] [--work FOLDER] [--rounds 3]
+    python perf/index.py [--encoder pocket] [--minutes 10] [--work FOLDER] [--rounds 3] [--output FILE]
 
 The file is that of perf/decode.py (640x360 H.264, x264's defaults), or its beginning. Each way runs in its
 own process; the time is from opening the file to all embeddings, without imports and loading the encoder. The
@@ -12,14 +12,11 @@ measured: decord reads each clip, as LanguageBind's own preprocessing does, and 
 
 from __future__ import annotations
 
-import argparse
-import json
 import statistics
-import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from unittest.mock import patch
@@ -28,12 +25,37 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from perf.decode import RATE, make_ten_minutes, read_number, versions
+from perf import ROOT
+from perf.child import ChildFailed, call_in_child
+from perf.decoders import RATE, make_ten_minutes, read_number, versions
+from perf.recording import write_record
+from perf.timing import timed
+from videopro.cli import exit_status
+from videopro.command_line import CommandLine
 from videopro.modules.models.encoders import VideoTextEncoder, load_encoder
 from videopro.modules.search import CLIP_SECONDS, build_index, clip_bounds
+from videopro.settings import setting
 from videopro.video import Frame, FrameStore, Video
 
-RESULTS = Path(__file__).with_suffix(".json")
+
+@dataclass(frozen=True)
+class IndexSettings:
+    """The encoder, the file, and how often."""
+
+    encoder: str = field(default="pocket", metadata=setting("as in --encoder of videopro index"))
+    minutes: float = field(default=10.0, metadata=setting("length of the file, at most 10"))
+    work: Path | None = field(
+        default=None, metadata=setting("folder that keeps the file for the next run; unset: a temporary one")
+    )
+    rounds: int = field(default=3, metadata=setting("rounds; in each, every way runs once"))
+    output: Path = field(default=ROOT / "perf" / "index.json", metadata=setting("file for the results"))
+
+
+COMMAND = CommandLine(
+    "perf.index",
+    IndexSettings,
+    summary="Compare indexing a video by its clips with cutting it into files first, as the release does.",
+)
 
 
 def ours(path: Path, encoder: VideoTextEncoder, scratch: Path) -> tuple[np.ndarray, float]:
@@ -134,16 +156,15 @@ def _encoded(path: Path, bounds: tuple[tuple[float, float], ...], folder: Path) 
             yield target
 
 
-def run_one(way: str, path: Path, spec: str) -> dict[str, object]:
+def run_one(way: str, path: str, spec: str) -> dict[str, object]:
+    """Seconds, clips and early frames of one way; called in a process of its own."""
     encoder = load_encoder(spec)
     encoder.encode_clips([[Frame(np.zeros((360, 640, 3), np.uint8), 0.0)] * encoder.clip_frames])
     if way != "videopro":
         import decord  # noqa: F401
-    with tempfile.TemporaryDirectory() as scratch:
-        start = time.perf_counter()
-        vectors, worst = WAYS[way](path, encoder, Path(scratch))
-        seconds = time.perf_counter() - start
-    return {"seconds": seconds, "clips": len(vectors), "early_s": round(worst, 3)}
+    with tempfile.TemporaryDirectory() as scratch, timed() as spent:
+        vectors, worst = WAYS[way](Path(path), encoder, Path(scratch))
+    return {"seconds": spent.wall_s, "cpu_s": spent.cpu_s, "clips": len(vectors), "early_s": round(worst, 3)}
 
 
 def cut_first_minutes(ten: Path, minutes: float, path: Path) -> None:
@@ -161,62 +182,58 @@ def cut_first_minutes(ten: Path, minutes: float, path: Path) -> None:
                 out.mux(packet)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--encoder", default="pocket", help="as in videopro.index")
-    parser.add_argument("--minutes", type=float, default=10.0, help="length of the file, at most 10")
-    parser.add_argument("--work", type=Path, help="folder that keeps the file for the next run")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--one", nargs=3, help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.one:
-        way, path, spec = options.one
-        print(json.dumps(run_one(way, Path(path), spec)))
-        return
+def compare(given: IndexSettings) -> None:
+    """Make the file, measure, print the table and write it. Raises ChildFailed if a way fails."""
     runs: dict[str, list[dict[str, object]]] = {name: [] for name in WAYS}
     with tempfile.TemporaryDirectory() as scratch:
-        work = options.work or Path(scratch)
+        work = given.work or Path(scratch)
         work.mkdir(parents=True, exist_ok=True)
-        ten, path = work / "ten.mp4", work / f"first-{options.minutes:g}.mp4"
+        ten, path = work / "ten.mp4", work / f"first-{given.minutes:g}.mp4"
         if not ten.exists():
             print("making the file (about half a minute)", flush=True)
             make_ten_minutes(ten.with_suffix(".part.mp4"))
             ten.with_suffix(".part.mp4").rename(ten)
-        cut_first_minutes(ten, options.minutes, path)
-        for _ in range(options.rounds):
+        cut_first_minutes(ten, given.minutes, path)
+        for _ in range(given.rounds):
             for name in WAYS:
-                done = subprocess.run(
-                    [sys.executable, __file__, "--one", name, str(path), options.encoder],
-                    capture_output=True,
-                    text=True,
-                    timeout=1800,
-                )
-                if done.returncode != 0:
-                    sys.exit(f"{name}: {done.stderr.strip().splitlines()[-1]}")
-                runs[name].append(json.loads(done.stdout.splitlines()[-1]))
+                try:
+                    found = call_in_child(
+                        "perf.index:run_one", name, str(path.absolute()), given.encoder, timeout=1800
+                    )
+                except ChildFailed as error:
+                    raise ChildFailed(f"{name}: {error}") from error
+                runs[name].append(found)
     rows = {}
     for name, results in runs.items():
         seconds = [float(str(result["seconds"])) for result in results]
         rows[name] = {
             "best_s": round(min(seconds), 3),
             "median_s": round(statistics.median(seconds), 3),
+            "median_cpu_s": round(statistics.median(float(str(result["cpu_s"])) for result in results), 3),
             "clips": results[-1]["clips"],
             "early_s": results[-1]["early_s"],
         }
     release = rows["cut by copying (the release)"]["best_s"]
-    print(f"{options.minutes:g} minutes, clips of {CLIP_SECONDS:g} s, encoder {options.encoder}")
+    print(f"{given.minutes:g} minutes, clips of {CLIP_SECONDS:g} s, encoder {given.encoder}")
     for name, row in rows.items():
         row["times_faster_than_release"] = round(float(str(release)) / float(str(row["best_s"])), 2)
         print(f"  {name:<30}", "  ".join(f"{key} {value}" for key, value in row.items()))
     result = {
         "results": rows,
-        "minutes": options.minutes,
-        "encoder": options.encoder,
-        "rounds": options.rounds,
+        "minutes": given.minutes,
+        "encoder": given.encoder,
+        "rounds": given.rounds,
         "versions": versions(),
     }
-    RESULTS.write_text(json.dumps(result, indent=2) + "\n")
+    write_record(given.output, result, indent=2)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line. Returns the exit status."""
+    with exit_status("stopped; nothing was recorded") as status:
+        compare(COMMAND.parse(argv))
+    return status.code
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
+from perf import ROOT
+
 WHOLE_CACHE = "cache"
 # Names in a run's folder (docs/sft.md), repeated here because commands are observed from outside.
 UNFINISHED, CHECKPOINT = "unfinished", "checkpoint-"

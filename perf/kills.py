@@ -1,7 +1,7 @@
 """Kills commands at random moments, re-runs each until it finishes, and compares the results with
 uninterrupted runs.
 
-    python perf/kills.py --json perf/kills.json [--only infer synthesis sft grpo] [--kills infer=20 ...]
+    python perf/kills.py --output perf/kills.json [--only infer synthesis sft grpo] [--kills infer=20 ...]
 
 Each trial has its own folder with empty caches. The command is started and its whole process group killed
 with SIGKILL at a moment drawn from the seed; the same command is started again, and killed again or left to
@@ -16,9 +16,7 @@ already imported them; the fork runs the command's own `main`. Linux only.
 
 from __future__ import annotations
 
-import argparse
 import importlib
-import json
 import math
 import os
 import platform
@@ -35,10 +33,16 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from perf.kill_worlds import KILL_TARGETS, KillTarget, ProgressCounter  # noqa: E402
+from perf import ROOT
+from perf.kill_worlds import KILL_TARGETS, KillTarget, ProgressCounter
+from perf.recording import recorded_rows, write_record
+from perf.timing import timed
+from videopro.cli import exit_status
+from videopro.command_line import CommandLine
+from videopro.errors import ConfigError
+from videopro.settings import did_you_mean, setting
 
 PHASES = ("start", "work", "saving", "writing", "end")
 KILLS = 26
@@ -54,10 +58,39 @@ TOLERANCE = 1e-6
 
 
 @dataclass(frozen=True)
+class KillSettings:
+    """What is killed, how often, and where the record goes."""
+
+    output: Path | None = field(
+        default=None,
+        metadata=setting("file for the record; results of other commands in it stay", former="json"),
+    )
+    only: tuple[str, ...] = field(
+        default=tuple(KILL_TARGETS), metadata=setting(f"commands to kill, of {', '.join(KILL_TARGETS)}")
+    )
+    kills: dict[str, int] = field(
+        default_factory=dict, metadata=setting(f"kills of a command; {KILLS} of each other one")
+    )
+    seed: int = field(default=0, metadata=setting("of the moments"))
+    note: str = field(default="", metadata=setting("recorded as it is, such as what else the machine does"))
+    folder: Path | None = field(
+        default=None, metadata=setting("folder for the trials; unset: a temporary one, deleted at the end")
+    )
+
+
+COMMAND = CommandLine(
+    "perf.kills",
+    KillSettings,
+    summary="Kill commands at random moments, and compare their results with uninterrupted runs.",
+)
+
+
+@dataclass(frozen=True)
 class ReferenceRun:
     """An uninterrupted run."""
 
     seconds: float
+    cpu_s: float
     first: float
     """Seconds until it wrote anything."""
     changes: dict[str, int]
@@ -81,6 +114,7 @@ class KillResults:
 
     equality: str
     whole_seconds: float
+    whole_cpu_s: float
     kills: list[Kill] = field(default_factory=list)
     starts: int = 0
     too_late: int = 0
@@ -155,23 +189,24 @@ def progress_counters(target: KillTarget, folder: Path) -> dict[str, ProgressCou
 
 def run_uninterrupted(target: KillTarget, folder: Path) -> ReferenceRun:
     """The run that the others are compared with. Raises SystemExit if it fails."""
-    started = RunningCommand(target, folder)
-    looks = {phase: (look, look()) for phase, look in progress_counters(target, folder).items()}
-    changes: Counter[str] = Counter()
-    first = 0.0
-    while not started.ended():
-        for phase, (look, before) in looks.items():
-            now = look()
-            if now != before:
-                looks[phase] = look, now
-                changes[phase] += 1
-                first = first or started.seconds
-        time.sleep(POLL_SECONDS)
+    with timed() as spent:
+        started = RunningCommand(target, folder)
+        looks = {phase: (look, look()) for phase, look in progress_counters(target, folder).items()}
+        changes: Counter[str] = Counter()
+        first = 0.0
+        while not started.ended():
+            for phase, (look, before) in looks.items():
+                now = look()
+                if now != before:
+                    looks[phase] = look, now
+                    changes[phase] += 1
+                    first = first or started.seconds
+            time.sleep(POLL_SECONDS)
     if started.status:
         raise SystemExit(
             f"{target.name} failed without being killed:\n{(folder / 'log').read_text()[-4000:]}"
         )
-    return ReferenceRun(started.seconds, first, dict(changes), target.found(folder))
+    return ReferenceRun(spent.wall_s, spent.cpu_s, first, dict(changes), target.found(folder))
 
 
 def wait(
@@ -282,7 +317,11 @@ def prepare(root: Path, names: Sequence[str]) -> dict[str, ReferenceRun]:
         share_videos(root, folder)
         wholes[name] = run_uninterrupted(KILL_TARGETS[name], folder)
         share_videos(folder, root)
-        print(f"{name}: uninterrupted {wholes[name].seconds:.0f} s, {wholes[name].changes}", flush=True)
+        print(
+            f"{name}: uninterrupted {wholes[name].seconds:.0f} s, {wholes[name].cpu_s:.0f} CPU s, "
+            f"{wholes[name].changes}",
+            flush=True,
+        )
         if name == "synthesis":
             (root / "data").mkdir()
             for file in ("sft.jsonl", "grpo.jsonl"):
@@ -299,19 +338,14 @@ def share_videos(given: Path, taker: Path) -> None:
             (taker / "cache" / videos.name).symlink_to(videos.resolve(), target_is_directory=True)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--json", type=Path, help="write the record here")
-    parser.add_argument("--only", nargs="+", choices=list(KILL_TARGETS), default=list(KILL_TARGETS))
-    parser.add_argument("--kills", nargs="+", default=[], help=f"COMMAND=N ...; default {KILLS} each")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--note", default="", help="recorded as it is, such as what else the machine does")
-    parser.add_argument(
-        "--folder", type=Path, help="folder for the trials; default: a temporary one, deleted at the end"
-    )
-    args = parser.parse_args()
+def campaign(given: KillSettings) -> None:
+    """Run the trials of each command, and record their outcomes as they come. Raises ConfigError for an
+    unknown command, or an output file of something else."""
+    for name in (*given.only, *given.kills):
+        if name not in KILL_TARGETS:
+            raise ConfigError(f"unknown command {name!r}; {did_you_mean(name, list(KILL_TARGETS))}")
+    if given.output is not None:
+        recorded_rows(given.output, "commands", {})
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
     for module in (
@@ -321,12 +355,14 @@ def main() -> None:
         "videopro.backbones.qwen.backbone",
     ):
         importlib.import_module(module)
-    root = args.folder or Path(tempfile.mkdtemp(prefix="videopro-kills-"))
-    wanted = dict.fromkeys(args.only, KILLS)
-    wanted |= {name: int(count) for name, count in (word.split("=") for word in args.kills)}
-    wholes = prepare(root, args.only)
+    root = given.folder or Path(tempfile.mkdtemp(prefix="videopro-kills-"))
+    wanted = dict.fromkeys(given.only, KILLS) | given.kills
+    wholes = prepare(root, given.only)
     outcomes = {
-        name: KillResults(KILL_TARGETS[name].equality, round(wholes[name].seconds, 1)) for name in args.only
+        name: KillResults(
+            KILL_TARGETS[name].equality, round(wholes[name].seconds, 1), round(wholes[name].cpu_s, 1)
+        )
+        for name in given.only
     }
     number = 0
     # In turn, so that a campaign that is cut short has tried all commands.
@@ -337,41 +373,49 @@ def main() -> None:
             number += 1
             folder = root / f"{name}-{number}"
             share_videos(root, folder)
-            seed = f"{args.seed}/{name}/{number}"
+            seed = f"{given.seed}/{name}/{number}"
             trial(KILL_TARGETS[name], number, folder, wholes[name], outcome, wanted[name], seed)
             print(
                 f"{name}: {len(outcome.kills)} kills, {outcome.equal} of {outcome.trials} equal", flush=True
             )
             if not outcome.faults:
                 shutil.rmtree(folder)
-            record(args, outcomes)
-    if args.folder is None and not any(outcome.faults for outcome in outcomes.values()):
+            record(given, outcomes)
+    if given.folder is None and not any(outcome.faults for outcome in outcomes.values()):
         shutil.rmtree(root)
 
 
-def record(args: argparse.Namespace, outcomes: dict[str, KillResults]) -> None:
+def record(given: KillSettings, outcomes: dict[str, KillResults]) -> None:
     """Write the results so far; the file's results of other commands are kept."""
-    if args.json is not None:
-        before = json.loads(args.json.read_text())["commands"] if args.json.exists() else {}
+    if given.output is not None:
+        before = recorded_rows(given.output, "commands", {})
+        kills = " ".join(f"{name}={count}" for name, count in given.kills.items())
         run = {
-            "command": f"python perf/kills.py --kills {' '.join(args.kills)} --seed {args.seed}",
-            "note": args.note,
+            "command": f"python perf/kills.py --kills {kills} --seed {given.seed}",
+            "note": given.note,
             "machine": {"cores": os.cpu_count(), "system": platform.platform(), "load": os.getloadavg()},
         }
         commands = {**before, **{name: {**run, **asdict(outcome)} for name, outcome in outcomes.items()}}
-        kills = [kill for command in commands.values() for kill in command["kills"]]
+        every = [kill for command in commands.values() for kill in command["kills"]]
         result = {
-            "kills": len(kills),
-            "by phase": dict(Counter(kill["phase"] for kill in kills)),
+            "kills": len(every),
+            "by phase": dict(Counter(kill["phase"] for kill in every)),
             "trials": sum(command["trials"] for command in commands.values()),
             "equal": sum(command["equal"] for command in commands.values()),
             "commands": commands,
         }
-        args.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+        write_record(given.output, result)
     for name, outcome in outcomes.items():
         for fault in outcome.faults[-1:]:
             print(f"{name}: {fault}", flush=True)
 
 
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line. Returns the exit status."""
+    with exit_status("stopped; the trials that ended are recorded") as status:
+        campaign(COMMAND.parse(argv))
+    return status.code
+
+
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

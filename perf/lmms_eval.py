@@ -1,7 +1,8 @@
 """Measures lmms-eval at what perf/gpu.py's part (f) measures of the native method on a CPU: the same
 checkpoint with random weights, videos, questions, frames and pixels.
 
-    python perf/lmms_eval.py [--shapes tiny|2b] [--work FOLDER] [--python ENV/bin/python] [--simple]
+    python perf/lmms_eval.py [--shapes tiny|2b] [--work FOLDER] [--python ENV/bin/python] [--simple] \\
+        [--output FILE]
 
 lmms-eval needs other versions of some libraries than VideoPro, so it belongs in an environment of its own:
 `python -m venv ENV`, `ENV/bin/pip install lmms-eval decord pytz` with the versions of torch and transformers
@@ -21,28 +22,32 @@ perf/shapes_2b.json (tiny: to results.json in the work folder).
 
 from __future__ import annotations
 
-import argparse
-import importlib
 import json
 import os
-import platform
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Mapping, Sequence
-from importlib import metadata
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Literal
 
-ROOT = Path(__file__).resolve().parent.parent
-# lmms-eval's environment runs this file too, and has no VideoPro: functions import what they need of it.
-if TYPE_CHECKING:
-    from perf.battery.cases import Bench
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from perf import ROOT
+from perf.battery.cases import Bench
+from perf.battery.measuring import facts
+from perf.battery.shapes import SHAPES
+from perf.battery.world import make_questions, write_lines
+from perf.recording import write_record
+from videopro import prompts
+from videopro.cli import exit_status
+from videopro.command_line import CommandLine
+from videopro.question import Question
+from videopro.settings import setting
 
 KEY = "lmms_eval"
 TASK = "videopro_questions"
-PACKAGES = ("lmms_eval", "torch", "transformers", "qwen-vl-utils", "decord")
 # Each token is a square of this side in two frames.
 PATCH, FRAMES_A_STEP = 16, 2
 _TASK_FILE = """task: {task}
@@ -76,13 +81,36 @@ def score(row, replies):
 '''
 
 
+@dataclass(frozen=True)
+class LmmsEvalSettings:
+    """The shapes, lmms-eval's environment, and where the figures go."""
+
+    shapes: Literal["tiny", "2b"] = field(default="tiny", metadata=setting("shapes of the model"))
+    work: Path | None = field(
+        default=None, metadata=setting("unset: runs/gpu-check/SHAPES, as perf/gpu.py's")
+    )
+    python: str = field(
+        default=sys.executable, metadata=setting("interpreter of the environment that has lmms-eval")
+    )
+    simple: bool = field(default=False, metadata=setting("lmms-eval's older model class"))
+    output: Path | None = field(
+        default=None,
+        metadata=setting(
+            "file to which the figures are added; unset: see perf/lmms_eval.py", former="results"
+        ),
+    )
+
+
+COMMAND = CommandLine(
+    "perf.lmms_eval",
+    LmmsEvalSettings,
+    summary="Measure lmms-eval at what part (f) of perf/gpu.py measures of the native method.",
+)
+
+
 def write_task(bench: Bench, folder: Path) -> list[dict[str, str]]:
     """Write lmms-eval's task over the questions of `bench`. Returns its rows: the video's path, the prompt of
     the native method, and the letter."""
-    from perf.battery.world import make_questions, write_lines
-    from videopro import prompts
-    from videopro.question import Question
-
     source = make_questions(bench)
     rows = []
     for line in (source / "questions.jsonl").read_text(encoding="utf-8").splitlines():
@@ -120,60 +148,6 @@ def arguments(bench: Bench, folder: Path, *, simple: bool) -> list[str]:
     ]
 
 
-def inside(times: Path, given: Sequence[str]) -> None:
-    """Run lmms-eval's command line in this process, and write what its `generate_until` took."""
-    began = time.perf_counter()
-    # This file has lmms-eval's name.
-    sys.path[:] = [path for path in sys.path if Path(path).resolve() != Path(__file__).resolve().parent]
-    models = importlib.import_module("lmms_eval.models")
-    model_class = models.get_model("qwen3_vl", force_simple="--force_simple" in given)
-    answer = model_class.generate_until
-    tokens: list[int] = []
-    grids: list[list[int]] = []
-    model_s: list[float] = []
-
-    def timed(self: Any, requests: Sequence[Any]) -> Any:
-        model = self.model
-        generate = model.generate
-
-        def noting(**inputs: Any) -> Any:
-            start = time.perf_counter()
-            reply = generate(**inputs)
-            model_s.append(time.perf_counter() - start)
-            tokens.append(inputs["input_ids"].shape[1])
-            grids.append(inputs["video_grid_thw"][0].tolist())
-            return reply
-
-        model.generate = noting
-        start, start_cpu = time.perf_counter(), time.process_time()
-        replies = answer(self, requests)
-        seconds, cpu_s = time.perf_counter() - start, time.process_time() - start_cpu
-        found = {
-            "seconds": seconds,
-            "cpu_s": cpu_s,
-            "start_and_load_s": start - began,
-            "model_s": model_s,
-            "prompt_tokens": tokens,
-            "grids": grids,
-            "class": f"{model_class.__module__}.{model_class.__qualname__}",
-            "dtype": str(model.dtype).removeprefix("torch."),
-            "versions": {"python": platform.python_version(), **{name: _version(name) for name in PACKAGES}},
-        }
-        times.write_text(json.dumps(found), encoding="utf-8")
-        return replies
-
-    model_class.generate_until = timed
-    sys.argv = ["lmms_eval", *given]
-    importlib.import_module("lmms_eval.cli.dispatch").main()
-
-
-def _version(name: str) -> str:
-    try:
-        return metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return "not installed"
-
-
 def run(bench: Bench, python: str, *, simple: bool) -> dict[str, Any]:
     """Run lmms-eval over the questions. Returns its figures. Raises RuntimeError if it fails, which its exit
     status need not say, or if it did other work than asked."""
@@ -183,7 +157,7 @@ def run(bench: Bench, python: str, *, simple: bool) -> dict[str, Any]:
         times, log = folder / "times.json", bench.path("lmms-eval.log")
         offline = dict.fromkeys(("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE", "HF_EVALUATE_OFFLINE"), "1")
         own = {"HF_DATASETS_CACHE": str(folder / "datasets"), "CUDA_VISIBLE_DEVICES": ""}
-        command = [python, str(Path(__file__).resolve()), "--inside", str(times)]
+        command = [python, str(ROOT / "perf" / "lmms_eval_timed.py"), str(times)]
         with log.open("w") as said:
             done = subprocess.run(
                 [*command, *arguments(bench, folder, simple=simple)],
@@ -237,38 +211,28 @@ def add_to_results(path: Path, shapes: str, facts: Mapping[str, Any], section: M
     if content["shapes"] != shapes:
         raise ValueError(f"{path} holds results of the shapes {content['shapes']!r}, not of {shapes!r}")
     content[KEY] = dict(section)
-    part = path.with_suffix(".part")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-    part.replace(path)
+    write_record(path, content)
 
 
-def main() -> None:
-    if sys.argv[1:2] == ["--inside"]:
-        inside(Path(sys.argv[2]), sys.argv[3:])
-        return
-    sys.path.insert(0, str(ROOT))
-    from perf.battery.cases import Bench
-    from perf.battery.measuring import facts
-    from perf.battery.shapes import SHAPES
-
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--shapes", choices=("tiny", "2b"), default="tiny")
-    parser.add_argument("--work", type=Path, help="default: runs/gpu-check/SHAPES, as perf/gpu.py's")
-    parser.add_argument("--python", default=sys.executable, help="of the environment that has lmms-eval")
-    parser.add_argument("--simple", action="store_true", help="lmms-eval's older model class")
-    parser.add_argument("--results", type=Path)
-    options = parser.parse_args()
-    shapes = SHAPES[options.shapes]
-    bench = Bench(shapes, (options.work or ROOT / "runs" / "gpu-check" / shapes.name).absolute())
-    results = options.results
-    if results is None:
-        results = ROOT / "perf" / "shapes_2b.json" if shapes.name == "2b" else bench.path("results.json")
+def compare(given: LmmsEvalSettings) -> None:
+    """Run lmms-eval, print its figures and add them to the results."""
+    shapes = SHAPES[given.shapes]
+    bench = Bench(shapes, (given.work or ROOT / "runs" / "gpu-check" / shapes.name).absolute())
+    output = given.output
+    if output is None:
+        output = ROOT / "perf" / "shapes_2b.json" if shapes.name == "2b" else bench.path("results.json")
     here, load = facts(), round(os.getloadavg()[0], 1)
-    section = {"device": here["device"], "load": load, **run(bench, options.python, simple=options.simple)}
+    section = {"device": here["device"], "load": load, **run(bench, given.python, simple=given.simple)}
     print(json.dumps(section))
-    add_to_results(results, shapes.name, here, section)
+    add_to_results(output, shapes.name, here, section)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line. Returns the exit status."""
+    with exit_status("stopped; nothing was recorded") as status:
+        compare(COMMAND.parse(argv))
+    return status.code
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,6 +1,7 @@
 """Measures the memory of a worker over many questions: whether it levels off, and what uses it.
 
-    nice python perf/memory.py [--splits test val] [--store 512 64] [--limit N] [--keep-freed]
+    nice python perf/memory.py [--splits test val] [--store 512 64] [--limit N] [--keep-freed] \\
+        [--output FILE]
 
 Each leg is its own process, which answers the questions of the splits one after another, as a worker of
 `videopro.infer --method videopro --planner pocket-teacher --model pocket` does (`videopro.runner.worker`),
@@ -10,22 +11,22 @@ resident or returned to the system), the size of the frame store (`store_mib`), 
 calls, and the memory of its child processes, the sandbox. `--keep-freed` switches off the trimming that a
 worker does between two videos (`videopro.processes.freed_memory`). The figures by tenth are medians over a
 tenth of the groups each; a leak would show in those after the store is full. At the end the store is emptied
-and freed memory returned: what is resident then is `emptied_mib`. The results are added to those of earlier
-calls in perf/memory.json.
+and freed memory returned: what is resident then is `emptied_mib`. `wall_s` and `cpu_s` are of
+the leg's process with its sandbox, loading included. The results are added to those of earlier calls in
+perf/memory.json.
 """
 
 from __future__ import annotations
 
-import argparse
 import ctypes
 import gc
 import json
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -33,18 +34,44 @@ import psutil
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from perf.decode import versions
+from perf import ROOT
+from perf.child import call_in_child
+from perf.decoders import versions
+from perf.recording import recorded_rows, write_record
+from perf.timing import timed
 from videopro import benchmarks, methods
 from videopro.backbones import load_backbone
+from videopro.cli import exit_status
+from videopro.command_line import CommandLine
 from videopro.modules.library import shared_cache
 from videopro.processes import trim_heap
 from videopro.runner import worker
 from videopro.runs import RunFolder
+from videopro.settings import setting
 from videopro.video import shared_store
 from videopro.work import units
 
-RESULTS = Path(__file__).with_suffix(".json")
 MIB = 2**20
+
+
+@dataclass(frozen=True)
+class MemorySettings:
+    """Which questions, and how large the frame store may be."""
+
+    splits: tuple[str, ...] = field(default=("test", "val"), metadata=setting("splits of pocket, in order"))
+    store: tuple[int, ...] = field(
+        default=(512, 64), metadata=setting("bounds of the frame store, MiB; one leg each")
+    )
+    limit: int | None = field(default=None, metadata=setting("questions of each split"))
+    keep_freed: bool = field(default=False, metadata=setting("do not return freed memory"))
+    output: Path = field(
+        default=ROOT / "perf" / "memory.json", metadata=setting("file to which the results are added")
+    )
+
+
+COMMAND = CommandLine(
+    "perf.memory", MemorySettings, summary="Measure the memory of a worker over many questions."
+)
 
 
 class _MallocInfo(ctypes.Structure):
@@ -65,11 +92,10 @@ def malloc_mib() -> tuple[float, float]:
 
 
 class Sampler:
-    """Records the process's memory whenever a worker is between questions, also in a file."""
+    """Records the process's memory whenever a worker is between questions."""
 
-    def __init__(self, kept: Path) -> None:
+    def __init__(self) -> None:
         self.questions = 0
-        self._kept = kept
         self.samples: list[dict[str, float]] = []
         self._process = psutil.Process()
         self._began = time.monotonic()
@@ -82,7 +108,6 @@ class Sampler:
             return
         self.questions += self._asked
         self.samples.append(self.sample())
-        self._kept.write_text(json.dumps(self.samples))
 
     def sample(self) -> dict[str, float]:
         """Memory now, in MiB."""
@@ -101,7 +126,7 @@ class Sampler:
 
 
 def measure_questions(
-    splits: Sequence[str], store_mib: int, limit: int | None, keep_freed: bool, kept: Path
+    splits: Sequence[str], store_mib: int, limit: int | None, keep_freed: bool
 ) -> dict[str, Any]:
     """Answer the splits in this process. Returns the samples and the memory left at the end."""
     if keep_freed:
@@ -109,7 +134,7 @@ def measure_questions(
     shared_store().max_bytes = store_mib * MIB
     backbone = load_backbone("pocket")
     method = methods.create("videopro", {"planner": "pocket-teacher"})
-    sampler = Sampler(kept)
+    sampler = Sampler()
     start = sampler.sample()
     with tempfile.TemporaryDirectory() as scratch:
         for split in splits:
@@ -152,33 +177,26 @@ def summarize_samples(store_mib: int, made: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--splits", nargs="+", default=["test", "val"], help="splits of pocket, in order")
-    parser.add_argument(
-        "--store", nargs="+", type=int, default=[512, 64], help="bounds of the frame store, MiB"
-    )
-    parser.add_argument("--limit", type=int, help="questions of each split")
-    parser.add_argument("--keep-freed", action="store_true", help="do not return freed memory")
-    parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.one:
-        kept = Path(options.one[1])
-        made = measure_questions(options.splits, int(options.one[0]), options.limit, options.keep_freed, kept)
-        kept.write_text(json.dumps(made))
-        return
-    result = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"results": {}}
-    with tempfile.TemporaryDirectory() as scratch:
-        for store in options.store:
-            kept = Path(scratch) / f"{store}.json"
-            command = [sys.executable, __file__, "--one", str(store), str(kept), "--splits", *options.splits]
-            command += ["--limit", str(options.limit)] if options.limit else []
-            subprocess.run(command + (["--keep-freed"] if options.keep_freed else []), check=True)
-            row = summarize_samples(store, json.loads(kept.read_text()))
-            result["results"][f"{store} MiB" + (", freed memory kept" if options.keep_freed else "")] = row
-            print(f"{store} MiB", json.dumps(row, indent=1), flush=True)
-    RESULTS.write_text(json.dumps({**result, "versions": versions()}, indent=2) + "\n")
+def measure(given: MemorySettings) -> None:
+    """Measure each bound in a process of its own, and add its row to the file."""
+    rows = recorded_rows(given.output, "results", {})
+    for store in given.store:
+        with timed() as spent:
+            made = call_in_child(
+                "perf.memory:measure_questions", given.splits, store, given.limit, given.keep_freed
+            )
+        row = {**summarize_samples(store, made), **spent.rounded()}
+        rows[f"{store} MiB" + (", freed memory kept" if given.keep_freed else "")] = row
+        print(f"{store} MiB", json.dumps(row, indent=1), flush=True)
+        write_record(given.output, {"results": rows, "versions": versions()}, indent=2)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line. Returns the exit status."""
+    with exit_status("stopped; the legs that ended are recorded") as status:
+        measure(COMMAND.parse(argv))
+    return status.code
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,19 +1,20 @@
 """Compares fine-tuning on videos with train/sft.py with the same run in plain TRL, frames as images.
 
-    python perf/sft.py [--size pocket] [--rows 32] [--videos 8] [--batch 4] [--rounds 3] [--work FOLDER]
+    python perf/sft.py [--size pocket] [--rows 32] [--videos 8] [--batch 4] [--rounds 3] \\
+        [--work FOLDER] [--output FILE]
     python perf/sft.py --size 8b --rows 48 --videos 12 --batch 1 --rounds 1     (a GPU with 80 GB)
 
 Both train the same LoRA layers of the same model on the same rows with the same frames and pixels, each in
 its own process, in turn. Plain TRL takes a video as images, which is what it supports: the frames come from
 JPEG files that were written beforehand, and each is a separate image to the model. `samples_per_s` is
 Trainer's own figure, without start-up and loading; `peak_mib` is the peak memory of the process (of the GPU,
-if there is one); `tokens_a_row` excludes padding. "8b": the shapes of Qwen3-VL-8B with random weights, 64
+if there is one); `tokens_a_row` excludes padding; `wall_s` and `cpu_s` are
+of the whole process. "8b": the shapes of Qwen3-VL-8B with random weights, 64
 frames of at most 50,176 pixels, bf16. Writes perf/sft.json.
 """
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import json
 import os
@@ -22,39 +23,66 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
+from typing import Literal
 
 import torch
 from PIL import Image
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from perf.battery.shapes import QWEN3VL_8B, TINY, VideoShape, make_checkpoint  # noqa: E402
-from perf.battery.world import REPLY, make_video  # noqa: E402
-from videopro import prompts  # noqa: E402
-from videopro.pocket import model_dir  # noqa: E402
-from videopro.question import Question  # noqa: E402
-from videopro.video import Video  # noqa: E402
+from perf import ROOT
+from perf.battery.shapes import QWEN3VL_8B, TINY, Shapes, VideoShape, make_checkpoint
+from perf.battery.world import REPLY, make_video
+from perf.recording import write_record
+from perf.timing import Spent, timed
+from videopro import prompts
+from videopro.cli import exit_status
+from videopro.command_line import CommandLine
+from videopro.errors import ConfigError
+from videopro.pocket import model_dir
+from videopro.question import Question
+from videopro.settings import setting
+from videopro.video import Video
 
-RESULTS = Path(__file__).with_suffix(".json")
-HERE = Path(__file__).resolve().parent
+Size = Literal["pocket", "8b"]
 # What videos are like, what is sampled of them, and the model.
-SIZES = {
+SIZES: dict[Size, Shapes] = {
     "pocket": dataclasses.replace(TINY, video=VideoShape(60, 8, 192, 320)),
     "8b": QWEN3VL_8B,
 }
 
 
-def make_model(size: str, folder: Path) -> Path:
+@dataclass(frozen=True)
+class SftSettings:
+    """The model, the rows, and how often."""
+
+    size: Size = field(default="pocket", metadata=setting("shapes of the model and the videos"))
+    rows: int = field(default=32, metadata=setting("rows of the training data"))
+    videos: int = field(default=8, metadata=setting("videos that the rows are about"))
+    batch: int = field(default=4, metadata=setting("rows in a step"))
+    rounds: int = field(default=3, metadata=setting("rounds; in each, both run once"))
+    work: Path | None = field(default=None, metadata=setting("scratch folder; unset: a temporary one"))
+    output: Path = field(default=ROOT / "perf" / "sft.json", metadata=setting("file for the results"))
+
+
+COMMAND = CommandLine(
+    "perf.sft",
+    SftSettings,
+    summary="Compare fine-tuning on videos with train/sft.py with the same run in plain TRL.",
+)
+
+
+def make_model(size: Size, folder: Path) -> Path:
     """A checkpoint of that size: the shipped one, or random weights with the shipped tokenizer and
     processor."""
     return model_dir() if size == "pocket" else make_checkpoint(SIZES[size], folder)
 
 
-def make_rows(size: str, folder: Path, n_rows: int, n_videos: int) -> None:
+def make_rows(size: Size, folder: Path, n_rows: int, n_videos: int) -> None:
     """Write videos of moving noise, and `sft.jsonl` with rows about them."""
     for number in range(n_videos):
         make_video(folder / f"{number}.mp4", SIZES[size].video, number)
@@ -73,26 +101,25 @@ def make_rows(size: str, folder: Path, n_rows: int, n_videos: int) -> None:
     (folder / "sft.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
 
 
-def cut_frames(size: str, folder: Path, n_videos: int) -> float:
-    """Write the frames as JPEG files, as users of plain TRL do beforehand; returns the seconds it took."""
-    began = time.perf_counter()
-    for number in range(n_videos):
-        target = folder / "frames" / str(number)
-        target.mkdir(parents=True, exist_ok=True)
-        for i, frame in enumerate(Video.open(folder / f"{number}.mp4").sample(SIZES[size].frames)):
-            Image.fromarray(frame.image).save(target / f"{i:03d}.jpg", quality=95)
-    return time.perf_counter() - began
+def cut_frames(size: Size, folder: Path, n_videos: int) -> Spent:
+    """Write the frames as JPEG files, as users of plain TRL do beforehand; returns what it took."""
+    with timed() as spent:
+        for number in range(n_videos):
+            target = folder / "frames" / str(number)
+            target.mkdir(parents=True, exist_ok=True)
+            for i, frame in enumerate(Video.open(folder / f"{number}.mp4").sample(SIZES[size].frames)):
+                Image.fromarray(frame.image).save(target / f"{i:03d}.jpg", quality=95)
+    return spent
 
 
 def measure(command: list[str], output: Path, rows: int) -> dict[str, float]:
     """One run over `rows` rows, in its own process."""
-    environment = {**os.environ, "PYTHONPATH": str(HERE.parent)}
-    began = time.perf_counter()
-    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
-    _, status, used = os.wait4(process.pid, 0)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with timed() as spent:
+        process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
+        _, status, used = os.wait4(process.pid, 0)
     if status != 0:
         raise SystemExit(f"failed with status {status}: {' '.join(command)}")
-    wall = time.perf_counter() - began
     history = json.loads((output / "trainer_state.json").read_text())["log_history"]
     done = next(line for line in history if "train_samples_per_second" in line)
     # The memory before training, and how much training added at its peak.
@@ -102,23 +129,17 @@ def measure(command: list[str], output: Path, rows: int) -> dict[str, float]:
     return {
         "samples_per_s": done["train_samples_per_second"],
         "peak_mib": peak,
-        "wall_s": wall,
+        "wall_s": spent.wall_s,
+        "cpu_s": spent.cpu_s,
         "loss": done["train_loss"],
         "tokens_a_row": max(line.get("num_tokens", 0) for line in history) / rows,
     }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--size", choices=list(SIZES), default="pocket")
-    parser.add_argument("--rows", type=int, default=32)
-    parser.add_argument("--videos", type=int, default=8)
-    parser.add_argument("--batch", type=int, default=4)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--work", type=Path, default=None)
-    given = parser.parse_args()
+def compare(given: SftSettings) -> None:
+    """Run both in turn, print the figures and write them. Raises ConfigError for rows that do not fit."""
     if given.rows % given.batch or given.videos > given.rows:
-        parser.error("--rows must be a multiple of --batch, and no fewer than --videos")
+        raise ConfigError("--rows must be a multiple of --batch, and no fewer than --videos")
     with tempfile.TemporaryDirectory() as scratch:
         folder = given.work or Path(scratch)
         folder.mkdir(parents=True, exist_ok=True)
@@ -148,13 +169,13 @@ def main() -> None:
         ways = {
             "videopro": (
                 [
-                    *(sys.executable, str(HERE.parent / "train" / "sft.py"), "--output_dir", str(ours)),
+                    *(sys.executable, str(ROOT / "train" / "sft.py"), "--output_dir", str(ours)),
                     *("--frame_cache", str(folder / "cache"), *common),
                 ],
                 ours,
             ),
             "plain TRL, frames as images": (
-                [sys.executable, str(HERE / "sft_plain.py"), "--output_dir", str(plain), *common],
+                [sys.executable, str(ROOT / "perf" / "sft_plain.py"), "--output_dir", str(plain), *common],
                 plain,
             ),
         }
@@ -174,7 +195,8 @@ def main() -> None:
         "batch": given.batch,
         "rounds": given.rounds,
         "device": torch.cuda.get_device_name() if torch.cuda.is_available() else platform.machine(),
-        "cutting_frames_s": cutting,
+        "cutting_frames_s": cutting.wall_s,
+        "cutting_frames_cpu_s": cutting.cpu_s,
         "ways": found,
         "runs": runs,
         "ratios": {
@@ -184,10 +206,16 @@ def main() -> None:
         },
         "versions": {name: metadata.version(name) for name in ("torch", "transformers", "trl", "peft")},
     }
-    text = json.dumps(result, indent=1) + "\n"
-    RESULTS.write_text(text, encoding="utf-8")
-    print(text)
+    write_record(given.output, result)
+    print(json.dumps(result, indent=1))
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line. Returns the exit status."""
+    with exit_status("stopped; nothing was recorded") as status:
+        compare(COMMAND.parse(argv))
+    return status.code
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

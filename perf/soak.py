@@ -1,6 +1,7 @@
 """Runs hostile and ordinary programs for an hour from many threads, and kills the zygote every now and then.
 
-    nice -n 10 python perf/soak.py [--seconds 3600] [--threads 16] [--kill-every 30] [--json perf/soak.json]
+    nice -n 10 python perf/soak.py [--seconds 3600] [--threads 16] [--kill-every 30] \\
+        [--output perf/soak.json]
 
 Half of the programs are ordinary, and their results must be CPython's. The others come from every hostile
 family; some have functions that raise KeyboardInterrupt, which must reach the caller. `run` may raise nothing
@@ -11,10 +12,8 @@ with status 1 otherwise.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import ctypes
-import json
 import os
 import platform
 import random
@@ -25,24 +24,46 @@ import threading
 import time
 import traceback
 from collections import Counter
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from tests.support import hostile_programs  # noqa: F401  registers the families
-from tests.support.hostile_families import FAMILIES
-from tests.support.hostile_neighbours import FOUND
-from tests.support.hostile_world import LIMITS, Surroundings
-from tests.support.program_world import ORDINARY, PRELUDE, AnswerOnHost, World, natively
+from perf.programs.corpus import FAMILIES
+from perf.programs.neighbours import FOUND
+from perf.programs.ordinary import ORDINARY, PRELUDE, AnswerOnHost, World, natively
+from perf.programs.surroundings import LIMITS, Surroundings
+from perf.recording import write_record
+from perf.timing import timed
+from videopro.cli import exit_status
+from videopro.command_line import CommandLine
 from videopro.executor import Executor, Outcome, ZygoteGone
+from videopro.settings import setting
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 ROOM_MIB = 16.0
 """How much more memory the host may use in the last quarter of the time than in the second."""
 LONG_LIMITS = replace(LIMITS, wall_seconds=8.0)
 """Many threads share few cores, so programs need more wall time."""
+
+
+@dataclass(frozen=True)
+class SoakSettings:
+    """How long, how many at once, and where the record goes."""
+
+    seconds: float = field(default=3600.0, metadata=setting("how long"))
+    threads: int = field(default=16, metadata=setting("threads that run programs"))
+    kill_every: float = field(default=30.0, metadata=setting("mean seconds between kills"))
+    output: Path | None = field(default=None, metadata=setting("file for the record", former="json"))
+
+
+COMMAND = CommandLine(
+    "perf.soak",
+    SoakSettings,
+    summary="Run hostile and ordinary programs for an hour, and kill the zygote every now and then.",
+)
 
 
 class Soak:
@@ -219,27 +240,26 @@ def _zygotes() -> list[int]:
     return found
 
 
-def soak(options: argparse.Namespace) -> dict[str, Any]:
+def soak(given: SoakSettings) -> dict[str, Any]:
     """Run the whole soak. Returns the record."""
-    with Surroundings() as surroundings, Executor() as executor:
-        run = Soak(executor, surroundings, options.seconds)
-        threads = [threading.Thread(target=run.keep_running, args=(seed,)) for seed in range(options.threads)]
-        threads.append(threading.Thread(target=run.keep_killing, args=(options.kill_every,)))
-        threads.append(threading.Thread(target=run.keep_sampling, args=(max(options.seconds / 60, 5.0),)))
-        begun = time.monotonic()
+    with timed() as spent, Surroundings() as surroundings, Executor() as executor:
+        run = Soak(executor, surroundings, given.seconds)
+        threads = [threading.Thread(target=run.keep_running, args=(seed,)) for seed in range(given.threads)]
+        threads.append(threading.Thread(target=run.keep_killing, args=(given.kill_every,)))
+        threads.append(threading.Thread(target=run.keep_sampling, args=(max(given.seconds / 60, 5.0),)))
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
-        seconds = time.monotonic() - begun
         run.sample()
         harm = surroundings.differences()
     until = time.monotonic() + 10
     while _sandbox_processes() and time.monotonic() < until:
         time.sleep(0.1)
     return {
-        "seconds": round(seconds, 1),
-        "threads": options.threads,
+        "seconds": round(spent.wall_s, 1),
+        "cpu_s": round(spent.cpu_s, 1),
+        "threads": given.threads,
         "nice": os.nice(0),
         "beside": "other work of the same machine; see the samples' load",
         "programs": sum(counter.total() for counter in run.outcomes.values()),
@@ -285,29 +305,29 @@ def verdict(record: dict[str, Any]) -> list[str]:
     return wrong
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--seconds", type=float, default=3600.0)
-    parser.add_argument("--threads", type=int, default=16)
-    parser.add_argument("--kill-every", type=float, default=30.0, help="mean seconds between kills")
-    parser.add_argument("--json", type=Path, help="write the record here")
-    options = parser.parse_args()
-    record = soak(options)
+def run(given: SoakSettings) -> int:
+    """Soak, print the outcomes and write them. Returns 1 if anything went wrong."""
+    record = soak(given)
     wrong = verdict(record)
     for name, counts in record["outcomes"].items():
         print(f"{name:<30} {', '.join(f'{number} {kind}' for kind, number in counts.items())}")
     print(
-        f"\n{record['programs']} programs, {record['kills']} kills, {record['seconds']:.0f} s; "
+        f"\n{record['programs']} programs, {record['kills']} kills, {record['seconds']:.0f} s, "
+        f"{record['cpu_s']:.0f} CPU s; "
         f"descriptors {record['descriptors']}, memory {record['held_mib']}"
     )
     print("no program got through, none was lost" if not wrong else "\n".join(["WRONG:", *wrong]))
-    if options.json:
-        record["wrong"] = wrong
-        options.json.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    if given.output is not None:
+        write_record(given.output, {**record, "wrong": wrong})
     return 1 if wrong else 0
 
 
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line. Returns the exit status."""
+    with exit_status("stopped; nothing was recorded") as status:
+        status.code = run(COMMAND.parse(argv))
+    return status.code
+
+
 if __name__ == "__main__":
-    raise SystemExit(main())
+    sys.exit(main())

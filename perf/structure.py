@@ -1,6 +1,6 @@
 """Counts loose modules, import cycles and lines, for this checkout or others (older ones too).
 
-    python perf/structure.py [CHECKOUT ...]
+    python perf/structure.py [CHECKOUT ...] [--output FILE]
 
 Loose modules lie directly in a top-level folder. Cycles are counted among files, and among the folders of a
 package (a file directly in it counts as a folder of its own), over all imports, including lazy ones and those
@@ -12,8 +12,17 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from perf import ROOT
+from perf.recording import write_record
+from videopro.cli import exit_status
+from videopro.command_line import CommandLine
+from videopro.settings import setting
 
 FOLDERS = ("videopro", "modules", "train", "data_synthesis")
 
@@ -25,6 +34,23 @@ graph = grimp.build_graph(*sys.argv[2:], cache_dir=None)
 names = sorted(graph.modules)
 print(json.dumps({name: sorted(graph.find_modules_directly_imported_by(name)) for name in names}))
 """
+
+
+@dataclass(frozen=True)
+class StructureSettings:
+    """Which checkouts, and where the figures go."""
+
+    checkouts: tuple[Path, ...] = field(
+        default=(), metadata=setting("roots of checkouts; none: this one", positional=True)
+    )
+    output: Path | None = field(
+        default=None, metadata=setting("JSON file for the figures; unset: print them")
+    )
+
+
+COMMAND = CommandLine(
+    "perf.structure", StructureSettings, summary="Count loose modules, import cycles and lines."
+)
 
 
 def imports(root: Path) -> dict[str, list[str]]:
@@ -84,12 +110,22 @@ def measured(root: Path) -> dict[str, object]:
     }
 
 
-def main() -> None:
-    """Print the figures of each checkout as JSON."""
-    here = Path(__file__).resolve().parent.parent
-    for root in [Path(given) for given in sys.argv[1:]] or [here]:
-        print(json.dumps(measured(root.resolve()), indent=1))
+def count(given: StructureSettings) -> None:
+    """Print the figures of each checkout as JSON, or write them."""
+    found = [measured(root.resolve()) for root in given.checkouts or (ROOT,)]
+    if given.output is not None:
+        write_record(given.output, found)
+    else:
+        for figures in found:
+            print(json.dumps(figures, indent=1))
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line. Returns the exit status."""
+    with exit_status("stopped") as status:
+        count(COMMAND.parse(argv))
+    return status.code
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

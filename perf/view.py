@@ -1,7 +1,7 @@
 """Measures the trace viewer at 5,000 questions: the time to write its pages, their size, and how long a
 browser takes to open, filter, search and sort them.
 
-    python perf/view.py [--questions 5000] [--work FOLDER]
+    python perf/view.py [--questions 5000] [--work FOLDER] [--output FILE]
 
 The run is synthetic: programs of a dozen lines, every other question refined, 6 to 18 calls each with up to
 64 frames, about videos that do not exist (thumbnails cost what decoding costs: perf/decode.py). A second run
@@ -12,15 +12,14 @@ action to the next painted frame. Needs chromium on the PATH and playwright. Wri
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 import shutil
 import statistics
+import sys
 import tempfile
-import time
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +27,17 @@ from playwright.sync_api import Page, sync_playwright
 from rich.console import Console
 from rich.table import Table
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from perf import ROOT
+from perf.recording import write_record
+from perf.timing import timed
 from videopro.benchmarks.base import ROBUST, Protocol
+from videopro.cli import exit_status
+from videopro.command_line import CommandLine
 from videopro.question import Answer
 from videopro.runs import RunFolder, RunTail, run_key
+from videopro.settings import setting
 from videopro.traces import (
     AGENT,
     SCHEMA,
@@ -45,7 +52,6 @@ from videopro.traces import (
 )
 from videopro.view.site import Site, write_pages
 
-RESULTS = Path(__file__).with_suffix(".json")
 ROUNDS = 7
 VIDEOS = 900
 DURATION = 3600.0
@@ -64,6 +70,17 @@ PROGRAM = """def execute_command(video, question):
         kept = extract_frames(video, num_frames=64)
     return query_mc(kept, question, choices)"""
 
+
+@dataclass(frozen=True)
+class ViewSettings:
+    """How many questions, and where the figures go."""
+
+    questions: int = field(default=5000, metadata=setting("questions of the made-up run"))
+    work: Path | None = field(default=None, metadata=setting("scratch folder; unset: a temporary one"))
+    output: Path = field(default=ROOT / "perf" / "view.json", metadata=setting("file for the figures"))
+
+
+COMMAND = CommandLine("perf.view", ViewSettings, summary="Measure the trace viewer with many questions.")
 
 # Actions in the browser, in JavaScript, and the condition that holds when they are done.
 INTERACTIONS = {
@@ -264,51 +281,58 @@ def browse(index: Path, agents: Path) -> dict[str, float]:
     return numbers
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description="Measures the trace viewer with many questions.")
-    parser.add_argument("--questions", type=int, default=5000)
-    parser.add_argument("--work", type=Path, help="scratch folder; default: a temporary one")
-    given = parser.parse_args()
+def measure(given: ViewSettings) -> None:
+    """Write the pages, open them, print the figures and write them."""
     with tempfile.TemporaryDirectory() as scratch:
         work = given.work or Path(scratch)
         draw = random.Random(0)
         count = given.questions
         folder = write_run(work / "run", (make_sample_trace(n, draw) for n in range(count)))
         agents = write_run(work / "agents", (make_agent_trace(n, draw) for n in range(count // 10)))
-        began, worked = time.perf_counter(), time.process_time()
-        site = write_pages(folder.path, work / "view", max_frames=16)
-        seconds, worked = time.perf_counter() - began, time.process_time() - worked
+        with timed() as writing:
+            site = write_pages(folder.path, work / "view", max_frames=16)
         tail = RunTail(folder, Protocol(parser=ROBUST))
         tail.refresh()
-        began = time.perf_counter()
-        tail.summary()
-        live = time.perf_counter() - began
+        with timed() as live:
+            tail.summary()
         pages = page_sizes(site)
         of_agents = write_pages(agents.path, work / "view_agents", max_frames=16)
         agent_pages = page_sizes(of_agents)
+        with timed() as browsing:
+            browser = browse(site.index, of_agents.index)
         results: dict[str, Any] = {
             "questions": given.questions,
             "traces_mb": round(folder.traces.stat().st_size / 1e6, 1),
-            "write_pages_s": round(seconds, 1),
-            "write_pages_cpu_s": round(worked, 1),
+            "write_pages_s": round(writing.wall_s, 1),
+            "write_pages_cpu_s": round(writing.cpu_s, 1),
             "index_mb": round((site.path / "data" / "index.js").stat().st_size / 1e6, 2),
             "page_kb_median": round(statistics.median(pages), 1),
             "pages_mb": round(sum(pages) / 1e3, 1),
             "agent_questions": len(agent_pages),
             "agent_trace_kb_mean": round(agents.traces.stat().st_size / 1e3 / len(agent_pages), 1),
             "agent_page_kb_median": round(statistics.median(agent_pages), 1),
-            "live_numbers_s": round(live, 2),
-            "browser_ms": {name: round(value) for name, value in browse(site.index, of_agents.index).items()},
+            "live_numbers_s": round(live.wall_s, 2),
+            "live_numbers_cpu_s": round(live.cpu_s, 2),
+            "browser_s": round(browsing.wall_s, 1),
+            "browser_cpu_s": round(browsing.cpu_s, 1),
+            "browser_ms": {name: round(value) for name, value in browser.items()},
         }
-    RESULTS.write_text(json.dumps(results, indent=2) + "\n")
+    write_record(given.output, results, indent=2)
     table = Table(title=f"the viewer at {given.questions:,} questions", show_header=False)
-    for name, value in {**results, **results.pop("browser_ms")}.items():
+    for name, value in results.items():
         if name != "browser_ms":
-            table.add_row(
-                name, str(value) + (" ms" if isinstance(value, int) and name != "questions" else "")
-            )
+            table.add_row(name, str(value))
+    for name, milliseconds in results["browser_ms"].items():
+        table.add_row(name, f"{milliseconds} ms")
     Console().print(table)
 
 
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line. Returns the exit status."""
+    with exit_status("stopped; nothing was recorded") as status:
+        measure(COMMAND.parse(argv))
+    return status.code
+
+
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -20,6 +20,7 @@ import torch
 
 from perf.battery.measuring import facts, on_gpu
 from perf.battery.shapes import Shapes, make_checkpoint
+from perf.timing import timed
 from videopro.storage import JsonLinesLog, read_json_lines
 
 Figures = dict[str, Any]
@@ -120,21 +121,21 @@ def run_cases(part: str, cases: Sequence[Case], record: Record) -> None:
         record.append(part, case.name, began=time.time())
         print(f"{part} {case.name} ...", flush=True)
         load = round(os.getloadavg()[0], 1)
-        start = time.perf_counter()
         content: dict[str, Any]
-        try:
-            content = {"figures": case.run()}
-        except Skip as reason:
-            content = {"skipped": str(reason)}
-        except Exception as error:
-            if ran_out_of_memory(error):
-                content = {"failed": memory_message(part, error)}
-            else:
-                traceback.print_exc()
-                first_line = (str(error).splitlines() or [""])[0]
-                content = {"failed": f"{type(error).__name__}: {first_line[:300]}"}
-        seconds = round(time.perf_counter() - start, 1)
-        record.append(part, case.name, **content, seconds=seconds, load=load)
+        with timed() as spent:
+            try:
+                content = {"figures": case.run()}
+            except Skip as reason:
+                content = {"skipped": str(reason)}
+            except Exception as error:
+                if ran_out_of_memory(error):
+                    content = {"failed": memory_message(part, error)}
+                else:
+                    traceback.print_exc()
+                    first_line = (str(error).splitlines() or [""])[0]
+                    content = {"failed": f"{type(error).__name__}: {first_line[:300]}"}
+        taken = {"seconds": round(spent.wall_s, 1), "cpu_s": round(spent.cpu_s, 1)}
+        record.append(part, case.name, **content, **taken, load=load)
         gc.collect()
         if on_gpu():
             torch.cuda.empty_cache()

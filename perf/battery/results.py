@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from perf.battery.shapes import Shapes
+from perf.recording import write_record
 
 Part = Mapping[str, Mapping[str, Any]]
 
@@ -22,23 +23,31 @@ def write_results(
     """Write the results of one device and shapes. Whatever else is in the file stays as it is, if it is of
     the same device, versions and shapes."""
     content: dict[str, Any] = {"shapes": shapes.name, "facts": dict(facts), "parts": {}}
-    if path.exists():
-        before = json.loads(path.read_text(encoding="utf-8"))
-        if all(before.get(name) == content[name] for name in ("shapes", "facts")):
-            content = before
+    if path.exists() and is_of(path, shapes, facts):
+        content = json.loads(path.read_text(encoding="utf-8"))
     for letter, cases in parts.items():
         content["parts"][letter] = {"title": titles[letter], "cases": cases}
     content["parts"] = dict(sorted(content["parts"].items()))
-    part = path.with_suffix(".part")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-    part.replace(path)
+    write_record(path, content)
+
+
+def is_of(path: Path, shapes: Shapes, facts: Mapping[str, Any]) -> bool:
+    """Whether a file of results is of this device, versions and shapes, or does not exist yet."""
+    if not path.exists():
+        return True
+    before = json.loads(path.read_text(encoding="utf-8"))
+    return bool(before.get("shapes") == shapes.name and before.get("facts") == dict(facts))
 
 
 def table(title: str, cases: Part) -> str:
     """A part's table in Markdown: a row for each case, a column for each figure; below it what was not
-    measured, and why."""
+    measured, and why. The last columns, where CPU time was recorded, are what a case took as a whole."""
     rows = {name: case["figures"] for name, case in cases.items() if "figures" in case}
+    if any("cpu_s" in cases[name] for name in rows):
+        rows = {
+            name: {**row, "whole_case_s": cases[name].get("seconds"), "CPU_s": cases[name].get("cpu_s")}
+            for name, row in rows.items()
+        }
     columns = list(dict.fromkeys(column for row in rows.values() for column in row))
     lines = [f"**{title}**"]
     if rows:

@@ -67,7 +67,7 @@ def zero2(bench: Bench) -> Figures:
     launch += ["--config_file", str(ROOT / "configs" / "accelerate" / "zero2.yaml")]
     launch += ["--num_processes", "1", "--main_process_port", "0"]
     if not on_gpu():
-        launch += ["--mixed_precision", "no", "--module", "tests.support.as_accelerator"]
+        launch += ["--mixed_precision", "no", "--module", "perf.battery.as_accelerator"]
     log = bench.path("zero2.log")
     began = time.monotonic()
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}

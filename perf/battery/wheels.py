@@ -1,6 +1,6 @@
 """The packages that a machine lacks, as pins for pip: those that this environment has and that one has not.
 
-    python -m perf.battery.wheels PRESENT [--python 3.12]
+    python -m perf.battery.wheels PRESENT [--python 3.12] [--output FILE]
 
 Follows the requirements of the project's extras "train" and "deepspeed" through the packages installed here.
 A package that the other machine has in a version that the requirements admit is left as it is there. RapidOCR
@@ -9,18 +9,39 @@ is left out: the check reads no text in frames, and its wheel carries models.
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Callable, Iterable, Mapping
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from videopro.cli import exit_status
+from videopro.command_line import CommandLine
+from videopro.settings import setting
+
 EXTRAS = ("train", "deepspeed")
 LEFT_OUT = ("rapidocr",)
 Requires = Callable[[str], list[str]]
 """A package's requirements by its name."""
+
+
+@dataclass(frozen=True)
+class WheelSettings:
+    """What the other machine has, and where the pins go."""
+
+    present: Path = field(
+        metadata=setting("output of pip list --format=freeze on the other machine", positional=True)
+    )
+    python: str = field(default="3.12", metadata=setting("its Python"))
+    output: Path | None = field(default=None, metadata=setting("file for the pins; unset: print them"))
+
+
+COMMAND = CommandLine(
+    "perf.battery.wheels", WheelSettings, summary="Print the packages that a machine lacks, as pins for pip."
+)
 
 
 def read_present(text: str) -> dict[str, str]:
@@ -66,11 +87,8 @@ def lacking(
     return sorted(f"{name}=={version(name)}" for name in wanted)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("present", type=Path, help="output of pip list --format=freeze on the other machine")
-    parser.add_argument("--python", default="3.12", help="its Python")
-    given = parser.parse_args()
+def write_pins(given: WheelSettings) -> None:
+    """Print the pins, or write them."""
     project = [
         line
         for line in metadata.requires("videopro") or []
@@ -87,8 +105,19 @@ def main() -> None:
         lambda name: metadata.requires(name) or [],
         metadata.version,
     )
-    print("\n".join(pins))
+    text = "".join(f"{pin}\n" for pin in pins)
+    if given.output is None:
+        print(text, end="")
+    else:
+        given.output.write_text(text, encoding="utf-8")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line. Returns the exit status."""
+    with exit_status("stopped") as status:
+        write_pins(COMMAND.parse(argv))
+    return status.code
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

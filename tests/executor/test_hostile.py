@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from tests.support.hostile_programs import FAMILIES, corpus
-from tests.support.hostile_world import LIMITS, Surroundings, run_all
+from perf.programs.corpus import FAMILIES, corpus
+from perf.programs.surroundings import LIMITS, Surroundings, run_all
 from videopro.executor import Executor
 
 QUICK = dataclasses.replace(LIMITS, cpu_seconds=0.1, wall_seconds=1.5)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.program_world import ORDINARY, PRELUDE, AnswerOnHost, World, natively
+from perf.programs.ordinary import ORDINARY, PRELUDE, AnswerOnHost, World, natively
 from videopro import executor
 from videopro.executor import (
     Limits,

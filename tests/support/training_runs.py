@@ -107,7 +107,7 @@ def spread_over_two(kind: str, words: Sequence[str], log: Path) -> None:
         ),
         *("--num_processes", "2", "--mixed_precision", "no", "--main_process_port", "0"),
     ]
-    two_processes(["--module", "tests.support.as_accelerator", *words], log, launcher)
+    two_processes(["--module", "perf.battery.as_accelerator", *words], log, launcher)
 
 
 def whole_and_resumed(

@@ -6,26 +6,39 @@ training gained and forgets less.
 `--share` is the weight of the second folder.
 """
 
-import argparse
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
 from transformers import Qwen3VLForConditionalGeneration
 
+from videopro.cli import exit_status
+from videopro.command_line import CommandLine
+from videopro.errors import ConfigError
 from videopro.pocket import checkpoint
+from videopro.settings import setting
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m videopro.train.pocket.average", description=__doc__)
-    parser.add_argument("first", type=Path)
-    parser.add_argument("second", type=Path)
-    parser.add_argument("--share", type=float, required=True, help="weight of the second folder, 0 to 1")
-    parser.add_argument("--output", type=Path, required=True)
-    args = parser.parse_args()
-    if not 0 <= args.share <= 1:
-        parser.error(f"--share is {args.share}; it must be from 0 to 1")
-    average(args.first, args.second, args.share, args.output)
+@dataclass(frozen=True)
+class AverageSettings:
+    """The two models, and their weights."""
+
+    first: Path = field(metadata=setting("folder of a model", positional=True))
+    second: Path = field(metadata=setting("folder of another model", positional=True))
+    share: float = field(metadata=setting("weight of the second folder, 0 to 1"))
+    output: Path = field(metadata=setting("folder for the averaged model"))
+
+
+COMMAND = CommandLine(
+    "videopro.train.pocket.average",
+    AverageSettings,
+    summary="Average the weights of two checkpoints of one pocket model.",
+)
 
 
 def average(first: Path, second: Path, share: float, output: Path) -> None:
@@ -41,5 +54,15 @@ def average(first: Path, second: Path, share: float, output: Path) -> None:
     checkpoint.save(models[0].bfloat16(), checkpoint.build_processor(), output)
 
 
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line. Returns the exit status."""
+    with exit_status("stopped; the output is incomplete") as status:
+        given = COMMAND.parse(argv)
+        if not 0 <= given.share <= 1:
+            raise ConfigError(f"--share is {given.share}; it must be from 0 to 1")
+        average(given.first, given.second, given.share, given.output)
+    return status.code
+
+
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -8,20 +8,23 @@ Writes `train.npz`, `val.npz` and `test.npz`. Chunks of val and test are decoded
 
 from __future__ import annotations
 
-import argparse
 import json
+import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import torch
 
+from videopro.cli import exit_status
+from videopro.command_line import CommandLine
 from videopro.modules.models.encoders import pocket_folder
 from videopro.modules.models.encoders.languagebind import LanguageBindEncoder
 from videopro.pocket import world
 from videopro.pocket.checkpoint import FRAME_SIZE
 from videopro.pocket.script import Script
+from videopro.settings import setting
 from videopro.train.pocket.chunk_pairs import (
     CHUNKS,
     chunk_times,
@@ -35,6 +38,22 @@ from videopro.video import Video
 from videopro.work import counted
 
 VIDEOS = 450  # of the training pool
+
+
+@dataclass(frozen=True)
+class ChunkFeatureSettings:
+    """What is computed."""
+
+    output: Path = field(metadata=setting("folder for SPLIT.npz"))
+    videos: int = field(default=VIDEOS, metadata=setting("number of training videos"))
+    splits: tuple[str, ...] = field(default=("train", "val", "test"), metadata=setting("splits to compute"))
+
+
+COMMAND = CommandLine(
+    "videopro.train.pocket.chunk_features",
+    ChunkFeatureSettings,
+    summary="Compute features of the pocket world's chunks and captions by the pocket encoder's towers.",
+)
 
 
 @dataclass(frozen=True)
@@ -111,18 +130,21 @@ def of_split(split: str) -> ChunkFeatures:
     return compute(scripts, chunks_of, split)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--output", type=Path, required=True)
-    parser.add_argument("--videos", type=int, default=VIDEOS, help="number of training videos")
-    parser.add_argument("--splits", nargs="*", default=["train", "val", "test"])
-    args = parser.parse_args()
+def write_features(given: ChunkFeatureSettings) -> None:
+    """Compute and write each split."""
     torch.set_num_threads(1)
-    args.output.mkdir(parents=True, exist_ok=True)
-    for split in args.splits:
-        made = of_training(args.videos) if split == "train" else of_split(split)
-        np.savez(args.output / f"{split}.npz", **vars(made))
+    given.output.mkdir(parents=True, exist_ok=True)
+    for split in given.splits:
+        made = of_training(given.videos) if split == "train" else of_split(split)
+        np.savez(given.output / f"{split}.npz", **vars(made))
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line. Returns the exit status."""
+    with exit_status("stopped; splits that are done are kept") as status:
+        write_features(COMMAND.parse(argv))
+    return status.code
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

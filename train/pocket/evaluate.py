@@ -11,11 +11,13 @@ confidence. It reads the world's scripts to know where things are: it is part of
 nothing that answers questions uses it.
 """
 
-import argparse
+from __future__ import annotations
+
 import json
+import sys
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,16 +27,38 @@ from rich.table import Table
 
 from videopro import prompts
 from videopro.backbones import Backbone, ChoiceRequest, GenerateRequest, Sampling, load_backbone
+from videopro.cli import exit_status
+from videopro.command_line import CommandLine
 from videopro.pocket import world
 from videopro.pocket.drawing import HEIGHT, WIDTH
 from videopro.pocket.questions import PocketQuestion, generate_questions
 from videopro.pocket.script import Script, make_script
 from videopro.question import Question
 from videopro.scoring import Accuracy, QuestionScore, accuracy, group_accuracy, reliability
+from videopro.settings import setting
 from videopro.storage import parse_json
 from videopro.train.pocket.tasks import describe
 from videopro.video import Frame, Video
 from videopro.work import counted
+
+
+@dataclass(frozen=True)
+class EvaluateSettings:
+    """What is measured."""
+
+    model: str = field(default="pocket", metadata=setting("model as in --model of videopro infer"))
+    split: str = field(default="val", metadata=setting("split of the pocket world"))
+    output: Path | None = field(
+        default=None, metadata=setting("JSON file with one entry per split; this split's is replaced")
+    )
+
+
+COMMAND = CommandLine(
+    "videopro.train.pocket.evaluate",
+    EvaluateSettings,
+    summary="Measure the pocket model on a split of the pocket world.",
+)
+
 
 WAYS = {
     "whole": "16 frames over the whole video",
@@ -242,20 +266,23 @@ def _cell(value: dict[str, Any]) -> str:
     return f"{100 * value['accuracy']:.1f} ({100 * low:.0f} to {100 * high:.0f})"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--model", default="pocket")
-    parser.add_argument("--split", default="val")
-    parser.add_argument("--output", type=Path)
-    args = parser.parse_args()
-    figures = measure(load_backbone(args.model), args.split)
-    if args.output:
-        known = json.loads(args.output.read_text()) if args.output.exists() else {}
-        args.output.write_text(json.dumps({**known, args.split: figures}, indent=1) + "\n")
+def print_figures(given: EvaluateSettings) -> None:
+    """Measure, print the tables, and write the figures."""
+    figures = measure(load_backbone(given.model), given.split)
+    if given.output:
+        known = json.loads(given.output.read_text()) if given.output.exists() else {}
+        given.output.write_text(json.dumps({**known, given.split: figures}, indent=1) + "\n")
     console = Console()
     console.print(show(figures))
     console.print({key: figures[key] for key in ("sure", "boxes", "captions", "confidence")})
 
 
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line. Returns the exit status."""
+    with exit_status("stopped; nothing was written") as status:
+        print_figures(COMMAND.parse(argv))
+    return status.code
+
+
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -8,21 +8,43 @@ split's range and above, never those of val or test.
     python -m videopro.train.pocket.frames --output FOLDER --scenes 4000 --videos 2000
 """
 
-import argparse
+from __future__ import annotations
+
 import io
 import json
+import sys
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import av
 import numpy as np
 
+from videopro.cli import exit_status
+from videopro.command_line import CommandLine
 from videopro.pocket import drawing, vocabulary
 from videopro.pocket.checkpoint import FRAME_SIZE, FRAMES
 from videopro.pocket.drawing import Actor, Sign
 from videopro.pocket.script import LENGTHS, Scene, Script, make_actor, make_script, make_sign
+from videopro.settings import setting
 from videopro.work import counted
+
+
+@dataclass(frozen=True)
+class FramesSettings:
+    """How much is drawn."""
+
+    output: Path = field(metadata=setting("folder for the frames"))
+    scenes: int = field(default=4000, metadata=setting("number of single scenes"))
+    videos: int = field(default=2000, metadata=setting("number of whole videos"))
+    processes: int = field(default=2, metadata=setting("processes that draw"))
+
+
+COMMAND = CommandLine(
+    "videopro.train.pocket.frames", FramesSettings, summary="Render frames for training the pocket model."
+)
+
 
 SCENE_SEED = 5_000_000
 VIDEO_SEED = 6_000_000
@@ -123,38 +145,40 @@ def whole_video(seed: int) -> tuple[np.ndarray, dict[str, object]]:
     }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--output", type=Path, required=True)
-    parser.add_argument("--scenes", type=int, default=4000)
-    parser.add_argument("--videos", type=int, default=2000)
-    parser.add_argument("--processes", type=int, default=2)
-    args = parser.parse_args()
-    args.output.mkdir(parents=True, exist_ok=True)
+def draw_pool(given: FramesSettings) -> None:
+    """Draw, encode, decode and write all frames."""
+    given.output.mkdir(parents=True, exist_ok=True)
     height, width = FRAME_SIZE
 
     def array(name: str, *shape: int) -> np.ndarray:
-        return np.lib.format.open_memmap(args.output / f"{name}.npy", "w+", np.uint8, shape)
+        return np.lib.format.open_memmap(given.output / f"{name}.npy", "w+", np.uint8, shape)
 
-    with ProcessPoolExecutor(args.processes) as pool:
-        clips = array("scenes", args.scenes, FRAMES, height, width, 3)
-        stills = array("stills", args.scenes, drawing.HEIGHT, drawing.WIDTH, 3)
+    with ProcessPoolExecutor(given.processes) as pool:
+        clips = array("scenes", given.scenes, FRAMES, height, width, 3)
+        stills = array("stills", given.scenes, drawing.HEIGHT, drawing.WIDTH, 3)
         facts = []
         for i, (frames, still, what) in counted(
-            enumerate(pool.map(scene, range(args.scenes), chunksize=16)), "scenes", args.scenes
+            enumerate(pool.map(scene, range(given.scenes), chunksize=16)), "scenes", given.scenes
         ):
             clips[i], stills[i] = frames, still
             facts.append(what)
-        (args.output / "scenes.json").write_text(json.dumps(facts))
-        videos = array("videos", args.videos, FRAMES, height, width, 3)
+        (given.output / "scenes.json").write_text(json.dumps(facts))
+        videos = array("videos", given.videos, FRAMES, height, width, 3)
         facts = []
         for i, (frames, what) in counted(
-            enumerate(pool.map(whole_video, range(args.videos), chunksize=16)), "videos", args.videos
+            enumerate(pool.map(whole_video, range(given.videos), chunksize=16)), "videos", given.videos
         ):
             videos[i] = frames
             facts.append(what)
-        (args.output / "videos.json").write_text(json.dumps(facts))
+        (given.output / "videos.json").write_text(json.dumps(facts))
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line. Returns the exit status."""
+    with exit_status("stopped; the frames are incomplete") as status:
+        draw_pool(COMMAND.parse(argv))
+    return status.code
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

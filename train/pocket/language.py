@@ -24,11 +24,13 @@ Each stage resumes from its last checkpoint. Writes `log.jsonl` (losses and held
 the end, `model/`, the folder shipped as `videopro/pocket/model`.
 """
 
-import argparse
+from __future__ import annotations
+
+import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -37,8 +39,11 @@ import torch
 from torch.utils.data import DataLoader, IterableDataset
 from transformers import Qwen3VLForConditionalGeneration
 
+from videopro.cli import exit_status
+from videopro.command_line import CommandLine
 from videopro.pocket import checkpoint
 from videopro.pocket.checkpoint import FRAME_SIZE
+from videopro.settings import setting
 from videopro.train.pocket.batches import BatchEncoder, TokenBatch
 from videopro.train.pocket.checkpoints import HELD_OUT, append_log, mixed_precision, resume, save_state
 from videopro.train.pocket.copying import copying_rows, with_copying
@@ -46,6 +51,39 @@ from videopro.train.pocket.qa_pairs import PocketExample, Rng, pick_row, text_ro
 from videopro.train.pocket.tasks import VisionTasks
 from videopro.train.pocket.vision import encode_sized_pictures
 from videopro.train.pocket.vision_targets import CodeTable, translate
+
+
+@dataclass(frozen=True)
+class LanguageSettings:
+    """A stage: what it starts from, what it trains on, and how long."""
+
+    output: Path = field(metadata=setting("folder for the checkpoints, the log and model/"))
+    steps: int = field(metadata=setting("steps of the stage"))
+    frames: Path | None = field(
+        default=None, metadata=setting("pool of frames; without it, train on text only")
+    )
+    boxes: bool = field(default=False, metadata=setting("train mostly on boxes"))
+    writing: bool = field(default=False, metadata=setting("train mostly on copying"))
+    vision_from: Path | None = field(default=None, metadata=setting("output of videopro.train.pocket.vision"))
+    language_from: Path | None = field(
+        default=None, metadata=setting("state.pt of this command without --frames")
+    )
+    model_from: Path | None = field(default=None, metadata=setting("folder of a saved model to start from"))
+    pick_steps: int = field(default=0, metadata=setting("steps of picking options only"))
+    hold_vision: int = field(default=0, metadata=setting("steps during which the vision layers are frozen"))
+    lr: float = field(default=1e-3, metadata=setting("the highest learning rate"))
+    decay: float = field(
+        default=0.3, metadata=setting("share of the steps, at the end, over which the learning rate falls")
+    )
+    seed: int = field(default=0, metadata=setting("of the weights and the rows"))
+    threads: int = field(default=2, metadata=setting("torch's threads"))
+
+
+COMMAND = CommandLine(
+    "videopro.train.pocket.language",
+    LanguageSettings,
+    summary="Train the pocket model from scratch, stage by stage.",
+)
 
 
 @dataclass(frozen=True)
@@ -250,62 +288,48 @@ def _form(said: str, reply: str) -> str:
     return "words"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--output", type=Path, required=True)
-    parser.add_argument("--frames", type=Path, help="pool of frames; without it, train on text only")
-    parser.add_argument("--boxes", action="store_true", help="train mostly on boxes")
-    parser.add_argument("--writing", action="store_true", help="train mostly on copying")
-    parser.add_argument("--vision-from", type=Path, help="output of videopro.train.pocket.vision")
-    parser.add_argument("--language-from", type=Path, help="state.pt of this command without --frames")
-    parser.add_argument("--model-from", help="folder of a saved model to start from")
-    parser.add_argument("--steps", type=int, required=True)
-    parser.add_argument("--pick-steps", type=int, default=0)
-    parser.add_argument(
-        "--hold-vision", type=int, default=0, help="steps during which the vision layers are frozen"
-    )
-    parser.add_argument("--lr", type=float, default=1e-3)
-    parser.add_argument("--decay", type=float, default=0.3)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--threads", type=int, default=2)
-    args = parser.parse_args()
-    torch.set_num_threads(args.threads)
-    args.output.mkdir(parents=True, exist_ok=True)
-    recipe = PocketRecipe(args.steps, args.pick_steps, args.seed, args.lr, decay=args.decay)
+def train_stage(given: LanguageSettings) -> None:
+    """Train a stage, and write the model if it saw frames."""
+    torch.set_num_threads(given.threads)
+    given.output.mkdir(parents=True, exist_ok=True)
+    recipe = PocketRecipe(given.steps, given.pick_steps, given.seed, given.lr, decay=given.decay)
 
     processor = checkpoint.build_processor()
-    model = checkpoint.build_model(processor.tokenizer, args.seed)
+    model = checkpoint.build_model(processor.tokenizer, given.seed)
     embeddings = cast(torch.nn.Embedding, model.get_input_embeddings()).weight
     codes = CodeTable(embeddings.shape[1], processor.tokenizer)
-    if args.model_from:
-        trained = Qwen3VLForConditionalGeneration.from_pretrained(args.model_from, dtype=torch.float32)
+    if given.model_from:
+        trained = Qwen3VLForConditionalGeneration.from_pretrained(given.model_from, dtype=torch.float32)
         model.load_state_dict(trained.state_dict())
-    if args.language_from:
-        model.load_state_dict(torch.load(args.language_from, weights_only=True)["model"])
-    if args.vision_from:
-        seen = torch.load(args.vision_from / "state.pt", weights_only=True)["model"]
+    if given.language_from:
+        model.load_state_dict(torch.load(given.language_from, weights_only=True)["model"])
+    if given.vision_from:
+        seen = torch.load(given.vision_from / "state.pt", weights_only=True)["model"]
         model.model.visual.load_state_dict(seen)
-        targets = torch.load(args.vision_from / "table.pt", weights_only=True)
+        targets = torch.load(given.vision_from / "table.pt", weights_only=True)
         translate(model.model.visual.merger.linear_fc2, targets, codes.of(embeddings))
         with torch.no_grad():  # DeepStack was not trained: its contribution starts at zero
             for merger in model.model.visual.deepstack_merger_list:
                 merger.linear_fc2.weight.zero_()
                 merger.linear_fc2.bias.zero_()
     optimizer = torch.optim.AdamW(optimizer_groups(model), lr=recipe.lr, betas=(0.9, 0.95), fused=True)
-    start, spent = resume(args.output, model, optimizer)
-    held_out = VisionTasks(args.frames) if args.frames else None
+    start, spent = resume(given.output, model, optimizer)
+    held_out = VisionTasks(given.frames) if given.frames else None
     if held_out is not None:
         held_out.keep(slice(-HELD_OUT, None), slice(-HELD_OUT, None))
 
-    seen_rows = box_rows if args.boxes else writing_rows if args.writing else pixel_rows
+    seen_rows = box_rows if given.boxes else writing_rows if given.writing else pixel_rows
     loader = DataLoader(
-        StageDataset(recipe, args.frames, start, seen_rows), batch_size=None, num_workers=1, prefetch_factor=4
+        StageDataset(recipe, given.frames, start, seen_rows),
+        batch_size=None,
+        num_workers=1,
+        prefetch_factor=4,
     )
     model.train()
     begun, recent = time.time() - spent, []
     for step, batches in loader:
         # The vision layers are frozen while the language layers learn to read their output.
-        model.model.visual.requires_grad_(step >= args.hold_vision)
+        model.model.visual.requires_grad_(step >= given.hold_vision)
         for group in optimizer.param_groups:
             group["lr"] = recipe.rate(step) * group["share"]
         total = []
@@ -320,16 +344,23 @@ def main() -> None:
         recent.append(float(np.mean(total)))
         if (step + 1) % 50 == 0:
             line = {"step": step + 1, "loss": round(float(np.mean(recent)), 4), "lr": recipe.rate(step)}
-            append_log(args.output, {**line, "seconds": round(time.time() - begun)})
+            append_log(given.output, {**line, "seconds": round(time.time() - begun)})
             recent = []
         if (step + 1) % 500 == 0 or step + 1 == recipe.steps:
             with mixed_precision():
                 figures = measure(model, held_out)
-            append_log(args.output, {"step": step + 1, "held_out": figures})
-            save_state(args.output, model, optimizer, step + 1, time.time() - begun)
-    if args.frames:
-        checkpoint.save(model.bfloat16(), processor, args.output / "model")
+            append_log(given.output, {"step": step + 1, "held_out": figures})
+            save_state(given.output, model, optimizer, step + 1, time.time() - begun)
+    if given.frames:
+        checkpoint.save(model.bfloat16(), processor, given.output / "model")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line. Returns the exit status."""
+    with exit_status() as status:
+        train_stage(COMMAND.parse(argv))
+    return status.code
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -7,9 +7,12 @@ that the language layers can then read pictures as they read words. Resumes from
 `videopro.train.pocket.language` takes `state.pt` and `table.pt` (the targets) with `--vision-from`.
 """
 
-import argparse
+from __future__ import annotations
+
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
@@ -24,9 +27,12 @@ from transformers.models.qwen3_vl.modeling_qwen3_vl import (
     get_vision_position_ids,
 )
 
+from videopro.cli import exit_status
+from videopro.command_line import CommandLine
 from videopro.pocket import checkpoint
 from videopro.pocket.checkpoint import FRAME_SIZE
 from videopro.pocket.drawing import HEIGHT, WIDTH
+from videopro.settings import setting
 from videopro.train.pocket.batches import MERGE, PATCH, patches
 from videopro.train.pocket.checkpoints import HELD_OUT, append_log, mixed_precision, resume, save_state
 from videopro.train.pocket.qa_pairs import Rng
@@ -41,6 +47,27 @@ from videopro.train.pocket.vision_targets import (
     symbols,
     video_symbols,
 )
+
+
+@dataclass(frozen=True)
+class VisionSettings:
+    """How the vision layers are trained."""
+
+    frames: Path = field(metadata=setting("pool made by videopro.train.pocket.frames"))
+    output: Path = field(metadata=setting("folder for the checkpoints, the log and table.pt"))
+    steps: int = field(default=6000, metadata=setting("steps of training"))
+    size: int = field(default=48, metadata=setting("pictures in a step"))
+    lr: float = field(default=1e-3, metadata=setting("the highest learning rate"))
+    seed: int = field(default=0, metadata=setting("of the weights and the pictures"))
+    threads: int = field(default=1, metadata=setting("torch's threads"))
+
+
+COMMAND = CommandLine(
+    "videopro.train.pocket.vision",
+    VisionSettings,
+    summary="Teach the pocket model's vision layers to name what each cell of a picture shows.",
+)
+
 
 CROP_SIZES = ((96, 160), (128, 96), (96, 128), (160, 96), (64, 224), (224, 64), (64, 192))
 
@@ -268,25 +295,17 @@ def measure(visual: Qwen3VLVisionModel, folder: Path, table: torch.Tensor) -> di
     return {name: round(float(np.nanmean(values)), 3) for name, values in sorted(right.items())}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--frames", type=Path, required=True)
-    parser.add_argument("--output", type=Path, required=True)
-    parser.add_argument("--steps", type=int, default=6000)
-    parser.add_argument("--size", type=int, default=48, help="pictures per step")
-    parser.add_argument("--lr", type=float, default=1e-3)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--threads", type=int, default=1)
-    args = parser.parse_args()
-    torch.set_num_threads(args.threads)
-    args.output.mkdir(parents=True, exist_ok=True)
+def train_vision(given: VisionSettings) -> None:
+    """Train, and write the state and the targets."""
+    torch.set_num_threads(given.threads)
+    given.output.mkdir(parents=True, exist_ok=True)
 
     tokenizer = checkpoint.build_tokenizer()
-    model = checkpoint.build_model(tokenizer, args.seed)
+    model = checkpoint.build_model(tokenizer, given.seed)
     embeddings = cast(torch.nn.Embedding, model.get_input_embeddings()).weight.detach()
     table = CodeTable(embeddings.shape[1], tokenizer).of(embeddings)
     assert table.shape[0] == CODES
-    torch.save(table, args.output / "table.pt")
+    torch.save(table, given.output / "table.pt")
     visual = model.model.visual
     groups: list[dict[str, Any]] = [
         {"params": [w for n, w in visual.named_parameters() if n.startswith("patch_embed")], "share": 0.1},
@@ -299,19 +318,19 @@ def main() -> None:
             "share": 1.0,
         },
     ]
-    optimizer = torch.optim.AdamW(groups, lr=args.lr, betas=(0.9, 0.95), weight_decay=0.02, fused=True)
-    some = [pixels for _, pixels, _ in PictureDataset(args.frames, 0, 8, 48, args.seed + 1, False)]
+    optimizer = torch.optim.AdamW(groups, lr=given.lr, betas=(0.9, 0.95), weight_decay=0.02, fused=True)
+    some = [pixels for _, pixels, _ in PictureDataset(given.frames, 0, 8, 48, given.seed + 1, False)]
     whiten(visual, torch.cat([pixels.flatten(0, 2)[::2] for pixels in some]).float() / 127.5 - 1)
-    start, spent = resume(args.output, visual, optimizer)
+    start, spent = resume(given.output, visual, optimizer)
     batches = DataLoader(
-        PictureDataset(args.frames, start, args.steps, args.size, args.seed, False),
+        PictureDataset(given.frames, start, given.steps, given.size, given.seed, False),
         batch_size=None, num_workers=1, prefetch_factor=3,
     )  # fmt: skip
     begun, recent = time.time() - spent, []
     for step, pixels, codes in batches:
-        fall = min(1.0, (args.steps - step) / (0.25 * args.steps))
+        fall = min(1.0, (given.steps - step) / (0.25 * given.steps))
         for group in optimizer.param_groups:
-            group["lr"] = args.lr * min(1.0, (step + 1) / 200) * max(0.02, fall) * group["share"]
+            group["lr"] = given.lr * min(1.0, (step + 1) / 200) * max(0.02, fall) * group["share"]
         with mixed_precision():
             out, _ = encode_pictures(visual, pixels.float() / 127.5 - 1)
         loss = loss_of(out, codes.flatten(0, 2), table)
@@ -322,7 +341,7 @@ def main() -> None:
         recent.append(float(loss.detach()))
         if (step + 1) % 100 == 0:
             append_log(
-                args.output,
+                given.output,
                 {
                     "step": step + 1,
                     "loss": round(float(np.mean(recent)), 4),
@@ -330,11 +349,18 @@ def main() -> None:
                 },
             )
             recent = []
-        if (step + 1) % 500 == 0 or step + 1 == args.steps:
+        if (step + 1) % 500 == 0 or step + 1 == given.steps:
             with mixed_precision():
-                append_log(args.output, {"step": step + 1, "held_out": measure(visual, args.frames, table)})
-            save_state(args.output, visual, optimizer, step + 1, time.time() - begun)
+                append_log(given.output, {"step": step + 1, "held_out": measure(visual, given.frames, table)})
+            save_state(given.output, visual, optimizer, step + 1, time.time() - begun)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line. Returns the exit status."""
+    with exit_status() as status:
+        train_vision(COMMAND.parse(argv))
+    return status.code
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -15,10 +15,10 @@ place in the repository: the "asp" run of the first seed.
 
 from __future__ import annotations
 
-import argparse
 import json
+import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +26,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
+from videopro.cli import exit_status
+from videopro.command_line import CommandLine
+from videopro.errors import ConfigError
 from videopro.modules.models.encoders import pocket_folder
 from videopro.modules.models.encoders.asp_clip_model import (
     AspClipConfig,
@@ -36,8 +39,34 @@ from videopro.modules.models.encoders.asp_clip_model import (
 )
 from videopro.modules.models.encoders.languagebind import LanguageBindEncoder
 from videopro.scoring import t_interval
+from videopro.settings import setting
 from videopro.train.pocket import CHUNKS, ChunkFeatures
 from videopro.train.retrieval.training import RetrieverRecipe, contrastive_loss, train
+
+
+@dataclass(frozen=True)
+class PoolingSettings:
+    """What is trained, and how long."""
+
+    features: Path = field(metadata=setting("made by videopro.train.pocket.chunk_features"))
+    output: Path = field(metadata=setting("folder for the runs, record.json and model/"))
+    steps: int = field(default=450, metadata=setting("steps of each run"))
+    batch: int = field(default=64, metadata=setting("captions in a step"))
+    layers: int = field(default=2, metadata=setting("layers of the temporal transformer"))
+    seeds: tuple[int, ...] = field(
+        default=(1, 2, 3), metadata=setting("one run of each pooling for each seed")
+    )
+    splits: tuple[str, ...] = field(
+        default=("val", "test"), metadata=setting("splits to measure recall on, at least one")
+    )
+
+
+COMMAND = CommandLine(
+    "videopro.train.retrieval.asp_pocket",
+    PoolingSettings,
+    summary="Train ASP-CLIP's pooling against mean pooling on the pocket world.",
+)
+
 
 # Each pooling with its learning rate: of 1e-3, 3e-3 and 1e-2 the one with the highest sum of the four figures
 # on val, from seed 0.
@@ -152,47 +181,42 @@ def summarize(found: Mapping[str, Sequence[dict[str, np.ndarray]]], videos: np.n
     return summary
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--features", type=Path, required=True, help="made by train.pocket.chunk_features")
-    parser.add_argument("--output", type=Path, required=True)
-    parser.add_argument("--steps", type=int, default=450)
-    parser.add_argument("--batch", type=int, default=64)
-    parser.add_argument("--layers", type=int, default=2)
-    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
-    parser.add_argument("--splits", nargs="*", default=["val", "test"], help="splits to measure recall on")
-    args = parser.parse_args()
+def compare_poolings(given: PoolingSettings) -> None:
+    """Train every pooling from every seed, and write the record. Raises ConfigError without a split or a
+    seed."""
+    if not given.splits or not given.seeds:
+        raise ConfigError("give at least one of --splits and one of --seeds")
     torch.set_num_threads(1)
-    parts = {name: ChunkFeatures.load(args.features / f"{name}.npz") for name in ("train", *args.splits)}
+    parts = {name: ChunkFeatures.load(given.features / f"{name}.npz") for name in ("train", *given.splits)}
     shown = np.flatnonzero(parts["train"].shown > 0)
-    config = AspClipConfig(width=96, heads=4, layers=args.layers, base="pocket")
+    config = AspClipConfig(width=96, heads=4, layers=given.layers, base="pocket")
     untrained = {pooling: PooledChunks(pooling, config, 0) for pooling in ("mean", "frame")}
-    found: dict[str, dict[str, list[dict[str, np.ndarray]]]] = {name: {} for name in args.splits}
+    found: dict[str, dict[str, list[dict[str, np.ndarray]]]] = {name: {} for name in given.splits}
     trained: dict[str, dict[str, float]] = {}
-    recipe = RetrieverRecipe(steps=args.steps, batch=args.batch)
+    recipe = RetrieverRecipe(steps=given.steps, batch=given.batch)
     for pooling, rate in POOLINGS.items():
-        for seed in args.seeds:
+        for seed in given.seeds:
             model = PooledChunks(pooling, config, seed)
-            folder = args.output / f"{pooling}-{seed}"
+            folder = given.output / f"{pooling}-{seed}"
             folder.mkdir(parents=True, exist_ok=True)
             seconds = train(
                 model,
                 replace(recipe, lr=rate, seed=seed),
                 folder,
                 lambda step, model=model, seed=seed: batch_loss(  # type: ignore[misc]
-                    model, parts["train"], shown, args.batch, [seed, step]
+                    model, parts["train"], shown, given.batch, [seed, step]
                 ),
-                lambda model=model: recall(model, parts[args.splits[0]]),  # type: ignore[misc]
+                lambda model=model: recall(model, parts[given.splits[0]]),  # type: ignore[misc]
             )
-            for name in args.splits:
+            for name in given.splits:
                 found[name].setdefault(pooling, []).append(hits(model, parts[name]))
             count = sum(weight.numel() for weight in model.parameters())
             trained[pooling] = {"parameters": count, "seconds of the last seed": round(seconds)}
-            if pooling == "asp" and seed == args.seeds[0]:
+            if pooling == "asp" and seed == given.seeds[0]:
                 assert model.temporal is not None
-                write_folder(args.output / "model", config, model.temporal, model.projections())
+                write_folder(given.output / "model", config, model.temporal, model.projections())
     record = {
-        "recipe": {**asdict(recipe), "lr": POOLINGS, "seed": args.seeds, "layers": args.layers},
+        "recipe": {**asdict(recipe), "lr": POOLINGS, "seed": given.seeds, "layers": given.layers},
         "pairs": {
             name: {
                 "videos": len(part.frames) // CHUNKS,
@@ -207,7 +231,7 @@ def main() -> None:
         },
         "trained": trained,
         "untrained": {
-            pooling: {name: recall(model, parts[name]) for name in args.splits}
+            pooling: {name: recall(model, parts[name]) for name in given.splits}
             for pooling, model in untrained.items()
         },
         "recall": {
@@ -216,10 +240,17 @@ def main() -> None:
             if name in found
         },
     }
-    for path in (args.output / "record.json", args.output / "model" / "training_record.json"):
+    for path in (given.output / "record.json", given.output / "model" / "training_record.json"):
         path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     print(json.dumps(record["recall"], indent=1))
 
 
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line. Returns the exit status."""
+    with exit_status() as status:
+        compare_poolings(COMMAND.parse(argv))
+    return status.code
+
+
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -11,17 +11,21 @@ weights, the tokenizer, and `training_record.json` with recall@3 on val and test
 
 from __future__ import annotations
 
-import argparse
 import json
-from dataclasses import asdict
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import numpy as np
 import torch
 from safetensors.torch import save_file
 
+from videopro.cli import exit_status
+from videopro.command_line import CommandLine
 from videopro.modules.models.encoders.languagebind import to_pixels
 from videopro.modules.models.encoders.languagebind_model import LanguageBindConfig, LanguageBindVideo
+from videopro.settings import setting
 from videopro.train.pocket import (
     HELD_OUT,
     ClipTextBatch,
@@ -32,6 +36,29 @@ from videopro.train.pocket import (
 )
 from videopro.train.retrieval.recall import recall
 from videopro.train.retrieval.training import RetrieverRecipe, contrastive_loss, train
+
+
+@dataclass(frozen=True)
+class EncoderSettings:
+    """How the encoder is trained."""
+
+    frames: Path = field(metadata=setting("pool made by videopro.train.pocket.frames"))
+    output: Path = field(metadata=setting("folder for the checkpoints, the log and model/"))
+    steps: int = field(default=RetrieverRecipe.steps, metadata=setting("steps of training"))
+    batch: int = field(default=RetrieverRecipe.batch, metadata=setting("clips and texts in a step"))
+    seed: int = field(default=RetrieverRecipe.seed, metadata=setting("of the weights and the batches"))
+    threads: int = field(default=2, metadata=setting("torch's threads"))
+    splits: tuple[str, ...] = field(
+        default=("val", "test"), metadata=setting("splits to measure recall on; none: do not measure")
+    )
+
+
+COMMAND = CommandLine(
+    "videopro.train.retrieval.encoder",
+    EncoderSettings,
+    summary="Train the pocket encoder from scratch: LanguageBind_Video's architecture at pocket size.",
+)
+
 
 MAX_BYTES = 4_000_000
 
@@ -126,32 +153,22 @@ def write(
         raise RuntimeError(f"{folder} has {size} bytes; at most {MAX_BYTES} are shipped")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument(
-        "--frames", type=Path, required=True, help="pool made by videopro.train.pocket.frames"
-    )
-    parser.add_argument("--output", type=Path, required=True)
-    parser.add_argument("--steps", type=int, default=RetrieverRecipe.steps)
-    parser.add_argument("--batch", type=int, default=RetrieverRecipe.batch)
-    parser.add_argument("--seed", type=int, default=RetrieverRecipe.seed)
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--splits", nargs="*", default=["val", "test"], help="splits to measure recall on")
-    args = parser.parse_args()
-    torch.set_num_threads(args.threads)
-    args.output.mkdir(parents=True, exist_ok=True)
-    recipe = RetrieverRecipe(steps=args.steps, batch=args.batch, seed=args.seed)
+def train_encoder(given: EncoderSettings) -> None:
+    """Train, measure and write the encoder."""
+    torch.set_num_threads(given.threads)
+    given.output.mkdir(parents=True, exist_ok=True)
+    recipe = RetrieverRecipe(steps=given.steps, batch=given.batch, seed=given.seed)
 
     tokenizer = retriever_tokenizer()
     plain = pocket_config(len(tokenizer))
     config = LanguageBindConfig.read(plain)
     model = new_model(config, recipe.seed)
-    pairs = ClipTextPairs(args.frames, config.vision.num_frames, slice(None, -HELD_OUT))
-    unseen = ClipTextPairs(args.frames, config.vision.num_frames, slice(-HELD_OUT, None))
+    pairs = ClipTextPairs(given.frames, config.vision.num_frames, slice(None, -HELD_OUT))
+    unseen = ClipTextPairs(given.frames, config.vision.num_frames, slice(-HELD_OUT, None))
     seconds = train(
         model,
         recipe,
-        args.output,
+        given.output,
         lambda step: loss_of(model, pairs.batch(recipe.batch, (recipe.seed, step)), tokenizer),
         lambda: held_out(model, unseen, tokenizer),
     )
@@ -162,14 +179,21 @@ def main() -> None:
         "seconds": round(seconds),
         "held_out": held_out(model, unseen, tokenizer),
     }
-    write(model, plain, args.output / "model", record)
-    for split in args.splits:
+    write(model, plain, given.output / "model", record)
+    for split in given.splits:
         record[f"recall@3 {split}"] = recall(
-            f"languagebind:{args.output / 'model'}", split, args.output / "index"
+            f"languagebind:{given.output / 'model'}", split, given.output / "index"
         )
-        append_log(args.output, {split: record[f"recall@3 {split}"]})
-        write(model, plain, args.output / "model", record)
+        append_log(given.output, {split: record[f"recall@3 {split}"]})
+        write(model, plain, given.output / "model", record)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line. Returns the exit status."""
+    with exit_status() as status:
+        train_encoder(COMMAND.parse(argv))
+    return status.code
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -9,18 +9,44 @@ intervals; if no clip does, the one that overlaps them most counts.
 
 from __future__ import annotations
 
-import argparse
 import json
+import sys
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from videopro.cli import exit_status
+from videopro.command_line import CommandLine
 from videopro.modules.models.encoders import load_encoder
 from videopro.modules.search import build_index, default_root
 from videopro.pocket import world
 from videopro.scoring import clustered_interval
+from videopro.settings import setting
 from videopro.video import Video
 from videopro.work import counted
+
+
+@dataclass(frozen=True)
+class RecallSettings:
+    """What to measure."""
+
+    encoder: str = field(
+        default="pocket", metadata=setting("pocket, or another encoder that load_encoder accepts")
+    )
+    split: str = field(default="test", metadata=setting("split of the pocket world"))
+    root: Path | None = field(
+        default=None, metadata=setting("folder for the indexes; unset: the user's cache")
+    )
+    limit: int | None = field(default=None, metadata=setting("maximum number of videos"))
+
+
+COMMAND = CommandLine(
+    "videopro.train.retrieval.recall",
+    RecallSettings,
+    summary="Measure how often an encoder finds the clip with a question's evidence.",
+)
+
 
 TOP = 3
 # The families that clip retrieval should serve: the evidence is visible, in a part of the video, and the
@@ -72,19 +98,19 @@ def recall(encoder: str, split: str, root: Path, limit: int | None = None) -> di
     return figures
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument(
-        "--encoder", default="pocket", help="pocket, or another encoder that load_encoder accepts"
-    )
-    parser.add_argument("--split", default="test")
-    parser.add_argument("--root", type=Path, help="folder for the indexes (default: the user's cache)")
-    parser.add_argument("--limit", type=int, help="maximum number of videos")
-    args = parser.parse_args()
-    figures = recall(args.encoder, args.split, args.root or default_root(), args.limit)
+def print_recall(given: RecallSettings) -> None:
+    """Measure, and print a line for each group of questions."""
+    figures = recall(given.encoder, given.split, given.root or default_root(), given.limit)
     for group, found in figures.items():
         print(group, json.dumps(found))
 
 
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line. Returns the exit status."""
+    with exit_status("stopped; indexes that are done are kept") as status:
+        print_recall(COMMAND.parse(argv))
+    return status.code
+
+
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -4,7 +4,6 @@ poolings, intervals, a run that resumes, and the shipped weights."""
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -182,18 +181,17 @@ def test_a_run_learns_resumes_and_writes_what_pocket_asp_loads(
     for name in ("train", "val"):
         np.savez(tmp_path / f"{name}.npz", **vars(data))
     runs = tmp_path / "runs"
-    words = ["asp_pocket", "--features", str(tmp_path), "--output", str(runs), "--splits", "val"]
+    words = ["--features", str(tmp_path), "--output", str(runs), "--splits", "val"]
     words += ["--steps", "40", "--batch", "16", "--layers", "1", "--seeds", "1", "2"]
-    monkeypatch.setattr(sys, "argv", words)
     monkeypatch.setattr(training, "SAVE_EVERY", 20)
-    asp_pocket.main()
+    assert asp_pocket.main(words) == 0
     record = json.loads((runs / "record.json").read_text())
     assert record["pairs"]["val"]["captions"] == 60
     log = [json.loads(line) for line in (runs / "asp-1" / "log.jsonl").read_text().splitlines()]
     assert [line["step"] for line in log if "held_out" in line] == [20, 40]
     assert [line["step"] for line in log if "loss" in line] == [25]
     weights = (runs / "model" / "asp_clip.safetensors").read_bytes()
-    asp_pocket.main()  # every run is done: nothing is trained again
+    assert asp_pocket.main(words) == 0  # every run is done: nothing is trained again
     assert json.loads((runs / "record.json").read_text())["recall"] == record["recall"]
     assert (runs / "model" / "asp_clip.safetensors").read_bytes() == weights
     encoder = load_encoder(f"asp-clip:{runs / 'model'}", "cpu")

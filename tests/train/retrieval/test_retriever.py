@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -149,10 +148,9 @@ def test_a_few_steps_learn_resume_and_ship(
     monkeypatch.setattr(training, "SAVE_EVERY", 30)
     monkeypatch.setattr(training.RetrieverRecipe, "rate", lambda self, step: 2e-3 * min(1.0, (step + 1) / 15))
 
-    def run() -> list[dict]:
+    def run(status: int = 0) -> list[dict]:
         given = ["--frames", str(pool), "--output", str(tmp_path), "--steps", "50", "--batch", "48"]
-        monkeypatch.setattr(sys, "argv", ["retriever", *given, "--threads", "1", "--splits"])
-        retriever.main()
+        assert retriever.main([*given, "--threads", "1", "--splits"]) == status
         return [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
 
     def killed(*state: Any) -> None:
@@ -161,8 +159,7 @@ def test_a_few_steps_learn_resume_and_ship(
 
     with monkeypatch.context() as patch:
         patch.setattr(training, "save_state", killed)
-        with pytest.raises(KeyboardInterrupt):
-            run()
+        run(status=130)
     assert not (tmp_path / "model").exists()
     log = run()
     assert [line["step"] for line in log if "loss" in line] == [25, 50]  # 30 steps were not done again

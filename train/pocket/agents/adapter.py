@@ -14,12 +14,11 @@ its training.
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -34,8 +33,11 @@ from torch.utils.data import DataLoader, IterableDataset
 from transformers import Qwen3VLForConditionalGeneration
 
 from videopro.backbones.qwen import attach_adapter
+from videopro.cli import exit_status
+from videopro.command_line import CommandLine
 from videopro.errors import ConfigError
 from videopro.pocket import checkpoint, model_dir
+from videopro.settings import did_you_mean, setting
 from videopro.train.pocket.agents.dvd import tool_rows
 from videopro.train.pocket.agents.lvagent import FOCUS, discussion_rows
 from videopro.train.pocket.agents.vca import search_rows
@@ -45,6 +47,29 @@ from videopro.train.pocket.checkpoints import append_log, mixed_precision, resum
 from videopro.train.pocket.exchange_attention import NAME as EXCHANGES
 from videopro.train.pocket.language import loss_of
 from videopro.train.pocket.qa_pairs import PocketExample, Rng
+
+
+@dataclass(frozen=True)
+class AdapterSettings:
+    """What is trained, and where it is written."""
+
+    agent: str = field(metadata=setting("the agent whose prompts are learned", positional=True))
+    output: Path = field(metadata=setting("folder for the checkpoints, the log and adapter/"))
+    steps: int = field(default=300, metadata=setting("steps of training"))
+    seed: int = field(default=0, metadata=setting("of the weights and the rows"))
+    draws: int = field(default=2, metadata=setting("videos in a step"))
+    rank: int = field(default=16, metadata=setting("rank of the adapter"))
+    lr: float = field(default=2e-3, metadata=setting("the highest learning rate"))
+    adapter: Path | None = field(default=None, metadata=setting("folder of an adapter to continue from"))
+    threads: int = field(default=1, metadata=setting("torch's threads"))
+
+
+COMMAND = CommandLine(
+    "videopro.train.pocket.agents.adapter",
+    AdapterSettings,
+    summary="Train an adapter of the pocket model for the prompts of an agent.",
+)
+
 
 # All linear layers of the language model; a server can load such an adapter, unlike one of the head.
 _LAYERS = r".*language_model\.layers\.\d+\.(self_attn\.(q|k|v|o)_proj|mlp\.(gate|up|down)_proj)"
@@ -125,32 +150,29 @@ def layers_alone(adapter: Path, folder: Path) -> Path:
     return folder
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """The command line. Returns the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("agent", choices=list(MAKERS))
-    parser.add_argument("--output", type=Path, required=True)
-    parser.add_argument("--steps", type=int, default=300)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--draws", type=int, default=2, help="videos in a step")
-    parser.add_argument("--rank", type=int, default=16)
-    parser.add_argument("--lr", type=float, default=2e-3)
-    parser.add_argument("--adapter", type=Path, help="folder of an adapter to continue from")
-    parser.add_argument("--threads", type=int, default=1)
-    args = parser.parse_args(argv)
-    torch.set_num_threads(args.threads)
-    args.output.mkdir(parents=True, exist_ok=True)
+def train_adapter(given: AdapterSettings) -> None:
+    """Train, and write the adapter. Raises ConfigError for an unknown agent, or fewer steps than are done."""
+    if given.agent not in MAKERS:
+        raise ConfigError(f"unknown agent {given.agent!r}; {did_you_mean(given.agent, list(MAKERS))}")
+    torch.set_num_threads(given.threads)
+    given.output.mkdir(parents=True, exist_ok=True)
     recipe = AdapterRecipe(
-        args.agent, args.steps, args.seed, draws=args.draws, rank=args.rank, lr=args.lr, adapter=args.adapter
+        given.agent,
+        given.steps,
+        given.seed,
+        draws=given.draws,
+        rank=given.rank,
+        lr=given.lr,
+        adapter=given.adapter,
     )
     adapted = build_adapter(recipe)
     model = cast(Qwen3VLForConditionalGeneration, adapted.get_base_model())
     weights = [weight for weight in adapted.parameters() if weight.requires_grad]
     optimizer = torch.optim.AdamW(weights, lr=recipe.lr, betas=(0.9, 0.95), weight_decay=0.01)
-    start, spent = resume(args.output, adapted, optimizer)
+    start, spent = resume(given.output, adapted, optimizer)
     if start > recipe.steps:
         raise ConfigError(
-            f"{args.output} has been trained for {start} steps, and {recipe.steps} are asked for; give "
+            f"{given.output} has been trained for {start} steps, and {recipe.steps} are asked for; give "
             f"--steps {start} or more, or another --output"
         )
     loader = DataLoader(AgentRows(recipe, start), batch_size=None, num_workers=1, prefetch_factor=4)
@@ -171,12 +193,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         recent.append(float(np.mean(total)))
         if (step + 1) % 25 == 0 or step + 1 == recipe.steps:
             line = {"step": step + 1, "loss": round(float(np.mean(recent)), 4), "lr": recipe.rate(step)}
-            append_log(args.output, {**line, "seconds": round(time.time() - begun)})
+            append_log(given.output, {**line, "seconds": round(time.time() - begun)})
             recent = []
         if (step + 1) % 100 == 0 or step + 1 == recipe.steps:
-            save_state(args.output, adapted, optimizer, step + 1, time.time() - begun)
-    save_adapter(adapted, recipe, args.output)
-    return 0
+            save_state(given.output, adapted, optimizer, step + 1, time.time() - begun)
+    save_adapter(adapted, recipe, given.output)
 
 
 def save_adapter(adapted: PeftModel, recipe: AdapterRecipe, output: Path) -> None:
@@ -197,6 +218,13 @@ def save_adapter(adapted: PeftModel, recipe: AdapterRecipe, output: Path) -> Non
         "versions": {name: version(name) for name in ("torch", "transformers", "peft")},
     }
     (folder / "training_record.json").write_text(json.dumps(record, indent=1) + "\n")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line. Returns the exit status."""
+    with exit_status() as status:
+        train_adapter(COMMAND.parse(argv))
+    return status.code
 
 
 if __name__ == "__main__":

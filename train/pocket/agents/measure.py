@@ -5,15 +5,33 @@ python -m videopro.train.pocket.agents.measure runs/lvagent [--output FILE.json]
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
 
+from videopro.cli import exit_status
+from videopro.command_line import CommandLine
 from videopro.scoring import agent_metrics
+from videopro.settings import setting
 from videopro.traces import Trace, read_traces
+
+
+@dataclass(frozen=True)
+class MeasureSettings:
+    """The run, and where the figures go."""
+
+    run: Path = field(metadata=setting("folder of the run", positional=True))
+    output: Path | None = field(default=None, metadata=setting("JSON file for the figures"))
+
+
+COMMAND = CommandLine(
+    "videopro.train.pocket.agents.measure",
+    MeasureSettings,
+    summary="Say what agents did in a run: replies by kind, and how often LVAgent's agents disagree.",
+)
 
 
 def is_right(trace: Trace) -> bool:
@@ -56,13 +74,9 @@ def discussion(traces: Sequence[Trace]) -> dict[str, object]:
     }
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """The command line. Returns the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("run", type=Path)
-    parser.add_argument("--output", type=Path, help="JSON file for the figures")
-    args = parser.parse_args(argv)
-    traces = read_traces(args.run / "traces.jsonl")
+def print_figures(given: MeasureSettings) -> None:
+    """Count, print the figures as JSON, and write them."""
+    traces = read_traces(given.run / "traces.jsonl")
     figures = {
         "questions": len(traces),
         "right": sum(map(is_right, traces)),
@@ -71,9 +85,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     }
     text = json.dumps(figures, indent=1) + "\n"
     print(text, end="")
-    if args.output is not None:
-        args.output.write_text(text)
-    return 0
+    if given.output is not None:
+        given.output.write_text(text)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line. Returns the exit status."""
+    with exit_status("stopped; nothing was written") as status:
+        print_figures(COMMAND.parse(argv))
+    return status.code
 
 
 if __name__ == "__main__":

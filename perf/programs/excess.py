@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from tests.support.hostile_families import family, program
+from perf.programs.families import family, program
 
 
 @family("loops")

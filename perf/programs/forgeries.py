@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import random
 
-from tests.support.hostile_families import family, program, reaching
+from perf.programs.families import family, program, reaching
 
 _FORGE = """\
 import random, json

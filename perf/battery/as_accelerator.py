@@ -1,5 +1,5 @@
 """A script with this CPU in the place of a GPU, so that accelerate spreads weights over ranks of it, which it
-does on GPUs alone: -m tests.support.as_accelerator SCRIPT [settings]."""
+does on GPUs alone: -m perf.battery.as_accelerator SCRIPT [settings]."""
 
 import os
 import runpy
@@ -17,7 +17,7 @@ def _backend(*_: Any) -> tuple[str, DistributedType]:
 
 if __name__ == "__main__":
     os.environ |= {"ACCELERATE_TORCH_DEVICE": "cpu", "DS_ACCELERATOR": "cpu"}
-    PartialState._prepare_backend = _backend  # type: ignore[method-assign]
+    PartialState._prepare_backend = _backend
     sys.argv = sys.argv[1:]
     sys.path.insert(0, str(Path.cwd()))
     runpy.run_path(sys.argv[0], run_name="__main__")

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import random
 
-from tests.support.hostile_families import WAYS, family, program
-from tests.support.hostile_forgeries import _FORGE
+from perf.programs.families import WAYS, family, program
+from perf.programs.forgeries import _FORGE
 
 FOUND = "a channel is open"
 """What a program prints that found what another one left. Its source says it otherwise."""

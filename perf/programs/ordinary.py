@@ -1,4 +1,4 @@
-"""A small world for programs of tests: host objects, functions that answer by rule, the prelude of an answer.
+"""Ordinary programs and their world: host objects, functions that answer by rule, the prelude of an answer.
 
 What a program sees of it in the sandbox must equal what it sees of it in plain CPython: `natively` runs a
 program that we wrote ourselves in this process, as the reference.
@@ -167,7 +167,7 @@ class World:
 
 
 def natively(program: str, world: World) -> Any:
-    """What a program returns in plain CPython. Only for the tests' own programs."""
+    """What a program returns in plain CPython. Only for programs of our own."""
     inputs = world.inputs()
     space: dict[str, Any] = {"__name__": "__program__", **world.functions(), **inputs}
     exec(compile(program, "<ours>", "exec", dont_inherit=True), space)

@@ -1,4 +1,4 @@
-"""What a hostile program would harm, and whether it did: around a run of `tests.support.hostile_programs`."""
+"""What a hostile program would harm, and whether it did: around a run of `perf.programs.corpus`."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.support.hostile_neighbours import FOUND
-from tests.support.program_world import PRELUDE, World
+from perf.programs.neighbours import FOUND
+from perf.programs.ordinary import PRELUDE, World
 from videopro.executor import Executor, Limits, Outcome
 
 LIMITS = Limits(cpu_seconds=0.25, wall_seconds=4.0, memory_bytes=64 << 20, calls=50)

@@ -12,9 +12,10 @@ import re
 from collections.abc import Iterator
 
 # Each registers its families, and the corpus of a seed follows their order.
-from tests.support import hostile_escapes, hostile_excess, hostile_forgeries, hostile_neighbours  # noqa: F401
-from tests.support.hostile_families import FAMILIES, family
-from tests.support.program_world import ORDINARY
+from perf.programs import escapes, excess, forgeries, neighbours  # noqa: F401
+from perf.programs.families import FAMILIES as FAMILIES
+from perf.programs.families import family
+from perf.programs.ordinary import ORDINARY
 
 
 def mutilated(text: str, chance: random.Random) -> str:

@@ -1,0 +1,1 @@
+"""Ordinary and hostile programs, with which the sandbox is measured and tested, and what surrounds them."""
