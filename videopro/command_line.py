@@ -93,7 +93,7 @@ class CommandLine(Generic[T]):
         try:
             found: dict[str, Any] | None = app(list(argv), exit_on_error=False, print_error=False)
         except cyclopts.UnknownOptionError as error:
-            word = error.token.keyword if error.token is not None and error.token.keyword else str(error)
+            word = error.token.keyword or error.token.value
             known = [flag for argument in app.assemble_argument_collection() for flag in argument.names]
             raise ConfigError(
                 f"{self.program}: unknown argument {word!r}; "
