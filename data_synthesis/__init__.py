@@ -1,6 +1,6 @@
 """Questions to trajectories to datasets: a teacher's programs are run and become supervision (section 3.6).
 
-Run it with `python -m videopro.data_synthesis.run`; nothing else in the project depends on it.
+Run it with `videopro synthesize`; nothing else in the project depends on it.
 """
 
 # The folder is at the top of the checkout and is imported as videopro.data_synthesis: each module has one

@@ -175,7 +175,7 @@ def card_text(card: Mapping[str, Any]) -> str:
         f"{sft['rows']} examples for supervised fine-tuning (`sft.jsonl`) and {grpo['rows']} prompts for "
         f"GRPO (`grpo.jsonl`), from {card['questions']['recorded']} questions about "
         f"{card['questions']['videos']} videos: programs that a teacher wrote and that were run, and the "
-        "native answers beside them. Made by `python -m videopro.data_synthesis.run`.",
+        "native answers beside them. Made by `videopro synthesize`.",
         "## Supervision by family and kind",
         _cross(sft["by family and kind"], sorted(sft["by kind"])),
         f"By mode: {_words(sft['by mode'])}. By length: {_words(sft['by length'])}.",

@@ -1,6 +1,6 @@
-"""python -m videopro.data_synthesis.run: questions to trajectories to datasets.
+"""videopro synthesize: questions to trajectories to datasets.
 
-    python -m videopro.data_synthesis.run --source pocket --teacher pocket-teacher \\
+    videopro synthesize --source pocket --teacher pocket-teacher \\
         --model pocket --output runs/synth
 
 To resume after an interruption, re-run the same command. A larger --limit adds questions; larger caps allow

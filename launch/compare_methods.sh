@@ -47,7 +47,7 @@ answer() { # BUDGET METHOD ADAPTER [options]: one run, on the settings of the co
     if [ "$model" = pocket ] && [ "$adapter" = "$planner" ]; then settings+=(batch_size=12); fi
     settings+=(--options "${options[@]}")
     [ "${#options[@]}" -gt 0 ] || unset "settings[-1]"
-    python -m videopro.infer --benchmark "$benchmark" --split "$split" --model "$model" ${limit:+--limit "$limit"} \
+    videopro infer --benchmark "$benchmark" --split "$split" --model "$model" ${limit:+--limit "$limit"} \
         --workers "${WORKERS:-2}" --method "$method" --output "$folder/$budget/$method" "${settings[@]}" "${given[@]}"
 }
 
@@ -78,10 +78,10 @@ runs=()
 for method in "${methods[@]}"; do
     if [ -f "$folder/${budgets##* }/$method/summary.json" ]; then runs+=("$folder/${budgets##* }/$method"); fi
 done
-python -m videopro.compare "${runs[@]}"
+videopro compare "${runs[@]}"
 all=()
 for budget in $budgets; do all+=("$folder/$budget"); done
-python -m videopro.report "${all[@]}" --tables costs main pairs runs \
+videopro report "${all[@]}" --tables costs main pairs runs \
     --title "Methods at equal budgets: $benchmark $split, $model" --output "$folder/report"
 for reason in "${left_out[@]}"; do echo "left out: $reason"; done
-echo "next: python -m videopro.view $folder/${budgets##* }/${methods[-1]}    what its agents did, question by question"
+echo "next: videopro view $folder/${budgets##* }/${methods[-1]}    what its agents did, question by question"

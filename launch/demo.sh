@@ -5,7 +5,7 @@
 set -euo pipefail
 source "$(dirname "$0")/setup.sh" "" # "": no extra. Without an argument, source would pass on this script's own
 configs=videopro/configs
-python -m videopro.compare --config "$configs/compare/pocket.yaml" "$@"
+videopro compare --config "$configs/compare/pocket.yaml" "$@"
 
 folder=runs/demo before=""
 for word in "$@"; do

@@ -16,7 +16,7 @@ planner=(--backbone "adapter=$adapter" batch_size=12 --options max_parallel=12 t
 answer() { # NAME METHOD [settings]
     local name=$1 method=$2
     shift 2
-    python -m videopro.infer --benchmark pocket --split test --model pocket --limit "${QUESTIONS:-110}" \
+    videopro infer --benchmark pocket --split test --model pocket --limit "${QUESTIONS:-110}" \
         --workers "${WORKERS:-2}" --method "$method" --output "$folder/$name" "$@"
 }
 
@@ -30,4 +30,4 @@ for group in retrieval localization extraction context; do
     answer "$strategy-without-$group" adaptive "${planner[@]}" --without "$group"
 done
 
-python -m videopro.report "$folder" --published --title "The paper's tables on pocket" --output "$folder/report"
+videopro report "$folder" --published --title "The paper's tables on pocket" --output "$folder/report"

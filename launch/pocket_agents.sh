@@ -20,7 +20,7 @@ teach() { # NAME AGENT STEPS SEED [settings]
 answer() { # NAME METHOD [settings]
     local name=$1 method=$2
     shift 2
-    python -m videopro.infer --benchmark pocket --split "$split" --limit "$limit" --model pocket --workers "$workers" \
+    videopro infer --benchmark pocket --split "$split" --limit "$limit" --model pocket --workers "$workers" \
         --method "$method" --output "$folder/$name-$split" "$@"
     python -m videopro.train.pocket.agents.measure "$folder/$name-$split" --output "$folder/$name-$split.json"
 }

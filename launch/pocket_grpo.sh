@@ -103,7 +103,7 @@ for name in $from $after; do
 done
 curves=()
 for seed in $seeds; do curves+=("$folder/grpo-$seed"); done
-python -m videopro.train.curves "${curves[@]}" --output "$folder"
+videopro curves "${curves[@]}" --output "$folder"
 # shellcheck disable=SC2086 # several names
 compare $from $after
 # shellcheck disable=SC2086

@@ -5,7 +5,7 @@
 written="--options max_parallel=12 temperature=0"
 
 synthesize() { # NAME QUESTIONS
-    python -m videopro.data_synthesis.run --config configs/synthesis/pocket.yaml --limit "$2" --output "$folder/$1"
+    videopro synthesize --config configs/synthesis/pocket.yaml --limit "$2" --output "$folder/$1"
 }
 
 # Runs lines of commands from standard input in parallel, each on its share of the cores: small models gain little from
@@ -38,7 +38,7 @@ resample() { # NAME ADAPTER PROMPTS SEED [settings]
     local name=$1 adapter=$2 prompts=$3 seed=$4
     shift 4
     if [ ! -f "$folder/$name.jsonl" ]; then
-        python -m videopro.train.rejection --model pocket --adapter "$folder/$adapter" --data "$folder/$prompts" \
+        videopro rejection --model pocket --adapter "$folder/$adapter" --data "$folder/$prompts" \
             --temperature 0.4 --max-new-tokens 512 --batch-size 96 --seed "$seed" --output "$folder/$name.jsonl"
     fi
     finetune "$name" "$name.jsonl" "$seed" --adapter "$folder/$adapter" "$@"
@@ -47,7 +47,7 @@ resample() { # NAME ADAPTER PROMPTS SEED [settings]
 answer() { # NAME METHOD SPLIT [settings]
     local name=$1 method=$2 split=$3
     shift 3
-    python -m videopro.infer --benchmark pocket --model pocket --workers "$workers" --method "$method" \
+    videopro infer --benchmark pocket --model pocket --workers "$workers" --method "$method" \
         --split "$split" --output "$folder/$name" "$@"
 }
 
@@ -67,5 +67,5 @@ of_seeds() { # PREFIX NAME: the runs of all seeds, as videopro.seeds takes them
 table() { # NAME NATIVE ROW... [settings]: the first row is the baseline
     local name=$1 native=$2
     shift 2
-    python -m videopro.seeds "$@" --oracle "$folder/$native" --output "$folder/table-$name.json"
+    videopro seeds "$@" --oracle "$folder/$native" --output "$folder/table-$name.json"
 }

@@ -18,7 +18,7 @@ count() { # RESULTS FILE NAME... -- [settings]: the first name is the baseline
         shift
     done
     # Run in that folder, so that runs are recorded by their relative names.
-    (cd "$work/$results" && python -m videopro.seeds "${rows[@]}" --oracle native "${@:2}" \
+    (cd "$work/$results" && videopro seeds "${rows[@]}" --oracle native "${@:2}" \
         --output "$output/$results/$file.json" "$output/$results/$file.md" > /dev/null)
     echo "$output/$results/$file.md"
 }
@@ -38,7 +38,7 @@ for results in pocket-test pocket-grpo pocket-grpo-240; do
     tar xf "docs/results/$results/traces.tar.xz" -C "$work/$results"
 done
 
-(cd "$work/pocket-test" && python -m videopro.seeds "native=native" "native, subtitles at its frames=native-frames" \
+(cd "$work/pocket-test" && videopro seeds "native=native" "native, subtitles at its frames=native-frames" \
     "native, all subtitles=native-subtitles" "program=program" "videopro=videopro" "videopro, reader off=videopro-unread" \
     --oracle native --output "$output/pocket-test/last.json" "$output/pocket-test/last.md" > /dev/null)
 echo "$output/pocket-test/last.md"

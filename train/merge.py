@@ -1,6 +1,6 @@
-"""python -m videopro.train.merge: merges an adapter into its base model, as a plain checkpoint.
+"""videopro merge: merges an adapter into its base model, as a plain checkpoint.
 
-    python -m videopro.train.merge --base Qwen/Qwen3-VL-8B-Instruct --adapter runs/sft \\
+    videopro merge --base Qwen/Qwen3-VL-8B-Instruct --adapter runs/sft \\
         --output runs/sft-merged
 
 Any tool that loads the base loads the result. It has no adapter to turn off: if the base should answer inside

@@ -1,6 +1,6 @@
 """Rejection sampling: a policy's own correct programs as rows to fine-tune on, a baseline for GRPO.
 
-    python -m videopro.train.rejection --model pocket --adapter runs/sft --data grpo.jsonl --output own.jsonl
+    videopro rejection --model pocket --adapter runs/sft --data grpo.jsonl --output own.jsonl
 
 Samples `samples` programs for every prompt, runs them as GRPO's rewards do, and keeps those that are correct
 and well-formed (accuracy and format, Eq. 3). Programs that differ only in comments or layout count once per

@@ -93,7 +93,7 @@ def train(
     if programs is not None and trainer.is_fsdp_enabled:
         raise ConfigError(
             "eval_questions is set under FSDP, whose ranks hold shards of the weights and cannot generate "
-            "independently; unset it and evaluate checkpoints with python -m videopro.infer"
+            "independently; unset it and evaluate checkpoints with videopro infer"
         )
     if lora is not None and training.vision == "trained" and _reentrant(training):
         raise ConfigError(

@@ -1,6 +1,6 @@
-"""python -m videopro.ask VIDEO "question" --choices ...: one question about one's own file.
+"""videopro ask VIDEO "question" --choices ...: one question about one's own file.
 
-    python -m videopro.ask film.mp4 "What does she pick up?" --choices "a cup" "a book" --model pocket
+    videopro ask film.mp4 "What does she pick up?" --choices "a cup" "a book" --model pocket
 
 With choices, the question is answered like a benchmark's; without, the model (or an agent that can) answers
 in its own words. Programs and agents' steps are shown while they run (`videopro.ask_console`).

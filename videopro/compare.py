@@ -1,10 +1,10 @@
-"""python -m videopro.compare: compare runs: accuracy, cost, output and modes (Tables 2, 5; VCA's Fig. 1).
+"""videopro compare: compare runs: accuracy, cost, output and modes (Tables 2, 5; VCA's Fig. 1).
 
-    python -m videopro.compare runs/native runs/program runs/videopro
-    python -m videopro.compare runs/table                     # all runs in that folder
-    python -m videopro.compare --methods native program videopro --planner pocket-teacher \\
+    videopro compare runs/native runs/program runs/videopro
+    videopro compare runs/table                     # all runs in that folder
+    videopro compare --methods native program videopro --planner pocket-teacher \\
         --benchmark pocket --split test --model pocket --output runs/table
-    python -m videopro.compare --methods native vca --preset equal --benchmark pocket ... --output runs/agents
+    videopro compare --methods native vca --preset equal --benchmark pocket ... --output runs/agents
 
 The other form first runs each method into OUTPUT/METHOD, or resumes it; a setting that only some of the
 methods have applies to those.

@@ -1,7 +1,7 @@
-"""python -m videopro.index: embed the clips of videos, so that programs can search them, or search one.
+"""videopro index: embed the clips of videos, so that programs can search them, or search one.
 
-    python -m videopro.index film.mp4 --encoder pocket --query "a ring at the beach"
-    python -m videopro.index a.mp4 b.mp4 FOLDER --encoder languagebind
+    videopro index film.mp4 --encoder pocket --query "a ring at the beach"
+    videopro index a.mp4 b.mp4 FOLDER --encoder languagebind
 
 Re-run the same command to resume.
 """
@@ -29,7 +29,7 @@ _SUFFIXES = {".mp4", ".m4v", ".mov", ".mkv", ".webm", ".avi", ".ts", ".mpg", ".m
 
 @dataclass(frozen=True)
 class IndexConfig:
-    """The settings of `python -m videopro.index`."""
+    """The settings of `videopro index`."""
 
     videos: tuple[str, ...] = field(
         metadata=setting(

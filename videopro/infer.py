@@ -1,6 +1,6 @@
-"""python -m videopro.infer: answer a benchmark's questions with a method and a model, into a run folder.
+"""videopro infer: answer a benchmark's questions with a method and a model, into a run folder.
 
-    python -m videopro.infer --benchmark pocket --split test --method native --model pocket --output runs/NAME
+    videopro infer --benchmark pocket --split test --method native --model pocket --output runs/NAME
 
 Killed at any moment, the same command resumes, with any number of workers; a larger --limit adds questions.
 `accelerate launch -m videopro.infer ...` places one worker on each GPU.

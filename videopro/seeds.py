@@ -1,6 +1,6 @@
-"""python -m videopro.seeds: tables over runs that differ in the training seed (the paper's Table 4).
+"""videopro seeds: tables over runs that differ in the training seed (the paper's Table 4).
 
-    python -m videopro.seeds "native=runs/native" "SFT=first:runs/0/videopro,first:runs/1/videopro" \\
+    videopro seeds "native=runs/native" "SFT=first:runs/0/videopro,first:runs/1/videopro" \\
         "SFT + refinement=runs/0/videopro,runs/1/videopro" --oracle runs/native --output table.json
 
 A row is a name and the runs of its seeds. Runs with a planner are rescored by `--final` and `--fallback`,
@@ -63,7 +63,7 @@ STEPS = "steps:"
 
 @dataclass(frozen=True)
 class SeedsConfig:
-    """The settings of `python -m videopro.seeds`."""
+    """The settings of `videopro seeds`."""
 
     rows: tuple[str, ...] = field(
         metadata=setting(

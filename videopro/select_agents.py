@@ -1,8 +1,8 @@
-"""python -m videopro.select_agents: choose LVAgent's team from a library of models, without any gold answer.
+"""videopro select-agents: choose LVAgent's team from a library of models, without any gold answer.
 
-    python -m videopro.select_agents --library pocket pocket+pocket-sft pocket+pocket-grpo \\
+    videopro select-agents --library pocket pocket+pocket-sft pocket+pocket-grpo \\
         --benchmark pocket --split val --output runs/team
-    python -m videopro.infer --method lvagent --options team=runs/team/team.json ...
+    videopro infer --method lvagent --options team=runs/team/team.json ...
 
 Each model answers the same questions by method native, in a run of its own in OUTPUT (killed, the same
 command resumes it). The answer that most of them gave is a question's pseudo-label, and those that agree best
@@ -48,7 +48,7 @@ from videopro.traces import Cost, Trace
 
 @dataclass(frozen=True)
 class SelectConfig:
-    """The settings of `python -m videopro.select_agents`."""
+    """The settings of `videopro select-agents`."""
 
     library: tuple[str, ...] = field(
         metadata=setting(

@@ -1,6 +1,6 @@
 """Trains ASP-CLIP: a CLIP checkpoint with a temporal transformer over 16 frames, on caption-video pairs.
 
-    python -m videopro.train.retrieval.asp_clip --config configs/retrieval/asp_clip_longvr.yaml
+    videopro asp-clip --config configs/retrieval/asp_clip_longvr.yaml
 
 The loss is CLIP's, in both directions, with the other clips of a batch as negatives. Re-run the same command
 to resume. Writes `log.jsonl`, `unreadable.jsonl` (videos that could not be decoded; their pairs are left out)

@@ -27,7 +27,7 @@ _ARCHIVES = ("*.zip", "*.tar", "*.tar.gz", "*.tar.*part*", "*.tar.gz.part*", "*.
 
 @dataclass(frozen=True)
 class CheckConfig:
-    """The settings of `python -m videopro.benchmarks check`."""
+    """The settings of `videopro benchmarks check`."""
 
     name: str = field(metadata=setting("one of " + ", ".join(benchmarks.NAMES), positional=True))
     root: Path | None = field(default=None, metadata=setting("folder of the benchmark's files"))

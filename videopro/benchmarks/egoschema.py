@@ -4,7 +4,7 @@
     subset_answers.json        the answers to 500 of them: split "subset", scored locally
     videos/Q_UID.mp4
 
-Split "full" is scored by a server only: `python -m videopro.benchmarks submit RUN` writes the submission.
+Split "full" is scored by a server only: `videopro benchmarks submit RUN` writes the submission.
 Format: github.com/egoschema/EgoSchema, which publishes no answer parser; lmms-eval's counts as official here.
 """
 

@@ -4,7 +4,7 @@
     video/NAME.mp4             unpacked from video_pkl/ as in VLMEvalKit
 
 Format, prompts and scorer: vlmeval/dataset/mmbench_video.py and utils/mmbench_video.py of
-github.com/open-compass/VLMEvalKit. Answers are graded after the run: `python -m videopro.benchmarks judge RUN
+github.com/open-compass/VLMEvalKit. Answers are graded after the run: `videopro benchmarks judge RUN
 --judge server:MODEL@URL`.
 """
 

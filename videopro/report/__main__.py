@@ -1,8 +1,8 @@
-"""python -m videopro.report: the paper's tables and figures from finished runs; nothing is run.
+"""videopro report: the paper's tables and figures from finished runs; nothing is run.
 
-    python -m videopro.report runs/native runs/videopro --output runs/report
-    python -m videopro.report SFT=runs/sft GRPO=runs/grpo --tables training pairs
-    python -m videopro.report runs/videopro --export inspect --output logs
+    videopro report runs/native runs/videopro --output runs/report
+    videopro report SFT=runs/sft GRPO=runs/grpo --tables training pairs
+    videopro report runs/videopro --export inspect --output logs
 
 A run is a folder, NAME=FOLDER, or a folder that contains several runs.
 """
@@ -31,7 +31,7 @@ NAMES = (
 
 @dataclass(frozen=True)
 class ReportConfig:
-    """The settings of `python -m videopro.report`."""
+    """The settings of `videopro report`."""
 
     runs: tuple[str, ...] = field(
         default=(), metadata=setting("folders of runs; NAME=FOLDER names a run", positional=True)

@@ -25,7 +25,7 @@ def modules(runs: Sequence[ReportRun]) -> Section:
     cut = [run for run in adaptive if run.without]
     if not cut:
         raise MissingRuns(
-            "modules: no run was made with --without; make some with `python -m videopro.infer --method "
+            "modules: no run was made with --without; make some with `videopro infer --method "
             f"adaptive --without {' | '.join(REMOVABLE)}`"
         )
     rows: list[tuple[Cell, ...]] = []

@@ -125,6 +125,6 @@ def _named(runs: Sequence[ReportRun]) -> list[ReportRun]:
         if count > 1:
             raise ConfigError(
                 f"{count} runs on {data.title} would both be called {name!r}; give them as NAME=FOLDER "
-                "(runs of several seeds: python -m videopro.seeds)"
+                "(runs of several seeds: videopro seeds)"
             )
     return named

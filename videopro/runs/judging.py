@@ -32,7 +32,7 @@ _NO_MATTER = ("api_key_env", "concurrency", "timeout", "retries", "batch_size", 
 
 @dataclass(frozen=True)
 class JudgeConfig:
-    """The settings of `python -m videopro.benchmarks judge`."""
+    """The settings of `videopro benchmarks judge`."""
 
     run: Path = field(metadata=setting("folder of the run to grade", positional=True))
     judge: str = field(metadata=setting("server:MODEL@URL, or any model that --model takes"))

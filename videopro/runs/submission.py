@@ -26,7 +26,7 @@ NO_ANSWER = -1
 
 @dataclass(frozen=True)
 class SubmitConfig:
-    """The settings of `python -m videopro.benchmarks submit`."""
+    """The settings of `videopro benchmarks submit`."""
 
     run: Path = field(metadata=setting("folder of the run", positional=True))
     output: Path = field(

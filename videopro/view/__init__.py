@@ -1,7 +1,7 @@
 """The trace viewer: a run as a folder of static pages that open from disk, or live in a terminal.
 
-    python -m videopro.view RUN... [--output DIR] [--open]      # prints the page to open
-    python -m videopro.view --live RUN
+    videopro view RUN... [--output DIR] [--open]      # prints the page to open
+    videopro view --live RUN
 
 Reads finished and running runs, and never changes traces.
 """

@@ -93,7 +93,7 @@ def command(method: str, changed: Mapping[str, Any]) -> str:
     """The command that makes a run. A setting that is unset is left out."""
     asked = {name: _asked(value) for name, value in changed.items()}
     options = " ".join(f"{name}={_word(value)}" for name, value in asked.items() if value is not None)
-    return f"python -m videopro.infer --method {method}{f' --options {options}' if options else ''} ..."
+    return f"videopro infer --method {method}{f' --options {options}' if options else ''} ..."
 
 
 def _fits(value: Any, wanted: Any) -> bool:

@@ -134,7 +134,7 @@ def _given(runs: Sequence[ReportRun], name: str) -> list[ReportRun]:
     own = [run for run in runs if run.method == METHOD]
     if not own:
         raise MissingRuns(
-            f"{name}: no run of method lvagent; make one with `python -m videopro.infer --method lvagent "
+            f"{name}: no run of method lvagent; make one with `videopro infer --method lvagent "
             "--options agents=[A,B,C] ...`"
         )
     return own
