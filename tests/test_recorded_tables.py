@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import ROOT
-from tests.support.numbers import rounded
+from tests.support.rounding import rounded
 from tests.support.old_folders import extract
 from videopro import seeds
 

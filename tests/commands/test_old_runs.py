@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from tests.support import ROOT
-from tests.support.numbers import rounded
+from tests.support.rounding import rounded
 from videopro import compare, infer
 from videopro.report.__main__ import main as report
 from videopro.runs import RunFolder
