@@ -121,7 +121,9 @@ def _wanted(kind: Any, error: ValueError) -> str:
     """What a value of this type must be, in words."""
     origin = typing.get_origin(kind)
     if origin is typing.Union:
-        return " or ".join(_wanted(part, error) for part in typing.get_args(kind))
+        parts = typing.get_args(kind)
+        # A whole number is a number.
+        return " or ".join(_wanted(part, error) for part in parts if part is not int or float not in parts)
     if origin is typing.Literal:
         return f"one of {', '.join(map(str, typing.get_args(kind)))}"
     if origin in (dict, tuple):

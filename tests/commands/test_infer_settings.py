@@ -48,7 +48,7 @@ BAD = [
         "questions.jsonl does not exist",
     ),
     (["--bench", "jsonl"], "unknown argument '--bench'; did you mean '--benchmark'?"),
-    (["--limit", "ten"], "limit is 'ten'; it must be a whole number or a number"),
+    (["--limit", "ten"], "limit is 'ten'; it must be a number"),
     (["--config", "none.yaml"], "none.yaml: cannot be read"),
     (["--options", "frames"], "'frames' must have the form key=value"),
 ]
