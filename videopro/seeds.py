@@ -191,7 +191,7 @@ def _answered(trace: Trace, rule: AnswerRule, natives: NativeTraces) -> Trace:
 def _traces(path: Path) -> list[Trace]:
     folder = RunFolder(path)
     if not folder.traces.exists():
-        raise RunError(f"{path}: contains no run; give the folder of a finished run of videopro.infer")
+        raise RunError(f"{path}: contains no run; give the folder of a finished run of `videopro infer`")
     found = folder.read()
     if not found:
         raise RunError(f"{path}: no question is answered yet; finish the run first")

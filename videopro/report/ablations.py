@@ -104,7 +104,7 @@ def training(runs: Sequence[ReportRun]) -> Section:
         "that is none, from the runs themselves or a run of method native; empty where there is neither.",
         "Gain: of refinement, with the fallback on both sides or on none; in percentage points, question by "
         "question. Intervals clustered by video.",
-        "Several seeds of one training: python -m videopro.seeds.",
+        "Several seeds of one training: `videopro seeds`.",
     )
     return Section(
         "training", "Training strategies and refinement", "Table 4",
