@@ -183,6 +183,7 @@ def test_flags_override_a_file_key_by_key(tmp_path: Path) -> None:
         ("video: v\ncount: many\n", "count is 'many'; it must be a whole number"),
         ("video: v\ncount: true\n", "count is True; it must be a whole number"),
         ("video: v\nshare: much\n", "share is 'much'; it must be a number"),
+        ("video: v\nshare: true\n", "share is True; it must be a number"),
         ("video: v\nkind: c\n", "kind is 'c'; it must be one of a, b"),
         ("video: v\noptions: [1]\n", "options is [1]; it must be a mapping"),
         ("video: v\nids: {a: 1}\n", "ids is {'a': 1}; it must be a list"),
