@@ -127,7 +127,7 @@ def test_shares_and_offsets_are_parts_of_the_same_order(root: Path) -> None:
     for offset in (-1, 12):
         with pytest.raises(ConfigError, match=f"offset is {offset}; it must be at least 0 and below 12"):
             benchmark.select(offset=offset)
-    with pytest.raises(ConfigError, match="limit is 1.5; give a whole number"):
+    with pytest.raises(ConfigError, match=r"limit is 1\.5; give a whole number"):
         benchmark.select(limit=1.5)
 
 
