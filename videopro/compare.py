@@ -170,11 +170,13 @@ def settings_of_each(config: CompareConfig) -> dict[str, InferConfig]:
 def read_comparison_runs(paths: Sequence[Path]) -> list[ComparisonRun]:
     """The runs at `paths`; a folder with several stands for all of them, direct answers first. Runs of one
     name are told apart by their folders. Raises RunError."""
-    order = list(METHODS)
+    # A method of somebody's own, which this process does not know, comes last.
+    places = {name: place for place, name in enumerate(METHODS)}
     found: dict[Path, ComparisonRun] = {}
     for path in paths:
-        runs = {folder: read_comparison_run(folder) for folder in find_runs([path])}
-        for folder, run in sorted(runs.items(), key=lambda item: order.index(item[1].summary["method"])):
+        runs = [(folder, read_comparison_run(folder)) for folder in find_runs([path])]
+        runs.sort(key=lambda item: places.get(item[1].summary["method"], len(places)))
+        for folder, run in runs:
             found.setdefault(folder.resolve(), run)
     parts = 1
     while len({_name(folder, parts) for folder in found}) < len(found):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -64,7 +65,7 @@ def test_help_imports_no_model_library() -> None:
     code = (
         "import sys\nfrom videopro.__main__ import main\nmain(['--help'])\nsys.exit('torch' in sys.modules)"
     )
-    subprocess.run(["python", "-c", code], check=True, capture_output=True)
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
