@@ -41,11 +41,12 @@ class QuestionSelection:
     """Questions that are not asked, by reason."""
 
     def select(self, *, limit: int | None = None, ids: Sequence[str] = ()) -> list[Item]:
-        """The first `limit` of them, or those of these ids. Raises ConfigError as `Benchmark.select` does."""
+        """The first `limit` of them, or those of these ids. Raises ConfigError for an unknown id or a limit
+        below 1."""
         if ids:
             return self.benchmark.select(ids=ids)
-        # This checks the limit only; the order is this selection's.
-        self.benchmark.select(limit=limit)
+        if limit is not None and limit < 1:
+            raise ConfigError(f"limit is {limit}; it must be at least 1 (leave it out for all questions)")
         return list(self.benchmark.items[:limit])
 
 

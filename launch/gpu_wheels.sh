@@ -9,11 +9,11 @@ folder=${2:-.wheels}
 source launch/setup.sh train,deepspeed
 python -m perf.battery.wheels "$present" --python "${TARGET_PYTHON:-3.12}" > "$folder.txt"
 mkdir -p "$folder"
-# DeepSpeed is published as source alone; built without its operators it is pure Python.
-grep -v '^deepspeed==' "$folder.txt" | xargs -r python -m pip download --quiet --no-deps --only-binary=:all: \
+# DeepSpeed is published as source alone; built without its operators it is pure Python. Either list may be empty.
+{ grep -v '^deepspeed==' "$folder.txt" || true; } | xargs -r python -m pip download --quiet --no-deps --only-binary=:all: \
     --implementation cp --python-version "${TARGET_PYTHON:-3.12}" \
     $(for minor in 17 24 27 28 31 34 35; do echo "--platform manylinux_2_${minor}_x86_64"; done) \
     --platform manylinux2014_x86_64 --dest "$folder"
-grep '^deepspeed==' "$folder.txt" | DS_BUILD_OPS=0 xargs -r python -m pip wheel --quiet --no-deps --wheel-dir "$folder"
+{ grep '^deepspeed==' "$folder.txt" || true; } | DS_BUILD_OPS=0 xargs -r python -m pip wheel --quiet --no-deps --wheel-dir "$folder"
 rm "$folder.txt"
 du -sh "$folder"

@@ -29,7 +29,7 @@ else
     asked=132 seeds="0" test="--limit 110" epochs=6
 fi
 
-always_steps() { # the runs of all seeds as if every question took several steps, as videopro.seeds takes them
+always_steps() { # the runs of all seeds as if every question took several steps, as videopro seeds takes them
     local runs=""
     for seed in $seeds; do runs+=",steps:$folder/videopro-$seed+$folder/program-$seed"; done
     echo "${runs#,}"

@@ -58,7 +58,7 @@ plan() { # NAME METHOD SPLIT PLANNER [settings]: answer with this planner's prog
     answer "$name" "$method" "$split" "$@" $written --backbone "adapter=$folder/$planner" batch_size=12
 }
 
-of_seeds() { # PREFIX NAME: the runs of all seeds, as videopro.seeds takes them
+of_seeds() { # PREFIX NAME: the runs of all seeds, as videopro seeds takes them
     local runs=""
     for seed in $seeds; do runs+=",$1$folder/$2-$seed"; done
     echo "${runs#,}"

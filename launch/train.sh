@@ -18,6 +18,7 @@ source launch/setup.sh "$(training_extras)"
 gpus=$(python -c 'import torch; print(torch.cuda.device_count())')
 if [ "$gpus" -gt 1 ]; then way=multi_gpu; elif [ "$gpus" -eq 1 ]; then way=one_gpu; else way=one_cpu; fi
 way=${ACCELERATE:-$way}
-accelerate launch --config_file "$(find_config accelerate "$way")" \
-    --num_processes "$([ "$gpus" -gt 1 ] && [ "$way" != one_gpu ] && echo "$gpus" || echo 1)" \
+processes=$((gpus > 1 ? gpus : 1))
+case "$way" in one_*) processes=1 ;; esac
+accelerate launch --config_file "$(find_config accelerate "$way")" --num_processes "$processes" \
     "train/$stage.py" --config "$config" "$@"

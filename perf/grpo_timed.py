@@ -43,7 +43,7 @@ class Clock:
         passes."""
 
         @functools.wraps(function)
-        def timed(*args: Any, **kwargs: Any) -> Any:
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
             on_main = threading.current_thread() is threading.main_thread()
             if not on_main or (within and (not self.inside or self.inside[-1] != within)):
                 return function(*args, **kwargs)
@@ -57,7 +57,7 @@ class Clock:
                 self.spent[name] += _now() - began
                 self.inside.pop()
 
-        return timed
+        return wrapped
 
 
 def _now() -> float:

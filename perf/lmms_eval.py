@@ -43,6 +43,7 @@ from perf.recording import write_record
 from videopro import prompts
 from videopro.cli import exit_status
 from videopro.command_line import CommandLine
+from videopro.errors import ConfigError
 from videopro.question import Question
 from videopro.settings import setting
 
@@ -202,16 +203,24 @@ def figures(bench: Bench, rows: Sequence[Mapping[str, str]], found: Mapping[str,
     }
 
 
-def add_to_results(path: Path, shapes: str, facts: Mapping[str, Any], section: Mapping[str, Any]) -> None:
-    """Put lmms-eval's figures into a file of results. The rest of the file stays as it is; a file that does
-    not exist yet begins with no parts."""
-    content: dict[str, Any] = {"shapes": shapes, "facts": dict(facts), "parts": {}}
-    if path.exists():
-        content = json.loads(path.read_text(encoding="utf-8"))
+def read_results(path: Path, shapes: str, facts: Mapping[str, Any]) -> dict[str, Any]:
+    """The file of results to which figures are added; without a file, one with no parts. Raises ConfigError
+    for results of other shapes."""
+    if not path.exists():
+        return {"shapes": shapes, "facts": dict(facts), "parts": {}}
+    content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     if content["shapes"] != shapes:
-        raise ValueError(f"{path} holds results of the shapes {content['shapes']!r}, not of {shapes!r}")
-    content[KEY] = dict(section)
-    write_record(path, content)
+        raise ConfigError(
+            f"{path}: holds results of the shapes {content['shapes']!r}, not of {shapes!r}; give another "
+            "--output"
+        )
+    return content
+
+
+def add_to_results(path: Path, shapes: str, facts: Mapping[str, Any], section: Mapping[str, Any]) -> None:
+    """Put lmms-eval's figures into a file of results, whose other content stays. Raises ConfigError for
+    results of other shapes."""
+    write_record(path, {**read_results(path, shapes, facts), KEY: dict(section)})
 
 
 def compare(given: LmmsEvalSettings) -> None:
@@ -222,6 +231,7 @@ def compare(given: LmmsEvalSettings) -> None:
     if output is None:
         output = ROOT / "perf" / "shapes_2b.json" if shapes.name == "2b" else bench.path("results.json")
     here, load = facts(), round(os.getloadavg()[0], 1)
+    read_results(output, shapes.name, here)  # a wrong file is refused before anything is measured
     section = {"device": here["device"], "load": load, **run(bench, given.python, simple=given.simple)}
     print(json.dumps(section))
     add_to_results(output, shapes.name, here, section)

@@ -15,10 +15,12 @@ from videopro import library_messages
 from videopro.pocket import model_dir
 
 
-def test_loading_and_asking_the_pocket_model_prints_nothing() -> None:
+def test_loading_and_asking_the_pocket_model_prints_nothing_and_asks_no_hub() -> None:
     program = f"""
-import numpy as np
+import videopro.library_messages
+from peft.utils import save_and_load
 from videopro.backbones import Sampling, load_backbone
+save_and_load.check_file_exists_on_hf_hub = None  # a call raises
 backbone = load_backbone("pocket", adapter="pocket-sft")
 backbone.generate(None, "Who?", Sampling(4))
 assert backbone.name == {str(model_dir())!r}
@@ -63,6 +65,15 @@ def test_other_messages_of_the_same_loggers_and_categories_are_shown(
                 "Could not find a config file in pocket - will assume that the vocabulary was not modified.",
                 UserWarning,
             ),
+            (
+                "Unable to fetch remote file due to the following error [Errno -2]\n(none) - silently "
+                "ignoring the lookup for the file config.json in pocket.",
+                UserWarning,
+            ),
+            ("Unable to fetch remote file due to the following error x - silently ignoring", UserWarning),
         ):
             warnings.warn(message, category, stacklevel=1)
-    assert [str(warning.message) for warning in caught] == ["`another_name` is deprecated"]
+    assert [str(warning.message) for warning in caught] == [
+        "`another_name` is deprecated",
+        "Unable to fetch remote file due to the following error x - silently ignoring",
+    ]

@@ -98,7 +98,9 @@ def read_history(run: Path) -> History:
             ) from error
         if found:
             return found
-    raise RunError(f"{run}: no step has been logged; give the output_dir of a train/grpo.py run that has")
+    raise RunError(
+        f"{run}: no step has been logged; give the output_dir of a run of `videopro grpo` that has"
+    )
 
 
 def series(history: History, name: str) -> Series:
@@ -145,7 +147,7 @@ def draw(histories: Sequence[History]) -> Figure:
         if found:
             shown.append((title, found))
     if not shown:
-        raise RunError("these runs logged no GRPO metrics; give output folders of train/grpo.py runs")
+        raise RunError("these runs logged no GRPO metrics; give output folders of `videopro grpo`")
     columns = min(3, len(shown))
     rows = -(-len(shown) // columns)
     figure = Figure(figsize=(4.4 * columns, 3.1 * rows), layout="constrained")

@@ -166,9 +166,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(f"{about.summary} Takes the settings of videopro grpo or sft.\n\n{about.shown_examples()}")
             raise SystemExit(0)
         if not words or words[0] not in STAGES:
+            given = f"; it is {words[0]!r}" if words else ""
             raise ConfigError(
-                f"the first argument must be {' or '.join(STAGES)}, followed by the flags of train/grpo.py "
-                "or train/sft.py"
+                f"videopro gradient-noise: the first argument must be {' or '.join(STAGES)}, followed by "
+                f"that command's settings{given}"
             )
         print(noise_report(measure(words[0], words[1:])))
     return status.code

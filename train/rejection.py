@@ -60,7 +60,8 @@ class RejectionConfig:
     )
     workers: int = field(default=4, metadata=setting("programs that run in parallel"))
     modules: dict[str, Any] = field(
-        default_factory=dict, metadata=setting("models behind the modules, as in videopro.infer's options")
+        default_factory=dict,
+        metadata=setting("models behind the modules, as in the --options of videopro infer"),
     )
     seed: int = field(default=0, metadata=setting("random seed"))
 

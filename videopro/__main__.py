@@ -21,6 +21,8 @@ _EXAMPLES = ("infer", "view", "sft")
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command. Returns its exit status, 2 for an unknown one."""
     words = list(sys.argv[1:] if argv is None else argv)
+    if len(words) > 1 and words[0] in ("--help", "-h"):
+        words = [*words[1:], "--help"]
     name, rest = _named(words)
     if name in COMMANDS:
         # A command may need an extra to be imported.
@@ -28,18 +30,21 @@ def main(argv: Sequence[str] | None = None) -> int:
             module = import_module(COMMANDS[name].module)
         return status.code or int(module.main([*name.split()[1:], *rest]))
     with exit_status() as status:
-        if words and not words[0].startswith("-") and not _in_group(words[0]):
+        in_group = _in_group(words[0]) if words else []
+        if words and not words[0].startswith("-") and not in_group:
             known = list(dict.fromkeys(command.split()[0] for command in COMMANDS))
             raise ConfigError(f"videopro: unknown command {words[0]!r}; {did_you_mean(words[0], known)}")
-        if len(words) > 1 and not words[1].startswith("-"):
-            known = [command.split()[1] for command in _in_group(words[0])]
+        if in_group and len(words) > 1 and not words[1].startswith("-"):
+            known = [command.split()[1] for command in in_group]
             raise ConfigError(
                 f"videopro {words[0]}: unknown command {words[1]!r}; {did_you_mean(words[1], known)}"
             )
         try:
             overview()(words, exit_on_error=False, print_error=False)
         except cyclopts.CycloptsError as error:
-            raise ConfigError(f"videopro: {' '.join(str(error).split())} (see --help)") from error
+            program, flag = (f"videopro {words[0]}", words[1]) if in_group else ("videopro", words[0])
+            known = ["--help"] if in_group else ["--help", "--version"]
+            raise ConfigError(f"{program}: unknown argument {flag!r}; {did_you_mean(flag, known)}") from error
     return status.code
 
 

@@ -82,6 +82,7 @@ def ask(config: AskConfig, *, load: Callable[..., Backbone] = load_backbone) -> 
     # Invalid requests are rejected before a model is loaded.
     is_open = not config.choices
     question = Question.open(config.question) if is_open else Question(config.question, config.choices)
+    sampling = Sampling(config.max_new_tokens)
     method = methods.create(config.method, _options(config))
     try:
         method.check_open_questions(int(is_open))
@@ -111,9 +112,9 @@ def ask(config: AskConfig, *, load: Callable[..., Backbone] = load_backbone) -> 
         )
         observer.on_wait("answering" if config.method == "native" else "preparing the video")
         if is_open and config.method == "native":
-            reply = _in_words(config, context)
+            reply = _in_words(config, context, sampling)
             observer.end_wait()
-            print_line(reply.text)
+            print_line(reply.text.strip())
             print_line(f"confidence {reply.confidence:.3f}", "dim")
             return reply
         item = Item(
@@ -151,14 +152,14 @@ def _options(config: AskConfig) -> dict[str, Any]:
     return options
 
 
-def _in_words(config: AskConfig, context: MethodContext) -> Generation:
+def _in_words(config: AskConfig, context: MethodContext, sampling: Sampling) -> Generation:
     frames = context.frames(uniform_times(0.0, context.video.duration, context.backbone.frames))
     lines = ""
     if config.subtitles is not None:
         subtitles = load_subtitles(config.subtitles, duration=context.video.duration)
         lines = "\n".join(line.text for line in subtitles.lines)
     prompt = prompts.with_context(lines, prompts.open_ended(config.question))
-    return context.backbone.generate(frames, prompt, Sampling(config.max_new_tokens))
+    return context.backbone.generate(frames, prompt, sampling)
 
 
 if __name__ == "__main__":

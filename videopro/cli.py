@@ -55,6 +55,11 @@ def exit_status(stopped: str = RESUME_HINT) -> Iterator[ExitStatus]:
             message = "error: an internal error (above) stopped the run; finished work is saved"
             print(f"{error}\n{message}", file=sys.stderr)
             status.code = 1
+        except SystemExit as error:
+            # Rich's console ends the process with status 1 if nobody reads its output any more.
+            if not isinstance(error.__context__, BrokenPipeError):
+                raise
+            status.code = 128 + signal.SIGPIPE
         except KeyboardInterrupt:
             status.code = _stopped(signals, stopped)
         except OSError as error:

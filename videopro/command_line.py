@@ -99,6 +99,9 @@ class CommandLine(Generic[T]):
                 f"{self.program}: unknown argument {word!r}; "
                 f"{did_you_mean(word.split('=')[0], [flag for flag in known if flag.startswith('--')])}"
             ) from error
+        except cyclopts.UnusedCliTokensError as error:
+            stray = " ".join(map(repr, error.unused_tokens or []))
+            raise ConfigError(f"{self.program}: unexpected argument {stray} (see --help)") from error
         except cyclopts.CycloptsError as error:
             message = " ".join(str(error).split()).rstrip(".")
             raise ConfigError(f"{self.program}: {message[:1].lower()}{message[1:]} (see --help)") from error
@@ -109,7 +112,8 @@ def config_file(named: str | Path, folder: str) -> Path:
     """The file that `--config` names: a path, or the name of a file that comes with the project, in `folder`
     of CONFIGS. Raises ConfigError for a name that no such file has."""
     path = Path(named)
-    if path.suffix or "/" in str(named) or path.exists():
+    # A folder that happens to have the name of a shipped config does not hide it.
+    if path.suffix or "/" in str(named) or path.is_file():
         return path
     known = sorted(file.stem for file in (CONFIGS / folder).glob("*.yaml")) if folder else []
     if path.name in known:

@@ -108,7 +108,12 @@ def main(argv: Sequence[str] | None = None, *, load: Callable[..., Backbone] = l
     """The command line. Returns the exit status of `videopro.infer`."""
     argv = list(sys.argv[1:] if argv is None else argv)
     with exit_status() as status:
-        if argv and not argv[0].startswith("-"):
+        if argv and not argv[0].startswith("-") and not {"--help", "-h"} & set(argv):
+            flags = [word for word in argv if word.startswith("-")]
+            if flags:
+                raise ConfigError(
+                    f"videopro compare: finished runs are compared without settings; leave out {flags[0]}"
+                )
             runs = read_comparison_runs(list(map(Path, argv)))
         else:
             config = COMMAND.parse(argv)
@@ -135,10 +140,10 @@ def settings_of_each(config: CompareConfig) -> dict[str, InferConfig]:
         raise ConfigError(
             f"methods is {' '.join(config.methods) or 'empty'}; give two or more different ones"
         )
-    if config.benchmark in PRESETS:
+    if config.benchmark in PRESETS or "," in config.benchmark:
         raise ConfigError(
-            f"{config.benchmark!r} is several benchmarks; run videopro.infer for each method, and pass the "
-            "folders to videopro.report"
+            f"{config.benchmark!r} is several benchmarks; run `videopro infer` for each method, and give the "
+            "folders to `videopro report`"
         )
     unknown = [name for name in config.methods if name not in METHODS]
     if unknown:
@@ -165,11 +170,13 @@ def settings_of_each(config: CompareConfig) -> dict[str, InferConfig]:
 def read_comparison_runs(paths: Sequence[Path]) -> list[ComparisonRun]:
     """The runs at `paths`; a folder with several stands for all of them, direct answers first. Runs of one
     name are told apart by their folders. Raises RunError."""
-    order = list(METHODS)
+    # A method of somebody's own, which this process does not know, comes last.
+    places = {name: place for place, name in enumerate(METHODS)}
     found: dict[Path, ComparisonRun] = {}
     for path in paths:
-        runs = {folder: read_comparison_run(folder) for folder in find_runs([path])}
-        for folder, run in sorted(runs.items(), key=lambda item: order.index(item[1].summary["method"])):
+        runs = [(folder, read_comparison_run(folder)) for folder in find_runs([path])]
+        runs.sort(key=lambda item: places.get(item[1].summary["method"], len(places)))
+        for folder, run in runs:
             found.setdefault(folder.resolve(), run)
     parts = 1
     while len({_name(folder, parts) for folder in found}) < len(found):

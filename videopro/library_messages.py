@@ -25,6 +25,11 @@ _WARNED: tuple[tuple[type[Warning], str], ...] = (
     # peft looks for the base model's config by its name, to see whether the vocabulary was enlarged. "pocket"
     # is no folder or hub name, and no vocabulary is enlarged here.
     (UserWarning, "Could not find a config file in .* will assume that the vocabulary was not modified"),
+    # The same where no hub can be reached.
+    (
+        UserWarning,
+        r"(?s)Unable to fetch remote file .* ignoring the lookup for the file config\.json",
+    ),
 )
 
 

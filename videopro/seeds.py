@@ -95,6 +95,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     """The command line. Returns the exit status: 0, or 2 for errors the user can fix."""
     with exit_status() as status:
         config = COMMAND.parse(argv)
+        for path in config.output:
+            if Path(path).suffix not in (".md", ".json"):
+                raise ConfigError(f"--output {path}: must end with .md (tables) or .json (all numbers)")
         native = [] if config.oracle is None else _traces(config.oracle)
         natives = {trace.question_id: trace for trace in native}
         rows = [read_seed_row(spec, config.family, config.rule, natives) for spec in config.rows]
@@ -191,7 +194,7 @@ def _answered(trace: Trace, rule: AnswerRule, natives: NativeTraces) -> Trace:
 def _traces(path: Path) -> list[Trace]:
     folder = RunFolder(path)
     if not folder.traces.exists():
-        raise RunError(f"{path}: contains no run; give the folder of a finished run of videopro.infer")
+        raise RunError(f"{path}: contains no run; give the folder of a finished run of `videopro infer`")
     found = folder.read()
     if not found:
         raise RunError(f"{path}: no question is answered yet; finish the run first")
@@ -263,7 +266,8 @@ def _gaps(found: Sequence[Mapping[str, Any]]) -> TextTable:
     videos = sorted({row["difference_videos"] for row in found[1:]})
     about = " to ".join(map(str, dict.fromkeys((videos[0], videos[-1]))))
     few = any(row["difference_videos"] < MIN_VIDEOS for row in found[1:])
-    caption = (f"over the questions of both, about {about} videos", *([FEW_VIDEOS_NOTE] if few else []))
+    noun = "video" if videos == [1] else "videos"
+    caption = (f"over the questions of both, about {about} {noun}", *([FEW_VIDEOS_NOTE] if few else []))
     return TextTable(title, heads, tuple(rows), caption, _LEFTS)
 
 

@@ -61,7 +61,7 @@ class SelectConfig:
     root: Path | None = field(default=None, metadata=setting("folder of the benchmark's files"))
     annotations: str = field(
         default="",
-        metadata=setting("file with the questions, as for videopro.infer; unset: the official one"),
+        metadata=setting("file with the questions, as for videopro infer; unset: the official one"),
     )
     protocol: str = field(default="", metadata=setting("evaluation protocol; unset: the benchmark's default"))
     skip_broken: bool = field(default=False, metadata=setting("skip broken records of the benchmark"))

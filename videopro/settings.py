@@ -110,7 +110,8 @@ def _checked(value: Any, hint: Any, name: str) -> Any:
         # A single word is a list of length 1: `ids: q7` and `ids: [q7]` mean the same.
         value = [value]
     try:
-        if isinstance(value, bool) and kind in (int, float, str):
+        kinds = typing.get_args(kind) if typing.get_origin(kind) is typing.Union else (kind,)
+        if isinstance(value, bool) and bool not in kinds and {int, float, str}.intersection(kinds):
             raise ValueError("true and false are no numbers and no texts")
         return TypeAdapter(hint, config=_LENIENT).validate_python(value)
     except ValueError as error:
@@ -121,7 +122,9 @@ def _wanted(kind: Any, error: ValueError) -> str:
     """What a value of this type must be, in words."""
     origin = typing.get_origin(kind)
     if origin is typing.Union:
-        return " or ".join(_wanted(part, error) for part in typing.get_args(kind))
+        parts = typing.get_args(kind)
+        # A whole number is a number.
+        return " or ".join(_wanted(part, error) for part in parts if part is not int or float not in parts)
     if origin is typing.Literal:
         return f"one of {', '.join(map(str, typing.get_args(kind)))}"
     if origin in (dict, tuple):

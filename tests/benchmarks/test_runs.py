@@ -212,3 +212,6 @@ def test_what_a_preset_refuses(
     assert "a folder with the folders lvbench, videomme, longvideobench, mlvu" in capsys.readouterr().err
     assert compare.main([*argv, "--root", str(tmp_path), "--methods", "native", "program"]) == 2
     assert "'videopro' is several benchmarks" in capsys.readouterr().err
+    several = ["--benchmark", "pocket", "lvbench", "--model", "m", "--output", str(tmp_path / "runs")]
+    assert compare.main([*several, "--root", str(tmp_path), "--methods", "native", "program"]) == 2
+    assert "'pocket,lvbench' is several benchmarks" in capsys.readouterr().err

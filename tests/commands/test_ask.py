@@ -279,9 +279,10 @@ def test_bad_requests(
     [
         (["--model", "poket"], "model 'poket': there is no such folder; did you mean 'pocket'?"),
         (["--model", "pocket", "--backbone", "adapter=pocket-stf"], "did you mean 'pocket-sft'?"),
+        (["--model", "pocket", "--max-new-tokens", "0"], "max_new_tokens is 0; it must be at least 1"),
     ],
 )
-def test_a_near_name_is_told_before_anything_is_loaded(
+def test_a_mistake_is_told_before_anything_is_loaded(
     video: Path, capsys: pytest.CaptureFixture[str], argv: list[str], expected: str
 ) -> None:
     assert main([str(video), "Q?", *argv]) == 2

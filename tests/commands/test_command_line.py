@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -64,11 +65,23 @@ def test_help_imports_no_model_library() -> None:
     code = (
         "import sys\nfrom videopro.__main__ import main\nmain(['--help'])\nsys.exit('torch' in sys.modules)"
     )
-    subprocess.run(["python", "-c", code], check=True, capture_output=True)
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == 0
+    assert capsys.readouterr().out.strip() == __version__
+
+
+def test_help_and_version_wherever_they_stand(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(["--help", "merge"])
+    assert stopped.value.code == 0
+    assert "Usage: videopro merge" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        main(["compare", "runs/a", "--help"])
+    assert "Usage: videopro compare" in capsys.readouterr().out
+    assert main(["--version", "merge"]) == 0
     assert capsys.readouterr().out.strip() == __version__
 
 
@@ -92,14 +105,18 @@ def test_every_command_but_the_trainers_has_settings() -> None:
         (["infr"], "videopro: unknown command 'infr'; did you mean 'infer'?"),
         (["benchmarks", "chek"], "videopro benchmarks: unknown command 'chek'; did you mean 'check'?"),
         (["infer", "--modle", "m"], "videopro infer: unknown argument '--modle'; did you mean '--model'?"),
-        (["infer", "stray"], "videopro infer: unused Tokens: ['stray'] (see --help)"),
+        (["infer", "stray"], "videopro infer: unexpected argument 'stray' (see --help)"),
         (
             ["sft", "--lerning_rate", "1"],
             "argument '--lerning_rate'; did you mean '--learning_rate'?",
         ),
         (["sft", "--config", "poket"], "--config poket: is neither a file nor the name of a shipped config"),
         (["infer", "--config", "foldr"], "did you mean 'folder'?"),
-        (["--frobnicate"], "videopro: "),
+        (["--vers"], "videopro: unknown argument '--vers'; did you mean '--version'?"),
+        (["benchmarks", "--lits"], "videopro benchmarks: unknown argument '--lits'; known: --help"),
+        (["sft", "--config"], "videopro sft: --config needs a file"),
+        (["gradient-noise", "stf"], "must be grpo or sft, followed by that command's settings; it is 'stf'"),
+        (["compare", "runs/a", "--output", "x"], "compared without settings; leave out --output"),
     ],
 )
 def test_what_cannot_be_read_is_one_line(
@@ -166,7 +183,8 @@ def test_flags_override_a_file_key_by_key(tmp_path: Path) -> None:
         ("video: v\ncuont: 1\n", "unknown setting 'cuont'; did you mean 'count'?"),
         ("video: v\ncount: many\n", "count is 'many'; it must be a whole number"),
         ("video: v\ncount: true\n", "count is True; it must be a whole number"),
-        ("video: v\nshare: much\n", "share is 'much'; it must be a whole number or a number"),
+        ("video: v\nshare: much\n", "share is 'much'; it must be a number"),
+        ("video: v\nshare: true\n", "share is True; it must be a number"),
         ("video: v\nkind: c\n", "kind is 'c'; it must be one of a, b"),
         ("video: v\noptions: [1]\n", "options is [1]; it must be a mapping"),
         ("video: v\nids: {a: 1}\n", "ids is {'a': 1}; it must be a list"),
@@ -207,6 +225,10 @@ def test_shipped_configs_have_names(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert config_file("./pocket", "compare") == Path("./pocket")
     (tmp_path / "pocket").write_text("")
     assert config_file("pocket", "compare") == Path("pocket")
+    # A folder does not: nothing could be read from it.
+    (tmp_path / "pocket").unlink()
+    (tmp_path / "pocket").mkdir()
+    assert config_file("pocket", "compare") == CONFIGS / "compare" / "pocket.yaml"
     with pytest.raises(ConfigError, match="this command comes with none"):
         config_file("pocket2", "")
 

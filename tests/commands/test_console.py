@@ -98,4 +98,4 @@ def test_a_wait_on_a_terminal_is_cleared_before_anything_is_printed(
         err = capsys.readouterr().err
         assert "planning ..." in err
         assert err.rindex("\x1b[2K") > err.rindex("planning ..."), "the line is erased"
-        assert err.endswith("\x1b[?25h\r\x1b[1A\x1b[2K") or "\x1b[?25h" in err, "the cursor is back"
+        assert "\x1b[?25h" in err, "the cursor is back"

@@ -12,6 +12,8 @@ import yaml
 from tests.support.fakes import load_fake, make_benchmark
 from tests.support.infer_world import SRT, check_complete, flags
 from tests.support.infer_world import root as root
+from videopro.benchmarks import load
+from videopro.errors import ConfigError
 from videopro.infer import main, run
 from videopro.infer_settings import InferConfig
 from videopro.traces import read_traces
@@ -102,8 +104,6 @@ def test_subtitles_reach_the_prompt(tmp_path: Path, how: str, lines: str) -> Non
 
 
 def test_limits_are_prefixes_of_each_other(root: Path) -> None:
-    from videopro.benchmarks import load
-
     benchmark = load("jsonl", root=root)
     for seed in range(3):
         whole = [item.id for item in benchmark.select(limit=12, seed=seed)]
@@ -113,6 +113,22 @@ def test_limits_are_prefixes_of_each_other(root: Path) -> None:
         # Two of the videos are short and two are long: the first six questions are about one of each.
         assert {item.groups["duration"] for item in benchmark.select(limit=6, seed=seed)} == {"short", "long"}
     assert len({tuple(item.id for item in benchmark.select(limit=3, seed=seed)) for seed in range(8)}) > 2
+
+
+def test_shares_and_offsets_are_parts_of_the_same_order(root: Path) -> None:
+    benchmark = load("jsonl", root=root)
+    whole = benchmark.select(limit=12, seed=1)
+    assert benchmark.select(limit=0.25, seed=1) == whole[:3]
+    assert benchmark.select(limit=0.26, seed=1) == whole[:4], "rounded up"
+    assert benchmark.select(limit=1.0, seed=1) == whole[:1], "a number, not a share"
+    parts = [benchmark.select(limit=5, offset=offset, seed=1) for offset in (0, 5, 10)]
+    assert [item for part in parts for item in part] == whole
+    assert benchmark.select(offset=10, seed=1) == whole[10:]
+    for offset in (-1, 12):
+        with pytest.raises(ConfigError, match=f"offset is {offset}; it must be at least 0 and below 12"):
+            benchmark.select(offset=offset)
+    with pytest.raises(ConfigError, match=r"limit is 1\.5; give a whole number"):
+        benchmark.select(limit=1.5)
 
 
 def test_run_from_python(root: Path, tmp_path: Path) -> None:

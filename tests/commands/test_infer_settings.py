@@ -48,7 +48,7 @@ BAD = [
         "questions.jsonl does not exist",
     ),
     (["--bench", "jsonl"], "unknown argument '--bench'; did you mean '--benchmark'?"),
-    (["--limit", "ten"], "limit is 'ten'; it must be a whole number or a number"),
+    (["--limit", "ten"], "limit is 'ten'; it must be a number"),
     (["--config", "none.yaml"], "none.yaml: cannot be read"),
     (["--options", "frames"], "'frames' must have the form key=value"),
 ]
@@ -67,6 +67,8 @@ def test_bad_commands(here: Path, capsys: pytest.CaptureFixture[str], argv: list
 BAD_SETTINGS = [
     (["--model", "missing"], "model 'missing' does not exist"),
     (["--limit", "0"], "limit is 0; it must be at least 1"),
+    (["--limit", "inf"], "limit is inf; it must be at least 1"),
+    (["--limit", "nan"], "limit is nan; it must be at least 1"),
     (["--workers", "0"], "workers is 0; it must be at least 1"),
     (["--ids", "v0q9"], "has no question 'v0q9'; did you mean 'v0q"),
     (["--method", "nativ"], "unknown method 'nativ'; did you mean 'native'?"),

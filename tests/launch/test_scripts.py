@@ -111,6 +111,13 @@ def test_a_config_of_ones_own_is_found_from_anywhere(checkout: Path, tmp_path: P
     )
 
 
+@pytest.mark.parametrize("way", ["one_cpu", "one_gpu"])
+def test_one_process_where_one_is_asked_for(checkout: Path, way: str) -> None:
+    code, error = run(checkout, "sft.sh", "pocket", GPUS=8, ACCELERATE=way)
+    assert code == 0, error
+    assert f"accelerate/{way}.yaml --num_processes 1 " in calls(checkout)[-1]
+
+
 @pytest.mark.parametrize("stage", ["sft", "grpo"])
 def test_several_machines_start_the_same_training(checkout: Path, stage: str) -> None:
     several = {"NODES": 2, "MASTER_ADDR": "node0", "GPUS": 8, "ACCELERATE": "zero3"}

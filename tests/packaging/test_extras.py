@@ -166,6 +166,10 @@ def test_accelerates_zero_configs_need_deepspeed(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("ACCELERATE_USE_DEEPSPEED", "true")
     with pytest.raises(MissingExtra, match=r"pip install 'videopro\[deepspeed\]'"):
         read_settings(VideoSFTConfig, "sft", ["--output_dir", "out"])
+    monkeypatch.delenv("ACCELERATE_USE_DEEPSPEED")
+    cpu = ["--use_cpu", "true", "--bf16", "false"]
+    training, _ = read_settings(VideoSFTConfig, "sft", ["--output_dir", "deepspeed", *cpu])
+    assert training.output_dir == "deepspeed", "a folder's name is no setting"
 
 
 def test_a_broken_package_and_a_mistake_of_our_own_are_told_apart(

@@ -18,6 +18,7 @@ from perf.battery.results import tables, write_results
 from perf.battery.shapes import TINY
 from perf.battery.world import question
 from videopro import prompts
+from videopro.errors import ConfigError
 
 SMALL = dataclasses.replace(TINY, videos=2, questions=2)
 # A model that answers each row of the task that it is given, from `frames` frames.
@@ -150,5 +151,5 @@ def test_other_results_stay_and_so_do_lmms_evals(tmp_path: Path) -> None:
 def test_results_of_other_shapes_are_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "results.json"
     lmms_eval.add_to_results(path, "tiny", {"device": "X"}, {})
-    with pytest.raises(ValueError, match="shapes 'tiny', not of '2b'"):
+    with pytest.raises(ConfigError, match="shapes 'tiny', not of '2b'"):
         lmms_eval.add_to_results(path, "2b", {"device": "X"}, {})

@@ -165,15 +165,17 @@ def test_making_videos_stops_at_once(tmp_path: Path) -> None:
     assert len(list(videos.glob("*.json"))) < 36
 
 
+@pytest.mark.parametrize("write", ["print", "Console().print"])
 @pytest.mark.parametrize("lines", [1, 20_000], ids=["in the buffer", "more than a pipe holds"])
-def test_output_that_nobody_reads_ends_a_command_quietly(lines: int) -> None:
+def test_output_that_nobody_reads_ends_a_command_quietly(lines: int, write: str) -> None:
     """As in `videopro ... | head`: no traceback, and the status that a shell gives for SIGPIPE."""
     program = f"""
 import sys
+from rich.console import Console
 from videopro.cli import exit_status
 sys.stdin.readline()
 with exit_status() as status:
-    print("a line\\n" * {lines})
+    {write}("a line\\n" * {lines})
 sys.exit(status.code)
 """
     process = subprocess.Popen(

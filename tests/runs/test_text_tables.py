@@ -129,6 +129,13 @@ def test_runs_of_one_name_are_told_apart(tmp_path: Path) -> None:
     assert [run.name for run in found] == ["x/b-native", "x/a-planned", "y/b-native", "y/a-planned"]
 
 
+def test_a_run_of_an_unknown_method_comes_last(tmp_path: Path) -> None:
+    folder = write_comparison(tmp_path / "runs")
+    summary = folder / "b-native" / "summary.json"
+    summary.write_text(json.dumps({**json.loads(summary.read_text()), "method": "mine"}))
+    assert [run.name for run in compare.read_comparison_runs([folder])] == ["a-planned", "b-native"]
+
+
 def test_compare_seeds_and_report_count_the_same_tokens(tmp_path: Path) -> None:
     folder = write_comparison(tmp_path / "runs")
     (run,) = compare.read_comparison_runs([folder / "a-planned"])

@@ -71,7 +71,7 @@ class VideoGRPOConfig(TrainingConfig, GRPOConfig):
     final: FinalRule = field(
         default="last",
         metadata={
-            "help": "which answer of a two-turn episode earns the accuracy reward, as in videopro.infer:"
+            "help": "which answer of a two-turn episode earns the accuracy reward, as in videopro infer:"
             " last, last-answered or best",
             "choices": get_args(FinalRule),
         },

@@ -56,7 +56,7 @@ def read_grpo_rows(path: Path, kinds: Collection[str] = KINDS) -> list[GRPORow]:
 
 def _row(record: Mapping[str, Any], folder: Path, where: str) -> GRPORow:
     if "messages" in record and "prompt" not in record:
-        raise DatasetError(f"{where}: is a row for fine-tuning (train/sft.py); give a grpo.jsonl")
+        raise DatasetError(f"{where}: is a row for fine-tuning (videopro sft); give a grpo.jsonl")
     prompt, prompt_video = record.get("prompt"), record.get("prompt_video", True)
     if not isinstance(prompt, str) or not prompt:
         raise DatasetError(f"{where}: field 'prompt' is {prompt!r}; it must be a non-empty string")

@@ -12,7 +12,7 @@ from videopro.errors import ConfigError
 from videopro.traces import FallbackRule
 
 FALLBACKS: tuple[str, ...] = get_args(FallbackRule)
-MODULES_HELP = "models behind the modules, as in videopro.infer's options, such as encoder: none"
+MODULES_HELP = "models behind the modules, as in the --options of videopro infer, such as encoder: none"
 
 
 @dataclass
@@ -30,14 +30,14 @@ class TrainingConfig:
     train_data: str | None = field(
         default=None,
         metadata={
-            "help": "rows to train on: train/sft.py takes sft.jsonl or the release's train_sft.jsonl,"
-            " train/grpo.py grpo.jsonl"
+            "help": "rows to train on: videopro sft takes sft.jsonl or the release's train_sft.jsonl,"
+            " videopro grpo grpo.jsonl"
         },
     )
     adapter: str | None = field(
         default=None,
         metadata={
-            "help": "folder or hub name of an adapter to continue training, such as one made by train/sft.py;"
+            "help": "folder or hub name of an adapter to continue training, such as one made by videopro sft;"
             " its own settings then apply, not use_peft and lora_*"
         },
     )
@@ -59,7 +59,7 @@ class TrainingConfig:
     fallback: str = field(
         default="none",
         metadata={
-            "help": "what answers a held-out question when its program did not, as in videopro.infer: "
+            "help": "what answers a held-out question when its program did not, as in videopro infer: "
             "none, or native (the model directly, without its adapter)",
             "choices": FALLBACKS,
         },

@@ -74,7 +74,9 @@ def _check_names(kind: type[Settings], words: Sequence[str], program: str) -> No
         flag = word.partition("=")[0]
         if flag.startswith("--") and flag.replace("-", "_").replace("__", "--", 1) not in flags:
             raise ConfigError(f"{program}: unknown argument {flag!r}; {did_you_mean(flag, sorted(flags))}")
-    given = {word.partition("=")[0].removeprefix("--") for word in words}
+    given = {word.partition("=")[0].removeprefix("--") for word in words if word.startswith("--")}
+    if words[-1:] == ["--config"]:
+        raise ConfigError(f"{program}: --config needs a file, or the name of a shipped config")
     if "--config" in words:
         file = words[words.index("--config") + 1]
         for key in read_yaml(Path(file)):

@@ -78,7 +78,10 @@ def read_spec(spec: str, **overrides: Any) -> BackboneConfig:
 
 
 def _check_near(what: str, name: str, known: tuple[str, ...]) -> None:
-    """Raise ConfigError for a name that is nearly a short one, and no folder."""
+    """Raise ConfigError for a name that is nearly a short one, and no folder. A slash makes it a path, or the
+    name of someone's repository on the hub."""
+    if "/" in name:
+        return
     near = difflib.get_close_matches(name, known, n=1)
     if near and name not in known and not Path(name).expanduser().exists():
         raise ConfigError(f"{what} {name!r}: there is no such folder; did you mean {near[0]!r}?")

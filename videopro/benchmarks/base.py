@@ -100,10 +100,10 @@ class Benchmark:
 
         `limit` is their number, or below 1 their share, rounded up. It takes whole videos in an order
         shuffled by `seed` until it is reached, the last video in part. Every prefix of the order keeps the
-        "duration" groups in proportion. So a few questions are a fair
-        sample of all (a benchmark's own order often starts with its short videos), few videos are decoded
-        for them, and a larger limit only adds questions. `offset` leaves out the first questions of that
-        order. `ids` selects questions by id, in the benchmark's order. Raises ConfigError for an unknown id,
+        "duration" groups in proportion. So a few questions are a fair sample of all (a benchmark's own order
+        often starts with its short videos), few videos are decoded for them, and a larger limit only adds
+        questions. `offset` leaves out the first questions of that order. `ids` selects questions by id, in
+        the benchmark's order if there is neither a limit nor an offset. Raises ConfigError for an unknown id,
         an invalid limit, or an offset that leaves nothing.
         """
         chosen = list(self.items)
@@ -148,7 +148,7 @@ def _count(limit: float | None, questions: int) -> int:
         return questions
     if not isinstance(limit, int) and 0 < limit < 1:
         return math.ceil(limit * questions)
-    if limit < 1:
+    if not math.isfinite(limit) or limit < 1:
         raise ConfigError(
             f"limit is {limit}; it must be at least 1, or a share between 0 and 1 (leave it out for all "
             "questions)"

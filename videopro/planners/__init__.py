@@ -5,7 +5,6 @@ Importing this package loads no model library.
 
 from __future__ import annotations
 
-import difflib
 from importlib import import_module
 
 from videopro.backbones import Backbone, Sampling
@@ -19,6 +18,7 @@ from videopro.planners.base import (
     PlanRequest,
     PromptKind,
 )
+from videopro.settings import did_you_mean
 
 __all__ = [
     "PLAN_KINDS",
@@ -40,12 +40,8 @@ def check_planner(spec: str) -> None:
     """Raise ConfigError for an invalid spec."""
     if spec in _NAMED or (spec.startswith("api:") and len(spec) > len("api:")):
         return
-    near = difflib.get_close_matches(spec, _NAMED, n=1)
-    meant = f"did you mean {near[0]!r}? " if near else ""
-    raise ConfigError(
-        f"planner {spec!r}: {meant}Write self, pocket-teacher, pocket-teacher:unread, api:MODEL or "
-        "api:MODEL@URL"
-    )
+    known = [*_NAMED, "api:MODEL", "api:MODEL@URL"]
+    raise ConfigError(f"planner {spec!r} is not known; {did_you_mean(spec, known)}")
 
 
 def teacher_of(spec: str) -> Planner:

@@ -105,7 +105,7 @@ def training(runs: Sequence[ReportRun]) -> Section:
         "native; empty if there is neither.",
         "Gain: of refinement, with the fallback on both sides or on neither; in percentage points, paired by "
         "question. Intervals are clustered by video.",
-        "For several seeds of one training: videopro seeds.",
+        "For several seeds of one training: `videopro seeds`.",
     )
     return Section(
         "training", "Training strategies and refinement", "Table 4",

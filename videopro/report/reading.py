@@ -54,7 +54,7 @@ def read_run(path: Path) -> ReportRun:
     protocol = recorded_protocol(folder)
     identity = folder.recorded_identity() or {}
     if not isinstance(identity.get("method"), dict) or "name" not in identity["method"]:
-        raise RunError(f"{folder.config}: names no method; was it written by videopro.infer?")
+        raise RunError(f"{folder.config}: names no method; was it written by `videopro infer`?")
     traces = folder.read() if folder.traces.exists() else []
     if not traces:
         raise RunError(f"{path}: no question is answered yet; finish the run first")

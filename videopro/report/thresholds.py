@@ -33,7 +33,7 @@ def refined_below(run: ReportRun) -> float:
     method = run.identity["method"]
     if run.method != "videopro" or method["max_rounds"] < 1:
         raise MissingRuns(
-            f"tau: {run.path} (method {run.method}) does not refine; give a run of `videopro.infer --method "
+            f"tau: {run.path} (method {run.method}) does not refine; give a run of `videopro infer --method "
             "videopro --refine-below 0.9`"
         )
     stored = method["refine_below"]
@@ -106,7 +106,7 @@ def thresholds(runs: Sequence[ReportRun], taus: Sequence[float] = TAUS) -> Secti
     chosen = [run for run in runs if run.method == "videopro" and not run.without]
     if not chosen:
         raise MissingRuns(
-            "tau: no run refines; give a run of `videopro.infer --method videopro --refine-below 0.9`"
+            "tau: no run refines; give a run of `videopro infer --method videopro --refine-below 0.9`"
         )
     rows: list[tuple[Cell, ...]] = []
     drawn = []

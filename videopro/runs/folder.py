@@ -34,12 +34,16 @@ def run_key(identity: Mapping[str, Any]) -> str:
 
 def identity_difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     """The differences between two identities, one line per key: "model.dtype: the run has 'fp32', this
-    command 'bf16'"."""
+    command 'bf16'"; "nothing" stands for a key that one of them does not have."""
     before, now = _flat(old), _flat(new)
+
+    def shown(values: Mapping[str, Any], key: str) -> str:
+        return repr(values[key]) if key in values else "nothing"
+
     return [
-        f"{key}: the run has {before.get(key, 'nothing')!r}, this command {now.get(key, 'nothing')!r}"
+        f"{key}: the run has {shown(before, key)}, this command {shown(now, key)}"
         for key in sorted({*before, *now})
-        if before.get(key, "nothing") != now.get(key, "nothing")
+        if key not in before or key not in now or before[key] != now[key]
     ]
 
 

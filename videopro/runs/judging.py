@@ -46,7 +46,7 @@ def recorded_protocol(folder: RunFolder) -> Protocol:
     """The protocol of a run. Raises RunError or BenchmarkError."""
     identity = folder.recorded_identity() if folder.config.exists() else None
     if identity is None or not isinstance(identity.get("protocol"), dict):
-        raise RunError(f"{folder.path}: is not a run folder; give one that videopro.infer created")
+        raise RunError(f"{folder.path}: is not a run folder; give one that `videopro infer` created")
     return Protocol.from_identity(identity["protocol"])
 
 

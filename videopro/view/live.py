@@ -99,7 +99,7 @@ def _wait_for(folder: RunFolder, console: Console, sleep: Callable[[float], None
     waited = False
     while not folder.config.exists():
         if folder.path.is_file() or folder.foreign_entry() is not None:
-            raise RunError(f"{folder.path}: is not a run folder; give one that videopro.infer created")
+            raise RunError(f"{folder.path}: is not a run folder; give one that `videopro infer` created")
         if not waited:
             print(f"waiting for a run in {folder.path}", file=console.file, flush=True)
             waited = True

@@ -57,8 +57,8 @@ def load_encoder(spec: str, device: str | None = None, *, dtype: str = "float32"
     known = [*CHECKPOINTS, "asp-clip", "pocket", "pocket-asp"]
     if kind not in known or (kind in ("pocket", "pocket-asp") and source):
         raise ConfigError(
-            f"encoder {spec!r} is not known; {did_you_mean(kind, known)}. A checkpoint "
-            "follows a colon, as in languagebind:LanguageBind/LanguageBind_Video_FT"
+            f"encoder {spec!r} is not known; {did_you_mean(kind, known)} (a checkpoint "
+            "follows a colon, as in languagebind:LanguageBind/LanguageBind_Video_FT)"
         )
     if dtype not in ("float32", "bfloat16", "float16"):
         raise ConfigError(f"dtype is {dtype!r}; it must be float32, bfloat16 or float16")

@@ -275,6 +275,7 @@ def test_short_names() -> None:
         2,
     )
     assert read_spec("Qwen/Qwen3-VL-8B-Instruct").kind == "qwen"
+    assert read_spec("someone/pocket").model == "someone/pocket", "no misspelt pocket"
     with pytest.raises(ConfigError, match="server:MODEL@URL"):
         read_spec("server:qwen")
     with pytest.raises(ConfigError, match="did you mean 'pixels'"):

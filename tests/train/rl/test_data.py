@@ -71,7 +71,7 @@ def test_an_invalid_row_is_named_with_its_line(changes: dict[str, Any], said: st
 def test_files_that_are_not_grpo_jsonl_are_named(tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match=r"nowhere.jsonl: cannot be read .* give a grpo.jsonl"):
         read_grpo_rows(tmp_path / "nowhere.jsonl")
-    with pytest.raises(DatasetError, match=r"line 1: is a row for fine-tuning \(train/sft.py\)"):
+    with pytest.raises(DatasetError, match=r"line 1: is a row for fine-tuning \(videopro sft\)"):
         read_grpo_rows(world.folder() / "sft.jsonl")
     empty = tmp_path / "empty.jsonl"
     empty.write_text("\n")

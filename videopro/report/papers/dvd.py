@@ -143,7 +143,7 @@ def behaviours(runs: Sequence[ReportRun]) -> Section:
     if not rows:
         raise MissingRuns(
             "dvd-fig3: no run of method dvd with all tools answered a question; make one with `python -m "
-            "videopro.infer --method dvd ...`"
+            "videopro infer --method dvd ...`"
         )
     heads = (BENCHMARK, "run", "behaviour", "questions", "share, %", "steps", "accuracy, %")
     notes = (
