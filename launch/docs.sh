@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the site into build/docs/site. A link to a missing page or anchor stops the build. Only the installation needs a network.
+# Builds the site into build/docs/site. A link to a missing page or anchor stops the build. Only installing needs a network.
 #   bash launch/docs.sh              build it
 #   bash launch/docs.sh --serve      build it and look at it, on http://localhost:8000
 set -euo pipefail
