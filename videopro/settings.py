@@ -111,7 +111,7 @@ def _checked(value: Any, hint: Any, name: str) -> Any:
         value = [value]
     try:
         if isinstance(value, bool) and kind in (int, float, str):
-            raise ValueError("true and false are no numbers and no texts")
+            raise ValueError("true and false are not numbers or text")
         return TypeAdapter(hint, config=_LENIENT).validate_python(value)
     except ValueError as error:
         raise ConfigError(f"{name} is {value!r}; it must be {_wanted(kind, error)}") from error
