@@ -22,7 +22,7 @@ _TITLES = {
     "plan_program": "program of several steps",
     "bug_fix": "refined program: it failed",
     "native_refinement": "refined program: the direct answer was not confident",
-    "program_refinement": "refined program: it gave no confident answer",
+    "program_refinement": "refined program: no confident answer",
 }
 # How much is shown of a program that is not well-formed.
 _PROGRAM_LINES, _PROGRAM_CHARACTERS = 24, 1500
