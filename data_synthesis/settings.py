@@ -29,7 +29,7 @@ class SynthesisConfig(ModuleSettings):
         default=None, metadata=setting("split of the source; unset: its training split (pocket: train)")
     )
     root: Path | None = field(
-        default=None, metadata=setting("folder of the source's files; only pocket needs none")
+        default=None, metadata=setting("folder of the source's files; required except for pocket")
     )
     world_seed: int | None = field(
         default=None, metadata=setting("generate another pocket world from this seed")
@@ -42,24 +42,25 @@ class SynthesisConfig(ModuleSettings):
         default=None,
         metadata=setting("number of questions to ask (whole videos, in an order drawn from seed)"),
     )
-    ids: tuple[str, ...] = field(default=(), metadata=setting("ask these questions only"))
+    ids: tuple[str, ...] = field(default=(), metadata=setting("ask only these questions"))
     seed: int = field(
         default=0, metadata=setting("random seed: order of questions, positions of options, programs")
     )
-    programs: int = field(default=4, metadata=setting("programs of several steps per question (K)"))
+    programs: int = field(default=4, metadata=setting("multi-step programs per question (K)"))
     refinements: int = field(
-        default=1, metadata=setting("refinements of each program that failed, was wrong or unsure")
+        default=1,
+        metadata=setting("refinements of each program that failed, was wrong or had low confidence"),
     )
     tau: float = field(default=0.75, metadata=setting("minimum confidence of a confident answer"))
     always_program: bool = field(
         default=False,
-        metadata=setting("rows for --method program too: a program even if one look is enough"),
+        metadata=setting("add rows for --method program: a program even if a direct answer is enough"),
     )
     subtitles: Literal["listed", "none"] = field(
         default="listed", metadata=setting("subtitles for the modules: those the source lists, or none")
     )
-    temperature: float = field(default=0.7, metadata=setting("of an API teacher"))
-    top_p: float = field(default=1.0, metadata=setting("of an API teacher"))
+    temperature: float = field(default=0.7, metadata=setting("sampling temperature of an API teacher"))
+    top_p: float = field(default=1.0, metadata=setting("top-p of an API teacher"))
     max_new_tokens: int = field(
         default=4096, metadata=setting("maximum length of an API teacher's reply in tokens, with thinking")
     )
@@ -68,7 +69,7 @@ class SynthesisConfig(ModuleSettings):
         metadata=setting("variable with the key for api:MODEL@URL; unset: OPENAI_API_KEY for OpenAI only"),
     )
     concurrency: int = field(
-        default=8, metadata=setting("maximum number of requests to an API teacher in flight")
+        default=8, metadata=setting("maximum number of parallel requests to an API teacher")
     )
     videos: int | None = field(
         default=None, metadata=setting("videos in flight; unset: 4 with an API teacher, else 1")
@@ -96,7 +97,7 @@ class SynthesisConfig(ModuleSettings):
         default="evaluation", metadata=setting("what the videos of CG-Bench mini are for")
     )
     redo_errors: bool = field(
-        default=False, metadata=setting("ask the questions again whose recorded result is an error")
+        default=False, metadata=setting("retry questions whose recorded result is an error")
     )
     assemble_only: bool = field(
         default=False, metadata=setting("only write the datasets and the card from what is recorded")

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Every method at equal frame budgets: runs native, program, adaptive, videopro and the four agents on one benchmark, and ends
-# in a table and the picture of accuracy against frames and tokens. If it is stopped, re-run the same command to resume.
+# with a table and the figure of accuracy against frames and tokens. If it is stopped, re-run the same command to resume.
 #   bash launch/compare_methods.sh [FOLDER] [settings of every run]          pocket, 132 questions (default: runs/compare)
 #   BENCHMARK=lvbench SPLIT=test MODEL=Qwen/Qwen3-VL-8B-Instruct LIMIT= bash launch/compare_methods.sh runs/lvbench --root DATA
 # BUDGETS    frames a call (default 8 16 32 64; on pocket 4 8 16, since its model was trained with 16)

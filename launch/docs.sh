@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Builds the site into build/docs/site; a page or an anchor that a link misses ends the build. It needs no network.
+# Builds the site into build/docs/site. A link to a missing page or anchor stops the build. Only installing needs a network.
 #   bash launch/docs.sh              build it
 #   bash launch/docs.sh --serve      build it and look at it, on http://localhost:8000
 set -euo pipefail
 serve=${1:-}
-source "$(dirname "$0")/setup.sh" docs
+source "$(dirname "$0")/setup.sh" docs,train # the page of commands shows the --help of training commands too
 python launch/docs.py build/docs
 cd build/docs
 zensical build --clean --strict

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The whole pipeline on the pocket world and a CPU: trajectories from the offline teacher, a planner fine-tuned on them, an
-# evaluation beside the native method, and a table. If it is stopped, re-run the same command to resume.
+# evaluation next to the native method, and a table. If it is stopped, re-run the same command to resume.
 #   bash launch/pocket.sh [FOLDER]           a fixed subset, one seed (default: runs/pocket)
 #   bash launch/pocket.sh --full [FOLDER]    1,600 questions, three seeds, the whole test split, held-out phrasings,
 #                                            and a family that training never saw

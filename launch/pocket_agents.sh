@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Pocket models for the prompts of VCA and LVAgent: trains their adapters, and runs both methods beside the native one at the
+# Pocket models for the prompts of VCA and LVAgent: trains their adapters, and runs both methods next to the native one at the
 # same number of frames a call. Everything is made from seeds; if it is stopped, re-run the same command to resume.
 #   bash launch/pocket_agents.sh [FOLDER]            val, the first 132 questions (default: runs/pocket-agents)
 #   SPLIT=test LIMIT=726 SHIPPED=yes bash launch/pocket_agents.sh FOLDER      the shipped adapters on the test split

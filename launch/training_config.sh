@@ -2,7 +2,7 @@
 
 configs=videopro/configs
 
-# Prints the file of a config: a name in the folder $configs/$1, or a YAML file of one's own.
+# Prints the file of a config: a name in the folder $configs/$1, or a YAML file of your own.
 find_config() { # FOLDER NAME
     local folder=$configs/$1 name=$2 known near=""
     if [ -f "$folder/$name.yaml" ]; then

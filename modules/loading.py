@@ -71,7 +71,8 @@ class ModuleSettings:
         metadata=setting("transcribes videos without subtitles: whisper:NAME, faster-whisper:NAME or none"),
     )
     summarize: bool | None = field(
-        default=None, metadata=setting("the backbone summarizes long transcripts; unset: except pocket")
+        default=None,
+        metadata=setting("let the backbone summarize long transcripts; unset: yes, except pocket"),
     )
 
     def resolved(self, is_pocket: bool) -> dict[str, str]:

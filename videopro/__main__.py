@@ -53,7 +53,7 @@ def overview() -> App:
     app = App(
         name="videopro",
         version=__version__,
-        help="Program-reasoning VideoLLMs for long videos: run, compare, look at, train.",
+        help="Program-reasoning VideoLLMs for long videos: run, compare, inspect, train.",
         help_epilogue="Examples:\n\n"
         + "".join(COMMANDS[name].shown_examples(1) for name in _EXAMPLES)
         + "\nSettings and examples of a command: videopro COMMAND --help\n",

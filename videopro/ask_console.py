@@ -21,7 +21,7 @@ _TITLES = {
     "plan": "program",
     "plan_program": "program of several steps",
     "bug_fix": "refined program: it failed",
-    "native_refinement": "refined program: one look gave no confident answer",
+    "native_refinement": "refined program: the direct answer was not confident",
     "program_refinement": "refined program: no confident answer",
 }
 # How much is shown of a program that is not well-formed.

@@ -10,7 +10,7 @@ import re
 import textwrap
 from dataclasses import dataclass
 
-GROUPS = ("Answer", "Look", "Benchmarks and models", "Train", "Shell")
+GROUPS = ("Answer", "Look at runs", "Benchmarks and models", "Train", "Shell")
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ _ALL = (
         "index",
         "videopro.index",
         "Answer",
-        "Embed the clips of videos, so that programs can search them; or search one.",
+        "Embed the clips of videos so that programs can search them, or search one video.",
         (
             'videopro index film.mp4 --encoder pocket --query "a ring at the beach"',
             "videopro index FOLDER --encoder languagebind",
@@ -93,14 +93,14 @@ _ALL = (
     Command(
         "view",
         "videopro.view.__main__",
-        "Look",
+        "Look at runs",
         "Browse the traces of runs as pages, or follow a run in the terminal.",
         ("videopro view runs/videopro --open", "videopro view --live runs/videopro"),
     ),
     Command(
         "report",
         "videopro.report.__main__",
-        "Look",
+        "Look at runs",
         "Make tables and figures from finished runs, or export a run to another harness.",
         (
             "videopro report runs/native runs/videopro --output runs/report",
@@ -110,14 +110,14 @@ _ALL = (
     Command(
         "seeds",
         "videopro.seeds",
-        "Look",
+        "Look at runs",
         "Compare methods or trainings over several seeds, with intervals over questions and over seeds.",
         ('videopro seeds "native=runs/native" "SFT=runs/sft-0,runs/sft-1" --final last --fallback none',),
     ),
     Command(
         "curves",
         "videopro.train.curves",
-        "Look",
+        "Look at runs",
         "Draw the learning curves of training runs.",
         ("videopro curves runs/grpo-0 runs/grpo-1 --output runs/curves",),
     ),
@@ -132,7 +132,7 @@ _ALL = (
         "benchmarks check",
         "videopro.benchmarks.__main__",
         "Benchmarks and models",
-        "Report which files of a benchmark are there and which are missing.",
+        "Report which files of a benchmark are present and which are missing.",
         ("videopro benchmarks check videomme --root DIR",),
     ),
     Command(
@@ -146,21 +146,21 @@ _ALL = (
         "benchmarks submit",
         "videopro.benchmarks.__main__",
         "Benchmarks and models",
-        "Write the file that an evaluation server takes.",
+        "Write the file that an evaluation server accepts.",
         ("videopro benchmarks submit runs/egoschema --output answers.json",),
     ),
     Command(
         "models",
         "videopro.models",
         "Benchmarks and models",
-        "List the kinds of models, planners, encoders and methods that the other commands take.",
+        "List the models, planners, encoders and methods that the other commands accept.",
         ("videopro models",),
     ),
     Command(
         "synthesize",
         "videopro.data_synthesis.run",
         "Train",
-        "Make training data: a teacher's programs about questions, run and selected.",
+        "Make training data: run a teacher's programs and keep the good ones.",
         (
             "videopro synthesize --config pocket --output runs/synth",
             "videopro synthesize --source pocket --teacher pocket-teacher --model pocket --output runs/synth",
@@ -177,7 +177,7 @@ _ALL = (
         "grpo",
         "videopro.train.grpo",
         "Train",
-        "Reinforce a planner with GRPO. On several GPUs: accelerate launch -m videopro.train.grpo.",
+        "Train a planner with GRPO. On several GPUs: accelerate launch -m videopro.train.grpo.",
         (
             "videopro grpo --config pocket --adapter runs/sft --train_data runs/synth/grpo.jsonl "
             "--output_dir runs/grpo",
@@ -187,7 +187,7 @@ _ALL = (
         "rejection",
         "videopro.train.rejection",
         "Train",
-        "Sample programs from a planner and keep the right ones as rows to fine-tune on.",
+        "Sample programs from a planner and keep the correct ones as rows to fine-tune on.",
         (
             "videopro rejection --model pocket --adapter runs/sft --data runs/synth/grpo.jsonl "
             "--output runs/own.jsonl",
@@ -204,7 +204,7 @@ _ALL = (
         "gradient-noise",
         "videopro.train.gradient_noise",
         "Train",
-        "Say how much of a GRPO step is signal.",
+        "Measure how much of a training step is signal.",
         (
             "videopro gradient-noise grpo --config pocket --adapter runs/sft "
             "--train_data runs/synth/grpo.jsonl --output_dir runs/noise --max_steps 12",

@@ -267,8 +267,8 @@ def _title(runs: Sequence[ComparisonRun]) -> str:
 
 def _caption(runs: Sequence[ComparisonRun], gaps: Sequence[Difference | None]) -> Iterator[str]:
     yield (
-        "n: scored questions. Gap: points more than the first row, paired by question, on the questions of "
-        "both. Intervals are clustered by video."
+        "n: scored questions. Gap: points more than the first row, paired by question, on the questions "
+        "that both have. Intervals are clustered by video."
     )
     own: list[Accuracy | Difference] = [accuracy(run.records) for run in runs if not run.lacks]
     own += [gap for gap in gaps if gap is not None]
@@ -327,13 +327,13 @@ def _costs(runs: Sequence[ComparisonRun]) -> TextTable:
             rows.append(("", "", "", "amortised", "", *_cost_cells(each.amortised, least)))
             rows.append(("", "", "", "raw", "", *_cost_cells(each.raw, least)))
     notes = [
-        "n: questions whose video could be read. Seen, decoded: frames; seen are the different moments that "
-        "calls and steps looked at, without a planner's own look at the whole video."
+        "n: questions whose video could be read. Seen, decoded: frames. Seen counts the distinct times that "
+        "calls and steps used, without the frames in the planner's prompt."
     ]
     if has_shared:
         notes.append(
-            "own: without what many questions share (index, database, selection); amortised: with its share "
-            "of that; raw: with all of that. >: at least."
+            "own: without the index, database or selection that questions share; amortised: with the "
+            "question's share of its cost; raw: with all of its cost. >: at least."
         )
     return TextTable(
         "cost per question",

@@ -53,7 +53,7 @@ class IndexConfig:
     )
     dtype: str = field(default="float32", metadata=setting("float32, bfloat16 or float16"))
     query: str | None = field(
-        default=None, metadata=setting("print the clips of the video that match this text best")
+        default=None, metadata=setting("print the clips of the video that best match this text")
     )
     top_k: int = field(default=3, metadata=setting("number of clips to print for a query"))
 

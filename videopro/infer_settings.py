@@ -74,7 +74,7 @@ class InferConfig(MethodFlags):
         ),
     )
     offset: int = field(
-        default=0, metadata=setting("questions of that order to leave out first", group=_QUESTIONS)
+        default=0, metadata=setting("questions to skip at the start of that order", group=_QUESTIONS)
     )
     ids: tuple[str, ...] = field(
         default=(), metadata=setting("answer only these questions", group=_QUESTIONS)
@@ -88,7 +88,7 @@ class InferConfig(MethodFlags):
     )
     redo_errors: bool = field(
         default=False,
-        metadata=setting("answer the questions again that ended in an error", group=_RUN),
+        metadata=setting("retry questions that ended in an error", group=_RUN),
     )
     report_to: tuple[str, ...] = field(
         default=(),

@@ -70,7 +70,7 @@ class SelectConfig:
         default="", metadata=setting("a group of the benchmark, as family=count; unset: all questions")
     )
     questions: int = field(default=150, metadata=setting("questions that each model answers"))
-    size: int = field(default=3, metadata=setting(f"agents in the team, two to {MOST_AGENTS}"))
+    size: int = field(default=3, metadata=setting(f"agents in the team, 2 to {MOST_AGENTS}"))
     options: dict[str, Any] = field(
         default_factory=dict, metadata=setting("settings of method native, such as frames=16")
     )

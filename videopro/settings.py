@@ -112,7 +112,7 @@ def _checked(value: Any, hint: Any, name: str) -> Any:
     try:
         kinds = typing.get_args(kind) if typing.get_origin(kind) is typing.Union else (kind,)
         if isinstance(value, bool) and bool not in kinds and {int, float, str}.intersection(kinds):
-            raise ValueError("true and false are no numbers and no texts")
+            raise ValueError("true and false are not numbers or text")
         return TypeAdapter(hint, config=_LENIENT).validate_python(value)
     except ValueError as error:
         raise ConfigError(f"{name} is {value!r}; it must be {_wanted(kind, error)}") from error

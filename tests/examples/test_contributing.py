@@ -219,7 +219,9 @@ def test_the_examples_run_where_the_guide_puts_them(garden: Path, tmp_path: Path
         shutil.copytree(ROOT / folder, tmp_path / folder, symlinks=True, ignore=ignored)
     for folder in ("videopro/methods/agents", "videopro/planners"):
         shutil.copytree(ROOT / folder, tmp_path / folder)
-    for name, path in re.findall(r"`docs/examples/(\w+)\.py`; a real one would be `([\w/.]+)`", GUIDE):
+    places = re.findall(r"`docs/examples/(\w+)\.py`;\s+a\s+real\s+\w+\s+would\s+be\s+`([\w/.]+)`", GUIDE)
+    assert len(places) == 3
+    for name, path in places:
         shutil.copy(EXAMPLES / f"{name}.py", tmp_path / path)
     blocks = re.findall(r"```diff\n(.*?)```", GUIDE, re.DOTALL)
     assert len(blocks) == 3

@@ -38,7 +38,7 @@ class FramesSettings:
     output: Path = field(metadata=setting("folder for the frames"))
     scenes: int = field(default=4000, metadata=setting("number of single scenes"))
     videos: int = field(default=2000, metadata=setting("number of whole videos"))
-    processes: int = field(default=2, metadata=setting("processes that draw"))
+    processes: int = field(default=2, metadata=setting("processes that render videos"))
 
 
 COMMAND = CommandLine(

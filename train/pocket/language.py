@@ -75,7 +75,7 @@ class LanguageSettings:
     decay: float = field(
         default=0.3, metadata=setting("share of the steps, at the end, over which the learning rate falls")
     )
-    seed: int = field(default=0, metadata=setting("of the weights and the rows"))
+    seed: int = field(default=0, metadata=setting("random seed of the weights and the rows"))
     threads: int = field(default=2, metadata=setting("torch's threads"))
 
 

@@ -58,7 +58,7 @@ class VisionSettings:
     steps: int = field(default=6000, metadata=setting("steps of training"))
     size: int = field(default=48, metadata=setting("pictures in a step"))
     lr: float = field(default=1e-3, metadata=setting("the highest learning rate"))
-    seed: int = field(default=0, metadata=setting("of the weights and the pictures"))
+    seed: int = field(default=0, metadata=setting("random seed of the weights and the pictures"))
     threads: int = field(default=1, metadata=setting("torch's threads"))
 
 

@@ -46,7 +46,9 @@ class EncoderSettings:
     output: Path = field(metadata=setting("folder for the checkpoints, the log and model/"))
     steps: int = field(default=RetrieverRecipe.steps, metadata=setting("steps of training"))
     batch: int = field(default=RetrieverRecipe.batch, metadata=setting("clips and texts in a step"))
-    seed: int = field(default=RetrieverRecipe.seed, metadata=setting("of the weights and the batches"))
+    seed: int = field(
+        default=RetrieverRecipe.seed, metadata=setting("random seed of the weights and the batches")
+    )
     threads: int = field(default=2, metadata=setting("torch's threads"))
     splits: tuple[str, ...] = field(
         default=("val", "test"), metadata=setting("splits to measure recall on; none: do not measure")

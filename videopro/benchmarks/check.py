@@ -37,7 +37,7 @@ class CheckConfig:
         default="",
         metadata=setting("file with the questions, or hf:REPO:CONFIG:SPLIT; unset: the official one"),
     )
-    open: bool = field(default=False, metadata=setting("open every video and subtitle file that is there"))
+    open: bool = field(default=False, metadata=setting("open every existing video and subtitle file"))
 
 
 @dataclass(frozen=True)

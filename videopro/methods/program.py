@@ -70,7 +70,7 @@ class ProgramSettings(ModuleSettings):
         default="listed", metadata=setting("subtitles for the modules: those the benchmark lists, or none")
     )
     answer_adapter: Literal["off", "on"] = field(
-        default="off", metadata=setting("whether modules answer with the planner's adapter on")
+        default="off", metadata=setting("on: modules answer with the planner's adapter on")
     )
     final: FinalRule = field(default="last", metadata=setting(FINAL_HELP))
     fallback: FallbackRule = field(default="none", metadata=setting(FALLBACK_HELP))
@@ -125,8 +125,8 @@ class VideoProSettings(ProgramSettings):
     refinement_shows: RefinementShows = field(
         default="program",
         metadata=setting(
-            "what the prompt for refining an unsure answer shows: program, result (program and result), or "
-            "log (program, result and log)"
+            "what the prompt for refining a low-confidence answer shows: program, result (program and "
+            "result), or log (program, result and log)"
         ),
     )
 

@@ -47,7 +47,7 @@ class ReportConfig:
     )
     title: str = field(default="VideoPro: evaluation report", metadata=setting("heading of the report"))
     export: Literal["", "lmms-eval", "inspect"] = field(
-        default="", metadata=setting("write one run for another harness instead: lmms-eval or inspect")
+        default="", metadata=setting("export one run for another harness instead: lmms-eval or inspect")
     )
     output: Path | None = field(
         default=None,

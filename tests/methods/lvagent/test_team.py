@@ -51,9 +51,9 @@ TEAM = TeamFile(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, "two to 4"),
-        ({"agents": ["pocket"]}, "1 agents; name two to 4"),
-        ({"agents": list("abcde")}, "5 agents; name two to 4"),
+        ({}, "2 to 4"),
+        ({"agents": ["pocket"]}, "1 agents; name 2 to 4"),
+        ({"agents": list("abcde")}, "5 agents; name 2 to 4"),
         ({"agents": ["pocket", "pocket"]}, "'pocket' is named twice; equal agents never disagree"),
         # The address of a server makes no other model.
         ({"agents": ["server:q@http://a/v1", "server:q@http://b/v1"]}, "'server:q' is named twice"),
@@ -132,7 +132,7 @@ def test_a_team_file_gives_the_agents_and_what_their_selection_cost(tmp_path: Pa
             '{"agents": ["a", "b"]}',
             r"is not a team file of videopro.select_agents \(benchmark: Field required",
         ),
-        (TEAM.model_copy(update={"agents": ("one",)}).model_dump_json(), "1 agents; name two to 4"),
+        (TEAM.model_copy(update={"agents": ("one",)}).model_dump_json(), "1 agents; name 2 to 4"),
     ],
 )
 def test_a_file_that_is_no_team(tmp_path: Path, content: str, message: str) -> None:

@@ -56,7 +56,7 @@ class AdapterSettings:
     agent: str = field(metadata=setting("the agent whose prompts are learned", positional=True))
     output: Path = field(metadata=setting("folder for the checkpoints, the log and adapter/"))
     steps: int = field(default=300, metadata=setting("steps of training"))
-    seed: int = field(default=0, metadata=setting("of the weights and the rows"))
+    seed: int = field(default=0, metadata=setting("random seed of the weights and the rows"))
     draws: int = field(default=2, metadata=setting("videos in a step"))
     rank: int = field(default=16, metadata=setting("rank of the adapter"))
     lr: float = field(default=2e-3, metadata=setting("the highest learning rate"))

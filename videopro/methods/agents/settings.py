@@ -30,7 +30,7 @@ class AgentSettings:
     max_new_tokens: int = field(default=1024, metadata=setting("maximum tokens of a reply"))
     constrain: bool = field(
         default=True,
-        metadata=setting("constrain structured replies to their schema where a server offers it"),
+        metadata=setting("constrain structured replies to their schema if the server supports it"),
     )
     repair: bool = field(
         default=True, metadata=setting("show a model its own malformed reply once, and ask again")

@@ -31,7 +31,7 @@ class DvdSettings(AgentSettings):
     )
     segmentation: Literal["uniform", "transcript"] = field(
         default="uniform",
-        metadata=setting("clip borders: uniform, or moved to the nearest pause between subtitle lines"),
+        metadata=setting("clip boundaries: uniform, or moved to the nearest pause between subtitle lines"),
     )
     text_encoder: str = field(
         default="auto",
@@ -42,7 +42,7 @@ class DvdSettings(AgentSettings):
     )
     tool_calls: Literal["auto", "text"] = field(
         default="auto",
-        metadata=setting("auto: the server's tool calls where it offers them; text: JSON in the reply"),
+        metadata=setting("auto: the server's tool calls if it supports them; text: JSON in the reply"),
     )
     top_k: int = field(default=16, metadata=setting("clips that clip_search returns, unless the model says"))
     inspect_frames: int = field(default=50, metadata=setting("maximum frames of frame_inspect"))

@@ -19,7 +19,7 @@ class LvAgentSettings(AgentSettings):
     takes; a glance stays as short as it is."""
 
     agents: tuple[str, ...] = field(
-        default=(), metadata=setting(f"two to {MOST_AGENTS} different models: {ROLE_HELP}")
+        default=(), metadata=setting(f"2 to {MOST_AGENTS} different models: {ROLE_HELP}")
     )
     team: Path | None = field(
         default=None, metadata=setting("team file of videopro.select_agents, instead of agents")
@@ -28,11 +28,11 @@ class LvAgentSettings(AgentSettings):
     frames: int = field(default=16, metadata=setting("frames of the second look, for the answer"))
     chunks: int = field(default=6, metadata=setting("equal parts of the video for retrieval"))
     threshold: float = field(
-        default=0.8, metadata=setting("cosine similarity above which a chunk is taken; if none is, the best")
+        default=0.8, metadata=setting("cosine similarity above which a chunk is used; if none is, the best")
     )
     taken: Literal["above", "best"] = field(
         default="above",
-        metadata=setting("chunks that are taken: above (the threshold), or best (always one: public code)"),
+        metadata=setting("chunks that are used: above (the threshold), or best (always one: public code)"),
     )
     drawn: Literal["random", "uniform"] = field(
         default="random", metadata=setting("how the second look's frames are spread over its chunks")
@@ -56,7 +56,7 @@ class LvAgentSettings(AgentSettings):
         if bool(self.agents) == (self.team is not None):
             both = ", not both" if self.agents else ""
             raise ConfigError(
-                f"lvagent: name the agents (agents=[A, B, C], two to {MOST_AGENTS}) or a team file of "
+                f"lvagent: name the agents (agents=[A, B, C], 2 to {MOST_AGENTS}) or a team file of "
                 f"videopro.select_agents (team=FILE){both}"
             )
         if self.agents:
@@ -66,7 +66,7 @@ class LvAgentSettings(AgentSettings):
 def check_agents(agents: tuple[str, ...]) -> None:
     """Raise ConfigError unless these are two to four different models: equal ones never disagree."""
     if not 2 <= len(agents) <= MOST_AGENTS:
-        raise ConfigError(f"lvagent: {len(agents)} agents; name two to {MOST_AGENTS}")
+        raise ConfigError(f"lvagent: {len(agents)} agents; name 2 to {MOST_AGENTS}")
     # A server's address does not make another model.
     names = [public_role(name) for name in agents]
     twice = next((name for name in names if names.count(name) > 1), None)
