@@ -73,7 +73,7 @@ run 2 python -m videopro.train.grpo --help
 
 run 0 $pip install "$wheel[report,train]"
 run 0 videopro report runs/native runs/videopro --output runs/report
-run 0 videopro report runs/videopro --export inspect --output inspect.json
+run 0 videopro report runs/videopro --export inspect --output runs/inspect
 run 0 videopro synthesize --config pocket --limit 22 --output runs/synth
 run 0 videopro sft --config pocket --train_data runs/synth/sft.jsonl --output_dir runs/sft --max_steps 4
 run 0 accelerate launch --num_processes 1 --cpu -m videopro.train.sft --config pocket \

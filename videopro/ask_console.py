@@ -21,8 +21,8 @@ _TITLES = {
     "plan": "program",
     "plan_program": "program of several steps",
     "bug_fix": "refined program: it failed",
-    "native_refinement": "refined program: one look gave no sure answer",
-    "program_refinement": "refined program: it gave no sure answer",
+    "native_refinement": "refined program: one look gave no confident answer",
+    "program_refinement": "refined program: no confident answer",
 }
 # How much is shown of a program that is not well-formed.
 _PROGRAM_LINES, _PROGRAM_CHARACTERS = 24, 1500

@@ -2,6 +2,7 @@
 away.
 """
 
+import fcntl
 import json
 import os
 import re
@@ -287,6 +288,25 @@ def test_several_processes_make_a_video_once(tmp_path: Path) -> None:
         "short_000.mp4",
         "short_000.srt",
     ]
+
+
+def test_a_process_that_waits_for_another_says_so(tmp_path: Path) -> None:
+    program = (
+        "import sys; from pathlib import Path; from videopro.pocket import world\n"
+        "if __name__ == '__main__':\n"
+        "    world.ensure('val', Path(sys.argv[1]), videos=['short_000'])\n"
+    )
+    (tmp_path / "make.py").write_text(program)
+    with (tmp_path / "pocket.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        waiting = subprocess.Popen(
+            [sys.executable, str(tmp_path / "make.py"), str(tmp_path)], stderr=subprocess.PIPE, text=True
+        )
+        assert waiting.stderr is not None
+        line = waiting.stderr.readline()
+    assert line == "pocket val: waiting for another process that is making pocket videos\n"
+    waiting.communicate(timeout=120)
+    assert waiting.returncode == 0
 
 
 @pytest.mark.parametrize(

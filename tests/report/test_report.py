@@ -384,7 +384,7 @@ def test_other_protocols_are_other_datasets(tmp_path: Path) -> None:
     assert column(found.tables[0], "gain over native") == [""] * 5, "not across protocols"
     (note,) = found.notes
     assert note.endswith("are not compared with each other: their protocols differ in name, subtitles.")
-    with pytest.raises(MissingRuns, match="no two runs answered the same benchmark, split and protocol"):
+    with pytest.raises(MissingRuns, match="no two runs share benchmark, split and protocol"):
         section("pairs", plain, shown_)
     # Same name, other content: the hash tells them apart.
     other = write_run(tmp_path / "c", answers("AB"), protocol={"name": "subtitles", "subtitles": "frames"})

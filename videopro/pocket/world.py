@@ -151,7 +151,7 @@ def ensure(
             if videos is None or name in videos
         }
         if _faults(wanted):
-            with _exclusive_lock(root):
+            with _exclusive_lock(root, f"pocket {split}", quiet):
                 # The previous holder of the lock may have made them.
                 _make_all(wanted, _faults(wanted), f"pocket {split}", quiet)
     except OSError as error:
@@ -168,10 +168,15 @@ def _faults(wanted: Collection[Path]) -> dict[Path, str]:
 
 
 @contextmanager
-def _exclusive_lock(root: Path) -> Iterator[None]:
+def _exclusive_lock(root: Path, title: str, quiet: bool) -> Iterator[None]:
     """Let only one process at a time make videos: ranks that start together would each make them all."""
     with (root / "pocket.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if not quiet:
+                print(f"{title}: waiting for another process that is making pocket videos", file=sys.stderr)
+            fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 

@@ -57,10 +57,10 @@ def modules(runs: Sequence[ReportRun]) -> Section:
                 )  # fmt: skip
     heads = (BENCHMARK, "modules", "accuracy, %", "difference", "questions of both")
     notes = (
-        "First answers, before any refinement. Difference: percentage points to all modules, question by "
+        "First answers, before any refinement. Difference: percentage points against all modules, paired by "
         "question; intervals clustered by video.",
-        "A group that is left out raises when a program calls it, and is not in the reference that the "
-        "planner reads.",
+        "Modules of a group that is left out raise an error when a program calls them, and are missing from "
+        "the reference that the planner reads.",
     )
     return Section(
         "modules", "Module ablation", "Table 3",
@@ -99,12 +99,13 @@ def training(runs: Sequence[ReportRun]) -> Section:
     several = len(data) > 1
     heads = [f"{dataset.title}: {part}" if several else part for dataset in data for part in _STEPS]
     notes = (
-        "Reasoning: first answers; + refinement: the last program's answer counts, failed or not (the "
-        "paper's rule); last answer: the latest that there is. Fallback: the model's direct answer where "
-        "that is none, from the runs themselves or a run of method native; empty where there is neither.",
-        "Gain: of refinement, with the fallback on both sides or on none; in percentage points, question by "
-        "question. Intervals clustered by video.",
-        "Several seeds of one training: `videopro seeds`.",
+        "Reasoning: first answers. + refinement: the answer of the last program counts, even if that program "
+        "failed (the paper's rule). Last answer: the latest program that answered counts. Fallback: if no "
+        "answer is left, the model's direct answer counts, from the runs themselves or from a run of method "
+        "native; empty if there is neither.",
+        "Gain: of refinement, with the fallback on both sides or on neither; in percentage points, paired by "
+        "question. Intervals are clustered by video.",
+        "For several seeds of one training: videopro seeds.",
     )
     return Section(
         "training", "Training strategies and refinement", "Table 4",

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 NOTES = (
     "Means per question over those whose video could be read; intervals clustered by video.",
-    "Frames seen: different moments of the video that the question's calls and steps looked at; planner "
-    "frames: how many the planner was shown besides.",
-    "Own: what was done for the question alone. Amortised: with its share of the index, the database or the "
-    "selection, divided by the questions of the run that used it. Raw: with all of that, and with what "
-    "reused replies once cost, as if the question stood alone.",
+    "Frames seen: distinct moments of the video that the question's calls and steps looked at. Planner "
+    "frames: how many the planner was shown in addition.",
+    "Own: what was done for the question alone. Amortised: own, plus its share of the index, the database or "
+    "the selection, divided by the questions of the run that used it. Raw: own, plus all of that and the "
+    "original cost of reused replies, as if the question were the only one.",
     "Settings: equal, an agent shows as many frames a call as the other methods; paper, the numbers of its "
     "own paper.",
     TOKENS_NOTE,

@@ -136,7 +136,7 @@ def main_results(runs: Sequence[ReportRun]) -> Section:
     notes = [
         *notes_for(given),
         "Accuracy in percent by the robust reader, with 95 % intervals clustered by video.",
-        "Gain: in percentage points over the direct answers of the same model, question by question"
+        "Gain: in percentage points over the direct answers of the same model, paired by question"
         + (", mean over the benchmarks that both have." if len(data) > 1 else "."),
     ]
     return Section(

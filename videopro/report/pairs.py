@@ -46,13 +46,11 @@ def pairs(runs: Sequence[ReportRun]) -> Section:
                 for question_id in ids
             ]
     if not rows:
-        raise MissingRuns(
-            "pairs: no two runs answered the same benchmark, split and protocol; give two that did"
-        )
+        raise MissingRuns("pairs: no two runs share benchmark, split and protocol; give two that do")
     heads = (BENCHMARK, "run", "compared with", "questions of both", "difference", "gained", "lost")
     notes = (
-        "Difference in percentage points, question by question, with a 95 % interval clustered by video. "
-        "Gained: questions that only the first named run answers rightly; lost: only the other.",
+        "Difference in percentage points, paired by question, with a 95 % interval clustered by video. "
+        "Gained: questions that only the first run got right; lost: only the other.",
         OWN_RULE,
     )
     looked_up = (

@@ -57,12 +57,10 @@ def efficiency(runs: Sequence[ReportRun]) -> Section:
         *notes_for(chosen),
         "Means over the questions whose video could be read; intervals clustered by video.",
         PLANNER_TOKENS_NOTE,
-        "Refinements that were only stored for other thresholds are in no number.",
+        "Refinements stored only for other thresholds are not counted.",
     ]
     if any("before refinement" in str(row[1]) for row in rows):
-        notes.append(
-            "Before refinement: the first answers of the run with refinement, without what came later."
-        )
+        notes.append("Before refinement: the first answers of the run with refinement.")
     return Section(
         "efficiency", "Performance and efficiency", "Table 2",
         (Table("Performance and efficiency by reasoning paradigm", heads, tuple(rows), tuple(notes)),),

@@ -22,14 +22,14 @@ _TITLES = {
 _SINGLE = ("last", f"last {NATIVE}")
 
 NOTE = (
-    "The last program's answer counts, failed or not (the paper's rule); last answer: the latest that there "
-    "is; native fallback: where that is none, the direct answer of the same model, which is no program's "
-    "doing."
+    "The answer of the last program counts, even if that program failed (the paper's rule). Last answer: the "
+    "latest program that answered counts. Native fallback: if no answer is left by that rule, the same "
+    "model's direct answer counts, which no program contributed to."
 )
 OWN_RULE = "Each run by its own rule of the final answer (table 'runs')."
 MISSING_NATIVE_NOTE = (
-    "Rows with a native fallback are told from a run of method native with the same model and as many "
-    "frames, without subtitles in its prompt; give one where they are missing."
+    "Rows with a native fallback need a run of method native with the same model and as many frames, without "
+    "subtitles in its prompt. Where they are missing, add one."
 )
 
 

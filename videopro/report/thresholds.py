@@ -140,8 +140,8 @@ def thresholds(runs: Sequence[ReportRun], taus: Sequence[float] = TAUS) -> Secti
             )
     heads = (BENCHMARK, "run", "tau", *RULES, "refined, %", PLANNER_TOKENS_OUT, "runtime, s")
     notes = (
-        "Each row is what the run would have recorded with that threshold, told from the refinements that it "
-        "stored; no question was answered again. Runtime is without a fallback.",
+        "Each row is what the run would have recorded with that threshold, computed from the refinements "
+        "that it stored; no question was answered again. Runtime excludes the fallback.",
         NOTE,
         PLANNER_TOKENS_NOTE,
     )

@@ -1,0 +1,99 @@
+"""Makes the pictures of docs/view and docs/results/first-use: python launch/pictures.py FOLDER
+
+The runs that they show are made in FOLDER first, or resumed: two minutes on two cores. Needs the set-up of
+`launch/test.sh` (chromium and playwright). The pictures of VideoAgent and Deep Video Discovery are not made
+here: their agents' replies were written by hand.
+"""
+
+from __future__ import annotations
+
+import io
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+from playwright.sync_api import sync_playwright
+
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+VIEW, FIRST_USE = DOCS / "view", DOCS / "results" / "first-use"
+
+LVAGENT = "[pocket+pocket-lv-looks,pocket+pocket-lv-times,pocket+pocket-lv-words]"
+RUNS = (
+    "compare --config pocket --output demo",
+    "infer --benchmark pocket --model pocket --ids test_short_016_shape --output vca --method vca"
+    " --backbone adapter=pocket-vca --options preset=equal temperature=0 max_new_tokens=200 max_rounds=2",
+    "infer --benchmark pocket --model pocket --ids test_long_013_color --output lvagent --method lvagent"
+    f" --options preset=equal agents={LVAGENT} max_new_tokens=64",
+    "view demo/videopro",
+    "view vca",
+    "view lvagent",
+    "report demo/native demo/videopro --output report",
+)
+QUESTION = "demo/videopro/view/index.html#/q/test_long_007_color"
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A page, and the part of it that is shown. `top`: what is scrolled to; `height` 0: the whole page."""
+
+    file: Path
+    page: str
+    width: int = 1280
+    height: int = 900
+    top: str = ""
+    dark: bool = False
+
+
+def pictures() -> Iterator[Picture]:
+    """All that the documentation shows."""
+    yield Picture(VIEW / "list.png", "demo/videopro/view/index.html")
+    yield Picture(VIEW / "question.png", QUESTION, height=940)
+    yield Picture(VIEW / "refinement.png", QUESTION, top=".round >> nth=1")
+    yield Picture(VIEW / "vca.png", "vca/view/index.html#/q/test_short_016_shape", height=0)
+    yield Picture(VIEW / "lvagent.png", "lvagent/view/index.html#/q/test_long_013_color", height=0)
+    for name, page in (("question", QUESTION), ("report", "report/report.html")):
+        for width, height in ((1440, 900), (390, 844)):
+            for dark in (False, True):
+                file = FIRST_USE / f"{name}-{width}-{'dark' if dark else 'light'}.png"
+                yield Picture(file, page, width, height, dark=dark)
+
+
+def take(picture: Picture, browser: Any, folder: Path) -> None:
+    """Write the picture in 256 colours, which a page of text needs no more than."""
+    page = browser.new_page(
+        viewport={"width": picture.width, "height": picture.height or 900},
+        color_scheme="dark" if picture.dark else "light",
+    )
+    file, _, place = picture.page.partition("#")
+    page.goto(f"{(folder / file).as_uri()}#{place}")
+    page.wait_for_load_state("networkidle")
+    if picture.top:
+        page.locator(picture.top).evaluate(
+            "part => window.scrollTo(0, part.getBoundingClientRect().top - 62)"
+        )
+    taken = Image.open(io.BytesIO(page.screenshot(full_page=not picture.height)))
+    page.close()
+    taken.convert("RGB").quantize(256).save(picture.file, optimize=True)
+    print(f"{picture.file.relative_to(DOCS)}: {picture.file.stat().st_size // 1000} kB")
+
+
+def main(argv: Sequence[str]) -> int:
+    folder = Path(argv[0]).resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    for run in RUNS:
+        subprocess.run(["videopro", *shlex.split(run)], cwd=folder, check=True)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        for picture in pictures():
+            take(picture, browser, folder)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
