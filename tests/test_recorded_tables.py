@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.support import ROOT
-from tests.support.rounding import rounded
 from tests.support.old_folders import extract
+from tests.support.rounding import rounded
 from videopro import seeds
 
 RESULTS = ROOT / "docs" / "results"
