@@ -30,11 +30,13 @@ import json
 from pathlib import Path
 from videopro.pocket import world
 for folder, split, count in (("test", "val", 198), ("train", "train", 44)):
-    source, target = world.ensure(split), Path("my_questions", folder)
+    source, target = world.ensure(split, videos=[]), Path("my_questions", folder)
     (target / "videos").mkdir(parents=True, exist_ok=True)
     lines = (source / "questions.jsonl").read_text().splitlines()[:count]
-    for name in {json.loads(line)["video"] for line in lines}:
-        for file in (source / "videos").glob(Path(name).stem + ".*"):
+    names = {Path(json.loads(line)["video"]).stem for line in lines}
+    world.ensure(split, videos=names)
+    for name in names:
+        for file in (source / "videos").glob(f"{name}.*"):
             (target / "videos" / file.name).unlink(missing_ok=True)
             (target / "videos" / file.name).symlink_to(file)
     kept = ("id", "video", "subtitles", "question", "choices", "answer")
