@@ -16,7 +16,14 @@ shift || true
 source "$(dirname "$0")/setup.sh" report
 model=${MODEL:-pocket} benchmark=${BENCHMARK:-pocket} split=${SPLIT:-test} preset=${PRESET:-equal}
 limit=${LIMIT-132} language_options=()
-read -ra methods <<< "${METHODS:-native program adaptive videopro videoagent dvd vca lvagent}"
+known="native program adaptive videopro videoagent dvd vca lvagent"
+read -ra methods <<< "${METHODS:-$known}"
+for method in "${methods[@]}"; do
+    if [[ " $known " != *" $method "* ]]; then
+        echo "error: unknown method '$method' in METHODS; known: $known" >&2
+        exit 2
+    fi
+done
 planner=${PLANNER:-} explorer=${VCA_ADAPTER:-} agents=${AGENTS:-}
 if [ "$model" = pocket ]; then
     budgets=${BUDGETS:-4 8 16}
@@ -69,7 +76,6 @@ for budget in $budgets; do
                     continue
                 fi
                 answer "$budget" lvagent "" "preset=$preset" "agents=[${agents// /,}]" "${lvagent_options[@]}" ;;
-            *) echo "error: unknown method '$method' in METHODS" >&2 && exit 2 ;;
         esac
     done
 done
