@@ -103,7 +103,8 @@ def test_the_names_of_commands_are_found_in_text() -> None:
 
 def test_commands_exist_and_all_are_listed() -> None:
     known = {name.split()[0] for name in COMMANDS}
-    unknown = {str(page.relative_to(ROOT)): named_commands(page) - known for page in WRITTEN}
+    known_typos = {"aks"}  # What docs/results/first-use.md shows the error of.
+    unknown = {str(page.relative_to(ROOT)): named_commands(page) - known - known_typos for page in WRITTEN}
     assert {page: names for page, names in unknown.items() if names} == {}
     assert known - named_commands(DOCS / "commands.md") == set()
 
